@@ -46,3 +46,33 @@ export function inOrder<T>(take: (value: T) => void): (place: number, value: T) 
     }
   };
 }
+
+/**
+ * Results in the order of the items, each as soon as those before it are there. A failure is thrown in its place.
+ * Where the caller takes no more, nothing further is begun.
+ * @param options.work is called with an item, its place, and its lane, from 0 on: a lane does one at a time.
+ */
+export async function* resultsInOrder<Item, Result>(
+  items: readonly Item[],
+  { atOnce, work }: {
+    readonly atOnce: number;
+    readonly work: (item: Item, place: number, lane: number) => Promise<Result>;
+  },
+): AsyncGenerator<Result, void> {
+  const results = items.map(() => Promise.withResolvers<Result>());
+  // One that is not taken is no unhandled rejection.
+  for (const { promise } of results) promise.catch(() => {});
+  let next = 0, isOver = false;
+  const goOn = async (lane: number) => {
+    while (!isOver && next < items.length) {
+      const place = next++, { resolve, reject } = results[place]!;
+      await work(items[place]!, place, lane).then(resolve, reject);
+    }
+  };
+  for (let lane = 0; lane < Math.min(atOnce, items.length); lane++) void goOn(lane);
+  try {
+    for (const { promise } of results) yield await promise;
+  } finally {
+    isOver = true;
+  }
+}

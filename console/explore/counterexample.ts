@@ -15,7 +15,7 @@ import { leftOf, othersOf, recordOf, unsoundness } from "./survivors.ts";
 import type { Violation } from "./crash_sweep.ts";
 import { type AnnouncedWrite, placesOf } from "./places.ts";
 import { toItsEnd } from "./covering/paths.ts";
-import { AgainCount, OPERATIONS, OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
+import { OPERATIONS, OWN_CHECK, ProtocolJudge } from "./protocol_judge.ts";
 import { ROBUSTNESS, type Robustness, type UnorderedPair } from "./robust/robustness.ts";
 import { eventsMaxOf, type RackRun, runRack } from "./rerun.ts";
 import type { Counterexample, ExploredRack, ExploreOptions } from "./types.ts";
@@ -115,7 +115,7 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
   const same = wrong.find((each) => each.checker === checker);
   if (same !== undefined) return same;
   if (!isOwn(violation) && checker !== ROBUSTNESS) return undefined;
-  const judge = new ProtocolJudge(rack, options, { robustness, again: new AgainCount() });
+  const judge = new ProtocolJudge(rack, options, robustness);
   const noneOpen = { in: () => [] };
   const { breach } = toItsEnd(judge.judge({
     at,

@@ -3,16 +3,21 @@
  * may have written back by then, until a promise is broken.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
+import { assert } from "../../fabric/base/assert.ts";
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import { byTime, type PostCrashRun, type PostCrashRuns, type Victim } from "./post_crash_run.ts";
+import {
+  byTime,
+  lowerBound,
+  type PostCrashRun,
+  type PostCrashRuns,
+  type Victim,
+} from "./post_crash_run.ts";
 import { type CrashedHost, crashedHostOf, holdJournal } from "./crashed_host.ts";
 import { WORD_BYTES } from "./choices.ts";
 import { pendingMessagesOf } from "./pending_messages.ts";
-import { overlaps, type Range } from "./history.ts";
-import { instantsOf } from "./instants.ts";
-import type { CoverageCount } from "./covering/coverage.ts";
-import { firstOfEachKind, inTurn, type Turn } from "./kinds.ts";
+import { CrashCursor, overlaps, Pages, type Range } from "./history.ts";
+import { CoverageCount } from "./covering/coverage.ts";
 import { type Interruption, interruptions, writebacksOf } from "./interrupted.ts";
 import { type Judge, judgeGroup, openIn, type Settled, witnessOf } from "./judge.ts";
 import { groupsAt, isOfRegion, writeGroups } from "./declared_writes.ts";
@@ -25,20 +30,29 @@ import { inOrder } from "../checks/run_record.ts";
 import type { EndedHost } from "../reports/protocol_checks.ts";
 import { judgeLogs } from "./log_judge.ts";
 import { judgeObjects } from "./object_judge.ts";
-import { type AgainCount, ProtocolJudge } from "./protocol_judge.ts";
+import { AgainCount, ProtocolJudge } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 import type { Robustness, UnorderedPair } from "./robust/robustness.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
-/** Work that was done so far. */
-export interface Counts {
-  instants: number;
-  crashPoints: number;
-  continuations: number;
-  paths: number;
-  bounded: number;
-  readonly covered: CoverageCount;
+/** Work that was done at one step. */
+export class StepCounts {
+  instants = 0;
+  crashPoints = 0;
+  paths = 0;
+  bounded = 0;
+  readonly covered = new CoverageCount();
   readonly again: AgainCount;
+  /** Runs of survivors that were looked at, by the number of frames that survivors see. */
+  readonly runs = new Set<number>();
+  /** Whether the plan's `until` ended any of them; what goes on without end in the first such run. */
+  isCutOff = false;
+  endless: string | undefined;
+
+  /** @param spent what second power failures have cost before. */
+  constructor(spent = 0) {
+    this.again = new AgainCount(spent);
+  }
 }
 
 /** A power failure that seems to break a promise. */
@@ -63,17 +77,24 @@ export interface Violation {
 /** What is found at an instant; yields where it may be given up. */
 type Judging = Generator<undefined, Violation | undefined>;
 
-export interface SweepOptions {
-  /** Judges what recoveries read; undefined where they are not judged by it. */
-  readonly robustness: Robustness | undefined;
-  readonly rack: ExploredRack;
-  readonly recording: RackRun;
+/** Whose power is cut at once, and at which instants. */
+export interface CutHosts {
   readonly victims: readonly Victim[];
   /** What survivors report and note; undefined where all hosts are cut. */
   readonly runs: PostCrashRuns | undefined;
-  readonly turn: Turn;
+  /** All instants, ascending: see {@link instantsOf}. */
+  readonly instants: readonly Time[];
+}
+
+export interface SweepOptions extends CutHosts {
+  /** What recoveries read is judged by it too, where it is given. */
+  readonly robustness: Robustness | undefined;
+  readonly rack: ExploredRack;
+  readonly recording: RackRun;
+  /** The instants that it judges, ascending; and whether it judges the middle of the instant before one. */
+  readonly inTurn: readonly Time[];
+  readonly isInTurn: (at: Time) => boolean;
   readonly options: ExploreOptions;
-  readonly counts: Counts;
 }
 
 /** A power failure of one host in the middle of an instant. */
@@ -88,33 +109,30 @@ export class CrashSweep {
   readonly #sweep: SweepOptions;
   readonly #protocol: ProtocolJudge;
   readonly #crashed: readonly CrashedHost[];
-  readonly #instants: readonly Time[];
-  readonly #isInTurn: (at: Time) => boolean;
   /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
   readonly #hasLogs: boolean;
   /** Hosts whose SCM has objects: others have no directory, which would be looked for in all of their SCM. */
   readonly #haveObjects: ReadonlySet<string>;
+  /** SCM of the victims where a run of survivors cuts it, to be compared: behind the hosts that are judged. */
+  readonly #compared: readonly CrashCursor<Pages>[];
+  /** Steps that were judged or passed over. */
+  #done = 0;
+  #counts = new StepCounts();
   /** Where the hosts' memories are, and what survivors see of a power failure then. */
   #at: Time | undefined;
   #run: PostCrashRun | undefined;
   /** What is wrong with that itself. */
   #unsound: Violation | undefined;
-  violation: Violation | undefined;
 
   constructor(sweep: SweepOptions) {
     this.#sweep = sweep;
-    const { rack, recording, victims, runs, turn, options, robustness } = sweep;
-    const { again } = sweep.counts;
-    this.#protocol = new ProtocolJudge(rack, options, { robustness, again });
+    const { rack, recording, victims, runs, options, robustness } = sweep;
+    this.#protocol = new ProtocolJudge(rack, options, robustness);
     this.#crashed = victims.map((victim) => crashedHostOf(recording, victim));
-    this.#instants = instantsOf(recording, {
-      ...options,
-      victims,
-      runs,
-      isProtocolJudged: this.#protocol.hasQuestions,
-    });
-    this.#isInTurn = inTurn(turn, () => firstOfEachKind(this.#instants, { recording, victims }));
+    this.#compared = victims.map(({ host }) =>
+      new CrashCursor(recording.histories.get(host)?.entries ?? [], new Pages())
+    );
     this.#hasLogs = recording.notes.some(({ note }) => note.kind === "log");
     this.#haveObjects = new Set(
       recording.notes.flatMap(({ node, note }) => note.kind === "object" ? [note.on ?? node] : []),
@@ -132,31 +150,40 @@ export class CrashSweep {
     return this.#crashed.map(({ victim }) => victim.host);
   }
 
+  /** Steps that were judged or passed over: it goes forwards only. */
+  get done(): number {
+    return this.#done;
+  }
+
   /**
-   * Goes through all instants, up to a violation. Yields its progress before each, in [0, 1], and undefined
-   * within one, where it takes several ways to find memory.
+   * Judges step `i`: the middle of the instants before it, then that instant; the last step, behind all
+   * instants, is the rest of the run. Steps are judged in their order; some may be left out.
+   * Yields where it takes several ways to find memory.
    */
-  *run(): Generator<number | undefined> {
-    const { counts, options: { until = Infinity } } = this.#sweep;
-    const instants = this.#instants.filter((at) => this.#isInTurn(at));
-    for (const [i, at] of instants.entries()) {
-      yield i / instants.length;
-      this.violation = (yield* this.#interruptUntil(at)) ?? (yield* this.#cut(at));
-      counts.instants++;
-      if (this.violation !== undefined) return;
-    }
-    this.violation = yield* this.#interruptUntil(until);
+  *judge(i: number, counts: StepCounts): Judging {
+    const { inTurn, options: { until = Infinity } } = this.#sweep;
+    assert(i >= this.#done, "A sweep cannot go back");
+    // As the step before would leave it.
+    if (i > this.#done) { for (const { cursor } of this.#crashed) cursor.moveTo(inTurn[i - 1]!); }
+    this.#done = i + 1;
+    this.#counts = counts;
+    this.#protocol.again = counts.again;
+    const at = inTurn[i];
+    if (at === undefined) return yield* this.#interruptUntil(until);
+    const found = (yield* this.#interruptUntil(at)) ?? (yield* this.#cut(at));
+    counts.instants++;
+    return found;
   }
 
   /** Moves to `until`, with power failures in the middle of each instant on the way whose turn it is. */
   *#interruptUntil(until: Time): Judging {
     const { tear } = this.#sweep.options;
-    const [from = Infinity] = this.#instants;
+    const [from = Infinity] = this.#sweep.instants;
     for (const crashed of this.#crashed) {
       const { cursor, cells } = crashed;
       // Each eight bytes before and after are judged at the instants around it.
       const matters = (ranges: readonly Range[], at: Time) => {
-        if (at < from || !this.#isInTurn(at + 1)) return false;
+        if (at < from || !this.#sweep.isInTurn(at + 1)) return false;
         this.#comeTo(at);
         const isJudged = this.#protocol.hasQuestions || this.#isOfObjects(crashed, ranges) ||
           this.#decide(crashed, ranges, at);
@@ -233,20 +260,37 @@ export class CrashSweep {
       holdJournal(crashed, this.#sweep.recording, at);
       crashed.pending = undefined;
     }
-    const { runs, counts } = this.#sweep;
+    const { runs } = this.#sweep;
     if (runs === undefined) return;
     const made = runs.count;
-    this.#run = runs.at(at);
-    if (runs.count === made) return;
-    counts.continuations++;
-    this.#unsound = this.#examineRun();
+    this.#run = runs.at(at, this.#cutFor(runs, at));
+    const { frames, run: { isCutOff }, endless } = this.#run;
+    const counts = this.#counts;
+    counts.runs.add(frames);
+    counts.isCutOff ||= isCutOff;
+    counts.endless ??= endless;
+    if (runs.count > made) this.#unsound = this.#examineRun();
+  }
+
+  /**
+   * The instant at which a run cuts that stands for a power failure at `at`: the first of all that it stands for,
+   * so that it is the same run whatever was judged before.
+   */
+  #cutFor(runs: PostCrashRuns, at: Time): Time {
+    const frames = runs.framesBy(at), { instants } = this.#sweep;
+    const first = instants[lowerBound(instants, (each) => runs.framesBy(each) >= frames)];
+    return first !== undefined && first <= at ? first : at;
   }
 
   /** Checks the run that shows the survivors' notes, and compares the SCM that it leaves with the history. */
   #examineRun(): Violation | undefined {
     const run = this.#run, hosts = this.#hosts;
     if (run === undefined) return undefined;
-    for (const { victim, cursor } of this.#crashed) assertSameScm(run, victim, cursor);
+    for (const [i, { victim }] of this.#crashed.entries()) {
+      const cursor = this.#compared[i]!;
+      cursor.moveTo(run.cutAt);
+      assertSameScm(run, victim, cursor);
+    }
     const claims = this.#sweep.options.claims === true;
     const [wrong] = unsoundness(run.run, claims, { notOf: hosts, notBy: replicatedLog.name });
     if (wrong === undefined) return undefined;
@@ -254,9 +298,8 @@ export class CrashSweep {
   }
 
   *#judge(at: Time, interrupted: Interrupted | undefined): Judging {
-    const { counts } = this.#sweep;
     if (interrupted === undefined) {
-      counts.crashPoints++;
+      this.#counts.crashPoints++;
       const found = this.#judgeLogs(at);
       if (found !== undefined) return found;
     }
@@ -273,7 +316,7 @@ export class CrashSweep {
     if (!this.#hasLogs) return undefined;
     const notes = this.#withSurvivors(this.#notedAt(at, "before"));
     if (!notes.some(({ note }) => note.kind === "log")) return undefined;
-    const { recording, options, counts } = this.#sweep;
+    const counts = this.#counts, { recording, options } = this.#sweep;
     const run = this.#run?.run ?? recording;
     const record = { ...recordOf(run, options.claims === true), notes };
     const verdict = judgeLogs(record, this.#crashed.map(({ state }) => state));
@@ -294,7 +337,7 @@ export class CrashSweep {
     if (crashed.length === 0) return undefined;
     const notes = this.#withSurvivors(this.#notedAt(at, "before"));
     if (!notes.some(({ note }) => note.kind === "object")) return undefined;
-    const { recording, options, counts } = this.#sweep;
+    const counts = this.#counts, { recording, options } = this.#sweep;
     const run = this.#run?.run ?? recording;
     const record = { ...recordOf(run, options.claims === true), notes };
     const verdict = judgeObjects(record, crashed.map(({ state }) => state));
@@ -324,7 +367,7 @@ export class CrashSweep {
     interrupted: Interrupted | undefined,
   ): Violation | undefined {
     const { state, victim } = crashed;
-    const { counts, rack } = this.#sweep;
+    const counts = this.#counts, { rack } = this.#sweep;
     const own = this.#notedAt(at, interrupted === undefined ? "before" : "amid");
     const judge = this.#judgeOf(crashed, own);
     if (judge.groups.length === 0) return undefined;
@@ -369,7 +412,7 @@ export class CrashSweep {
   }
 
   *#judgeProtocol(at: Time, interrupted: Interrupted | undefined): Judging {
-    const { options, recording, counts, rack } = this.#sweep;
+    const counts = this.#counts, { options, recording, rack } = this.#sweep;
     const run = this.#run;
     const isOwn = ({ node }: { readonly node: string }) =>
       run === undefined ||

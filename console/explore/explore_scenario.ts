@@ -11,11 +11,15 @@ import {
   type PrepareOptions,
   readScenario,
 } from "../rack/prepare.ts";
-import { askConfined } from "../rack/own/confined.ts";
+import { type ConfinedWorker, startConfined, stoppable } from "../rack/own/confined.ts";
 import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
-import type { ExploreJob } from "../rack/own/explore_main.ts";
+import type { ExploreJob, ExploreRequest } from "../rack/own/explore_main.ts";
+import { dealSteps, type StepWorker } from "./steps/deal.ts";
+import type { Opening } from "./steps/exploration.ts";
+import type { StepFound } from "./steps/judge_steps.ts";
+import { verdictOf } from "./steps/verdict.ts";
 import type { Explored } from "./report.ts";
 import type {
   Counterexample,
@@ -31,6 +35,8 @@ export interface ExploreScenarioOptions {
   readonly prepare: PrepareOptions;
   /** `stopped` is called between variants, too: true ends with those that are known. */
   readonly explore: ExploreOptions;
+  /** Processes at a time; default: one. */
+  readonly jobs?: number;
   /** What is explored, and how much of all is done, in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
 }
@@ -78,9 +84,10 @@ async function exploreIn(
   const prepared = await prepare(scenario, choices);
   checkHost(prepared, options.explore.cut);
   const explored: Explored[] = [];
+  await using explorer = new Explorer(options.jobs ?? 1);
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
-    const found = await explorePrepared(one, options.explore, ({ share, crashPoints }) => {
+    const found = await explorer.explore(one, options.explore, ({ share, crashPoints }) => {
       onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
     });
     const verdict = ofAllInstants(found, options.explore);
@@ -109,35 +116,88 @@ function ofAllInstants(verdict: Verdict, { from, until }: ExploreOptions): Verdi
   return { ...verdict, verdict: "partial", why: `only instants ${span.join(" ")} were asked for` };
 }
 
+type Rack =
+  & Pick<Prepared, "plan" | "inputs" | "programs">
+  & Pick<ExploredRack, "orders">;
+
 /**
- * Explores here, or, with own programs, in a process that may read and write nothing.
- * @throws Refusal where a file cannot be read.
+ * Explores racks one after the other: here, or by several processes at a time. With own programs each rack has
+ * processes of its own, which may read and write nothing.
  */
+export class Explorer {
+  readonly #jobs: number;
+  /** Processes without own programs, for all racks. */
+  readonly #workers: ConfinedWorker[] = [];
+
+  /** @param jobs processes at a time. */
+  constructor(jobs: number) {
+    this.#jobs = jobs;
+  }
+
+  /** @throws Refusal where a file cannot be read. */
+  async explore(
+    { plan, inputs: paths, programs, orders = [] }: Rack,
+    options: ExploreOptions,
+    onProgress: (progress: ExploreProgress) => void,
+  ): Promise<Verdict> {
+    const inputs = await readInputs(paths);
+    const names = Object.keys(programs);
+    if (names.length === 0 && this.#jobs === 1) {
+      return await explore({ plan, inputs, orders, own: {} }, options, onProgress);
+    }
+    const began = performance.now();
+    const { stopped, ...told } = options;
+    const job: ExploreJob = { plan, inputs, orders, programs, options: told };
+    const workers = names.length === 0 ? this.#workers : [];
+    const who = names.length === 0 ? ["a rack"] : names;
+    while (workers.length < this.#jobs) workers.push(startConfined({ ...WORKER, programs: who }));
+    try {
+      const dealing = dealSteps(workers.map((worker) => stepWorker(worker, job)), options);
+      const dealt = await stoppable(dealing, { workers, stopped, programs: who });
+      return await verdictOf(dealt.opening, { steps: dealt.steps, options, began, onProgress });
+    } finally {
+      // What it still judges is not asked for any more.
+      if (workers === this.#workers) { for (const worker of workers) worker.stop(); }
+      else await Promise.all(workers.map((worker) => worker.end()));
+    }
+  }
+
+  /** Ends its processes. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#workers.splice(0).map((worker) => worker.end()));
+  }
+}
+
+const WORKER = { module: "console/rack/own/explore_main.ts" };
+
+function stepWorker(worker: ConfinedWorker, job: ExploreJob): StepWorker {
+  const ask = <Answer>(request: ExploreRequest) => worker.ask<Answer>(request);
+  return {
+    open: () => ask<Opening>({ open: job }),
+    judge: ({ sweep, from, to, spent }) =>
+      ask<readonly StepFound[]>({ judge: { sweep, from, to, spent } }),
+    stop: () => worker.stop(),
+  };
+}
+
+/** Explores one rack by itself. @throws Refusal where a file cannot be read. */
 export async function explorePrepared(
-  { plan, inputs: paths, programs, orders = [] }:
-    & Pick<Prepared, "plan" | "inputs" | "programs">
-    & Pick<ExploredRack, "orders">,
-  { stopped, ...options }: ExploreOptions,
+  rack: Rack,
+  options: ExploreOptions,
   onProgress: (progress: ExploreProgress) => void,
 ): Promise<Verdict> {
+  await using explorer = new Explorer(1);
+  return await explorer.explore(rack, options, onProgress);
+}
+
+async function readInputs(paths: Prepared["inputs"]): Promise<ExploredRack["inputs"]> {
   const inputs: Record<string, Record<string, Uint8Array>> = {};
   for (const [host, files] of Object.entries(paths)) {
     const read: Record<string, Uint8Array> = {};
     for (const [name, path] of Object.entries(files)) read[name] = await readInput(path);
     inputs[host] = read;
   }
-  const names = Object.keys(programs);
-  if (names.length === 0) {
-    const stop = stopped && { stopped };
-    return await explore({ plan, inputs, orders, own: {} }, { ...options, ...stop }, onProgress);
-  }
-  return await askConfined<Verdict, ExploreProgress>({
-    module: "console/rack/own/explore_main.ts",
-    job: { plan, inputs, orders, programs, options } satisfies ExploreJob,
-    programs: names,
-    onProgress,
-    stopped,
-  });
+  return inputs;
 }
 
 async function readInput(path: string): Promise<Uint8Array> {

@@ -12,10 +12,8 @@ import type { RackRun } from "./rerun.ts";
 export type Turn = "first of each kind" | "rest" | "all";
 
 /** Whether it is an instant's turn. @param first the first of each kind. */
-export function inTurn(turn: Turn, first: () => ReadonlySet<Time>): (at: Time) => boolean {
-  if (turn === "all") return () => true;
-  const kinds = first();
-  return turn === "rest" ? (at) => !kinds.has(at) : (at) => kinds.has(at);
+export function isTurnOf(turn: Turn, first: ReadonlySet<Time>, at: Time): boolean {
+  return turn === "all" || first.has(at) === (turn === "first of each kind");
 }
 
 /**

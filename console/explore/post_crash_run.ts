@@ -22,6 +22,8 @@ export interface PostCrashRun {
   /** The run, with the power failure at `cutAt`. */
   readonly run: RackRun;
   readonly cutAt: Time;
+  /** What goes on without end in it; undefined where it ends. */
+  readonly endless: string | undefined;
 }
 
 /** A host whose power is cut. */
@@ -76,10 +78,6 @@ export class PostCrashRuns {
   readonly #kept = new Map<number, PostCrashRun>();
   /** Runs that were made. */
   count = 0;
-  /** Whether the plan's `until` ended any of them though something would still have happened. */
-  isCutOff = false;
-  /** What goes on without end in the first run that had none. */
-  endless: string | undefined;
 
   /**
    * @param options.histories keeps the histories of the survivors' memories.
@@ -105,29 +103,28 @@ export class PostCrashRuns {
   /** Frames that survivors see where the power fails at `at`. */
   framesBy(at: Time): number {
     const end = at + this.#victim.noticePs;
-    const first = this.#frames.findIndex((sentAt) => sentAt >= end);
-    return first < 0 ? this.#frames.length : first;
+    return lowerBound(this.#frames, (sentAt) => sentAt >= end);
   }
 
   /**
    * The survivors' run after a power failure at `at`.
+   * @param cutAt an instant at which survivors see equally many frames: it is cut there.
    * @throws Error where a run begins otherwise than the same run before: a program keeps state.
    */
-  at(at: Time): PostCrashRun {
+  at(at: Time, cutAt = at): PostCrashRun {
     const frames = this.framesBy(at);
     const known = this.#last?.frames === frames ? this.#last : this.#kept.get(frames);
     if (known !== undefined) return this.#last = known;
-    const faults = faultsWith(this.#rack.plan.faults, { hosts: [this.#victim.host], at });
+    const faults = faultsWith(this.#rack.plan.faults, { hosts: [this.#victim.host], at: cutAt });
     const { histories, keep } = this.#options;
     const eventsMax = eventsMaxOf(this.#recording);
     const run = runRack(this.#rack, { faults, histories, eventsMax });
     const reports = run.reports.filter((report) => !this.#isOwn(report));
-    this.#assertSameUntil(at, reports);
+    this.#assertSameUntil(cutAt, reports);
     const notes = run.notes.filter((note) => !this.#isOwn(note));
     this.count++;
-    this.isCutOff ||= run.isCutOff;
-    if (run.isEndless) this.endless ??= endlessText(run, this.#victim.host);
-    this.#last = { frames, reports, notes, run, cutAt: at };
+    const endless = run.isEndless ? endlessText(run, this.#victim.host) : undefined;
+    this.#last = { frames, reports, notes, run, cutAt, endless };
     if (this.#kept.size < keep) this.#kept.set(frames, this.#last);
     return this.#last;
   }
@@ -164,4 +161,18 @@ function endlessText({ unfinished, events }: RackRun, host: string): string {
 /** Sorts them; those of one instant stay as they are. */
 export function byTime<Timed extends { readonly time: Time }>(all: Timed[]): Timed[] {
   return all.sort((x, y) => x.time - y.time);
+}
+
+/** The index of the first item that `isBehind`, which holds for all after it; their number where none does. */
+export function lowerBound<Item>(
+  items: readonly Item[],
+  isBehind: (item: Item) => boolean,
+): number {
+  let from = 0, to = items.length;
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isBehind(items[middle]!)) to = middle;
+    else from = middle + 1;
+  }
+  return from;
 }

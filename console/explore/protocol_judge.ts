@@ -42,14 +42,20 @@ export interface ProtocolVerdict {
  * costs to begin. That is work, not time, so verdicts are the same on each machine: a second or two for short
  * recoveries, half a minute for one of 100 stores.
  */
-const AGAIN_COST = { most: 500_000, begin: 16 } as const;
+export const AGAIN_COST = { most: 500_000, begin: 16 } as const;
 
-/** Second power failures so far, and what they have cost. */
+/** Second power failures, and what they have cost. */
 export class AgainCount implements Again {
   recoveries = 0;
   cut = 0;
   ways = 0;
   cost = 0;
+  /** What those before have cost. */
+  readonly before: number;
+
+  constructor(before = 0) {
+    this.before = before;
+  }
 }
 
 /** Names of the oracles that are the protocol's own file, and the operations that it notes. */
@@ -85,7 +91,8 @@ export class ProtocolJudge {
   readonly #own: ExploredRack["own"];
   readonly #robustness: Robustness | undefined;
   readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
-  readonly #again: AgainCount;
+  /** Counts second power failures. */
+  again = new AgainCount();
   /** Lines of SCM that recoveries and checks have read. */
   #linesRead = 0;
   /** The first thing of noted operations that could not be told. */
@@ -93,21 +100,16 @@ export class ProtocolJudge {
   /** Whether there is a protocol that recovers or checks. */
   readonly hasQuestions: boolean;
 
-  /**
-   * @param more.robustness judges what recoveries read, where it is asked.
-   * @param more.again counts second power failures.
-   */
+  /** @param robustness judges what recoveries read, where it is asked. */
   constructor(
     rack: ExploredRack,
     options: Pick<ExploreOptions, "cuts" | "tear">,
-    more: { readonly robustness: Robustness | undefined; readonly again: AgainCount },
+    robustness: Robustness | undefined,
   ) {
-    const { robustness, again } = more;
     this.#rack = rack;
     this.#own = robustness?.watch(rack.own) ?? rack.own;
     this.#robustness = robustness;
     this.#options = options;
-    this.#again = again;
     this.hasQuestions = Object.values(rack.own).some(hasHooks);
   }
 
@@ -130,7 +132,7 @@ export class ProtocolJudge {
       }
       for (const each of recovering) {
         if (each.log.entries.length === 0) continue;
-        this.#again.recoveries++;
+        this.again.recoveries++;
         if (this.#options.cuts === 1) continue;
         const again = yield* this.#cutAgain(crash, each, { decided, choosing });
         more += again.paths;
@@ -218,8 +220,8 @@ export class ProtocolJudge {
         return isWrong(pick);
       });
       paths += done.paths;
-      this.#again.ways += done.paths;
-      this.#again.cost += done.paths * (AGAIN_COST.begin + log.entries.length) +
+      this.again.ways += done.paths;
+      this.again.cost += done.paths * (AGAIN_COST.begin + log.entries.length) +
         this.#linesRead - before;
       if (done.coverage !== undefined) covered.push(done.coverage);
       return wrong && { ...wrong, trail: done.ended!, again: at };
@@ -229,13 +231,14 @@ export class ProtocolJudge {
       const breach = yield* judgeAt.call(this, at);
       if (breach !== undefined) return { paths, covered, breach };
     }
-    this.#again.cut++;
+    this.again.cut++;
     return { paths, covered, breach: undefined };
   }
 
   /** Whether second power failures have cost enough. */
   #isTooMuch(): boolean {
-    return this.#options.cuts === undefined && this.#again.cost >= AGAIN_COST.most;
+    const { before, cost } = this.again;
+    return this.#options.cuts === undefined && before + cost >= AGAIN_COST.most;
   }
 }
 

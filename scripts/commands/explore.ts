@@ -10,11 +10,14 @@ import { exploreTheMatrix } from "./explore_matrix.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
+  addJobsOption,
   addJunitOption,
   addVariantOptions,
   type CheckFlags,
   checkTypesFirst,
   given,
+  type JobsFlags,
+  jobsOf,
   prepareOptions,
   timeOf,
   type VariantFlags,
@@ -22,7 +25,7 @@ import {
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface ExploreFlags extends VariantFlags, CheckFlags, JunitFlags {
+interface ExploreFlags extends VariantFlags, CheckFlags, JunitFlags, JobsFlags {
   readonly json?: boolean;
   readonly cut?: string;
   readonly choices?: string;
@@ -38,7 +41,8 @@ interface ExploreFlags extends VariantFlags, CheckFlags, JunitFlags {
 }
 
 export function addExplore(program: Command): void {
-  addJunitOption(addCheckOption(addVariantOptions(program.command("explore [scenario]"))))
+  const explore = addVariantOptions(program.command("explore [scenario]"));
+  addJunitOption(addCheckOption(addJobsOption(explore, "processes that explore")))
     .description("cut the power at every instant, and see whether every promise is kept")
     .option(
       "--cut <host>",
@@ -90,13 +94,14 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   const stop = stopOnInterrupt();
   if (scenario !== undefined) return await run(scenario, flags, stop);
   const { json = false, junit } = flags;
-  return await exploreTheMatrix({ json, ...given({ junit }), isStopped: stop.isWanted });
+  const jobs = jobsOf(flags);
+  return await exploreTheMatrix({ json, jobs, ...given({ junit }), isStopped: stop.isWanted });
 }
 
 /** The matrix is fixed: options that would change it are refused. @throws Refusal */
 function refuseWithMatrix(flags: ExploreFlags): void {
   const other = Object.keys(flags).find((name) =>
-    !["matrix", "json", "junit", "check"].includes(name)
+    !["matrix", "json", "junit", "check", "jobs"].includes(name)
   );
   if (other === undefined) return;
   const found = `--${other} and --matrix stand together`;
@@ -115,6 +120,7 @@ async function run(
   const exploring = exploreScenario(scenario, {
     prepare,
     explore: { ...explore, stopped: stop.isWanted },
+    jobs: jobsOf(flags),
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
   const explored = await junit.of(exploring);

@@ -1,23 +1,20 @@
 /** `rack explore --matrix`: which promises each method keeps on every kind of responder. */
-import { sleep } from "../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import {
-  exploreCell,
-  type MatrixCell,
-  matrixPlaces,
-  matrixText,
-} from "../../console/explore/matrix.ts";
+import { type MatrixCell, matrixPlaces, matrixText } from "../../console/explore/matrix.ts";
+import { exploreCells } from "../../console/explore/matrix_cells.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import { matrixSuites } from "../../console/reports/junit/suites.ts";
 import { given } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
 /**
+ * @param options.jobs processes at a time.
  * @param options.isStopped checked between cells: true ends with the finished cells.
  * @throws Refusal where the file of `--junit` cannot be written.
  */
 export async function exploreTheMatrix(
-  { json, junit: file, isStopped }: JunitFlags & {
+  { json, junit: file, isStopped, jobs }: JunitFlags & {
+    readonly jobs: number;
     readonly json: boolean;
     readonly isStopped: () => boolean;
   },
@@ -26,14 +23,16 @@ export async function exploreTheMatrix(
   const junit = await JunitFile.open(given({ junit: file }), "rack explore --matrix");
   const progress = new Progress({ quiet: json });
   const cells: MatrixCell[] = [];
-  for (const place of places) {
-    cells.push(await junit.of(exploreCell(place)));
-    const title = `${place.method}, ${place.update}: ${cells.length} cells`;
-    progress.show(title, cells.length / places.length);
-    // Lets the event loop handle signals.
-    await sleep(0);
+  const exploring = exploreCells(places, jobs);
+  for (;;) {
+    const { done, value: cell } = await junit.of(exploring.next());
+    if (done === true) break;
+    cells.push(cell);
+    const { method, update } = cell;
+    progress.show(`${method}, ${update}: ${cells.length} cells`, cells.length / places.length);
     if (isStopped()) break;
   }
+  await exploring.return();
   progress.clear();
   await junit.write(matrixSuites(cells, places.length - cells.length));
   if (json) print(JSON.stringify({ cells }));

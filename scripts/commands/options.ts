@@ -5,6 +5,7 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { workersFor } from "../../console/base/workers.ts";
 import { SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
@@ -228,6 +229,24 @@ export async function typesOf(
       if (!json) say("checking types");
     },
   });
+}
+
+export interface JobsFlags {
+  readonly jobs?: string;
+}
+
+/** @param what is done by several processes, each of them several one after the other. */
+export function addJobsOption(command: Command, what: string): Command {
+  return command.option("--jobs <n>", `${what} at a time; else as many as there are cores`);
+}
+
+/** So many processes at a time: fewer than are asked for where memory does not suffice. @throws Refusal */
+export function jobsOf({ jobs }: JobsFlags): number {
+  const most = jobs === undefined ? undefined : whole("--jobs", jobs, { least: 1, most: 1_024 });
+  const workers = workersFor({ jobs: most });
+  const wanted = most ?? navigator.hardwareConcurrency;
+  if (workers < wanted) say(`memory has room for ${workers} of ${wanted} processes at a time`);
+  return workers;
 }
 
 export function addJunitOption(command: Command): Command {

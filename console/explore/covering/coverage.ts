@@ -18,14 +18,21 @@ export class CoverageCount {
     const [weakest] = all.toSorted(byStrength);
     if (weakest === undefined) return;
     const cells = all.reduce((most, each) => Math.max(most, each.cells), 0);
-    const { strength, inOrder, aside, unit } = weakest;
-    const key = `${strength} ${inOrder} ${aside} ${unit}`;
-    const known = this.#covered.get(key);
-    this.#covered.set(key, {
-      ...weakest,
-      cells: Math.max(cells, known?.cells ?? 0),
-      instants: 1 + (known?.instants ?? 0),
-    });
+    this.merge([{ ...weakest, cells, instants: 1 }]);
+  }
+
+  /** Adds what another count has. */
+  merge(others: readonly Covered[]): void {
+    for (const other of others) {
+      const { strength, inOrder, aside, unit } = other;
+      const key = `${strength} ${inOrder} ${aside} ${unit}`;
+      const known = this.#covered.get(key);
+      this.#covered.set(key, {
+        ...other,
+        cells: Math.max(other.cells, known?.cells ?? 0),
+        instants: other.instants + (known?.instants ?? 0),
+      });
+    }
   }
 
   /** The weakest first. */

@@ -10,32 +10,53 @@ export interface Asker<Progress> {
   stopped(): boolean;
 }
 
-/** Does the one job that the command hands to this process, and ends the process. */
+interface Job {
+  readonly job: unknown;
+  isStopped: boolean;
+}
+
+/** Does the jobs that the command hands to this process, one after the other, until the command ends it. */
 export async function answerConfined<Progress = never>(
   work: (job: never, asker: Asker<Progress>) => Promise<unknown>,
 ): Promise<void> {
   // The command ends this process in order; a terminal sends SIGINT to both.
   Deno.addSignalListener("SIGINT", () => {});
-  const frames = framesOf(Deno.stdin.readable);
-  const { value: job } = await frames.next();
-  let isStopped = false;
+  const jobs: Job[] = [];
+  let arrived = Promise.withResolvers<void>();
   void (async () => {
-    for await (const frame of frames) isStopped ||= frame === STOP;
+    for await (const frame of framesOf(Deno.stdin.readable)) {
+      if (frame === STOP) { for (const job of jobs) job.isStopped = true; }
+      else jobs.push({ job: frame, isStopped: false });
+      arrived.resolve();
+    }
     // The command has ended.
     Deno.exit(EXIT.unclear);
   })();
-  let said: Said;
+  for (;;) {
+    const [job] = jobs;
+    if (job === undefined) {
+      arrived = Promise.withResolvers();
+      await arrived.promise;
+      continue;
+    }
+    say(await saidOf(work, job));
+    jobs.shift();
+  }
+}
+
+async function saidOf<Progress>(
+  work: (job: never, asker: Asker<Progress>) => Promise<unknown>,
+  job: Job,
+): Promise<Said> {
   try {
     const asker: Asker<Progress> = {
       tell: (progress) => say(["progress", progress]),
-      stopped: () => isStopped,
+      stopped: () => job.isStopped,
     };
-    said = ["answer", await work(job as never, asker)];
+    return ["answer", await work(job.job as never, asker)];
   } catch (error) {
-    said = ["failed", explain(error)];
+    return ["failed", explain(error)];
   }
-  say(said);
-  Deno.exit(EXIT.done);
 }
 
 function say(said: Said): void {

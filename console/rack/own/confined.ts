@@ -9,10 +9,10 @@ import { RackError } from "../../base/rack_error.ts";
 import { framed, framesOf, isSaid, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";
 
-export interface Asked<Progress> {
+/** Of a process: its entry point, and what it may do. */
+export interface Confined {
   /** The entry point, a path in the project. */
   readonly module: string;
-  readonly job: unknown;
   /** Its own programs, for people. */
   readonly programs: readonly string[];
   /** Paths below `directory` that the process may read and write; all may be read with `"all"`. */
@@ -26,11 +26,33 @@ export interface Asked<Progress> {
   readonly directory?: string;
   /** The directory of its run, by which it is found; default: the folder in which it runs. */
   readonly runDirectory?: string;
-  readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Ends the process; the work then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
+}
+
+export interface Asked<Progress> extends Confined {
+  readonly job: unknown;
+  readonly onProgress?: ((progress: Progress) => void) | undefined;
   /** Becomes true when the work shall end early, with an answer. */
   readonly stopped?: (() => boolean) | undefined;
+}
+
+/** A process that does one job after the other: so it loads and compiles its code once. */
+export interface ConfinedWorker {
+  /**
+   * Hands it a job, which it begins when those before have ended.
+   * @returns its answer. @throws RackError where the work fails, or the process ends without an answer.
+   */
+  ask<Answer, Progress = never>(
+    job: unknown,
+    onProgress?: (progress: Progress) => void,
+  ): Promise<Answer>;
+  /** Whether it has ended, or failed otherwise than in a job: it does no more. */
+  readonly isOver: boolean;
+  /** Asks it to end early, with an answer, each job that it has been given. */
+  stop(): void;
+  /** Ends it. What it has not answered rejects. */
+  end(): Promise<void>;
 }
 
 /** From the question whether to stop to the end of a process that does not answer it. */
@@ -41,11 +63,52 @@ const INTERRUPT_MS = 1_000;
 
 /** @throws RackError where the work fails, or the process ends without an answer. */
 export async function askConfined<Answer, Progress = never>(
-  { module, job, programs, onProgress, signal, stopped, flags, ...rights }: Asked<Progress>,
+  { job, onProgress, stopped, ...confined }: Asked<Progress>,
 ): Promise<Answer> {
+  const worker = startConfined(confined), { programs } = confined;
+  const work = worker.ask<Answer, Progress>(job, onProgress);
+  try {
+    return await stoppable(work, { workers: [worker], stopped, programs });
+  } finally {
+    await worker.end();
+  }
+}
+
+/**
+ * The result of work of processes: they are asked to end it early as soon as that is wanted, and ended where
+ * they do not.
+ * @throws RackError where they were ended.
+ */
+export async function stoppable<Result>(
+  work: Promise<Result>,
+  { workers, stopped, programs }: Pick<Confined, "programs"> & Pick<Asked<never>, "stopped"> & {
+    readonly workers: readonly ConfinedWorker[];
+  },
+): Promise<Result> {
+  if (stopped === undefined) return await work;
+  const watch = watchStop(stopped, workers);
+  try {
+    return await work;
+  } catch (error) {
+    if (!watch.isLate) throw error;
+    const who = programs.join(", ");
+    throw new RackError(`Found ${who} still running ${STOP_MS / 1_000} s later: ended it`);
+  } finally {
+    clearInterval(watch.timer);
+  }
+}
+
+interface Pending {
+  readonly onProgress: ((progress: never) => void) | undefined;
+  readonly answered: PromiseWithResolvers<unknown>;
+}
+
+/** Starts a process for jobs. @throws the signal's reason where it is aborted. */
+export function startConfined(
+  { module, programs, signal, flags, ...rights }: Confined,
+): ConfinedWorker {
   signal?.throwIfAborted();
   const { directory, runDirectory = directory, inspect } = rights;
-  const who = programs.join(", ");
   // The last word says whose process it is.
   const words = runDirectory === undefined ? [] : [`${runDirectory}/run.json`];
   const child = new Deno.Command(Deno.execPath(), {
@@ -60,10 +123,44 @@ export async function askConfined<Answer, Progress = never>(
     stdout: "piped",
     stderr: "inherit",
   }).spawn();
-  const ended = child.status;
+  const kill = killerOf(child);
+  signal?.addEventListener("abort", kill);
+  const input = child.stdin.getWriter();
+  // A process that has ended does not read: its end is what is reported.
+  const send = (frame: unknown) => void input.write(framed(frame)).catch(() => {});
+  const pending: Pending[] = [];
+  let failure: unknown;
+  const isOver = listen(child, { programs, signal, pending }).catch((error) => {
+    failure = error;
+    for (const { answered } of pending.splice(0)) answered.reject(error);
+  });
+  return {
+    async ask<Answer, Progress>(job: unknown, onProgress?: (progress: Progress) => void) {
+      if (failure !== undefined) throw failure;
+      const answered = Promise.withResolvers<unknown>();
+      pending.push({ onProgress, answered });
+      send(job);
+      return await answered.promise as Answer;
+    },
+    get isOver() {
+      return failure !== undefined;
+    },
+    stop: () => send(STOP),
+    async end() {
+      signal?.removeEventListener("abort", kill);
+      kill();
+      await child.status;
+      await isOver;
+      await input.abort().catch(() => {});
+    },
+  };
+}
+
+/** Ends the process, unless it has ended. */
+function killerOf(child: Deno.ChildProcess): () => void {
   let isThere = true;
-  void ended.then(() => isThere = false);
-  const end = () => {
+  void child.status.then(() => isThere = false);
+  return () => {
     try {
       if (isThere) child.kill("SIGKILL");
     } catch (error) {
@@ -71,37 +168,35 @@ export async function askConfined<Answer, Progress = never>(
       if (!(error instanceof TypeError)) throw error;
     }
   };
-  signal?.addEventListener("abort", end);
-  const input = child.stdin.getWriter();
-  // A process that has ended does not read: its end is what is reported.
-  const send = (frame: unknown) => input.write(framed(frame)).catch(() => {});
-  const watch = stopped && watchStop(stopped, { ask: () => void send(STOP), end });
-  try {
-    void send(job);
-    for await (const frame of framesOf(child.stdout)) {
-      if (!isSaid(frame)) {
-        throw new RackError(`Found that ${who} wrote on stdout: expected an answer`);
-      }
-      if (frame[0] === "progress") onProgress?.(frame[1] as Progress);
-      else if (frame[0] === "answer") return frame[1] as Answer;
-      else throw new RackError(frame[1].message, frame[1].code);
+}
+
+/** Hands on what the process says; always rejects, at the latest when it has ended. */
+async function listen(
+  child: Deno.ChildProcess,
+  { programs, signal, pending }: Pick<Confined, "programs" | "signal"> & {
+    readonly pending: Pending[];
+  },
+): Promise<never> {
+  const who = programs.join(", ");
+  for await (const frame of framesOf(child.stdout)) {
+    const [first] = pending;
+    if (!isSaid(frame) || first === undefined) {
+      throw new RackError(`Found that ${who} wrote on stdout: expected an answer`);
     }
-    const { code, signal: by } = await ended;
-    if (signal !== undefined && by === "SIGINT") await sleep(INTERRUPT_MS);
-    signal?.throwIfAborted();
-    if (watch?.isLate) {
-      throw new RackError(`Found ${who} still running ${STOP_MS / 1_000} s later: ended it`);
+    if (frame[0] === "progress") {
+      first.onProgress?.(frame[1] as never);
+      continue;
     }
-    const how = by ?? `exit code ${code}`;
-    const found = `Found that the process of ${who} ended by itself (${how})`;
-    throw new RackError(`${found}: expected it to answer`);
-  } finally {
-    clearInterval(watch?.timer);
-    signal?.removeEventListener("abort", end);
-    end();
-    await ended;
-    await input.abort().catch(() => {});
+    pending.shift();
+    if (frame[0] === "answer") first.answered.resolve(frame[1]);
+    else first.answered.reject(new RackError(frame[1].message, frame[1].code));
   }
+  const { code, signal: by } = await child.status;
+  if (signal !== undefined && by === "SIGINT") await sleep(INTERRUPT_MS);
+  signal?.throwIfAborted();
+  const how = by ?? `exit code ${code}`;
+  const found = `Found that the process of ${who} ended by itself (${how})`;
+  throw new RackError(`${found}: expected it to answer`);
 }
 
 /** Deno says where it listens, but not where it is to be quiet. */
@@ -110,19 +205,19 @@ function withInspector(flags: readonly string[], port: number | undefined): read
   return [`--inspect-wait=127.0.0.1:${port}`, ...flags.filter((flag) => flag !== "--quiet")];
 }
 
-/** Asks a process to stop as soon as that is wanted, and ends it where it does not. */
+/** Asks processes to stop as soon as that is wanted, and ends them where they do not. */
 function watchStop(
   stopped: () => boolean,
-  { ask, end }: { readonly ask: () => void; readonly end: () => void },
+  workers: readonly Pick<ConfinedWorker, "stop" | "end">[],
 ): { readonly timer: ReturnType<typeof setInterval>; readonly isLate: boolean } {
   let askedAt: number | undefined, isLate = false;
   const timer = setInterval(() => {
     if (askedAt === undefined && stopped()) {
       askedAt = performance.now();
-      ask();
+      for (const worker of workers) worker.stop();
     } else if (askedAt !== undefined && performance.now() - askedAt > STOP_MS && !isLate) {
       isLate = true;
-      end();
+      for (const worker of workers) void worker.end();
     }
   }, LOOK_MS);
   return {
@@ -135,7 +230,7 @@ function watchStop(
 
 /** Flags of a process that may do no more than this. */
 export function flagsOf(
-  { reads = [], writes = [] }: Pick<Asked<never>, "reads" | "writes">,
+  { reads = [], writes = [] }: Pick<Confined, "reads" | "writes">,
 ): string[] {
   const watch = fromFileUrl(projectFile(WATCH_MODULE)).replaceAll(",", ",,");
   return [

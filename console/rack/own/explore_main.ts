@@ -1,18 +1,19 @@
 /**
- * A process that explores a rack with own programs. It may read and write nothing: its job, from
- * `explore_scenario.ts`, has all that it needs.
+ * A process that explores a rack, alone or with others: it judges the steps that it is dealt. It may read and write
+ * nothing: its first job, from `explore_scenario.ts`, has all that it needs.
  */
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import { answerConfined, type Asker } from "./answer.ts";
 import { watchLoops } from "./loop_watch.ts";
-import { explore } from "../../explore/explore.ts";
-import type {
-  ExploredRack,
-  ExploreOptions,
-  ExploreProgress,
-  Verdict,
-} from "../../explore/types.ts";
+import { openExploration, type Opening } from "../../explore/steps/exploration.ts";
+import {
+  judgeRange,
+  type StepFound,
+  StepJudge,
+  type StepRange,
+} from "../../explore/steps/judge_steps.ts";
+import type { ExploredRack, ExploreOptions } from "../../explore/types.ts";
 
 export interface ExploreJob {
   readonly plan: RackPlan;
@@ -20,19 +21,35 @@ export interface ExploreJob {
   readonly orders: NonNullable<ExploredRack["orders"]>;
   /** The texts of own programs. */
   readonly programs: Readonly<Record<string, string>>;
-  readonly options: ExploreOptions;
+  readonly options: Omit<ExploreOptions, "stopped">;
 }
 
+/** A rack to be explored, which is answered with an {@link Opening}; then steps, with what is found at each. */
+export type ExploreRequest = { readonly open: ExploreJob } | { readonly judge: StepRange };
+
+let judge: StepJudge | undefined;
+
 async function work(
-  { plan, inputs, orders, programs, options }: ExploreJob,
-  { tell, stopped }: Asker<ExploreProgress>,
-): Promise<Verdict> {
+  request: ExploreRequest,
+  { stopped }: Asker<never>,
+): Promise<Opening | readonly StepFound[]> {
+  if ("judge" in request) return await judgeRange(judge!, request.judge, stopped);
+  const { options, ...job } = request.open;
+  const { exploration, opening } = openExploration(await rackOf(job), options);
+  judge = new StepJudge(exploration);
+  return opening;
+}
+
+async function rackOf(
+  { plan, inputs, orders, programs }: Omit<ExploreJob, "options">,
+): Promise<ExploredRack> {
+  const rack = { plan, inputs, orders, own: {} };
+  if (Object.keys(programs).length === 0) return rack;
   const loops = await watchLoops();
   const own = await loadOwnPrograms({ programs });
   const { around } = loops;
   const replace: ExploredRack["replace"] = (create) => loops.steps(create, plan, own);
-  const rack = { plan, inputs, orders, own, around, replace };
-  return await explore(rack, { ...options, stopped }, tell);
+  return { ...rack, own, around, replace };
 }
 
 if (import.meta.main) await answerConfined(work);

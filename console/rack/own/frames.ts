@@ -1,11 +1,11 @@
 /**
  * Frames between the command and a process with own programs, on the standard streams of that
- * process: a length of four bytes, then CBOR. The first frame to it is its job.
+ * process: a length of four bytes, then CBOR. Each frame to it is a job, or {@link STOP}.
  */
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { RackError } from "../../base/rack_error.ts";
 
-/** A frame to the command: one answer or failure ends the work. */
+/** A frame to the command: one answer or failure ends a job. */
 export type Said =
   | readonly ["progress", unknown]
   | readonly ["answer", unknown]
@@ -20,7 +20,7 @@ export function isSaid(frame: unknown): frame is Said {
   return typeof message === "string" && typeof code === "number";
 }
 
-/** To the process: end early, with an answer. */
+/** To the process: end early, with an answer, each job so far. */
 export const STOP = "stop";
 
 export function framed(value: unknown): Uint8Array<ArrayBuffer> {

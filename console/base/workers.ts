@@ -1,0 +1,49 @@
+/** How many processes work at the same time: as many as there are cores, and as memory has room for. */
+import { textIfThere } from "./files.ts";
+
+/**
+ * What a process takes that runs one rack after the other in memory, as measured (`console/rack/own/README.md`): a
+ * rack of 8 hosts, its history, and the young generation of `LARGE_HEAP`.
+ */
+export const WORKER_BYTES = 512 * 2 ** 20;
+
+/**
+ * Processes for so many pieces of work: at least one, and no more than memory has room for beside this one.
+ * @param options.jobs as many as this at most; default: the cores.
+ */
+export function workersFor(
+  { pieces = Infinity, jobs = navigator.hardwareConcurrency, bytes = availableBytes() }: {
+    readonly pieces?: number;
+    readonly jobs?: number | undefined;
+    /** Free memory. */
+    readonly bytes?: number;
+  },
+): number {
+  return Math.max(1, Math.min(jobs, pieces, Math.floor(bytes / WORKER_BYTES)));
+}
+
+/** Memory that this process and others may still take: of the machine, and of the group that limits it. */
+function availableBytes(): number {
+  return Math.min(Deno.systemMemoryInfo().available, groupBytes());
+}
+
+/** What the limit of a container leaves, by control groups of either version. */
+function groupBytes(): number {
+  const root = "/sys/fs/cgroup";
+  const groups = [
+    { folder: root, limit: "memory.max", usage: "memory.current" },
+    { folder: `${root}/memory`, limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes" },
+  ];
+  for (const { folder, limit, usage } of groups) {
+    // "max" is no number: there is no limit.
+    const most = Number(textIfThere(`${folder}/${limit}`) ?? NaN);
+    const used = Number(textIfThere(`${folder}/${usage}`) ?? NaN);
+    if (!(most > 0 && used >= 0)) continue;
+    // Pages of files make room for others.
+    const files = (textIfThere(`${folder}/memory.stat`) ?? "").split("\n")
+      .filter((line) => /^(in)?active_file /.test(line))
+      .reduce((sum, line) => sum + Number(line.split(" ")[1]), 0);
+    return most - used + files;
+  }
+  return Infinity;
+}

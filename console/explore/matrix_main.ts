@@ -1,0 +1,5 @@
+/** A process that explores cells of the matrix; its jobs come from `matrix_cells.ts`. */
+import { answerConfined } from "../rack/own/answer.ts";
+import { exploreCell, type MatrixPlace } from "./matrix.ts";
+
+if (import.meta.main) await answerConfined((place: MatrixPlace) => exploreCell(place));

@@ -1,0 +1,201 @@
+/**
+ * Deals the steps of an exploration to processes, and hands out what they find in the order of the steps: so a
+ * verdict is the same for any number of them. Each has recorded the run for itself.
+ *
+ * What a step finds depends on the others in one respect: second power failures may cost so much in all
+ * (`AGAIN_COST`), and none is tried behind that. A process counts from what was known when its steps were dealt, which
+ * is less than it may be by then. As long as the sum stays below the limit this makes no difference. The step that
+ * reaches it is judged again, with what had been spent by then, and so are all behind it.
+ */
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { AGAIN_COST } from "../protocol_judge.ts";
+import type { Opening, SweepSize } from "./exploration.ts";
+import type { ExploreOptions } from "../types.ts";
+import { isLast, type StepFound, type StepRange } from "./judge_steps.ts";
+import type { Step } from "./verdict.ts";
+
+/** A process that judges steps. */
+export interface StepWorker {
+  /** Records the run. */
+  open(): Promise<Opening>;
+  /** Judges steps, up to the last one that counts, or until it is stopped. */
+  judge(range: StepRange): Promise<readonly StepFound[]>;
+  /** Has it give up what it judges. */
+  stop(): void;
+}
+
+export interface Dealt {
+  /** As the first process has it that is ready. */
+  readonly opening: Opening;
+  readonly steps: AsyncGenerator<Step | undefined>;
+}
+
+/** Dealt steps take about so long: much longer than to deal them, and none is waited for long at the end. */
+const RANGE_MS = 100;
+/** The first ones, of which nothing is known. */
+const FIRST_STEPS = 4;
+/** Without a result for so long, the caller is told that time has passed. */
+const TURN_MS = 50;
+
+/** @throws RackError where a process cannot record the run. */
+export async function dealSteps(
+  workers: readonly StepWorker[],
+  options: Pick<ExploreOptions, "cuts">,
+): Promise<Dealt> {
+  const opened = workers.map((worker) => worker.open());
+  for (const each of opened) each.catch(() => {});
+  const opening = await Promise.race(opened);
+  const dealer = new Dealer(opening.sweeps, workers, options);
+  for (const [i, worker] of workers.entries()) void dealer.serve(worker, opened[i]!);
+  return { opening, steps: dealer.steps() };
+}
+
+/** Steps that were dealt, and what was found: an error where their process could not judge them. */
+interface Hand extends StepRange {
+  found: readonly StepFound[] | undefined;
+  failure: unknown;
+}
+
+class Dealer {
+  readonly #sweeps: readonly SweepSize[];
+  readonly #workers: readonly StepWorker[];
+  /** In the order of their steps; those whose results were handed out are gone. */
+  #hands: Hand[] = [];
+  /** The next step to be dealt; undefined where none is any more. */
+  #next: { readonly sweep: number; readonly step: number } | undefined;
+  /** What second power failures have cost, of the steps that were handed out. */
+  #spent = 0;
+  /** Whether there is a limit to that. */
+  readonly #isLimited: boolean;
+  /** Whether the next step is one that is judged again, and was not dealt; all behind it find the limit reached. */
+  #isAgain = false;
+  #isSpent = false;
+  /** Wall time and number of the steps that were judged. */
+  readonly #pace = { ms: 0, steps: 0 };
+  #isOver = false;
+  #changed = Promise.withResolvers<void>();
+
+  constructor(
+    sweeps: readonly SweepSize[],
+    workers: readonly StepWorker[],
+    { cuts }: Pick<ExploreOptions, "cuts">,
+  ) {
+    this.#isLimited = cuts === undefined;
+    this.#sweeps = sweeps;
+    this.#workers = workers;
+    this.#next = sweeps.length > 0 ? { sweep: 0, step: 0 } : undefined;
+  }
+
+  /** Has a process judge steps as long as there are any. */
+  async serve(worker: StepWorker, opened: Promise<unknown>): Promise<void> {
+    try {
+      await opened;
+    } catch {
+      // Another one has recorded the run; with none left the first that failed has ended the exploration.
+      return;
+    }
+    while (!this.#isOver) {
+      const hand = this.#deal();
+      if (hand === undefined) {
+        await this.#changed.promise;
+        continue;
+      }
+      const began = performance.now();
+      try {
+        hand.found = await worker.judge(hand);
+      } catch (error) {
+        hand.failure = error;
+        hand.found = [];
+      }
+      this.#pace.ms += performance.now() - began;
+      this.#pace.steps += hand.found.length;
+      // Nothing behind it counts.
+      const isEnd = hand.failure !== undefined || hand.found.some(isLast);
+      if (isEnd && this.#hands.includes(hand)) this.#next = undefined;
+      this.#change();
+      if (hand.failure !== undefined) return;
+    }
+  }
+
+  /** What is found, step by step; undefined where time has passed without a result. */
+  async *steps(): AsyncGenerator<Step | undefined> {
+    try {
+      for (;;) {
+        const [hand] = this.#hands;
+        if (hand?.found === undefined) {
+          if (hand === undefined && this.#next === undefined) return;
+          await Promise.race([this.#changed.promise, sleep(TURN_MS)]);
+          yield undefined;
+          continue;
+        }
+        yield* this.#handOut(hand);
+      }
+    } finally {
+      this.#isOver = true;
+      this.#change();
+    }
+  }
+
+  *#handOut(hand: Hand): Generator<Step> {
+    const { sweep, from, found = [] } = hand;
+    let spent = hand.spent;
+    for (const [i, each] of found.entries()) {
+      if (!this.#isSame(spent, each)) return this.#restart({ sweep, step: from + i });
+      spent += each.again.cost;
+      this.#spent += each.again.cost;
+      yield { sweep, step: from + i, found: each };
+    }
+    if (hand.failure !== undefined) throw hand.failure;
+    this.#hands.shift();
+  }
+
+  /** Whether a step finds the same where second power failures have cost `spent`, and what they have cost. */
+  #isSame(spent: number, { again: { cost } }: StepFound): boolean {
+    return !this.#isLimited || cost === 0 || spent === this.#spent ||
+      this.#spent + cost < AGAIN_COST.most;
+  }
+
+  /** Has a step, and all behind it, judged again. */
+  #restart(next: { readonly sweep: number; readonly step: number }): void {
+    this.#hands = [];
+    this.#next = next;
+    this.#isAgain = true;
+    this.#isSpent = false;
+    for (const worker of this.#workers) worker.stop();
+    this.#change();
+  }
+
+  #deal(): Hand | undefined {
+    if (this.#next === undefined) return undefined;
+    const { sweep, step } = this.#next;
+    const to = this.#isAgain ? step + 1 : this.#endOf(sweep, step);
+    const spent = this.#isSpent ? Math.max(this.#spent, AGAIN_COST.most) : this.#spent;
+    const hand: Hand = { sweep, from: step, to, spent, found: undefined, failure: undefined };
+    this.#isSpent ||= this.#isAgain;
+    this.#isAgain = false;
+    this.#next = this.#behind(sweep, to);
+    this.#hands.push(hand);
+    return hand;
+  }
+
+  /** The step behind these of a sweep. */
+  #behind(sweep: number, to: number) {
+    if (to <= this.#sweeps[sweep]!.instants) return { sweep, step: to };
+    return sweep + 1 < this.#sweeps.length ? { sweep: sweep + 1, step: 0 } : undefined;
+  }
+
+  /** The end of steps from `from` on that take about {@link RANGE_MS}: they share runs of survivors where they can. */
+  #endOf(sweep: number, from: number): number {
+    const { instants, frames } = this.#sweeps[sweep]!, { ms, steps } = this.#pace;
+    const wanted = steps === 0 ? FIRST_STEPS : Math.floor(RANGE_MS * steps / ms);
+    const most = Math.max(1, Math.ceil((instants + 1 - from) / (2 * this.#workers.length)));
+    const to = Math.min(from + Math.max(1, Math.min(wanted, most)), instants + 1);
+    for (let end = to; end > from; end--) if (frames[end] !== frames[end - 1]) return end;
+    return to;
+  }
+
+  #change(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}

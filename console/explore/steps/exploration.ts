@@ -1,0 +1,265 @@
+/**
+ * An exploration before its first step: the recorded run, whose power is cut, at which instants, in which order.
+ * Each process that takes part makes it anew, from the same run: see `deal.ts`.
+ */
+import { failuresOf } from "../../checks/programs.ts";
+import { persistence } from "../../checks/persistence.ts";
+import { replicatedLog } from "../../checks/replicated_log.ts";
+import { answered } from "../../checks/shared/answered.ts";
+import { flushedWrites } from "../../checks/shared/flushed.ts";
+import { wholeObjects } from "../../checks/whole_objects.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { TraceLine } from "../../../fabric/trace/trace.ts";
+import { hasHooks, type OwnProgram } from "../../../nodes/host/own_programs.ts";
+import { endOf, judgeProtocols } from "../../reports/protocol_checks.ts";
+import type { CutHosts } from "../crash_sweep.ts";
+import { instantsOf } from "../instants.ts";
+import { firstOfEachKind, isTurnOf, type Turn } from "../kinds.ts";
+import { PostCrashRuns, victimOf } from "../post_crash_run.ts";
+import { type RackRun, runRack } from "../rerun.ts";
+import { judgedByRobustness, Robustness } from "../robust/robustness.ts";
+import { isOfWrites, StrictHistory } from "../robust/strict_history.ts";
+import { recordOf, unsoundness } from "../survivors.ts";
+import type { ExploredRack, ExploreOptions, Oracle, Verdict } from "../types.ts";
+
+export interface Exploration {
+  readonly rack: ExploredRack;
+  readonly options: ExploreOptions;
+  readonly recording: RackRun;
+  readonly robustness: Robustness | undefined;
+  /** In the order in which they are judged; none where there is nothing to look at after a power failure. */
+  readonly sweeps: readonly Sweep[];
+}
+
+/** One turn of one cut: its instants, ascending. */
+export interface Sweep {
+  readonly cut: CutHosts;
+  readonly inTurn: readonly Time[];
+  readonly isInTurn: (at: Time) => boolean;
+}
+
+/** What a verdict needs of an exploration beside what its steps find. Plain data. */
+export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" | "promises"> {
+  /** What fails without a further power failure; null: nothing. */
+  readonly failure: string | null;
+  /** Whether there is anything to look at after a power failure. */
+  readonly hasSubjects: boolean;
+  /** The end of the recorded run, and whether the plan's `until` cut it off. */
+  readonly endPs: Time;
+  readonly isCutOff: boolean;
+  /** Whether recoveries are judged by robustness. */
+  readonly isRobust: boolean;
+  /** About so many runs show what survivors do, at the instants that were asked for; null where no host survives. */
+  readonly futures: number | null;
+  readonly sweeps: readonly SweepSize[];
+}
+
+export interface SweepSize {
+  /** Names whose power is cut: sweeps with the same share the runs of survivors. */
+  readonly cut: string;
+  /** Instants; behind them comes one step more. */
+  readonly instants: number;
+  /** By instant: frames that survivors see. Empty where no host survives. */
+  readonly frames: readonly number[];
+}
+
+/** @throws Error where a host is to be cut that the rack has not. */
+export function openExploration(
+  rack: ExploredRack,
+  options: ExploreOptions,
+): { readonly exploration: Exploration; readonly opening: Opening } {
+  const { recording, robustness } = record(rack, options);
+  const targets = targetsOf(rack, recording, options), hosts = targets.flat();
+  for (const host of hosts) victimOf(rack.plan, host);
+  // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
+  const isWorth = hasSubjects(rack, recording);
+  const turns: readonly Turn[] = options.inOrder ? ["all"] : ["first of each kind", "rest"];
+  const cuts = isWorth
+    ? targets.map((hosts) => cutOf(rack, { recording, hosts, options, of: targets.length }))
+    : [];
+  // Of all hosts first, what is likely to show a mistake.
+  const sweeps = turns.flatMap((turn) => cuts.map((cut) => sweepOf(recording, cut, turn)));
+  const opening: Opening = {
+    ...{ hosts, judgedBy: oraclesOf(rack, { recording, robustness, options }) },
+    ...countWrites(recording),
+    failure: plainFailure(rack, recording, options) ?? null,
+    hasSubjects: isWorth,
+    endPs: recording.endPs,
+    isCutOff: recording.isCutOff,
+    isRobust: robustness !== undefined,
+    futures: futuresOf(rack, { recording, targets, options }),
+    sweeps: sweeps.map(sizeOf),
+  };
+  return { exploration: { rack, options, recording, robustness, sweeps }, opening };
+}
+
+/** So many runs of survivors, of all cuts together, are kept for the second turn. */
+const KEPT_MAX = 48;
+
+/** The hosts of one cut, and what others see of it. @param cut.of how many such cuts there are. */
+function cutOf(
+  rack: ExploredRack,
+  cut: {
+    readonly recording: RackRun;
+    readonly hosts: readonly string[];
+    readonly options: ExploreOptions;
+    readonly of: number;
+  },
+): CutHosts {
+  const { recording, hosts, options, of } = cut;
+  const victims = hosts.map((host) => victimOf(rack.plan, host));
+  const [victim] = victims;
+  const isProtocolJudged = Object.values(rack.own).some(hasHooks);
+  const keep = Math.floor(KEPT_MAX / of);
+  const runs = options.cut === "all" || victim === undefined
+    ? undefined
+    : new PostCrashRuns(rack, { recording, victim }, { histories: isProtocolJudged, keep });
+  const instants = instantsOf(recording, { ...options, victims, runs, isProtocolJudged });
+  return { victims, runs, instants };
+}
+
+function sweepOf(recording: RackRun, cut: CutHosts, turn: Turn): Sweep {
+  const { instants, victims } = cut;
+  const first = turn === "all" ? NONE : firstOfEachKind(instants, { recording, victims });
+  const isInTurn = (at: Time) => isTurnOf(turn, first, at);
+  return { cut, isInTurn, inTurn: instants.filter(isInTurn) };
+}
+
+const NONE: ReadonlySet<Time> = new Set();
+
+function sizeOf({ cut: { victims, runs }, inTurn }: Sweep): SweepSize {
+  return {
+    cut: victims.map(({ host }) => host).join(" "),
+    instants: inTurn.length,
+    frames: runs === undefined ? [] : inTurn.map((at) => runs.framesBy(at)),
+  };
+}
+
+/** Survivors see as many futures as frames. */
+function futuresOf(
+  rack: ExploredRack,
+  { recording, targets, options: { from = 0, until = Infinity, cut } }: {
+    readonly recording: RackRun;
+    readonly targets: readonly (readonly string[])[];
+    readonly options: ExploreOptions;
+  },
+): number | null {
+  if (cut === "all") return null;
+  const frames = targets.flat().flatMap((host) => {
+    const { config: { rnic }, noticePs } = victimOf(rack.plan, host);
+    const sent = recording.sendings.get(rnic)?.frames ?? [];
+    return sent.filter((at) => at - noticePs >= from && at - noticePs < until);
+  });
+  return frames.length + targets.length;
+}
+
+/** The run without a further power failure; and what robustness is judged by, where it is asked for. */
+function record(rack: ExploredRack, options: ExploreOptions) {
+  const judged = judgedByRobustness(rack.own, options);
+  if (judged.size === 0) {
+    return { recording: runRack(rack, { histories: true }), robustness: undefined };
+  }
+  const lines: TraceLine[] = [];
+  const recording = runRack(rack, {
+    histories: true,
+    onTrace: (time, node, step) => {
+      if (isOfWrites(step)) lines.push({ time, node, ...step });
+    },
+  });
+  // Operations that are noted say what has to hold, as a check does.
+  const isSaid = options.robust !== true &&
+    recording.notes.some(({ note }) => note.kind === "operation");
+  if (isSaid) return { recording, robustness: undefined };
+  return { recording, robustness: new Robustness(new StrictHistory(recording, lines), judged) };
+}
+
+/** Of what a program notes, that which concerns SCM: all but its queues. */
+const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log", "access"]);
+
+/** Whether there is anything to look at after a power failure: noted writes, a recovery or a check. */
+function hasSubjects({ own }: ExploredRack, { notes }: RackRun): boolean {
+  return notes.some(({ note }) => OF_SCM.has(note.kind)) || Object.values(own).some(hasHooks);
+}
+
+/** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */
+function plainFailure(
+  rack: ExploredRack,
+  recording: RackRun,
+  { claims = false }: ExploreOptions,
+): string | undefined {
+  const record = recordOf(recording, claims);
+  const [found] = [
+    ...failuresOf([...record.reports, ...recording.unfinished]),
+    ...unsoundness(recording, claims).map(({ checker, found }) => `${checker}: ${found}`),
+    ...judgeProtocols(endOf(record, rack.own), rack.around).flatMap(({ program, findings }) =>
+      findings.map((text) => `${program}: ${text}`)
+    ),
+  ];
+  return found === undefined ? undefined : `the plain run failed: ${found}`;
+}
+
+/** By what a power failure could be judged: promises, and the demands of protocols. */
+function oraclesOf(
+  { own }: ExploredRack,
+  { recording, robustness, options: { claims = false } }: {
+    readonly recording: RackRun;
+    readonly robustness: Robustness | undefined;
+    readonly options: ExploreOptions;
+  },
+): readonly Oracle[] {
+  const record = recordOf(recording, claims);
+  const arePromises = [persistence, replicatedLog, wholeObjects, answered].some(({ subjects }) =>
+    subjects(record) > 0
+  );
+  const isChecked = Object.values(own).some((make) => make().check !== undefined);
+  const areNoted = recording.notes.some(({ note }) => note.kind === "operation") &&
+    Object.values(own).some((make) => isJudgedByOperations(make()));
+  return [
+    ...(arePromises ? ["promises" as const] : []),
+    ...(isChecked ? ["check" as const] : []),
+    ...(areNoted ? ["operations" as const] : []),
+    ...(robustness === undefined ? [] : ["robustness" as const]),
+  ];
+}
+
+function isJudgedByOperations({ recover, check }: OwnProgram): boolean {
+  return recover !== undefined && check === undefined;
+}
+
+/** Groups of hosts, each cut at once. */
+function targetsOf(
+  rack: ExploredRack,
+  recording: RackRun,
+  { cut }: ExploreOptions,
+): readonly (readonly string[])[] {
+  const hosts = rack.plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  if (cut === "all") return [hosts];
+  if (cut === "each") return hosts.map((host) => [host]);
+  if (cut !== undefined) return [[cut.host]];
+  const wanted = new Set(
+    recording.notes.flatMap(({ node, note }) => {
+      if (note.kind === "writes") return [note.on];
+      // Each end of a shared region: what survives at home, and what survivors are told (C-10).
+      return note.kind === "region" ? [note.home, node] : [];
+    }),
+  );
+  for (const node of rack.plan.nodes) {
+    const programs = node.kind === "host" ? node.config.programs : [];
+    const isJudged = (run: string) => rack.own[run] !== undefined && hasHooks(rack.own[run]);
+    if (programs.some(({ run }) => isJudged(run))) wanted.add(node.name);
+  }
+  // A check looks at any host, also at one that runs none of its protocol's programs.
+  if (Object.values(rack.own).some((make) => make().check !== undefined)) {
+    for (const [host, { entries }] of recording.histories) if (entries.length > 0) wanted.add(host);
+  }
+  const found = hosts.filter((host) => wanted.has(host));
+  return (found.length > 0 ? found : hosts).map((host) => [host]);
+}
+
+function countWrites({ notes, lives }: RackRun): Pick<Verdict, "writes" | "promises"> {
+  const stores = flushedWrites(notes, lives);
+  const writes = notes.filter(({ note }) => note.kind === "writes").length + stores.length;
+  const promises = stores.filter(({ promised }) => promised !== undefined).length +
+    notes.filter(({ note }) => note.kind === "persistent" && note.promised).length;
+  return { writes, promises };
+}

@@ -1,0 +1,153 @@
+/**
+ * The steps of an exploration: each instant of each sweep, and the rest of the run behind all instants. What is
+ * found at a step depends on nothing that another step finds, but for what second power failures have cost before:
+ * so steps can be judged in several processes.
+ */
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { explain } from "../../rack/failure.ts";
+import { confirm } from "../counterexample.ts";
+import { CrashSweep, StepCounts } from "../crash_sweep.ts";
+import type { Again, Counterexample } from "../types.ts";
+import type { Covered } from "../covering/coverage.ts";
+import type { Exploration } from "./exploration.ts";
+
+/** What is found at a step. Plain data. */
+export interface StepFound {
+  /** 1 where an instant was judged to its end. */
+  readonly instants: number;
+  readonly crashPoints: number;
+  readonly paths: number;
+  readonly bounded: number;
+  readonly covered: readonly Covered[];
+  readonly again: Again & { readonly cost: number };
+  /** Runs of survivors that were looked at, by the number of frames that survivors see. */
+  readonly runs: readonly number[];
+  readonly isCutOff: boolean;
+  /** What goes on without end in one of them; null: nothing. */
+  readonly endless: string | null;
+  /** Robustness: words that were read and that the run had written, and those that no write explains. */
+  readonly words: number;
+  readonly unexplained: number;
+  /** What could not be told of noted operations: no more is judged; null: all could. */
+  readonly unknown: string | null;
+  readonly counterexample: Counterexample | null;
+  /** It could not be judged, and with which message and exit code the command ends; null: it could. */
+  readonly failed: { readonly message: string; readonly code: number } | null;
+}
+
+/** Steps [from, to) of a sweep. Plain data. */
+export interface StepRange {
+  readonly sweep: number;
+  readonly from: number;
+  readonly to: number;
+  /** What second power failures have cost before. */
+  readonly spent: number;
+}
+
+/** Whether nothing behind this step counts any more. */
+export function isLast({ counterexample, unknown, failed }: StepFound): boolean {
+  return counterexample !== null || unknown !== null || failed !== null;
+}
+
+export class StepJudge {
+  readonly #exploration: Exploration;
+  #sweep: { readonly index: number; readonly sweep: CrashSweep } | undefined;
+
+  constructor(exploration: Exploration) {
+    this.#exploration = exploration;
+  }
+
+  /** Judges step `i` of sweep `sweep`. Yields within a step, where it may be given up. */
+  *judge(
+    { sweep: index, step, spent }: {
+      readonly sweep: number;
+      readonly step: number;
+      readonly spent: number;
+    },
+  ): Generator<undefined, StepFound> {
+    const sweep = this.#sweepFor(index, step);
+    const { rack, recording, options, robustness } = this.#exploration;
+    const counts = new StepCounts(spent);
+    const { words = 0, unexplained = 0 } = robustness ?? {};
+    const judging = sweep.judge(step, counts);
+    let next = judging.next();
+    while (next.done !== true && sweep.unknown === undefined) {
+      yield;
+      next = judging.next();
+    }
+    const violation = next.done === true ? next.value : undefined;
+    const { instants, crashPoints, paths, bounded, covered, again, runs } = counts;
+    const { recoveries, cut, ways, cost } = again;
+    const judged = {
+      ...{ instants, crashPoints, paths, bounded },
+      ...{ covered: covered.all(), again: { recoveries, cut, ways, cost }, runs: [...runs] },
+      ...{ isCutOff: counts.isCutOff, endless: counts.endless ?? null },
+      words: (robustness?.words ?? 0) - words,
+      unexplained: (robustness?.unexplained ?? 0) - unexplained,
+      ...{ unknown: sweep.unknown ?? null, counterexample: null, failed: null },
+    };
+    if (violation === undefined) return judged;
+    const counterexample = confirm(rack, { violation, recording, options, robustness });
+    return { ...judged, unknown: null, counterexample };
+  }
+
+  /** A sweep goes forwards only. */
+  #sweepFor(index: number, step: number): CrashSweep {
+    const known = this.#sweep;
+    if (known?.index === index && known.sweep.done <= step) return known.sweep;
+    const { rack, recording, options, robustness, sweeps } = this.#exploration;
+    const { cut, ...turn } = sweeps[index]!;
+    const sweep = new CrashSweep({ rack, recording, options, robustness, ...cut, ...turn });
+    this.#sweep = { index, sweep };
+    return sweep;
+  }
+}
+
+/** Wall time between turns of the event loop, in which a process hears that it is to stop. */
+const TURN_MS = 50;
+
+/**
+ * Judges steps for another process, up to the last one that counts.
+ * @param stopped whether the rest is no longer wanted.
+ */
+export async function judgeRange(
+  judge: StepJudge,
+  { sweep, from, to, spent }: StepRange,
+  stopped: () => boolean,
+): Promise<StepFound[]> {
+  const found: StepFound[] = [];
+  let turnEnds = performance.now() + TURN_MS, cost = spent;
+  for (let step = from; step < to && !stopped(); step++) {
+    const judging = judge.judge({ sweep, step, spent: cost });
+    for (;;) {
+      const next = nextOf(judging);
+      if (next.done === true) {
+        found.push(next.value);
+        cost += next.value.again.cost;
+        if (isLast(next.value)) return found;
+        break;
+      }
+      if (performance.now() < turnEnds) continue;
+      await sleep(0);
+      if (stopped()) return found;
+      turnEnds = performance.now() + TURN_MS;
+    }
+  }
+  return found;
+}
+
+/** A step that fails counts only where no step before it ends the exploration. */
+function nextOf(judging: Generator<undefined, StepFound>): IteratorResult<undefined, StepFound> {
+  try {
+    return judging.next();
+  } catch (error) {
+    return { done: true, value: { ...NOTHING, failed: explain(error) } };
+  }
+}
+
+const NOTHING: StepFound = {
+  ...{ instants: 0, crashPoints: 0, paths: 0, bounded: 0, covered: [], runs: [] },
+  again: { recoveries: 0, cut: 0, ways: 0, cost: 0 },
+  ...{ isCutOff: false, endless: null, words: 0, unexplained: 0 },
+  ...{ unknown: null, counterexample: null, failed: null },
+};

@@ -1,0 +1,53 @@
+/** Processes that do jobs of one kind, several at a time, each of them one after the other. */
+import { type Confined, type ConfinedWorker, startConfined } from "./confined.ts";
+
+export class WorkerPool {
+  readonly #confined: Confined;
+  /** By lane: each is started for its first job, and again behind one in which it has ended. */
+  readonly #workers = new Map<number, ConfinedWorker>();
+
+  constructor(confined: Confined) {
+    this.#confined = confined;
+  }
+
+  /**
+   * Has the process of a lane do a job.
+   * @returns its answer. @throws RackError where the job fails, or its process ends without an answer.
+   */
+  async ask<Answer, Progress = never>(
+    lane: number,
+    job: unknown,
+    { onProgress, signal }: {
+      readonly onProgress?: (progress: Progress) => void;
+      /** Ends the process of the lane; the job then rejects with the signal's reason. */
+      readonly signal?: AbortSignal;
+    } = {},
+  ): Promise<Answer> {
+    signal?.throwIfAborted();
+    const worker = this.#workers.get(lane) ?? startConfined(this.#confined);
+    this.#workers.set(lane, worker);
+    const end = () => void this.#end(lane);
+    signal?.addEventListener("abort", end);
+    try {
+      return await worker.ask<Answer, Progress>(job, onProgress);
+    } catch (error) {
+      // The next job gets another one where this one has ended.
+      if (worker.isOver) await this.#end(lane);
+      signal?.throwIfAborted();
+      throw error;
+    } finally {
+      signal?.removeEventListener("abort", end);
+    }
+  }
+
+  async #end(lane: number): Promise<void> {
+    const worker = this.#workers.get(lane);
+    this.#workers.delete(lane);
+    await worker?.end();
+  }
+
+  /** Ends all processes. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#workers.keys()].map((lane) => this.#end(lane)));
+  }
+}

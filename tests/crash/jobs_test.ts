@@ -1,0 +1,97 @@
+/** Several processes explore: what they find is the same for any number of them. */
+import { deepStrictEqual as same, match, strictEqual as equal } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { Explorer, exploreScenario } from "../../console/explore/explore_scenario.ts";
+import {
+  exploreCell,
+  type MatrixPlace,
+  matrixPlaces,
+  matrixScenario,
+} from "../../console/explore/matrix.ts";
+import { exploreCells } from "../../console/explore/matrix_cells.ts";
+import {
+  EXPLORE_DEFAULTS,
+  type ExploreOptions,
+  type Verdict,
+} from "../../console/explore/types.ts";
+import { plainly } from "../../console/reports/json.ts";
+import { rackOf } from "./explored_rack.ts";
+
+/** All of it but wall times, as `rack explore --json` has it. */
+function documentOf({ wallMs: _, perSecond: __, ...verdict }: Verdict): unknown {
+  return JSON.parse(JSON.stringify(verdict, plainly));
+}
+
+/** Explores a rack without own programs: two hosts, and one message. */
+async function explored(
+  of: Partial<MatrixPlace>,
+  { jobs, ...options }: Partial<ExploreOptions> & { readonly jobs: number },
+): Promise<Verdict> {
+  const { plan } = rackOf(matrixScenario({ ...PLACE, ...of }));
+  await using explorer = new Explorer(jobs);
+  const rack = { plan, inputs: {}, programs: {} };
+  return await explorer.explore(rack, { ...EXPLORE_DEFAULTS, ...options }, () => {});
+}
+
+const PLACE: MatrixPlace = {
+  ...{ method: "persist-opcode", update: "single", arch: "ddio", ddio: "on", domain: "adr" },
+  receiveBuffer: "dram",
+};
+
+describe("rack explore --jobs", () => {
+  it("comes to one verdict with any number of processes", async () => {
+    const cases = [
+      [{}, {}, "safe"],
+      [{ method: "write-read" }, { claims: true }, "unsafe"],
+      [{}, { cut: "each", limit: 40 }, "partial"],
+    ] as const;
+    for (const [place, options, expected] of cases) {
+      const alone = documentOf(await explored(place, { ...options, jobs: 1 }));
+      equal((alone as Verdict).verdict, expected);
+      for (const jobs of [2, 3]) {
+        same(documentOf(await explored(place, { ...options, jobs })), alone);
+      }
+    }
+  });
+
+  it("finds the same counterexample of a protocol of one's own", async () => {
+    const documents: unknown[] = [];
+    for (const jobs of [1, 2]) {
+      const { explored: [found] } = await exploreScenario("scripts/scenarios/two_queues.yaml", {
+        prepare: { packing: "all" },
+        explore: EXPLORE_DEFAULTS,
+        jobs,
+      });
+      documents.push(documentOf(found!.verdict));
+      if (found!.faults !== null) {
+        await Deno.remove(found!.faults.replace(/\/[^/]*$/, ""), { recursive: true });
+      }
+    }
+    equal((documents[0] as Verdict).verdict, "unsafe");
+    for (const each of documents) same(each, documents[0]);
+  });
+
+  it("ends with what is known when it is stopped", async () => {
+    const { plan } = rackOf(matrixScenario(PLACE));
+    await using explorer = new Explorer(2);
+    let told = 0;
+    const { verdict, why, instants } = await explorer.explore(
+      { plan, inputs: {}, programs: {} },
+      { ...EXPLORE_DEFAULTS, stopped: () => told > 0 },
+      () => told++,
+    );
+    equal(verdict, "partial");
+    match(why!, /^it was interrupted after \d+ of about \d+ runs/);
+    equal(instants < 100, true);
+  });
+});
+
+describe("exploreCells", () => {
+  it("explores cells of the matrix as one process does, in their order", async () => {
+    const places: MatrixPlace[] = matrixPlaces().slice(0, 3);
+    const cells = await Array.fromAsync(exploreCells(places, 2));
+    const alone: unknown[] = [];
+    for (const place of places) alone.push(await exploreCell(place));
+    same(JSON.parse(JSON.stringify(cells, plainly)), JSON.parse(JSON.stringify(alone, plainly)));
+  });
+});
