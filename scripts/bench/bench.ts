@@ -18,6 +18,7 @@ import { measurePage } from "./console/page.ts";
 import { putText, writeTables } from "./put_table.ts";
 import { measureQueues, queuesTable } from "./queues.ts";
 import { measureSharedRate, sharedTables } from "./shared.ts";
+import { measureTimekeeper } from "./timekeeper.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
 import { measureWatching } from "./console/watching.ts";
 import { explain } from "../../console/rack/failure.ts";
@@ -42,6 +43,7 @@ const GROUPS = [
   "g",
   "h",
   "i",
+  "j",
   "l",
   "m",
   "n",
@@ -71,6 +73,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("g")) figures.push(...measureLine({ seed, quick }));
   if (wanted.has("h")) figures.push(...measureQueuePairs({ seed, quick }));
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
+  if (wanted.has("j")) figures.push(...measureTimekeeper({ seed, quick }));
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
   if (wanted.has("r")) figures.push(...await measureHints({ seed, quick }));
@@ -142,7 +145,7 @@ const command = new Command("bench")
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (timekeeper), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);
