@@ -70,6 +70,8 @@ const KEEP_UP_ATTEMPTS = 10;
 const KEEP_UP_WAIT_MS = 300;
 const EVERYONE = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
+/** How long a client may take to log in, in s. */
+const LOGIN_S = 60;
 const READY_TIMEOUT_MS = 10_000;
 const LAST_WORDS = 12;
 
@@ -418,6 +420,8 @@ export function authorization(
     }`;
   });
   return `authorization {
+  # Hundreds of processes that start at once take turns on the processors between greeting and login.
+  timeout: ${LOGIN_S}
   users: [
 ${users.join("\n")}
   ]

@@ -60,6 +60,7 @@ async function main(runFilePath: string): Promise<void> {
         ),
       onTheWay: (end) => leave(`${directory}/clock.json`, end),
       onStopped: (end) => leave(`${directory}/clock.json`, end),
+      onSilence: (text) => console.error(text),
       onStall: (why) => console.error(stallText(why)),
     });
     return () => service.stop();

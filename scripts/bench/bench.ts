@@ -5,7 +5,7 @@
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { measureHops, measureStartUp } from "./as_processes.ts";
+import { measureHops, measureLargeRack, measureStartUp } from "./as_processes.ts";
 import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts";
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureExplorer } from "./explore.ts";
@@ -44,6 +44,7 @@ const GROUPS = [
   "h",
   "i",
   "j",
+  "k",
   "l",
   "m",
   "n",
@@ -65,7 +66,7 @@ async function bench(flags: Flags): Promise<void> {
   );
   const figures: Figure[] = [];
   if (wanted.has("a")) figures.push(...measureOneProcess({ seed, quick }));
-  if (wanted.has("b") || wanted.has("c")) {
+  if (["b", "c", "k"].some((group) => wanted.has(group))) {
     figures.push(...await measureProcesses(wanted, { seed, quick }));
   }
   if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
@@ -116,6 +117,7 @@ async function measureProcesses(
     return [
       ...(wanted.has("b") ? await measureHops(place) : []),
       ...(wanted.has("c") ? await measureStartUp(place) : []),
+      ...(wanted.has("k") ? await measureLargeRack(place) : []),
     ];
   } finally {
     await server.stop();
@@ -145,7 +147,7 @@ const command = new Command("bench")
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (timekeeper), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (timekeeper), k (100 hosts as processes), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

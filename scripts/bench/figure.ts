@@ -13,6 +13,7 @@ export interface Figure {
     | "h"
     | "i"
     | "j"
+    | "k"
     | "n"
     | "o"
     | "q"
