@@ -75,6 +75,8 @@ const KEEP_UP_WAIT_MS = 300;
 const SERVER_THREADS = Math.max(1, navigator.hardwareConcurrency >> 1);
 const EVERYONE = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
+/** How long a client may take to log in, in s. */
+const LOGIN_S = 60;
 const READY_TIMEOUT_MS = 10_000;
 const LAST_WORDS = 12;
 
@@ -424,6 +426,8 @@ export function authorization(
     }`;
   });
   return `authorization {
+  # Hundreds of processes that start at once take turns on the processors between greeting and login.
+  timeout: ${LOGIN_S}
   users: [
 ${users.join("\n")}
   ]

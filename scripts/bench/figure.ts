@@ -12,6 +12,8 @@ export interface Figure {
     | "g"
     | "h"
     | "i"
+    | "j"
+    | "k"
     | "n"
     | "o"
     | "q"

@@ -95,6 +95,27 @@ describe("connectNats", () => {
     assert.equal((await connecting).connected, true);
   });
 
+  it("waits without an end where it is to, and says again and again what for", async () => {
+    await server.stop();
+    const said: string[] = [];
+    const connecting = connectNats({
+      ...server.address,
+      run: "r",
+      name: "a",
+      connectTimeoutMs: Infinity,
+      sayAfterMs: 150,
+      onWaiting: (why) => said.push(why),
+      onError: (error) => reported.push(error),
+    });
+    await until(() => said.length > 1);
+    assert.match(
+      said[0]!,
+      /^Cannot connect a to the bus: .* does not answer: .*; it has been tried/,
+    );
+    await server.restart();
+    open.push(await connecting);
+  });
+
   it("notices a server that is frozen, and hears again when it wakes", async () => {
     const bus = await connect(server.address);
     let got = 0;
