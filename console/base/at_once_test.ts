@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { forEachAtOnce, inOrder } from "./at_once.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { forEachAtOnce, inOrder, resultsInOrder } from "./at_once.ts";
 
 describe("forEachAtOnce", () => {
   it("has as many under way as it may, and begins them in their order", async () => {
@@ -64,8 +65,8 @@ describe("resultsInOrder", () => {
       return `${piece} ${index} ${lane < 2}`;
     };
     const results = await Array.fromAsync(resultsInOrder([30, 1, 2, 3], { atOnce: 2, work }));
-    same(results, ["30 0 true", "1 1 true", "2 2 true", "3 3 true"]);
-    same(began, [30, 1, 2, 3]);
+    assert.deepEqual(results, ["30 0 true", "1 1 true", "2 2 true", "3 3 true"]);
+    assert.deepEqual(began, [30, 1, 2, 3]);
   });
 
   it("throws in its place, and begins no further piece when no more is taken", async () => {
@@ -76,11 +77,13 @@ describe("resultsInOrder", () => {
       if (piece === 1) throw new Error("no");
       return piece;
     };
-    await rejects(async () => {
-      for await (const each of resultsInOrder([0, 1, 2, 3, 4, 5], { atOnce: 1, work })) taken.push(each);
+    await assert.rejects(async () => {
+      for await (const each of resultsInOrder([0, 1, 2, 3, 4, 5], { atOnce: 1, work })) {
+        taken.push(each);
+      }
     }, /no/);
-    same(taken, [0]);
+    assert.deepEqual(taken, [0]);
     await sleep(10);
-    same(began.length < 6, true);
+    assert.deepEqual(began.length < 6, true);
   });
 });

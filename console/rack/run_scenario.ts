@@ -5,7 +5,8 @@ import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { type RecordedRun, writeCaptures } from "../captures/captures.ts";
-import { inOrder } from "../base/at_once.ts";
+import { inOrder, resultsInOrder } from "../base/at_once.ts";
+import { workersFor } from "../base/workers.ts";
 import type { ReportSeen } from "../checks/run_record.ts";
 import { plainly } from "../reports/json.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
@@ -18,6 +19,7 @@ import { beforeRun, createRunDirectory, type NewRun, runDirectoryAt } from "./ru
 import { programLog } from "./program_log.ts";
 import { type Rack, runSideBySide } from "./side_by_side.ts";
 import { stallText } from "./stall_text.ts";
+import { VariantPool } from "./variant_pool.ts";
 import type { Supervisor } from "./supervisor.ts";
 import { type Outcome, type RunOptions, runSimulated } from "./run_variant.ts";
 
@@ -65,6 +67,8 @@ export interface RunScenarioOptions extends VariantRunOptions {
   readonly faultsFile?: string;
   /** Check the claims of methods as if they were promises. */
   readonly claims?: boolean;
+  /** Variants at a time where one process has a whole rack, in processes; default: one, in this process. */
+  readonly jobs?: number;
   /** Called where `signal` has ended the run, with the report on the variants that had ended, if any. */
   readonly onInterrupted?: (report: RunReport) => void;
   /** Called with each variant when it has been judged, in their order. */
@@ -137,24 +141,40 @@ async function runAll(
     await Deno.writeTextFile(`${path}/report.json`, text, { mode: 0o600 });
     return report;
   };
+  // A run that repeats a record does what is not in its scenario.
+  const keep = async ({ variant }: Prepared, directory: string) => {
+    if (options.faultsFile !== undefined) return;
+    await keepScenario(directory, { scenario, choices: options.prepare, variant });
+  };
+  const take = (place: number, judged: JudgedVariant & { readonly one: Prepared }) => {
+    ended.set(place, judged);
+    onJudged(place, judged);
+    return judged;
+  };
+  const { jobs = 1 } = options;
+  const isDealt = packing === "all" && jobs > 1 && prepared.length > 1;
+  await using pool = isDealt ? new VariantPool(() => started?.path) : undefined;
   const run = await runVariants(prepared, {
     ...options,
     packing,
     check: "wire",
+    ...(pool && {
+      elsewhere: {
+        atOnce: workersFor({ jobs, pieces: prepared.length }),
+        async run(place, { one, run }, lane) {
+          const judged = await pool.run(lane, { one, run, claims, signal });
+          await keep(one, run.directory);
+          return { result: take(place, judged), reports: judged.outcome.record?.reports };
+        },
+      },
+    }),
     onStart: (run) => {
       started = run;
       options.onStart?.(run);
     },
     async onOutcome(place, { one, outcome }) {
-      const { directory } = outcome, { variant } = one;
-      // A run that repeats a record does what is not in its scenario.
-      if (options.faultsFile === undefined) {
-        await keepScenario(directory, { scenario, choices: options.prepare, variant });
-      }
-      const judged = { ...await judge(one, outcome, { claims, signal }), one };
-      ended.set(place, judged);
-      onJudged(place, judged);
-      return judged;
+      await keep(one, outcome.directory);
+      return take(place, { ...await judge(one, outcome, { claims, signal }), one });
     },
   }).catch(async (error) => {
     const outcomes = prepared.flatMap((_, place) => ended.get(place) ?? []);
@@ -189,6 +209,15 @@ export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunO
   readonly captureLabel?: (label: string, files: CaptureFiles) => string;
   /** Called with each variant when it has ended, while others run. */
   readonly onOutcome: (place: number, variant: Ended) => Promise<Result>;
+  /** Where one process has a whole rack: how variants are run by others, several at a time. */
+  readonly elsewhere?: {
+    readonly atOnce: number;
+    /** @param lane one that does nothing else meanwhile, from 0 on. */
+    readonly run: (place: number, rack: Rack, lane: number) => Promise<{
+      readonly result: Result;
+      readonly reports: readonly ReportSeen[] | undefined;
+    }>;
+  };
 }
 
 /** A variant that has come to its end. */
@@ -236,9 +265,16 @@ export async function runVariants<Result>(
     results[place] = result;
   };
   try {
-    const { nats, lanes, signal } = options;
+    const { nats, lanes, signal, elsewhere } = options;
     if (packing !== "all") {
       await runSideBySide(racks, { id, path, nats, lanes, signal, onEnded });
+    } else if (elsewhere !== undefined) {
+      const work = async (rack: Rack, place: number, lane: number) => {
+        const { result, reports } = await elsewhere.run(place, rack, lane);
+        logs.end(place, reports);
+        results[place] = Promise.resolve(result);
+      };
+      await Array.fromAsync(resultsInOrder(racks, { atOnce: elsewhere.atOnce, work }));
     } else {
       for (const [place, { one, run }] of racks.entries()) {
         onEnded(place, await runSimulated(one, { ...run, signal }));
@@ -302,13 +338,16 @@ function racksOf(
 /** What programs of all variants log, variant by variant. */
 function logsInOrder(
   prepared: readonly Prepared[],
-  { packing, onLog }: Pick<RunVariantsOptions<unknown>, "packing" | "onLog">,
+  { packing, onLog, elsewhere }: Pick<
+    RunVariantsOptions<unknown>,
+    "packing" | "onLog" | "elsewhere"
+  >,
 ) {
-  // Of one that runs alone in this process, lines come in order, and are said as they come.
-  const isOrdered = packing === "all";
+  // Of a rack in one process lines come in order; of one that runs alone they are said as they come.
+  const isOrdered = packing === "all", isAlone = isOrdered && elsewhere === undefined;
   const lines = prepared.map((): string[] => []);
   const logs = prepared.map((_, i) =>
-    onLog && programLog({ isOrdered, say: isOrdered ? onLog : (text) => lines[i]!.push(text) })
+    onLog && programLog({ isOrdered, say: isAlone ? onLog : (text) => lines[i]!.push(text) })
   );
   const say = inOrder<number>((place) => {
     for (const text of lines[place]!) onLog?.(text);

@@ -1,4 +1,4 @@
-/** The process of one combination: it runs a scenario in this one process and answers with the report. */
+/** A process of combinations: it runs a scenario in this one process and answers with the report; then the next. */
 import { answerConfined, type Asker } from "../rack/own/answer.ts";
 import { setBase } from "../rack/prepare.ts";
 import { runScenario } from "../rack/run_scenario.ts";

@@ -1,4 +1,4 @@
-/** Runs every combination of a sweep, each in a process of its own, several at a time. */
+/** Runs every combination of a sweep, several at a time, in processes that take up one after the other. */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
@@ -6,7 +6,7 @@ import { writeWhole } from "../base/files.ts";
 import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
 import { commitHere } from "../base/version.ts";
 import { explain } from "../rack/failure.ts";
-import { askConfined } from "../rack/own/confined.ts";
+import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { baseOf, prepare, readScenarioText, setBase } from "../rack/prepare.ts";
 import { beforeRun, createRunDirectory } from "../rack/run_directory.ts";
 import { LANES } from "../rack/side_by_side.ts";
@@ -107,11 +107,11 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
     options.onProgress?.(title, sum / rows.length);
   };
   let next = 0;
-  const worker = async () => {
+  const worker = async (pool: WorkerPool, lane: number) => {
     while (next < rows.length && signal?.aborted !== true) {
       const at = next++, row = rows[at]!;
       const title = `${row.number} of ${rows.length}: ${labelOf(row.values)}`;
-      rows[at] = await runOne(row, { ...options, path, base }, (share) => {
+      rows[at] = await runOne(row, { ...options, path, base, pool, lane }, (share) => {
         shares.set(at, share);
         show(title);
       });
@@ -120,7 +120,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
     }
   };
   const ended = packing === "all"
-    ? await Promise.all(Array.from({ length: atOnce }, worker)).then(() => rows)
+    ? await inProcesses(atOnce, path, worker).then(() => rows)
     : await runInLanes(rows, {
       ...{ id, path, base, packing, lanes, signal },
       ...inputOf(options),
@@ -151,7 +151,12 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
 
 function commandOf(scenario: string, { vary, input, packing = "all" }: SweepOptions): string {
   const varied = vary.map((text) => `--vary ${quoted(text)}`);
-  return ["rack sweep", quoted(scenario), ...varied, ...optionWords({ input, ...(packing !== "all" && { pack: packing }) })].join(" ");
+  return [
+    "rack sweep",
+    quoted(scenario),
+    ...varied,
+    ...optionWords({ input, ...(packing !== "all" && { pack: packing }) }),
+  ].join(" ");
 }
 
 const NOTHING = { report: null, directory: null } as const;
@@ -160,23 +165,37 @@ function inputOf({ input }: Pick<SweepOptions, "input">) {
   return input === undefined ? {} : { input };
 }
 
+/** Has so many lanes work, each with a process that takes up one combination after the other. */
+async function inProcesses(
+  lanes: number,
+  path: string,
+  work: (pool: WorkerPool, lane: number) => Promise<void>,
+): Promise<void> {
+  await using pool = new WorkerPool({
+    module: "console/sweep/combination_main.ts",
+    programs: ["a combination"],
+    flags: commandFlags(...LARGE_HEAP),
+    runDirectory: path,
+  });
+  await Promise.all(Array.from({ length: lanes }, (_, lane) => work(pool, lane)));
+}
+
 async function runOne(
   row: SweptCombination,
-  { path, base, input, limitMs = LIMIT_MS, signal }: SweepOptions & {
+  { path, base, input, limitMs = LIMIT_MS, signal, pool, lane }: SweepOptions & {
     readonly path: string;
     readonly base: string;
+    readonly pool: WorkerPool;
+    readonly lane: number;
   },
   onProgress: (share: number) => void,
 ): Promise<SweptCombination> {
   const name = row.scenario.replace(/\.yaml$/, ""), directory = `${path}/${name}`;
   const limit = AbortSignal.timeout(limitMs);
   try {
-    const report = await askConfined<RunReport, number>({
-      module: "console/sweep/combination_main.ts",
-      job: { scenario: `${path}/${row.scenario}`, base, directory, input } satisfies CombinationJob,
-      programs: [`combination ${row.number}`],
-      flags: commandFlags(...LARGE_HEAP),
-      runDirectory: directory,
+    const scenario = `${path}/${row.scenario}`;
+    const job: CombinationJob = { scenario, base, directory, input };
+    const report = await pool.ask<RunReport, number>(lane, job, {
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
       onProgress,
     });

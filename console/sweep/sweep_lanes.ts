@@ -5,7 +5,13 @@
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { fileName } from "../captures/capture_files.ts";
 import { explain } from "../rack/failure.ts";
-import { keepInputs, prepare, type Prepared, type PrepareOptions, setBase } from "../rack/prepare.ts";
+import {
+  keepInputs,
+  prepare,
+  type Prepared,
+  type PrepareOptions,
+  setBase,
+} from "../rack/prepare.ts";
 import { type Rack, runSideBySide } from "../rack/side_by_side.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 import { plainly } from "../reports/json.ts";

@@ -19,11 +19,14 @@ import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
+  addJobsOption,
   addJunitOption,
   addRackOptions,
   type CheckFlags,
   checkTypesFirst,
   given,
+  type JobsFlags,
+  jobsOf,
   lanesOf,
   mannerOf,
   type RackFlags,
@@ -31,7 +34,7 @@ import {
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface RunFlags extends RackFlags, CheckFlags, JunitFlags {
+interface RunFlags extends RackFlags, CheckFlags, JunitFlags, JobsFlags {
   readonly delay?: string;
   readonly lanes?: string;
   readonly faults?: string;
@@ -41,7 +44,8 @@ interface RunFlags extends RackFlags, CheckFlags, JunitFlags {
 }
 
 export function addRun(program: Command): void {
-  addJunitOption(addCheckOption(addRackOptions(program.command("run <scenario>"))))
+  const run = addRackOptions(program.command("run <scenario>"));
+  addJunitOption(addCheckOption(addJobsOption(run, "with --pack all: variants")))
     .description("bring the rack up, run the scenario to its end, report, take it down")
     .option(
       "--lanes <n>",
@@ -59,14 +63,15 @@ export function addRun(program: Command): void {
       "after",
       "\nExample:\n  rack run scripts/scenarios/persist_pair.yaml --input ./data.bin",
     )
-    .action(run);
+    .action(runIt);
 }
 
-async function run(scenario: string, flags: RunFlags): Promise<void> {
+async function runIt(scenario: string, flags: RunFlags): Promise<void> {
   if (flags.watch) return await runOnChanges(scenario, flags);
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
   const inspect = inspectedPort(flags);
+  const jobs = jobsFor(flags);
   const junit = await JunitFile.open(flags, `rack run ${scenario}`);
   const judged: JudgedVariant[] = [];
   await junit.of(checkTypesFirst(scenario, flags));
@@ -74,7 +79,7 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
   const running = runScenario(scenario, {
     ...manner,
     ...given({ faultsFile, claims, inspect }),
-    ...given({ lanes: lanesOf(flags) }),
+    ...given({ lanes: lanesOf(flags), jobs }),
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onStart: ({ seed, id, removed }) => {
@@ -108,6 +113,15 @@ async function run(scenario: string, flags: RunFlags): Promise<void> {
   show(report);
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
 }
+
+/** Variants at a time in processes that each have a whole rack; undefined where none has. @throws Refusal */
+function jobsFor(flags: RunFlags): number | undefined {
+  if (flags.pack === "all") return jobsOf(flags);
+  if (flags.jobs === undefined) return undefined;
+  throw refusal("--jobs", { found: `together with --pack ${flags.pack}`, expected: PACK_ALL });
+}
+
+const PACK_ALL = "--lanes, or --pack all";
 
 /** The port for a debugger, where one is asked for. @throws Refusal */
 function inspectedPort({ inspectBrk, pack }: RunFlags): number | undefined {

@@ -13,9 +13,12 @@ import { interruptedCode, onInterrupt } from "../interrupt.ts";
 import { LANES } from "../../../console/rack/side_by_side.ts";
 import {
   addCheckOption,
+  addJobsOption,
   type CheckFlags,
   checkTypesFirst,
   given,
+  type JobsFlags,
+  jobsOf,
   lanesOf,
   whole,
   wordOf,
@@ -23,11 +26,10 @@ import {
 import { Progress, say } from "../output.ts";
 import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.ts";
 
-interface SweepFlags extends PictureFlags, CheckFlags {
+interface SweepFlags extends PictureFlags, CheckFlags, JobsFlags {
   readonly vary?: readonly string[];
   readonly input?: string;
   readonly pack: string;
-  readonly jobs?: string;
   readonly lanes?: string;
   readonly limit?: string;
 }
@@ -47,25 +49,22 @@ export function addSweep(program: Command): void {
     )
     .option("--input <file>", "the file that `put` writes")
     .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "all")
-    .option(
-      "--jobs <n>",
-      "with --pack all: combinations at a time; else as many as there are cores",
-    )
     .option("--lanes <n>", `as processes: combinations at a time in one set of them (${LANES})`)
     .option("--limit <s>", `seconds after which a combination is ended (${LIMIT_MS / 1_000})`);
-  addPictureOptions(addCheckOption(sweep)).addHelpText(
-    "after",
-    `${NAMES}\n${FIGURES}
+  addPictureOptions(addCheckOption(addJobsOption(sweep, "with --pack all: combinations")))
+    .addHelpText(
+      "after",
+      `${NAMES}\n${FIGURES}
 
-Every combination runs in one process of its own, or, with --pack node, as processes that all share which have the
-same devices and cables. The sweep is kept: rack plot draws it again. A combination
+A combination runs in one process, or, with --pack node, as processes that all share which have the same devices
+and cables. The sweep is kept: rack plot draws it again. A combination
 that fails, loses data or comes to no end says so in its row, and the exit code is 1.
 
 Example:
   rack sweep scripts/scenarios/persist_pair.yaml --input ./data.bin \\
     --vary depth=1,4,16 --vary ddio=on,off --plot latency.svg
   rack sweep scripts/scenarios/incast.yaml --vary 'programs[*].depth=1,2,4,8' --y throughput`,
-  ).action(runIt);
+    ).action(runIt);
 }
 
 /** Programs of one's own among the values: `programs[0].program=./a.ts,./b.ts`. */
@@ -80,14 +79,12 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
     least: 1,
     most: 86_400,
   });
-  const jobs = flags.jobs === undefined
-    ? undefined
-    : whole("--jobs", flags.jobs, { least: 1, most: 1_024 });
   const packing = wordOf("--pack", flags.pack, PACKINGS), lanes = lanesOf(flags);
-  if (packing !== "all" && jobs !== undefined) {
+  if (packing !== "all" && flags.jobs !== undefined) {
     const expected = "--lanes, or --pack all";
     throw refusal("--jobs", { found: `together with --pack ${packing}`, expected });
   }
+  const jobs = packing === "all" ? jobsOf(flags) : undefined;
   await checkTypesFirst(scenario, flags, variedPrograms(vary));
   const progress = new Progress({ quiet });
   const sweep = await runSweep(scenario, {

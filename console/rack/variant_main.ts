@@ -1,0 +1,48 @@
+/**
+ * A process that runs variants in itself, one after the other, and judges each: its jobs come from
+ * `variant_pool.ts`. Own programs are run by a process of theirs, as always.
+ */
+import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
+import type { ReportSeen } from "../checks/run_record.ts";
+import type { JudgedVariant } from "../reports/run_checks.ts";
+import { judge } from "../reports/summarise.ts";
+import { answerConfined, type Asker } from "./own/answer.ts";
+import type { RunProgress } from "./own/run_main.ts";
+import type { Prepared } from "./prepare.ts";
+import { type Outcome, type RunOptions, runSimulated } from "./run_variant.ts";
+
+export interface VariantJob {
+  readonly one: Prepared;
+  readonly run: Pick<
+    RunOptions,
+    "run" | "directory" | "trace" | "observe" | "check" | "delayMsMax"
+  >;
+  /** Check the claims of methods as if they were promises. */
+  readonly claims: boolean;
+}
+
+/** A variant that was judged, without what is on disk. */
+export interface VariantAnswer extends Omit<JudgedVariant, "one" | "outcome"> {
+  readonly outcome: Omit<Outcome, "record">;
+  readonly reports: readonly ReportSeen[] | undefined;
+}
+
+async function runVariant(
+  { one, run, claims }: VariantJob,
+  { tell }: Asker<RunProgress>,
+): Promise<VariantAnswer> {
+  const outcome = await runSimulated(one, {
+    ...run,
+    // With a signal the rack lets the event loop run: only so this process hears that the command has ended.
+    signal: new AbortController().signal,
+    onProgress: (node, topic, value) => {
+      if (topic === "progress" || topic === LOG_TOPIC) tell([node, topic, value]);
+    },
+  });
+  const { one: _, outcome: { record, ...ended }, ...judged } = await judge(one, outcome, {
+    claims,
+  });
+  return { ...judged, outcome: ended, reports: record?.reports };
+}
+
+if (import.meta.main) await answerConfined(runVariant);

@@ -1,0 +1,56 @@
+/** Runs and judges variants in processes that each have a whole rack, and that take up one after the other. */
+import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
+import type { JudgedVariant } from "../reports/run_checks.ts";
+import { WorkerPool } from "./own/worker_pool.ts";
+import type { RunProgress } from "./own/run_main.ts";
+import type { Prepared } from "./prepare.ts";
+import type { RunOptions } from "./run_variant.ts";
+import { heldFor, survivedView } from "./survived.ts";
+import type { VariantAnswer, VariantJob } from "./variant_main.ts";
+
+export class VariantPool {
+  readonly #directory: () => string | undefined;
+  #pool: WorkerPool | undefined;
+
+  /** @param directory of the run, when the first variant begins: by it the processes are found. */
+  constructor(directory: () => string | undefined) {
+    this.#directory = directory;
+  }
+
+  /** Has the process of a lane run and judge a variant. @throws RackError, and the signal's reason. */
+  async run(
+    lane: number,
+    { one, run, claims, signal }: {
+      readonly one: Prepared;
+      readonly run: RunOptions;
+      readonly claims: boolean;
+      readonly signal?: AbortSignal | undefined;
+    },
+  ): Promise<JudgedVariant & { readonly one: Prepared }> {
+    const runDirectory = this.#directory();
+    const pool = this.#pool ??= new WorkerPool({
+      module: "console/rack/variant_main.ts",
+      programs: ["a variant"],
+      flags: commandFlags(...LARGE_HEAP),
+      ...(runDirectory !== undefined && { runDirectory }),
+    });
+    const { directory, trace, observe, check, delayMsMax, onProgress } = run;
+    const told = { run: run.run, directory, trace, observe, check, delayMsMax };
+    const job: VariantJob = { one, run: told, claims };
+    const { outcome, reports, ...judged } = await pool.ask<VariantAnswer, RunProgress>(lane, job, {
+      ...(signal && { signal }),
+      onProgress: (progress) => onProgress?.(...progress),
+    });
+    const scm = (host: string) =>
+      survivedView(directory, host, { held: heldFor(host, reports ?? []) });
+    return {
+      ...judged,
+      one,
+      outcome: { ...outcome, ...(reports && { record: { reports, scm } }) },
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pool?.[Symbol.asyncDispose]();
+  }
+}
