@@ -12,7 +12,7 @@ import type { Time } from "./base/time.ts";
 
 /**
  * An Ethernet frame without FCS, as a capture shows it. Nothing of it changes once sent. One that this process has
- * made of a packet has all fields, and its bytes are made when they are asked for (`wire/roce/frame.ts`).
+ * made of a packet has all fields, and its bytes are made when they are asked for (`wire/roce/packet.ts`).
  */
 export interface Frame {
   readonly kind: "frame";

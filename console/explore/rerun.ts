@@ -8,7 +8,7 @@ import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { UnfinishedReport } from "../../fabric/partition/partition.ts";
 import { NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
-import { lengthOf } from "../../fabric/wire/roce/frame.ts";
+import { lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { isLineWrite } from "../../fabric/wire/host_bus/coherent.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";

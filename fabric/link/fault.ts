@@ -8,7 +8,7 @@ import type { Frame } from "../node.ts";
 import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/plan/link_plan.ts";
 import { type Rng, rngFor } from "../base/rng.ts";
 import { NEVER, type Time } from "../base/time.ts";
-import { headOf } from "../wire/roce/frame.ts";
+import { headOf } from "../wire/roce/packet.ts";
 import { frameOpcode, framePayload, sealFrame } from "../wire/roce/frame_peek.ts";
 import { copyOf } from "../base/slab.ts";
 

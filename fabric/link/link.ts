@@ -5,7 +5,7 @@
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
-import { lengthOf } from "../wire/roce/frame.ts";
+import { lengthOf } from "../wire/roce/packet.ts";
 import { LEAST_COHERENT_BYTES } from "../wire/host_bus/coherent.ts";
 import { coherentBusBytes, LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
 

@@ -3,10 +3,15 @@
  * check here is dropped in silence, counted by its reason, and has changed nothing.
  */
 import type { Frame } from "../../fabric/node.ts";
-import { headOf, lengthOf } from "../../fabric/wire/roce/frame.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
-import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
+import {
+  decodePacket,
+  headOf,
+  isRefusal,
+  lengthOf,
+  type RocePacket,
+} from "../../fabric/wire/roce/packet.ts";
 import { checkQueuePair } from "./responder/check_queue_pair.ts";
 import { noteMark, takeCnp } from "./transmit/congestion.ts";
 import { isOverrun, obeyPause } from "./transmit/flow_control.ts";

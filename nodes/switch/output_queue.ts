@@ -8,7 +8,7 @@ import { Fifo } from "../../fabric/base/fifo.ts";
 import { isPaused, type Pauses } from "../../fabric/link/pause.ts";
 import type { Frame } from "../../fabric/node.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
-import { lengthOf } from "../../fabric/wire/roce/frame.ts";
+import { lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 
 /** A queued frame, and its input port, whose share of the buffer it uses. */

@@ -30,7 +30,7 @@ import {
   framePriority,
   markCongestion,
 } from "../../fabric/wire/roce/frame_peek.ts";
-import { headOf, lengthOf } from "../../fabric/wire/roce/frame.ts";
+import { headOf, lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { ECN } from "../../fabric/wire/roce/ipv4.ts";
 import { decodePfc, isMacControl, PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 import { createCounters } from "./counters.ts";

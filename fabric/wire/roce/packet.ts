@@ -18,6 +18,7 @@ import { IPV4_BYTES, ipv4Checksum, PROTOCOL_UDP } from "./ipv4.ts";
 import { EXTENSION_ROWS, type ExtensionHeader, type Extensions } from "./extension_headers.ts";
 import { type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
+import type { Frame } from "../../node.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
 /** A RoCEv2 packet over IPv4, or a RoCEv1 packet, without the fields that follow from others. */
@@ -100,13 +101,13 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
 }
 
 /** Bytes of a packet's frame whose headers are so long. */
-export function frameBytesOf({ payload }: RocePacket, headBytes: number): number {
+function frameBytesOf({ payload }: RocePacket, headBytes: number): number {
   const { length } = payload;
   return Math.max(LEAST_FRAME_BYTES, headBytes + length + (-length & 3) + ICRC_BYTES);
 }
 
 /** The first bytes of a packet's frame: all headers, up to the payload. */
-export function encodeHead(packet: RocePacket): Uint8Array<ArrayBuffer> {
+function encodeHead(packet: RocePacket): Uint8Array<ArrayBuffer> {
   const row = opcodeRow(packet.bth.opcode);
   if (row === undefined) fail(`Cannot encode opcode ${packet.bth.opcode}: it has no row`);
   const payloadBytes = packet.payload.length, pad = -payloadBytes & 3;
@@ -133,7 +134,7 @@ export function encodeHead(packet: RocePacket): Uint8Array<ArrayBuffer> {
 }
 
 /** The frame that has these headers: with payload, pad and ICRC. */
-export function completeFrame(packet: RocePacket, head: Uint8Array): Uint8Array<ArrayBuffer> {
+function completeFrame(packet: RocePacket, head: Uint8Array): Uint8Array<ArrayBuffer> {
   const { payload, grh } = packet;
   const bytes = allocate(frameBytesOf(packet, head.length));
   bytes.set(head);
@@ -143,6 +144,39 @@ export function completeFrame(packet: RocePacket, head: Uint8Array): Uint8Array<
   if (grh === undefined) writeIcrc(view, { from: base + IP_AT, end });
   else writeGrhIcrc(view, { from: base + grhAt(grh), end });
   return bytes;
+}
+
+/**
+ * The frame of a packet that does not change any more. It has its headers at once, which is what switches look at;
+ * its bytes, with payload and ICRC, are made when something needs them: a capture, another process, a fault.
+ */
+export class PacketFrame implements Frame {
+  readonly kind = "frame";
+  hash: number | undefined = undefined;
+  readonly packet: RocePacket;
+  readonly head: Uint8Array<ArrayBuffer>;
+  readonly length: number;
+  #bytes: Uint8Array<ArrayBuffer> | undefined = undefined;
+
+  constructor(packet: RocePacket) {
+    this.packet = packet;
+    this.head = encodeHead(packet);
+    this.length = frameBytesOf(packet, this.head.length);
+  }
+
+  get bytes(): Uint8Array<ArrayBuffer> {
+    return this.#bytes ??= completeFrame(this.packet, this.head);
+  }
+}
+
+/** The first bytes of a frame, with all headers of a packet. */
+export function headOf(frame: Frame): Uint8Array<ArrayBuffer> {
+  return frame.head ?? frame.bytes;
+}
+
+/** Bytes of a frame, without preamble and FCS. */
+export function lengthOf(frame: Frame): number {
+  return frame.length ?? frame.bytes.length;
 }
 
 /** Ethernet, IPv4 and UDP as in `ethernet.ts`, `ipv4.ts` and `udp.ts`, with constants merged. */

@@ -22,7 +22,7 @@ import {
   PRIORITIES,
   priorityOfDscp,
 } from "../../../fabric/wire/roce/pfc.ts";
-import { headOf } from "../../../fabric/wire/roce/frame.ts";
+import { headOf } from "../../../fabric/wire/roce/packet.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { type ControlFrame, isStale, type TxFrame } from "../state/tx_frame.ts";

@@ -9,8 +9,7 @@
 import { wireBytes } from "../../../fabric/link/link.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import type { Frame } from "../../../fabric/node.ts";
-import { lengthOf } from "../../../fabric/wire/roce/frame.ts";
-import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { lengthOf, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Device } from "../state/device.ts";
 
 export function isOwn({ plan }: Device, packet: RocePacket): boolean {

@@ -6,9 +6,8 @@
 import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
-import { PacketFrame } from "../../../fabric/wire/roce/frame.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import { frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { frameBytes, PacketFrame, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { allocate } from "../../../fabric/base/slab.ts";
 import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
