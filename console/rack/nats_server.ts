@@ -5,7 +5,8 @@
  */
 import { assert } from "../../fabric/base/assert.ts";
 import { type Access, USERS } from "../../fabric/bus/access.ts";
-import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import type { Bus } from "../../fabric/bus/bus.ts";
+import { connectNats, type NatsAddress, type NatsOptions } from "../../fabric/bus/nats_bus.ts";
 import { type Refused, violationsOf } from "./refused.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
@@ -40,6 +41,22 @@ export interface Broker {
   addressOf(user: string): NatsAddress;
   /** What it refused of this run, or of none, as far as it is known: see {@link violationIn}. */
   refused(run: string): Refused[];
+  /** How long a connection to it may take, in wall ms; absent: as for a server that may not be there. */
+  readonly connectTimeoutMs?: number;
+}
+
+/** A connection of the supervisor's user to a rack's broker. @throws BusError */
+export function connectSupervisor(
+  broker: Pick<Broker, "addressOf" | "connectTimeoutMs">,
+  options: Pick<NatsOptions, "run" | "onError" | "patienceMs">,
+): Promise<Bus> {
+  const { connectTimeoutMs } = broker;
+  return connectNats({
+    ...broker.addressOf(USERS.supervisor),
+    ...options,
+    name: USERS.supervisor,
+    ...(connectTimeoutMs !== undefined && { connectTimeoutMs }),
+  });
 }
 
 /** A server that is not ours: one credential for all, whose rights are its owner's to set. */
@@ -166,6 +183,8 @@ export async function findNatsServer(): Promise<string> {
 }
 
 export class NatsServer implements Broker {
+  /** It has answered once: on a busy machine the next answer takes longer. */
+  readonly connectTimeoutMs = 60_000;
   readonly logFile: string;
   readonly #options: NatsServerOptions & { readonly binary: string };
   readonly #configFile: string;

@@ -1,11 +1,9 @@
 /** Runs one rack to its end: as processes over the bus, or without one (`--pack all`). */
-import { USERS } from "../../fabric/bus/access.ts";
-import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { widestOf } from "../../fabric/capture/tee.ts";
 import { busPatienceMs, type FinalReply, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import type { Broker } from "./nats_server.ts";
+import { type Broker, connectSupervisor } from "./nats_server.ts";
 import type { ProcessSet } from "./process_set.ts";
 import type { Refused } from "./refused.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
@@ -106,11 +104,9 @@ export async function runProcesses(
     options;
   const runFile = runFileOfProcesses(prepared, options);
   const runFilePath = await writeRunFile(runFile);
-  const bus = await connectNats({
-    ...broker.addressOf(USERS.supervisor),
+  const bus = await connectSupervisor(broker, {
     patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
     run,
-    name: USERS.supervisor,
     onError: () => {},
   });
   const supervisor = new Supervisor({

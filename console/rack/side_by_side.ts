@@ -2,11 +2,16 @@
  * Runs racks of processes to their ends: those with the same devices and cables side by side in one set of
  * processes, on one broker.
  */
-import { accessOfLanes, USERS } from "../../fabric/bus/access.ts";
-import { connectNats } from "../../fabric/bus/nats_bus.ts";
+import { accessOfLanes } from "../../fabric/bus/access.ts";
 import { forEachAtOnce } from "../base/at_once.ts";
 import { RackError } from "../base/rack_error.ts";
-import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
+import {
+  type Broker,
+  connectSupervisor,
+  existingBroker,
+  type NatsServer,
+  startNatsServer,
+} from "./nats_server.ts";
 import type { Prepared } from "./prepare.ts";
 import { ProcessSet } from "./process_set.ts";
 import { writeRunFile } from "./run_directory.ts";
@@ -184,8 +189,7 @@ async function inOneSet(
   const runFiles = await Promise.all(
     racks.map(({ one, run }) => writeRunFile(runFileOfProcesses(one, run))),
   );
-  const name = USERS.supervisor;
-  const bus = await connectNats({ ...broker.addressOf(name), run: id, name, onError: () => {} });
+  const bus = await connectSupervisor(broker, { run: id, onError: () => {} });
   const processes = new ProcessSet({ run: id, bus, directory: path, runFiles });
   const failed = new AbortController();
   const signal = AbortSignal.any([failed.signal, ...ending === undefined ? [] : [ending]]);

@@ -8,14 +8,19 @@
  *     ended.json        why it ended, unless by SIGTERM
  */
 import { accessOfProcesses, USERS } from "../../fabric/bus/access.ts";
-import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import {
   BUS_ENVIRONMENT,
   busAddressFrom,
   EXIT,
   type RunFile,
 } from "../../fabric/rack/build/run_file.ts";
-import { type Broker, brokerAt, type NatsServer, startNatsServer } from "./nats_server.ts";
+import {
+  type Broker,
+  brokerAt,
+  connectSupervisor,
+  type NatsServer,
+  startNatsServer,
+} from "./nats_server.ts";
 import { writeProcesses } from "./process_table.ts";
 import { reserveEnd, writeEnd, writeSupervisor } from "./run_directory.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
@@ -60,7 +65,7 @@ async function main(runFilePath: string): Promise<void> {
     brokerAt(busAddressFrom((variable) => Deno.env.get(variable)));
   const address = broker.addressOf(USERS.supervisor);
   try {
-    const bus = await connectNats({ ...address, run, name: USERS.supervisor, onError: log });
+    const bus = await connectSupervisor(broker, { run, onError: log });
     supervisor = new Supervisor({
       runFile,
       runFilePath,
