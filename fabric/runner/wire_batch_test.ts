@@ -71,6 +71,11 @@ describe("a wire batch", () => {
           );
         }
       }
+      for (const kind of Object.values(EVENT_KINDS)) {
+        const isOwn = kind === good[1];
+        const batch = batchFromBytes(encodeSealed([0, 0, [good.with(1, kind)]]));
+        assert.equal(batch !== undefined, isOwn, `kind ${kind}`);
+      }
       for (const row of [good.slice(1), [...good, 0]]) {
         assert.equal(batchFromBytes(encodeSealed([0, 0, [row]])), undefined);
       }
