@@ -10,6 +10,7 @@ import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts"
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
+import { measureMessages } from "./messages.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
@@ -50,6 +51,7 @@ const GROUPS = [
   "q",
   "r",
   "s",
+  "t",
 ] as const;
 
 async function bench(flags: Flags): Promise<void> {
@@ -63,7 +65,7 @@ async function bench(flags: Flags): Promise<void> {
   );
   const figures: Figure[] = [];
   if (wanted.has("a")) figures.push(...measureOneProcess({ seed, quick }));
-  if (wanted.has("b") || wanted.has("c")) {
+  if (wanted.has("b") || wanted.has("c") || wanted.has("t")) {
     figures.push(...await measureProcesses(wanted, { seed, quick }));
   }
   if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
@@ -111,6 +113,7 @@ async function measureProcesses(
   const place = { ...options, broker: server, directory };
   try {
     return [
+      ...(wanted.has("t") ? await measureMessages(place) : []),
       ...(wanted.has("b") ? await measureHops(place) : []),
       ...(wanted.has("c") ? await measureStartUp(place) : []),
     ];
@@ -142,7 +145,7 @@ const command = new Command("bench")
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

@@ -2,7 +2,22 @@
 import { columnsOf, tableText } from "../../console/reports/table.ts";
 
 export interface Figure {
-  readonly group: "a" | "b" | "c" | "d" | "e" | "f" | "g" | "h" | "i" | "n" | "o" | "q" | "r" | "s";
+  readonly group:
+    | "a"
+    | "b"
+    | "c"
+    | "d"
+    | "e"
+    | "f"
+    | "g"
+    | "h"
+    | "i"
+    | "n"
+    | "o"
+    | "q"
+    | "r"
+    | "s"
+    | "t";
   readonly what: string;
   readonly unit: string;
   readonly values: readonly number[];
