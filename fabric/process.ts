@@ -2,7 +2,7 @@
 import { type Bus, BusError } from "./bus/bus.ts";
 import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";
-import { busAddressFrom, busPatienceMs, EXIT } from "./rack/build/run_file.ts";
+import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs, EXIT } from "./rack/build/run_file.ts";
 
 /** Maximum duration of closing the bus, in wall ms. */
 const CLOSE_MS = 1_000;
@@ -29,7 +29,7 @@ export async function runOnBus(
     // A machine may be busy with hundreds of others that start. While the parent lives, the process is wanted.
     connectTimeoutMs: Infinity,
     onWaiting: (why) => console.error(why),
-    patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
+    patienceMs: patienceMs(),
     run,
     name,
     onError: exitWith,
@@ -51,6 +51,16 @@ export async function runOnBus(
     console.error(`${title} stops: ${reason.message}`);
     Deno.exit(EXIT.unclear);
   }
+}
+
+/**
+ * How long the bus may be away. The parent has a patience of its own and ends its children behind it: one
+ * that gave up by itself, on a machine too busy for pings, would be a power failure.
+ */
+function patienceMs(): number {
+  const get = (variable: string) => Deno.env.get(variable);
+  const isLeftToParent = get(PARENT_VARIABLE) !== undefined && !get(BUS_ENVIRONMENT.patienceMs);
+  return isLeftToParent ? Infinity : busPatienceMs(get);
 }
 
 /** Ends this process because of an error: of the bus, of a full disk, or a bug. */
