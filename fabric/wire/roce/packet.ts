@@ -18,7 +18,6 @@ import { IPV4_BYTES, ipv4Checksum, PROTOCOL_UDP } from "./ipv4.ts";
 import { EXTENSION_ROWS, type ExtensionHeader, type Extensions } from "./extension_headers.ts";
 import { type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
-import type { Frame } from "../../node.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
 /** A RoCEv2 packet over IPv4, or a RoCEv1 packet, without the fields that follow from others. */
@@ -146,11 +145,20 @@ function completeFrame(packet: RocePacket, head: Uint8Array): Uint8Array<ArrayBu
   return bytes;
 }
 
+/** A frame as bytes. One that this process has made of a packet is a {@link PacketFrame}. */
+export interface FrameBytes {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Its first bytes, with all headers: {@link headOf}. */
+  readonly head?: Uint8Array<ArrayBuffer>;
+  /** Number of its bytes: {@link lengthOf}. */
+  readonly length?: number;
+}
+
 /**
  * The frame of a packet that does not change any more. It has its headers at once, which is what switches look at;
  * its bytes, with payload and ICRC, are made when something needs them: a capture, another process, a fault.
  */
-export class PacketFrame implements Frame {
+export class PacketFrame implements FrameBytes {
   readonly kind = "frame";
   hash: number | undefined = undefined;
   readonly packet: RocePacket;
@@ -170,12 +178,12 @@ export class PacketFrame implements Frame {
 }
 
 /** The first bytes of a frame, with all headers of a packet. */
-export function headOf(frame: Frame): Uint8Array<ArrayBuffer> {
+export function headOf(frame: FrameBytes): Uint8Array<ArrayBuffer> {
   return frame.head ?? frame.bytes;
 }
 
 /** Bytes of a frame, without preamble and FCS. */
-export function lengthOf(frame: Frame): number {
+export function lengthOf(frame: FrameBytes): number {
   return frame.length ?? frame.bytes.length;
 }
 
