@@ -11,9 +11,16 @@ export interface Bounded {
   readonly isLate: boolean;
   /** Both of its outputs. */
   readonly text: string;
+  /**
+   * Processor time of the program and of all that was waited for; undefined where it was ended. What lives on in a
+   * session of its own (the supervisor of a rack that is up) is not in it.
+   */
+  readonly processorSeconds?: number;
 }
 
 const MARK = "RACKMESH_CHECK_RUN";
+/** Runs its arguments, and keeps their processor time, of which only a shell tells. */
+const TIMED = `times=$1; shift; "$@"; code=$?; times >"$times"; exit $code`;
 /** For processes that were killed to be gone. */
 const GONE_MS = 10_000;
 /** Processes may start others while they are being killed. */
@@ -26,8 +33,29 @@ export async function runBounded(
   options: { readonly withinMs: number; readonly onOutput?: (part: Uint8Array) => void },
 ): Promise<Bounded> {
   const mark = crypto.randomUUID();
-  const process = new Deno.Command(program, {
-    args: [...args],
+  const times = await Deno.makeTempFile({ prefix: "rackmesh-times-" });
+  try {
+    const ended = await runMarked([times, program, ...args], { ...options, mark });
+    return ended.isLate ? ended : { ...ended, ...processorTime(await Deno.readTextFile(times)) };
+  } finally {
+    await Deno.remove(times);
+  }
+}
+
+/** Of the lines of `times`: user and system time of the shell, and of what it has waited for. */
+function processorTime(text: string): Pick<Bounded, "processorSeconds"> {
+  const parts = [...text.matchAll(/(\d+)m([\d.]+)s/g)];
+  if (parts.length !== 4) return {};
+  const seconds = parts.map(([, minutes, rest]) => 60 * Number(minutes) + Number(rest));
+  return { processorSeconds: seconds.reduce((sum, each) => sum + each, 0) };
+}
+
+async function runMarked(
+  args: readonly string[],
+  { mark, ...options }: Parameters<typeof runBounded>[2] & { readonly mark: string },
+): Promise<Bounded> {
+  const process = new Deno.Command("sh", {
+    args: ["-c", TIMED, "sh", ...args],
     cwd: ROOT,
     env: { [MARK]: mark },
     stdin: "null",

@@ -11,10 +11,21 @@ describe("runBounded", () => {
     assert.deepEqual(text.split("\n").sort(), ["", "one", "two"]);
   });
 
+  it("tells the processor time of a program and its children", async () => {
+    const busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+    const { processorSeconds } = await runBounded("sh", ["-c", `sh -c '${busy}'; true`], {
+      withinMs: 60_000,
+    });
+    assert.ok(processorSeconds! > 0, `${processorSeconds} s`);
+  });
+
   it("ends a program that takes longer, and what it has started in a session of its own", async () => {
     const script = "setsid sleep 1000 & echo $!; trap '' TERM; sleep 1000";
-    const { isLate, text } = await runBounded("sh", ["-c", script], { withinMs: 300 });
+    const { isLate, text, processorSeconds } = await runBounded("sh", ["-c", script], {
+      withinMs: 300,
+    });
     assert.ok(isLate);
+    assert.equal(processorSeconds, undefined);
     assert.match(text, /^\d+\n$/);
     // It may be there still for its parent to ask how it ended; it has no command line then.
     const left = ifThere(() => Deno.readTextFileSync(`/proc/${text.trim()}/cmdline`));

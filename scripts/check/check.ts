@@ -3,7 +3,7 @@
  * ends with the line `N passed, N failed`. `--quick` leaves out the tests of the whole rack.
  * Started by `scripts/test`.
  */
-import { runBounded, testUnderWay } from "./bounded.ts";
+import { type Bounded, runBounded, testUnderWay } from "./bounded.ts";
 import { forEachAtOnce } from "./concurrent.ts";
 import { countTests, type TestCount } from "./count_tests.ts";
 import { isThere } from "../../console/base/files.ts";
@@ -28,6 +28,8 @@ export interface Stage {
 export interface Outcome extends TestCount {
   readonly stage: string;
   readonly seconds: number;
+  /** Of all its processes; see {@link Bounded}. */
+  readonly processorSeconds: number;
 }
 
 /**
@@ -174,14 +176,23 @@ type Run = (args: readonly string[]) => Promise<boolean>;
 async function deno(
   args: readonly string[],
   { name, isSlow }: { readonly name: string; readonly isSlow: boolean },
-): Promise<boolean> {
-  const { success, isLate, text } = await runBounded(Deno.execPath(), args, {
+): Promise<Bounded> {
+  const ended = await runBounded(Deno.execPath(), args, {
     withinMs: WITHIN_MS,
     ...(isSlow && { onOutput: (part) => void Deno.stdout.writeSync(part) }),
   });
+  const { success, isLate, text } = ended;
   if (!success && !isSlow) console.log(text);
   if (isLate) console.log(lateText(name, text));
-  return success;
+  return ended;
+}
+
+/** How long a unit took: what the machine gave it, and what it cost. @param start of `performance.now`. */
+function timeText(start: number, { processorSeconds }: Bounded): string {
+  const wall = `${((performance.now() - start) / 1000).toFixed(1)} s`;
+  return processorSeconds === undefined
+    ? wall
+    : `${wall}, ${processorSeconds.toFixed(1)} s of processor time`;
 }
 
 /** What hangs. @param name of a stage or a file. */
@@ -190,6 +201,12 @@ function lateText(name: string, text: string): string {
   return `FAILED  ${name}: it has not ended within ${WITHIN_MS / 60_000} min, and was ended. ` +
     `The test that had begun last: ${last}`;
 }
+
+/**
+ * Each rack in a test's process has memories of some MiB outside of V8's heap. By default V8 marks its whole heap, in
+ * which `deno test` has 80 MB of its own (an array of `Deno.bench`), when these have grown by a tenth.
+ */
+const TEST_V8_FLAGS = "--v8-flags=--external-memory-max-growing-factor=8";
 
 /** Runs tests and counts them. A run that fails without a failed test counts as one failure. */
 async function runTests(
@@ -200,7 +217,8 @@ async function runTests(
   const report = await Deno.makeTempFile({ prefix: "rackmesh-junit-", suffix: ".xml" });
   try {
     // A stage of its own checks the types.
-    const flags = ["--no-prompt", "--no-check", "--permit-no-files", `--junit-path=${report}`];
+    const plain = ["--no-prompt", "--no-check", "--permit-no-files", TEST_V8_FLAGS];
+    const flags = [...plain, `--junit-path=${report}`];
     // Files by name: of a folder with a workspace member in it, Deno finds only the member's.
     const ok = await run(["test", ...flags, ...args, ...files]);
     const count = countTests(await Deno.readTextFile(report));
@@ -219,14 +237,18 @@ async function runTests(
 const FILES_AT_ONCE = navigator.hardwareConcurrency + 2;
 
 /** Runs each file or folder by itself, and shows its output as a whole when it has ended. */
-async function runUnits(stage: Stage, paths: readonly string[]): Promise<TestCount> {
+async function runUnits(
+  stage: Stage,
+  paths: readonly string[],
+  onEnded: (ended: Bounded) => void,
+): Promise<TestCount> {
   let total: TestCount = sum([]);
   await forEachAtOnce(unitsOf(paths, stage.without ?? []), async ({ name, files }) => {
     const start = performance.now();
     const run: Run = async (args) => {
       const ended = await runBounded(Deno.execPath(), args, { withinMs: WITHIN_MS });
-      const seconds = ((performance.now() - start) / 1000).toFixed(1);
-      console.log(`── ${name}, ${seconds} s\n${ended.text}`);
+      onEnded(ended);
+      console.log(`── ${name}, ${timeText(start, ended)}\n${ended.text}`);
       if (ended.isLate) console.log(lateText(name, ended.text));
       return ended.success;
     };
@@ -311,10 +333,15 @@ function sum(counts: readonly TestCount[]): TestCount {
   };
 }
 
-function testsOf(stage: Stage, paths: readonly string[], run: Run): Promise<TestCount> {
+function testsOf(
+  stage: Stage,
+  paths: readonly string[],
+  onEnded: (ended: Bounded) => void,
+): Promise<TestCount> {
+  const run = runOf(stage, onEnded);
   switch (stage.files) {
     case "apart":
-      return runUnits(stage, paths);
+      return runUnits(stage, paths, onEnded);
     case "together":
       return runTogether(stage, dealt(filesOf(paths, stage.without ?? [])), run);
     default:
@@ -322,17 +349,26 @@ function testsOf(stage: Stage, paths: readonly string[], run: Run): Promise<Test
   }
 }
 
+function runOf({ name, slow = false }: Stage, onEnded: (ended: Bounded) => void): Run {
+  return async (args) => {
+    const ended = await deno(args, { name, isSlow: slow });
+    onEnded(ended);
+    return ended.success;
+  };
+}
+
 async function runStage(stage: Stage): Promise<Outcome | null> {
   const folders = stage.tests?.filter((path) => isThere(`${ROOT}/${path}`));
   if (folders?.length === 0) return null;
   console.log(`── ${stage.name}`);
   const start = performance.now();
-  const ran = (args: readonly string[]) =>
-    deno(args, { name: stage.name, isSlow: stage.slow === true });
+  let processorSeconds = 0;
+  const onEnded = (ended: Bounded) => void (processorSeconds += ended.processorSeconds ?? 0);
   const count = folders === undefined
-    ? { ...sum([]), failed: await ran(stage.args) ? 0 : 1 }
-    : await testsOf(stage, folders, ran);
-  return { stage: stage.name, seconds: (performance.now() - start) / 1000, ...count };
+    ? { ...sum([]), failed: await runOf(stage, onEnded)(stage.args) ? 0 : 1 }
+    : await testsOf(stage, folders, onEnded);
+  const seconds = (performance.now() - start) / 1000;
+  return { stage: stage.name, seconds, processorSeconds, ...count };
 }
 
 /**
@@ -357,11 +393,14 @@ export async function runGroups(
   return { outcomes, text: `${passed} passed, ${failed} failed`, code: failed === 0 ? 0 : 1 };
 }
 
-function lineOf({ stage, seconds, passed, failed, skipped }: Outcome): string {
+function lineOf(
+  { stage, seconds, processorSeconds, passed, failed, skipped }: Outcome,
+): string {
   const left = skipped > 0 ? `, ${skipped} SKIPPED` : "";
   const tests = passed > 0 ? `  ${passed} tests${left}` : "";
   const verdict = failed === 0 ? "ok    " : "FAILED";
-  return `${verdict}  ${stage.padEnd(20)} ${seconds.toFixed(1).padStart(6)} s${tests}`;
+  const [wall, processor] = [seconds, processorSeconds].map((each) => each.toFixed(1).padStart(6));
+  return `${verdict}  ${stage.padEnd(20)} ${wall} s  processor ${processor} s${tests}`;
 }
 
 async function main(args: readonly string[]): Promise<number> {

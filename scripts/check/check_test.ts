@@ -6,7 +6,15 @@ const [A, B, C] = ["a", "b", "c"].map((name): Stage => ({ name, args: [] }));
 const SLOW: Stage = { name: "slow", args: [], slow: true };
 
 function outcomeOf({ name }: Stage, failed = 0): Outcome {
-  return { stage: name, seconds: 0, passed: 2, failed, skipped: 0, failures: [] };
+  return {
+    stage: name,
+    seconds: 0,
+    processorSeconds: 0,
+    passed: 2,
+    failed,
+    skipped: 0,
+    failures: [],
+  };
 }
 
 describe("runGroups", () => {
