@@ -3,20 +3,19 @@
  * clock, no unseeded number. `partition/partition.ts` is the one loop that drives every kind of node.
  */
 import type { PlacedPayload } from "./placed_payload.ts";
-import type { RocePacket } from "./wire/roce/packet.ts";
+import type { FrameBytes, RocePacket } from "./wire/roce/packet.ts";
 import type { PcieMessage } from "./wire/host_bus/pcie.ts";
 import type { ProgramPlan } from "./rack/plan/plan.ts";
 import type { AuditRecord } from "./audit.ts";
 import type { HostLoss, OperationFigures, RnicInspection } from "./inspection.ts";
 import type { Time } from "./base/time.ts";
 
-/** An Ethernet frame without FCS, as a capture shows it. The bytes never change once sent. */
-export interface Frame {
+/** An Ethernet frame without FCS, as a capture shows it. Nothing of it changes once sent. */
+export interface Frame extends FrameBytes {
   readonly kind: "frame";
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Content hash, computed once and cached inside a process (see `digest.ts`). */
+  /** For the digest: computed where the frame is made, and carried with it to other processes. */
   hash?: number | undefined;
-  /** The packet from which this process has encoded the bytes; absent in damaged or marked copies. */
+  /** What the frame was made of; absent in damaged or marked copies, and in another process. */
   readonly packet?: RocePacket | undefined;
 }
 

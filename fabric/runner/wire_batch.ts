@@ -2,13 +2,14 @@
  * Events between partitions as they stand on the bus: one batch per span and peer.
  *
  *     [incarnation of the sender, number of the first event, [event, …]]
- *     event: [time, kind, source, counter, target, sourceLife, targetLife, port, tailPs | up, body]
+ *     event: [time, kind, source, counter, target, sourceLife, targetLife, port, tailPs | up, body, hash?]
  *
- * The body of a frame is its bytes as Wireshark reads them; that of a bus message an array
- * (`pcie_codec.ts`). What comes in is checked here; what does not fit is refused whole.
+ * The body of a frame is its bytes as Wireshark reads them, and the hash is its own, which the digest takes up; the
+ * body of a bus message is an array (`pcie_codec.ts`). What comes in is checked here; what does not fit is refused whole.
  */
 import type { Input, Message } from "../node.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
+import { hashMessage } from "../partition/message_hash.ts";
 import { pcieFromArray, pcieToArray } from "../wire/host_bus/pcie_codec.ts";
 
 /** A number of events from one incarnation of one partition, in the order of sending. */
@@ -30,13 +31,14 @@ export function eventToRow(event: Event): unknown[] {
     event.sourceLife,
     event.targetLife,
   ];
-  if (input.kind === "message") row.push(input.port, input.tailPs, bodyOf(input.message));
+  if (input.kind === "message") row.push(input.port, input.tailPs, ...bodyOf(input.message));
   else if (input.kind === "link") row.push(input.port, input.up, null);
   return row;
 }
 
-function bodyOf(message: Message): unknown {
-  return message.kind === "frame" ? message.bytes : pcieToArray(message);
+function bodyOf(message: Message): unknown[] {
+  if (message.kind === "frame") return [message.bytes, hashMessage(message)];
+  return [pcieToArray(message)];
 }
 
 /** Reads a batch; undefined where it is none, or where any event in it is none. */
@@ -54,9 +56,9 @@ export function batchFromValue(value: unknown): WireBatch | undefined {
 }
 
 function eventFromRow(row: unknown): Event | undefined {
-  if (!Array.isArray(row) || row.length !== 10) return undefined;
+  if (!Array.isArray(row) || row.length < 10 || row.length > 11) return undefined;
   for (let i = 0; i < 8; i++) if (!isCount(row[i])) return undefined;
-  const [time, kind, source, counter, target, sourceLife, targetLife, port, extra, body] = row;
+  const [time, kind, source, counter, target, sourceLife, targetLife, port, extra, ...body] = row;
   const input = inputFrom(kind, { port, extra, body });
   if (input === undefined) return undefined;
   return { time, kind, source, counter, target, sourceLife, targetLife, input };
@@ -64,7 +66,7 @@ function eventFromRow(row: unknown): Event | undefined {
 
 function inputFrom(
   kind: number,
-  { port, extra, body }: { port: number; extra: unknown; body: unknown },
+  { port, extra, body }: { port: number; extra: unknown; body: unknown[] },
 ): Input | undefined {
   if (kind === EVENT_KINDS.link) {
     return typeof extra === "boolean" ? { kind: "link", port, up: extra } : undefined;
@@ -74,10 +76,15 @@ function inputFrom(
   return message && { kind: "message", port, message, tailPs: extra };
 }
 
-function messageFrom(body: unknown): Message | undefined {
-  if (!(body instanceof Uint8Array)) return pcieFromArray(body);
+function messageFrom([body, hash]: unknown[]): Message | undefined {
+  if (!(body instanceof Uint8Array)) return hash === undefined ? pcieFromArray(body) : undefined;
+  if (!isHash(hash)) return undefined;
   // cbor-x answers a view into the received payload, which has no other user.
-  return { kind: "frame", bytes: body as Uint8Array<ArrayBuffer> };
+  return { kind: "frame", bytes: body as Uint8Array<ArrayBuffer>, hash };
+}
+
+function isHash(value: unknown): value is number {
+  return typeof value === "number" && (value | 0) === value;
 }
 
 function isCount(value: unknown): value is number {

@@ -6,6 +6,9 @@ import type { Input } from "../node.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
 import { batchFromValue, eventToRow } from "./wire_batch.ts";
 import { seeded } from "../base/property_testing.ts";
+import { hashMessage } from "../partition/message_hash.ts";
+import { PacketFrame } from "../wire/roce/packet.ts";
+import { anyPacket } from "../wire/roce/packet_testing.ts";
 
 const BYTES = new Uint8Array([1, 2, 3]);
 const INPUTS: readonly Input[] = [
@@ -43,11 +46,25 @@ describe("a wire batch", () => {
     assert.deepEqual(batch?.events, events);
   });
 
+  it("brings the hash of a packet's frame, which its bytes alone do not tell", () => {
+    const [packet] = fc.sample(anyPacket, { seed: 7, numRuns: 1 });
+    const message = new PacketFrame(packet!);
+    const row = eventToRow(eventOf({ kind: "message", port: 1, message, tailPs: 0 }));
+    const batch = batchFromValue(decode(encode([0, 0, [row]])));
+    const input = batch!.events[0]!.input;
+    assert.ok(input.kind === "message" && input.message.kind === "frame");
+    assert.deepEqual(input.message.bytes, message.bytes);
+    assert.equal(hashMessage(input.message), hashMessage(message));
+    const { bytes } = message;
+    assert.notEqual(hashMessage({ kind: "frame", bytes }), hashMessage(message));
+  });
+
   it("is refused whole where any event in it is malformed", () => {
     const good = eventToRow(eventOf(INPUTS[0]!));
     for (let i = 0; i < good.length; i++) {
       for (const wrong of [-1, 0.5, "x", null, {}]) {
-        if (i === 9 && wrong === null) continue;
+        // A hash may be any word of 32 bits.
+        if (i === 10 && wrong === -1) continue;
         const row = [...good];
         row[i] = wrong;
         assert.equal(
