@@ -7,6 +7,8 @@ import { crc32 } from "../../fabric/wire/roce/icrc.ts";
 import type { ImageView } from "./run_record.ts";
 
 const DIRECTORY_BYTES = 65_536, HEADER_BYTES = 16, ALIGNMENT = 256;
+/** Places of a directory are read so many bytes at a time: a read costs more than its bytes. */
+const READ_BYTES = 4096;
 export const ENTRY_BYTES = 128;
 /** "RCKM", then the version. */
 const MAGIC = 0x5243_4b4d, VERSION = 1;
@@ -24,13 +26,14 @@ export interface FoundEntry {
 
 /** Where the directory is: undefined where the SCM has none. */
 export function directoryIn(
-  image: Pick<ImageView, "read">,
+  image: Pick<ImageView, "read" | "touches">,
   scmBytes: number,
 ): { readonly from: number; readonly to: number } | undefined {
   const end = scmBytes - DIRECTORY_BYTES + HEADER_BYTES;
-  // Many places at once: a read costs more than its bytes.
-  for (let from = 0; from < end; from += DIRECTORY_BYTES) {
-    const headers = viewOf(image.read(from, Math.min(end, from + DIRECTORY_BYTES)));
+  for (let from = 0; from < end; from += READ_BYTES) {
+    const to = Math.min(end, from + READ_BYTES);
+    if (image.touches?.(from, to) === false) continue;
+    const headers = viewOf(image.read(from, to));
     for (let at = 0; at + HEADER_BYTES <= headers.byteLength; at += ALIGNMENT) {
       if (headers.getUint32(at + 4) !== MAGIC || headers.getUint32(at + 8) !== VERSION) continue;
       return { from: from + at, to: from + at + DIRECTORY_BYTES };
