@@ -10,6 +10,7 @@ import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts"
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
+import { measureJobs } from "./jobs.ts";
 import { measureMessages } from "./messages.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
@@ -44,6 +45,7 @@ const GROUPS = [
   "g",
   "h",
   "i",
+  "j",
   "l",
   "m",
   "n",
@@ -75,6 +77,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("g")) figures.push(...measureLine({ seed, quick }));
   if (wanted.has("h")) figures.push(...measureQueuePairs({ seed, quick }));
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
+  if (wanted.has("j")) figures.push(...await measureJobs({ seed, quick }));
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
   if (wanted.has("r")) figures.push(...await measureHints({ seed, quick }));
@@ -148,7 +151,7 @@ const command = new Command("bench")
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (commands with two processes), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

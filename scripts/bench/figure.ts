@@ -12,6 +12,7 @@ export interface Figure {
     | "g"
     | "h"
     | "i"
+    | "j"
     | "n"
     | "o"
     | "q"
