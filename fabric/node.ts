@@ -10,13 +10,20 @@ import type { AuditRecord } from "./audit.ts";
 import type { HostLoss, OperationFigures, RnicInspection } from "./inspection.ts";
 import type { Time } from "./base/time.ts";
 
-/** An Ethernet frame without FCS, as a capture shows it. The bytes never change once sent. */
+/**
+ * An Ethernet frame without FCS, as a capture shows it. Nothing of it changes once sent. One that this process has
+ * made of a packet has all fields, and its bytes are made when they are asked for (`wire/roce/packet.ts`).
+ */
 export interface Frame {
   readonly kind: "frame";
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Content hash, computed once and cached inside a process (see `digest.ts`). */
+  /** Its first bytes, with all headers: `headOf`. */
+  readonly head?: Uint8Array<ArrayBuffer>;
+  /** In bytes: `lengthOf`. */
+  readonly length?: number;
+  /** For the digest: computed where the frame is made, and carried with it to other processes. */
   hash?: number | undefined;
-  /** The packet from which this process has encoded the bytes; absent in damaged or marked copies. */
+  /** What the frame was made of; absent in damaged or marked copies, and in another process. */
   readonly packet?: RocePacket | undefined;
 }
 

@@ -4,8 +4,6 @@ import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";
 import { busAddressFrom, busPatienceMs, EXIT } from "./rack/build/run_file.ts";
 
-/** Maximum outage of the broker while a process starts, in wall ms. */
-const CONNECT_MS = 30_000;
 /** Maximum duration of closing the bus, in wall ms. */
 const CLOSE_MS = 1_000;
 /** Interval of looking after the parent process, in wall ms. */
@@ -28,7 +26,9 @@ export async function runOnBus(
   endWithParent(() => end());
   const bus = await connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
-    connectTimeoutMs: CONNECT_MS,
+    // A machine may be busy with hundreds of others that start. While the parent lives, the process is wanted.
+    connectTimeoutMs: Infinity,
+    onWaiting: (why) => console.error(why),
     patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
     run,
     name,

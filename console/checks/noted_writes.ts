@@ -52,14 +52,23 @@ export interface FreedRange {
   readonly order: number;
 }
 
-export function freedRanges(notes: readonly TimedRecord[], host: string): FreedRange[] {
-  const freed: FreedRange[] = notes.flatMap(({ node, note }, order) =>
-    note.kind === "freed" && node === host
-      ? [{ from: note.at, to: note.at + note.length, order }]
-      : []
-  );
-  for (const unit of unknownUnits(notes, host)) {
-    freed.push({ from: unit, to: unit + UNIT_BYTES, order: Infinity });
+/** By host: a large rack has many hosts and notes. */
+export function freedRanges(notes: readonly TimedRecord[]): Map<string, FreedRange[]> {
+  const freed = new Map<string, FreedRange[]>();
+  const homes = new Set<string>();
+  const add = (host: string, range: FreedRange) => {
+    const known = freed.get(host);
+    if (known === undefined) freed.set(host, [range]);
+    else known.push(range);
+  };
+  for (const [order, { node, note }] of notes.entries()) {
+    if (note.kind === "freed") add(node, { from: note.at, to: note.at + note.length, order });
+    if (note.kind === "region") homes.add(note.home);
+  }
+  for (const home of homes) {
+    for (const unit of unknownUnits(notes, home)) {
+      add(home, { from: unit, to: unit + UNIT_BYTES, order: Infinity });
+    }
   }
   return freed;
 }

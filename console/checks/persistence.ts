@@ -32,6 +32,7 @@ function promisedIn(run: RunRecord): number {
 function checkPersistence(run: RunRecord): Finding[] {
   const writes = writesOf(run);
   const findings: Finding[] = [];
+  const freed = freedRanges(run.notes);
   for (const [host, on] of Map.groupBy(writes, (write) => write.on)) {
     const found = run.scm(host);
     if (found === undefined) {
@@ -43,7 +44,7 @@ function checkPersistence(run: RunRecord): Finding[] {
       host,
       image,
       damage: damageOf(run.plan, host),
-      freed: freedRanges(run.notes, host),
+      freed: freed.get(host) ?? [],
     };
     promiseWhatIsBehind(scm, on);
     for (const range of byteRangesOf(on)) {

@@ -20,6 +20,8 @@ export interface ReportSeen {
 export interface ImageView {
   /** Bytes [from, to). */
   read(from: number, to: number): Uint8Array;
+  /** False: these bytes are as in empty memory, and need not be read. */
+  touches?(from: number, to: number): boolean;
   /**
    * All values that the eight bytes from `unit` on may have, where caches may have evicted lines (see the
    * crash explorer). Undefined: the value of {@link read} only.

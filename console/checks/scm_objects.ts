@@ -6,7 +6,9 @@ import { viewOf } from "../../fabric/base/slab.ts";
 import { crc32 } from "../../fabric/wire/roce/icrc.ts";
 import type { ImageView } from "./run_record.ts";
 
-const DIRECTORY_BYTES = 65_536, ALIGNMENT = 256;
+const DIRECTORY_BYTES = 65_536, HEADER_BYTES = 16, ALIGNMENT = 256;
+/** Places of a directory are read so many bytes at a time: a read costs more than its bytes. */
+const READ_BYTES = 4096;
 export const ENTRY_BYTES = 128;
 /** "RCKM", then the version. */
 const MAGIC = 0x5243_4b4d, VERSION = 1;
@@ -24,13 +26,18 @@ export interface FoundEntry {
 
 /** Where the directory is: undefined where the SCM has none. */
 export function directoryIn(
-  image: Pick<ImageView, "read">,
+  image: Pick<ImageView, "read" | "touches">,
   scmBytes: number,
 ): { readonly from: number; readonly to: number } | undefined {
-  for (let at = 0; at + DIRECTORY_BYTES <= scmBytes; at += ALIGNMENT) {
-    const header = viewOf(image.read(at, at + 16));
-    if (header.getUint32(4) !== MAGIC || header.getUint32(8) !== VERSION) continue;
-    return { from: at, to: at + DIRECTORY_BYTES };
+  const end = scmBytes - DIRECTORY_BYTES + HEADER_BYTES;
+  for (let from = 0; from < end; from += READ_BYTES) {
+    const to = Math.min(end, from + READ_BYTES);
+    if (image.touches?.(from, to) === false) continue;
+    const headers = viewOf(image.read(from, to));
+    for (let at = 0; at + HEADER_BYTES <= headers.byteLength; at += ALIGNMENT) {
+      if (headers.getUint32(at + 4) !== MAGIC || headers.getUint32(at + 8) !== VERSION) continue;
+      return { from: from + at, to: from + at + DIRECTORY_BYTES };
+    }
   }
   return undefined;
 }

@@ -135,7 +135,9 @@ export class Pages implements Memory {
   /** Whether something was written in a page that these bytes touch. */
   touches(from: number, to: number): boolean {
     if (this.#pages.size === 0) return false;
-    for (const { index } of partsOf(from, to)) if (this.#pages.has(index)) return true;
+    for (let index = Math.floor(from / PAGE_BYTES); index * PAGE_BYTES < to; index++) {
+      if (this.#pages.has(index)) return true;
+    }
     return false;
   }
 

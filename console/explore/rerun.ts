@@ -8,6 +8,7 @@ import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { UnfinishedReport } from "../../fabric/partition/partition.ts";
 import { NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
+import { lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { isLineWrite } from "../../fabric/wire/host_bus/coherent.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
@@ -179,7 +180,7 @@ function watchedRnic(
       const freeAt = out.send(port, message, departAt);
       if (port === PORTS.rnicNetwork && message.kind === "frame") {
         sent.frames.push(now);
-        sent.frameBytes.push(message.bytes.length);
+        sent.frameBytes.push(lengthOf(message));
       } else if (message.kind === "memory-write" && message.address >= SCM_BASE) {
         const offset = message.address - SCM_BASE;
         const arrivesAt = freeAt + busLatencyPs;

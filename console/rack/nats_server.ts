@@ -68,8 +68,15 @@ const FIRST_ATTEMPTS = 5;
 const KEEP_UP_ATTEMPTS = 10;
 /** Delay before each of them, so that a user can see the effect of a killed server. */
 const KEEP_UP_WAIT_MS = 300;
+/**
+ * Threads of the server that run at the same time. With as many as there are cores, it wakes a second one for each
+ * message that finds it idle: a fifth of its CPU time. The processes that it serves need cores, too.
+ */
+const SERVER_THREADS = Math.max(1, navigator.hardwareConcurrency >> 1);
 const EVERYONE = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
+/** How long a client may take to log in, in s. */
+const LOGIN_S = 60;
 const READY_TIMEOUT_MS = 10_000;
 const LAST_WORDS = 12;
 
@@ -322,6 +329,7 @@ export class NatsServer implements Broker {
     try {
       return new Deno.Command("sh", {
         args: ["-c", STARTER, this.#options.binary, this.#configFile],
+        env: { GOMAXPROCS: String(SERVER_THREADS) },
         // Closes with this process.
         stdin: "piped",
         stdout: "null",
@@ -418,6 +426,8 @@ export function authorization(
     }`;
   });
   return `authorization {
+  # Hundreds of processes that start at once take turns on the processors between greeting and login.
+  timeout: ${LOGIN_S}
   users: [
 ${users.join("\n")}
   ]

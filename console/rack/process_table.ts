@@ -110,6 +110,16 @@ export function residentBytes(pid: number): number {
   }
 }
 
+/** Memory in bytes, of what it shares with other processes its part; 0 where the process has ended. */
+export function proportionalBytes(pid: number): number {
+  try {
+    const match = /^Pss:\s+(\d+) kB$/m.exec(Deno.readTextFileSync(`/proc/${pid}/smaps_rollup`));
+    return Number(match?.[1] ?? 0) * 1024;
+  } catch {
+    return 0;
+  }
+}
+
 /** Sends a signal to a process of this run. @returns false where it has ended. */
 export function signalProcess(
   directory: string,

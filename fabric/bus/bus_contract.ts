@@ -104,6 +104,18 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       assert.deepEqual(got.sort(), ["a", "b", "b"]);
     });
 
+    it("hears what it publishes in the turn in which it has subscribed, and asks in it", async () => {
+      const got: number[] = [];
+      b.subscribe("double", (payload, _subject, reply) => reply!(Uint8Array.of(payload[0]! * 2)));
+      await b.flush();
+      a.publish("t", Uint8Array.of(1));
+      a.subscribe("t", (payload) => got.push(payload[0]!));
+      a.publish("t", Uint8Array.of(2));
+      const answer = await a.request("double", Uint8Array.of(4), { by: "b", timeoutMs: 5_000 });
+      await until(() => got.length > 0);
+      assert.deepEqual([got, [...answer]], [[2], [8]]);
+    });
+
     it("delivers nothing that was published before the subscription", async () => {
       const got: number[] = [];
       a.publish("t", Uint8Array.of(1));

@@ -37,8 +37,12 @@ export interface NatsOptions extends NatsAddress {
   readonly run: string;
   /** The name of this user, a token: shown by the server, and part of the subjects of answers. */
   readonly name: string;
-  /** How long to retry where no server answers; 0 tries once. Default: 5 s. */
+  /** How long to retry where no server answers; 0 tries once, Infinity never ends. Default: 5 s. */
   readonly connectTimeoutMs?: number;
+  /** Told why there is no connection yet, each time that {@link sayAfterMs} have passed. */
+  readonly onWaiting?: (why: string) => void;
+  /** Default: 10 s. */
+  readonly sayAfterMs?: number;
   /** The client drops a server that leaves two pings unanswered. Default: 2 s. */
   readonly pingIntervalMs?: number;
   /** The wait between two dials after the connection broke, half of it random. Default: 250 ms. */
@@ -49,34 +53,49 @@ export interface NatsOptions extends NatsAddress {
 }
 
 const RETRY_MS = 100;
-/** The client drops a connection after this time without a greeting, and dials again. */
-const DIAL_TIMEOUT_MS = 2_000;
+/**
+ * The client drops a connection after this time without a greeting, and dials again: at first, and at
+ * most. A machine on which hundreds of processes start at once needs longer, and dials that were dropped
+ * only add to its work; a connection keeps the time that it has needed for when it breaks.
+ */
+const DIAL_TIMEOUT_MS = 2_000, DIAL_TIMEOUT_MOST_MS = 30_000;
+const SAY_AFTER_MS = 10_000;
 /** How long {@link Bus.close} waits until the server has read what was published. */
 const CLOSE_FLUSH_MS = 1_000;
 
 /** Connects. @throws BusError `unreachable` after `connectTimeoutMs`, `refused` at once. */
 export async function connectNats(options: NatsOptions): Promise<Bus> {
   assert(isToken(options.run) && isToken(options.name), "Run and name must be subject tokens");
-  const deadline = wallMs() + (options.connectTimeoutMs ?? 5_000);
+  const { connectTimeoutMs = 5_000, sayAfterMs = SAY_AFTER_MS, onWaiting } = options;
+  const beganMs = wallMs(), deadline = beganMs + connectTimeoutMs;
+  let sayMs = beganMs + sayAfterMs, timeoutMs = DIAL_TIMEOUT_MS;
   for (;;) {
+    const dialMs = wallMs();
     try {
-      return new NatsBus(await dial(options), options);
+      return new NatsBus(await dial(options, timeoutMs), options);
     } catch (cause) {
+      const now = wallMs();
       const refused = cause instanceof errors.AuthorizationError;
-      if (refused || wallMs() + RETRY_MS > deadline) throw connectError(cause, options);
+      if (refused || now + RETRY_MS > deadline) throw connectError(cause, options);
+      if (now - dialMs >= timeoutMs) timeoutMs = Math.min(2 * timeoutMs, DIAL_TIMEOUT_MOST_MS);
+      if (now >= sayMs) {
+        const waited = `it has been tried for ${Math.round((now - beganMs) / 1_000)} s`;
+        onWaiting?.(`${connectError(cause, options).message}; ${waited}`);
+        sayMs = now + sayAfterMs;
+      }
     }
     await sleep(RETRY_MS);
   }
 }
 
-function dial(options: NatsOptions): Promise<TcpConnection> {
+function dial(options: NatsOptions, timeoutMs: number): Promise<TcpConnection> {
   return TcpConnection.connect({
     servers: options.url,
     ...(options.user === undefined ? {} : { user: options.user }),
     ...(options.password === undefined ? {} : { pass: options.password }),
     ...(options.token === undefined ? {} : { token: options.token }),
     name: `rackmesh ${options.run} ${options.name}`,
-    timeout: DIAL_TIMEOUT_MS,
+    timeout: timeoutMs,
     maxReconnectAttempts: -1,
     reconnectTimeWait: options.reconnectWaitMs ?? 250,
     reconnectJitter: options.reconnectWaitMs ?? 250,

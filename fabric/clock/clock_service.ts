@@ -33,6 +33,7 @@ import {
   type Summary,
 } from "./record.ts";
 import type { ClockOutputs } from "./membership.ts";
+import { Silence } from "./silence.ts";
 import { Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
@@ -60,6 +61,8 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly onTheWay?: (end: ClockEnd) => void;
   /** How far the run had come when the service was stopped. */
   readonly onStopped?: (end: ClockEnd) => void;
+  /** Processes that fell silent together, or what became of them; see {@link Silence}. */
+  readonly onSilence?: (text: string) => void;
   /** A wait has lasted: what each partition is doing. */
   readonly onStall?: (why: MemberStatus[]) => void;
 }
@@ -121,8 +124,7 @@ export class ClockService {
   readonly #timer: ReturnType<typeof setInterval>;
   /** Kill and start orders whose effect has not been seen yet, by verb and partition. */
   readonly #orders = new Map<string, Order>();
-  /** Partition → its process, and when it was last heard of in wall ms. */
-  readonly #heard = new Map<string, { instance: string; atMs: number }>();
+  readonly #silence: Silence;
   /** Power failures and returns of this run, those of earlier timekeepers included. */
   readonly #recorded: RecordedFault[];
   readonly #refusals = new Refusals();
@@ -130,7 +132,7 @@ export class ClockService {
   readonly #refusedThere = new Map<string, readonly RefusedMessages[]>();
   #lastProgressMs: number;
   #lastTickMs: number;
-  #lastEvents = -1;
+  #lastGrants = -1;
   #onTheWayMs: number;
   #onTheWayEvents = -1;
   #isStallReported = false;
@@ -144,12 +146,13 @@ export class ClockService {
     this.#lastProgressMs = options.wallMs();
     this.#lastTickMs = this.#onTheWayMs = this.#lastProgressMs;
     options.bus.onStatus(() => this.#lastTickMs = 0);
+    this.#silence = new Silence(options);
     this.timekeeper = new Timekeeper(options, this.#outputs());
     if (options.paused) this.timekeeper.pause();
     // A process that died before this timekeeper began is never heard of, not even by name.
     if (options.term > 0) {
       const atMs = this.#lastTickMs;
-      for (const { name } of options.partitions) this.#heard.set(name, { instance: "", atMs });
+      for (const { name } of options.partitions) this.#silence.heard(name, { instance: "", atMs });
     }
     this.#subscribe();
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
@@ -241,6 +244,7 @@ export class ClockService {
 
   #tellOfPower(fault: RecordedFault): void {
     const { at, action, partition, nodes } = fault;
+    if (action === "kill") this.#silence.forget(partition);
     const news: PowerNews = { number: this.#recorded.length, at, action, partition, nodes };
     this.#recorded.push(fault);
     this.#control("power", news);
@@ -290,7 +294,7 @@ export class ClockService {
         return;
       }
       this.timekeeper.heard(partition, instance);
-      this.#heard.set(partition, { instance, atMs: wallMs() });
+      this.#silence.heard(partition, { instance, atMs: wallMs() });
     });
     const verbs: Readonly<Record<ClockVerb, (request: Request) => unknown>> = {
       status: () => this.status(),
@@ -410,11 +414,9 @@ export class ClockService {
     if (livenessMs === 0 || !this.#options.bus.connected) return;
     // After an outage of the bus, or a pause of this process, each process has the whole time again.
     const slept = now - this.#lastTickMs > livenessMs / 2;
-    for (const [partition, heard] of this.#heard) {
-      if (slept) heard.atMs = now;
-      if (now - heard.atMs < livenessMs) continue;
-      this.#heard.delete(partition);
-      this.timekeeper.died(partition, heard.instance || undefined);
+    if (slept) this.#silence.forgive(now);
+    for (const { partition, instance } of this.#silence.dead(now)) {
+      this.timekeeper.died(partition, instance || undefined);
     }
     this.#lastTickMs = now;
   }
@@ -500,9 +502,9 @@ export class ClockService {
     for (const order of this.#orders.values()) this.#publishOrder(order);
     // The bus may have lost it, and a process that waits for the end hears nothing else.
     if (this.#finished !== undefined) this.#control("finished", { ...this.#finished });
-    const summary = this.timekeeper.summary("quiet");
-    if (summary.grants !== this.#lastEvents || this.timekeeper.paused || this.timekeeper.finished) {
-      this.#lastEvents = summary.grants;
+    const { grants, paused, finished } = this.timekeeper;
+    if (grants !== this.#lastGrants || paused || finished) {
+      this.#lastGrants = grants;
       this.#lastProgressMs = now;
       this.#isStallReported = false;
     } else if (

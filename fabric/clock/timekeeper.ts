@@ -426,6 +426,11 @@ export class Timekeeper {
     };
   }
 
+  /** How many it has given. */
+  get grants(): number {
+    return this.#grants.total;
+  }
+
   summary(reason: Summary["reason"]): Summary {
     const nodes = this.#parts.power.digests();
     return {

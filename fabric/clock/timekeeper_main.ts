@@ -86,6 +86,7 @@ function startClock(
       print(`finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`),
     onTheWay: (end) => leave(`${directory}/clock.json`, end),
     onStopped: (end) => leave(`${directory}/clock.json`, end),
+    onSilence: (text) => print(text),
     onStall: (why) => print(stallText(why)),
   });
   return { close: () => service.stop() };

@@ -8,6 +8,7 @@ import type { Frame } from "../node.ts";
 import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/plan/link_plan.ts";
 import { type Rng, rngFor } from "../base/rng.ts";
 import { NEVER, type Time } from "../base/time.ts";
+import { headOf } from "../wire/roce/packet.ts";
 import { frameOpcode, framePayload, sealFrame } from "../wire/roce/frame_peek.ts";
 import { copyOf } from "../base/slab.ts";
 
@@ -156,7 +157,7 @@ function isTaken(fault: ActiveFault, now: Time, frame: Frame): boolean {
   // The ends of the cable handle a cut of both ways.
   if (plan.action === "cut" && plan.direction === "both") return false;
   if (now < plan.at || now >= fault.until) return false;
-  if (opcodes !== undefined && !opcodes.has(frameOpcode(frame.bytes))) return false;
+  if (opcodes !== undefined && !opcodes.has(frameOpcode(headOf(frame)))) return false;
   if (plan.sealed && framePayload(frame.bytes) === undefined) return false;
   fault.seen++;
   if (plan.nth !== undefined && fault.seen !== plan.nth) return false;

@@ -5,6 +5,7 @@
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
+import { lengthOf } from "../wire/roce/packet.ts";
 import { LEAST_COHERENT_BYTES } from "../wire/host_bus/coherent.ts";
 import { coherentBusBytes, LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
 
@@ -55,7 +56,7 @@ export function wireBytes(message: Message, attach?: "coherent"): number {
   if (message.kind !== "frame") {
     return attach === undefined ? pcieWireBytes(message) : coherentBusBytes(message);
   }
-  const frameBytes = Math.max(message.bytes.length + FCS_BYTES, LEAST_FRAME_BYTES);
+  const frameBytes = Math.max(lengthOf(message) + FCS_BYTES, LEAST_FRAME_BYTES);
   return frameBytes + PREAMBLE_AND_GAP_BYTES;
 }
 

@@ -4,7 +4,7 @@ import type { NodeDigest } from "./digest.ts";
 import type { CableFaults } from "../link/fault.ts";
 import type { Link } from "../link/link.ts";
 import type { Node, Outputs } from "../node.ts";
-import { linkTo, lookaheadPs } from "../rack/plan/cabling.ts";
+import { cableEndsByNode, linkTo, lookaheadPs, nodeIndexes } from "../rack/plan/cabling.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { LinkChange } from "../clock/clock.ts";
 import { type Event, EVENT_KINDS } from "./event_queue.ts";
@@ -59,33 +59,32 @@ export interface Port {
 export function portsOf(
   rack: {
     readonly plan: RackPlan;
-    readonly nodes: readonly string[];
     readonly partitionOf: ReadonlyMap<string, string>;
   },
   name: string,
 ): Port[] {
-  const { plan, nodes, partitionOf } = rack;
+  const { plan, partitionOf } = rack;
+  const own = partitionOf.get(name);
   const ports: Port[] = [];
-  for (const [index, cable] of plan.cables.entries()) {
-    for (const [end, near, far] of [["a", cable.a, cable.b], ["b", cable.b, cable.a]] as const) {
-      if (near.node !== name) continue;
-      ports[near.port] = {
-        link: linkTo(plan, cable, far),
-        noticePs: lookaheadPs(plan, cable, { near, far }),
-        carrierPs: lookaheadPs(plan, cable, { near: far, far: near }),
-        cable: index,
-        end,
-        peerIndex: plan.nodes.findIndex((node) => node.name === far.node),
-        peerPort: far.port,
-        peerPartition: nodes.includes(far.node) ? undefined : partitionOf.get(far.node)!,
-        up: true,
-        peerUp: true,
-        cutBy: undefined,
-        faults: undefined,
-        changedAt: 0,
-        peerLife: 0,
-      };
-    }
+  for (const { cable: index, end, near, far } of cableEndsByNode(plan.cables).get(name) ?? []) {
+    const cable = plan.cables[index]!;
+    const peerPartition = partitionOf.get(far.node)!;
+    ports[near.port] = {
+      link: linkTo(plan, cable, far),
+      noticePs: lookaheadPs(plan, cable, { near, far }),
+      carrierPs: lookaheadPs(plan, cable, { near: far, far: near }),
+      cable: index,
+      end,
+      peerIndex: nodeIndexes(plan.nodes).get(far.node)!,
+      peerPort: far.port,
+      peerPartition: peerPartition === own ? undefined : peerPartition,
+      up: true,
+      peerUp: true,
+      cutBy: undefined,
+      faults: undefined,
+      changedAt: 0,
+      peerLife: 0,
+    };
   }
   return ports;
 }

@@ -4,7 +4,7 @@
  */
 import { assert } from "../base/assert.ts";
 import { finish, hashBytes, mix, PRIME1, PRIME4 } from "../base/hash.ts";
-import type { Message } from "../node.ts";
+import type { Frame, Message } from "../node.ts";
 import { coherentOp } from "../wire/host_bus/coherent_codec.ts";
 import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
@@ -12,17 +12,22 @@ import type { LineChange } from "../coherence/line_bytes.ts";
 import { REGION_CODES, regionToArray } from "../wire/host_bus/region_codec.ts";
 import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 
-/** Content hash of a message, a signed 32-bit integer; a frame caches its hash. */
+/** Content hash of a message, a signed 32-bit integer; a frame keeps its hash. */
 export function hashMessage(message: Message): number {
-  if (message.kind === "frame") {
-    let hash = message.hash;
-    if (hash === undefined) {
-      hash = hashBytes(message.bytes, PRIME1) | 0;
-      message.hash = hash;
-    }
-    return hash;
-  }
+  if (message.kind === "frame") return message.hash ??= hashFrame(message) | 0;
   return hashPcie(message) | 0;
+}
+
+/** Of a packet's frame what the packet says, which the ICRC follows from; of others, such as damaged ones, all bytes. */
+function hashFrame(frame: Frame): number {
+  const { packet, head } = frame;
+  if (packet === undefined || head === undefined) return hashBytes(frame.bytes, PRIME1);
+  return finish(mix(hashBytes(head, PRIME1), hashData(packet.payload)));
+}
+
+/** Of the bytes alone, so that what carries them on need not hash them again. */
+function hashData(data: Uint8Array): number {
+  return hashBytes(data, PRIME4);
 }
 
 const scratch = new DataView(new ArrayBuffer(8));
@@ -35,22 +40,20 @@ function mixNumber(hash: number, value: number): number {
 
 function hashPcie(message: PcieMessage): number {
   switch (message.kind) {
-    case "memory-write":
-      return hashBytes(
-        message.data,
-        mixNumber(mix(1, message.noSnoop ? 1 : 0), message.address),
-      );
+    case "memory-write": {
+      const place = mixNumber(mix(1, message.noSnoop ? 1 : 0), message.address);
+      return finish(mix(place, hashData(message.data)));
+    }
     case "memory-read": {
       const flags = (message.noSnoop ? 1 : 0) | (message.medium ? 2 : 0) |
         (message.tracked ? 4 : 0);
       const hash = mixNumber(mix(2, flags), message.address);
       return finish(mixNumber(mixNumber(hash, message.tag), message.length));
     }
-    case "completion":
-      return hashBytes(
-        message.data,
-        mixNumber(mix(3, message.status === "success" ? 1 : 0), message.tag),
-      );
+    case "completion": {
+      const answer = mixNumber(mix(3, message.status === "success" ? 1 : 0), message.tag);
+      return finish(mix(answer, hashData(message.data)));
+    }
     case "snoop-invalidate":
       return finish(mixNumber(10, message.address));
     case "interrupt":
@@ -129,7 +132,7 @@ function mixField(hash: number, value: number): number {
 }
 
 function mixData(hash: number, value: Uint8Array): number {
-  return mix(mix(hash, 6), hashBytes(value, PRIME4));
+  return mix(mix(hash, 6), hashData(value));
 }
 
 function hashCoherent(message: CoherentMessage): number {

@@ -2,15 +2,16 @@
  * Events between partitions as they stand on the bus: one batch per span and peer.
  *
  *     [incarnation of the sender, number of the first event, [event, …]]
- *     event: [time, kind, source, counter, target, sourceLife, targetLife, port, tailPs | up, body]
+ *     event: [time, kind, source, counter, target, sourceLife, targetLife, port, tailPs | up, body, hash | null]
  *
- * The body of a frame is its bytes as Wireshark reads them; that of a bus message an array
+ * The body of a frame is its bytes as Wireshark reads them, and the hash is its own, which the digest takes up; that of a bus message an array
  * (`pcie_codec.ts`). What comes in is checked here; what does not fit is refused whole.
  */
 import { assert } from "../base/assert.ts";
-import type { Input } from "../node.ts";
+import type { Input, Message } from "../node.ts";
 import { type Format, type RowReader, type RowWriter, sealedBytesOf } from "../bus/row_codec.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
+import { hashMessage } from "../partition/message_hash.ts";
 import { pcieFromArray, pcieToArray } from "../wire/host_bus/pcie_codec.ts";
 
 /** A number of events from one incarnation of one partition, in the order of sending. */
@@ -21,7 +22,7 @@ export interface WireBatch {
   readonly events: readonly Event[];
 }
 
-const EVENT_FIELDS = 10;
+const EVENT_FIELDS = 11;
 
 const BATCH: Format<WireBatch> = {
   write(out, { incarnation, first, events }) {
@@ -60,11 +61,18 @@ function writeEvent(out: RowWriter, event: Event): void {
   if (input.kind === "link") {
     out.flag(input.up);
     out.nothing();
+    out.nothing();
     return;
   }
-  out.number(input.tailPs);
-  if (input.message.kind === "frame") out.bytes(input.message.bytes);
-  else out.plain(pcieToArray(input.message));
+  const { message, tailPs } = input;
+  out.number(tailPs);
+  if (message.kind === "frame") {
+    out.bytes(message.bytes);
+    out.number(hashMessage(message));
+  } else {
+    out.plain(pcieToArray(message));
+    out.nothing();
+  }
 }
 
 /** Where the row turns bad, any event. */
@@ -80,15 +88,20 @@ function readInput(row: RowReader, kind: number): Input {
   const port = row.count();
   if (kind === EVENT_KINDS.link) {
     const up = row.flag();
-    if (!row.nothing()) row.bad();
+    if (!row.nothing() || !row.nothing()) row.bad();
     return { kind: "link", port, up };
   }
   if (kind !== EVENT_KINDS.message) row.bad();
-  const tailPs = row.count(), body = row.plain();
-  const message = body instanceof Uint8Array
-    // A view of the received payload, which has no other user.
-    ? { kind: "frame", bytes: body as Uint8Array<ArrayBuffer> } as const
-    : pcieFromArray(body);
+  const tailPs = row.count(), message = readMessage(row);
   if (message === undefined) row.bad();
   return { kind: "message", port, message: message!, tailPs };
+}
+
+function readMessage(row: RowReader): Message | undefined {
+  const body = row.plain();
+  if (!(body instanceof Uint8Array)) return row.nothing() ? pcieFromArray(body) : undefined;
+  const hash = row.number();
+  // The bytes are a view of the received payload, which has no other user.
+  const bytes = body as Uint8Array<ArrayBuffer>;
+  return (hash | 0) === hash ? { kind: "frame", bytes, hash } : undefined;
 }

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { decodeSealed, encodeSealed } from "../bus/codec.ts";
 import type { Input } from "../node.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
+import { hashMessage } from "../partition/message_hash.ts";
 import { batchFromBytes, batchToBytes } from "./wire_batch.ts";
 import { seeded } from "../base/property_testing.ts";
 
@@ -48,9 +49,9 @@ describe("a wire batch", () => {
 
   it("stands on the bus as a row for each event, the bytes of a frame as they are", () => {
     assert.deepEqual(INPUTS.map((input) => rowOf(eventOf(input)).slice(7)), [
-      [1, 12, BYTES],
-      [0, 0, [0, 2 ** 40, BYTES, true]],
-      [2, false, null],
+      [1, 12, BYTES, hashMessage({ kind: "frame", bytes: BYTES })],
+      [0, 0, [0, 2 ** 40, BYTES, true], null],
+      [2, false, null, null],
     ]);
     assert.deepEqual(rowOf(eventOf(INPUTS[0]!)).slice(0, 7), [
       ...[2 ** 45, EVENT_KINDS.message, 1, 2, 3, 4, 5],
@@ -63,13 +64,19 @@ describe("a wire batch", () => {
       assert.notEqual(batchFromBytes(encodeSealed([0, 0, [good, good]])), undefined);
       for (let i = 0; i < good.length; i++) {
         for (const wrong of [-1, 0.5, "x", null, {}]) {
-          if (wrong === good[i]) continue;
+          // A hash may be any word of 32 bits.
+          if (wrong === good[i] || (i === 10 && wrong === -1 && good[i] !== null)) continue;
           assert.equal(
             batchFromBytes(encodeSealed([0, 0, [good, good.with(i, wrong)]])),
             undefined,
             `${i}: ${JSON.stringify(wrong)}`,
           );
         }
+      }
+      for (const kind of Object.values(EVENT_KINDS)) {
+        const isOwn = kind === good[1];
+        const batch = batchFromBytes(encodeSealed([0, 0, [good.with(1, kind)]]));
+        assert.equal(batch !== undefined, isOwn, `kind ${kind}`);
       }
       for (const row of [good.slice(1), [...good, 0]]) {
         assert.equal(batchFromBytes(encodeSealed([0, 0, [row]])), undefined);

@@ -5,7 +5,13 @@
 import type { Frame } from "../../fabric/node.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
-import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
+import {
+  decodePacket,
+  headOf,
+  isRefusal,
+  lengthOf,
+  type RocePacket,
+} from "../../fabric/wire/roce/packet.ts";
 import { checkQueuePair } from "./responder/check_queue_pair.ts";
 import { noteMark, takeCnp } from "./transmit/congestion.ts";
 import { isOverrun, obeyPause } from "./transmit/flow_control.ts";
@@ -26,7 +32,7 @@ import type { PacketIn } from "./state/responder_state.ts";
 export function receiveFrame(device: Device, frame: Frame): void {
   const { counters } = device;
   counters.framesIn++;
-  counters.bytesIn += frame.bytes.length;
+  counters.bytesIn += lengthOf(frame);
   if (device.congestion !== undefined && obeyPause(device, frame)) return;
   takeFrame(device, frame);
 }
@@ -43,7 +49,7 @@ export function takeFrame(device: Device, frame: Frame): void {
   const row = opcodeRow(packet.bth.opcode)!;
   if (row.operation === "congestion-notification") return receiveNotice(device, packet);
   if (isGroupAddress(packet.destinationAddress)) {
-    return receiveGroup(device, { packet, row, frame: frame.bytes });
+    return receiveGroup(device, { packet, row, head: headOf(frame) });
   }
   const qp = device.queuePairs.get(packet.bth.destQpn);
   if (qp === undefined && device.coherence !== undefined && packet.bth.destQpn === CARD_QPN) {
@@ -52,7 +58,7 @@ export function takeFrame(device: Device, frame: Frame): void {
   const reason = checkDestination(device, packet) ??
     (qp === undefined ? "unknown-qp" : checkQueuePair(qp, { packet, row }));
   if (reason !== undefined) return drop(device, reason);
-  const input = { packet, row, frame: frame.bytes };
+  const input = { packet, row, head: headOf(frame) };
   const when = mayTake(device, qp!, input);
   if (when === "now") takePacket(device, qp!, input);
   else if (when === "too many") drop(device, "context-too-many");

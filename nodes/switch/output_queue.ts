@@ -8,6 +8,7 @@ import { Fifo } from "../../fabric/base/fifo.ts";
 import { isPaused, type Pauses } from "../../fabric/link/pause.ts";
 import type { Frame } from "../../fabric/node.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
+import { lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 
 /** A queued frame, and its input port, whose share of the buffer it uses. */
@@ -69,7 +70,7 @@ export function laneBytes(queue: OutputQueue, priority: number): number {
 /** Appends the frame to its lane. */
 export function enqueue(queue: OutputQueue, priority: number, waiting: Waiting): void {
   const lane = queue.lanes[priority]!;
-  const { length } = waiting.frame.bytes;
+  const length = lengthOf(waiting.frame);
   lane.waiting.push(waiting);
   lane.bytes += length;
   queue.occupied |= 1 << priority;
@@ -106,7 +107,7 @@ export function dequeue(queue: OutputQueue, priority: number): Waiting {
   const lane = queue.lanes[priority]!;
   const waiting = lane.waiting.shift();
   assert(waiting !== undefined, "Cannot take a frame as the lane is empty");
-  const { length } = waiting.frame.bytes;
+  const length = lengthOf(waiting.frame);
   lane.bytes -= length;
   queue.frames--;
   queue.bytes -= length;

@@ -30,6 +30,7 @@ import {
   framePriority,
   markCongestion,
 } from "../../fabric/wire/roce/frame_peek.ts";
+import { headOf, lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { ECN } from "../../fabric/wire/roce/ipv4.ts";
 import { decodePfc, isMacControl, PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 import { createCounters } from "./counters.ts";
@@ -171,12 +172,12 @@ class Switch implements Node {
     const { port, frame } = from;
     const counters = this.#counters;
     counters.receivedFrames++;
-    counters.receivedBytes += frame.bytes.length;
-    if (frame.bytes.length < ETHERNET_BYTES) {
+    counters.receivedBytes += lengthOf(frame);
+    if (lengthOf(frame) < ETHERNET_BYTES) {
       counters.droppedRunt++;
       return;
     }
-    const verdict = this.#wayOf(frame.bytes);
+    const verdict = this.#wayOf(headOf(frame));
     switch (verdict) {
       case UNKNOWN:
         counters.droppedUnknown++;
@@ -193,13 +194,13 @@ class Switch implements Node {
     else this.#forward({ from: port, to: verdict, frame });
   }
 
-  #wayOf(bytes: Uint8Array): number {
-    const verdict = lookUp(this.#table, bytes);
+  #wayOf(head: Uint8Array): number {
+    const verdict = lookUp(this.#table, head);
     if (verdict !== UNKNOWN || this.#multipath === undefined) return verdict;
-    const to = { mac: frameDestination(bytes), now: this.#now };
+    const to = { mac: frameDestination(head), now: this.#now };
     const leadsThere = (port: number) =>
       this.#queues[port]!.up && !isWithdrawn(this.#routes, port, to);
-    return choosePort(this.#multipath, bytes, leadsThere) ?? UNKNOWN;
+    return choosePort(this.#multipath, head, leadsThere) ?? UNKNOWN;
   }
 
   /** A frame to a group address: a membership report, or a copy for each output port. */
@@ -210,7 +211,7 @@ class Switch implements Node {
       return this.#announce(reports);
     }
     this.#counters.floodedFrames++;
-    for (const to of groupPorts(this.#groups, port, frame.bytes)) {
+    for (const to of groupPorts(this.#groups, port, headOf(frame))) {
       this.#forward({ from: port, to, frame });
     }
   }
@@ -230,7 +231,7 @@ class Switch implements Node {
   /** A link-local frame. @returns whether this switch processes it. */
   #obey({ port, frame }: { port: number; frame: Frame }): boolean {
     const queue = this.#queues[port];
-    if (queue?.pauses === undefined || !isMacControl(frame.bytes)) return false;
+    if (queue?.pauses === undefined || !isMacControl(headOf(frame))) return false;
     const pfc = decodePfc(frame.bytes);
     if (pfc === undefined) return false;
     if (pfc.quanta.some((quanta) => quanta !== undefined && quanta > 0)) this.#counters.pausesIn++;
@@ -247,9 +248,9 @@ class Switch implements Node {
       this.#counters.droppedLinkDown++;
       return;
     }
-    const priority = this.#hasPriorities ? framePriority(frame.bytes) : 0;
+    const priority = this.#hasPriorities ? framePriority(headOf(frame)) : 0;
     if (this.#isFree(queue, priority)) return this.#send({ port: to, frame });
-    const passage: Passage = { from, to, priority, bytes: frame.bytes.length };
+    const passage: Passage = { from, to, priority, bytes: lengthOf(frame) };
     if (!hasRoom(this.#buffer, passage)) {
       if (isLossless(this.#buffer, priority)) this.#counters.droppedHeadroom++;
       else this.#counters.droppedQueueFull++;
@@ -273,7 +274,7 @@ class Switch implements Node {
   /** The frame, or a copy marked "congestion experienced". */
   #mark(queue: OutputQueue, { to, priority }: Passage, frame: Frame): Frame {
     const ecn = this.#ecn;
-    if (ecn === null || frameEcn(frame.bytes) === ECN.notCapable) return frame;
+    if (ecn === null || frameEcn(headOf(frame)) === ECN.notCapable) return frame;
     if (!isMarked(ecn, laneBytes(queue, priority), this.#rngs[to]!)) return frame;
     this.#counters.ecnMarked++;
     return { kind: "frame", bytes: markCongestion(frame.bytes) };
@@ -313,7 +314,7 @@ class Switch implements Node {
     const queue = this.#queues[port]!;
     queue.freeAt = this.#out!.send(port, frame, this.#now + this.processingPs);
     queue.sentFrames++;
-    queue.sentBytes += frame.bytes.length;
+    queue.sentBytes += lengthOf(frame);
   }
 
   /** Gives every transmitter that is about to be idle its next frame. */
@@ -325,7 +326,7 @@ class Switch implements Node {
         if (priority < 0) break;
         const { frame, from } = dequeue(queue, priority);
         this.#send({ port, frame });
-        this.#leave({ from, to: port, priority, bytes: frame.bytes.length });
+        this.#leave({ from, to: port, priority, bytes: lengthOf(frame) });
       }
     }
     this.#findWake();
@@ -339,7 +340,7 @@ class Switch implements Node {
   #send(to: { port: number; frame: Frame }): void {
     this.#transmit(to.port, to.frame);
     this.#counters.sentFrames++;
-    this.#counters.sentBytes += to.frame.bytes.length;
+    this.#counters.sentBytes += lengthOf(to.frame);
   }
 
   /** Frames queued for a port whose link went down are lost, and its pauses end. */
@@ -366,7 +367,7 @@ class Switch implements Node {
       while (laneBytes(queue, priority) > 0) {
         const { frame, from } = dequeue(queue, priority);
         this.#counters.droppedLinkDown++;
-        this.#leave({ from, to: port, priority, bytes: frame.bytes.length });
+        this.#leave({ from, to: port, priority, bytes: lengthOf(frame) });
       }
     }
     this.#findWake();

@@ -1,6 +1,6 @@
 /**
  * Speed against another checkout, also on a machine that has other work:
- * `deno run -A scripts/bench/against.ts FOLDER [put|local|remote] [PROCESSES]`.
+ * `deno run -A scripts/bench/against.ts FOLDER [put|many|packets|local|remote] [PROCESSES]`.
  *
  * A process loads both checkouts and runs the same rack in each, 100 us of virtual time (some milliseconds) at a time,
  * in turns whose order is drawn: what slows the machine slows both. Of the pairs' ratios (processor time of an event
@@ -28,6 +28,22 @@ const LOADS: Readonly<Record<string, string>> = {
     seed: SEED,
     load: { writes: 4_000, bytes: 64, depth: 16 },
   }),
+  many: scenarioText({
+    hosts: 64,
+    writers: 64,
+    seed: SEED,
+    load: { writes: 100, bytes: 64, depth: 16 },
+  }),
+  packets: `
+name: packets
+seed: ${SEED}
+profile: clx-optane-cx5
+hosts: { h01..h08: { dram: 1GiB, services: none } }
+programs:
+  - { on: all, run: sink, bytes: 65536 }
+  - { on: all, program: ./traffic.ts, to: next, at: 200us, qps: 1, bytes: 65536, messages: 64, depth: 4,
+      pathMtu: 1024, startPs: 1200000000 }
+`,
   local: rateScenario("local", 10_000, SEED),
   remote: rateScenario("remote", 10_000, SEED),
 };
@@ -45,7 +61,14 @@ async function compare(folders: readonly string[], load: string, process: number
   const makers = await Promise.all(folders.map(async (folder) => {
     const url = new URL("scripts/bench/bench_rack.ts", folder).href;
     const { planOf, simulatorOf } = await import(url) as typeof import("./bench_rack.ts");
-    const plan = planOf(text), own = { "./often.ts": () => ({ program: accessOften }) };
+    const { traffic } = await import(
+      new URL("scripts/bench/traffic.ts", folder).href
+    ) as typeof import("./traffic.ts");
+    const own = {
+      "./often.ts": () => ({ program: accessOften }),
+      "./traffic.ts": () => ({ program: traffic }),
+    };
+    const plan = planOf(text);
     return () => simulatorOf(plan, () => {}, { own });
   }));
   const rng = rngFor(SEED, `against/${process}`);
@@ -101,7 +124,9 @@ async function main([folder, load = "put", count = String(PROCESSES)]: readonly 
     Number.isInteger(processes) && processes >= 2;
   if (!isRight) {
     console.error(
-      `found ${Deno.args.join(" ") || "no argument"}: expected FOLDER [put|local|remote] ` +
+      `found ${Deno.args.join(" ") || "no argument"}: expected FOLDER [${
+        Object.keys(LOADS).join("|")
+      }] ` +
         `[PROCESSES], two processes or more`,
     );
     Deno.exit(EXIT.usage);

@@ -126,3 +126,54 @@ function startUpFigures(hosts: number, runs: readonly ProcessRun[]): Figure[] {
     },
   ];
 }
+
+const BUSY_LOOPS = 4;
+
+/** (k) A hundred hosts, each device its own process: alone, and beside loops that never rest. */
+export async function measureLargeRack(place: Place): Promise<Figure[]> {
+  const { broker, directory, seed, quick } = place;
+  const rack: BenchRack = { hosts: 100, writers: 0, seed };
+  const figures: Figure[] = [];
+  for (const beside of ["", `, beside ${BUSY_LOOPS} busy loops`]) {
+    const runs: ProcessRun[] = [];
+    for (let i = 0; i < (quick ? 1 : 3); i++) {
+      say(`100 hosts up${beside}, run ${i + 1}`);
+      const loops = Array.from({ length: beside === "" ? 0 : BUSY_LOOPS }, busyLoop);
+      try {
+        const run = `large-${loops.length}-${i}`;
+        runs.push(await runAsProcesses(rack, { broker, directory, run }));
+      } finally {
+        for (const loop of loops) loop.kill("SIGKILL");
+        await Promise.all(loops.map(({ status }) => status));
+      }
+    }
+    const what = `100 hosts, ${runs[0]!.processes} processes${beside}`;
+    const largest = runs.map(({ proportionalBytes }) => Math.max(...proportionalBytes) / MIB);
+    const common = { group: "k" } as const;
+    figures.push(
+      {
+        ...{ ...common, what: `${what}: all granted`, unit: "s" },
+        values: runs.map(({ upMs }) => upMs / 1_000),
+        target: { is: "at most", value: 60 },
+      },
+      {
+        ...{ ...common, what: `${what}: PSS, the largest`, unit: "MiB" },
+        values: largest,
+        target: { is: "at most", value: 45 },
+      },
+      {
+        ...{ ...common, what: `${what}: unasked power failures`, unit: "" },
+        values: runs.map(({ deaths }) => deaths),
+        target: { is: "at most", value: 0 },
+      },
+    );
+  }
+  return figures;
+}
+
+/** Ends with this process: it looks for it from time to time. */
+function busyLoop(): Deno.ChildProcess {
+  const text =
+    'while kill -0 "$PPID"; do i=0; while [ "$i" -lt 100000 ]; do i=$((i+1)); done; done';
+  return new Deno.Command("sh", { args: ["-c", text], stdin: "null", stdout: "null" }).spawn();
+}

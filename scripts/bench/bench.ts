@@ -5,7 +5,7 @@
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { measureHops, measureStartUp } from "./as_processes.ts";
+import { measureHops, measureLargeRack, measureStartUp } from "./as_processes.ts";
 import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts";
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureExplorer } from "./explore.ts";
@@ -21,6 +21,7 @@ import { measurePage } from "./console/page.ts";
 import { putText, writeTables } from "./put_table.ts";
 import { measureQueues, queuesTable } from "./queues.ts";
 import { measureSharedRate, sharedTables } from "./shared.ts";
+import { measureTimekeeper } from "./timekeeper.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
 import { measureWatching } from "./console/watching.ts";
 import { explain } from "../../console/rack/failure.ts";
@@ -46,6 +47,7 @@ const GROUPS = [
   "h",
   "i",
   "j",
+  "k",
   "l",
   "m",
   "n",
@@ -56,6 +58,7 @@ const GROUPS = [
   "s",
   "t",
   "v",
+  "w",
 ] as const;
 
 async function bench(flags: Flags): Promise<void> {
@@ -69,7 +72,7 @@ async function bench(flags: Flags): Promise<void> {
   );
   const figures: Figure[] = [];
   if (wanted.has("a")) figures.push(...measureOneProcess({ seed, quick }));
-  if (wanted.has("b") || wanted.has("c") || wanted.has("t")) {
+  if (["b", "c", "k", "t"].some((group) => wanted.has(group))) {
     figures.push(...await measureProcesses(wanted, { seed, quick }));
   }
   if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
@@ -77,12 +80,13 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("g")) figures.push(...measureLine({ seed, quick }));
   if (wanted.has("h")) figures.push(...measureQueuePairs({ seed, quick }));
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
-  if (wanted.has("j")) figures.push(...await measureJobs({ seed, quick }));
+  if (wanted.has("j")) figures.push(...measureTimekeeper({ seed, quick }));
   if (wanted.has("n")) figures.push(...await measureWatching({ seed, quick }));
   if (wanted.has("o")) figures.push(...await measurePage({ seed, quick }));
   if (wanted.has("r")) figures.push(...await measureHints({ seed, quick }));
   if (wanted.has("s")) figures.push(...measureSharedRate({ seed, quick }));
   if (wanted.has("v")) figures.push(...await measureMainJob({ seed, quick }));
+  if (wanted.has("w")) figures.push(...await measureJobs({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
@@ -122,6 +126,7 @@ async function measureProcesses(
       ...(wanted.has("t") ? await measureMessages(place) : []),
       ...(wanted.has("b") ? await measureHops(place) : []),
       ...(wanted.has("c") ? await measureStartUp(place) : []),
+      ...(wanted.has("k") ? await measureLargeRack(place) : []),
     ];
   } finally {
     await server.stop();
@@ -151,7 +156,7 @@ const command = new Command("bench")
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (commands with two processes), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (timekeeper), k (100 hosts as processes), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages), v (the main job as processes), w (commands with two workers): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

@@ -13,13 +13,15 @@ export interface Figure {
     | "h"
     | "i"
     | "j"
+    | "k"
     | "n"
     | "o"
     | "q"
     | "r"
     | "s"
     | "t"
-    | "v";
+    | "v"
+    | "w";
   readonly what: string;
   readonly unit: string;
   readonly values: readonly number[];

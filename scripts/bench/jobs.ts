@@ -1,4 +1,4 @@
-/** (j) Commands with one process and with two, in turns, each as a user starts it: what the second core brings. */
+/** (w) Commands with one process and with two, in turns, each as a user starts it: what the second core brings. */
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { commandFlags, LARGE_HEAP } from "../../console/base/v8_flags.ts";
 import { say } from "../commands/output.ts";
@@ -71,7 +71,7 @@ export async function measureJobs({ quick }: Measured): Promise<Figure[]> {
         ratios.push(seconds[0]! / seconds[1]!);
       }
       figures.push({
-        group: "j",
+        group: "w",
         what: `${what}: one process over two`,
         unit: "×",
         values: ratios,

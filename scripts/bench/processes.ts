@@ -4,7 +4,7 @@ import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { decodeSealed } from "../../fabric/bus/codec.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
-import { residentBytes } from "../../console/rack/process_table.ts";
+import { proportionalBytes, residentBytes } from "../../console/rack/process_table.ts";
 import type { Broker } from "../../console/rack/nats_server.ts";
 import { Supervisor } from "../../console/rack/supervisor.ts";
 import { writeRunFile } from "../../console/rack/run_directory.ts";
@@ -23,6 +23,10 @@ export interface ProcessRun {
   readonly allHops: number;
   readonly grants: number;
   readonly residentBytes: readonly number[];
+  /** Of what several share, each has its part. */
+  readonly proportionalBytes: readonly number[];
+  /** Processes that ended while the rack was up: none was told to. */
+  readonly deaths: number;
 }
 
 /** Starts the rack with one node per process, runs it to its end and takes it down. */
@@ -43,11 +47,15 @@ export async function runAsProcesses(
     onError: () => {},
   });
   const progress = progressOf(rack);
+  let deaths = 0;
   const supervisor = new Supervisor({
     runFile,
     runFilePath,
     broker,
     bus,
+    onEvent: ({ kind }) => {
+      if (kind === "died") deaths++;
+    },
     onReport: (node, topic, value) => progress.note(node, topic, value),
   });
   const signal = onInterrupt("ending the bench");
@@ -75,6 +83,8 @@ export async function runAsProcesses(
       allHops: hops,
       grants: summary.grants,
       residentBytes: pids.map(residentBytes),
+      proportionalBytes: pids.map(proportionalBytes),
+      deaths,
     };
   } finally {
     signal.removeEventListener("abort", takeDown);

@@ -59,6 +59,7 @@ export const LONGEST: readonly string[] = [
   "tests/crash/command_test.ts",
   "tests/rig/world_faults_test.ts",
   "tests/transport",
+  "tests/rig/large_rack_test.ts",
   "tests/console/walk_test.ts",
   "tests/coherence",
   "tests/programs/own_program_rules_test.ts",

@@ -95,6 +95,27 @@ describe("connectNats", () => {
     assert.equal((await connecting).connected, true);
   });
 
+  it("waits without an end where it is to, and says again and again what for", async () => {
+    await server.stop();
+    const said: string[] = [];
+    const connecting = connectNats({
+      ...server.address,
+      run: "r",
+      name: "a",
+      connectTimeoutMs: Infinity,
+      sayAfterMs: 150,
+      onWaiting: (why) => said.push(why),
+      onError: (error) => reported.push(error),
+    });
+    await until(() => said.length > 1);
+    assert.match(
+      said[0]!,
+      /^Cannot connect a to the bus: .* does not answer: .*; it has been tried/,
+    );
+    await server.restart();
+    open.push(await connecting);
+  });
+
   it("notices a server that is frozen, and hears again when it wakes", async () => {
     const bus = await connect(server.address);
     let got = 0;
@@ -153,6 +174,38 @@ describe("connectNats", () => {
     try {
       await until(() => dials === DIALS);
     } finally {
+      listener.close();
+      await served;
+    }
+  });
+
+  it("writes all that is published in one turn of the event loop at once", async () => {
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = listener.addr as Deno.NetAddr;
+    const welcome = `INFO {"server_id":"x","version":"2.9.10","proto":1,"max_payload":1048576}\r\n`;
+    const writes: string[] = [];
+    async function serve(): Promise<void> {
+      const connection = await listener.accept();
+      await connection.write(new TextEncoder().encode(welcome));
+      const buffer = new Uint8Array(65_536);
+      for (let length = await connection.read(buffer); length !== null;) {
+        const text = new TextDecoder().decode(buffer.subarray(0, length));
+        if (text.includes("PING\r\n")) await connection.write(new TextEncoder().encode("PONG\r\n"));
+        if (text.includes("PUB ")) writes.push(text);
+        length = await connection.read(buffer);
+      }
+    }
+    const served = serve().catch(() => {});
+    const bus = await connect({ url: `nats://127.0.0.1:${port}` });
+    try {
+      for (let i = 0; i < 100; i++) {
+        bus.publish("t", Uint8Array.of(65));
+        if (i === 50) await Promise.resolve();
+      }
+      await bus.flush();
+      assert.deepEqual(writes, [`${"PUB t 1\r\nA\r\n".repeat(100)}PING\r\n`]);
+    } finally {
+      await bus.close();
       listener.close();
       await served;
     }

@@ -4,17 +4,46 @@ import { NEVER, type Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, NodePlan, RackPlan } from "./plan.ts";
 import { actsOnHead, processingPs } from "./processing.ts";
 
-/** The nodes of each plan by name: all cables of a large rack ask for both of their ends. */
-const byName = new WeakMap<readonly NodePlan[], ReadonlyMap<string, NodePlan>>();
+/** What is looked up in a list of a plan, made at the first look: each device of a large rack asks. */
+function indexed<Row extends object, Index>(make: (rows: Row) => Index): (rows: Row) => Index {
+  const known = new WeakMap<Row, Index>();
+  return (rows) => {
+    let index = known.get(rows);
+    if (index === undefined) {
+      index = make(rows);
+      known.set(rows, index);
+    }
+    return index;
+  };
+}
+
+/** The place of each node in a plan, by name. */
+export const nodeIndexes = indexed((nodes: readonly NodePlan[]): ReadonlyMap<string, number> =>
+  new Map(nodes.map(({ name }, i) => [name, i]))
+);
 
 function nodeOf({ nodes }: Pick<RackPlan, "nodes">, end: Endpoint): NodePlan {
-  let known = byName.get(nodes);
-  if (known === undefined) {
-    known = new Map(nodes.map((node) => [node.name, node]));
-    byName.set(nodes, known);
-  }
-  return known.get(end.node)!;
+  return nodes[nodeIndexes(nodes).get(end.node)!]!;
 }
+
+/** One end of a cable, the other one, and the cable's place in the plan. */
+export interface CableEnd {
+  readonly cable: number;
+  readonly end: "a" | "b";
+  readonly near: Endpoint;
+  readonly far: Endpoint;
+}
+
+/** The ends of the cables at each node, by its name, in the order of the cables. */
+export const cableEndsByNode = indexed(
+  (cables: readonly CablePlan[]): ReadonlyMap<string, readonly CableEnd[]> => {
+    const ends = cables.flatMap(({ a, b }, cable): CableEnd[] => [
+      { cable, end: "a", near: a, far: b },
+      { cable, end: "b", near: b, far: a },
+    ]);
+    return Map.groupBy(ends, ({ near }) => near.node);
+  },
+);
 
 /** One direction of the cables between two partitions: the least delay of a cause to its effect. */
 export interface Crossing {

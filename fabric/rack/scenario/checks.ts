@@ -16,8 +16,8 @@ import type { Path } from "./yaml_source.ts";
 import { checkCongestion } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
 
-/** Hosts have the addresses 10.0.0.1 to 10.0.0.254. */
-const MAX_HOSTS = 254;
+/** Hosts have the addresses 10.0.0.1 to 10.0.255.254. */
+const MAX_HOSTS = 65_534;
 /** Words with a special meaning in the place of a host name. */
 const RESERVED_NAMES = ["all", "next", SWITCH_NAME];
 /** Bytes of queue information and doorbell records per queue, rounded up. */

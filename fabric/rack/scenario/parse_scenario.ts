@@ -130,7 +130,7 @@ function readHosts(
 
 /** `h08..h11` denotes h08, h09, h10 and h11; any other key is one name, valid or not. */
 function namesOf(key: string): string[] {
-  const range = /^(.*?)(\d{1,3})\.\.(.*?)(\d{1,3})$/.exec(key);
+  const range = /^(.*?)(\d{1,5})\.\.(.*?)(\d{1,5})$/.exec(key);
   if (range === null || range[1] !== range[3]) return [key];
   const [, prefix, from, , to] = range as unknown as [string, string, string, string, string];
   const first = Number(from), last = Number(to);

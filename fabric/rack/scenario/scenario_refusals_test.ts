@@ -155,7 +155,7 @@ const WRONG: readonly Refusal[] = [
     "hosts: { a: {} }",
     "1: name: found nothing, expected a name of letters, digits and '-', at most 40",
   ],
-  ["no hosts", "name: x\nhosts: {}", "2: hosts: found 0 hosts, expected 1 to 254 hosts"],
+  ["no hosts", "name: x\nhosts: {}", "2: hosts: found 0 hosts, expected 1 to 65534 hosts"],
   [
     "hosts as a list",
     "name: x\nhosts: [a, b]",

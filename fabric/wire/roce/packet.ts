@@ -18,6 +18,7 @@ import { IPV4_BYTES, ipv4Checksum, PROTOCOL_UDP } from "./ipv4.ts";
 import { EXTENSION_ROWS, type ExtensionHeader, type Extensions } from "./extension_headers.ts";
 import { type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
+import type { Frame } from "../../node.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
 /** A RoCEv2 packet over IPv4, or a RoCEv1 packet, without the fields that follow from others. */
@@ -96,19 +97,30 @@ export function bthBehind(grh: Grh): number {
 
 /** The Ethernet frame of a packet. The packet must have the extension headers of its opcode. */
 export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
+  return completeFrame(packet, encodeHead(packet));
+}
+
+/** Bytes of a packet's frame whose headers are so long. */
+function frameBytesOf({ payload }: RocePacket, headBytes: number): number {
+  const { length } = payload;
+  return Math.max(LEAST_FRAME_BYTES, headBytes + length + (-length & 3) + ICRC_BYTES);
+}
+
+/** The first bytes of a packet's frame: all headers, up to the payload. */
+function encodeHead(packet: RocePacket): Uint8Array<ArrayBuffer> {
   const row = opcodeRow(packet.bth.opcode);
   if (row === undefined) fail(`Cannot encode opcode ${packet.bth.opcode}: it has no row`);
   const payloadBytes = packet.payload.length, pad = -payloadBytes & 3;
   const { grh } = packet;
   const headersEnd = (grh === undefined ? BTH_AT : bthBehind(grh)) + BTH_BYTES;
-  const end = headersEnd + row.headerBytes + payloadBytes + pad;
-  const ipBytes = end + ICRC_BYTES - IP_AT;
+  const length = headersEnd + row.headerBytes + payloadBytes + pad + ICRC_BYTES;
+  const ipBytes = length - IP_AT;
   if (ipBytes > 0xffff) fail(`A payload of ${payloadBytes} B does not fit a RoCE packet`);
-  const bytes = allocate(Math.max(LEAST_FRAME_BYTES, end + ICRC_BYTES));
+  const head = allocate(headersEnd + row.headerBytes);
   // Shares a view: a new view for each frame would cost as much as writing the headers.
-  const view = bufferViewOf(bytes), base = bytes.byteOffset;
+  const view = bufferViewOf(head), base = head.byteOffset;
   if (grh === undefined) writeOuterHeaders(view, base, { packet, ipBytes });
-  else writeGrhHeaders(view, base, { packet, grh, length: end + ICRC_BYTES });
+  else writeGrhHeaders(view, base, { packet, grh, length });
   const bthAt = base + headersEnd - BTH_BYTES;
   writeBth(view, bthAt, packet.bth);
   view.setUint8(bthAt + 1, (view.getUint8(bthAt + 1) & ~0x30) | (pad << 4));
@@ -118,10 +130,53 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
     write(view, at, required(packet[name], name));
     at += size;
   }
-  if (payloadBytes > 0) bytes.set(packet.payload, at - base);
-  if (grh === undefined) writeIcrc(view, { from: base + IP_AT, end: base + end });
-  else writeGrhIcrc(view, { from: base + grhAt(grh), end: base + end });
+  return head;
+}
+
+/** The frame that has these headers: with payload, pad and ICRC. */
+function completeFrame(packet: RocePacket, head: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { payload, grh } = packet;
+  const bytes = allocate(frameBytesOf(packet, head.length));
+  bytes.set(head);
+  bytes.set(payload, head.length);
+  const view = bufferViewOf(bytes), base = bytes.byteOffset;
+  const end = base + head.length + payload.length + (-payload.length & 3);
+  if (grh === undefined) writeIcrc(view, { from: base + IP_AT, end });
+  else writeGrhIcrc(view, { from: base + grhAt(grh), end });
   return bytes;
+}
+
+/**
+ * The frame of a packet that does not change any more. It has its headers at once, which is what switches look at;
+ * its bytes, with payload and ICRC, are made when something needs them: a capture, another process, a fault.
+ */
+export class PacketFrame implements Frame {
+  readonly kind = "frame";
+  hash: number | undefined = undefined;
+  readonly packet: RocePacket;
+  readonly head: Uint8Array<ArrayBuffer>;
+  readonly length: number;
+  #bytes: Uint8Array<ArrayBuffer> | undefined = undefined;
+
+  constructor(packet: RocePacket) {
+    this.packet = packet;
+    this.head = encodeHead(packet);
+    this.length = frameBytesOf(packet, this.head.length);
+  }
+
+  get bytes(): Uint8Array<ArrayBuffer> {
+    return this.#bytes ??= completeFrame(this.packet, this.head);
+  }
+}
+
+/** The first bytes of a frame, with all headers of a packet. */
+export function headOf(frame: Frame): Uint8Array<ArrayBuffer> {
+  return frame.head ?? frame.bytes;
+}
+
+/** Bytes of a frame, without preamble and FCS. */
+export function lengthOf(frame: Frame): number {
+  return frame.length ?? frame.bytes.length;
 }
 
 /** Ethernet, IPv4 and UDP as in `ethernet.ts`, `ipv4.ts` and `udp.ts`, with constants merged. */

@@ -7,11 +7,21 @@ import { makeBth } from "./packet_testing.ts";
 import { writeIcrc } from "./icrc.ts";
 import { ipv4Checksum } from "./ipv4.ts";
 import { OPCODE, OPCODE_ROWS } from "./opcode.ts";
-import { decodePacket, encodePacket, frameBytes, isRefusal, type RocePacket } from "./packet.ts";
+import {
+  decodePacket,
+  encodePacket,
+  frameBytes,
+  headOf,
+  isRefusal,
+  lengthOf,
+  PacketFrame,
+  type RocePacket,
+} from "./packet.ts";
 import { anyPacket } from "./packet_testing.ts";
 import { PERSIST_ETH } from "./persist_eth.ts";
 import { VENDOR_EXTENSIONS } from "./vendor_testing.ts";
 import { seeded } from "../../base/property_testing.ts";
+import { hashMessage } from "../../partition/message_hash.ts";
 
 function fromHex(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
@@ -337,3 +347,52 @@ function mangled(rng: Rng): Uint8Array<ArrayBuffer> {
   }
   return bytes;
 }
+
+describe("the frame of a packet", () => {
+  it("is the packet encoded, once; its head and length are known without it", () => {
+    fc.assert(
+      fc.property(anyPacket, (packet) => {
+        const frame = new PacketFrame(packet);
+        const head = headOf(frame), length = lengthOf(frame);
+        const bytes = encodePacket(packet);
+        assert.equal(length, bytes.length);
+        assert.deepEqual(frame.bytes, bytes);
+        assert.deepEqual(head, bytes.subarray(0, head.length));
+        assert.deepEqual(
+          bytes.subarray(head.length).slice(0, packet.payload.length),
+          packet.payload,
+        );
+        assert.equal(frame.bytes, frame.bytes);
+      }),
+      seeded(),
+    );
+  });
+
+  it("has a hash of all that the packet says", () => {
+    const hashOf = (packet: RocePacket) => hashMessage(new PacketFrame(packet));
+    fc.assert(
+      fc.property(anyPacket, fc.nat(), (packet, seed) => {
+        const { bth, payload, ttl } = packet;
+        const hash = hashOf(packet);
+        assert.equal(hashOf({ ...packet }), hash);
+        assert.notEqual(hashOf({ ...packet, ttl: ttl ^ 1 }), hash);
+        assert.notEqual(hashOf({ ...packet, bth: { ...bth, psn: bth.psn ^ 1 } }), hash);
+        if (payload.length === 0) return;
+        const other = payload.slice();
+        other[seed % other.length]! ^= 1;
+        assert.notEqual(hashOf({ ...packet, payload: other }), hash);
+      }),
+      seeded(),
+    );
+  });
+});
+
+describe("any other frame", () => {
+  it("is its own head, and its hash is of all its bytes", () => {
+    const bytes = new Uint8Array(80), other = bytes.with(79, 1) as typeof bytes;
+    const frame = { kind: "frame", bytes } as const;
+    assert.equal(headOf(frame), bytes);
+    assert.equal(lengthOf(frame), 80);
+    assert.notEqual(hashMessage({ kind: "frame", bytes: other }), hashMessage(frame));
+  });
+});

@@ -70,7 +70,7 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
     stall(qp, input);
     return wantRecv(device, qp, { kind: "packet" });
   }
-  const { packet, frame } = input;
+  const { packet, head } = input;
   const segments = recvSegments(device, qp, recv);
   if (segments === undefined) {
     // Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR.
@@ -93,10 +93,10 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   takeReceive(qp);
   const grh = new Uint8Array(GRH_BYTES);
   if (packet.grh === undefined) {
-    grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
+    grh.set(head.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
   } else {
     const from = grhAt(packet.grh);
-    grh.set(frame.subarray(from, from + GRH_BYTES));
+    grh.set(head.subarray(from, from + GRH_BYTES));
   }
   placePayload(device, grh, { segments, offset: 0 });
   if (packet.payload.length > 0) {

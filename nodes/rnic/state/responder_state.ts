@@ -11,11 +11,11 @@ import { createLine, type TxOrder } from "./tx_frame.ts";
 import type { MemorySegment, Region } from "./memory.ts";
 import type { QueuePair } from "./queue_pair.ts";
 
-/** A packet with its row, and its frame for the GRH area of UD. */
+/** A packet with its row, and the headers of its frame for the GRH area of UD. */
 export interface PacketIn {
   readonly packet: RocePacket;
   readonly row: OpcodeRow;
-  readonly frame: Uint8Array<ArrayBuffer>;
+  readonly head: Uint8Array<ArrayBuffer>;
 }
 
 /** A request packet, with what its operation asks of the responder. */

@@ -22,6 +22,7 @@ import {
   PRIORITIES,
   priorityOfDscp,
 } from "../../../fabric/wire/roce/pfc.ts";
+import { headOf } from "../../../fabric/wire/roce/packet.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { type ControlFrame, isStale, type TxFrame } from "../state/tx_frame.ts";
@@ -55,7 +56,7 @@ function priorityOfJob(device: Device, { ud, qp }: TxFrame): number {
 /** Takes a pause frame; false where the frame is none, or PFC is off. */
 export function obeyPause(device: Device, frame: Frame): boolean {
   const { congestion, now } = device;
-  if (congestion?.flow === undefined || !isMacControl(frame.bytes)) return false;
+  if (congestion?.flow === undefined || !isMacControl(headOf(frame))) return false;
   const pfc = decodePfc(frame.bytes);
   if (pfc === undefined) return false;
   if (pfc.quanta.some((quanta) => quanta !== undefined && quanta > 0)) {

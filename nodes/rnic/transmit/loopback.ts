@@ -9,7 +9,7 @@
 import { wireBytes } from "../../../fabric/link/link.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import type { Frame } from "../../../fabric/node.ts";
-import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { lengthOf, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Device } from "../state/device.ts";
 
 export function isOwn({ plan }: Device, packet: RocePacket): boolean {
@@ -20,7 +20,7 @@ export function isOwn({ plan }: Device, packet: RocePacket): boolean {
 export function loopFrame(device: Device, frame: Frame, departAt: Time): Time {
   const { counters, plan, transmitter, out } = device;
   counters.loopbackFrames++;
-  counters.loopbackBytes += frame.bytes.length;
+  counters.loopbackBytes += lengthOf(frame);
   const startPs = Math.max(departAt, transmitter.freeAt, transmitter.loopedUntil);
   const endPs = startPs + transferTime(wireBytes(frame), plan.bitsPerSecond);
   const span = { startPs, endPs };

@@ -7,7 +7,7 @@ import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import { encodePacket, frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { frameBytes, PacketFrame, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { allocate } from "../../../fabric/base/slab.ts";
 import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
@@ -255,14 +255,17 @@ function sendData(device: Device, job: TxFrame): void {
   // A greeting between cards: nothing waits for it.
   if (qp.card !== undefined && work === undefined) return;
   if (hints !== undefined && countHint(hints, job, { frame, bthAt: ownBthAt(device) })) return;
-  device.up.frameSent(device, job, { packet, row, frame });
+  device.up.frameSent(device, job, { packet, row, head: frame.head });
 }
 
 /** Counts what a frame has of a hint. @returns whether it is one, and nothing else. */
 function countHint(
   { counters }: Hints,
   { work, read, hint, row, payloadBytes }: TxFrame,
-  { frame: { length }, bthAt }: { readonly frame: Uint8Array; readonly bthAt: number | undefined },
+  { frame: { length }, bthAt }: {
+    readonly frame: PacketFrame;
+    readonly bthAt: number | undefined;
+  },
 ): boolean {
   if (work !== undefined || read !== undefined) {
     if (hint !== undefined) counters.hintBytesOut += length - frameBytes(row, payloadBytes, bthAt);
@@ -337,18 +340,17 @@ function sendPacket(
   device: Device,
   packet: RocePacket,
   readyAt: Time,
-): Uint8Array<ArrayBuffer> {
+): PacketFrame {
   const { counters, transmitter, timing } = device;
-  const bytes = encodePacket(packet);
+  const frame = new PacketFrame(packet);
   const departAt = Math.max(device.now, readyAt) + timing.sendPs;
-  const frame = { kind: "frame", bytes, hash: undefined, packet } as const;
   if (isOwn(device, packet)) {
     transmitter.freeAt = loopFrame(device, frame, departAt);
-    return bytes;
+    return frame;
   }
   counters.framesOut++;
-  counters.bytesOut += bytes.length;
+  counters.bytesOut += frame.length;
   const from = Math.max(departAt, transmitter.loopedUntil);
   transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, from);
-  return bytes;
+  return frame;
 }

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "@std/testing/bdd";
+import type { NodePlan } from "../rack/plan/plan.ts";
+import { Silence } from "./silence.ts";
+
+const LIVENESS_MS = 5_000;
+const NAMES = ["a", "a-rnic", "b", "b-rnic", "tor"];
+
+describe("Silence", () => {
+  let said: string[];
+  let silence: Silence;
+
+  beforeEach(() => {
+    said = [];
+    const nodes = NAMES.map((name) => {
+      const host = name.replace("-rnic", "");
+      return host === name ? { name, kind: "host", config: {} } : {
+        name,
+        kind: "rnic",
+        config: { host },
+      };
+    });
+    silence = new Silence({
+      livenessMs: LIVENESS_MS,
+      plan: { nodes: nodes as unknown as NodePlan[] },
+      partitions: NAMES.map((name) => ({ name, nodes: [name] })),
+      onSilence: (text) => said.push(text),
+    });
+  });
+
+  /** Heartbeats of some, every half second up to an instant. @returns who is dead when. */
+  function beat(names: readonly string[], { from, to }: { from: number; to: number }): string[] {
+    const dead: string[] = [];
+    for (let atMs = from; atMs <= to; atMs += 500) {
+      for (const name of names) silence.heard(name, { instance: `${name}1`, atMs });
+      for (const { partition, instance } of silence.dead(atMs)) {
+        dead.push(`${instance} of ${partition} at ${atMs}`);
+      }
+    }
+    return dead;
+  }
+
+  it("takes a machine that is silent for so long for dead, with nothing to say", () => {
+    beat(NAMES, { from: 0, to: 2_000 });
+    const dead = beat(["a", "a-rnic", "tor"], { from: 2_500, to: 9_000 });
+    assert.deepEqual(dead, ["b1 of b at 7000", "b-rnic1 of b-rnic at 7000"]);
+    assert.deepEqual(said, []);
+  });
+
+  it("suspects the link where several machines fall silent together, says it, and waits as long again", () => {
+    beat(NAMES, { from: 0, to: 2_000 });
+    assert.deepEqual(beat(["a", "a-rnic"], { from: 2_500, to: 11_500 }), []);
+    assert.equal(said.length, 1);
+    assert.match(said[0]!, /^b, b-rnic, tor fell silent at one moment: the link .* is suspected/);
+    const dead = beat(["a", "a-rnic"], { from: 12_000, to: 13_000 });
+    assert.deepEqual(dead.map((each) => each.split(" ")[2]), ["b", "b-rnic", "tor"]);
+    assert.match(said[1]!, /^b, b-rnic, tor stayed silent for another 5 s/);
+  });
+
+  it("lets them be heard of again, as if nothing had been", () => {
+    beat(NAMES, { from: 0, to: 2_000 });
+    beat(["a"], { from: 2_500, to: 8_000 });
+    assert.deepEqual(beat(NAMES, { from: 8_500, to: 30_000 }), []);
+    assert.match(said.at(-1)!, /heard of again/);
+    assert.equal(said.length, 2);
+  });
+
+  it("suspects nothing where powers are on record as failed, or fail one after the other", () => {
+    beat(NAMES, { from: 0, to: 2_000 });
+    silence.forget("b");
+    silence.forget("a");
+    beat(["b-rnic", "tor", "a-rnic"], { from: 2_500, to: 20_000 });
+    const dead = [
+      ...beat(["b-rnic", "tor"], { from: 20_500, to: 22_500 }),
+      ...beat(["tor"], { from: 23_000, to: 40_000 }),
+    ];
+    assert.equal(dead.length, 2);
+    assert.deepEqual(said, []);
+  });
+});
