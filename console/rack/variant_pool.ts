@@ -34,7 +34,7 @@ export class VariantPool {
       flags: commandFlags(...LARGE_HEAP),
       ...(runDirectory !== undefined && { runDirectory }),
     });
-    const { directory, trace, observe, check, delayMsMax, onProgress } = run;
+    const { directory, trace = false, observe, check, delayMsMax = 0, onProgress } = run;
     const told = { run: run.run, directory, trace, observe, check, delayMsMax };
     const job: VariantJob = { one, run: told, claims };
     const { outcome, reports, ...judged } = await pool.ask<VariantAnswer, RunProgress>(lane, job, {

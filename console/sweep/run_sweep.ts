@@ -13,20 +13,8 @@ import { LANES } from "../rack/side_by_side.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { CombinationJob } from "./combination_main.ts";
 import { runInLanes } from "./sweep_lanes.ts";
-import { type Combination, combinationsOf, labelOf, readCombinations } from "./combinations.ts";
-
-/** What came of one combination. */
-export interface SweptCombination extends Pick<Combination, "number" | "values"> {
-  /** `done`: its checks hold, as those of a `rack run` with exit code 0. */
-  readonly state: "done" | "failed" | "interrupted" | "not run";
-  /** Why it is not done; else empty. */
-  readonly error: string;
-  /** As `rack run --json` has it; null where the run has come to no end. */
-  readonly report: RunReport | null;
-  /** Its scenario, and of one that failed also what its run has left; relative to the sweep's directory. */
-  readonly scenario: string;
-  readonly directory: string | null;
-}
+import { combinationsOf, labelOf, readCombinations } from "./combinations.ts";
+import type { SweptCombination } from "./swept.ts";
 
 /** A sweep, as `rack sweep --json` prints it and its directory keeps it. Plain data. */
 export interface Sweep {

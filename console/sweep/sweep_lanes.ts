@@ -19,7 +19,7 @@ import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
-import type { SweptCombination } from "./run_sweep.ts";
+import type { SweptCombination } from "./swept.ts";
 
 export interface LanesOfSweep {
   /** The sweep's name among the kept runs, and its directory. */

@@ -10,6 +10,7 @@ import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts"
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
+import { measureJobs } from "./jobs.ts";
 import { measureMessages } from "./messages.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
@@ -57,6 +58,7 @@ const GROUPS = [
   "s",
   "t",
   "v",
+  "w",
 ] as const;
 
 async function bench(flags: Flags): Promise<void> {
@@ -84,6 +86,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("r")) figures.push(...await measureHints({ seed, quick }));
   if (wanted.has("s")) figures.push(...measureSharedRate({ seed, quick }));
   if (wanted.has("v")) figures.push(...await measureMainJob({ seed, quick }));
+  if (wanted.has("w")) figures.push(...await measureJobs({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];
@@ -153,7 +156,7 @@ const command = new Command("bench")
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (timekeeper), k (100 hosts as processes), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages), v (the main job as processes): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (timekeeper), k (100 hosts as processes), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages), v (the main job as processes), w (commands with two workers): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

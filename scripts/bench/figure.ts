@@ -20,7 +20,8 @@ export interface Figure {
     | "r"
     | "s"
     | "t"
-    | "v";
+    | "v"
+    | "w";
   readonly what: string;
   readonly unit: string;
   readonly values: readonly number[];
