@@ -6,6 +6,8 @@ import type { Input } from "../node.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
 import { hashMessage } from "../partition/message_hash.ts";
 import { batchFromBytes, batchToBytes } from "./wire_batch.ts";
+import { PacketFrame } from "../wire/roce/packet.ts";
+import { anyPacket } from "../wire/roce/packet_testing.ts";
 import { seeded } from "../base/property_testing.ts";
 
 const BYTES = new Uint8Array([1, 2, 3]);
@@ -56,6 +58,19 @@ describe("a wire batch", () => {
     assert.deepEqual(rowOf(eventOf(INPUTS[0]!)).slice(0, 7), [
       ...[2 ** 45, EVENT_KINDS.message, 1, 2, 3, 4, 5],
     ]);
+  });
+
+  it("brings the hash of a packet's frame, which its bytes alone do not tell", () => {
+    const [packet] = fc.sample(anyPacket, { seed: 7, numRuns: 1 });
+    const message = new PacketFrame(packet!);
+    const event = eventOf({ kind: "message", port: 1, message, tailPs: 0 });
+    const batch = batchFromBytes(batchToBytes({ incarnation: 0, first: 0, events: [event] }));
+    const input = batch!.events[0]!.input;
+    assert.ok(input.kind === "message" && input.message.kind === "frame");
+    assert.deepEqual(input.message.bytes, message.bytes);
+    assert.equal(hashMessage(input.message), hashMessage(message));
+    const { bytes } = message;
+    assert.notEqual(hashMessage({ kind: "frame", bytes }), hashMessage(message));
   });
 
   it("is refused whole where any event in it is malformed", () => {
