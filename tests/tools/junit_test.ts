@@ -80,7 +80,7 @@ describe("--junit", () => {
     const before = Deno.exitCode;
     let cells = 0;
     try {
-      await exploreTheMatrix({ json: true, junit, isStopped: () => ++cells === 2 });
+      await exploreTheMatrix({ json: true, jobs: 1, junit, isStopped: () => ++cells === 2 });
       equal(Deno.exitCode, EXIT.unclear);
     } finally {
       Deno.exitCode = before;
