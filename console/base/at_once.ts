@@ -49,7 +49,7 @@ export function inOrder<T>(take: (value: T) => void): (place: number, value: T) 
 
 /**
  * Results in the order of the items, each as soon as those before it are there. A failure is thrown in its place.
- * Where the caller takes no more, nothing further is begun.
+ * Where the caller takes no more, nothing further is begun, and what is under way is waited for.
  * @param options.work is called with an item, its place, and its lane, from 0 on: a lane does one at a time.
  */
 export async function* resultsInOrder<Item, Result>(
@@ -69,10 +69,11 @@ export async function* resultsInOrder<Item, Result>(
       await work(items[place]!, place, lane).then(resolve, reject);
     }
   };
-  for (let lane = 0; lane < Math.min(atOnce, items.length); lane++) void goOn(lane);
+  const lanes = Array.from({ length: Math.min(atOnce, items.length) }, (_, lane) => goOn(lane));
   try {
     for (const { promise } of results) yield await promise;
   } finally {
     isOver = true;
+    await Promise.all(lanes);
   }
 }
