@@ -32,7 +32,7 @@ const rack = (...args: string[]) => rig.must(args);
 
 describe("Two commands that pause, step and resume one rack at once", () => {
   it("each end soon: with the time that was reached, or as another's order was behind theirs", async () => {
-    await rack("up", await rig.file("busy.yaml", BUSY));
+    await rack("up", await rig.file("busy.yaml", BUSY), "--pack", "machine");
     const orders = [["pause"], ["step"], ["step", "--time", "5us"], ["until", "1s"], ["resume"]];
     const ordered = async (order: readonly string[]) => {
       const { code, stderr, wallMs } = await rig.run(order);
@@ -93,7 +93,8 @@ describe("Two commands that get objects of one name at once", () => {
 
 describe("Racks of one name", () => {
   it("come up together, and a command says which it wants to have named", async () => {
-    const ups = await Promise.all([1, 2].map(() => rack("up", PAIR, "--ddio", "off", "--json")));
+    const up = ["up", PAIR, "--ddio", "off", "--pack", "machine", "--json"];
+    const ups = await Promise.all([1, 2].map(() => rack(...up)));
     const [one, two] = ups.map((stdout) => JSON.parse(stdout).run as string);
     assert.notEqual(one, two);
     const { code, stderr } = await rig.run(["ps"]);
