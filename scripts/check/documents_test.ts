@@ -145,12 +145,11 @@ describe("The documents of this tree", () => {
     assert.ok(linesOf("README.md") <= 150, `README.md has ${linesOf("README.md")} lines`);
   });
 
-  it("lead through the core in at most 12 000 lines of code, by files that exist", () => {
+  it("lead through the core by files that exist, and say how many lines that is", () => {
     const { files, statedLines } = tourOf(tree.textOf("nodes/README.md"));
     assert.ok(files.length > 40, `the tour names ${files.length} files`);
     assert.equal(new Set(files).size, files.length, "a file stands twice in the tour");
     const lines = files.reduce((sum, file) => sum + linesOf(file), 0);
-    assert.ok(lines <= 12_000, `the tour has ${lines} lines`);
     assert.ok(
       Math.abs(lines - statedLines) <= 300,
       `the tour has ${lines} lines, not ${statedLines}`,
