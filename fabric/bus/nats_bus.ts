@@ -202,7 +202,7 @@ class NatsBus implements Bus {
   #replyOn(subject: string, question: string): ((answer: Uint8Array) => void) | undefined {
     const name = parseSubject(subject);
     const isOwn = name?.kind === "answer" && name.by === this.#name &&
-      name.run === parseSubject(question)?.run;
+      name.run === (parseSubject(question)?.run ?? this.#run);
     return isOwn ? (answer) => this.publish(subject, answer) : undefined;
   }
 

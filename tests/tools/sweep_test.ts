@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import type { RunReport } from "../../console/reports/method_report.ts";
+import { isThere } from "../../console/base/files.ts";
 import type { Sweep } from "../../console/sweep/run_sweep.ts";
 import { CommandRig } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
@@ -170,8 +171,8 @@ describe("rack sweep", () => {
       `${rig.cache}/no.csv`,
     ];
     const command = rig.start(["sweep", long, ...vary], { detached: true });
-    const isAtSecond = () =>
-      rig.processes().some((line) => line.includes("/combinations/2/run.json"));
+    // By what is on disk: one process takes up combination after combination.
+    const isAtSecond = () => rig.runs().some((run) => isThere(`${run}/combinations/2/run.json`));
     await eventually("the second combination runs", isAtSecond, { withinMs: 60_000 });
     command.interrupt();
     const { code, stdout, stderr } = await command.ended;
