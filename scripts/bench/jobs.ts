@@ -43,7 +43,7 @@ async function timed(words: readonly string[]): Promise<{ seconds: number; docum
 }
 
 const APART: ReadonlySet<string> = new Set([
-  ...["wallMs", "perSecond", "run", "directory", "command", "faults", "residentBytes"],
+  ...["wallMs", "perSecond", "run", "directory", "command", "faults", "input", "residentBytes"],
 ]);
 
 function plain(document: unknown): string {
