@@ -6,6 +6,7 @@
 import { laneVerb } from "../../fabric/bus/access.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { LaneRequest, LanesFile } from "../../fabric/lanes.ts";
 import { writeWhole } from "../base/files.ts";
 import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";
@@ -34,8 +35,9 @@ export interface LaneProcess extends Omit<ChildOptions, "logFile"> {
 }
 
 const AGAIN_MS = 50, ATTEMPT_MS = 1_000, GRACE_MS = 3_000;
-/** How a process has left a rack. */
-const LEFT: Deno.CommandStatus = { success: true, code: 0, signal: null };
+/** How a process has left a rack, and how one ends for a rack that it does not take up: a bug of ours. */
+const LEFT: Deno.CommandStatus = { success: true, code: EXIT.done, signal: null };
+const REFUSED: Deno.CommandStatus = { success: false, code: EXIT.internal, signal: null };
 
 export class ProcessSet {
   readonly directory: string;
@@ -66,12 +68,19 @@ export class ProcessSet {
     let isOver = false, isLeaving = false;
     exited.then(() => isOver = true);
     const ask = (request: LaneRequest) => this.#ask(user, { request, until: () => isOver });
-    if (known !== undefined) void ask({ open: { run, runFile, instance } });
+    let refused = "";
+    if (known !== undefined) {
+      ask({ open: { run, runFile, instance } }).then((why) => {
+        if (why === undefined) return;
+        refused = `It has refused the rack ${run}: ${why}`;
+        left.resolve(REFUSED);
+      });
+    }
     return {
       name: lane.name,
       pid: process.pid,
       exited,
-      lastWords: () => process.lastWords(),
+      lastWords: () => refused === "" ? process.lastWords() : refused,
       kill(signal) {
         if (isOver) return;
         // Other racks live in the process: the end of one of them does not end it, however long it takes.
@@ -113,15 +122,19 @@ export class ProcessSet {
     return child;
   }
 
-  /** Repeats a request until it is answered, or nobody needs it any more: the broker or the process may be gone. */
+  /**
+   * Repeats a request until it is answered, the process has ended or the set ends: the broker may be away.
+   * @returns why it is refused; undefined where it is carried out, or of no use any more.
+   */
   async #ask(
     user: string,
     { request, until }: { readonly request: LaneRequest; readonly until: () => boolean },
-  ): Promise<void> {
+  ): Promise<string | undefined> {
     while (!until() && !this.#isEnding) {
       const answer = await this.#control.attempt(laneVerb(user), request, ATTEMPT_MS);
-      if (answer !== undefined) return;
+      if (answer !== undefined) return "refused" in answer ? answer.refused : undefined;
       await sleep(AGAIN_MS);
     }
+    return undefined;
   }
 }

@@ -121,26 +121,7 @@ async function runAll(
   let started: Pick<NewRun, "id" | "path"> | undefined;
   // A method or DDIO option makes a run other than the one whose result the scenario expects.
   const isChosen = method !== undefined || ddio !== undefined;
-  const reportOn = async (
-    { id, path }: Pick<NewRun, "id" | "path">,
-    { outcomes, captures, interrupted = [] }: {
-      readonly outcomes: readonly JudgedVariant[];
-      readonly captures: readonly string[];
-      readonly interrupted?: RunReport["checks"];
-    },
-  ): Promise<RunReport> => {
-    const wallMs = performance.now() - began;
-    const expect = isChosen || interrupted.length > 0 ? [] : prepared[0]!.variant.expect;
-    const summary = summarise({ id, path, wallMs, outcomes, nats: packing !== "all", expect });
-    const report = {
-      ...summary,
-      ...(captures.length > 0 && { captures }),
-      checks: [...summary.checks, ...interrupted],
-    };
-    const text = JSON.stringify(report, plainly, 2);
-    await Deno.writeTextFile(`${path}/report.json`, text, { mode: 0o600 });
-    return report;
-  };
+  const expect = isChosen ? [] : prepared[0]!.variant.expect;
   // A run that repeats a record does what is not in its scenario.
   const keep = async ({ variant }: Prepared, directory: string) => {
     if (options.faultsFile !== undefined) return;
@@ -178,14 +159,26 @@ async function runAll(
     },
   }).catch(async (error) => {
     const outcomes = prepared.flatMap((_, place) => ended.get(place) ?? []);
-    if (signal?.aborted !== true || started === undefined || outcomes.length === 0) throw error;
-    const interrupted = [
-      interruptedCheck(prepared.filter((_, place) => !ended.has(place)), outcomes),
-    ];
-    options.onInterrupted?.(await reportOn(started, { outcomes, captures: [], interrupted }));
+    if (signal?.aborted === true && started !== undefined && outcomes.length > 0) {
+      const missing = prepared.filter((_, place) => !ended.has(place));
+      const wallMs = performance.now() - began;
+      const summary = summarise({ ...started, wallMs, outcomes, nats: packing !== "all" });
+      const checks = [...summary.checks, interruptedCheck(missing, outcomes)];
+      options.onInterrupted?.(await leaveReport({ ...summary, checks }));
+    }
     throw error;
   });
-  return await reportOn(run, { outcomes: run.results, captures: run.captures });
+  const { id, path, captures, results: outcomes } = run;
+  const wallMs = performance.now() - began;
+  const summary = summarise({ id, path, wallMs, outcomes, nats: packing !== "all", expect });
+  return await leaveReport(captures.length === 0 ? summary : { ...summary, captures });
+}
+
+/** Writes a report to the directory of its run. */
+async function leaveReport(report: RunReport): Promise<RunReport> {
+  const text = JSON.stringify(report, plainly, 2);
+  await Deno.writeTextFile(`${report.directory}/report.json`, text, { mode: 0o600 });
+  return report;
 }
 
 /** Of a run that was interrupted, whose report has the variants that had ended. */
@@ -282,6 +275,8 @@ export async function runVariants<Result>(
     }
   } finally {
     logs.endAll();
+    // What is still judged writes to the run's directory, and is in the report on an interrupted run.
+    await Promise.allSettled(results);
     // Captures are also written for a run that failed: it needs them most.
     if (observe !== undefined) {
       options.onRecorded?.(recorded);

@@ -89,13 +89,21 @@ async function runGroup(
   options: SideBySideOptions & { readonly broker: Broker },
 ): Promise<void> {
   const { broker, signal, limitMs, lanes: atOnce = LANES, onEnded, onFailed } = options;
-  const runOne = async (
-    place: number,
-    { processes, signal }: Pick<RunOptions, "signal"> & { readonly processes?: ProcessSet },
-  ) => {
+  const runOne = async (place: number, { processes, signal, fail }: Manner) => {
     const { one, run } = racks[place]!;
-    const within = { ...run, broker, processes, signal: signalWithin(signal, limitMs) };
-    onEnded(place, await runProcesses(one, within));
+    const late = new AbortController();
+    const timer = limitMs === undefined ? undefined : setTimeout(() => {
+      const error = new RackError(noEndText(limitMs));
+      late.abort(error);
+      // A process that a program holds up leaves no rack: the set has to end.
+      fail?.(error);
+    }, limitMs);
+    const ending = AbortSignal.any([late.signal, ...signal === undefined ? [] : [signal]]);
+    try {
+      onEnded(place, await runProcesses(one, { ...run, broker, processes, signal: ending }));
+    } finally {
+      clearTimeout(timer);
+    }
   };
   const runAlone = async (place: number) => {
     try {
@@ -110,16 +118,13 @@ async function runGroup(
   for (let left = laned; left.length > 0;) {
     const now = left.slice(0, SET_MAX), begun = new Set<number>(), ended = new Set<number>();
     try {
-      await inOneSet(
-        now.map((place) => racks[place]!),
-        options,
-        (manner, onFailure) =>
-          forEachAtOnce(now, async (place) => {
-            begun.add(place);
-            await runOne(place, manner);
-            ended.add(place);
-          }, { atOnce, onFailure }),
-      );
+      const shared = now.map((place) => racks[place]!);
+      await inOneSet(shared, options, (manner) =>
+        forEachAtOnce(now, async (place) => {
+          begun.add(place);
+          await runOne(place, manner);
+          ended.add(place);
+        }, { atOnce, onFailure: manner.fail }));
     } catch (error) {
       signal?.throwIfAborted();
       if (onFailed === undefined) throw error;
@@ -134,18 +139,19 @@ async function runGroup(
   for (const place of alone) await runAlone(place);
 }
 
-/** The signal of a rack that begins now. */
-function signalWithin(
-  signal: AbortSignal | undefined,
-  limitMs: number | undefined,
-): AbortSignal | undefined {
-  if (limitMs === undefined) return signal;
-  const late = new AbortController();
-  const timer = setTimeout(() => {
-    late.abort(new RackError(`No end within ${limitMs / 1_000} s of wall time`));
-  }, limitMs);
-  Deno.unrefTimer(timer);
-  return signal === undefined ? late.signal : AbortSignal.any([signal, late.signal]);
+/** Of a rack that was ended. */
+export function noEndText(limitMs: number): string {
+  return `No end within ${limitMs / 1_000} s of wall time`;
+}
+
+/** How a rack is run. */
+interface Manner {
+  /** Ends it. */
+  readonly signal: AbortSignal | undefined;
+  /** Those that it shares with others. */
+  readonly processes?: ProcessSet;
+  /** Ends these and all of their racks. */
+  readonly fail?: (error: unknown) => void;
 }
 
 /** Those that may share processes, and those that may not; one alone needs no set. */
@@ -175,15 +181,11 @@ function endsAProcess({ plan, partitions }: Prepared): boolean {
 
 /**
  * Runs racks in processes that they share, which end with `work`.
- * @param work gets the processes with a signal that ends its racks, and what is to be called when one fails.
  */
 async function inOneSet(
   racks: readonly Rack[],
   { id, path, broker, signal: ending }: SideBySideOptions & { readonly broker: Broker },
-  work: (
-    manner: { readonly processes: ProcessSet; readonly signal: AbortSignal },
-    onFailure: (error: unknown) => void,
-  ) => Promise<void>,
+  work: (manner: Required<Manner>) => Promise<void>,
 ): Promise<void> {
   await Deno.mkdir(`${path}/logs`, { recursive: true, mode: 0o700 });
   const runFiles = await Promise.all(
@@ -197,7 +199,7 @@ async function inOneSet(
   signal.addEventListener("abort", end);
   try {
     signal.throwIfAborted();
-    await work({ processes, signal }, (error) => failed.abort(error));
+    await work({ processes, signal, fail: (error) => failed.abort(error) });
   } finally {
     signal.removeEventListener("abort", end);
     await processes.end();

@@ -9,12 +9,12 @@ import { explain } from "../rack/failure.ts";
 import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { baseOf, prepare, readScenarioText, setBase } from "../rack/prepare.ts";
 import { beforeRun, createRunDirectory } from "../rack/run_directory.ts";
-import { LANES } from "../rack/side_by_side.ts";
+import { LANES, noEndText } from "../rack/side_by_side.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { CombinationJob } from "./combination_main.ts";
 import { runInLanes } from "./sweep_lanes.ts";
 import { combinationsOf, labelOf, readCombinations } from "./combinations.ts";
-import type { SweptCombination } from "./swept.ts";
+import { folderOf, type SweptCombination, sweptBy, unswept } from "./swept.ts";
 
 /** A sweep, as `rack sweep --json` prints it and its directory keeps it. Plain data. */
 export interface Sweep {
@@ -178,8 +178,7 @@ async function runOne(
   },
   onProgress: (share: number) => void,
 ): Promise<SweptCombination> {
-  const name = row.scenario.replace(/\.yaml$/, ""), directory = `${path}/${name}`;
-  const limit = AbortSignal.timeout(limitMs);
+  const directory = `${path}/${folderOf(row)}`, limit = AbortSignal.timeout(limitMs);
   try {
     const scenario = `${path}/${row.scenario}`;
     const job: CombinationJob = { scenario, base, directory, input };
@@ -187,19 +186,9 @@ async function runOne(
       signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
       onProgress,
     });
-    const broken = report.checks.filter(({ holds }) => !holds);
-    if (broken.length === 0) {
-      // Its figures are in the report, and its scenario makes the rest again.
-      await Deno.remove(directory, { recursive: true });
-      return { ...row, state: "done", report };
-    }
-    const error = broken.map(({ name, detail }) => `${name}: ${detail}`).join("; ");
-    return { ...row, state: "failed", error, report, directory: name };
+    return await sweptBy(row, report, { path });
   } catch (error) {
-    if (signal?.aborted) return { ...row, state: "interrupted", directory: name };
-    const why = limit.aborted
-      ? `No end within ${limitMs / 1_000} s of wall time`
-      : explain(error).message;
-    return { ...row, state: "failed", error: why, directory: name };
+    if (signal?.aborted) return unswept(row);
+    return unswept(row, limit.aborted ? noEndText(limitMs) : explain(error).message);
   }
 }

@@ -15,11 +15,10 @@ import {
 import { type Rack, runSideBySide } from "../rack/side_by_side.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 import { plainly } from "../reports/json.ts";
-import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
-import type { SweptCombination } from "./swept.ts";
+import { folderOf, type SweptCombination, sweptBy, unswept } from "./swept.ts";
 
 export interface LanesOfSweep {
   /** The sweep's name among the kept runs, and its directory. */
@@ -44,7 +43,6 @@ interface Combination {
   readonly choices: PrepareOptions;
   readonly directory: string;
   readonly variants: readonly Prepared[];
-  readonly began: number;
   readonly judged: (JudgedVariant | undefined)[];
   /** Why it is not done. */
   error: string;
@@ -59,11 +57,10 @@ export async function runInLanes(
   const combinations: Combination[] = [], racks: Rack[] = [];
   const places: { readonly of: Combination; readonly variant: number }[] = [];
   for (const row of rows) {
-    const scenario = `${path}/${row.scenario}`, directory = scenario.replace(/\.yaml$/, "");
+    const scenario = `${path}/${row.scenario}`, directory = `${path}/${folderOf(row)}`;
     setBase(scenario, base);
-    const began = performance.now();
     const choices = { packing, ...(input !== undefined && { input }) };
-    const none = { began, judged: [], error: "", variants: [] };
+    const none = { judged: [], error: "", variants: [] };
     const one: Combination = { ...none, row, scenario, choices, directory };
     try {
       await Deno.mkdir(directory, { mode: 0o700 });
@@ -98,7 +95,8 @@ export async function runInLanes(
     if (signal?.aborted !== true) throw error;
   }
   await Promise.all(judging);
-  return await Promise.all(combinations.map((each) => swept(each, signal?.aborted === true)));
+  const isInterrupted = signal?.aborted === true;
+  return await Promise.all(combinations.map((each) => rowOf(each, { path, isInterrupted })));
 }
 
 function rackOf(
@@ -127,32 +125,19 @@ async function judgeOne(
 }
 
 /** The row of a combination that has ended, or has not. */
-async function swept(
-  { row, directory, variants, judged, began, error }: Combination,
-  isInterrupted: boolean,
+async function rowOf(
+  { row, directory, variants, judged, error }: Combination,
+  { path, isInterrupted }: { readonly path: string; readonly isInterrupted: boolean },
 ): Promise<SweptCombination> {
-  const name = row.scenario.replace(/\.yaml$/, "");
   const outcomes = variants.flatMap((_, variant) => judged[variant] ?? []);
-  if (error !== "") return { ...row, state: "failed", error, directory: name };
+  if (error !== "") return unswept(row, error);
   if (outcomes.length < variants.length) {
-    const state = isInterrupted ? "interrupted" : "failed";
-    return { ...row, state, error: isInterrupted ? "" : "it has not ended", directory: name };
+    return isInterrupted ? unswept(row) : unswept(row, "it has not ended");
   }
-  const wallMs = performance.now() - began, { expect } = variants[0]!.variant;
-  const id = directory.replace(/.*\//, "");
-  const report: RunReport = JSON.parse(JSON.stringify(
-    summarise({ id, path: directory, wallMs, outcomes, nats: true, expect }),
-    plainly,
-  ));
-  const broken = report.checks.filter(({ holds }) => !holds);
-  if (broken.length === 0) {
-    // Its figures are in the report, and its scenario makes the rest again.
-    await Deno.remove(directory, { recursive: true });
-    return { ...row, state: "done", report };
-  }
-  await Deno.writeTextFile(`${directory}/report.json`, JSON.stringify(report, null, 2), {
-    mode: 0o600,
-  });
-  const why = broken.map(({ name, detail }) => `${name}: ${detail}`).join("; ");
-  return { ...row, state: "failed", error: why, report, directory: name };
+  const wallMs = Math.max(...outcomes.map(({ outcome }) => outcome.wallMs));
+  const id = directory.replace(/.*\//, ""), { expect } = variants[0]!.variant;
+  const report = summarise({ id, path: directory, wallMs, outcomes, nats: true, expect });
+  const text = JSON.stringify(report, plainly, 2);
+  await Deno.writeTextFile(`${directory}/report.json`, text, { mode: 0o600 });
+  return await sweptBy(row, JSON.parse(text), { path });
 }

@@ -14,3 +14,33 @@ export interface SweptCombination extends Pick<Combination, "number" | "values">
   readonly scenario: string;
   readonly directory: string | null;
 }
+
+/** The directory of a combination's run, relative to the sweep's. */
+export function folderOf({ scenario }: Pick<SweptCombination, "scenario">): string {
+  return scenario.replace(/\.yaml$/, "");
+}
+
+/** A combination whose run has come to its end. @param path of the sweep. */
+export async function sweptBy(
+  row: SweptCombination,
+  report: RunReport,
+  { path }: { readonly path: string },
+): Promise<SweptCombination> {
+  const directory = folderOf(row);
+  const broken = report.checks.filter(({ holds }) => !holds);
+  if (broken.length === 0) {
+    // Its figures are in the report, and its scenario makes the rest again.
+    await Deno.remove(`${path}/${directory}`, { recursive: true });
+    return { ...row, state: "done", report };
+  }
+  const error = broken.map(({ name, detail }) => `${name}: ${detail}`).join("; ");
+  return { ...row, state: "failed", error, report, directory };
+}
+
+/** One whose run has come to no end. @param error why; absent where the sweep was interrupted. */
+export function unswept(row: SweptCombination, error?: string): SweptCombination {
+  const directory = folderOf(row);
+  return error === undefined
+    ? { ...row, state: "interrupted", directory }
+    : { ...row, state: "failed", error, directory };
+}

@@ -6,7 +6,7 @@ import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { workersFor } from "../../console/base/workers.ts";
-import { SET_MAX } from "../../console/rack/side_by_side.ts";
+import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
@@ -103,16 +103,33 @@ export function prepareOptions(flags: VariantFlags, packing: Packing): PrepareOp
   };
 }
 
-/** Racks of processes at once in one set. @throws Refusal */
-export function lanesOf(
-  { lanes, pack }: { readonly lanes?: string; readonly pack: string },
-): number | undefined {
-  if (lanes === undefined) return undefined;
-  if (pack === "all") {
-    const expected = "--pack node or machine, or no --lanes: it has one process";
-    throw refusal("--lanes", { found: "together with --pack all", expected });
+export interface AtOnceFlags extends JobsFlags {
+  readonly lanes?: string;
+}
+
+/** How many are under way at once: racks in one process each, or as processes. @param what they are. */
+export function addAtOnceOptions(command: Command, what: string): Command {
+  return addJobsOption(command, `with --pack all: ${what}`).option(
+    "--lanes <n>",
+    `as processes: ${what} at a time in one set of them, 1 to ${SET_MAX} (${LANES})`,
+  );
+}
+
+/** `jobs` of racks in one process each, `lanes` of racks of processes. @throws Refusal */
+export function atOnceOf(
+  flags: AtOnceFlags,
+  packing: Packing,
+): { readonly jobs?: number; readonly lanes?: number } {
+  const { jobs, lanes } = flags;
+  const found = `together with --pack ${packing}`;
+  if (packing === "all") {
+    if (lanes === undefined) return { jobs: jobsOf(flags) };
+    throw refusal("--lanes", { found, expected: "--jobs, or --pack node or machine" });
   }
-  return whole("--lanes", lanes, { least: 1, most: SET_MAX });
+  if (jobs !== undefined) throw refusal("--jobs", { found, expected: "--lanes, or --pack all" });
+  return given({
+    lanes: lanes === undefined ? undefined : whole("--lanes", lanes, { least: 1, most: SET_MAX }),
+  });
 }
 
 /** @throws Refusal */

@@ -4,7 +4,6 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
-import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { commandFlags, LARGE_HEAP } from "../../console/base/v8_flags.ts";
 import { watchFiles } from "../../console/base/watch_files.ts";
@@ -18,25 +17,23 @@ import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
+  addAtOnceOptions,
   addCheckOption,
-  addJobsOption,
   addJunitOption,
   addRackOptions,
+  type AtOnceFlags,
+  atOnceOf,
   type CheckFlags,
   checkTypesFirst,
   given,
-  type JobsFlags,
-  jobsOf,
-  lanesOf,
   mannerOf,
   type RackFlags,
   whole,
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface RunFlags extends RackFlags, CheckFlags, JunitFlags, JobsFlags {
+interface RunFlags extends RackFlags, CheckFlags, JunitFlags, AtOnceFlags {
   readonly delay?: string;
-  readonly lanes?: string;
   readonly faults?: string;
   readonly claims?: boolean;
   readonly inspectBrk?: string | true;
@@ -45,12 +42,8 @@ interface RunFlags extends RackFlags, CheckFlags, JunitFlags, JobsFlags {
 
 export function addRun(program: Command): void {
   const run = addRackOptions(program.command("run <scenario>"));
-  addJunitOption(addCheckOption(addJobsOption(run, "with --pack all: variants")))
+  addJunitOption(addCheckOption(addAtOnceOptions(run, "variants")))
     .description("bring the rack up, run the scenario to its end, report, take it down")
-    .option(
-      "--lanes <n>",
-      `variants that run at once in one set of processes, 1 to ${SET_MAX} (${LANES})`,
-    )
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
     .option("--claims", "judge what methods claim as though it were promised")
@@ -71,7 +64,7 @@ async function runIt(scenario: string, flags: RunFlags): Promise<void> {
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
   const inspect = inspectedPort(flags);
-  const jobs = jobsFor(flags);
+  const atOnce = atOnceOf(flags, manner.prepare.packing);
   const junit = await JunitFile.open(flags, `rack run ${scenario}`);
   const judged: JudgedVariant[] = [];
   await junit.of(checkTypesFirst(scenario, flags));
@@ -79,7 +72,7 @@ async function runIt(scenario: string, flags: RunFlags): Promise<void> {
   const running = runScenario(scenario, {
     ...manner,
     ...given({ faultsFile, claims, inspect }),
-    ...given({ lanes: lanesOf(flags), jobs }),
+    ...atOnce,
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onStart: ({ seed, id, removed }) => {
@@ -100,28 +93,19 @@ async function runIt(scenario: string, flags: RunFlags): Promise<void> {
     onJudged: (variant) => void judged.push(variant),
     onInterrupted: (report) => {
       progress.clear();
-      show(report);
+      show(report, flags);
     },
   }).finally(() => progress.clear());
-  const show = (report: RunReport) => {
-    if (quiet) return print(JSON.stringify(report, plainly));
-    const isTraced = flags.trace === true;
-    for (const text of runText(report, { paint: painted, isTraced })) print(text);
-  };
   const report = await junit.of(running);
   await junit.write(runSuites(report, judged));
-  show(report);
+  show(report, flags);
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
 }
 
-/** Variants at a time in processes that each have a whole rack; undefined where none has. @throws Refusal */
-function jobsFor(flags: RunFlags): number | undefined {
-  if (flags.pack === "all") return jobsOf(flags);
-  if (flags.jobs === undefined) return undefined;
-  throw refusal("--jobs", { found: `together with --pack ${flags.pack}`, expected: PACK_ALL });
+function show(report: RunReport, { json, trace = false }: RunFlags): void {
+  if (json) return print(JSON.stringify(report, plainly));
+  for (const text of runText(report, { paint: painted, isTraced: trace })) print(text);
 }
-
-const PACK_ALL = "--lanes, or --pack all";
 
 /** The port for a debugger, where one is asked for. @throws Refusal */
 function inspectedPort({ inspectBrk, pack }: RunFlags): number | undefined {

@@ -82,9 +82,17 @@ describe("Chaos on racks that share processes", () => {
     const striking = strike(rng, { racks, directory, isOver: () => isOver });
     const [{ results }, killed] = await Promise.all([running, striking]);
     let inexact = 0;
+    const isBlind = killed.some((name) => name === "timekeeper" || name === "nats");
     for (const [place, { one, outcome }] of results.entries()) {
-      if (outcome.inexact !== undefined) inexact++;
-      else assert.equal(await replayed(place, outcome), outcome.digest, `${number}: ${one.label}`);
+      if (outcome.inexact !== undefined) {
+        // Only of a device that dies together with the timekeeper or the broker its last span is unknown.
+        assert.ok(isBlind, `round ${number}, seed ${SEED}: ${one.label}: ${outcome.inexact}`);
+        inexact++;
+      } else {assert.equal(
+          await replayed(place, outcome),
+          outcome.digest,
+          `${number}: ${one.label}`,
+        );}
       await assertPromises(one, outcome, `round ${number}, seed ${SEED}: ${one.label}`);
     }
     await Deno.remove(directory, { recursive: true });
@@ -122,7 +130,6 @@ describe("Chaos on racks that share processes", () => {
         `${sum.racks - sum.inexact} of ${sum.racks} racks replayed, ${sum.inexact} inexact`,
     );
     assert.ok(sum.killed.length > 0);
-    // Only of racks whose timekeeper or broker died together with a device it is unknown what was last.
     assert.ok(sum.inexact < sum.racks, "no rack was replayed");
   });
 });

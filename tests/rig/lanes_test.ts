@@ -7,6 +7,7 @@ import { findProcesses } from "../../console/rack/process_table.ts";
 import type { RunReport } from "../../console/reports/method_report.ts";
 import { runScenario, runVariants } from "../../console/rack/run_scenario.ts";
 import type { Outcome } from "../../console/rack/run_variant.ts";
+import { runSideBySide } from "../../console/rack/side_by_side.ts";
 import type { Supervisor } from "../../console/rack/supervisor.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
 
@@ -150,8 +151,7 @@ describe("Lanes: variants in one set of processes", () => {
     let killed = false;
     const kill = async (rack: Supervisor) => {
       while (((await rack.status())?.events ?? 0) < 200) await sleep(5);
-      const { pid } = JSON.parse(new TextDecoder().decode((await pidOfBroker()).stdout));
-      Deno.kill(pid, "SIGKILL");
+      Deno.kill(findProcesses(folder).find(({ kind }) => kind === "nats")!.pid, "SIGKILL");
       killed = true;
     };
     const killing = Promise.withResolvers<void>();
@@ -164,16 +164,6 @@ describe("Lanes: variants in one set of processes", () => {
     await killing.promise;
     assert.ok(killed);
     assert.deepEqual(digests(laned), digests(await run(prepared, { packing: "all" })));
-
-    /** By the configuration, which is in this test's folder. */
-    function pidOfBroker(): Promise<Deno.CommandOutput> {
-      const script = `
-        for p in /proc/[0-9]*; do
-          tr '\\0' '\\n' <"$p/cmdline" 2>/dev/null | grep -q "^$1/.*nats-server.conf$" &&
-            grep -q '^Name:.nats-server' "$p/status" && echo "{\\"pid\\":\${p#/proc/}}" && exit
-        done`;
-      return new Deno.Command("sh", { args: ["-c", script, "sh", folder] }).output();
-    }
   });
 
   it("have instances of a user's program of their own, with the rights of one", async () => {
@@ -234,6 +224,32 @@ export default function* own({ cpu }: ProgramContext) {
       JSON.parse(await Deno.readTextFile(`${folder}/interrupted/report.json`)),
       report,
     );
+    assert.deepEqual(findProcesses(folder), []);
+  });
+
+  it("run again alone where one holds the others up, which ends at its limit", async () => {
+    const own = (body: string) =>
+      `import type { ProgramContext } from "rackmesh";\nexport default function* own({ cpu }: ProgramContext) {\n` +
+      `  yield* cpu.sleep(10);\n  ${body}\n}\n`;
+    const variants = await Promise.all(
+      ["for (;;);", 'cpu.report("result", {});'].map(async (body) => {
+        const text =
+          "name: held\nhosts: { a: {}, b: {} }\nprograms: [{ on: a, program: ./own.ts }]\n";
+        return (await variantsOf(text, { "own.ts": own(body) })).prepared[0]!;
+      }),
+    );
+    const path = `${folder}/held`, ended: number[] = [], failed: string[] = [];
+    await Deno.mkdir(path);
+    await runSideBySide(
+      variants.map((one, i) => ({ one, run: { run: `held-${i}`, directory: `${path}/${i}` } })),
+      {
+        ...{ id: "held", path, limitMs: 4_000 },
+        onEnded: (place) => void ended.push(place),
+        onFailed: (place, error) => void failed.push(`${place}: ${(error as Error).message}`),
+      },
+    );
+    assert.deepEqual(ended, [1]);
+    assert.deepEqual(failed, ["0: No end within 4 s of wall time"]);
     assert.deepEqual(findProcesses(folder), []);
   });
 

@@ -2,7 +2,6 @@
 import type { Command } from "commander";
 import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
-import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../../console/checks/finding.ts";
 import { labelOf } from "../../../console/sweep/combinations.ts";
@@ -10,27 +9,24 @@ import { measuredSweep } from "../../../console/sweep/kept.ts";
 import { checkOutputs } from "../../../console/sweep/outputs.ts";
 import { LIMIT_MS, runSweep } from "../../../console/sweep/run_sweep.ts";
 import { interruptedCode, onInterrupt } from "../interrupt.ts";
-import { LANES } from "../../../console/rack/side_by_side.ts";
 import {
+  addAtOnceOptions,
   addCheckOption,
-  addJobsOption,
+  type AtOnceFlags,
+  atOnceOf,
   type CheckFlags,
   checkTypesFirst,
   given,
-  type JobsFlags,
-  jobsOf,
-  lanesOf,
   whole,
   wordOf,
 } from "../options.ts";
 import { Progress, say } from "../output.ts";
 import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.ts";
 
-interface SweepFlags extends PictureFlags, CheckFlags, JobsFlags {
+interface SweepFlags extends PictureFlags, CheckFlags, AtOnceFlags {
   readonly vary?: readonly string[];
   readonly input?: string;
   readonly pack: string;
-  readonly lanes?: string;
   readonly limit?: string;
 }
 
@@ -49,9 +45,8 @@ export function addSweep(program: Command): void {
     )
     .option("--input <file>", "the file that `put` writes")
     .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "all")
-    .option("--lanes <n>", `as processes: combinations at a time in one set of them (${LANES})`)
     .option("--limit <s>", `seconds after which a combination is ended (${LIMIT_MS / 1_000})`);
-  addPictureOptions(addCheckOption(addJobsOption(sweep, "with --pack all: combinations")))
+  addPictureOptions(addCheckOption(addAtOnceOptions(sweep, "combinations")))
     .addHelpText(
       "after",
       `${NAMES}\n${FIGURES}
@@ -79,18 +74,13 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
     least: 1,
     most: 86_400,
   });
-  const packing = wordOf("--pack", flags.pack, PACKINGS), lanes = lanesOf(flags);
-  if (packing !== "all" && flags.jobs !== undefined) {
-    const expected = "--lanes, or --pack all";
-    throw refusal("--jobs", { found: `together with --pack ${packing}`, expected });
-  }
-  const jobs = packing === "all" ? jobsOf(flags) : undefined;
+  const packing = wordOf("--pack", flags.pack, PACKINGS), atOnce = atOnceOf(flags, packing);
   await checkTypesFirst(scenario, flags, variedPrograms(vary));
   const progress = new Progress({ quiet });
   const sweep = await runSweep(scenario, {
     vary,
     limitMs: limit * 1_000,
-    ...{ packing, ...given({ input, jobs, lanes }) },
+    ...{ packing, ...atOnce, ...given({ input }) },
     signal: onInterrupt("ending the combinations that run"),
     onCount: ({ count, jobs }) => {
       if (!quiet) say(`${countOf(count, "combination")}, ${jobs} at a time`);
