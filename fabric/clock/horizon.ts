@@ -167,7 +167,7 @@ export class Horizons {
     this.#changedChains.clear();
     for (const core of this.#changedCores) {
       this.#judge(this.#distances.cores[core]!);
-      // This counts the waiting partition's own chain: were it the earliest, it would hold itself back within.
+      // A waiting partition's own chain counts here too. It is never what holds it: it would within the chain.
       const earliest = Math.min(this.#near[core]!, this.#far[core]!);
       const waiting = this.#waiting[core]!;
       while (waiting.earliest < earliest) this.#judge(this.#seated[core]![waiting.slot]!);

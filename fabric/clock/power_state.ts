@@ -1,6 +1,6 @@
 /** Which nodes have power, in which life each is, and its last digest: what outlives a process. */
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../partition/digest.ts";
-import { lookaheadPs } from "../rack/plan/cabling.ts";
+import { lookaheadPs, nodeIndexes } from "../rack/plan/cabling.ts";
 import type { Endpoint, FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { LinkChange } from "./clock.ts";
 import { EVENT_KINDS, ownEvent } from "../partition/event_queue.ts";
@@ -42,7 +42,7 @@ export class PowerState {
       const ends = [{ near: cable.a, far: cable.b }, { near: cable.b, far: cable.a }];
       return ends.map((e) => ({ ...e, noticePs: lookaheadPs(plan, cable, e) }));
     });
-    this.#index = new Map(plan.nodes.map(({ name }, index) => [name, index]));
+    this.#index = nodeIndexes(plan.nodes);
     for (const { name } of plan.nodes) {
       this.#digests.set(name, emptyDigest());
       this.#lives.set(name, { life: 0, up: true, since: 0 });

@@ -24,7 +24,7 @@ export interface SilenceOptions {
 
 /**
  * Processes send heartbeats every half second. Those behind a link that breaks were last heard of this close
- * together; who has missed no two heartbeats is not silent.
+ * together; a process that has missed no two heartbeats is not silent.
  */
 const TOGETHER_MS = 1_000, MISSED_MS = 1_000;
 
@@ -48,9 +48,10 @@ export class Silence {
 
   heard(partition: string, heard: Heard): void {
     this.#heard.set(partition, heard);
-    if (!this.#suspected.delete(partition)) return;
-    if (this.#suspected.size > 0) return;
-    this.#options.onSilence?.(`${partition} is heard of again, and so are all that were silent`);
+    if (!this.#suspected.delete(partition) || this.#suspected.size > 0) return;
+    this.#options.onSilence?.(
+      `${partition} is heard of again: no process is suspected to be cut off any more`,
+    );
   }
 
   /** Its power failure is on record: nothing is expected of its process. */
@@ -70,45 +71,55 @@ export class Silence {
   /** Those that are to be declared dead; they are forgotten. */
   dead(now: number): { readonly partition: string; readonly instance: string }[] {
     const { livenessMs } = this.#options;
-    const silent = [...this.#heard].filter(([, { atMs }]) => now - atMs >= livenessMs);
-    if (silent.length === 0) return [];
-    this.#suspect(silent, now);
-    const dead = silent.filter(([partition]) => {
-      return now - (this.#suspected.get(partition) ?? -Infinity) >= livenessMs;
-    });
-    for (const [partition] of dead) this.#heard.delete(partition);
-    const wereSuspected = dead.map(([name]) => name).filter((name) => this.#suspected.delete(name));
-    if (wereSuspected.length > 0) {
-      this.#options.onSilence?.(
-        `${namesOf(wereSuspected)} stayed silent for another ${livenessMs / 1_000} s: ` +
-          `they count as without power`,
-      );
+    const dead: { readonly partition: string; readonly instance: string }[] = [];
+    const fresh: string[] = [];
+    for (const [partition, heard] of this.#heard) {
+      if (now - heard.atMs < livenessMs) continue;
+      const since = this.#suspected.get(partition);
+      const isSuspect = since === undefined
+        ? this.#isSilentWithOthers(partition, heard, now)
+        : now - since < livenessMs;
+      if (isSuspect === false) dead.push({ partition, instance: heard.instance });
+      else if (isSuspect === true && since === undefined) fresh.push(partition);
     }
-    return dead.map(([partition, { instance }]) => ({ partition, instance }));
+    this.#suspect(fresh, now);
+    this.#forgetDead(dead.map(({ partition }) => partition));
+    return dead;
   }
 
-  #suspect(silent: readonly (readonly [string, Heard])[], now: number): void {
-    const fresh = silent.filter(([partition]) => !this.#suspected.has(partition));
-    const together = fresh.filter(([, heard]) => this.#silentWith(heard, now).size > 1);
-    if (together.length === 0) return;
-    const before = this.#suspected.size;
-    for (const [partition] of together) this.#suspected.set(partition, now);
-    if (before > 0) return;
+  #suspect(partitions: readonly string[], now: number): void {
+    if (partitions.length === 0) return;
+    for (const partition of partitions) this.#suspected.set(partition, now);
     this.#options.onSilence?.(
       `${
-        namesOf(together.map(([name]) => name))
-      } fell silent at one moment: the link to the computer ` +
-        `on which they run, or that computer, is suspected; they have another ` +
+        namesOf(partitions)
+      } fell silent when other machines did: the link to the computer on which ` +
+        `they run, or that computer, is suspected; they have another ` +
         `${this.#options.livenessMs / 1_000} s before their power counts as failed`,
     );
   }
 
-  /** Machines of the rack with a process that fell silent when this one did; its time need not be over yet. */
-  #silentWith({ atMs }: Heard, now: number): Set<string> {
-    const close = [...this.#heard].filter(([, heard]) =>
-      now - heard.atMs > MISSED_MS && Math.abs(heard.atMs - atMs) < TOGETHER_MS
+  #forgetDead(partitions: readonly string[]): void {
+    for (const partition of partitions) this.#heard.delete(partition);
+    const suspects = partitions.filter((partition) => this.#suspected.delete(partition));
+    if (suspects.length === 0) return;
+    this.#options.onSilence?.(
+      `${namesOf(suspects)} stayed silent for another ${this.#options.livenessMs / 1_000} s: ` +
+        `they count as without power`,
     );
-    return new Set(close.map(([partition]) => this.#machines.get(partition) ?? partition));
+  }
+
+  /**
+   * Whether processes of other machines of the rack fell silent when this one did; their time need not be over
+   * yet. Undefined where one was last heard of at that moment and has not missed two heartbeats so far.
+   */
+  #isSilentWithOthers(partition: string, { atMs }: Heard, now: number): boolean | undefined {
+    const machine = this.#machines.get(partition);
+    const others = [...this.#heard].filter(([other, heard]) =>
+      this.#machines.get(other) !== machine && Math.abs(heard.atMs - atMs) < TOGETHER_MS
+    );
+    if (others.some(([, heard]) => now - heard.atMs > MISSED_MS)) return true;
+    return others.length > 0 ? undefined : false;
   }
 }
 

@@ -12,6 +12,10 @@ describe("Silence", () => {
 
   beforeEach(() => {
     said = [];
+    silence = silenceAfter(LIVENESS_MS);
+  });
+
+  function silenceAfter(livenessMs: number): Silence {
     const nodes = NAMES.map((name) => {
       const host = name.replace("-rnic", "");
       return host === name ? { name, kind: "host", config: {} } : {
@@ -20,13 +24,13 @@ describe("Silence", () => {
         config: { host },
       };
     });
-    silence = new Silence({
-      livenessMs: LIVENESS_MS,
+    return new Silence({
+      livenessMs,
       plan: { nodes: nodes as unknown as NodePlan[] },
       partitions: NAMES.map((name) => ({ name, nodes: [name] })),
       onSilence: (text) => said.push(text),
     });
-  });
+  }
 
   /** Heartbeats of some, every half second up to an instant. @returns who is dead when. */
   function beat(names: readonly string[], { from, to }: { from: number; to: number }): string[] {
@@ -51,10 +55,35 @@ describe("Silence", () => {
     beat(NAMES, { from: 0, to: 2_000 });
     assert.deepEqual(beat(["a", "a-rnic"], { from: 2_500, to: 11_500 }), []);
     assert.equal(said.length, 1);
-    assert.match(said[0]!, /^b, b-rnic, tor fell silent at one moment: the link .* is suspected/);
+    assert.match(
+      said[0]!,
+      /^b, b-rnic, tor fell silent when other machines did: the link .* is suspected/,
+    );
     const dead = beat(["a", "a-rnic"], { from: 12_000, to: 13_000 });
     assert.deepEqual(dead.map((each) => each.split(" ")[2]), ["b", "b-rnic", "tor"]);
     assert.match(said[1]!, /^b, b-rnic, tor stayed silent for another 5 s/);
+  });
+
+  it("says of each which is suspected, also of those whose time is over later", () => {
+    silence.heard("b", { instance: "b1", atMs: 0 });
+    silence.heard("tor", { instance: "tor1", atMs: 400 });
+    assert.deepEqual(silence.dead(5_000), []);
+    assert.deepEqual(silence.dead(5_400), []);
+    assert.deepEqual(said.map((text) => text.split(" ")[0]), ["b", "tor"]);
+    assert.deepEqual(silence.dead(10_000).map(({ partition }) => partition), ["b"]);
+    silence.heard("tor", { instance: "tor1", atMs: 10_100 });
+    assert.match(said.at(-1)!, /^tor is heard of again: no process is suspected/, "b is dead");
+  });
+
+  it("declares none dead before it is known which fell silent together, however short the time", () => {
+    silence = silenceAfter(1_500);
+    silence.heard("b", { instance: "b1", atMs: 0 });
+    silence.heard("tor", { instance: "tor1", atMs: 900 });
+    const dead: [string, number][] = [];
+    for (let now = 0; now <= 5_000; now += 50) {
+      for (const { partition } of silence.dead(now)) dead.push([partition, now]);
+    }
+    assert.deepEqual(dead, [["b", 3_450], ["tor", 3_900]]);
   });
 
   it("lets them be heard of again, as if nothing had been", () => {

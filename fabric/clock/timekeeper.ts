@@ -414,7 +414,7 @@ export class Timekeeper {
   /** How far the partitions have come, as they have said last; undefined while one is still to say it. */
   end(): ClockEnd | undefined {
     const { members, power } = this.#parts;
-    if (members.some(({ status }) => status === "unknown")) return undefined;
+    if (this.#census.unknown > 0) return undefined;
     const { digest, virtualPs, events, exact } = this.summary("quiet");
     return {
       ...{ digest, virtualPs, events, exact, isFinished: this.#finished },

@@ -1,6 +1,7 @@
 /** A timekeeper over three scripted partitions in a row, with its outputs. */
 import { emptyDigest } from "../partition/digest.ts";
 import type { Crossing } from "../rack/plan/cabling.ts";
+import { allDistances } from "../rack/plan/distances_testing.ts";
 import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import type { PartitionPlan } from "../rack/build/topology.ts";
 import type { Grant, Report, Welcome } from "./clock.ts";
@@ -24,7 +25,7 @@ export const CROSSINGS: readonly Crossing[] = [
   { from: 2, to: 1, delayPs: 150 },
 ];
 /** What they add up to: the least delays between partitions. */
-export const LOOKAHEAD = [[200, 100, 250], [100, 200, 150], [250, 150, 300]];
+export const LOOKAHEAD = allDistances({ count: NAMES.length, crossings: CROSSINGS });
 
 /** Three switches in a row, without anything to forward. */
 export function planWith(options: Partial<RackPlan> = {}): RackPlan {

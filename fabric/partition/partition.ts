@@ -14,6 +14,7 @@ import { addFaultAt, cableChange, countsOf, foundAtPowerOn, recallChange } from 
 import { beginLife, countCutOff } from "../link/fault.ts";
 import type { DurableWrite, Input, Node, Outputs, TraceStep, UnfinishedProgram } from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
+import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { AuditRecord } from "../audit.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
@@ -104,7 +105,7 @@ export class Partition {
     this.#options = options;
     this.#observer = options.observer;
     this.#outgoing = new Outgoing({ queue: this.#queue, returnDelay: options.returnDelay });
-    this.#indexOf = new Map(options.plan.nodes.map((node, index) => [node.name, index]));
+    this.#indexOf = nodeIndexes(options.plan.nodes);
     this.#deadlines = new Deadlines(options.nodes.length);
     for (const name of options.nodes) {
       const index = this.#indexOf.get(name);

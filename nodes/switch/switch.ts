@@ -205,7 +205,7 @@ class Switch implements Node {
 
   /** A frame to a group address: a membership report, or a copy for each output port. */
   #receiveGroup({ port, frame }: { port: number; frame: Frame }): void {
-    const reports = takeReport(this.#groups, port, frame.bytes);
+    const reports = takeReport(this.#groups, port, headOf(frame));
     if (reports !== undefined) {
       this.#counters.snoopedReports++;
       return this.#announce(reports);

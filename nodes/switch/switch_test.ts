@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
-import type { Message } from "../../fabric/node.ts";
+import type { Frame, Message } from "../../fabric/node.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { createSwitch } from "./switch.ts";
 import {
@@ -42,6 +42,26 @@ describe("createSwitch", () => {
     bench.arrive(0, 1, frameTo(0xffff_ffff_ffff));
     assert.deepEqual(bench.sent.map(({ port }) => port), [0, 2, 3]);
     assert.equal(bench.count("floodedFrames"), 1);
+  });
+
+  it("forwards a frame by its head, to one port or to a group: its bytes are not made", () => {
+    for (const mac of [macOf(2), 0xffff_ffff_ffff, 0x0100_5e00_0001]) {
+      const bench = new Bench(planWith());
+      const head = frameTo(mac, 60).bytes;
+      head.set([0x08, 0x00, 0x45], 12);
+      const frame: Frame = {
+        kind: "frame",
+        head,
+        length: FRAME_BYTES,
+        get bytes(): Uint8Array<ArrayBuffer> {
+          throw new Error("A switch needs the head of a frame alone");
+        },
+      };
+      // The second one waits in its queue.
+      for (const port of [0, 1]) bench.arrive(0, port, frame);
+      bench.runBefore(NEVER);
+      assert.ok(bench.sent.length >= 2);
+    }
   });
 
   it("drops and counts what it cannot deliver", () => {

@@ -1,5 +1,5 @@
 /**
- * The network of a rack: switches, cables and forwarding tables. Routes are static and of equal
+ * The network of a rack: addresses, switches, cables and forwarding tables. Routes are static and of equal
  * length; ECMP picks one of several; flooded frames use a spanning tree.
  */
 import { PORTS } from "../../node.ts";
@@ -7,10 +7,18 @@ import type { Time } from "../../base/time.ts";
 import { leafName, rnicName, spineName, SWITCH_NAME } from "../plan/names.ts";
 import type { CablePlan, Endpoint, SwitchPlan } from "../plan/plan.ts";
 
-/** 02:00:00:00:00:00: locally administered addresses. Hosts count from 1. */
-const MAC_BASE = 0x0200_0000_0000;
+/** 10.0.0.0/16 and 02:00:00:00:00:00, which are locally administered. Hosts count from 1 in both. */
+const SUBNET = 0x0a00_0000, HOST_BITS = 16, MAC_BASE = 0x0200_0000_0000;
 
-/** The address of the RNIC of host number `host`, counted from 0. */
+/** Hosts that a rack can have: all addresses of the subnet but its first and its last one. */
+export const MAX_HOSTS = 2 ** HOST_BITS - 2;
+
+/** The IPv4 address of host number `host`, counted from 0. */
+export function addressOf(host: number): number {
+  return SUBNET + host + 1;
+}
+
+/** The MAC address of its RNIC. */
 export function macOf(host: number): number {
   return MAC_BASE + host + 1;
 }

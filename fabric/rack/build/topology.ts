@@ -3,7 +3,7 @@ import { leastDelay } from "../../link/link.ts";
 import { withCongestion } from "./congestion.ts";
 import { resolveLinkFaults } from "./link_faults.ts";
 import { hostOfRnic, rnicName } from "../plan/names.ts";
-import { cableEnds, macOf, networkOf, type SwitchShape } from "./network.ts";
+import { addressOf, cableEnds, macOf, networkOf, type SwitchShape } from "./network.ts";
 import type {
   CablePlan,
   FaultPlan,
@@ -23,13 +23,10 @@ import { PROGRAMS } from "../plan/vocabulary.ts";
 import { regionsOf, type SharedRegion } from "../plan/shared_region.ts";
 import { sharedRegions } from "./shared_regions.ts";
 
-/** 10.0.0.0. Hosts count from 1. */
-const ADDRESS_BASE = 0x0a00_0000;
-
 /** The rack of a variant. Equal variants give equal plans, byte for byte. */
 export function makePlan(variant: ScenarioVariant): RackPlan {
   const { hosts, fabric } = variant;
-  const addresses = Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1]));
+  const addresses = Object.fromEntries(hosts.map(({ name }, i) => [name, addressOf(i)]));
   const shared = sharedRegions(variant, (host) => addresses[host]!);
   const nodes: NodePlan[] = [];
   for (const [i, host] of hosts.entries()) {
@@ -154,7 +151,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
   return {
     host: host.name,
     ...(host.attach && { attach: { bitsPerSecond: fabric.coherentBus.bitsPerSecond } }),
-    address: ADDRESS_BASE + at.i + 1,
+    address: addressOf(at.i),
     mac: macOf(at.i),
     mtu: fabric.mtu,
     bitsPerSecond: fabric.bitsPerSecond,

@@ -53,21 +53,30 @@ export interface Crossing {
   readonly delayPs: Time;
 }
 
+/** Each direction of the cables between different partitions, which are numbered in the order of their list. */
+function* directionsBetween(
+  cables: readonly CablePlan[],
+  partitions: ReadonlyArray<{ readonly nodes: readonly string[] }>,
+) {
+  const home = new Map(partitions.flatMap(({ nodes }, i) => nodes.map((name) => [name, i])));
+  for (const cable of cables) {
+    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
+      const from = home.get(near.node)!, to = home.get(far.node)!;
+      if (from !== to) yield { cable, near, far, from, to };
+    }
+  }
+}
+
 /** All directions of the cables between different partitions; several between two count as one. */
 export function crossings(
   plan: RackPlan,
   partitions: ReadonlyArray<{ readonly nodes: readonly string[] }>,
 ): Crossing[] {
-  const home = new Map(partitions.flatMap(({ nodes }, i) => nodes.map((name) => [name, i])));
   const least = new Map<number, Crossing>();
-  for (const cable of plan.cables) {
-    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
-      const from = home.get(near.node)!, to = home.get(far.node)!;
-      if (from === to) continue;
-      const delayPs = lookaheadPs(plan, cable, { near, far });
-      const key = from * partitions.length + to;
-      if (delayPs < (least.get(key)?.delayPs ?? NEVER)) least.set(key, { from, to, delayPs });
-    }
+  for (const { cable, from, to, ...ends } of directionsBetween(plan.cables, partitions)) {
+    const delayPs = lookaheadPs(plan, cable, ends);
+    const key = from * partitions.length + to;
+    if (delayPs < (least.get(key)?.delayPs ?? NEVER)) least.set(key, { from, to, delayPs });
   }
   return [...least.values()];
 }
@@ -77,13 +86,9 @@ export function neighboursOf(
   { cables }: Pick<RackPlan, "cables">,
   partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>,
 ): Map<string, Set<string>> {
-  const home = new Map(partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])));
   const neighbours = new Map(partitions.map(({ name }) => [name, new Set<string>()]));
-  for (const { a, b } of cables) {
-    const [x, y] = [home.get(a.node)!, home.get(b.node)!];
-    if (x === y) continue;
-    neighbours.get(x)!.add(y);
-    neighbours.get(y)!.add(x);
+  for (const { from, to } of directionsBetween(cables, partitions)) {
+    neighbours.get(partitions[from]!.name)!.add(partitions[to]!.name);
   }
   return neighbours;
 }

@@ -32,7 +32,10 @@ export class Distances {
   /** From one of the core (row) to another (column), by place in {@link cores}. */
   readonly #across: Float64Array;
 
-  /** @param count of partitions, which are numbered from 0. */
+  /**
+   * @param count of partitions, which are numbered from 0.
+   * @param crossings both directions of each cable.
+   */
   constructor(count: number, crossings: readonly Crossing[]) {
     this.count = count;
     const ways = waysOf(count, crossings);
@@ -79,8 +82,8 @@ export class Distances {
         const parent = parents[at]!;
         this.chainOf[at] = chain;
         this.coreOf[at] = core;
-        this.up[at] = this.up[parent]! + (ways[at]!.get(parent) ?? NEVER);
-        this.down[at] = this.down[parent]! + (ways[parent]!.get(at) ?? NEVER);
+        this.up[at] = this.up[parent]! + ways[at]!.get(parent)!;
+        this.down[at] = this.down[parent]! + ways[parent]!.get(at)!;
         members.push(at);
       }
       return { core, members };

@@ -4,7 +4,7 @@ import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
-import { switchNames } from "../build/network.ts";
+import { MAX_HOSTS, switchNames } from "../build/network.ts";
 import { wordOf } from "../plan/power.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import type { Report } from "./reading.ts";
@@ -16,8 +16,6 @@ import type { Path } from "./yaml_source.ts";
 import { checkCongestion } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
 
-/** Hosts have the addresses 10.0.0.1 to 10.0.255.254. */
-const MAX_HOSTS = 65_534;
 /** Words with a special meaning in the place of a host name. */
 const RESERVED_NAMES = ["all", "next", SWITCH_NAME];
 /** Bytes of queue information and doorbell records per queue, rounded up. */

@@ -84,9 +84,15 @@ const FRAGMENT_WORD = 0x4000;
  * @param bthAt {@link BTH_AT}, or {@link bthBehind} of RoCEv1.
  */
 export function frameBytes(row: OpcodeRow, payloadBytes: number, bthAt: number = BTH_AT): number {
-  const bytes = bthAt + BTH_BYTES + row.headerBytes + payloadBytes + (-payloadBytes & 3) +
-    ICRC_BYTES;
-  return Math.max(LEAST_FRAME_BYTES, bytes);
+  return Math.max(
+    LEAST_FRAME_BYTES,
+    packetBytes(bthAt + BTH_BYTES + row.headerBytes, payloadBytes),
+  );
+}
+
+/** Headers of so many bytes, payload, pad and ICRC: a frame without what fills a short one. */
+function packetBytes(headBytes: number, payloadBytes: number): number {
+  return headBytes + payloadBytes + (-payloadBytes & 3) + ICRC_BYTES;
 }
 
 /** Offset of the BTH in a frame of RoCEv1. */
@@ -96,13 +102,7 @@ export function bthBehind(grh: Grh): number {
 
 /** The Ethernet frame of a packet. The packet must have the extension headers of its opcode. */
 export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
-  return completeFrame(packet, encodeHead(packet));
-}
-
-/** Bytes of a packet's frame whose headers are so long. */
-function frameBytesOf({ payload }: RocePacket, headBytes: number): number {
-  const { length } = payload;
-  return Math.max(LEAST_FRAME_BYTES, headBytes + length + (-length & 3) + ICRC_BYTES);
+  return new PacketFrame(packet).bytes;
 }
 
 /** The first bytes of a packet's frame: all headers, up to the payload. */
@@ -112,7 +112,7 @@ function encodeHead(packet: RocePacket): Uint8Array<ArrayBuffer> {
   const payloadBytes = packet.payload.length, pad = -payloadBytes & 3;
   const { grh } = packet;
   const headersEnd = (grh === undefined ? BTH_AT : bthBehind(grh)) + BTH_BYTES;
-  const length = headersEnd + row.headerBytes + payloadBytes + pad + ICRC_BYTES;
+  const length = packetBytes(headersEnd + row.headerBytes, payloadBytes);
   const ipBytes = length - IP_AT;
   if (ipBytes > 0xffff) fail(`A payload of ${payloadBytes} B does not fit a RoCE packet`);
   const head = allocate(headersEnd + row.headerBytes);
@@ -132,14 +132,14 @@ function encodeHead(packet: RocePacket): Uint8Array<ArrayBuffer> {
   return head;
 }
 
-/** The frame that has these headers: with payload, pad and ICRC. */
-function completeFrame(packet: RocePacket, head: Uint8Array): Uint8Array<ArrayBuffer> {
+/** The bytes of a frame, from its headers on: with payload, pad and ICRC. */
+function completeFrame({ packet, head, length }: PacketFrame): Uint8Array<ArrayBuffer> {
   const { payload, grh } = packet;
-  const bytes = allocate(frameBytesOf(packet, head.length));
+  const bytes = allocate(length);
   bytes.set(head);
   bytes.set(payload, head.length);
   const view = bufferViewOf(bytes), base = bytes.byteOffset;
-  const end = base + head.length + payload.length + (-payload.length & 3);
+  const end = base + packetBytes(head.length, payload.length) - ICRC_BYTES;
   if (grh === undefined) writeIcrc(view, { from: base + IP_AT, end });
   else writeGrhIcrc(view, { from: base + grhAt(grh), end });
   return bytes;
@@ -169,11 +169,12 @@ export class PacketFrame implements FrameBytes {
   constructor(packet: RocePacket) {
     this.packet = packet;
     this.head = encodeHead(packet);
-    this.length = frameBytesOf(packet, this.head.length);
+    const bytes = packetBytes(this.head.length, packet.payload.length);
+    this.length = Math.max(LEAST_FRAME_BYTES, bytes);
   }
 
   get bytes(): Uint8Array<ArrayBuffer> {
-    return this.#bytes ??= completeFrame(this.packet, this.head);
+    return this.#bytes ??= completeFrame(this);
   }
 }
 
