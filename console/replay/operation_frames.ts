@@ -2,6 +2,7 @@
  * Steps and frames of a stretch of a recorded run, as an observer would have seen them: so that the steps of an
  * operation find their frames as those of a capture do.
  */
+import { nodeIndexes } from "../../fabric/rack/plan/cabling.ts";
 import type { SeenEvent } from "../../fabric/capture/instants.ts";
 import type { MessageSeen, Observation } from "../../fabric/capture/observation.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -20,7 +21,7 @@ export interface SeenStretch {
 /** What was seen in [from, to], in order. */
 export function seenIn(recording: Recording, from: Time, to: Time): SeenStretch {
   const { steps, job: { plan } } = recording;
-  const places = new Map(plan.nodes.map(({ name }, i) => [name, i]));
+  const places = nodeIndexes(plan.nodes);
   const byEvent = new Map<string, { time: Time; node: number; seen: Observation[] }>();
   const add = (time: Time, node: number, seen: Observation) => {
     const key = `${time} ${node}`;

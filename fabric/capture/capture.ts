@@ -2,6 +2,7 @@
  * A rack's capture: every frame at every network port that it passed, by time. A lost frame appears
  * only at its sender's port, one that a switch dropped only at its ingress port.
  */
+import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
 import { lostText } from "../link/effect.ts";
@@ -41,7 +42,7 @@ interface Ports {
 
 /** Ends of network cables, by the plan's order of nodes, then by port. */
 function portsOf(plan: RackPlan): Ports {
-  const index = new Map(plan.nodes.map(({ name }, i) => [name, i]));
+  const index = nodeIndexes(plan.nodes);
   const ends = plan.cables.filter(({ kind }) => kind === "network").flatMap((cable) => [
     { near: cable.a, far: cable.b, cable },
     { near: cable.b, far: cable.a, cable },

@@ -2,6 +2,7 @@
  * Events to and from other partitions on the bus: publishes, receives, sends again what a peer misses,
  * requests what is missing here. `runner.ts` decides when.
  */
+import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { Bus } from "../bus/bus.ts";
 import { encodeSealed } from "../bus/codec.ts";
 import { ForgeryError } from "../bus/refusals.ts";
@@ -41,7 +42,7 @@ export class EventExchange {
   constructor(options: EventExchangeOptions) {
     this.#options = options;
     const { run, partition, partitionOf, plan, nodes } = options;
-    const indexOf = new Map(plan.nodes.map(({ name }, i) => [name, i]));
+    const indexOf = nodeIndexes(plan.nodes);
     for (const { a, b } of plan.cables) {
       for (const [near, far] of [[a, b], [b, a]] as const) {
         const peer = partitionOf.get(far.node)!;
