@@ -16,13 +16,12 @@ import {
   type Measured,
 } from "./figure.ts";
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
+import { measureJobs, measureMainJob } from "./commands.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
-import { measureJobs } from "./jobs.ts";
 import { measureMessages } from "./messages.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
-import { measureMainJob } from "./main_job.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./console/page.ts";
