@@ -27,3 +27,8 @@ export function commandFlags(...heap: readonly string[]): string[] {
     "--allow-all",
   ];
 }
+
+/** Arguments of Deno for a process of the product that has a whole rack in it and may do all that the command may. */
+export function rackProcessArgs(module: string, words: readonly string[] = []): string[] {
+  return ["run", ...commandFlags(...LARGE_HEAP), fromFileUrl(projectFile(module)), ...words];
+}

@@ -1,7 +1,7 @@
 /** The test's end of the process that runs a rack; `main.ts` is the other. */
 import { deserialize } from "node:v8";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
-import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
+import { rackProcessArgs } from "../base/v8_flags.ts";
 import { RackFailure } from "./failure.ts";
 import type { Answer, Question } from "./types.ts";
 
@@ -20,11 +20,7 @@ export async function ask<Kind extends Question["kind"]>(
   signal?.throwIfAborted();
   const line = new TextEncoder().encode(`${textOf(question)}\n`);
   const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      "run",
-      ...commandFlags(...LARGE_HEAP),
-      fromFileUrl(projectFile("console/testing/main.ts")),
-    ],
+    args: rackProcessArgs("console/testing/main.ts"),
     stdin: "piped",
     stdout: "piped",
     // What programs print, as `rack run` shows it.

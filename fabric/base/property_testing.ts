@@ -1,6 +1,6 @@
 /**
- * For tests only: the seed of property tests. It is fixed, so that a test that fails fails again; what
- * tries others is `tests/seeds/properties_test.ts`, with seeds drawn from the commit.
+ * For tests only: the seed of property tests, and the values that several draw. The seed is fixed, so that a test that
+ * fails fails again; what tries others is `tests/seeds/properties_test.ts`, with seeds drawn from the commit.
  */
 import fc from "fast-check";
 
@@ -33,3 +33,22 @@ function callerOf(stack: string): string {
   const path = stack.split("\n").slice(2)[0]?.match(/file:\/\/(.*?):\d+/)?.[1];
   return path?.match(/.*\/((?:fabric|nodes|console|scripts|tests)\/.*)/)?.[1] ?? path ?? "";
 }
+
+/** Plain data, as it may cross the bus. */
+export const plainData: fc.Arbitrary<unknown> = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { depthSize: "medium" },
+    fc.integer(),
+    fc.maxSafeInteger(),
+    fc.double().map((x) => x === 0 ? 0 : x),
+    fc.bigInt({ min: -(2n ** 64n) + 1n, max: 2n ** 64n - 1n }),
+    fc.boolean(),
+    fc.constantFrom(null, undefined),
+    fc.string({ maxLength: 300, unit: "grapheme" }),
+    fc.uint8Array({ maxLength: 300 }),
+    fc.array(tie("value"), { maxLength: 30 }),
+    fc.dictionary(fc.string().filter((key) => key !== "__proto__"), tie("value"), {
+      noNullPrototype: true,
+    }),
+  ),
+})).value.filter((value) => value !== undefined);

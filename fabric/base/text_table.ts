@@ -9,7 +9,8 @@ interface Known {
   readonly text: string;
 }
 
-const decoder = new TextDecoder();
+/** Without the option it would leave out a U+FEFF at the beginning, and the text would be another. */
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** A text takes the place of the one that was there before it, so the table holds so many at most. */
 const known: (Known | undefined)[] = new Array(SLOTS).fill(undefined);

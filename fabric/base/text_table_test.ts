@@ -21,6 +21,10 @@ describe("textOf", () => {
       ),
       seeded(),
     );
+    for (const text of ["\ufeffname", "\ufeff".repeat(300)]) {
+      const bytes = encoder.encode(text);
+      assert.equal(textOf(bytes, 0, bytes.length), text);
+    }
     for (let i = 0; i < 20_000; i++) {
       const bytes = encoder.encode(`node-${i}`);
       assert.equal(textOf(bytes, 0, bytes.length), `node-${i}`);

@@ -41,7 +41,8 @@ export function decode(bytes: Uint8Array): unknown {
 }
 
 function decodeView(bytes: Uint8Array): unknown {
-  return itemEnd(bytes, 0) === bytes.length ? decodeItem(bytes) : undefined;
+  const end = itemEnd(bytes, 0, { length: bytes.length, depthMax: DEPTH_MAX });
+  return end === bytes.length ? decodeItem(bytes) : undefined;
 }
 
 /** Decodes one item of which {@link itemEnd} is known. Plain bytes only: no `Buffer`. */
@@ -106,13 +107,14 @@ export function isSealed(message: Uint8Array): boolean {
 const itemsLeft = new Float64Array(DEPTH_MAX + 1);
 
 /**
- * The end of the item at `from`; undefined where no well-formed item of plain data ends by `length`. This is checked
- * before decoding, as cbor-x recurses without a limit and decodes tags for classes and shared references.
+ * The end of the item at `from`; undefined where no well-formed item of plain data ends by `length`, or where more than
+ * `depthMax` containers stand inside each other. This is checked before decoding, as cbor-x recurses without a limit
+ * and decodes tags for classes and shared references.
  */
 export function itemEnd(
   bytes: Uint8Array,
   from: number,
-  length = bytes.length,
+  { length, depthMax }: { readonly length: number; readonly depthMax: number },
 ): number | undefined {
   let at = from;
   let depth = 0;
@@ -145,7 +147,7 @@ export function itemEnd(
       case 4: // array
       case 5: // map
         // Every item takes at least one byte, so a larger count is invalid.
-        if (argument * (major - 3) > length - at || depth === DEPTH_MAX) return undefined;
+        if (argument * (major - 3) > length - at || depth === depthMax) return undefined;
         itemsLeft[++depth] = argument * (major - 3);
         break;
       case 6: // tag

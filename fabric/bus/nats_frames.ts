@@ -133,7 +133,10 @@ function notUnderstood(slab: Uint8Array, from: number): BusError {
 }
 
 const encoder = new TextEncoder();
-/** Subjects of which the bytes are kept: those of a rack's processes are few, those of answers are not. */
+/**
+ * Subjects of which the bytes are kept: those of a rack's processes are few, those of answers are not. All are
+ * forgotten when more come, so that those in use are soon there again and those of an earlier run are not.
+ */
 const HEADS_MAX = 1024;
 
 /** Collects what is written with one write. */
@@ -148,7 +151,7 @@ export class Outgoing {
     return this.#used === 0;
   }
 
-  /** Whether something was published on this subject lately, so that it is known to be one. */
+  /** Whether this subject is kept: something was published on it, so it is known to be one. */
   knows(subject: string): boolean {
     return this.#heads.has(subject);
   }
@@ -200,7 +203,8 @@ export class Outgoing {
     let head = this.#heads.get(subject);
     if (head !== undefined) return head;
     head = encoder.encode(`PUB ${subject} `);
-    if (this.#heads.size < HEADS_MAX) this.#heads.set(subject, head);
+    if (this.#heads.size === HEADS_MAX) this.#heads.clear();
+    this.#heads.set(subject, head);
     return head;
   }
 

@@ -213,10 +213,11 @@ class DenoTransport implements Transport {
         let rest = this.outgoing.take();
         while (rest.length > 0) rest = rest.subarray(await this.#socket.write(rest));
       }
+      this.#isWriting = false;
     } catch {
-      // The reading side reports the error.
+      // The reading side reports the error, once it has read what the server said before it. Until then
+      // nothing more is written: it would stand behind a part of an operation.
     }
-    this.#isWriting = false;
   }
 
   #end(error?: Error): void {

@@ -278,7 +278,7 @@ export class RowReader {
         this.#at++;
         return null;
     }
-    return this.#other();
+    return this.#other(depth);
   }
 
   #plainArray(depth: number): unknown[] {
@@ -289,8 +289,9 @@ export class RowReader {
   }
 
   /** Maps, and what is seldom in a message. */
-  #other(): unknown {
-    const from = this.#at, end = itemEnd(this.#bytes, from, this.#end);
+  #other(depth: number): unknown {
+    const from = this.#at;
+    const end = itemEnd(this.#bytes, from, { length: this.#end, depthMax: depth });
     if (end === undefined) return this.bad();
     this.#at = end;
     const item = decodeItem(this.#bytes.subarray(from, end));

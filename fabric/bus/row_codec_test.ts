@@ -1,7 +1,7 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { seeded } from "../base/property_testing.ts";
+import { plainData, seeded } from "../base/property_testing.ts";
 import { NEVER } from "../base/time.ts";
 import { decodeSealed, DEPTH_MAX, encodeSealed, seal, SEAL_BYTES } from "./codec.ts";
 import {
@@ -40,24 +40,6 @@ const rows: fc.Arbitrary<Row> = fc.record({
   peers: fc.array(fc.tuple(fc.string(), fc.nat())),
   taken: fc.option(fc.array(fc.nat())),
 }, { noNullPrototype: true });
-
-const plainData: fc.Arbitrary<unknown> = fc.letrec((tie) => ({
-  value: fc.oneof(
-    { depthSize: "medium" },
-    fc.integer(),
-    fc.maxSafeInteger(),
-    fc.double().map((x) => x === 0 ? 0 : x),
-    fc.boolean(),
-    fc.constantFrom(null, undefined),
-    fc.bigInt({ min: 2n ** 40n, max: 2n ** 64n - 1n }),
-    fc.string({ maxLength: 300, unit: "grapheme" }),
-    fc.uint8Array({ maxLength: 300 }),
-    fc.array(tie("value"), { maxLength: 30 }),
-    fc.dictionary(fc.string().filter((key) => key !== "__proto__"), tie("value"), {
-      noNullPrototype: true,
-    }),
-  ),
-})).value.filter((value) => value !== undefined);
 
 /** Bytes with their seal behind them. */
 function sealed(bytes: readonly number[]): Uint8Array {
@@ -180,9 +162,13 @@ describe("a format's bytes", () => {
   });
 
   it(`hold ${DEPTH_MAX} containers inside each other, not one more`, () => {
-    const nested = (depth: number) => sealed([...new Array(depth).fill(0x81), 0]);
-    assert.notEqual(anything.fromBytes(nested(DEPTH_MAX)), undefined);
-    assert.equal(anything.fromBytes(nested(DEPTH_MAX + 1)), undefined);
+    const nested = (arrays: number, maps = 0) =>
+      sealed([...new Array(arrays).fill(0x81), ...new Array(maps).fill([0xa1, 0]).flat(), 0]);
+    for (const maps of [0, 1, 2, DEPTH_MAX]) {
+      assert.notEqual(anything.fromBytes(nested(DEPTH_MAX - maps, maps)), undefined);
+      assert.equal(anything.fromBytes(nested(DEPTH_MAX - maps + 1, maps)), undefined);
+      assert.equal(anything.fromBytes(nested(DEPTH_MAX - maps, maps + 1)), undefined);
+    }
     assert.equal(anything.fromBytes(nested(100_000)), undefined);
   });
 });

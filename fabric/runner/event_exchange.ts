@@ -11,7 +11,7 @@ import type { Departure } from "../partition/outgoing.ts";
 import { ResendBuffer } from "./resend_buffer.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Event } from "../partition/event_queue.ts";
-import { batchFromBytes, batchToBytes } from "./wire_batch.ts";
+import { batchFromBytes, batchToBytes, type WireBatch } from "./wire_batch.ts";
 
 export interface EventExchangeOptions {
   readonly run: string;
@@ -72,14 +72,7 @@ export class EventExchange {
   }
 
   /** Publishes events in as many batches as the bus's largest payload asks for. */
-  #publishEvents(
-    to: string,
-    batch: {
-      readonly incarnation: number;
-      readonly first: number;
-      readonly events: readonly Event[];
-    },
-  ): void {
+  #publishEvents(to: string, batch: WireBatch): void {
     const { bus } = this.#options;
     const { incarnation, first, events } = batch;
     const payload = batchToBytes(batch);

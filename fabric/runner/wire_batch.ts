@@ -4,8 +4,9 @@
  *     [incarnation of the sender, number of the first event, [event, …]]
  *     event: [time, kind, source, counter, target, sourceLife, targetLife, port, tailPs | up, body, hash | null]
  *
- * The body of a frame is its bytes as Wireshark reads them, and the hash is its own, which the digest takes up; that of a bus message an array
- * (`pcie_codec.ts`). What comes in is checked here; what does not fit is refused whole.
+ * The body of a frame is its bytes as Wireshark reads them; behind it stands the frame's hash, which the digest takes up.
+ * The body of a message of a host's bus is an array (`pcie_codec.ts`), without a hash; that of a link event is null.
+ * What comes in is checked here; what does not fit is refused whole.
  */
 import { assert } from "../base/assert.ts";
 import type { Input, Message } from "../node.ts";

@@ -5,16 +5,23 @@
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { measureHops, measureLargeRack, measureStartUp } from "./as_processes.ts";
-import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts";
+import {
+  type Figure,
+  figureRow,
+  figureTable,
+  type Group,
+  GROUPS,
+  type Measured,
+} from "./figure.ts";
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
+import { measureJobs, measureMainJob } from "./commands.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
-import { measureJobs } from "./jobs.ts";
 import { measureMessages } from "./messages.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
-import { measureMainJob } from "./main_job.ts";
 import { measureMethods, methodsTable } from "./methods.ts";
 import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
 import { measurePage } from "./console/page.ts";
@@ -37,34 +44,22 @@ interface Flags {
   readonly write?: true;
 }
 
-const GROUPS = [
-  "a",
-  "b",
-  "c",
-  "d",
-  "e",
-  "g",
-  "h",
-  "i",
-  "j",
-  "k",
-  "l",
-  "m",
-  "n",
-  "o",
-  "p",
-  "q",
-  "r",
-  "s",
-  "t",
-  "v",
-  "w",
-] as const;
+/** Groups whose tables `--write` puts into `RESULTS.md`. */
+const WRITTEN: readonly Group[] = ["l", "m", "p", "q", "s"];
+
+/** The groups that `letters` name. @throws Refusal where one of them names none. */
+function groupsOf(letters: string): ReadonlySet<Group> {
+  const isGroup = (letter: string): letter is Group => Object.hasOwn(GROUPS, letter);
+  const groups = [...letters].filter(isGroup);
+  if (groups.length === letters.length && groups.length > 0) return new Set(groups);
+  const expected = `letters of ${Object.keys(GROUPS).join("")}`;
+  throw refusal("--only", { found: `"${letters}"`, expected });
+}
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
   const quick = flags.quick === true;
-  const wanted = new Set(flags.only ?? GROUPS);
+  const wanted = groupsOf(flags.only ?? Object.keys(GROUPS).join(""));
   const machine = machineNow();
   const { cores, loadAverage, memoryGiB, deno } = machine;
   say(
@@ -72,7 +67,7 @@ async function bench(flags: Flags): Promise<void> {
   );
   const figures: Figure[] = [];
   if (wanted.has("a")) figures.push(...measureOneProcess({ seed, quick }));
-  if (["b", "c", "k", "t"].some((group) => wanted.has(group))) {
+  if ((["b", "c", "k", "t"] as const).some((group) => wanted.has(group))) {
     figures.push(...await measureProcesses(wanted, { seed, quick }));
   }
   if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
@@ -114,7 +109,7 @@ async function bench(flags: Flags): Promise<void> {
 }
 
 async function measureProcesses(
-  wanted: ReadonlySet<string>,
+  wanted: ReadonlySet<Group>,
   options: Measured,
 ): Promise<Figure[]> {
   const directory = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
@@ -145,18 +140,22 @@ function machineNow() {
   };
 }
 
+const EXPLAINED = Object.entries(GROUPS).map(([letter, what]) => `${letter} (${what})`);
+
 const command = new Command("bench")
   .description("Measures the product against its targets; a missed one fails nothing.")
-  .option("--quick", "fewer and smaller runs: under a minute, less precise")
+  .option("--quick", "fewer and smaller runs: faster, less precise")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
   .option(
     "--write",
-    "put the tables of (l), (m), (p), (q) and (s) into bench/RESULTS.md, with --only lmpqs",
+    `put the tables of ${WRITTEN.join(", ")} into bench/RESULTS.md, with --only ${
+      WRITTEN.join("")
+    }`,
   )
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), j (timekeeper), k (100 hosts as processes), l (replicated log, exact), m (methods, exact), n (cost of watching), o (the page), p (the card's caches, exact), q (queues, exact), r (hints), s (shared memory, exact), t (messages), v (the main job as processes), w (commands with two workers): ad",
+    `some of ${EXPLAINED.join(", ")}: ad`,
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

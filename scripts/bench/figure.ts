@@ -1,27 +1,35 @@
 /** A measured figure with its target, and tables of figures. */
 import { columnsOf, tableText } from "../../console/reports/table.ts";
 
+/** What is measured together, by its letter, and what it is. `README.md` has more. */
+export const GROUPS = {
+  a: "one process",
+  b: "hops",
+  c: "start",
+  d: "growth",
+  e: "packets",
+  f: "the codec, with e",
+  g: "line",
+  h: "queue pairs",
+  i: "crash explorer",
+  j: "timekeeper",
+  k: "100 hosts as processes",
+  l: "replicated log, exact",
+  m: "methods, exact",
+  n: "cost of watching",
+  o: "the page",
+  p: "the card's caches, exact",
+  q: "queues, exact",
+  r: "hints",
+  s: "shared memory, exact",
+  t: "messages",
+  v: "the main job as processes",
+  w: "commands with two workers",
+} as const;
+export type Group = keyof typeof GROUPS;
+
 export interface Figure {
-  readonly group:
-    | "a"
-    | "b"
-    | "c"
-    | "d"
-    | "e"
-    | "f"
-    | "g"
-    | "h"
-    | "i"
-    | "j"
-    | "k"
-    | "n"
-    | "o"
-    | "q"
-    | "r"
-    | "s"
-    | "t"
-    | "v"
-    | "w";
+  readonly group: Group;
   readonly what: string;
   readonly unit: string;
   readonly values: readonly number[];

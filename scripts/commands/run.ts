@@ -4,8 +4,7 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { INSPECTOR_PORT } from "../../console/scenarios/new_protocol.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
-import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { commandFlags, LARGE_HEAP } from "../../console/base/v8_flags.ts";
+import { rackProcessArgs } from "../../console/base/v8_flags.ts";
 import { watchFiles } from "../../console/base/watch_files.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { countOf } from "../../console/checks/finding.ts";
@@ -144,7 +143,7 @@ async function runOnChanges(scenario: string, flags: RunFlags): Promise<void> {
     known = files.length > 1 ? files : [...new Set([...known, ...files])];
     const watched = watchFiles([...known, ...inputs]);
     const child = new Deno.Command(Deno.execPath(), {
-      args: sameCommand(Deno.args.filter((word) => word !== "--watch")),
+      args: rackProcessArgs("scripts/rack.ts", Deno.args.filter((word) => word !== "--watch")),
       stdin: "null",
     }).spawn();
     const isOver = await Promise.race([child.status, watched.changed, interrupted]);
@@ -157,12 +156,6 @@ async function runOnChanges(scenario: string, flags: RunFlags): Promise<void> {
     watched.close();
     if (!signal.aborted) say(`${changed} has changed: running again`);
   }
-}
-
-/** The arguments of `deno` that carry out a command line as this process does. */
-function sameCommand(words: readonly string[]): string[] {
-  const module = fromFileUrl(projectFile("scripts/rack.ts"));
-  return ["run", ...commandFlags(...LARGE_HEAP), module, ...words];
 }
 
 /** It takes its rack down. */

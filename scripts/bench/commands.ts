@@ -1,0 +1,144 @@
+/** (v), (w) Commands as a user starts them, in turns: as processes and in one, with one worker and with two. */
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { rackProcessArgs } from "../../console/base/v8_flags.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { say } from "../commands/output.ts";
+import { type Figure, type Measured, median } from "./figure.ts";
+
+const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+
+/** `seq 200000 | head -c 1M`. */
+function input(): Uint8Array {
+  const lines = Array.from({ length: 200_000 }, (_, i) => `${i + 1}\n`).join("");
+  return new TextEncoder().encode(lines).subarray(0, 2 ** 20);
+}
+
+/** Measures with a file that `--input` may name. */
+async function withInput<T>(measure: (file: string) => Promise<T>): Promise<T> {
+  const folder = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
+  try {
+    const file = `${folder}/FILE`;
+    await Deno.writeFile(file, input());
+    return await measure(file);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+interface Ran {
+  /** Wall time from the start of the command to its end. */
+  readonly seconds: number;
+  readonly code: number;
+  /** What `--json` prints. */
+  readonly document: string;
+}
+
+/** Runs a command line of `rack`. @throws Error where it prints no document. */
+async function rack(words: readonly string[]): Promise<Ran> {
+  const began = performance.now();
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: rackProcessArgs("scripts/rack.ts", [...words, "--json"]),
+    stdin: "null",
+  }).output();
+  const seconds = (performance.now() - began) / 1_000;
+  if (code > EXIT.unclear || stdout.length === 0) {
+    throw new Error(`rack ${words[0]} failed: ${new TextDecoder().decode(stderr)}`);
+  }
+  return { seconds, code, document: new TextDecoder().decode(stdout) };
+}
+
+const PACKINGS = ["node", "machine", "all"] as const;
+type Packing = typeof PACKINGS[number];
+
+/** (v) The README's main job, each packing in turn, a few times over. @throws Error where digests differ. */
+export function measureMainJob({ quick }: Measured): Promise<Figure[]> {
+  return withInput(async (file) => {
+    const seconds: Record<Packing, number[]> = { node: [], machine: [], all: [] };
+    const digests = new Set<string>();
+    for (let i = 0; i < (quick ? 1 : 5); i++) {
+      for (const packing of PACKINGS) {
+        say(`main job, --pack ${packing}, run ${i + 1}`);
+        const ran = await rack(["run", PAIR, "--input", file, "--pack", packing]);
+        if (ran.code !== EXIT.done) throw new Error(`The main job ended with ${ran.code}`);
+        seconds[packing].push(ran.seconds);
+        digests.add(JSON.parse(ran.document).digest);
+      }
+    }
+    if (digests.size !== 1) throw new Error(`Packings differ: ${[...digests].join(", ")}`);
+    say(`digest ${[...digests][0]}; ${median(seconds.all).toFixed(2)} s in one process`);
+    return mainJobFigures(seconds);
+  });
+}
+
+function mainJobFigures(seconds: Readonly<Record<Packing, readonly number[]>>): Figure[] {
+  const over = (packing: Packing) => seconds[packing].map((each, i) => each / seconds.all[i]!);
+  const figure = (
+    what: string,
+    values: readonly number[],
+    unit: string,
+    most?: number,
+  ): Figure => ({
+    ...{ group: "v", what, unit, values },
+    ...(most !== undefined && { target: { is: "at most", value: most } }),
+  });
+  return [
+    figure("main job, 16 variants, --pack all", seconds.all, "s"),
+    figure("the same, each device its own process", seconds.node, "s", 11),
+    figure("the one over the other", over("node"), "×", 4),
+    figure("the same, host and card in one process, over --pack all", over("machine"), "×", 3.3),
+  ];
+}
+
+const JOBS = [1, 2] as const;
+
+/** Command lines without `--jobs`, by what they measure. They may end with the code of an unsafe verdict. */
+function commandsOf(file: string): readonly (readonly [what: string, words: readonly string[]])[] {
+  const explore = ["explore", PAIR, "--method", "persist-opcode", "--ddio", "on"];
+  const sweep = ["--vary", "depth=1,2,4,8", "--vary", "ddio=on,off"];
+  return [
+    ["rack explore, 4 writes of 4 KiB, DDIO on", explore],
+    ["rack explore --matrix, all cells", ["explore", "--matrix"]],
+    ["rack sweep, 8 combinations", ["sweep", PAIR, "--input", file, ...sweep]],
+    ["rack run --pack all, 16 variants", ["run", PAIR, "--input", file, "--pack", "all"]],
+  ];
+}
+
+/** What differs from run to run. */
+const APART: ReadonlySet<string> = new Set([
+  ...["wallMs", "perSecond", "run", "directory", "command", "faults", "input", "residentBytes"],
+]);
+
+function withoutApart(document: string): string {
+  return JSON.stringify(JSON.parse(document), (name, value) => APART.has(name) ? undefined : value);
+}
+
+/** (w) Commands with one worker and with two: what the second core brings. @throws Error where they find something else. */
+export function measureJobs({ quick }: Measured): Promise<Figure[]> {
+  return withInput(async (file) => {
+    const figures: Figure[] = [];
+    for (const [what, words] of commandsOf(file)) {
+      const ratios: number[] = [];
+      for (let i = 0; i < (quick ? 1 : 3); i++) ratios.push(await oneOverTwo(what, words));
+      figures.push({
+        group: "w",
+        what: `${what}: one process over two`,
+        unit: "×",
+        values: ratios,
+        target: { is: "at least", value: 1.8 },
+      });
+    }
+    return figures;
+  });
+}
+
+async function oneOverTwo(what: string, words: readonly string[]): Promise<number> {
+  const seconds: number[] = [], found = new Set<string>();
+  for (const jobs of JOBS) {
+    say(`${what}, --jobs ${jobs}`);
+    const ran = await rack([...words, "--jobs", `${jobs}`]);
+    seconds.push(ran.seconds);
+    found.add(`${ran.code} ${withoutApart(ran.document)}`);
+  }
+  if (found.size !== 1) throw new Error(`${what}: two processes find something else`);
+  return seconds[0]! / seconds[1]!;
+}
