@@ -4,11 +4,11 @@ import { describe, it } from "@std/testing/bdd";
 import { Explorer, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import {
   exploreCell,
+  exploreCells,
   type MatrixPlace,
   matrixPlaces,
   matrixScenario,
 } from "../../console/explore/matrix.ts";
-import { exploreCells } from "../../console/explore/matrix_cells.ts";
 import {
   EXPLORE_DEFAULTS,
   type ExploreOptions,
