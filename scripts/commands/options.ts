@@ -249,6 +249,14 @@ export function jobsOf({ jobs }: JobsFlags): number {
   return workers;
 }
 
+/** As {@link jobsOf} where one process has a whole rack, else undefined. @throws Refusal */
+export function jobsOfWhole(flags: JobsFlags & { readonly pack: string }): number | undefined {
+  if (flags.pack === "all") return jobsOf(flags);
+  if (flags.jobs === undefined) return undefined;
+  const expected = "--lanes, or --pack all";
+  throw refusal("--jobs", { found: `together with --pack ${flags.pack}`, expected });
+}
+
 export function addJunitOption(command: Command): Command {
   return command.option("--junit <file>", "write the verdicts as JUnit XML, for a CI");
 }

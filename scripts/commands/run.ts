@@ -26,7 +26,7 @@ import {
   checkTypesFirst,
   given,
   type JobsFlags,
-  jobsOf,
+  jobsOfWhole,
   lanesOf,
   mannerOf,
   type RackFlags,
@@ -71,7 +71,7 @@ async function runIt(scenario: string, flags: RunFlags): Promise<void> {
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
   const inspect = inspectedPort(flags);
-  const jobs = jobsFor(flags);
+  const jobs = jobsOfWhole(flags);
   const junit = await JunitFile.open(flags, `rack run ${scenario}`);
   const judged: JudgedVariant[] = [];
   await junit.of(checkTypesFirst(scenario, flags));
@@ -113,15 +113,6 @@ async function runIt(scenario: string, flags: RunFlags): Promise<void> {
   show(report);
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
 }
-
-/** Variants at a time in processes that each have a whole rack; undefined where none has. @throws Refusal */
-function jobsFor(flags: RunFlags): number | undefined {
-  if (flags.pack === "all") return jobsOf(flags);
-  if (flags.jobs === undefined) return undefined;
-  throw refusal("--jobs", { found: `together with --pack ${flags.pack}`, expected: PACK_ALL });
-}
-
-const PACK_ALL = "--lanes, or --pack all";
 
 /** The port for a debugger, where one is asked for. @throws Refusal */
 function inspectedPort({ inspectBrk, pack }: RunFlags): number | undefined {

@@ -2,7 +2,6 @@
 import type { Command } from "commander";
 import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
-import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../../console/checks/finding.ts";
 import { labelOf } from "../../../console/sweep/combinations.ts";
@@ -18,7 +17,7 @@ import {
   checkTypesFirst,
   given,
   type JobsFlags,
-  jobsOf,
+  jobsOfWhole,
   lanesOf,
   whole,
   wordOf,
@@ -80,11 +79,7 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
     most: 86_400,
   });
   const packing = wordOf("--pack", flags.pack, PACKINGS), lanes = lanesOf(flags);
-  if (packing !== "all" && flags.jobs !== undefined) {
-    const expected = "--lanes, or --pack all";
-    throw refusal("--jobs", { found: `together with --pack ${packing}`, expected });
-  }
-  const jobs = packing === "all" ? jobsOf(flags) : undefined;
+  const jobs = jobsOfWhole(flags);
   await checkTypesFirst(scenario, flags, variedPrograms(vary));
   const progress = new Progress({ quiet });
   const sweep = await runSweep(scenario, {
