@@ -3,22 +3,25 @@
 /**
  * Does something with each of `items`, at most `atOnce` at a time, in their order. The first failure is thrown once
  * everything that was under way has ended; nothing more is begun behind it.
+ * @param act is called with an item, its place, and its lane, from 0 on: a lane does one at a time.
+ * @param options.atOnce default: the number of cores.
  * @param options.onFailure called with it at once: it may end what is under way.
  */
 export async function forEachAtOnce<T>(
   items: readonly T[],
-  act: (item: T) => Promise<void>,
-  { atOnce, onFailure }: {
-    readonly atOnce: number;
+  act: (item: T, place: number, lane: number) => Promise<void>,
+  { atOnce = navigator.hardwareConcurrency, onFailure }: {
+    readonly atOnce?: number;
     readonly onFailure?: (error: unknown) => void;
-  },
+  } = {},
 ): Promise<void> {
   let next = 0;
   let failure: { readonly error: unknown } | undefined;
-  const work = async () => {
+  const work = async (lane: number) => {
     while (next < items.length && failure === undefined) {
+      const place = next++;
       try {
-        await act(items[next++]!);
+        await act(items[place]!, place, lane);
       } catch (error) {
         if (failure !== undefined) return;
         failure = { error };
@@ -26,7 +29,9 @@ export async function forEachAtOnce<T>(
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, work));
+  await Promise.all(
+    Array.from({ length: Math.min(atOnce, items.length) }, (_, lane) => work(lane)),
+  );
   if (failure !== undefined) throw failure.error;
 }
 
@@ -50,7 +55,7 @@ export function inOrder<T>(take: (value: T) => void): (place: number, value: T) 
 /**
  * Results in the order of the items, each as soon as those before it are there. A failure is thrown in its place.
  * Where the caller takes no more, nothing further is begun, and what is under way is waited for.
- * @param options.work is called with an item, its place, and its lane, from 0 on: a lane does one at a time.
+ * @param options.work as `act` of {@link forEachAtOnce}.
  */
 export async function* resultsInOrder<Item, Result>(
   items: readonly Item[],
@@ -62,18 +67,16 @@ export async function* resultsInOrder<Item, Result>(
   const results = items.map(() => Promise.withResolvers<Result>());
   // One that is not taken is no unhandled rejection.
   for (const { promise } of results) promise.catch(() => {});
-  let next = 0, isOver = false;
-  const goOn = async (lane: number) => {
-    while (!isOver && next < items.length) {
-      const place = next++, { resolve, reject } = results[place]!;
-      await work(items[place]!, place, lane).then(resolve, reject);
-    }
-  };
-  const lanes = Array.from({ length: Math.min(atOnce, items.length) }, (_, lane) => goOn(lane));
+  let isOver = false;
+  const all = forEachAtOnce(items, async (item, place, lane) => {
+    if (isOver) return;
+    const { resolve, reject } = results[place]!;
+    await work(item, place, lane).then(resolve, reject);
+  }, { atOnce });
   try {
     for (const { promise } of results) yield await promise;
   } finally {
     isOver = true;
-    await Promise.all(lanes);
+    await all;
   }
 }

@@ -2,24 +2,23 @@
 import { textIfThere } from "./files.ts";
 
 /**
- * What a process takes that runs one rack after the other in memory, as measured (`console/rack/own/README.md`): a
- * rack of 8 hosts, its history, and the young generation of `LARGE_HEAP`.
+ * A choice, for a process that runs one rack after the other in memory: one that explores `persist_pair.yaml` has
+ * taken 175 to 215 MiB (`console/explore/README.md`), and racks may be larger.
  */
 export const WORKER_BYTES = 512 * 2 ** 20;
 
 /**
- * Processes for so many pieces of work: at least one, and no more than memory has room for beside this one.
+ * Processes that work at a time: at least one, and no more than memory has room for beside this one.
  * @param options.jobs as many as this at most; default: the cores.
  */
 export function workersFor(
-  { pieces = Infinity, jobs = navigator.hardwareConcurrency, bytes = availableBytes() }: {
-    readonly pieces?: number;
+  { jobs = navigator.hardwareConcurrency, bytes = availableBytes() }: {
     readonly jobs?: number | undefined;
     /** Free memory. */
     readonly bytes?: number;
   },
 ): number {
-  return Math.max(1, Math.min(jobs, pieces, Math.floor(bytes / WORKER_BYTES)));
+  return Math.max(1, Math.min(jobs, Math.floor(bytes / WORKER_BYTES)));
 }
 
 /** Memory that this process and others may still take: of the machine, and of the group that limits it. */

@@ -84,6 +84,8 @@ export interface CutHosts {
   readonly runs: PostCrashRuns | undefined;
   /** All instants, ascending: see {@link instantsOf}. */
   readonly instants: readonly Time[];
+  /** What is wrong with a run of survivors itself, for those that were examined. */
+  readonly examined: WeakMap<PostCrashRun, Violation | undefined>;
 }
 
 export interface SweepOptions extends CutHosts {
@@ -260,16 +262,17 @@ export class CrashSweep {
       holdJournal(crashed, this.#sweep.recording, at);
       crashed.pending = undefined;
     }
-    const { runs } = this.#sweep;
+    const { runs, examined } = this.#sweep;
     if (runs === undefined) return;
-    const made = runs.count;
-    this.#run = runs.at(at, this.#cutFor(runs, at));
-    const { frames, run: { isCutOff }, endless } = this.#run;
+    const run = runs.at(at, this.#cutFor(runs, at));
+    this.#run = run;
+    const { frames, run: { isCutOff }, endless } = run;
     const counts = this.#counts;
     counts.runs.add(frames);
     counts.isCutOff ||= isCutOff;
     counts.endless ??= endless;
-    if (runs.count > made) this.#unsound = this.#examineRun();
+    if (!examined.has(run)) examined.set(run, this.#unsoundnessOf(run));
+    this.#unsound = examined.get(run);
   }
 
   /**
@@ -283,9 +286,8 @@ export class CrashSweep {
   }
 
   /** Checks the run that shows the survivors' notes, and compares the SCM that it leaves with the history. */
-  #examineRun(): Violation | undefined {
-    const run = this.#run, hosts = this.#hosts;
-    if (run === undefined) return undefined;
+  #unsoundnessOf(run: PostCrashRun): Violation | undefined {
+    const hosts = this.#hosts;
     for (const [i, { victim }] of this.#crashed.entries()) {
       const cursor = this.#compared[i]!;
       cursor.moveTo(run.cutAt);

@@ -127,7 +127,7 @@ type Rack =
 export class Explorer {
   readonly #jobs: number;
   /** Processes without own programs, for all racks. */
-  readonly #workers: ConfinedWorker[] = [];
+  #workers: ConfinedWorker[] = [];
 
   /** @param jobs processes at a time. */
   constructor(jobs: number) {
@@ -148,6 +148,8 @@ export class Explorer {
     const began = performance.now();
     const { stopped, ...told } = options;
     const job: ExploreJob = { plan, inputs, orders, programs, options: told };
+    // One that has ended cannot explore another rack.
+    this.#workers = this.#workers.filter(({ isOver }) => !isOver);
     const workers = names.length === 0 ? this.#workers : [];
     const who = names.length === 0 ? ["a rack"] : names;
     while (workers.length < this.#jobs) workers.push(startConfined({ ...WORKER, programs: who }));

@@ -5,8 +5,11 @@
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Architecture, PersistenceDomain } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { resultsInOrder } from "../base/at_once.ts";
+import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
 import { explore } from "./explore.ts";
 import { MIXED_METHODS, mixedWrites } from "./mixed_writes.ts";
@@ -142,6 +145,33 @@ export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
     );
   }
   return { ...place, safe: verdict.verdict === "safe", crashPoints, counterexample };
+}
+
+/**
+ * The cells of these places, in their order, each as soon as it and those before it are explored.
+ * @param jobs processes at a time; with one the cells are explored in this process.
+ * @throws Error where a cell was not explored whole.
+ */
+export async function* exploreCells(
+  places: readonly MatrixPlace[],
+  jobs: number,
+): AsyncGenerator<MatrixCell, void> {
+  if (jobs === 1) {
+    for (const place of places) {
+      // Lets the event loop handle signals.
+      await sleep(0);
+      yield await exploreCell(place);
+    }
+    return;
+  }
+  await using pool = new WorkerPool({
+    module: "console/explore/matrix_main.ts",
+    programs: ["the matrix"],
+  });
+  yield* resultsInOrder(places, {
+    atOnce: jobs,
+    work: (place, _, lane) => pool.ask<MatrixCell>(lane, place),
+  });
 }
 
 /** The cells as a table: a row for each kind of responder, a column for each method. */

@@ -6,7 +6,6 @@ import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { type RecordedRun, writeCaptures } from "../captures/captures.ts";
 import { inOrder, resultsInOrder } from "../base/at_once.ts";
-import { workersFor } from "../base/workers.ts";
 import type { ReportSeen } from "../checks/run_record.ts";
 import { plainly } from "../reports/json.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
@@ -141,7 +140,7 @@ async function runAll(
     check: "wire",
     ...(pool && {
       elsewhere: {
-        atOnce: workersFor({ jobs, pieces: prepared.length }),
+        atOnce: Math.min(jobs, prepared.length),
         async run(place, { one, run }, lane) {
           const judged = await pool.run(lane, { one, run, claims, signal });
           await keep(one, run.directory);

@@ -5,6 +5,7 @@ import { optionWords, quoted } from "../base/command_line.ts";
 import { writeWhole } from "../base/files.ts";
 import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
 import { commitHere } from "../base/version.ts";
+import { workersFor } from "../base/workers.ts";
 import { explain } from "../rack/failure.ts";
 import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { baseOf, prepare, readScenarioText, setBase } from "../rack/prepare.ts";
@@ -43,7 +44,7 @@ export interface SweepOptions {
   readonly input?: string;
   /** How nodes are packed into processes; default: each combination is one process. */
   readonly packing?: Packing;
-  /** At a time, of one process each; default: as many as the machine has cores. */
+  /** At a time, of one process each; default: as many as there are cores, and as memory has room for. */
   readonly jobs?: number;
   /** At a time, as racks of processes; default: `LANES`. */
   readonly lanes?: number;
@@ -69,7 +70,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
   const text = await readScenarioText(scenario), base = await baseOf(scenario);
   const all = readCombinations(text, { file: scenario, given: options.vary });
   const { packing = "all", signal } = options;
-  const { jobs = navigator.hardwareConcurrency, lanes = LANES } = options;
+  const { jobs = workersFor({}), lanes = LANES } = options;
   const atOnce = Math.min(packing === "all" ? jobs : lanes, all.count);
   options.onCount?.({ count: all.count, jobs: atOnce });
   const combinations = [...combinationsOf(text, all)];

@@ -2,7 +2,6 @@
  * Runs a program for a bounded time. One that takes longer is ended with all that it has started, also
  * what has left its session: every process inherits a mark in its environment.
  */
-import { isOverWithin } from "./concurrent.ts";
 import { ROOT } from "../../console/base/paths.ts";
 
 export interface Bounded {
@@ -122,4 +121,15 @@ export function testUnderWay(output: string): string | undefined {
     if (!/^ (ok|FAILED|ignored)/.test(result!)) names.push(name);
   }
   return names.length === 0 ? undefined : `${file}: ${names.join(" > ")}`;
+}
+
+/** Whether this is over within so long. Rejects where it does in that time. */
+export async function isOverWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const late = Promise.withResolvers<false>();
+  const timer = setTimeout(() => late.resolve(false), ms);
+  try {
+    return await Promise.race([work.then(() => true), late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -4,7 +4,7 @@
  * Started by `scripts/test`.
  */
 import { type Bounded, runBounded, testUnderWay } from "./bounded.ts";
-import { forEachAtOnce } from "./concurrent.ts";
+import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { countTests, type TestCount } from "./count_tests.ts";
 import { isThere } from "../../console/base/files.ts";
 import { ROOT, toFileUrl } from "../../console/base/paths.ts";
@@ -256,7 +256,7 @@ async function runUnits(
       ? await runTests(stage, files, run)
       : await runTogether(stage, [files], run);
     total = sum([total, count]);
-  }, FILES_AT_ONCE);
+  }, { atOnce: FILES_AT_ONCE });
   return total;
 }
 

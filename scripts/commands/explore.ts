@@ -91,10 +91,10 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
     throw refusal("", { found: "rack explore", expected: "a scenario, or --matrix" });
   }
   if (scenario === undefined) refuseWithMatrix(flags);
-  const stop = stopOnInterrupt();
-  if (scenario !== undefined) return await run(scenario, flags, stop);
-  const { json = false, junit } = flags;
   const jobs = jobsOf(flags);
+  const stop = stopOnInterrupt();
+  if (scenario !== undefined) return await run(scenario, flags, { jobs, ...stop });
+  const { json = false, junit } = flags;
   return await exploreTheMatrix({ json, jobs, ...given({ junit }), isStopped: stop.isWanted });
 }
 
@@ -111,7 +111,7 @@ function refuseWithMatrix(flags: ExploreFlags): void {
 async function run(
   scenario: string,
   flags: ExploreFlags,
-  stop: { readonly isWanted: () => boolean },
+  { jobs, isWanted }: { readonly jobs: number; readonly isWanted: () => boolean },
 ): Promise<void> {
   const progress = new Progress({ quiet: flags.json === true });
   const prepare = prepareOptions(flags, "all"), explore = optionsOf(flags);
@@ -119,8 +119,8 @@ async function run(
   await junit.of(checkTypesFirst(scenario, flags));
   const exploring = exploreScenario(scenario, {
     prepare,
-    explore: { ...explore, stopped: stop.isWanted },
-    jobs: jobsOf(flags),
+    explore: { ...explore, stopped: isWanted },
+    jobs,
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
   const explored = await junit.of(exploring);

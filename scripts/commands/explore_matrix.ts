@@ -1,7 +1,11 @@
 /** `rack explore --matrix`: which promises each method keeps on every kind of responder. */
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { type MatrixCell, matrixPlaces, matrixText } from "../../console/explore/matrix.ts";
-import { exploreCells } from "../../console/explore/matrix_cells.ts";
+import {
+  exploreCells,
+  type MatrixCell,
+  matrixPlaces,
+  matrixText,
+} from "../../console/explore/matrix.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import { matrixSuites } from "../../console/reports/junit/suites.ts";
 import { given } from "./options.ts";

@@ -10,7 +10,7 @@
 import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
+import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, processesNaming } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { contentOf } from "../support/process_rack.ts";

@@ -1,14 +1,14 @@
 /** Several processes explore: what they find is the same for any number of them. */
-import { deepStrictEqual as same, match, strictEqual as equal } from "node:assert/strict";
+import { deepStrictEqual as same, match, rejects, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Explorer, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import {
   exploreCell,
+  exploreCells,
   type MatrixPlace,
   matrixPlaces,
   matrixScenario,
 } from "../../console/explore/matrix.ts";
-import { exploreCells } from "../../console/explore/matrix_cells.ts";
 import {
   EXPLORE_DEFAULTS,
   type ExploreOptions,
@@ -83,6 +83,33 @@ describe("rack explore --jobs", () => {
     equal(verdict, "partial");
     match(why!, /^it was interrupted after \d+ of about \d+ runs/);
     equal(instants < 100, true);
+  });
+});
+
+/** The processes of explorers of this one. */
+function exploring(): number[] {
+  return [...Deno.readDirSync("/proc")].map(({ name }) => Number(name)).filter((pid) => {
+    try {
+      const status = Deno.readTextFileSync(`/proc/${pid}/status`);
+      return status.includes(`PPid:\t${Deno.pid}\n`) &&
+        Deno.readTextFileSync(`/proc/${pid}/cmdline`).includes("explore_main.ts");
+    } catch {
+      // No process, or one that has ended.
+      return false;
+    }
+  });
+}
+
+describe("rack explore: processes that are killed", () => {
+  it("end the exploration with an error, never with a verdict", async () => {
+    const { plan } = rackOf(matrixScenario(PLACE));
+    const rack = { plan, inputs: {}, programs: {} };
+    await using explorer = new Explorer(2);
+    let killed = 0;
+    const exploration = explorer.explore(rack, EXPLORE_DEFAULTS, () => {
+      for (const pid of killed++ === 0 ? exploring() : []) Deno.kill(pid, "SIGKILL");
+    });
+    await rejects(exploration, /ended by itself \(SIGKILL\): expected it to answer/);
   });
 });
 

@@ -5,7 +5,7 @@ import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { bundleProgram, probeProgram } from "../../console/rack/own/bundle.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
+import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 
 let rig: CommandRig;

@@ -6,7 +6,7 @@ import { statOf } from "../../console/rack/process_table.ts";
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { isOverWithin } from "../../scripts/check/concurrent.ts";
+import { isOverWithin } from "../../scripts/check/bounded.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { v8Flags } from "../../console/base/v8_flags.ts";
 import { eventually } from "./eventually.ts";

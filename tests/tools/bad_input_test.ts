@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { type NatsServer, startNatsServer } from "../../console/rack/nats_server.ts";
 import { contentOf } from "../support/process_rack.ts";
-import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
+import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, type Said } from "../support/command.ts";
 
 const PAIR = new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url).pathname;

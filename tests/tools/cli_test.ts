@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { readProcesses } from "../../console/rack/process_table.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { v8Flags } from "../../console/base/v8_flags.ts";
-import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
+import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { contentOf } from "../support/process_rack.ts";

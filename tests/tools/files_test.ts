@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { forEachAtOnce } from "../../scripts/check/concurrent.ts";
+import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 import { itUnless, mountMissing } from "../support/skipping.ts";
 import { contentOf } from "../support/process_rack.ts";

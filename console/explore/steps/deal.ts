@@ -109,6 +109,8 @@ class Dealer {
       }
       this.#pace.ms += performance.now() - began;
       this.#pace.steps += hand.found.length;
+      // The process is lost, also where what it was judging is dealt anew.
+      if (hand.failure !== undefined && !this.#hands.includes(hand)) this.#hands.push(hand);
       // Nothing behind it counts.
       const isEnd = hand.failure !== undefined || hand.found.some(isLast);
       if (isEnd && this.#hands.includes(hand)) this.#next = undefined;

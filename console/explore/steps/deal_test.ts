@@ -5,14 +5,9 @@ import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { AGAIN_COST } from "../protocol_judge.ts";
 import { dealSteps, type StepWorker } from "./deal.ts";
 import type { Opening } from "./exploration.ts";
-import { isLast, type StepFound } from "./judge_steps.ts";
+import { isLast, NOTHING, type StepFound } from "./judge_steps.ts";
 
-const NOTHING: StepFound = {
-  ...{ instants: 1, crashPoints: 1, paths: 0, bounded: 0, covered: [], runs: [] },
-  again: { recoveries: 0, cut: 0, ways: 0, cost: 0 },
-  ...{ isCutOff: false, endless: null, words: 0, unexplained: 0 },
-  ...{ unknown: null, counterexample: null, failed: null },
-};
+const INSTANT: StepFound = { ...NOTHING, instants: 1, crashPoints: 1 };
 
 const OPENING = {
   sweeps: [
@@ -27,7 +22,7 @@ function recovered(cost: number, spent: number): StepFound {
   let done = 0;
   while (done < 3 && spent + done * cost < AGAIN_COST.most) done++;
   const again = { recoveries: 1, cut: done === 3 ? 1 : 0, ways: done, cost: done * cost };
-  return { ...NOTHING, again };
+  return { ...INSTANT, again };
 }
 
 type Judge = (step: { readonly sweep: number; readonly step: number }, spent: number) => StepFound;
@@ -83,7 +78,7 @@ describe("dealSteps", () => {
   const seeds = [1, 2, 3];
 
   it("hands out what one process finds, for any number of processes", async () => {
-    const judge: Judge = ({ sweep, step }) => ({ ...NOTHING, crashPoints: 100 * sweep + step });
+    const judge: Judge = ({ sweep, step }) => ({ ...INSTANT, crashPoints: 100 * sweep + step });
     for (const seed of seeds) {
       for (const workers of [1, 2, 4]) {
         same(await together(judge, { workers, seed }), alone(judge));
@@ -96,7 +91,7 @@ describe("dealSteps", () => {
       // The limit comes at the first step, in the middle, at the last step, never.
       for (const cost of [400_000, 9_000, 3_600, 100]) {
         const judge: Judge = ({ sweep, step }, spent) =>
-          (sweep + step) % 3 === 0 ? recovered(cost, spent) : NOTHING;
+          (sweep + step) % 3 === 0 ? recovered(cost, spent) : INSTANT;
         for (const workers of [2, 3]) {
           same(await together(judge, { workers, seed }), alone(judge), `${cost} ${workers}`);
         }
@@ -107,7 +102,7 @@ describe("dealSteps", () => {
   it("ends at the first step of the order that counts last, whichever is found first", async () => {
     const judge: Judge = ({ sweep, step }) => {
       const isEnd = sweep === 0 ? step === 9 : step % 2 === 1;
-      return isEnd ? { ...NOTHING, unknown: `${sweep} ${step}` } : NOTHING;
+      return isEnd ? { ...INSTANT, unknown: `${sweep} ${step}` } : INSTANT;
     };
     for (const seed of seeds) {
       const found = await together(judge, { workers: 4, seed });
@@ -119,8 +114,27 @@ describe("dealSteps", () => {
   it("fails where a process fails, behind what was found before it", async () => {
     const judge: Judge = ({ sweep }) => {
       if (sweep === 2) throw new Error("it has ended");
-      return NOTHING;
+      return INSTANT;
     };
     await rejects(() => together(judge, { workers: 2, seed: 1 }), /it has ended/);
+  });
+
+  it("fails where the only process ends while its steps are dealt anew", async () => {
+    const isLost = Promise.withResolvers<never>();
+    let ranges = 0;
+    const worker: StepWorker = {
+      open: () => Promise.resolve(OPENING),
+      // Second power failures reach their limit in the second range, of which the dealer has not heard the first.
+      async judge({ from, to, spent }) {
+        if (++ranges === 3) return await isLost.promise;
+        await sleep(1);
+        return Array.from({ length: to - from }, () => recovered(200_000, spent));
+      },
+      stop: () => isLost.reject(new Error("it has ended")),
+    };
+    const { steps } = await dealSteps([worker], {});
+    await rejects(async () => {
+      for await (const _ of steps) await sleep(5);
+    }, /it has ended/);
   });
 });

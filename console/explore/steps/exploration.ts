@@ -115,7 +115,7 @@ function cutOf(
     ? undefined
     : new PostCrashRuns(rack, { recording, victim }, { histories: isProtocolJudged, keep });
   const instants = instantsOf(recording, { ...options, victims, runs, isProtocolJudged });
-  return { victims, runs, instants };
+  return { victims, runs, instants, examined: new WeakMap() };
 }
 
 function sweepOf(recording: RackRun, cut: CutHosts, turn: Turn): Sweep {

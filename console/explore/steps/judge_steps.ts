@@ -66,6 +66,8 @@ export class StepJudge {
     },
   ): Generator<undefined, StepFound> {
     const sweep = this.#sweepFor(index, step);
+    // A step that fails or is given up leaves memory in the middle of an instant: no other step goes on from there.
+    this.#sweep = undefined;
     const { rack, recording, options, robustness } = this.#exploration;
     const counts = new StepCounts(spent);
     const { words = 0, unexplained = 0 } = robustness ?? {};
@@ -75,6 +77,7 @@ export class StepJudge {
       yield;
       next = judging.next();
     }
+    if (next.done === true) this.#sweep = { index, sweep };
     const violation = next.done === true ? next.value : undefined;
     const { instants, crashPoints, paths, bounded, covered, again, runs } = counts;
     const { recoveries, cut, ways, cost } = again;
@@ -97,9 +100,7 @@ export class StepJudge {
     if (known?.index === index && known.sweep.done <= step) return known.sweep;
     const { rack, recording, options, robustness, sweeps } = this.#exploration;
     const { cut, ...turn } = sweeps[index]!;
-    const sweep = new CrashSweep({ rack, recording, options, robustness, ...cut, ...turn });
-    this.#sweep = { index, sweep };
-    return sweep;
+    return new CrashSweep({ rack, recording, options, robustness, ...cut, ...turn });
   }
 }
 
@@ -145,7 +146,8 @@ function nextOf(judging: Generator<undefined, StepFound>): IteratorResult<undefi
   }
 }
 
-const NOTHING: StepFound = {
+/** What is found at a step with nothing to judge. */
+export const NOTHING: StepFound = {
   ...{ instants: 0, crashPoints: 0, paths: 0, bounded: 0, covered: [], runs: [] },
   again: { recoveries: 0, cut: 0, ways: 0, cost: 0 },
   ...{ isCutOff: false, endless: null, words: 0, unexplained: 0 },

@@ -1,4 +1,5 @@
 /** From what the steps of an exploration find, in their order, to its verdict. */
+import { assert } from "../../../fabric/base/assert.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { formatTime } from "../../../fabric/base/time.ts";
 import { RackError } from "../../base/rack_error.ts";
@@ -70,7 +71,7 @@ type Conclusion = Pick<Verdict, "verdict" | "why">;
  * The verdict on an exploration.
  * @param more.steps of all its sweeps; those behind the last one that counts are not asked for.
  * @param more.began when it did, by `performance.now()`.
- * @throws Error where a step cannot be judged.
+ * @throws Error where a step cannot be judged, or is missing.
  */
 export async function verdictOf(
   opening: Opening,
@@ -128,7 +129,7 @@ async function takeSteps(
   onProgress: (progress: ExploreProgress) => void,
 ): Promise<{ readonly stopped?: string; readonly counterexample?: Counterexample }> {
   const { opening: { sweeps }, options, counts, began } = exploring;
-  let turnEnds = began, share = 0;
+  let turnEnds = began, share = 0, taken = 0;
   // Crash points are counted where all of an instant is judged: a limit ends at the same one each time.
   const { limit: _, ...ofTime } = options;
   for await (const next of steps) {
@@ -139,6 +140,7 @@ async function takeSteps(
     if (next !== undefined) {
       const { sweep, step, found } = next, { cut, instants } = sweeps[sweep]!;
       counts.add(found, cut);
+      taken++;
       const { counterexample, unknown, failed } = found;
       if (failed !== null) throw new RackError(failed.message, failed.code);
       if (counterexample !== null) return { counterexample };
@@ -150,6 +152,8 @@ async function takeSteps(
     await sleep(0);
     turnEnds = performance.now() + TURN_MS;
   }
+  const all = sweeps.reduce((sum, { instants }) => sum + instants + 1, 0);
+  assert(taken === all, `Only ${taken} of ${all} steps were judged`);
   return {};
 }
 
