@@ -12,8 +12,9 @@ import type { PerftestResult } from "../../nodes/host/programs/perftest/client.t
 import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
 import { addPerftest } from "../../scripts/commands/perftest/perftest.ts";
 import { inFlags } from "../../console/rack/perftest.ts";
-import { optionsOf } from "../../scripts/commands/perftest/options.ts";
-import { REFUSED } from "../../scripts/commands/perftest/refused.ts";
+import { optionsOf, type PerftestFlags } from "../../scripts/commands/perftest/options.ts";
+import { Line, Problems } from "../../scripts/commands/perftest/line.ts";
+import { IDLE, REFUSED } from "../../scripts/commands/perftest/refused.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 function run(test: PerftestName, options: string): PerftestResult {
@@ -312,24 +313,77 @@ describe("optionsOf", () => {
     check: true,
   } as const;
 
+  /** Bytes of a message. @throws Refusal */
+  function sizeOf(given: Pick<PerftestFlags, "size" | "all">): number | undefined {
+    const problems = new Problems();
+    const { size } = optionsOf("ib_send_bw", { ...flags, ...given }, problems);
+    problems.refuse();
+    return size;
+  }
+
   it("--size has perftest's K and M beside the rack's units", () => {
-    for (const size of ["8192", "8K", "8KiB"]) {
-      assert.equal(optionsOf("ib_send_bw", { ...flags, size }).size, 8192, size);
-    }
-    assert.equal(optionsOf("ib_send_bw", { ...flags, size: "1M" }).size, 2 ** 20);
+    for (const size of ["8192", "8K", "8KiB"]) assert.equal(sizeOf({ size }), 8192, size);
+    assert.equal(sizeOf({ size: "1M" }), 2 ** 20);
     for (const size of ["8k", "16M", "0", "K"]) {
-      assert.throws(() => optionsOf("ib_send_bw", { ...flags, size }), /64K or 64KiB/, size);
+      assert.throws(() => sizeOf({ size }), /64K or 64KiB/, size);
     }
   });
 
   it("--all has its own sizes, whatever --size says", () => {
-    assert.equal(optionsOf("ib_send_bw", { ...flags, size: "8192", all: true }).size, undefined);
+    assert.equal(sizeOf({ size: "8192", all: true }), undefined);
+  });
+});
+
+describe("a line as people paste it", () => {
+  let line: Line, taken: { args: string[]; flags: Record<string, unknown> } | undefined;
+
+  function parse(...words: string[]): void {
+    const command = new Command("perftest").argument("<test>").argument("[server]").exitOverride()
+      .option("-q, --qp <n>").option("--report_gbits").option("--report-both").option(
+        "--output <x>",
+      );
+    line = new Line(command);
+    command.action((test: string, server: string, flags: Record<string, unknown>) => {
+      taken = { args: [test, server], flags };
+    });
+    command.parse(words, { from: "user" });
+  }
+
+  it("may shorten long options as getopt_long does, and says what has no effect", () => {
+    parse(..."t -d mlx5_0 -i 1 -x 3 -p 18515 --qp=4 --report_gbit --out bw -F SERVER".split(" "));
+    assert.deepEqual(taken, {
+      args: ["t", "SERVER"],
+      flags: { ...taken!.flags, qp: "4", report_gbits: true, output: "bw" },
+    });
+    assert.equal(
+      line.note,
+      "No effect here: --ib-dev (a host has one card, rackmesh0), --ib-port (a card has one port, 1), " +
+        "--gid-index (a port has one GID; RoCE's version is `roce:` of the scenario), " +
+        "--port (the two ends find each other by their hosts' names), --CPU-freq (virtual time has one clock)",
+    );
+  });
+
+  it("takes each option that means nothing here", () => {
+    for (const { flags, only, why } of IDLE) {
+      for (const flag of flags.replace(/ <.*/, "").split(", ")) {
+        parse("t", flag, ...(flags.includes("<") ? [only ?? "1"] : []));
+        const problems = new Problems();
+        line.addTo(problems);
+        problems.refuse();
+        assert.equal(line.note, `No effect here: ${/--[\w-]+/.exec(flags)![0]} (${why})`);
+      }
+    }
+  });
+
+  it("has no note where all has an effect", () => {
+    parse("t", "-q", "2");
+    assert.equal(line.note, undefined);
   });
 });
 
 describe("rack perftest refuses", () => {
   it("each option of perftest's that is not here, by its name and with the reason", async () => {
-    assert.ok(REFUSED.length > 60);
+    assert.ok(REFUSED.length > 50);
     for (const [flags, why] of REFUSED) {
       for (const flag of flags.replace(/ <.*/, "").split(", ")) {
         const value = flags.includes("<") ? ["1"] : [];
@@ -338,6 +392,28 @@ describe("rack perftest refuses", () => {
         assert.equal(text, `${long} is perftest's, and not here: ${why}`);
       }
     }
+  });
+
+  it("all that is wrong with a line at once, unknown options too", async () => {
+    const line = "--odp -q 0 -c XRC -I 4 -O --unheard-of 7 --report_gbits --report 3 -i 2";
+    const text = await refusalOf("ib_read_bw", "no.yaml", ...line.split(" "));
+    const all = [
+      /^--odp is perftest's, and not here: .*$/m,
+      /^--dualport is perftest's, and not here: a card has one port$/m,
+      /^--ib-port is "2": expected 1: a card has one port, 1$/m,
+      /^--unheard-of is no option of perftest's: expected one of rack perftest --help$/m,
+      /^--report is no option of perftest's: expected --report-histogram, .* or --report-histogrm$/m,
+      /^--connection is "XRC": expected/m,
+      /^--qp is "0": expected a whole number from 1 to 16384$/m,
+      /^--inline_size of ib_read_bw, which sends no data: expected a WRITE or SEND$/m,
+    ];
+    for (const each of all) assert.match(text, each);
+    assert.equal(text.split("\n").length, all.length, text);
+  });
+
+  it("words too many", async () => {
+    const text = await refusalOf("ib_read_bw", "no.yaml", "b", "c");
+    assert.equal(text, '"c" is a word too many: expected a test, a scenario, and at most a server');
   });
 
   for (
@@ -366,7 +442,6 @@ describe("rack perftest refuses", () => {
       [["ib_send_bw", "-D", "soon"], /--duration is "soon": expected seconds/],
       [["ib_send_bw", "-c", "XRC"], /--connection is "XRC": expected .*RC, UC, UD/],
       [["ib_read_bw", "-c", "UC"], /--connection is "UC"/],
-      [["ib_send_bw", "-c", "UD", "-R"], /--rdma_cm.*RC or UC/],
       [
         ["ib_send_bw", "-T", "8"],
         /^--tos without --rdma_cm: expected -R beside it, or --tclass in its place$/,

@@ -1,7 +1,6 @@
 /** Options of `rack perftest`: what they are for the client, for its output, and what does not go together. */
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import type { Packing } from "../../../fabric/rack/build/topology.ts";
-import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { PerftestRow } from "../../../nodes/host/programs/perftest/client.ts";
@@ -9,6 +8,7 @@ import {
   BYTES_MAX,
   PERFTEST,
   type PerftestName,
+  QPS_MAX,
 } from "../../../nodes/host/programs/perftest/terms.ts";
 import {
   inUnit,
@@ -16,6 +16,7 @@ import {
   type PerftestForm,
 } from "../../../console/reports/perftest_table.ts";
 import { bytesOf, type CheckFlags, given, timeOf, whole, wordOf } from "../options.ts";
+import type { Problems } from "./line.ts";
 import { WHY_NO_SL } from "./refused.ts";
 
 export interface PerftestFlags extends CheckFlags {
@@ -68,15 +69,19 @@ export interface PerftestFlags extends CheckFlags {
 }
 
 /** Refuses an option that does not go with the test or with others: `--events of ib_write_bw: expected …`. */
-function refuse(option: string, why: string, expected: string): never {
-  throw refusal("", { found: `${option} ${why}`, expected });
+type Refuse = (option: string, why: string, expected: string) => void;
+
+function refuseTo(problems: Problems): Refuse {
+  return (option, why, expected) => problems.add("", { found: `${option} ${why}`, expected });
 }
 
-/** What is printed. @throws Refusal */
+/** What is printed. @param problems takes what is wrong. */
 export function formOf(
   test: PerftestName,
   flags: PerftestFlags,
+  problems: Problems,
 ): PerftestForm {
+  const refuse = refuseTo(problems);
   const { measures } = PERFTEST[test];
   const isLatency = measures === "latency";
   const { report_gbits: gbits, reportBoth, noPeak } = flags;
@@ -100,10 +105,10 @@ export function formOf(
   }
   const output = flags.output === undefined
     ? undefined
-    : wordOf("--output", flags.output, PERFTEST_OUTPUTS);
+    : problems.of(() => wordOf("--output", flags.output!, PERFTEST_OUTPUTS));
   if (output !== undefined && isLatency !== (output === "latency")) {
     const expected = isLatency ? "latency" : "bandwidth or message_rate";
-    throw refusal("--output", { found: `"${output}" of ${test}`, expected });
+    problems.add("--output", { found: `"${output}" of ${test}`, expected });
   }
   const samples = [
     ...(flags.reportUnsorted ? ["unsorted"] as const : []),
@@ -112,10 +117,11 @@ export function formOf(
   return given({ gbits, noPeak, reportBoth, output, samples });
 }
 
-/** Least figures (`-w`, `-y`), and what does not reach them. @throws Refusal */
+/** Least figures (`-w`, `-y`), and what does not reach them. @param problems takes what is wrong. */
 export function limitsOf(
   test: PerftestName,
   { limit_bw, limit_msgrate, report_gbits: gbits = false }: PerftestFlags,
+  problems: Problems,
 ) {
   const unit = gbits ? "Gb/s" : "MiB/s";
   const limits = [
@@ -136,10 +142,10 @@ export function limitsOf(
     if (text === undefined) return [];
     const least = /^\d+(\.\d+)?$/.test(text) ? Number(text) : NaN;
     if (Number.isNaN(least)) {
-      throw refusal(option, { found: `"${text}"`, expected: `a number of ${unit}` });
+      problems.add(option, { found: `"${text}"`, expected: `a number of ${unit}` });
     }
     if (PERFTEST[test].measures === "latency") {
-      refuse(option, `of ${test}, a latency test`, "one of bandwidth");
+      refuseTo(problems)(option, `of ${test}, a latency test`, "one of bandwidth");
     }
     const isBelow = (row: PerftestRow) => row.measures === "bandwidth" && of(row) < least;
     return [{ option: `${option} ${text}`, isBelow }];
@@ -155,13 +161,14 @@ function secondsOf(option: string, text: string): number {
   return time / PS_PER_US;
 }
 
-/** Options that the test does not have. @throws Refusal */
-function checkOfTest(test: PerftestName, flags: PerftestFlags): void {
+/** Options that the test does not have. */
+function checkOfTest(test: PerftestName, flags: PerftestFlags, problems: Problems): void {
+  const refuse = refuseTo(problems);
   const { verb, measures } = PERFTEST[test];
   const isLatency = measures === "latency";
   if (isLatency && (flags.qp ?? "1") !== "1") {
     const expected = `1, as ${test} has one queue pair`;
-    throw refusal("--qp", { found: `"${flags.qp}"`, expected });
+    problems.add("--qp", { found: `"${flags.qp}"`, expected });
   }
   const bandwidthAlone = {
     "--bidirectional": flags.bidirectional,
@@ -189,18 +196,16 @@ function checkOfTest(test: PerftestName, flags: PerftestFlags): void {
   }
 }
 
-/** Options that do not go together. @throws Refusal */
+/** Options that do not go together. */
 function checkTogether(
-  { duration, events, all, iters, rdma_cm, connection, tos, tclass }: PerftestFlags,
+  { duration, events, all, iters, rdma_cm, tos, tclass }: PerftestFlags,
+  problems: Problems,
 ): void {
+  const refuse = refuseTo(problems);
   const besides = { "--events": events, "--all": all, "--iters": iters };
   const [beside] = Object.entries(besides).find(([, value]) => value !== undefined) ?? [];
   if (duration !== undefined && beside !== undefined) {
     refuse("--duration", `beside ${beside}`, "one of the two");
-  }
-  if (rdma_cm && connection === "UD") {
-    const why = "with UD, whose queue pairs stand beside a connection of the connection manager";
-    refuse("--rdma_cm", why, "RC or UC");
   }
   if (tos !== undefined && tclass !== undefined) {
     refuse("--tos", "beside --tclass", "one of the two");
@@ -210,45 +215,48 @@ function checkTogether(
   }
 }
 
-/** Checks and converts the options. @throws Refusal */
-export function optionsOf(test: PerftestName, flags: PerftestFlags) {
+/** Checks and converts the options. @param problems takes what is wrong. */
+export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Problems) {
   const kind = PERFTEST[test];
   const { size, iters, mtu, duration, margin, all } = flags;
   const isLatency = kind.measures === "latency";
   const connection = flags.connection === undefined
     ? undefined
-    : wordOf("--connection", flags.connection, kind.connections);
+    : problems.of(() => wordOf("--connection", flags.connection!, kind.connections));
   const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB, such as 65536, 64K or 64KiB" };
   // perftest's own units, powers of 1024; a small k is none to it.
   const bytes = size === undefined
     ? undefined
-    : bytesOf("--size", size.replace(/^(\d+)([KM])$/, "$1$2iB"), range);
+    : problems.of(() => bytesOf("--size", size.replace(/^(\d+)([KM])$/, "$1$2iB"), range));
   if (kind.verb === "atomic" && (all || (bytes ?? 8) !== 8)) {
     const found = `${test} has messages of 8 B`;
-    throw refusal("", { found, expected: "neither --all nor another --size" });
+    problems.add("", { found, expected: "neither --all nor another --size" });
   }
-  checkOfTest(test, flags);
-  checkTogether(flags);
+  checkOfTest(test, flags, problems);
+  checkTogether(flags, problems);
   const number = (
     option: string,
     text: string | undefined,
     range: { least?: number; most: number },
-  ) => text === undefined ? undefined : whole(option, text, { least: 1, ...range });
+  ) =>
+    text === undefined ? undefined : problems.of(() => whole(option, text, { least: 1, ...range }));
+  const seconds = (option: string, text: string | undefined) =>
+    text === undefined ? undefined : problems.of(() => secondsOf(option, text));
   const sl = number("--sl", flags.sl, { least: 0, most: 15 });
-  if ((sl ?? 0) !== 0) throw refusal("--sl", { found: `${sl}`, expected: WHY_NO_SL });
+  if ((sl ?? 0) !== 0) problems.add("--sl", { found: `${sl}`, expected: WHY_NO_SL });
   const least = isLatency ? 2 : 1;
   return given({
     // As perftest has it: RUN_ALL has its own sizes.
     size: all ? undefined : bytes,
     all,
     iterations: number("--iters", iters, { least, most: 10_000_000 }),
-    durationUs: duration === undefined ? undefined : secondsOf("--duration", duration),
-    marginUs: margin === undefined ? undefined : secondsOf("--margin", margin),
+    durationUs: seconds("--duration", duration),
+    marginUs: seconds("--margin", margin),
     connection,
     bidirectional: flags.bidirectional,
     depth: number("--tx-depth", flags.txDepth, { most: 8192 }),
     rxDepth: number("--rx-depth", flags.rxDepth, { most: 16_384 }),
-    qps: number("--qp", flags.qp, { most: 128 }),
+    qps: number("--qp", flags.qp, { most: QPS_MAX }),
     postList: number("--post_list", flags.post_list, { most: 8192 }),
     cqModeration: number("--cq-mod", flags.cqMod, { most: 1024 }),
     inlineBytes: number("--inline_size", flags.inline_size, { least: 0, most: MAX_INLINE_BYTES }),

@@ -3,9 +3,11 @@ import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { REJECT_REASON, rejectText } from "../../../fabric/wire/roce/cm.ts";
 import type { PerftestResult } from "../../../nodes/host/programs/perftest/client.ts";
 import { CONNECTIONS, MEMORIES, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
 import { runPerftest } from "../../../console/rack/perftest.ts";
+import { readScenario } from "../../../console/rack/prepare.ts";
 import { perftestJson } from "../../../console/reports/perftest_json.ts";
 import {
   PERFTEST_OUTPUTS,
@@ -24,14 +26,14 @@ import {
 } from "../options.ts";
 import { print, Progress, say } from "../output.ts";
 import { formOf, limitsOf, optionsOf, type PerftestFlags } from "./options.ts";
-import { REFUSED } from "./refused.ts";
+import { Line, Problems } from "./line.ts";
 
 const MTUS = ["256", "512", "1024", "2048", "4096"] as const;
 /** perftest's own. */
 const JSON_FILE = "perftest_out.json";
 
 export function addPerftest(program: Command): void {
-  const command = program.command("perftest <test> <scenario>")
+  const command = program.command("perftest <test> <scenario> [server]")
     .description(`a latency or bandwidth test on a scenario's rack: ${PERFTESTS.join(", ")}`)
     .option(
       "-s, --size <bytes>",
@@ -59,7 +61,6 @@ export function addPerftest(program: Command): void {
     .option("--retry_count <n>", "how often (7)")
     .option("-R, --rdma_cm", "queue pairs of the connection manager, as RC and UC always are")
     .option("-z, --comm_rdma_cm", "exchange of data by the connection manager, as it always is")
-    .option("-F, --CPU-freq", "taken and ignored: virtual time has one clock")
     .addOption(
       new Option("-A, --atomic_type <type>", "what an atomic does")
         .choices(["FETCH_AND_ADD", "CMP_AND_SWAP"]).default("FETCH_AND_ADD"),
@@ -92,41 +93,54 @@ export function addPerftest(program: Command): void {
     .addHelpText(
       "after",
       `
-The scenario's programs and faults are left out; times are virtual, the same in any packing. Other options of
-perftest are refused, each with the reason. A UC or UD message that finds no receive is lost without a sign: the
-client's bandwidth is that of its sends. --json has more than --out_json: both ends, figures in ps and bytes.
+The scenario's programs and faults are left out; times are virtual, the same in any packing. A line of perftest's may
+be pasted: a server that is a host is --to's; long options may be shortened; what chooses a lab's devices and ports
+has no effect, which is said; options that measure something else are refused, each with the reason. A UC or UD
+message that finds no receive is lost without a sign: the client's bandwidth is that of its sends. --json has more
+than --out_json: both ends, figures in ps and bytes.
 
 Example:
   rack perftest ib_write_lat scripts/scenarios/persist_pair.yaml -s 64 -n 1000
   rack perftest ib_write_bw scripts/scenarios/persist_pair.yaml -a -n 200 --report_gbits
   rack perftest ib_send_bw scripts/scenarios/persist_pair.yaml -b -D 1ms --tclass 106`,
-    )
-    .action(perftest);
-  for (const [flags, why] of REFUSED) {
-    const option = new Option(flags).hideHelp();
-    command.addOption(option);
-    command.on(`option:${option.name()}`, () => {
-      const name = option.long ?? flags;
-      throw refusal("", { found: `${name} is perftest's, and not here: ${why}` });
-    });
-  }
+    );
+  const line = new Line(command);
+  command.action((test: string, path: string, server: string | undefined, flags: PerftestFlags) =>
+    perftest(test, path, { server, flags, line })
+  );
   // perftest's own table of options spells it so.
   command.addOption(new Option("--report-histogrm").hideHelp());
   addCheckOption(command);
   addOutputOptions(command);
 }
 
-async function perftest(test: string, path: string, flags: PerftestFlags): Promise<void> {
+interface PerftestLine {
+  readonly server: string | undefined;
+  readonly flags: PerftestFlags;
+  readonly line: Line;
+}
+
+async function perftest(
+  test: string,
+  path: string,
+  { server, flags, line }: PerftestLine,
+): Promise<void> {
   const name = wordOf("The test", test, PERFTESTS);
-  const options = optionsOf(name, flags);
-  const form = formOf(name, flags);
-  const limits = limitsOf(name, flags);
-  const { from, to, ddio, nats, pcap, perfetto, seed, json } = flags;
+  const problems = new Problems();
+  line.addTo(problems);
+  const options = optionsOf(name, flags, problems);
+  const form = formOf(name, flags, problems);
+  const limits = limitsOf(name, flags, problems);
+  problems.refuse();
+  const { from, ddio, nats, pcap, perfetto, seed, json } = flags;
   const leavesJson = flags.out_json || flags.out_json_file !== JSON_FILE;
   if (leavesJson) await checkWritable("--out_json_file", flags.out_json_file);
-  if (flags.all && flags.size !== undefined) {
-    say(`--size ${flags.size} has no effect: --all has its own sizes`);
+  if (flags.all && flags.size !== undefined) line.addIdle("--size", "--all has its own sizes");
+  if (flags.rdma_cm && options.connection === "UD") {
+    line.addIdle("--rdma_cm", "UD queue pairs learn of each other by a connection in any case");
   }
+  const to = await serverOf(path, { server, to: flags.to, line });
+  if (line.note !== undefined) say(line.note);
   await checkTypesFirst(path, flags);
   const progress = new Progress({ quiet: json === true });
   const run = await runPerftest(name, path, {
@@ -150,9 +164,24 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
   }
   if (leavesJson) leaveJson(flags.out_json_file, result, form);
   if (result.error !== undefined) say(`${name} failed: ${result.error}`);
+  if (result.error?.includes(rejectText(REJECT_REASON.noQueuePair))) {
+    say("`queues:` of a host bounds them: a queue pair has two");
+  }
   const missed = limits.filter(({ isBelow }) => result.rows.some((row) => isBelow(row)));
   for (const { option } of missed) say(`${name} is below ${option}`);
   if (result.status !== "done" || missed.length > 0) Deno.exitCode = EXIT.failed;
+}
+
+/** The server of the command line where it is a host, as `--to`; else it has no effect. @throws Refusal of the scenario */
+async function serverOf(
+  path: string,
+  { server, to, line }: Pick<PerftestLine, "server" | "line"> & { readonly to: string | undefined },
+): Promise<string | undefined> {
+  if (server === undefined || server === to) return to;
+  const { hosts } = await readScenario(path);
+  if (to === undefined && hosts.some(({ name }) => name === server)) return server;
+  line.addIdle(server, "--to names the server, a host of the scenario");
+  return to;
 }
 
 /** @throws Refusal of a file that cannot be written. */

@@ -1,8 +1,9 @@
 /**
- * Options of perftest (linux-rdma/perftest) that `rack perftest` does not have, each with the reason: a command
- * line that was written for perftest gets a sentence, not a figure that means something else.
+ * Options of perftest (linux-rdma/perftest) that `rack perftest` does not have, each with the reason. What asks for
+ * another measurement is refused: a command line that was written for perftest gets a sentence, not a figure that
+ * means something else. What says how the lab's machines are reached or set up means nothing here, and is taken.
  */
-const SOCKETS = "the two ends find each other by their hosts' names: --from and --to";
+const SOCKETS = "the two ends find each other by their hosts' names";
 const GPU = "the rack has no GPUs or accelerators; --memory has dram and scm";
 const RAW = "the rack has no raw Ethernet queue pairs";
 const RATE = "the rack's cards have no rate limiter; --tx-depth bounds what is outstanding";
@@ -10,50 +11,73 @@ const VIRTUAL = "times are virtual: the host's processor does not disturb them";
 const OPERATIONS = "ib_write_* WRITE and ib_send_* SEND without immediate data";
 const BUFFER = "each queue pair has its places in one registered buffer";
 
+/** An option that means nothing here. */
+export interface IdleOption {
+  /** As commander reads it. */
+  readonly flags: string;
+  readonly why: string;
+  /** The only value that asks for what there is; absent: any. */
+  readonly only?: string;
+}
+
+/** What is taken without effect, which is said. */
+export const IDLE: readonly IdleOption[] = [
+  { flags: "-F, --CPU-freq", why: "virtual time has one clock" },
+  { flags: "-i, --ib-port <port>", why: "a card has one port, 1", only: "1" },
+  { flags: "--force-link <type>", why: "links are Ethernet", only: "Ethernet" },
+  { flags: "--pkey_index <index>", why: "a port has one partition key", only: "0" },
+  { flags: "-d, --ib-dev <dev>", why: "a host has one card, rackmesh0" },
+  { flags: "-p, --port <port>", why: SOCKETS },
+  {
+    flags: "-x, --gid-index <index>",
+    why: "a port has one GID; RoCE's version is `roce:` of the scenario",
+  },
+  { flags: "-X, --vector <vector>", why: "completions of a test come to one vector" },
+  { flags: "--bind_source_ip <ip>", why: SOCKETS },
+  {
+    flags: "--disable_dynamic_polling",
+    why: "an end takes as many completions as there are, 64 at most",
+  },
+  { flags: "--disable_pcie_relaxed", why: "relaxed ordering is off, always" },
+  { flags: "--dlid <dlid>", why: "RoCE has no LIDs" },
+  { flags: "--dont_xchg_versions", why: "both ends are of one version" },
+  { flags: "--no_lock", why: "an end is one thread" },
+  { flags: "--numa_node <node>", why: "a host has one socket" },
+  { flags: "--disable_numa", why: "a host has one socket" },
+  { flags: "--pin_cores <list>", why: "each program has a core of its own" },
+  { flags: "--report-per-port", why: "a card has one port" },
+  { flags: "--use_hugepages", why: VIRTUAL },
+  { flags: "--use_old_post_send", why: "posts are ibv_post_send's, always" },
+  { flags: "--wait_destroy <seconds>", why: VIRTUAL },
+];
+
 /** Option as commander reads it, and why it is not there. */
 export const REFUSED: readonly (readonly [flags: string, why: string])[] = [
   ["-C, --report-cycles", "virtual time has no cycles; results are in microseconds"],
-  ["-d, --ib-dev <dev>", "a host has one card, rackmesh0"],
   ["-g, --mcg", "multicast groups are not measured; ib_send_* -c UD is"],
-  ["-i, --ib-port <port>", "a card has one port, 1"],
   ["-M, --MGID <gid>", "multicast groups are not measured; ib_send_* -c UD is"],
   ["-O, --dualport", "a card has one port"],
-  ["-p, --port <port>", SOCKETS],
   ["-W, --report-counters <names>", "counters are in the run's report: rack runs names its folder"],
-  ["-x, --gid-index <index>", "a port has one GID; RoCE's version is `roce:` of the scenario"],
-  ["-X, --vector <vector>", "completions of a test come to one vector"],
-  ["--bind_source_ip <ip>", SOCKETS],
   ["--burst_size <size>", RATE],
   ["--connectionless", "multicast groups are not measured"],
   ["--cpu_util", "the run's report has each core's time"],
   ["--cqe_poll <n>", "an end takes as many completions as there are, 64 at most"],
   ["--data_validation", "rack run checks contents; perftest's buffers have none"],
   ["--data_validation_debug", "rack run checks contents; perftest's buffers have none"],
-  ["--disable_dynamic_polling", "an end takes as many completions as there are, 64 at most"],
-  ["--disable_pcie_relaxed", "relaxed ordering is off, always"],
-  ["--dlid <dlid>", "RoCE has no LIDs"],
-  ["--dont_xchg_versions", "both ends are of one version"],
   ["--flow_label <labels>", "UDP source ports come from the two QPNs"],
-  ["--force-link <type>", "links are Ethernet"],
   ["--ipv6", "the rack has IPv4 alone"],
   ["--ipv6-addr", "the rack has IPv4 alone"],
   ["--latency_gap <us>", "the client posts at once when the answer is there"],
   ["--mmap <file>", GPU],
   ["--mmap-offset <offset>", GPU],
   ["--mr_per_qp", BUFFER],
-  ["--no_lock", "an end is one thread"],
-  ["--numa_node <node>", "a host has one socket"],
-  ["--disable_numa", "a host has one socket"],
   ["--odp", "a scenario's own programs measure paging; see nodes/host/paging"],
   ["--payload_file_path <file>", BUFFER],
   ["--perform_warm_up", "a rack starts cold, and stays the same run by run"],
-  ["--pin_cores <list>", "each program has a core of its own"],
-  ["--pkey_index <index>", "a port has one partition key"],
   ["--rate_limit <rate>", RATE],
   ["--rate_limit_type <type>", RATE],
   ["--rate_units <units>", RATE],
   ["--recv_post_list <n>", "an end posts each receive when its message has been taken"],
-  ["--report-per-port", "a card has one port"],
   ["--reversed", "--from and --to say which host sends"],
   ["--run_infinitely", "a run ends; -D says after which virtual time"],
   ["--send_with_imm", OPERATIONS],
@@ -61,10 +85,7 @@ export const REFUSED: readonly (readonly [flags: string, why: string])[] = [
   ["--unsolicited_write", OPERATIONS],
   ["--use-null-mr", BUFFER],
   ["--use-srq", "each queue pair has a receive queue of its own, of --rx-depth"],
-  ["--use_hugepages", VIRTUAL],
-  ["--use_old_post_send", "posts are ibv_post_send's, always"],
   ["--use_ooo", "data is placed in order"],
-  ["--wait_destroy <seconds>", VIRTUAL],
   ["--write_with_imm", OPERATIONS],
   ["-B, --source_mac <mac>", RAW],
   ["-E, --dest_mac <mac>", RAW],

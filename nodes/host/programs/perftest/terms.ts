@@ -79,8 +79,8 @@ export const RX_DEPTH = 512;
 export const CQ_MODERATION = 100;
 /** Larger messages complete one by one, unless `-Q` or `-a` says otherwise (`MSG_SIZE_CQ_MOD_LIMIT`). */
 export const MODERATED_BYTES_MAX = 8192;
-/** Maximum number of queue pairs of a client. */
-export const QPS_MAX = 128;
+/** Maximum number of queue pairs of a client (`MAX_QP_NUM`). */
+export const QPS_MAX = 16_384;
 /** Maximum message size, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
 /** perftest's Q_Key of UD queue pairs. */

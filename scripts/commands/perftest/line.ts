@@ -1,0 +1,122 @@
+/** A command line of perftest's as people paste it: shortened options, options without effect, refused ones. */
+import { type Command, Option } from "commander";
+import { listOf, nearest, type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
+import { IDLE, REFUSED } from "./refused.ts";
+
+/** All that is wrong with a command line, which is refused at once. */
+export class Problems {
+  readonly #problems: Problem[];
+
+  constructor(problems: readonly Problem[] = []) {
+    this.#problems = [...problems];
+  }
+
+  add(path: string, { found, expected = "" }: { found: string; expected?: string }): void {
+    this.#problems.push({ path, found, expected });
+  }
+
+  /** What `read` gives; undefined where it refuses, which is kept. */
+  of<T>(read: () => T): T | undefined {
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      this.#problems.push(...error.problems);
+      return undefined;
+    }
+  }
+
+  /** @throws Refusal of all of them, if there are any. */
+  refuse(): void {
+    if (this.#problems.length > 0) throw new Refusal(this.#problems);
+  }
+}
+
+/** Of the options of perftest's that the rack does not use, those that a command line has. */
+export class Line {
+  readonly #command: Command;
+  readonly #problems = new Problems();
+  /** Options without effect, each with why. */
+  readonly #idle = new Map<string, string>();
+
+  /** Adds the options that mean nothing here and those that are refused, and takes shortened ones. */
+  constructor(command: Command) {
+    this.#command = command;
+    for (const { flags, why, only } of IDLE) {
+      this.#hidden(flags, (name, value) => {
+        if (only === undefined || value === only) this.#idle.set(name, why);
+        else this.#problems.add(name, { found: `"${value}"`, expected: `${only}: ${why}` });
+      });
+    }
+    for (const [flags, why] of REFUSED) {
+      this.#hidden(flags, (name) => {
+        this.#problems.add("", { found: `${name} is perftest's, and not here: ${why}` });
+      });
+    }
+    const parse = command.parseOptions.bind(command);
+    command.parseOptions = (words) => parse(lengthened(words, longOptions(command)));
+    command.allowUnknownOption().allowExcessArguments();
+  }
+
+  #hidden(flags: string, take: (name: string, value: unknown) => void): void {
+    const option = new Option(flags).hideHelp();
+    this.#command.addOption(option);
+    const name = option.long ?? flags;
+    this.#command.on(`option:${option.name()}`, (value) => take(name, value));
+  }
+
+  /** What of the line has no effect, and why. */
+  addIdle(word: string, why: string): void {
+    this.#idle.set(word, why);
+  }
+
+  /** What has no effect, in one line; undefined where all has. */
+  get note(): string | undefined {
+    if (this.#idle.size === 0) return undefined;
+    return `No effect here: ${[...this.#idle].map(([name, why]) => `${name} (${why})`).join(", ")}`;
+  }
+
+  /** Adds what is refused, unknown options and words too many. */
+  addTo(problems: Problems): void {
+    problems.of(() => this.#problems.refuse());
+    const { args, registeredArguments } = this.#command;
+    const known = longOptions(this.#command);
+    for (const word of args) {
+      if (!isOption(word)) continue;
+      const name = word.replace(/=.*/, "");
+      const begun = known.filter((each) => name.startsWith("--") && each.startsWith(name));
+      const near = begun.length > 0 ? listOf(begun) : nearest(name, known);
+      problems.add("", {
+        found: `${name} is no option of perftest's`,
+        expected: near ?? "one of rack perftest --help",
+      });
+    }
+    // Behind an unknown option, a word may be its value.
+    if (args.some(isOption)) return;
+    for (const word of args.slice(registeredArguments.length)) {
+      problems.add("", {
+        found: `"${word}" is a word too many`,
+        expected: "a test, a scenario, and at most a server",
+      });
+    }
+  }
+}
+
+function isOption(word: string): boolean {
+  return word.length > 1 && word.startsWith("-");
+}
+
+function longOptions({ options }: Command): string[] {
+  return options.flatMap(({ long }) => long ?? []);
+}
+
+/** As getopt_long(3) has it: a long option may be shortened as long as it is no other's beginning. */
+function lengthened(words: readonly string[], known: readonly string[]): string[] {
+  const end = words.indexOf("--");
+  return words.map((word, i) => {
+    const [, name, value = ""] = /^(--[^=]+)(=.*)?$/.exec(word) ?? [];
+    if (name === undefined || (end >= 0 && i >= end) || known.includes(name)) return word;
+    const [first, ...others] = known.filter((each) => each.startsWith(name));
+    return first === undefined || others.length > 0 ? word : first + value;
+  });
+}
