@@ -80,10 +80,34 @@ export function placeJobs(jobs: readonly PlannedJob[], options: PlaceOptions): P
 }
 
 function noClient(jobs: readonly PlannedJob[]): Refusal {
+  const turned = jobs.flatMap((each) => turnedRound(each) ?? []);
+  if (turned.length > 0) return new Refusal(unique(turned));
   const { name, file, line } = jobs[0]!.section;
   const found = `only servers, such as [${name}]`;
   const expected = "a client's job, too: rack fio SCENARIO SERVER.fio CLIENT.fio";
   return new Refusal([{ file, line, path: "", found, expected }]);
+}
+
+/**
+ * A job that reads as a client's, but `rw` says which side it is: in the rdma engine `rw=read` listens, whatever its
+ * verb (fio's HOWTO, engines/rdma.c: `td_read`). axboe/fio#2080.
+ */
+function turnedRound(planned: PlannedJob): Problem | undefined {
+  const { job, given, section: { name } } = planned;
+  if (!job.isServer || job.engine !== "rdma") return undefined;
+  const textOf = (option: "rw" | "verb" | "hostname") => given.get(option)?.setting.value;
+  const shown = (["hostname", "verb"] as const).flatMap((sign) => {
+    const text = textOf(sign);
+    return text === undefined ? [] : [`${sign}=${text}`];
+  });
+  if (shown.length === 0) return undefined;
+  const { rw = "read", verb = "write" } = { rw: textOf("rw"), verb: textOf("verb") };
+  return {
+    ...placeOf(planned, "rw"),
+    path: "rw",
+    found: `"${rw}", which makes [${name}] a server, with ${shown.join(" and ")} of a client`,
+    expected: `rw=${rw.replace("read", "write")} for a client, whose requests are its verb, ${verb}`,
+  };
 }
 
 function noHost(hosts: readonly string[]): Problem {

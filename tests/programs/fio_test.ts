@@ -264,6 +264,11 @@ describe("jobs of fio", () => {
       /f0:5: found only servers, such as \[server\], expected a client/,
     ],
     [
+      "a reader with a host's name, which is a server to the rdma engine",
+      ["[c]\nioengine=rdma\nport=1\nhostname=b\nverb=read\nrw=randread\nbs=4k\nsize=1m\n"],
+      /f0:6: rw: found "randread", which makes \[c\] a server, with hostname=b and verb=read of a client, expected rw=randwrite for a client, whose requests are its verb, read/,
+    ],
+    [
       "a server without a client",
       [server("apm", "numjobs=2\n"), `[c]\n${APM}rw=write\n`],
       /f0:5: found port 7205/,
