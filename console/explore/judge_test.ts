@@ -5,6 +5,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { persistence } from "../checks/persistence.ts";
+import type { Cell } from "./choices.ts";
 import { Pages } from "./history.ts";
 import { writeGroups } from "./declared_writes.ts";
 import { judgeGroup } from "./judge.ts";
@@ -79,4 +80,34 @@ describe("judgeGroup", () => {
     fc.assert(property, seeded({ seed: 4, numRuns: 1_000 }));
     assert.ok(broken > 100 && split > 100, `${broken} broken promises, ${split} of several groups`);
   });
+
+  for (const [most, isBounded] of [[2, true], [4, false]] as const) {
+    it(`says whether all choices of deciding writes were tried: ${most} of 4`, () => {
+      const bytesOf = (id: number) => new Uint8Array(8).fill(id + 1);
+      // Two writes behind a first one, each there or not.
+      const notes = [[], [0], [0]].map((after, id): TimedRecord => ({
+        time: id,
+        node: "a",
+        by: "a/0/put#0",
+        note: { kind: "writes", id, on: "b", at: 8 * id, bytes: bytesOf(id), after },
+      }));
+      const image = new Pages();
+      image.write(0, bytesOf(0));
+      const open = [1, 2].map((id): Cell => ({
+        at: 1,
+        from: 8 * id,
+        length: 8,
+        alternatives: [new Uint8Array(8), bytesOf(id)],
+        writebacks: () => [],
+      }));
+      const cells = {
+        in: (from: number, to: number) =>
+          open.filter((cell) => cell.from < to && cell.from + cell.length > from),
+      };
+      const groups = writeGroups(notes, { host: "b", claims: false, lives: new Map() });
+      const judge = { run: RUN, host: "b", groups, most };
+      const found = groups.map((group) => judgeGroup(judge, { host: "b", image, cells }, { group }));
+      assert.equal(found.some((each) => each.isBounded), isBounded);
+    });
+  }
 });

@@ -301,6 +301,28 @@ describe("Host bus", () => {
     });
   });
 
+  it("a read of a card that is gone is not answered to the next one", () => {
+    const rig = new HostRig();
+    rig.run(BOOT);
+    const answers = () => rig.sent.filter(({ message }) => message.kind === "completion").length;
+    const read = {
+      kind: "memory-read",
+      tag: 5,
+      address: SCM_BASE,
+      length: 64,
+      noSnoop: false,
+    } as const;
+    rig.arrive(BOOT, read);
+    rig.run(BOOT + 1);
+    rig.step({ kind: "link", port: 0, up: false });
+    rig.step({ kind: "link", port: 0, up: true });
+    rig.run();
+    assert.equal(answers(), 0);
+    rig.arrive(rig.now, read);
+    rig.run();
+    assert.equal(answers(), 1, "the next one's is");
+  });
+
   it("matches replies to commands by their id, in any order", () => {
     function program(word: string) {
       return function* (cpu: Cpu): Steps<void> {

@@ -14,7 +14,7 @@ const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/bus\/(nats_bus|nats_transport|wall_time)\.ts$/,
   /^fabric\/(runner\/runner|process|lanes)\.ts$/,
   /^fabric\/(.+\/)?main\.ts$/,
-  /^fabric\/clock\/(clock_service|timekeeper_main)\.ts$/,
+  /^fabric\/clock\/(clock_service|record_file|timekeeper_main)\.ts$/,
   /^nodes\/(.+\/)?main\.ts$/,
   /^nodes\/(files|load|host\/store\/scm_file)\.ts$/,
 ];

@@ -47,4 +47,35 @@ describe("a wait for a change of a shared region", () => {
     const late = woken[0]! - STORED_AT;
     assert.ok(late > 0 && late < 20 * PS_PER_US, `${late} ps`);
   });
+
+  it("C-03: of two lines, ends soon, whenever the first one changes while it looks at the second", () => {
+    const begin = 100 * PS_PER_US;
+    for (let step = 0; step < 40; step++) {
+      // 100 ns apart: a look at both takes about a microsecond.
+      const storedAt = begin + step * 100_000;
+      let answer = "", woken = 0;
+      const waits: Program = function* ({ cpu }) {
+        const region = yield* cpu.region("s");
+        if (region.isHome) {
+          yield* cpu.sleep(storedAt - cpu.now);
+          yield* region.store(0, new Uint8Array(8).fill(1));
+          return;
+        }
+        yield* region.load(0, 8);
+        yield* cpu.sleep(begin - cpu.now);
+        answer = yield* region.waitChange(0, 128, begin + STORED_AT);
+        woken = cpu.now;
+      };
+      const [variant] = variants(
+        parseScenario(sharedScenario({ hosts: ["a", "b"], more: "" }), "shared.yaml"),
+      );
+      const own = { "./shared.ts": () => ({ program: waits }) };
+      recordOfShared({ plan: makePlan(variant!), inputs: {}, own });
+      assert.equal(answer, "changed");
+      assert.ok(
+        woken - storedAt < 10 * PS_PER_US,
+        `stored ${step} steps on: ${woken - storedAt} ps later`,
+      );
+    }
+  });
 });

@@ -3,6 +3,7 @@ import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { encodeField } from "../../fabric/wire/host_bus/queue_placement.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Cq, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
@@ -208,5 +209,28 @@ describe("queues that get another size in use", () => {
       assert.deepEqual(taken.map(({ immData }) => immData), upTo(SENDS));
       assert.deepEqual(taken.map(({ wrId }) => wrId).sort((x, y) => x - y), upTo(SENDS));
     });
+  });
+
+  it("Q-09: a post that comes while another thread resizes the queue goes on behind it", () => {
+    let waited = false, posted = false;
+    connected(
+      function* (context, { qp, mr }) {
+        const { resizeQp, sge, must, postSend } = context.device.verbs;
+        context.cpu.spawn("poster", function* ({ cpu }) {
+          yield* cpu.sleep(PS_PER_US);
+          waited = qp.sq.resizing;
+          must(yield* postSend(qp, { opcode: "send", sges: [sge(mr, 0, 8)] }));
+          posted = true;
+        });
+        must(yield* resizeQp(qp, { maxSendWr: 200 }));
+        yield* context.cpu.sleep(100 * PS_PER_US);
+      },
+      function* (context, { qp, mr }) {
+        const { postRecv, must, sge } = context.device.verbs;
+        must(yield* postRecv(qp, { sges: [sge(mr, 0, 64)] }));
+        assert.equal((yield* completed(context, qp.recvCq, 1))[0]!.byteLen, 8);
+      },
+    );
+    assert.deepEqual({ waited, posted }, { waited: true, posted: true });
   });
 });

@@ -85,6 +85,17 @@ describe("MemorySystem", () => {
     assert.equal(memory.combining.oldestOf(core)!.address, SCM_BASE + 64);
   });
 
+  it("P-04: a buffer that an access has drained is not drained again, over newer bytes", () => {
+    const memory = small(), core = {};
+    memory.combining.store(core, SCM_BASE, pattern(64, 1));
+    const buffer = memory.combining.oldestOf(core)!;
+    memory.dmaRead(SCM_BASE, { length: 8, noSnoop: true });
+    memory.combining.store({}, SCM_BASE, pattern(64, 2));
+    memory.combining.drain(SCM_BASE, 64);
+    memory.combining.release(buffer);
+    assert.deepEqual(load(memory, SCM_BASE, 64), pattern(64, 2));
+  });
+
   it("P-05: under wsp what the IIO has survives, above what cores store before it gets to memory", () => {
     const memory = small("wsp"), image = new Uint8Array(4096);
     memory.postedArrived(SCM_BASE + 8, pattern(8, 1));

@@ -83,16 +83,18 @@ describe("ATOMIC WRITE (P-50)", () => {
     assert.equal(counter(p, "b", "atomicsExecuted"), 1);
   });
 
-  it("waits for a FETCH & ADD of another queue pair that holds the word", () => {
+  it("waits for a FETCH & ADD of another queue pair that holds the word, and is answered when that is done", () => {
     const p = pair();
     setWord(p, 0, 5n);
     const other = { ...p, ...p.rig.connect({ attributes: { accessFlags: EVERY_ACCESS } }) };
     fetchAdd(p, 0, 1n);
-    p.rig.ring(p.rig.a, p.a.sq);
-    p.rig.run(() => counter(p, "b", "dmaReads") === 1);
     post(other, "atomic-write", { at: 0, inline: wordOf(100n) });
+    p.rig.ring(p.rig.a, p.a.sq);
     p.rig.ring(p.rig.a, other.a.sq);
     p.rig.run();
+    assert.equal(counter(p, "b", "atomicsHeld"), 1);
     assert.equal(word(p, 0), 100n, "the sum of an older value does not come on top");
+    assert.deepEqual([...statuses(p), ...statuses(other)], ["SUCCESS", "SUCCESS"]);
+    assert.equal(counter(p, "a", "timeouts"), 0);
   });
 });
