@@ -233,4 +233,36 @@ describe("queues that get another size in use", () => {
     );
     assert.deepEqual({ waited, posted }, { waited: true, posted: true });
   });
+
+  for (const what of ["the completion queue", "the receive queue"] as const) {
+    it(`Q-09: who begins to wait for a completion while another thread resizes ${what} gets it`, () => {
+      let waited = false;
+      connected(
+        function* (context, { qp, mr }, table) {
+          const { postSend, sge, must } = context.device.verbs;
+          yield* table.get(context, "waiting");
+          yield* context.cpu.sleep(50 * PS_PER_US);
+          must(yield* postSend(qp, { opcode: "send", sges: [sge(mr, 0, 8)] }));
+        },
+        function* (context, { qp, mr }, table) {
+          const { postRecv, must, sge, resizeCq, resizeQp, waitCompletion } = context.device.verbs;
+          must(yield* postRecv(qp, { sges: [sge(mr, 0, 64)] }));
+          const cq = qp.recvCq;
+          context.cpu.spawn("resizer", function* () {
+            must(
+              yield* what === "the receive queue"
+                ? resizeQp(qp, { maxRecvWr: 200 })
+                : resizeCq(cq, 500),
+            );
+          });
+          yield* context.cpu.sleep(PS_PER_US);
+          waited = cq.place.resizing;
+          table.put("waiting");
+          const deadline = context.cpu.now + 1_000 * PS_PER_US;
+          assert.equal((yield* waitCompletion(cq, { deadline })).length, 1);
+        },
+      );
+      assert.ok(waited, "it was being resized");
+    });
+  }
 });

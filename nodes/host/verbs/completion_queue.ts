@@ -22,13 +22,9 @@ import type {
   VerbError,
   WorkCompletion,
 } from "./objects.ts";
+import { resizedSignal } from "./resize_queue.ts";
 import { failureText, retireRecv, retireSend, retireSlot } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
-
-/** Signalled when a resized queue can be polled again. */
-export function resizedSignal(cq: Cq): string {
-  return `cq-resized-${cq.cqn}`;
-}
 
 /** Whether it is neither destroyed nor older than the RNIC's failure: its memory is reused then. */
 export function isThere(cq: Cq): boolean {

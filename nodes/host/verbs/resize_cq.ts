@@ -4,7 +4,8 @@
  */
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
-import { refuseCq, resizedSignal, unreadEntries } from "./completion_queue.ts";
+import { refuseCq, unreadEntries } from "./completion_queue.ts";
+import { resizedSignal } from "./resize_queue.ts";
 import { fillInvalid, refuseEntries, ringEntries } from "./create_cq.ts";
 import {
   allocated,

@@ -47,6 +47,11 @@ export type Resizable =
   | { readonly queue: "recv"; readonly ring: RecvRing; readonly qp: Qp }
   | { readonly queue: "shared"; readonly ring: SrqRing; readonly srq: Srq };
 
+/** Signalled when a resized completion queue can be polled again. */
+export function resizedSignal(cq: Cq): string {
+  return `cq-resized-${cq.cqn}`;
+}
+
 /** Signalled when the ring can be posted to again. */
 function resumedSignal(queue: number): string {
   return `queue-resumed-${queue}`;
@@ -147,7 +152,7 @@ export function* whileHeld(
     device.cpu.signal(resumedSignal(ring.queue));
     if (cq !== undefined) {
       cq.place.resizing = false;
-      device.cpu.signal(`cq-resized-${cq.cqn}`);
+      device.cpu.signal(resizedSignal(cq));
     }
   }
 }
