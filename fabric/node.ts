@@ -163,6 +163,11 @@ export interface Node {
   unfinished?(): UnfinishedProgram[];
   /** RNICs only: queue pairs and memory. At any time, without an effect on the run. */
   inspect?(): RnicInspection;
+  /**
+   * What it holds or waits for, for people, a line each: asked where no event is left anywhere, so that nothing will
+   * give it back or wake it. RNICs only.
+   */
+  heldAtRest?(): string[];
   /** Hosts only: what a power failure now would lose. At any time, without an effect on the run. */
   loss?(): HostLoss;
   /** Hosts only: what programs have measured. At any time, without an effect on the run. */

@@ -66,6 +66,7 @@ import { hintsWakeAt } from "./hints/hold.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
 import { auditReset } from "./coherence/audit.ts";
 import { takeLine } from "./paging/translation_cache.ts";
+import { heldAtRest } from "./firmware/at_rest.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
@@ -150,6 +151,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
       ),
     statistics: () => statisticsOf(device),
     inspect: () => inspectDevice(device),
+    heldAtRest: () => isHeldOff ? [] : heldAtRest(device),
   };
 }
 

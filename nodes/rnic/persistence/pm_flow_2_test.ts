@@ -17,6 +17,7 @@ import {
   RECV_AT,
   statuses,
 } from "../testing/pair_testing.ts";
+import { UNENDED } from "../testing/rnic_testing.ts";
 import { FLOW_2, flushByCpu, persistingPair } from "../testing/pm_testing.ts";
 
 describe("PM module, flow 2", () => {
@@ -104,6 +105,7 @@ describe("PM module, flow 2", () => {
     // Without a time-out the requester does not ask again either.
     const accessFlags = EVERY_ACCESS | ACCESS.remoteWritePersistence;
     const p = pair({ persistence: { b: FLOW_2 } }, { attributes: { accessFlags, timeout: 0 } });
+    p.rig.mayHold = UNENDED;
     const looks: number[] = [];
     post(p, "write-persistence", { length: 100 });
     p.rig.ring(p.rig.a, p.a.sq);

@@ -55,6 +55,11 @@ import {
   WIRE,
 } from "./rig_parts_testing.ts";
 
+/** At rest, of a peer that does not answer: the requester waits without a timer. */
+export const UNENDED = /^\d+ requests that have not ended /;
+/** At rest, of a request whose answer waits for a receive that is never posted. */
+export const OWED = /^\d+ (answers owed|bytes staged|bytes of verified writes staged)/;
+
 export class Rig {
   now: Time = 0;
   readonly a: Side;
@@ -74,6 +79,8 @@ export class Rig {
   /** Told of frames as a side's RNIC sends them and takes them, in its own order. */
   watch: (side: "a" | "b", kind: "sent" | "received", bytes: Uint8Array<ArrayBuffer>) => void =
     () => {};
+  /** What a card may hold at rest, as the test has left it so. */
+  mayHold = /^$/;
   #queue: RigEvent[] = [];
   #order = 0;
   steps = 0;
@@ -223,12 +230,20 @@ export class Rig {
       this.b.rnic.wakeAt() === NEVER;
   }
 
-  /** Until nothing happens any more, or `until`. */
+  /** Until nothing happens any more, when the cards hold nothing, or `until`. */
   run(until: () => boolean = () => false, steps = 400_000): void {
     for (let i = 0; i < steps; i++) {
-      if (until() || !this.step()) return;
+      if (until()) return;
+      if (!this.step()) return this.#assertAtRest();
     }
     throw new Error(`The rig is not quiet after ${steps} steps`);
+  }
+
+  #assertAtRest(): void {
+    for (const { name, rnic } of [this.a, this.b]) {
+      const held = rnic.heldAtRest!().filter((line) => !this.mayHold.test(line));
+      assert(held.length === 0, `${name} is at rest and holds: ${held.join(", ")}`);
+    }
   }
 
   /** Until `time` from now has passed. */
