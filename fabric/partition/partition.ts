@@ -300,6 +300,13 @@ export class Partition {
     );
   }
 
+  /** What devices hold where no event is left, a line each: see {@link Node.heldAtRest}. */
+  heldAtRest(): string[] {
+    return [...this.#localNodes.values()].flatMap(({ name, node }) =>
+      (node?.heldAtRest?.() ?? []).map((held) => `${name}: ${held}`)
+    );
+  }
+
   #deliver(event: Event): void {
     const localNode = this.#localNodes.get(event.target);
     if (localNode === undefined) fail(`Event for node ${event.target}, which does not live here`);

@@ -116,6 +116,11 @@ export class Simulator {
     return this.#partition.unfinished();
   }
 
+  /** What devices hold where nothing happens any more; see `Node.heldAtRest`. */
+  heldAtRest(): string[] {
+    return this.next === NEVER ? this.#partition.heldAtRest() : [];
+  }
+
   /** Effects of cable faults, by fault and direction. */
   linkFaultCounts(): LinkFaultCount[] {
     return this.#partition.linkFaultCounts();

@@ -2,6 +2,7 @@
  * A rack in this process, made from the text of a scenario: what ran, what was reported, and what a
  * power failure at the end would leave in each host's SCM.
  */
+import { AssertionError } from "node:assert/strict";
 import type { Observer } from "../../fabric/capture/observation.ts";
 import { teeOf } from "../../fabric/capture/tee.ts";
 import type { TraceStep } from "../../fabric/node.ts";
@@ -47,6 +48,10 @@ export interface RackOptions {
   /** Why this run is not held to the rack's promises (see {@link assertSound}): it breaks one. */
   readonly unsound?: string;
 }
+
+/** What programs may leave: requests that wait for another program without a timer, and their answers. */
+const ASKED =
+  /: \d+ (requests that have not ended|answers owed|bytes staged|bytes of verified writes staged|stalled requests) /;
 
 export class SimulatedRack {
   readonly plan: RackPlan;
@@ -105,6 +110,8 @@ export class SimulatedRack {
     this.simulator.run(until);
     for (const node of this.plan.nodes) if (node.kind === "rnic") this.#layHeld(node.name);
     if (this.#unsound === undefined) assertSound(this.record(until));
+    const held = this.simulator.heldAtRest().filter((line) => !ASKED.test(line));
+    if (held.length > 0) throw new AssertionError({ message: `At rest: ${held.join(", ")}` });
     return this;
   }
 
