@@ -77,6 +77,16 @@ export interface EmptiedRecord {
   readonly qpn: number;
 }
 
+/**
+ * A program brings a queue pair to RTR, which its responder begins anew with: it expects `rqPsn` next, and its MSN is 0.
+ * Made before the card is told.
+ */
+export interface ConnectsRecord {
+  readonly kind: "connects";
+  readonly qpn: number;
+  readonly rqPsn: number;
+}
+
 /** A send queue that was stopped by an error continues (SQE to RTS, of UC and UD). */
 export interface ResumedRecord {
   readonly kind: "resumed";
@@ -260,6 +270,7 @@ export type QueueRecord =
 export type AuditRecord =
   | WriteRecord
   | QueueRecord
+  | ConnectsRecord
   | LogRecord
   | ObjectRecord
   | FreedRecord

@@ -126,6 +126,12 @@ export const VENDOR_ERRORS = {
     status: "RETRY_EXC_ERR",
     text: "NAK 0x60 (PSN sequence error) came more often than retry_cnt permits",
   },
+  "retry-psns-apart": {
+    code: 0x84,
+    status: "RETRY_EXC_ERR",
+    text:
+      "answers came, but of PSNs that were not sent: the peer's rq_psn is not the sq_psn of this queue pair",
+  },
   "rnr-retry-exceeded": {
     code: 0x87,
     status: "RNR_RETRY_EXC_ERR",

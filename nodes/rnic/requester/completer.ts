@@ -252,7 +252,10 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   const work = requester.work.at(requester.ackCursor);
   if (work !== undefined) work.rereadAsked = false;
   if (!spendRetry(qp)) {
-    return failFrom(device, qp, { work: requester.work.peek(), fault: "retry-exceeded" });
+    const fault = requester.isApart && requester.unacknowledged === qp.attributes.sqPsn
+      ? "retry-psns-apart"
+      : "retry-exceeded";
+    return failFrom(device, qp, { work: requester.work.peek(), fault });
   }
   if (requester.unacknowledged !== requester.issuedEnd) {
     restartFrom(device, qp, requester.unacknowledged);
