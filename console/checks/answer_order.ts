@@ -59,6 +59,8 @@ interface Answers {
   msn: number | undefined;
   /** The latest PSN that an answer has confirmed. */
   confirmed: number | undefined;
+  /** What was confirmed is not known any more. */
+  isForgotten: boolean;
   /** PSN of the last frame of a READ's answer that goes on. */
   reading: number | undefined;
   /** When the first answer of this connection left. */
@@ -150,7 +152,10 @@ export class AnswerOrder {
 
 /** Connections are made and ended: MSNs may begin anew. */
 function forgetConnections({ answers }: Peer): void {
-  for (const each of answers.values()) forgetConnection(each);
+  for (const each of answers.values()) {
+    each.isForgotten ||= each.confirmed !== undefined;
+    forgetConnection(each);
+  }
 }
 
 function forgetConnection(answers: Answers): void {
@@ -234,6 +239,7 @@ const UNBOUND: Answers = {
   position: 0,
   msn: undefined,
   confirmed: undefined,
+  isForgotten: false,
   reading: undefined,
   since: undefined,
 };
@@ -338,6 +344,7 @@ function bind(own: Answers, requests: Requests): void {
   own.requests = requests;
   own.position = requests.first;
   own.reading = undefined;
+  own.isForgotten = false;
   forgetConnection(own);
 }
 
@@ -371,10 +378,12 @@ function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
   }
 }
 
-/** P-28: a second ACK has no place among the answers, but its request has arrived. */
+/** P-28: a second ACK follows the first one with its PSN, and has no other place among the answers. */
 function stepOfPersistence(own: Answers, requests: Requests, { bth }: Seen): Step | string {
-  const { position, reading, confirmed } = own;
+  const { position, reading, confirmed, isForgotten } = own;
   if (isAhead(requests, bth.psn)) return "confirms what has not come";
+  const isReceived = confirmed === undefined ? isForgotten : psnDistance(bth.psn, confirmed) >= 0;
+  if (!isReceived) return "comes before the reception ACK of its PSN";
   return { position, reading, confirmed };
 }
 

@@ -180,7 +180,7 @@ describe("AnswerOrder", () => {
     assert.deepEqual(wrong(write(0), add(1), ack(0, 1), sum(1, 0)), [
       "takes its MSN back from 1 to 0",
     ]);
-    assert.deepEqual(wrong(write(0), write(1), kept(0, 2), ack(1, 1)), [
+    assert.deepEqual(wrong(write(0), write(1), ack(0, 1), kept(0, 2), ack(1, 1)), [
       "takes its MSN back from 2 to 1",
     ]);
   });
@@ -190,11 +190,16 @@ describe("AnswerOrder", () => {
       assert.equal(wrong(write(0), step).length, 1);
     }
     assert.equal(wrong(ack(0, 1)).length, 1);
-    assert.deepEqual(
-      wrong(write(0), kept(0, 1), ack(0, 1)),
-      [],
-      "P-28: it has no place in the order",
-    );
+  });
+
+  it("P-28: finds a persistence ACK before the reception ACK of its PSN, whatever is between them later", () => {
+    const early = ["comes before the reception ACK of its PSN"];
+    assert.equal(wrong(write(0), kept(0, 1), ack(0, 1)).length, 1, "of the first of all");
+    assert.deepEqual(wrong(write(0), write(1), ack(0, 1), kept(1, 1), ack(1, 2)), early);
+    const read1 = [write(0), read(1), write(2), ack(0, 1), data(1, 2)];
+    assert.deepEqual(wrong(...read1, kept(0, 2), ack(2, 3), kept(2, 3)), []);
+    const mad: Step = ["in", frame("UD SEND ONLY", { psn: 7, bytes: 256, qpn: GSI_QPN })];
+    assert.deepEqual(wrong(write(0), ack(0, 1), mad, kept(0, 1)), [], "what was before the CM's");
   });
 
   it("C-01 (in part): tells RoCEv1's connections apart by their flow labels", () => {
