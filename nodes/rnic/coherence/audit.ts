@@ -1,7 +1,7 @@
 /** Audit records of a coherent card: each change of a line's state in its two caches, by which C-09 is judged. */
 import type { LineStateRecord } from "../../../fabric/audit.ts";
-import { type FarCard, farLine } from "../../../fabric/coherence/far_card.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
+import type { Output } from "../../../fabric/coherence/output.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Coherence } from "../state/coherence/coherence_state.ts";
@@ -21,22 +21,24 @@ const STATES: Readonly<Record<FarState, LineStateRecord["state"]>> = {
   II: "I",
 };
 
-/** Notes the states of these lines, of a remote or the local cache, where they are others than before. */
+/**
+ * Notes the states that lines of a remote or the local cache have taken, one after the other, where cores can do something
+ * else than before: a small cache may have had a line within one step alone.
+ */
 export function auditLines(
   device: Device,
   { noted }: Coherence,
-  { cache, card, regions, changed }: {
+  { cache, regions, states }: {
     readonly cache: "local" | "remote";
-    readonly card: FarCard;
     readonly regions: readonly SharedRegion[];
-    readonly changed: readonly number[];
+    readonly states: Output["states"];
   },
 ): void {
-  for (const number of changed) {
+  for (const { line: number, state: taken } of states) {
     const region = regionAt(regions, number);
     if (region === undefined) continue;
     const line = number - firstLine(region);
-    const state = STATES[farLine(card, number).state];
+    const state = STATES[taken];
     const key = `${cache} ${region.id} ${line}`;
     if ((noted.get(key)?.state ?? "I") === state) continue;
     const note = { kind: "line-state", region: region.name, line, cache, state } as const;
