@@ -1,11 +1,18 @@
-/** Audit records of a coherent card: each change of a line's state in its two caches, by which C-09 is judged. */
-import type { LineStateRecord } from "../../../fabric/audit.ts";
+/**
+ * Audit records of a coherent card, by which C-09 is judged: each change of a line's state in its two caches, and what
+ * verbs and other DMA do to lines of this host's regions, of which no program knows when (decision 6).
+ */
+import type { AccessRecord, LineStateRecord } from "../../../fabric/audit.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
+import type { Answer } from "../../../fabric/coherence/messages.ts";
 import type { Output } from "../../../fabric/coherence/output.ts";
+import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Coherence } from "../state/coherence/coherence_state.ts";
+import type { LineTask } from "../state/coherence/port_state.ts";
 import type { Device } from "../state/device.ts";
+import { wordOf } from "../state/memory.ts";
 import { firstLine, regionAt } from "./report.ts";
 
 /** What a line's state allows cores to do: a line that waits for ownership is readable, a write-back is not. */
@@ -55,5 +62,67 @@ export function auditReset(
   if (coherence === undefined || out.auditing !== true) return;
   for (const note of coherence.noted.values()) {
     if (note.state !== "I") out.audit?.(name, { ...note, state: "I" });
+  }
+}
+
+/** Agent 0 begins an access for a verb or other DMA. */
+export function noteLineTask(device: Device, id: number, task: LineTask): void {
+  const at = placeOf(device, task);
+  if (at === undefined) return;
+  const { region, line } = at, { from, to } = bytesIn(task);
+  const range = { offset: line * LINE_BYTES + from, length: to - from };
+  const note = { kind: "access", id, region: region.name, ...range, dma: true } as const;
+  device.out.audit?.(byOf(device), { ...note, ...changeIn(task) });
+}
+
+/** Agent 0 has done it, or found its line lost. */
+export function noteLineAnswer(device: Device, task: LineTask, answer: Answer): void {
+  if (placeOf(device, task) === undefined) return;
+  const { access: { ticket: id }, result, data } = answer, { from, to } = bytesIn(task);
+  const isTold = result === "done" && task.kind !== "write" && data instanceof Uint8Array;
+  device.out.audit?.(byOf(device), {
+    kind: "accessed",
+    id,
+    result,
+    ...(isTold && { bytes: data.slice(from, to) }),
+  });
+}
+
+/** Numbers of accesses begin anew with each life of the card. */
+function byOf({ name, startedAt }: Device): string {
+  return `${name}/${startedAt}/dma`;
+}
+
+function placeOf(
+  { coherence }: Device,
+  { address }: LineTask,
+): { readonly region: SharedRegion; readonly line: number } | undefined {
+  const number = Math.floor(address / LINE_BYTES);
+  const region = coherence?.home && regionAt(coherence.home.regions, number);
+  return region && { region, line: number - firstLine(region) };
+}
+
+/** The bytes of its line that an access is about. */
+function bytesIn(task: LineTask): { readonly from: number; readonly to: number } {
+  if (task.kind === "read") return task;
+  const { change } = task;
+  if (change.kind !== "write") return { from: change.offset, to: change.offset + 8 };
+  // A write has one run of bytes (`changeOf`).
+  const bits = change.mask.toString(2);
+  return { from: bits.length - bits.lastIndexOf("1") - 1, to: bits.length };
+}
+
+function changeIn(
+  task: LineTask,
+): Pick<AccessRecord, "op" | "bytes" | "compare"> {
+  if (task.kind === "read") return { op: "load" };
+  const { change } = task, { from, to } = bytesIn(task);
+  switch (change.kind) {
+    case "write":
+      return { op: "store", bytes: change.bytes.slice(from, to) };
+    case "add":
+      return { op: "add", bytes: wordOf(change.operand) };
+    case "compare-swap":
+      return { op: "compare-swap", bytes: wordOf(change.swap), compare: wordOf(change.compare) };
   }
 }

@@ -36,10 +36,10 @@ import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, Journal } from "./dma_state.ts";
-import { type CoherentPort, sendBehindWrites } from "./coherence/port_state.ts";
+import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherence/port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
 import type { Coherence } from "./coherence/coherence_state.ts";
-import type { Access } from "../../../fabric/coherence/messages.ts";
+import type { Access, Answer } from "../../../fabric/coherence/messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
@@ -93,6 +93,9 @@ export interface Upcalls {
   readonly takeGreeting: (device: Device, packet: RocePacket) => void;
   /** An access of a verb or DMA to a line of a shared region: it begins. */
   readonly accessLine: (device: Device, access: Access) => void;
+  /** For the judge of shared regions: agent 0 begins an access, and has done it or not. */
+  readonly noteLineTask: (device: Device, ticket: number, task: LineTask) => void;
+  readonly noteLineAnswer: (device: Device, task: LineTask, answer: Answer) => void;
 }
 
 export interface Device {
