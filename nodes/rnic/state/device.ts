@@ -121,6 +121,8 @@ export interface Device {
   memory: CardMemory | undefined;
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
+  /** Kinds of losses without a sign to their senders that were noted (`responder/silent_loss.ts`). */
+  readonly lossesNoted: Set<string>;
   readonly dma: Dma;
   /** Of a card on the coherent bus; undefined on PCIe. */
   readonly port: CoherentPort | undefined;
@@ -219,6 +221,13 @@ const WARNINGS_KEPT = 16;
 export function warn({ out, now: atPs, warnings }: Device, message: string): void {
   out.report("warning", { message });
   if (warnings.push({ atPs, message }) > WARNINGS_KEPT) warnings.shift();
+}
+
+/** Something is lost and its sender is not told: a note of the run, the first of a kind. */
+export function noteLoss(device: Device, kind: string, message: string): void {
+  if (device.lossesNoted.has(kind)) return;
+  device.lossesNoted.add(kind);
+  warn(device, message);
 }
 
 /** Raises an asynchronous event at the host's driver. */
