@@ -4,7 +4,7 @@
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { qKeyText, refuseDatagram, takeDatagram } from "./datagram.ts";
-import { type Device, drop, raiseEvent } from "../state/device.ts";
+import { type Device, raiseEvent } from "../state/device.ts";
 import {
   awaitExpected,
   dropStalled,
