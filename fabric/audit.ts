@@ -77,6 +77,16 @@ export interface EmptiedRecord {
   readonly qpn: number;
 }
 
+/**
+ * A program brings a queue pair to RTR, which its responder begins anew with: it expects `rqPsn` next, and its MSN is 0.
+ * Made before the card is told.
+ */
+export interface ConnectsRecord {
+  readonly kind: "connects";
+  readonly qpn: number;
+  readonly rqPsn: number;
+}
+
 /** A send queue that was stopped by an error continues (SQE to RTS, of UC and UD). */
 export interface ResumedRecord {
   readonly kind: "resumed";
@@ -150,7 +160,10 @@ export interface RegionRecord {
 export const REGION_OPS = ["load", "store", "add", "compare-swap", "flush"] as const;
 export type RegionOp = typeof REGION_OPS[number];
 
-/** A core begins an access to a shared region: made before the access can have any effect. */
+/**
+ * A core begins an access to a shared region, or home's card one of its own (`dma`): made before the access can have any
+ * effect.
+ */
 export interface AccessRecord {
   readonly kind: "access";
   /** The access's number, unique in its program ({@link TimedRecord.by}). */
@@ -160,6 +173,8 @@ export interface AccessRecord {
   readonly offset: number;
   readonly length: number;
   readonly op: RegionOp;
+  /** Home's card does it, for a verb or other DMA on the region's memory: no program is told, and no bound holds. */
+  readonly dma?: true;
   /** `store`: what is written; `add`: the operand; `compare-swap`: the new value. The last two 8 B, little-endian. */
   readonly bytes?: Uint8Array;
   /** Of `compare-swap`: 8 B. */
@@ -260,6 +275,7 @@ export type QueueRecord =
 export type AuditRecord =
   | WriteRecord
   | QueueRecord
+  | ConnectsRecord
   | LogRecord
   | ObjectRecord
   | FreedRecord

@@ -3,10 +3,14 @@
  * §3.6): each answer needs a request that has arrived, and none that arrived later was answered before; MSNs
  * do not run back; no NAK asks for confirmed packets. A frame does not contain the QPN of its sender, so the
  * requests of an answer are found by PSN and path: the UDP source port, or RoCEv1's flow label.
+ *
+ * Which PSN a responder expects first, and when its queue pair is connected anew, no frame says: a program sets it. An
+ * answer that is right only if the program did so is a {@link Wrong} with that condition, which its notes settle.
  */
 import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
 import { type OpcodeRow, opcodeRow, type Operation } from "../../fabric/wire/roce/opcode.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { psnAdd, psnDistance } from "../../nodes/rnic/state/psn.ts";
 
@@ -31,11 +35,12 @@ interface Psns {
 
 /** Request packets of one peer to one queue pair of this port. */
 interface Requests {
+  readonly qpn: number;
   /** Number of the peer's connection, in the order of their detection. */
   number: number;
   /** Of the latest packet. */
   path: number;
-  readonly arrivals: Arrival[];
+  arrivals: Arrival[];
   /** Number of the first of `arrivals`, in the order of arrival. */
   first: number;
   /** Of the latest packet's connection, and of its neighbour: packets may arrive late. */
@@ -54,8 +59,25 @@ interface Answers {
   msn: number | undefined;
   /** The latest PSN that an answer has confirmed. */
   confirmed: number | undefined;
+  /** What was confirmed is not known any more. */
+  isForgotten: boolean;
   /** PSN of the last frame of a READ's answer that goes on. */
   reading: number | undefined;
+  /** When the first answer of this connection left. */
+  since: Time | undefined;
+}
+
+/** A program brought the queue pair to RTR after `since`, with this rq_psn where one is named. */
+export interface Connects {
+  readonly qpn: number;
+  readonly rqPsn: number | undefined;
+  readonly since: Time;
+}
+
+/** What is wrong with an answer, unless a program did this before. */
+export interface Wrong {
+  readonly text: string;
+  readonly unless?: Connects;
 }
 
 interface Peer {
@@ -105,8 +127,8 @@ export class AnswerOrder {
     arrive(peer, seen);
   }
 
-  /** @returns what is wrong with the frame. */
-  sent(frame: Uint8Array<ArrayBuffer>): string | undefined {
+  /** @returns what is wrong with the frame, which leaves at `time`. */
+  sent(frame: Uint8Array<ArrayBuffer>, time: Time): Wrong | undefined {
     const seen = decode(frame);
     if (seen === undefined) return undefined;
     const peer = this.#peer(seen.destinationAddress);
@@ -116,7 +138,7 @@ export class AnswerOrder {
     }
     if (seen.row.direction !== "response" || seen.row.service !== "rc") return undefined;
     this.answers++;
-    return judge(peer, seen);
+    return judge(peer, { ...seen, time });
   }
 
   #peer(address: number): Peer {
@@ -130,12 +152,16 @@ export class AnswerOrder {
 
 /** Connections are made and ended: MSNs may begin anew. */
 function forgetConnections({ answers }: Peer): void {
-  for (const each of answers.values()) forgetConnection(each);
+  for (const each of answers.values()) {
+    each.isForgotten ||= each.confirmed !== undefined;
+    forgetConnection(each);
+  }
 }
 
 function forgetConnection(answers: Answers): void {
   answers.msn = undefined;
   answers.confirmed = undefined;
+  answers.since = undefined;
 }
 
 function arrive(peer: Peer, seen: Seen): void {
@@ -146,6 +172,7 @@ function arrive(peer: Peer, seen: Seen): void {
   let own = requests.get(destQpn);
   if (own === undefined) {
     own = {
+      qpn: destQpn,
       number: peer.connections++,
       path,
       arrivals: [],
@@ -212,11 +239,13 @@ const UNBOUND: Answers = {
   position: 0,
   msn: undefined,
   confirmed: undefined,
+  isForgotten: false,
   reading: undefined,
+  since: undefined,
 };
 
 /** @returns what is wrong with an answer that leaves. */
-function judge(peer: Peer, seen: Seen): string | undefined {
+function judge(peer: Peer, seen: SeenAnswer): Wrong | undefined {
   let own = peer.answers.get(seen.bth.destQpn);
   if (own === undefined) {
     own = { ...UNBOUND };
@@ -227,14 +256,64 @@ function judge(peer: Peer, seen: Seen): string | undefined {
   if (typeof step === "string") {
     // It may be the first answer on another connection of the peer's queue pair.
     const other = otherRequests(peer, own, seen);
-    if (other === undefined) return step;
+    if (other === undefined) {
+      const unless = connectAnew(peer, own, seen);
+      return unless === undefined ? { text: step } : { text: step, unless };
+    }
     bind(own, other);
     own.newer = peer.connections;
     step = stepOf(own, other, seen);
-    if (typeof step === "string") return step;
+    if (typeof step === "string") return { text: step };
   }
   take(own, step, seen);
   return undefined;
+}
+
+/**
+ * The answer fits none of the connections that are known here. It may be right if the responder's queue pair was
+ * connected anew, perhaps with an rq_psn behind all that has come: then it takes what comes for duplicates. What
+ * follows is judged as if it was so.
+ */
+function connectAnew(peer: Peer, own: Answers, seen: SeenAnswer): Connects | undefined {
+  const { requests: bound, position } = own;
+  const since = own.since ?? -1;
+  for (const requests of bound === undefined ? candidates(peer, own, seen) : [bound]) {
+    const fresh = { ...UNBOUND, position: bound === undefined ? requests.first : position };
+    for (const rqPsn of bound === undefined ? [rqPsnOf(seen)] : [undefined, rqPsnOf(seen)]) {
+      const expecting = rqPsn === undefined ? requests : expectFrom(requests, rqPsn);
+      const step = stepOf(fresh, expecting, seen);
+      if (typeof step === "string") continue;
+      Object.assign(requests, expecting);
+      if (bound === undefined) {
+        bind(own, requests);
+        own.newer = peer.connections;
+      } else forgetConnection(own);
+      take(own, step, seen);
+      return { qpn: requests.qpn, rqPsn, since };
+    }
+  }
+  return undefined;
+}
+
+/** What the answer may be of: best what has no answers yet, and is on its path. */
+function candidates(peer: Peer, own: Answers, seen: Seen): Requests[] {
+  const answered = pathOf(seen);
+  const rank = ({ owner, path }: Requests) =>
+    (owner === undefined ? 0 : 2) + (path === answered ? 0 : 1);
+  return peer.requests.values().filter(({ number }) => number >= own.newer).toArray()
+    .sort((one, other) => rank(one) - rank(other));
+}
+
+/** Which PSN a responder expects that has executed nothing (its MSN is 0) and acknowledges a duplicate. */
+function rqPsnOf({ bth: { psn }, row, aeth }: Seen): number | undefined {
+  if (row.operation !== "acknowledge" || aeth!.msn !== 0) return undefined;
+  return parseSyndrome(aeth!.syndrome).kind === "ack" ? psnAdd(psn, 1) : undefined;
+}
+
+/** The same requests for a responder that expects `psn`: what comes before it are duplicates. */
+function expectFrom(requests: Requests, psn: number): Requests {
+  const arrivals = requests.arrivals.map((arrival) => ({ ...arrival, isFirst: false }));
+  return { ...requests, arrivals, psns: psnsFrom(psn) };
 }
 
 /**
@@ -265,14 +344,16 @@ function bind(own: Answers, requests: Requests): void {
   own.requests = requests;
   own.position = requests.first;
   own.reading = undefined;
+  own.isForgotten = false;
   forgetConnection(own);
 }
 
-function take(own: Answers, step: Step, { aeth }: Seen): void {
+function take(own: Answers, step: Step, { aeth, time }: SeenAnswer): void {
   const requests = own.requests!;
   requests.owner ??= own;
   Object.assign(own, step);
   own.msn = aeth?.msn ?? own.msn;
+  own.since ??= time;
   // Only duplicates ask for answered packets, and they are new arrivals.
   const done = own.position - requests.first;
   if (done > 256) forgetArrivals(requests, done);
@@ -297,10 +378,12 @@ function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
   }
 }
 
-/** P-28: a second ACK has no place among the answers, but its request has arrived. */
+/** P-28: a second ACK follows the first one with its PSN, and has no other place among the answers. */
 function stepOfPersistence(own: Answers, requests: Requests, { bth }: Seen): Step | string {
-  const { position, reading, confirmed } = own;
+  const { position, reading, confirmed, isForgotten } = own;
   if (isAhead(requests, bth.psn)) return "confirms what has not come";
+  const isReceived = confirmed === undefined ? isForgotten : psnDistance(bth.psn, confirmed) >= 0;
+  if (!isReceived) return "comes before the reception ACK of its PSN";
   return { position, reading, confirmed };
 }
 
@@ -426,6 +509,10 @@ function laterOf(psn: number | undefined, other: number): number {
 
 interface Seen extends RocePacket {
   readonly row: OpcodeRow;
+}
+
+interface SeenAnswer extends Seen {
+  readonly time: Time;
 }
 
 /** Undefined for other kinds of frames, and for damaged ones, which an RNIC drops. */

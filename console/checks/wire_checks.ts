@@ -1,5 +1,6 @@
 /** What the frames of a run must keep to, judged by the {@link WireLedger} where frames were recorded. */
 import type { Checker, RunRecord } from "./run_record.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 import type { WireLedger } from "./wire_ledger.ts";
 
@@ -25,7 +26,7 @@ export const answersInOrder: Checker = {
   looked: lookedAt(({ answers }) => countOf(answers, "answer")),
   subjects: ({ wire }) => wire?.answers ?? 0,
   without: "no responder has sent an answer",
-  check: ({ wire }) => [...wire?.outOfOrder ?? []],
+  check: checkAnswers,
 };
 
 /** At a port no two frames overlap in time, whatever faults of the cable have done to them. */
@@ -42,6 +43,25 @@ export const lineRate: Checker = {
 
 function lookedAt(textOf: (wire: WireLedger) => string): Checker["looked"] {
   return ({ wire }) => wire === undefined ? "frames were not recorded" : textOf(wire);
+}
+
+/** What a program set for its queue pairs, no frame says: its notes do. */
+function checkAnswers({ wire, notes }: RunRecord): Finding[] {
+  if (wire === undefined) return [];
+  const set = new Map<string, { readonly time: Time; readonly rqPsn: number }[]>();
+  for (const { time, node, note } of wire.doubts.length === 0 ? [] : notes) {
+    if (note.kind !== "connects") continue;
+    const key = `${node} ${note.qpn}`;
+    const known = set.get(key);
+    if (known === undefined) set.set(key, [{ time, rqPsn: note.rqPsn }]);
+    else known.push({ time, rqPsn: note.rqPsn });
+  }
+  const unsettled = wire.doubts.filter(({ host, unless, time: before }) =>
+    set.get(`${host} ${unless.qpn}`)?.some(({ time, rqPsn }) =>
+      time > unless.since && time <= before && (unless.rqPsn ?? rqPsn) === rqPsn
+    ) !== true
+  );
+  return [...wire.outOfOrder, ...unsettled.map(({ text }) => ({ text }))].slice(0, FINDINGS_MAX);
 }
 
 function checkConservation({ wire, until = Infinity }: RunRecord): Finding[] {

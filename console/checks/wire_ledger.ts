@@ -12,7 +12,7 @@ import {
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { describeFrame } from "../../fabric/trace/describe.ts";
-import { AnswerOrder } from "./answer_order.ts";
+import { AnswerOrder, type Connects } from "./answer_order.ts";
 import {
   type Direction,
   directionOf,
@@ -33,10 +33,11 @@ interface Device {
   readonly isUndated: boolean;
   /** Of a switch. */
   readonly inside: SwitchLedger | undefined;
-  /** Of an RNIC that is not undated. */
-  readonly order: AnswerOrder | undefined;
+  /** Of an RNIC that is not undated; anew with each life of its host. */
+  order: AnswerOrder | undefined;
   /** Of an RNIC. */
   readonly host: string | undefined;
+  hostLife: number;
   /** Frames to itself that it has sent and not received: none of them can be lost. */
   readonly looped: LoopedSeen[];
 }
@@ -48,6 +49,13 @@ interface Unreceived {
   readonly dueAt: Time;
 }
 
+/** An answer that is right only if a program of this host did so before it left. */
+export interface Doubt extends Finding {
+  readonly host: string;
+  readonly unless: Connects;
+  readonly time: Time;
+}
+
 export class WireLedger {
   /** Frames at ports; those of which the time is known; answers of RNICs. */
   frames = 0;
@@ -56,6 +64,8 @@ export class WireLedger {
   readonly unexplained: Finding[] = [];
   readonly withoutPower: Finding[] = [];
   readonly outOfOrder: Finding[] = [];
+  /** At most one for each connection of a card that is sound. */
+  readonly doubts: Doubt[] = [];
   readonly overlapping: Finding[] = [];
   readonly #plan: RackPlan;
   readonly #lives: Lives;
@@ -160,21 +170,32 @@ export class WireLedger {
       inside: kind === "switch" ? new SwitchLedger(ports) : undefined,
       order: kind === "rnic" && !isUndated ? new AnswerOrder() : undefined,
       host: node.kind === "rnic" ? node.config.host : undefined,
+      hostLife: -1,
       looped: [],
     };
   }
 
   #checkAnswer(
-    { name, order }: Device,
+    device: Device,
     { kind, frame, time }: Pick<FrameSeen, "kind" | "frame" | "time">,
   ): void {
-    if (order === undefined) return;
+    if (device.order === undefined) return;
+    const { name, host } = device;
+    const hostLife = lifeAt(this.#lives, host!, time);
+    // A card goes on for an instant after its host: until it hears of it, it answers what came before.
+    if (hostLife >= 0 && hostLife !== device.hostLife) {
+      if (device.hostLife >= 0) device.order = new AnswerOrder();
+      device.hostLife = hostLife;
+    }
+    const { order } = device;
     if (kind === "received") return order.received(frame);
     const before = order.answers;
-    const wrong = order.sent(frame);
+    const wrong = order.sent(frame, time);
     this.answers += order.answers - before;
     if (wrong === undefined) return;
-    add(this.outOfOrder, `${name} sends ${describeFrame(frame)} at ${time} ps, which ${wrong}`);
+    const text = `${name} sends ${describeFrame(frame)} at ${time} ps, which ${wrong.text}`;
+    if (wrong.unless === undefined) return add(this.outOfOrder, text);
+    this.doubts.push({ text, host: host!, unless: wrong.unless, time });
   }
 
   #checkTimes({ name, isUndated }: Device, { kind, port, startPs, endPs }: FrameSeen): void {

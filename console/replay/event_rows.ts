@@ -179,6 +179,8 @@ function noteText(note: TimedRecord["note"]): string {
       return `${note.queue} queue ${note.qpn} goes on in another ring`;
     case "emptied":
       return `${note.queue} ${note.qpn} is reset`;
+    case "connects":
+      return `queue pair ${note.qpn} expects PSN ${note.rqPsn} from now on`;
     case "resumed":
       return `send queue ${note.qpn} goes on`;
     case "log":

@@ -1,5 +1,6 @@
 /** Builds the report on a scenario from its variants that were run. */
 import { rackDigest } from "../../fabric/partition/digest.ts";
+import { notRestarted } from "../../fabric/rack/plan/not_restarted.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { isPutResult } from "../checks/survival.ts";
@@ -59,7 +60,12 @@ export function summarise(
   const inexact = outcomes.flatMap(({ one, outcome }) =>
     (outcome.inexact ?? []).map((why) => ({ variant: one.label, why }))
   );
-  const warnings = warningsOf(outcomes);
+  const warnings = [
+    ...outcomes.flatMap(({ one: { label, plan } }) =>
+      notRestarted(plan).map((each) => ({ variant: label, ...each }))
+    ),
+    ...warningsOf(outcomes),
+  ];
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
   const hints = outcomes.flatMap(({ one, outcome }) => hintRows(one, outcome));
   const shared = joinedReport(

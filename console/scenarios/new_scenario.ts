@@ -74,7 +74,7 @@ programs:
 # What goes wrong, at instants of virtual time. Take the marks away to try it.
 #faults:
 #  - { at: 400us, kill: b } # power fails: what is in b's caches and card is lost
-#  - { at: 600us, start: b } # and comes back
+#  - { at: 600us, start: b } # and comes back: its services run again, and programs with restart: true
 #  - { link: a, loss: 1%, until: 300us } # one frame in a hundred on a's cable
 #  - { at: 700us, cut: a-rnic/tor }
 #  - { at: 800us, heal: a-rnic/tor }

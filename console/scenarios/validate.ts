@@ -1,4 +1,5 @@
 /** Looks at a scenario as `run` does before it starts anything. */
+import { notRestarted, type PlanWarning } from "../../fabric/rack/plan/not_restarted.ts";
 import { isMapping, valueAt } from "../../fabric/rack/scenario/reading.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
@@ -30,6 +31,8 @@ export interface ValidScenario {
   readonly faults: number;
   /** Hosts whose `put` has no file yet: `--input` names one. */
   readonly needsInput: readonly string[];
+  /** What runs, and perhaps not as it is meant. */
+  readonly warnings: readonly PlanWarning[];
 }
 
 /**
@@ -64,6 +67,7 @@ export async function validateScenario(file: string, base?: string): Promise<Val
     programs: [...new Set(programs.map(({ run }) => run))],
     faults: faults.length + linkFaults.length + deviceFaults.length,
     needsInput: [...needsInput],
+    warnings: notRestarted(prepared[0]!.plan),
   };
 }
 

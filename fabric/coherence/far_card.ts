@@ -257,7 +257,10 @@ function turn(
     if (row.send === "GetS" || row.send === "GetM") message.placement = farPlacement(card, line);
     out.wire.push(message);
   }
-  if (row.next !== before.state) out.changed.push(line);
+  if (row.next !== before.state) {
+    out.changed.push(line);
+    out.states.push({ line, state: row.next });
+  }
   if (row.next === "I") card.lines.delete(line);
   else card.lines.set(line, { state: row.next, data: content });
   return row;

@@ -200,6 +200,7 @@ export function local(card: HomeCard, act: (its: Output) => void, out: Output): 
     else apply(card, { line: message.line, event: message.kind as HomeEvent, message }, out);
   }
   out.changed.push(...its.changed);
+  out.states.push(...its.states);
   for (const answer of its.answers) answerFar(card, answer, out);
 }
 

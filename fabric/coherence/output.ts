@@ -1,4 +1,5 @@
 /** What an agent of the protocol gives back, beside its new state. */
+import type { FarState } from "./far_card_table.ts";
 import type { AccessCounts, Agent, Answer, BusMessage, WireMessage } from "./messages.ts";
 
 /** Filled by the agents' functions; the caller sends what is in it, in order, and empties it. */
@@ -10,6 +11,8 @@ export interface Output {
   readonly lost: number[];
   /** Lines of which something has changed, in this order: a card shows their states, and tells who waits for one. */
   readonly changed: number[];
+  /** States that lines of a far card, or of the local cache, have taken one after the other: also those of one step. */
+  readonly states: { readonly line: number; readonly state: FarState }[];
   /** Of home's card: what far cards have counted, for the judge on home's core (decision 17). */
   readonly counts: {
     readonly agent: Agent;
@@ -19,7 +22,7 @@ export interface Output {
 }
 
 export function newOutput(): Output {
-  return { wire: [], bus: [], answers: [], lost: [], changed: [], counts: [] };
+  return { wire: [], bus: [], answers: [], lost: [], changed: [], states: [], counts: [] };
 }
 
 /** Lines as ranges, for reports of what is lost: `[3, 4, 5, 9]` is three lines from 3 on, and 9. */

@@ -57,6 +57,7 @@ export function createDevice(
     memory: undefined,
     counters: createCounters(),
     drops: new Map(),
+    lossesNoted: new Set(),
     dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),
     port: createCoherentPort(plan, RUN_LINES),
     transmitter: {

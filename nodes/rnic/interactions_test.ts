@@ -13,13 +13,14 @@ import {
   go,
   losing,
   names,
+  packets,
   type Pair,
   pair,
   post,
   recvs,
   statuses,
 } from "./testing/pair_testing.ts";
-import { FLOW_2 } from "./testing/pm_testing.ts";
+import { FLOW_2, flushByCpu } from "./testing/pm_testing.ts";
 import { Rig } from "./testing/rnic_testing.ts";
 import { connectUc, createUd, udAddress } from "./testing/unreliable_testing.ts";
 
@@ -47,13 +48,45 @@ function flush(p: Pair, remote: { readonly va: bigint; readonly rkey: number }):
 }
 
 describe("a persistence ACK", () => {
-  it("may overtake READ responses, and costs no retry (P-28)", () => {
-    const p = persistentPair({}, { retryCnt: 0 });
-    post(p, "read", { length: 16_384 });
-    post(p, "write-persistence", { at: 20_000, length: 8 });
-    go(p);
+  const answered = (p: Pair) => {
+    const all = names(p, "b");
+    return packets(p, "b").map(({ bth }, i) => `${(bth.psn + 2) & 0xff_ffff} ${all[i]}`)
+      .filter((name) => !name.includes("READ"));
+  };
+
+  for (const flush of ["read", "none"] as const) {
+    it(`P-28: leaves behind the reception ACK that a READ holds back, and costs no retry (flush: ${flush})`, () => {
+      const b = { flow: 1, flush, noSnoop: false } as const;
+      const p = persistentPair({ persistence: { b } }, { retryCnt: 0 });
+      post(p, "read", { length: 16_384 });
+      for (const at of [20_000, 20_100]) post(p, "write-persistence", { at, length: 8 });
+      post(p, "read", { length: 8192 });
+      post(p, "write-persistence", { at: 20_200, length: 8 });
+      go(p);
+      assert.deepEqual(statuses(p), Array(5).fill("SUCCESS"));
+      const requests = names(p, "a").filter((name) => name === "RC RDMA READ REQUEST");
+      assert.equal(requests.length, 2);
+      const [ack, second] = ["RC ACKNOWLEDGE", "VENDOR PERSISTENCE ACKNOWLEDGE"];
+      // The two writes behind one READ share a reception ACK.
+      assert.deepEqual(answered(p), [
+        ...[`17 ${ack}`, `16 ${second}`, `17 ${second}`],
+        ...[`26 ${ack}`, `26 ${second}`],
+      ]);
+      assert.deepEqual(counter(p, "b", "persistAcksOut"), 3);
+    });
+  }
+
+  it("P-28: leaves behind the reception ACK where its CPU has flushed meanwhile", () => {
+    const p = persistentPair({ persistence: { b: FLOW_2 } }, { retryCnt: 0 });
+    recvs(p, 1);
+    post(p, "read", { length: 30_000 });
+    post(p, "write-persistence", { at: 30_100, length: 8 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    for (let i = 0; i < 200 && flushByCpu(p).length === 0; i++) p.rig.runFor(PS_PER_US / 20);
+    p.rig.run();
+    const leaves = names(p, "b").filter((name) => !name.includes("READ"));
+    assert.deepEqual(leaves, ["RC ACKNOWLEDGE", "VENDOR PERSISTENCE ACKNOWLEDGE"]);
     assert.deepEqual(statuses(p), ["SUCCESS", "SUCCESS"]);
-    assert.equal(names(p, "a").filter((name) => name === "RC RDMA READ REQUEST").length, 1);
   });
 });
 

@@ -18,6 +18,7 @@ import { isOverrun, obeyPause } from "./transmit/flow_control.ts";
 import type { DropReason } from "./state/counters.ts";
 import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
+import { dropInSilence } from "./responder/silent_loss.ts";
 import { operationOf } from "./responder/operations.ts";
 import { receiveGroupHint, receiveHint, takeHintOff } from "./hints/receive_hint.ts";
 import { CARD_QPN } from "./coherence/link.ts";
@@ -55,13 +56,15 @@ export function takeFrame(device: Device, frame: Frame): void {
   if (qp === undefined && device.coherence !== undefined && packet.bth.destQpn === CARD_QPN) {
     return takeCardGreeting(device, packet);
   }
-  const reason = checkDestination(device, packet) ??
-    (qp === undefined ? "unknown-qp" : checkQueuePair(qp, { packet, row }));
-  if (reason !== undefined) return drop(device, reason);
+  const foreign = checkDestination(device, packet);
+  if (foreign !== undefined) return drop(device, foreign);
+  if (qp === undefined && packet.bth.destQpn === CARD_QPN) return drop(device, "unknown-qp");
+  const reason = qp === undefined ? "unknown-qp" : checkQueuePair(qp, { packet, row });
+  if (reason !== undefined) return dropInSilence(device, { packet, row }, { reason, qp });
   const input = { packet, row, head: headOf(frame) };
   const when = mayTake(device, qp!, input);
   if (when === "now") takePacket(device, qp!, input);
-  else if (when === "too many") drop(device, "context-too-many");
+  else if (when === "too many") dropInSilence(device, input, { reason: "context-too-many", qp });
 }
 
 /** A greeting of another coherent card: for this port, or dropped. */
@@ -94,7 +97,7 @@ export function takePackets(device: Device, qp: QueuePair, inputs: readonly Pack
     // It may be in another state by now.
     const reason = checkQueuePair(qp, input);
     if (reason === undefined) takePacket(device, qp, input);
-    else drop(device, reason);
+    else dropInSilence(device, input, { reason, qp });
   }
 }
 

@@ -30,6 +30,7 @@ import { loopBack } from "./responder/multicast.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { cardQueuePairFailed } from "./coherence/serve.ts";
 import { takeGreeting } from "./coherence/receive_message.ts";
+import { noteLineAnswer, noteLineTask } from "./coherence/audit.ts";
 import { accessLine } from "./coherence/verbs.ts";
 import { resumeLooks } from "./verify/read_back.ts";
 import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
@@ -53,6 +54,8 @@ export const UPCALLS: Upcalls = {
   cardQueuePairFailed,
   takeGreeting,
   accessLine,
+  noteLineTask,
+  noteLineAnswer,
 };
 
 /** Gives a receive WQE to the waiter. */

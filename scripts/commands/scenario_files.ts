@@ -145,8 +145,8 @@ function refuseAsJson(error: unknown, file: string, flags: JsonFlag): void {
 }
 
 function validText(valid: ValidScenario): string {
-  const { file, name, hosts, nodes, runs, programs, faults, needsInput } = valid;
-  return [
+  const { file, name, hosts, nodes, runs, programs, faults, needsInput, warnings } = valid;
+  const line = [
     `ok   ${file}: ${name}`,
     `${countOf(hosts, "host")} (${countOf(nodes, "node")})`,
     programs.length === 0 ? "no program" : programs.join(" and "),
@@ -154,4 +154,5 @@ function validText(valid: ValidScenario): string {
     countOf(runs.length, "run"),
     ...(needsInput.length > 0 ? [`put on ${needsInput.join(", ")} needs --input FILE`] : []),
   ].join(", ");
+  return [line, ...warnings.map(({ node, text }) => `note ${node}: ${text}`)].join("\n");
 }

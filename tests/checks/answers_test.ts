@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { AnswerOrder } from "../../console/checks/answer_order.ts";
 import { answersInOrder } from "../../console/checks/wire_checks.ts";
 import { livesOf } from "../../console/checks/lives.ts";
-import { findingsOf, PLAN, planOf } from "../../console/checks/record_testing.ts";
+import { findingsOf, noted, PLAN, planOf } from "../../console/checks/record_testing.ts";
 import { WireLedger } from "../../console/checks/wire_ledger.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../fabric/wire/roce/aeth.ts";
@@ -101,8 +101,8 @@ const kept = (psn: number, msn: number): Step => [
 /** What is wrong with the answers of a port, in their order. */
 function wrong(...steps: readonly Step[]): string[] {
   const order = new AnswerOrder();
-  return steps.flatMap(([kind, bytes]) => {
-    if (kind === "out") return order.sent(bytes) ?? [];
+  return steps.flatMap(([kind, bytes], i) => {
+    if (kind === "out") return order.sent(bytes, i)?.text ?? [];
     order.received(bytes);
     return [];
   });
@@ -180,7 +180,7 @@ describe("AnswerOrder", () => {
     assert.deepEqual(wrong(write(0), add(1), ack(0, 1), sum(1, 0)), [
       "takes its MSN back from 1 to 0",
     ]);
-    assert.deepEqual(wrong(write(0), write(1), kept(0, 2), ack(1, 1)), [
+    assert.deepEqual(wrong(write(0), write(1), ack(0, 1), kept(0, 2), ack(1, 1)), [
       "takes its MSN back from 2 to 1",
     ]);
   });
@@ -190,11 +190,16 @@ describe("AnswerOrder", () => {
       assert.equal(wrong(write(0), step).length, 1);
     }
     assert.equal(wrong(ack(0, 1)).length, 1);
-    assert.deepEqual(
-      wrong(write(0), kept(0, 1), ack(0, 1)),
-      [],
-      "P-28: it has no place in the order",
-    );
+  });
+
+  it("P-28: finds a persistence ACK before the reception ACK of its PSN, whatever is between them later", () => {
+    const early = ["comes before the reception ACK of its PSN"];
+    assert.equal(wrong(write(0), kept(0, 1), ack(0, 1)).length, 1, "of the first of all");
+    assert.deepEqual(wrong(write(0), write(1), ack(0, 1), kept(1, 1), ack(1, 2)), early);
+    const read1 = [write(0), read(1), write(2), ack(0, 1), data(1, 2)];
+    assert.deepEqual(wrong(...read1, kept(0, 2), ack(2, 3), kept(2, 3)), []);
+    const mad: Step = ["in", frame("UD SEND ONLY", { psn: 7, bytes: 256, qpn: GSI_QPN })];
+    assert.deepEqual(wrong(write(0), ack(0, 1), mad, kept(0, 1)), [], "what was before the CM's");
   });
 
   it("C-01 (in part): tells RoCEv1's connections apart by their flow labels", () => {
@@ -262,9 +267,38 @@ describe("AnswerOrder", () => {
     const order = new AnswerOrder();
     for (let psn = 0; psn < 40_000; psn++) {
       order.received(write(psn)[1]);
-      if (psn < 20_000) assert.equal(order.sent(ack(psn, psn + 1)[1]), undefined);
+      if (psn < 20_000) assert.equal(order.sent(ack(psn, psn + 1)[1], psn), undefined);
     }
-    assert.equal(order.sent(ack(39_999, 40_000)[1]), undefined);
+    assert.equal(order.sent(ack(39_999, 40_000)[1], 40_000), undefined);
+  });
+});
+
+describe("AnswerOrder, of a queue pair that may have been connected anew", () => {
+  function conditions(...steps: readonly Step[]) {
+    const order = new AnswerOrder();
+    return steps.flatMap(([kind, bytes], i) => {
+      if (kind === "out") return order.sent(bytes, i)?.unless ?? [];
+      order.received(bytes);
+      return [];
+    });
+  }
+
+  it("names the rq_psn with which the ACK of a duplicate is right, once", () => {
+    const apart = [write(5), ack(99, 0), write(5), ack(99, 0), write(6), write(7), ack(99, 0)];
+    assert.deepEqual(conditions(...apart), [{ qpn: 0x22, rqPsn: 100, since: -1 }]);
+    assert.deepEqual(conditions(...apart, write(100), ack(100, 1)), conditions(...apart));
+    // Each duplicate is answered once, and what has been executed has an MSN.
+    assert.equal(wrong(...apart, ack(99, 0), ack(99, 0)).length, 2);
+    assert.deepEqual(conditions(write(5), ack(99, 1)), []);
+    assert.equal(wrong(write(5), ack(99, 1)).length, 1);
+  });
+
+  it("knows since when: the first answer of the connection before", () => {
+    assert.deepEqual(conditions(write(5), ack(5, 1), write(6), ack(6, 2), write(7), ack(7, 1)), [
+      { qpn: 0x22, rqPsn: undefined, since: 1 },
+    ]);
+    const again = [write(5), ack(5, 1), write(6), ack(6, 2), write(3), ack(99, 0)];
+    assert.deepEqual(conditions(...again), [{ qpn: 0x22, rqPsn: 100, since: 1 }]);
   });
 });
 
@@ -292,6 +326,33 @@ describe("answers-in-order", () => {
     );
     return findingsOf(answersInOrder, { plan, wire });
   }
+
+  it("asks the notes of the card's host whether a program set its queue pair so", () => {
+    const wire = new WireLedger(PLAN, livesOf(PLAN, []));
+    const steps = [write(5), ack(99, 0), write(100), ack(100, 1), write(101), ack(101, 2)];
+    [...steps, write(102), ack(102, 1)].forEach(([kind, frame], i) =>
+      wire.see({
+        ...{ kind: kind === "in" ? "received" : "sent", node: index, event: i, port: 1, text: "" },
+        ...{ time: 1000 * i, startPs: 1000 * i, endPs: 1000 * i + 10, frame },
+      })
+    );
+    const found = (
+      ...notes: readonly [time: number, rqPsn: number, qpn?: number, node?: string][]
+    ) =>
+      findingsOf(answersInOrder, {
+        plan: PLAN,
+        wire,
+        notes: notes.map(([time, rqPsn, qpn = 0x22, node = "b"]) =>
+          noted(time, { kind: "connects", qpn, rqPsn }, { node })
+        ),
+      }).map((text) => /psn=\d+/.exec(text)![0]);
+    assert.deepEqual(found([1, 100], [5000, 7]), []);
+    assert.deepEqual(found(), ["psn=99", "psn=102"]);
+    assert.deepEqual(found([1, 100]), ["psn=102"], "no reset since its first answer");
+    assert.deepEqual(found([1, 101], [5000, 7]), ["psn=99"], "another rq_psn");
+    assert.deepEqual(found([1, 100], [7001, 7]), ["psn=102"], "afterwards");
+    assert.deepEqual(found([1, 100, 0x23], [5000, 7, 0x22, "a"]), ["psn=99", "psn=102"]);
+  });
 
   const late = [write(0), read(1), data(1, 2), ack(0, 2)];
 

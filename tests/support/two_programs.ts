@@ -90,11 +90,12 @@ export function* bringUp(
     readonly name: string;
     /** Besides WRITE and READ. */
     readonly access?: number;
+    readonly rnrRetry?: number;
   },
 ): Steps<void> {
   const { device, cpu } = context;
   const { modifyQp, must } = device.verbs;
-  const { qp, side, name, access = 0 } = connection;
+  const { qp, side, name, access = 0, rnrRetry = 7 } = connection;
   const other = side === "left" ? "right" : "left";
   table.put(`${name} ${side}`, qp.qpn);
   const destQpn = yield* table.get(context, `${name} ${other}`);
@@ -111,7 +112,7 @@ export function* bringUp(
       minRnrTimer: 1,
     }),
   );
-  const rts = { state: "rts", timeout: 8, retryCnt: 7, rnrRetry: 7, sqPsn: 7 } as const;
+  const rts = { state: "rts", timeout: 8, retryCnt: 7, rnrRetry, sqPsn: 7 } as const;
   must(yield* modifyQp(qp, { ...rts, maxRdAtomic: 12 }));
   table.put(`${name} ${side} up`);
   yield* table.get(context, `${name} ${other} up`);
@@ -157,9 +158,14 @@ export function connected(
   left: Body,
   right: Body,
   defaults: object = {},
-  also: { readonly access?: number; readonly sqSigAll?: boolean; readonly failing?: Side } = {},
+  also: {
+    readonly access?: number;
+    readonly sqSigAll?: boolean;
+    readonly failing?: Side;
+    readonly rnrRetry?: number;
+  } = {},
 ): SimulatedRack {
-  const { access = 0, sqSigAll = true, failing } = also;
+  const { access = 0, sqSigAll = true, failing, rnrRetry = 7 } = also;
   const side = (which: "left" | "right", body: Body): Side =>
     function* (context, table) {
       const { allocPd, createCq, createQp, must } = context.device.verbs;
@@ -170,7 +176,7 @@ export function connected(
       function* connect(name: string): Steps<Qp> {
         const cq = must(yield* createCq(context.device, { entries: 16 }));
         const qp = must(yield* createQp(pd, rcOptions(cq, { maxInlineData: 220, sqSigAll })));
-        yield* bringUp(context, table, { qp, side: which, name, access });
+        yield* bringUp(context, table, { qp, side: which, name, access, rnrRetry });
         return qp;
       }
       const qp = yield* connect("qp");

@@ -13,7 +13,7 @@ export function wrongAnswersIn({ frames }: ReadCapture): string[] {
     if (!/^[^:]*-rnic:/.test(port)) return [];
     const order = orders.get(port) ?? new AnswerOrder();
     orders.set(port, order);
-    if (direction === "out") return order.sent(bytes) ?? [];
+    if (direction === "out") return order.sent(bytes, 0)?.text ?? [];
     order.received(bytes);
     return [];
   });
@@ -27,8 +27,9 @@ export function watchAnswers(rig: Rig): () => AnswerOrder["answers"] {
     // A damaged frame is not taken.
     if (isRefusal(decodePacket(bytes))) return;
     if (kind === "received") return orders[side].received(bytes);
-    const wrong = orders[side].sent(bytes);
-    if (wrong !== undefined) found.push(`${side} sends ${describeFrame(bytes)}, which ${wrong}`);
+    const wrong = orders[side].sent(bytes, 0);
+    if (wrong === undefined) return;
+    found.push(`${side} sends ${describeFrame(bytes)}, which ${wrong.text}`);
   };
   return () => {
     assert.deepEqual(found, [], "answers leave in order");

@@ -325,7 +325,7 @@ describe("UC", () => {
       { opcode: "recv-write-immediate", immediate: 4711, good: true },
     ]);
     const opcodes = arrived("a-rnic").map((frame) => frame[42]);
-    ok(!opcodes.includes(0x11), "no acknowledgement came back");
+    ok(!opcodes.includes(0x11), "no acknowledgement of it came back");
   });
 });
 

@@ -9,9 +9,11 @@ import { ladderOf, operationsOf, readTrace } from "../../fabric/trace/trace.ts";
 import { ladderText } from "../../fabric/trace/trace_text.ts";
 import { VENDOR_ERRORS } from "../../fabric/wire/host_bus/vendor_error.ts";
 import { warningsOf } from "../../console/reports/summarise.ts";
+import { connected } from "../support/two_programs.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import {
   IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_ON_DEMAND,
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
   IBV_SEND_SIGNALED,
@@ -161,7 +163,7 @@ faults: [{ at: 250us, kill: b }]
       const [result] = rack.reported("result", "a");
       assert.match(
         String(result?.error),
-        /^RETRY_EXC_ERR: (write-persistence|send) of \d+ B.*: no acknowledgement came within retry_cnt/,
+        /^RETRY_EXC_ERR: (write-persistence|send) of \d+ B.*: no acknowledgement of it came within retry_cnt/,
       );
     });
   }
@@ -203,5 +205,55 @@ programs: [{ on: b, run: ./ends.ts }, { on: a, run: ./ends.ts, to: b, at: 200us 
     const [a, b] = rack.reported("made");
     assert.equal(a!["at"], b!["at"], "the hosts have made the same");
     assert.deepEqual(rack.reported("completed"), [{ status: "REM_ACCESS_ERR" }]);
+  });
+});
+
+describe("the reason of a completion", () => {
+  /** What a's request is told, to a region of b that is on demand, with rnr_retry 0 and no receives there. */
+  function reasonOf(opcode: "write" | "read" | "send" | "atomic-write", paging = ""): string {
+    const rack = connected(
+      function* (context, { qp, mr }, table) {
+        const { cpu, device } = context, v = device.verbs;
+        const remote = {
+          va: yield* table.get(context, "va"),
+          rkey: yield* table.get(context, "rkey"),
+        };
+        const sges = [v.sge(mr, 0, 8)], sendFlags = IBV_SEND_SIGNALED;
+        v.must(
+          yield* v.postSend(qp, { opcode, sendFlags, sges, ...(opcode !== "send" && { remote }) }),
+        );
+        const [done] = yield* v.waitCompletion(qp.sendCq);
+        cpu.report("reason", done!.reason ?? done!.status);
+        table.put("done");
+      },
+      function* (context, { pd }, table) {
+        const { cpu, device } = context, v = device.verbs;
+        const mr = v.must(
+          yield* v.regMr(pd, cpu.allocate(4096), {
+            access: IBV_ACCESS_LOCAL_WRITE |
+              (paging === "" ? 0 : IBV_ACCESS_ON_DEMAND | IBV_ACCESS_REMOTE_WRITE),
+          }),
+        );
+        table.put("va", mr.address);
+        table.put("rkey", mr.rkey);
+        yield* table.get(context, "done");
+      },
+      paging === "" ? {} : { pin: false, fault: paging },
+      { rnrRetry: 0 },
+    );
+    return String(rack.reported("reason")[0]);
+  }
+
+  it("names a page that was not there, where the operation takes no receive, and both where it takes one", () => {
+    assert.match(
+      reasonOf("write", "rnr"),
+      /^write of 8 B .*: RNR NAKs .*: a page of the peer's memory was not there$/,
+    );
+    const either = /: the peer had no receive posted, or a page of its memory was not there$/;
+    assert.match(reasonOf("send"), either);
+  });
+
+  it("has the article that goes with the operation", () => {
+    assert.match(reasonOf("atomic-write"), /^b refused an atomic-write of 8 B/);
   });
 });

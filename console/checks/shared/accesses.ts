@@ -49,14 +49,16 @@ export function sharedAccesses(notes: readonly TimedRecord[]): SharedAccesses {
   const regions = new Map<string, Region>();
   const open = new Map<string, Access>();
   const wrong: string[] = [];
+  // A card may access a region before a program does, or one that none uses.
+  for (const { note } of notes) {
+    if (note.kind !== "region" || regions.has(note.region)) continue;
+    regions.set(note.region, { record: note, accesses: [], losses: [] });
+  }
   for (const [order, { time, node, by, note }] of notes.entries()) {
     const at: Instant = { time, node, order };
     switch (note.kind) {
       case "region": {
-        const known = regions.get(note.region);
-        if (known === undefined) {
-          regions.set(note.region, { record: note, accesses: [], losses: [] });
-        } else if (!isSameRegion(known.record, note)) {
+        if (!isSameRegion(regions.get(note.region)!.record, note)) {
           wrong.push(`${node}: region ${note.region} is not as other hosts have it`);
         }
         break;
@@ -65,8 +67,9 @@ export function sharedAccesses(notes: readonly TimedRecord[]): SharedAccesses {
         const name = accessName(by, note);
         const region = regions.get(note.region);
         const access: Access = { name, node, note, began: at, ended: undefined };
-        if (region === undefined) wrong.push(`${name}: there is no region ${note.region}`);
-        else if (note.offset < 0 || note.offset + note.length > region.record.bytes) {
+        if (region === undefined) {
+          if (note.dma !== true) wrong.push(`${name}: there is no region ${note.region}`);
+        } else if (note.offset < 0 || note.offset + note.length > region.record.bytes) {
           const range = `[${note.offset}, ${note.offset + note.length})`;
           wrong.push(`${name}: ${range} is not within the region's ${region.record.bytes} B`);
         } else region.accesses.push(access);

@@ -3,7 +3,8 @@
  * its CQE (byte 54, where mlx5's error CQE has its vendor syndrome). The numbers 0x51, 0x81, 0x87 to
  * 0x8a and 0xf9 are those that ConnectX cards are known to report for the same; the others are a choice.
  *
- * Of what a responder refuses, a requester knows what the NAK's syndrome says and no more (`rocev2.md` §1.4).
+ * Of what a responder refuses, a requester knows what the NAK's syndrome says and no more (`rocev2.md` §1.4): its text
+ * has all that the status can mean. Which of it was so, the responder's card says in a note of the run.
  */
 import type { WcStatus } from "./cqe.ts";
 
@@ -54,7 +55,8 @@ export const VENDOR_ERRORS = {
   "receive-length": {
     code: 0x44,
     status: "LOC_LEN_ERR",
-    text: "the message is longer than the elements of the receive",
+    text:
+      "the message, or what it names for the CPU to flush, is longer than the elements of the receive",
   },
   "lkey-unknown": {
     code: 0x51,
@@ -114,7 +116,7 @@ export const VENDOR_ERRORS = {
   "retry-exceeded": {
     code: 0x81,
     status: "RETRY_EXC_ERR",
-    text: "no acknowledgement came within retry_cnt time-outs",
+    text: "no acknowledgement of it came within retry_cnt time-outs",
   },
   "retry-lost-answers": {
     code: 0x82,
@@ -126,26 +128,43 @@ export const VENDOR_ERRORS = {
     status: "RETRY_EXC_ERR",
     text: "NAK 0x60 (PSN sequence error) came more often than retry_cnt permits",
   },
+  "retry-psns-apart": {
+    code: 0x84,
+    status: "RETRY_EXC_ERR",
+    text:
+      "answers came, but of PSNs that were not sent: the peer's rq_psn is not the sq_psn of this queue pair",
+  },
+  "retry-persistence": {
+    code: 0x85,
+    status: "RETRY_EXC_ERR",
+    text:
+      "the peer has received it, and no persistence acknowledgement came within retry_cnt time-outs",
+  },
   "rnr-retry-exceeded": {
     code: 0x87,
     status: "RNR_RETRY_EXC_ERR",
-    text: "RNR NAKs came more often than rnr_retry permits: the peer has no receive posted",
+    text: "RNR NAKs came more often than rnr_retry permits: the peer had no receive posted, " +
+      "or a page of its memory was not there",
   },
   "nak-remote-access": {
     code: 0x88,
     status: "REM_ACCESS_ERR",
-    text: "NAK 0x62 (remote access error): key, protection domain, right or range",
+    text: "NAK 0x62 (remote access error): key, protection domain, right, range, " +
+      "or persistence of memory that has none",
   },
   "nak-remote-operational": {
     code: 0x89,
     status: "REM_OP_ERR",
-    text: "NAK 0x63 (remote operational error): the responder could not complete it",
+    text:
+      "NAK 0x63 (remote operational error): the responder could not complete it: memory of its receive, " +
+      "a region deregistered meanwhile, a lost line, or a DMA read that its host refused",
   },
   "nak-invalid-request": {
     code: 0x8a,
     status: "REM_INV_REQ_ERR",
     text:
-      "NAK 0x61 (invalid request): rights of the queue pair, max_dest_rd_atomic, length or alignment",
+      "NAK 0x61 (invalid request): order of packets (rq_psn, path MTU), rights of the queue pair, " +
+      "max_dest_rd_atomic, length, alignment or form",
   },
   "nak-invalid-rd-request": {
     code: 0x8b,
@@ -155,12 +174,15 @@ export const VENDOR_ERRORS = {
   "verify": {
     code: 0x91,
     status: "VERIFY_ERR",
-    text: "the responder answered that memory does not hold the data",
+    text:
+      "the responder answered that the data came damaged, that memory does not hold it, or cannot be read",
   },
   "flushed": {
     code: 0xf9,
     status: "WR_FLUSH_ERR",
-    text: "an earlier failure, or a modify to ERR, has ended the queue: this was not carried out",
+    text:
+      "an earlier failure (of a request here, or of one of the peer's), a disconnect, or a modify to ERR " +
+      "has ended the queue: whether this was carried out is not known",
   },
 } as const satisfies Readonly<Record<string, Row>>;
 

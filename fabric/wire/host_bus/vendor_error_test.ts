@@ -6,7 +6,59 @@ import { faultFields, VENDOR_ERRORS, type VendorError, vendorErrorText } from ".
 
 const NAMES = Object.keys(VENDOR_ERRORS) as VendorError[];
 
+/**
+ * What each error comes from in the model: the places that report it, and of a NAK or RNR NAK all that a responder has
+ * for it (`responder.ts`, `execute.ts`, `atomic.ts`, `memory_gate.ts`). Its text has a word for each of them.
+ */
+const CAUSES: Readonly<Record<VendorError, readonly RegExp[]>> = {
+  "service": [/has no such operation/, /cannot be decoded/],
+  "no-rd-atomic": [/max_rd_atomic, which is 0/],
+  "malformed": [/lacks/, /has what it cannot have/],
+  "no-persistent-write": [/this PSN/],
+  "message-length": [/2\^31 B/],
+  "verify-length": [/verification level/],
+  "psn-window": [/2\^23 packets/],
+  "receive-length": [/the message/, /names for the CPU to flush/],
+  "lkey-unknown": [/no region/],
+  "lkey-domain": [/protection domain/],
+  "lkey-right": [/no local write/],
+  "lkey-range": [/beyond its region/],
+  "region-gone": [/deregistered/],
+  "dma-refused": [/host refused/],
+  "bind": [/key/, /domain/, /rights/, /range/],
+  "invalidate": [/no type 2 window/],
+  "peer-invalidate": [/the peer's SEND WITH INVALIDATE/, /no type 2 window/],
+  "response-kind": [/not of the request's operation/],
+  "response-length": [/length/],
+  "retry-exceeded": [/no acknowledgement of it came/],
+  "retry-lost-answers": [/answers of the responder were lost/],
+  "retry-sequence": [/PSN sequence error/],
+  "retry-psns-apart": [/rq_psn/, /sq_psn/],
+  "retry-persistence": [/has received it/, /no persistence acknowledgement/],
+  "rnr-retry-exceeded": [/no receive posted/, /page of its memory was not there/],
+  "nak-remote-access": [/key/, /protection domain/, /right/, /range/, /persistence of memory/],
+  "nak-remote-operational": [
+    /memory of its receive/,
+    /region deregistered/,
+    /lost line/,
+    /DMA read that its host refused/,
+  ],
+  "nak-invalid-request": [
+    ...[/order of packets/, /rq_psn/, /path MTU/, /rights of the queue pair/],
+    ...[/max_dest_rd_atomic/, /length/, /alignment/, /form/],
+  ],
+  "nak-invalid-rd-request": [/RD request/],
+  "verify": [/came damaged/, /memory does not hold it/, /cannot be read/],
+  "flushed": [/request here/, /one of the peer's/, /disconnect/, /modify to ERR/],
+};
+
 describe("VENDOR_ERRORS", () => {
+  it("has a text that names everything that the error can come from, and no other error's cause alone", () => {
+    for (const name of NAMES) {
+      for (const cause of CAUSES[name]) assert.match(VENDOR_ERRORS[name].text, cause, name);
+    }
+  });
+
   it("has a code of one byte for each, none twice, and a text that says more than the status", () => {
     const codes = NAMES.map((name) => VENDOR_ERRORS[name].code as number);
     assert.equal(new Set(codes).size, codes.length);

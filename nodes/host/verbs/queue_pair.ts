@@ -364,6 +364,10 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
     emptyRings(qp);
     life.attributes = {};
   } else {
+    const { rqPsn } = given;
+    if (state === "rtr" && rqPsn !== undefined && device.cpu.auditing) {
+      device.cpu.note({ kind: "connects", qpn, rqPsn });
+    }
     const wrong = yield* perform(device.cpu, command);
     if (wrong !== undefined) return wrong;
     life.attributes = { ...life.attributes, ...given };

@@ -2,7 +2,8 @@
  * The rings of a queue pair and of a shared receive queue: freeing units at completions, and
  * notifying the RNIC of new ones.
  */
-import { vendorErrorText } from "../../../fabric/wire/host_bus/vendor_error.ts";
+import { VENDOR_ERRORS, vendorErrorText } from "../../../fabric/wire/host_bus/vendor_error.ts";
+import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { BLUE_FLAME_WQE_BYTES, encodeBlueFlame } from "../../../fabric/wire/host_bus/blue_flame.ts";
@@ -66,7 +67,7 @@ const LOCAL_PROTECTION = 0x50, REFUSED_BY_PEER = 0x88;
  * has sent it is not on the wire: its card's note says that (`nodes/rnic/responder/refusal_text.ts`).
  */
 export function failureText(qp: Qp, vendorErr: number, posted: PostedSend | undefined): string {
-  const text = vendorErrorText(vendorErr) ?? `vendor_err 0x${vendorErr.toString(16)}`;
+  const text = textOf(vendorErr, posted?.opcode);
   if (posted === undefined) return `a receive: ${text}`;
   const { opcode, remote, sges, bytes } = posted;
   const at = remote === undefined ? "" : ` at VA ${hex(remote.va)}, rkey ${hex(remote.rkey)}`;
@@ -78,7 +79,24 @@ export function failureText(qp: Qp, vendorErr: number, posted: PostedSend | unde
     return `${request}: ${text}: ${elements.join("; ")}`;
   }
   const isRefused = vendorErr >= REFUSED_BY_PEER && vendorErr < REFUSED_BY_PEER + 4;
-  return isRefused ? `${peerOf(qp)} refused a ${request}: ${text}` : `${request}: ${text}`;
+  const article = /^[aeiou]/.test(request) ? "an" : "a";
+  return isRefused ? `${peerOf(qp)} refused ${article} ${request}: ${text}` : `${request}: ${text}`;
+}
+
+const RNR_RETRY = VENDOR_ERRORS["rnr-retry-exceeded"].code;
+const TAKES_RECEIVE: ReadonlySet<WqeOpcode> = new Set([
+  "send",
+  "send-immediate",
+  "send-invalidate",
+  "write-immediate",
+]);
+
+function textOf(vendorErr: number, opcode: WqeOpcode | undefined): string {
+  if (vendorErr === RNR_RETRY && opcode !== undefined && !TAKES_RECEIVE.has(opcode)) {
+    // It takes no receive, so that one cannot have been missing.
+    return "RNR NAKs came more often than rnr_retry permits: a page of the peer's memory was not there";
+  }
+  return vendorErrorText(vendorErr) ?? `vendor_err 0x${vendorErr.toString(16)}`;
 }
 
 /** The peer's host by name. */

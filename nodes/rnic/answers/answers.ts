@@ -14,6 +14,7 @@ import { type Device, raiseEvent, schedule, warn } from "../state/device.ts";
 import {
   failAnswers,
   failReads,
+  followReception,
   holdReads,
   mergeAck,
   oweAck,
@@ -128,10 +129,20 @@ function passNext(device: Device, qp: QueuePair): boolean {
     case "ack":
       passAnswer(qp);
       queueControl(device, { qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
+      for (const second of first.persisted ?? []) sendSecond(device, qp, second);
       if (!FATAL_SYNDROMES.has(first.syndrome)) return true;
       failAfterNak(device, qp, first);
       return false;
   }
+}
+
+/** P-28: a message's second ACK, which leaves behind the first one with this PSN. */
+export function answerPersistent(device: Device, qp: QueuePair, second: AckService): void {
+  if (!followReception(qp, second)) sendSecond(device, qp, second);
+}
+
+function sendSecond(device: Device, qp: QueuePair, ack: AckService): void {
+  queueControl(device, { qp, life: qp.life, opcode: "VENDOR PERSISTENCE ACKNOWLEDGE", ack });
 }
 
 /**

@@ -1,11 +1,18 @@
-/** Audit records of a coherent card: each change of a line's state in its two caches, by which C-09 is judged. */
-import type { LineStateRecord } from "../../../fabric/audit.ts";
-import { type FarCard, farLine } from "../../../fabric/coherence/far_card.ts";
+/**
+ * Audit records of a coherent card, by which C-09 is judged: each change of a line's state in its two caches, and what
+ * verbs and other DMA do to lines of this host's regions, of which no program knows when (decision 6).
+ */
+import type { AccessRecord, LineStateRecord } from "../../../fabric/audit.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
+import type { Answer } from "../../../fabric/coherence/messages.ts";
+import type { Output } from "../../../fabric/coherence/output.ts";
+import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Coherence } from "../state/coherence/coherence_state.ts";
+import type { LineTask } from "../state/coherence/port_state.ts";
 import type { Device } from "../state/device.ts";
+import { wordOf } from "../state/memory.ts";
 import { firstLine, regionAt } from "./report.ts";
 
 /** What a line's state allows cores to do: a line that waits for ownership is readable, a write-back is not. */
@@ -21,22 +28,24 @@ const STATES: Readonly<Record<FarState, LineStateRecord["state"]>> = {
   II: "I",
 };
 
-/** Notes the states of these lines, of a remote or the local cache, where they are others than before. */
+/**
+ * Notes the states that lines of a remote or the local cache have taken, one after the other, where cores can do something
+ * else than before: a small cache may have had a line within one step alone.
+ */
 export function auditLines(
   device: Device,
   { noted }: Coherence,
-  { cache, card, regions, changed }: {
+  { cache, regions, states }: {
     readonly cache: "local" | "remote";
-    readonly card: FarCard;
     readonly regions: readonly SharedRegion[];
-    readonly changed: readonly number[];
+    readonly states: Output["states"];
   },
 ): void {
-  for (const number of changed) {
+  for (const { line: number, state: taken } of states) {
     const region = regionAt(regions, number);
     if (region === undefined) continue;
     const line = number - firstLine(region);
-    const state = STATES[farLine(card, number).state];
+    const state = STATES[taken];
     const key = `${cache} ${region.id} ${line}`;
     if ((noted.get(key)?.state ?? "I") === state) continue;
     const note = { kind: "line-state", region: region.name, line, cache, state } as const;
@@ -53,5 +62,67 @@ export function auditReset(
   if (coherence === undefined || out.auditing !== true) return;
   for (const note of coherence.noted.values()) {
     if (note.state !== "I") out.audit?.(name, { ...note, state: "I" });
+  }
+}
+
+/** Agent 0 begins an access for a verb or other DMA. */
+export function noteLineTask(device: Device, id: number, task: LineTask): void {
+  const at = placeOf(device, task);
+  if (at === undefined) return;
+  const { region, line } = at, { from, to } = bytesIn(task);
+  const range = { offset: line * LINE_BYTES + from, length: to - from };
+  const note = { kind: "access", id, region: region.name, ...range, dma: true } as const;
+  device.out.audit?.(byOf(device), { ...note, ...changeIn(task) });
+}
+
+/** Agent 0 has done it, or found its line lost. */
+export function noteLineAnswer(device: Device, task: LineTask, answer: Answer): void {
+  if (placeOf(device, task) === undefined) return;
+  const { access: { ticket: id }, result, data } = answer, { from, to } = bytesIn(task);
+  const isTold = result === "done" && task.kind !== "write" && data instanceof Uint8Array;
+  device.out.audit?.(byOf(device), {
+    kind: "accessed",
+    id,
+    result,
+    ...(isTold && { bytes: data.slice(from, to) }),
+  });
+}
+
+/** Numbers of accesses begin anew with each life of the card. */
+function byOf({ name, startedAt }: Device): string {
+  return `${name}/${startedAt}/dma`;
+}
+
+function placeOf(
+  { coherence }: Device,
+  { address }: LineTask,
+): { readonly region: SharedRegion; readonly line: number } | undefined {
+  const number = Math.floor(address / LINE_BYTES);
+  const region = coherence?.home && regionAt(coherence.home.regions, number);
+  return region && { region, line: number - firstLine(region) };
+}
+
+/** The bytes of its line that an access is about. */
+function bytesIn(task: LineTask): { readonly from: number; readonly to: number } {
+  if (task.kind === "read") return task;
+  const { change } = task;
+  if (change.kind !== "write") return { from: change.offset, to: change.offset + 8 };
+  // A write has one run of bytes (`changeOf`).
+  const bits = change.mask.toString(2);
+  return { from: bits.length - bits.lastIndexOf("1") - 1, to: bits.length };
+}
+
+function changeIn(
+  task: LineTask,
+): Pick<AccessRecord, "op" | "bytes" | "compare"> {
+  if (task.kind === "read") return { op: "load" };
+  const { change } = task, { from, to } = bytesIn(task);
+  switch (change.kind) {
+    case "write":
+      return { op: "store", bytes: change.bytes.slice(from, to) };
+    case "add":
+      return { op: "add", bytes: wordOf(change.operand) };
+    case "compare-swap":
+      return { op: "compare-swap", bytes: wordOf(change.swap), compare: wordOf(change.compare) };
   }
 }

@@ -125,7 +125,11 @@ function act(
   if (from === "bus" && out.wire.length > 0) spendConversion(device);
   if (from === "wire" && out.answers.length > 0) spendConversion(device);
   if (device.out.auditing) {
-    auditLines(device, coherence, { cache: "remote", ...far, changed: out.changed });
+    auditLines(device, coherence, {
+      cache: "remote",
+      regions: far.regions,
+      states: out.states,
+    });
   }
   if (device.out.tracing) showFar(device, { coherence, far, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, far }, message);

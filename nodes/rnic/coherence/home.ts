@@ -130,9 +130,8 @@ function passOn(device: Device, { coherence, home, from }: Place, out: Output): 
     const { regions } = home;
     auditLines(device, coherence, {
       cache: "local",
-      card: card.local,
       regions,
-      changed: out.changed,
+      states: out.states,
     });
   }
   if (device.out.tracing) showHome(device, { coherence, home, changed: out.changed });

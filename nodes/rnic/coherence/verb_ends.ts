@@ -7,9 +7,10 @@ import type { HomeEnd } from "../state/coherence/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 
 /** Agent 0 has done them, or found the line lost. */
-export function endAccesses({ port }: Device, answers: readonly Answer[]): void {
+export function endAccesses(device: Device, answers: readonly Answer[]): void {
+  const { port } = device;
   if (port === undefined) return;
-  for (const answer of answers) answerTask(port, answer);
+  for (const answer of answers) answerTask(device, port, answer);
 }
 
 /** Writes whose line is in memory by now are over: the local cache has left it (decision 12). */

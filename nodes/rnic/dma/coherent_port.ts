@@ -303,7 +303,8 @@ function issueRead(
     // What looks at the medium's cells has had the line brought there (V-03).
     if (!medium && isShared(port, at)) {
       port.readCredits--;
-      beginTask(device, port, newTask({ kind: "read", address: at, tag }));
+      const from = Math.max(0, address - at), to = Math.min(LINE_BYTES, end - at);
+      beginTask(device, port, newTask({ kind: "read", address: at, from, to, tag }));
       at += LINE_BYTES;
       continue;
     }
@@ -449,7 +450,7 @@ export function queueAtomic(
 
 function newTask<
   Given extends
-    | Pick<Extract<LineTask, { kind: "read" }>, "kind" | "address" | "tag">
+    | Pick<Extract<LineTask, { kind: "read" }>, "kind" | "address" | "from" | "to" | "tag">
     | Pick<Extract<LineTask, { kind: "write" }>, "kind" | "address" | "change">
     | Pick<Extract<LineTask, { kind: "atomic" }>, "kind" | "address" | "change" | "turn">,
 >(given: Given): LineTask {

@@ -44,6 +44,7 @@ export function changeOf(address: number, data: Uint8Array): LineChange {
 export function beginTask(device: Device, port: CoherentPort, task: LineTask): void {
   const ticket = port.nextTask++;
   port.tasks.set(ticket, task);
+  if (device.out.auditing) device.up.noteLineTask(device, ticket, task);
   const line = Math.floor(task.address / LINE_BYTES);
   const isLoad = task.kind === "read";
   device.up.accessLine(device, {
@@ -55,10 +56,16 @@ export function beginTask(device: Device, port: CoherentPort, task: LineTask): v
 }
 
 /** Agent 0 has answered: a read is over, a write when memory has the line. @returns the task, where it was one. */
-export function answerTask(port: CoherentPort, { access, result, data }: Answer): void {
+export function answerTask(
+  device: Device,
+  port: CoherentPort,
+  answer: Answer,
+): void {
+  const { access, result, data } = answer;
   const task = port.tasks.get(access.ticket);
   if (task === undefined) return;
   port.tasks.delete(access.ticket);
+  if (device.out.auditing) device.up.noteLineAnswer(device, task, answer);
   task.answer = result === "done" && data instanceof Uint8Array
     ? data as Uint8Array<ArrayBuffer>
     : undefined;

@@ -26,9 +26,8 @@ import {
 import { writeRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { failReceive, refetchReceives, serveReceives, wantRecv } from "../queues/receive_queue.ts";
-import { passAnswers } from "../answers/answers.ts";
+import { answerPersistent, passAnswers } from "../answers/answers.ts";
 import { traceNotified } from "../trace/responder_trace.ts";
-import { queueControl } from "../transmit/send.ts";
 import type { PersistRecord, RecvWqe, SingleService } from "../state/responder_state.ts";
 import { recvSegments } from "../dma/place_payload.ts";
 import { awaitAccess } from "../paging/access.ts";
@@ -221,17 +220,12 @@ function sendPersistenceAck(device: Device, qp: QueuePair, { record, at }: Persi
     const text = `persistence ACK of ${record.length} B`;
     trace(device, qp, { step, text, psn: record.firstPsn, inbound: true });
   }
-  queueControl(device, {
-    qp,
-    life: qp.life,
-    opcode: "VENDOR PERSISTENCE ACKNOWLEDGE",
-    ack: {
-      kind: "ack",
-      psn: record.lastPsn,
-      syndrome: ACK_SYNDROME,
-      msn: qp.responder.lastMsnSent,
-      readyAt: at,
-    },
+  answerPersistent(device, qp, {
+    kind: "ack",
+    psn: record.lastPsn,
+    syndrome: ACK_SYNDROME,
+    msn: qp.responder.lastMsnSent,
+    readyAt: at,
   });
 }
 

@@ -185,7 +185,7 @@ export function takeRnrNak(
   const message = `queue pair ${qp.qpn} retries for ever: RNR NAK (rnrRetry 7): queue pair ` +
     `${qp.attributes.destQpn} of ${
       formatAddress(qp.attributes.destAddress)
-    } has had no receive for ` +
+    } has had no receive, or no page of its memory, for ` +
     `${formatTime(device.now - requester.rnrSince!)}`;
   warn(device, message);
 }
@@ -252,7 +252,8 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   const work = requester.work.at(requester.ackCursor);
   if (work !== undefined) work.rereadAsked = false;
   if (!spendRetry(qp)) {
-    return failFrom(device, qp, { work: requester.work.peek(), fault: "retry-exceeded" });
+    const fault = timeOutFault(qp);
+    return failFrom(device, qp, { work: requester.work.peek(), fault });
   }
   if (requester.unacknowledged !== requester.issuedEnd) {
     restartFrom(device, qp, requester.unacknowledged);
@@ -261,6 +262,13 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   device.counters.persistProbes += beginProbes(qp);
   startTimer(device, qp);
   schedule(device, qp);
+}
+
+/** What was missing until the retries were over. */
+function timeOutFault({ requester, attributes }: QueuePair): VendorError {
+  const { unacknowledged, issuedEnd, isApart } = requester;
+  if (unacknowledged === issuedEnd) return "retry-persistence";
+  return isApart && unacknowledged === attributes.sqPsn ? "retry-psns-apart" : "retry-exceeded";
 }
 
 function isDone(qp: QueuePair, work: OutstandingWqe): boolean {

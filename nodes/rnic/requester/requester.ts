@@ -8,7 +8,7 @@ import type { Reth } from "../../../fabric/wire/roce/reth.ts";
 import { makeVerifyEth } from "../../../fabric/wire/roce/verify_eth.ts";
 import { checkWork } from "./check_work.ts";
 import { completeWork } from "./completer.ts";
-import type { Device } from "../state/device.ts";
+import { type Device, noteLoss } from "../state/device.ts";
 import {
   countTowardsAck,
   goBackTo,
@@ -100,7 +100,12 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   if (work.failure !== undefined) return false;
   if (!work.started && !start(device, qp, work)) return false;
   // A datagram that is too long is not sent and succeeds (C10-93.1.1, `rocev2.md` §3.8).
-  if (work.plan.wire === "none" || (qp.type === "ud" && work.length > device.plan.mtu)) {
+  const isTooLong = qp.type === "ud" && work.length > device.plan.mtu;
+  if (isTooLong) {
+    const is = `a datagram of ${work.length} B is longer than the path MTU of ${device.plan.mtu} B`;
+    noteLoss(device, "ud too-long", `queue pair ${qp.qpn}: ${is}: it is not sent, and succeeds`);
+  }
+  if (work.plan.wire === "none" || isTooLong) {
     passOver(device, qp, work);
     return true;
   }

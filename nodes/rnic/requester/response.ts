@@ -15,9 +15,10 @@ import {
   workOf,
 } from "./completer.ts";
 import { askForDropped, isHeldBack, mayPlace, type Response, takeKept } from "./cold_responses.ts";
+import { formatAddress } from "../../../fabric/trace/describe.ts";
 import { takeCredits } from "../queues/credit.ts";
-import type { Device } from "../state/device.ts";
-import { takeAnswered } from "../state/requester_changes.ts";
+import { type Device, warn } from "../state/device.ts";
+import { noteApart, takeAnswered } from "../state/requester_changes.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fail } from "./requester.ts";
@@ -58,6 +59,7 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
   if (syndrome.kind === "reserved" || !isOutstanding(qp, psn)) {
     // Of what was acknowledged last, an ACK may still bring new credits (§3.3 "ghost ACK").
     if (psn === psnAdd(qp.requester.unacknowledged, -1)) takeCredits(device, qp, packet.aeth!);
+    findApart(device, qp, { psn, isAsking: syndrome.kind === "nak" });
     counters.ignoredResponsesIn++;
     return;
   }
@@ -71,6 +73,29 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
   const { code } = syndrome;
   if (code === "psn-sequence-error") return takeSequenceNak(device, qp, psn);
   takeFatalNak(device, qp, { psn, code });
+}
+
+/**
+ * The peer confirms a PSN that was never sent, or asks for one before the first: its rq_psn is another one than sq_psn
+ * here, and nothing that is sent takes effect there. What answers look like once something was acknowledged, is late.
+ */
+function findApart(
+  device: Device,
+  qp: QueuePair,
+  { psn, isAsking }: { readonly psn: number; readonly isAsking: boolean },
+): void {
+  const { requester: { unacknowledged, issuedEnd }, attributes: { sqPsn, destAddress } } = qp;
+  if (unacknowledged !== sqPsn) return;
+  const isBehind = psnDistance(issuedEnd, psn) >= 0;
+  if (!isBehind && !(isAsking && psnDistance(psn, sqPsn) > 0)) return;
+  if (!noteApart(qp)) return;
+  const expected = isAsking ? psn : psnAdd(psn, 1);
+  const peer = formatAddress(destAddress);
+  const what = isBehind ? "acknowledged as duplicates, without effect" : "refused as ahead";
+  warn(
+    device,
+    `queue pair ${qp.qpn} sends from PSN ${sqPsn} (sq_psn) on, ${peer} expects PSN ${expected} (rq_psn): its requests are ${what}`,
+  );
 }
 
 /**

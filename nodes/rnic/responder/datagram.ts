@@ -2,13 +2,11 @@
  * UD receive: Q_Key, a receive WQE, the 40-byte GRH area with the IPv4 header in its last 20 bytes,
  * or with RoCEv1's GRH, then the payload (`rocev2.md` §3.8). Nothing is ever answered.
  */
-import { formatAddress } from "../../../fabric/trace/describe.ts";
-import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
 import { GRH_BYTES, grhAt } from "../../../fabric/wire/roce/grh.ts";
 import { IPV4_BYTES } from "../../../fabric/wire/roce/ipv4.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
-import { type Device, drop, warn } from "../state/device.ts";
+import type { Device } from "../state/device.ts";
 import { stall, takeReceive } from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -17,6 +15,7 @@ import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { completeReceive, failReceive, wantRecv } from "../queues/receive_queue.ts";
 import { bytesOf } from "../state/memory.ts";
 import type { RequestIn } from "../state/responder_state.ts";
+import { dropInSilence } from "./silent_loss.ts";
 import { findMemory } from "./memory_gate.ts";
 import { placePayload, receiveFault, recvSegments } from "../dma/place_payload.ts";
 
@@ -30,29 +29,6 @@ export function refuseDatagram(
   // A stranger's: the ports of a rack have one MTU, and what is longer is not sent (§3.8).
   const fits = payloadFits(row, { bytes: packet.payload.length, pathMtu: device.plan.mtu });
   return fits ? undefined : "bad-length";
-}
-
-/**
- * Drops a datagram, of which its sender does not hear: the first of a reason is a note of the run, unless it is for
- * the connection manager, which sends again.
- */
-export function dropDatagram(
-  device: Device,
-  qp: QueuePair,
-  { packet, reason, why = reason }: {
-    readonly packet: RequestIn["packet"];
-    readonly reason: DropReason;
-    readonly why?: string;
-  },
-): void {
-  const isFirst = !device.drops.has(reason);
-  drop(device, reason);
-  if (!isFirst || qp.card !== undefined || qp.qpn === GSI_QPN) return;
-  const from = formatAddress(packet.sourceAddress);
-  warn(
-    device,
-    `a datagram of ${from} to queue pair ${qp.qpn} is dropped without an answer: ${why}`,
-  );
 }
 
 /** What is wrong with the Q_Key of a datagram. */
@@ -84,11 +60,11 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
     const why =
       `the receive has ${bytesOf(segments)} B, ${GRH_BYTES} B in front of the payload and ` +
       `${packet.payload.length} B of payload need ${byteCount} B`;
-    return dropDatagram(device, qp, { packet, reason: "recv-too-small", why });
+    return dropInSilence(device, input, { reason: "recv-too-small", qp, why });
   }
   const memory = findMemory(device, qp, input);
   // The receive WQE stays for the next datagram, when the page may be there.
-  if (memory === "fault") return drop(device, "page-fault");
+  if (memory === "fault") return dropInSilence(device, input, { reason: "page-fault", qp });
   if (memory === "miss") return;
   takeReceive(qp);
   const grh = new Uint8Array(GRH_BYTES);

@@ -14,6 +14,7 @@ import { macOfAddress, macOfGid } from "../../../fabric/wire/roce/neighbour.ts";
 import { receiveGroupHint } from "../hints/receive_hint.ts";
 import { checkQueuePair } from "./check_queue_pair.ts";
 import { receiveRequest } from "./stalled_packets.ts";
+import { dropInSilence } from "./silent_loss.ts";
 import { operationOf } from "./operations.ts";
 import { mayTake } from "../queues/context.ts";
 import { type Device, drop } from "../state/device.ts";
@@ -37,8 +38,8 @@ function deliver(device: Device, members: readonly QueuePair[], input: PacketIn)
   for (const qp of members) {
     const reason = checkQueuePair(qp, input);
     const when = reason === undefined ? mayTake(device, qp, input) : undefined;
-    if (reason !== undefined) drop(device, reason);
-    else if (when === "too many") drop(device, "context-too-many");
+    if (reason !== undefined) dropInSilence(device, input, { reason, qp });
+    else if (when === "too many") dropInSilence(device, input, { reason: "context-too-many", qp });
     else if (when === "now" && qp.hints === "group") receiveGroupHint(device, qp, input.packet);
     else if (when === "now") {
       receiveRequest(device, qp, { ...input, operation: operationOf(input.row)! });

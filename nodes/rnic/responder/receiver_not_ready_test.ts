@@ -70,7 +70,7 @@ describe("an RNR wait", () => {
     const [warning, ...others] = warnings(p);
     assert.match(
       warning!,
-      /^queue pair \d+ retries for ever: RNR NAK \(rnrRetry 7\): queue pair \d+ of [\d.]+ has had no receive for 60/,
+      /^queue pair \d+ retries for ever: RNR NAK \(rnrRetry 7\): queue pair \d+ of [\d.]+ has had no receive, or no page of its memory, for 60/,
     );
     assert.deepEqual(others, []);
   });

@@ -3,8 +3,8 @@
  * stalls those behind it.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
-import { dropDatagram, qKeyText, refuseDatagram, takeDatagram } from "./datagram.ts";
-import { type Device, drop, raiseEvent } from "../state/device.ts";
+import { qKeyText, refuseDatagram, takeDatagram } from "./datagram.ts";
+import { type Device, raiseEvent } from "../state/device.ts";
 import {
   awaitExpected,
   dropStalled,
@@ -19,14 +19,18 @@ import { requestGap, takeRequest } from "./responder.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
+import { dropInSilence } from "./silent_loss.ts";
 import { dropMessage, takeUnreliable } from "./unreliable.ts";
 
 /** A request packet for this queue pair; it waits behind one that waits. */
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const reason = qp.type === "ud" ? refuseDatagram(device, qp, input) : undefined;
   if (reason !== undefined) {
-    const why = reason === "q-key" ? qKeyText(qp, input) : reason;
-    return dropDatagram(device, qp, { packet: input.packet, reason, why });
+    const { length } = input.packet.payload;
+    const why = reason === "q-key"
+      ? qKeyText(qp, input)
+      : `it has ${length} B, and the path MTU is ${device.plan.mtu} B`;
+    return dropInSilence(device, input, { reason, qp, why });
   }
   device.counters.requestsIn++;
   if (qp.type !== "ud" && establish(qp) && qp.state === "rtr") {
@@ -35,7 +39,7 @@ export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn):
   const { stalled } = qp.responder;
   if (stalled.length === 0) takeInTurn(device, qp, input);
   else if (stalled.length < LIMITS.stalledPackets) stall(qp, input);
-  else drop(device, "stalled-too-many");
+  else dropInSilence(device, input, { reason: "stalled-too-many", qp });
 }
 
 function takeInTurn(device: Device, qp: QueuePair, input: RequestIn): void {
@@ -87,10 +91,8 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
   const first = takeStalled(qp);
   if (first === undefined) return;
   if (qp.type !== "rc") {
-    if (qp.type === "ud") {
-      const why = "no receive is posted";
-      dropDatagram(device, qp, { packet: first.packet, reason: "no-recv", why });
-    } else dropMessage(device, qp, "no-recv");
+    if (qp.type === "ud") dropInSilence(device, first, { reason: "no-recv", qp });
+    else dropMessage(device, qp, { input: first, reason: "no-recv" });
     return resumeStalled(device, qp);
   }
   dropStalled(qp);

@@ -3,7 +3,7 @@
  * dropped with the rest of its message; the next FIRST or ONLY is where the responder goes on,
  * whatever its PSN. A receive WQE that a broken SEND had taken is the next SEND's.
  */
-import { type Device, drop } from "../state/device.ts";
+import type { Device } from "../state/device.ts";
 import { abandonMessage, beginAt, stall } from "../state/responder_changes.ts";
 import type { DropReason } from "../state/counters.ts";
 import { OPERATIONS } from "./operations.ts";
@@ -12,6 +12,9 @@ import { rights } from "../state/life_cycle.ts";
 import { isFirst } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
+import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
+import { type Refusal, refusalText } from "./refusal_text.ts";
+import { dropInSilence } from "./silent_loss.ts";
 import { findMemory } from "./memory_gate.ts";
 import { checkLength, needsRecv } from "./responder.ts";
 import { bytesOf } from "../state/memory.ts";
@@ -23,28 +26,60 @@ import { recvSegments } from "../dma/place_payload.ts";
 export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (!rights(qp.state).takesRequests) return;
-  const reason = checkSequence(qp, input) ??
-    (permits(qp, needOf(input)!) ? undefined : "remote-access");
-  if (reason !== undefined) return dropMessage(device, qp, reason);
+  const reason = checkSequence(qp, input);
+  if (reason !== undefined) return dropMessage(device, qp, { input, reason });
+  if (!permits(qp, needOf(input)!)) return refuse(device, qp, { input, check: "permission" });
   if (needsRecv(input) && responder.granted === undefined) {
     stall(qp, input);
     return wantRecv(device, qp, { kind: "packet" });
   }
-  const fault = checkLength(qp, input) !== undefined || !hasRoom(device, qp, input);
-  if (fault) return dropMessage(device, qp, "bad-length");
+  if (checkLength(qp, input) !== undefined) {
+    return refuse(device, qp, { input, check: "length", reason: "bad-length" });
+  }
+  if (!hasRoom(device, qp, input)) {
+    const syndrome = NAK_SYNDROMES["invalid-request"];
+    return refuse(device, qp, { input, check: "execution", syndrome, reason: "bad-length" });
+  }
   const memory = findMemory(device, qp, input);
-  if (memory === "fault") return dropMessage(device, qp, "page-fault");
+  if (memory === "fault") return dropMessage(device, qp, { input, reason: "page-fault" });
   if (memory === "miss") return;
-  if (OPERATIONS[input.operation.name].execute(device, qp, input) === undefined) return;
+  const { open, granted } = responder;
+  const verdict = OPERATIONS[input.operation.name].execute(device, qp, input);
+  if (verdict === undefined) return;
   // Receive memory that is not the queue pair's is its own fault (class A); all else is the peer's.
-  if (fillsReceive(input)) enterError(device, qp);
-  else dropMessage(device, qp, "remote-access");
+  if (fillsReceive(input)) return enterError(device, qp);
+  const syndrome = verdict === "drop" ? undefined : verdict;
+  refuse(device, qp, { input, check: "execution", syndrome, open, granted });
+}
+
+/** What RC answers with a NAK is dropped here, for the same reasons. */
+function refuse(
+  device: Device,
+  qp: QueuePair,
+  fault: Pick<Refusal, "input" | "check"> & Partial<Pick<Refusal, "open" | "granted">> & {
+    readonly syndrome?: number | undefined;
+    readonly reason?: DropReason;
+  },
+): void {
+  const { input, reason = "remote-access", syndrome = NAK_SYNDROMES["remote-access-error"] } =
+    fault;
+  const { open, granted } = qp.responder;
+  const why = refusalText(device, qp, { open, granted, ...fault, syndrome });
+  dropMessage(device, qp, { input, reason, why });
 }
 
 /** Drops what is coming in; its other packets find nothing open. The receive WQE stays. */
-export function dropMessage(device: Device, qp: QueuePair, reason: DropReason): void {
+export function dropMessage(
+  device: Device,
+  qp: QueuePair,
+  { input, ...lost }: {
+    readonly input: RequestIn;
+    readonly reason: DropReason;
+    readonly why?: string;
+  },
+): void {
   abandonMessage(qp);
-  drop(device, reason);
+  dropInSilence(device, input, { qp, ...lost });
 }
 
 /** FIRST and ONLY start anew from any PSN, MIDDLE and LAST only go on where they fit exactly. */

@@ -36,10 +36,10 @@ import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, Journal } from "./dma_state.ts";
-import { type CoherentPort, sendBehindWrites } from "./coherence/port_state.ts";
+import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherence/port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
 import type { Coherence } from "./coherence/coherence_state.ts";
-import type { Access } from "../../../fabric/coherence/messages.ts";
+import type { Access, Answer } from "../../../fabric/coherence/messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 
@@ -93,6 +93,9 @@ export interface Upcalls {
   readonly takeGreeting: (device: Device, packet: RocePacket) => void;
   /** An access of a verb or DMA to a line of a shared region: it begins. */
   readonly accessLine: (device: Device, access: Access) => void;
+  /** For the judge of shared regions: agent 0 begins an access, and has done it or not. */
+  readonly noteLineTask: (device: Device, ticket: number, task: LineTask) => void;
+  readonly noteLineAnswer: (device: Device, task: LineTask, answer: Answer) => void;
 }
 
 export interface Device {
@@ -118,6 +121,8 @@ export interface Device {
   memory: CardMemory | undefined;
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
+  /** Kinds of losses without a sign to their senders that were noted (`responder/silent_loss.ts`). */
+  readonly lossesNoted: Set<string>;
   readonly dma: Dma;
   /** Of a card on the coherent bus; undefined on PCIe. */
   readonly port: CoherentPort | undefined;
@@ -216,6 +221,13 @@ const WARNINGS_KEPT = 16;
 export function warn({ out, now: atPs, warnings }: Device, message: string): void {
   out.report("warning", { message });
   if (warnings.push({ atPs, message }) > WARNINGS_KEPT) warnings.shift();
+}
+
+/** Something is lost and its sender is not told: a note of the run, the first of a kind. */
+export function noteLoss(device: Device, kind: string, message: string): void {
+  if (device.lossesNoted.has(kind)) return;
+  device.lossesNoted.add(kind);
+  warn(device, message);
 }
 
 /** Raises an asynchronous event at the host's driver. */

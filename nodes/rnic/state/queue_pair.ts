@@ -95,6 +95,8 @@ export interface Requester {
   /** When the first RNR NAK since the last progress came; undefined without one. */
   readonly rnrSince: Time | undefined;
   readonly sinceAckReq: number;
+  /** An ACK or NAK came with a PSN that was never sent: the peer's rq_psn is not `sq_psn` here. */
+  readonly isApart: boolean;
   /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
   readonly persistWaiting: ReadonlyMap<number, OutstandingWqe>;
   /** P-30: of these the last packet is to be sent again. */
@@ -257,6 +259,7 @@ function createRequester(sqPsn: number): Requester {
     rnrWaiting: false,
     rnrSince: undefined,
     sinceAckReq: 0,
+    isApart: false,
     persistWaiting: new Map(),
     probes: new Fifo(),
     cpuAcks: new Fifo(),

@@ -20,6 +20,13 @@ export function addWork(qp: QueuePair, work: OutstandingWqe): void {
   if (work.wqe?.opcode === "persistence-ack") cpuAcks.push(work);
 }
 
+/** The peer counts from another PSN. @returns whether that is news. */
+export function noteApart(qp: QueuePair): boolean {
+  const requester = own(qp), isNews = !requester.isApart;
+  requester.isApart = true;
+  return isNews;
+}
+
 /** The next persistence ACK of the CPU is carried out ahead of its turn. */
 export function takeCpuAck(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).cpuAcks.shift();

@@ -163,6 +163,22 @@ export function oweAck(qp: QueuePair, ack: AckService): void {
   responder.responses.push(ack);
 }
 
+/**
+ * P-28: a message is persistent. Where its reception ACK is still owed, the persistence ACK follows that one.
+ * @returns whether it does; else the reception ACK is with the transmitter, or has left.
+ */
+export function followReception(qp: QueuePair, second: AckService): boolean {
+  const { responses } = own(qp);
+  for (let at = responses.first; at < responses.end; at++) {
+    const answer = responses.at(at)!;
+    if (answer.kind !== "ack" || answer.syndrome !== ACK_SYNDROME) continue;
+    if (psnDistance(second.psn, answer.psn) < 0) continue;
+    (answer.persisted ??= []).push(second);
+    return true;
+  }
+  return false;
+}
+
 /** An answer of its own is owed. What comes behind it must not be acknowledged before it. */
 export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): void {
   const responder = own(qp);

@@ -110,6 +110,8 @@ export interface AckService {
   /** READ RESPONSE ONLY: what became of a verified write (V-01). */
   readonly payload?: Uint8Array<ArrayBuffer>;
   readyAt: Time;
+  /** P-28: the second ACKs of what it acknowledges, which are due already and follow it. */
+  persisted?: AckService[];
   /** A NAK whose packet has come meanwhile: it does not leave. */
   withdrawn?: boolean;
 }

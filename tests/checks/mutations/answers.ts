@@ -117,6 +117,27 @@ export const ANSWERS: Mutations = {
       }
     },
   },
+  "P-28: a message's two ACKs change places": {
+    of: "append",
+    least: 8,
+    *mutants(run) {
+      const first = new Map<string, Answer>();
+      for (const [place, seen] of run.frames.entries()) {
+        const packet = isSentByCard(run, seen) ? packetOf(seen) : undefined;
+        if (packet === undefined) continue;
+        const key =
+          `${seen.node} ${packet.destinationAddress} ${packet.bth.destQpn} ${packet.bth.psn}`;
+        if (isAnswer(packet)) first.set(key, { place, seen, packet });
+        const own = first.get(key);
+        const { operation } = opcodeRow(packet.bth.opcode)!;
+        if (operation !== "persistence-acknowledge" || own === undefined) continue;
+        first.delete(key);
+        const frames = run.frames.with(place, { ...seen, frame: own.seen.frame })
+          .with(own.place, { ...own.seen, frame: seen.frame });
+        yield [`${place}`, { ...run, frames }];
+      }
+    },
+  },
   "a persistence ACK confirms what has not come": {
     of: "append",
     least: 8,

@@ -83,7 +83,8 @@ export type LineTask =
     isGood: boolean;
   }
   & (
-    | { readonly kind: "read"; readonly tag: number }
+    /** Bytes [from, to) of the line are what the read is about. */
+    | { readonly kind: "read"; readonly tag: number; readonly from: number; readonly to: number }
     | { readonly kind: "write"; readonly change: LineChange }
     /** Done where the line is (decision 15), in the order of the writes. */
     | { readonly kind: "atomic"; readonly change: LineChange; readonly turn: AtomicTurn }

@@ -1,0 +1,28 @@
+/** Programs that a host no longer runs once its power is back: a scenario has to ask for it, and is told where it does not. */
+import { formatTime } from "../../base/time.ts";
+import type { RackPlan } from "./plan.ts";
+
+/** What a reader of the run may wonder about. */
+export interface PlanWarning {
+  readonly node: string;
+  readonly text: string;
+}
+
+/**
+ * One for each program without `restart: true` on a host that the scenario starts again.
+ *
+ * @returns in the order of the plan's nodes and programs; empty where nothing starts again, or all of it does.
+ */
+export function notRestarted({ nodes, faults }: Pick<RackPlan, "nodes" | "faults">): PlanWarning[] {
+  return nodes.flatMap((node): PlanWarning[] => {
+    if (node.kind !== "host") return [];
+    const start = faults.find(({ action, node: name }) => action === "start" && name === node.name);
+    if (start === undefined) return [];
+    const runs = new Set(node.config.programs.flatMap(({ service, run }) => service ? [] : [run]));
+    return [...runs].map((run) => ({
+      node: node.name,
+      text: `${run} does not run again when ${node.name} starts at ${formatTime(start.at)}: ` +
+        "a program does with `restart: true`",
+    }));
+  });
+}

@@ -1,0 +1,50 @@
+/**
+ * What UC and UD lose, of which the sender does not hear: its request succeeds (`rocev2.md` §3.8). The standard wants it
+ * so; the first of each kind is a note of the run, which `rack why` has, too.
+ */
+import { formatAddress } from "../../../fabric/trace/describe.ts";
+import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
+import type { DropReason } from "../state/counters.ts";
+import { type Device, drop, noteLoss } from "../state/device.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { PacketIn } from "../state/responder_state.ts";
+
+/** Why a packet is dropped, where the reason's name does not say it to a program's author. */
+const WHY: Partial<Record<DropReason, (qp: QueuePair) => string>> = {
+  "wrong-service": ({ type }) => `the queue pair's transport is ${type.toUpperCase()}`,
+  "wrong-state": ({ state }) => `the queue pair is in state ${state.toUpperCase()}`,
+  "vendor-operation": () => "the queue pair does not permit the manufacturer's operation",
+  "wrong-peer": ({ path: { address } }) => `the queue pair's peer is ${formatAddress(address)}`,
+  "p-key": () => "its P_Key is of another partition",
+  "page-fault": () => "a page of its memory is not there",
+  "broken-message": () => "a packet of its message is missing before it",
+  "no-recv": () => "no receive is posted",
+  "stalled-too-many": () => "too many packets wait for a receive or for memory",
+  "context-too-many": () => "too many packets wait for the queue pair's context",
+};
+
+/**
+ * Drops a packet without an answer, and notes the first of its kind.
+ * @param lost.why in words, where more is known than the reason. `qp`: undefined where there is none.
+ */
+export function dropInSilence(
+  device: Device,
+  { packet, row }: Pick<PacketIn, "packet" | "row">,
+  lost: { readonly reason: DropReason; readonly qp: QueuePair | undefined; readonly why?: string },
+): void {
+  const { reason, qp, why = (qp && WHY[reason]?.(qp)) ?? "there is no such queue pair" } = lost;
+  drop(device, reason);
+  const { service, operation } = row;
+  // Of RC the requester hears; the connection manager sends again; hints are for cards alone.
+  if ((service !== "uc" && service !== "ud") || operation === "hint") return;
+  if (qp?.card !== undefined || packet.bth.destQpn === GSI_QPN) return;
+  const what = service === "ud" ? "a datagram" : `a message (${row.name})`;
+  const from = formatAddress(packet.sourceAddress);
+  noteLoss(
+    device,
+    `${service} ${reason}`,
+    `${what} of ${from} to queue pair ${
+      qp?.qpn ?? packet.bth.destQpn
+    } is dropped without an answer: ${why}`,
+  );
+}
