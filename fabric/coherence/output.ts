@@ -10,6 +10,8 @@ export interface Output {
   readonly lost: number[];
   /** Lines of which something has changed, in this order: a card shows their states, and tells who waits for one. */
   readonly changed: number[];
+  /** Of home's card: requests of a line that are taken, that begin, and that end without having begun. */
+  readonly turns: Turn[];
   /** Of home's card: what far cards have counted, for the judge on home's core (decision 17). */
   readonly counts: {
     readonly agent: Agent;
@@ -18,8 +20,16 @@ export interface Output {
   }[];
 }
 
+/** What becomes of a request at home's card. */
+export interface Turn {
+  readonly step: "taken" | "begun" | "dropped";
+  /** Of a `FlushRange` one of its lines. */
+  readonly line: number;
+  readonly message: WireMessage;
+}
+
 export function newOutput(): Output {
-  return { wire: [], bus: [], answers: [], lost: [], changed: [], counts: [] };
+  return { wire: [], bus: [], answers: [], lost: [], changed: [], turns: [], counts: [] };
 }
 
 /** Lines as ranges, for reports of what is lost: `[3, 4, 5, 9]` is three lines from 3 on, and 9. */

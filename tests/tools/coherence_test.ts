@@ -10,7 +10,7 @@ import { rngFor } from "../../fabric/base/rng.ts";
 import { newCoverage } from "../../fabric/coherence/coverage_testing.ts";
 import { type Exploration, explore } from "../../fabric/coherence/explore_testing.ts";
 import { reachedOutcomes, sequentialOutcomes } from "../../fabric/coherence/litmus_testing.ts";
-import { smallest } from "../../fabric/coherence/mutations_testing.ts";
+import { SLOW_MUTATIONS, smallest } from "../../fabric/coherence/mutations_testing.ts";
 import { type RandomRun, runRandomly } from "../../fabric/coherence/random_testing.ts";
 import { HOST } from "../../fabric/coherence/system_testing.ts";
 import { checkModel, rumurMissing } from "../support/rumur.ts";
@@ -104,6 +104,12 @@ describe("every state of the coherent card's protocol, in minutes", () => {
         assert.equal(found.isWhole, given.statesMax === undefined);
       },
     );
+  }
+
+  for (const { name, exploration } of SLOW_MUTATIONS) {
+    whole(`C-12: is found out: ${name}`, () => {
+      assert.notEqual(explore(exploration).violation, null);
+    });
   }
 
   whole("C-09: independent reads of independent writes: both readers see one order", () => {

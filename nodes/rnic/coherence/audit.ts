@@ -1,7 +1,8 @@
-/** Audit records of a coherent card: each change of a line's state in its two caches, by which C-09 is judged. */
+/** Audit records of a coherent card, by which C-09 is judged: states of lines in its two caches, turns of requests. */
 import type { LineStateRecord } from "../../../fabric/audit.ts";
 import { type FarCard, farLine } from "../../../fabric/coherence/far_card.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
+import type { Turn } from "../../../fabric/coherence/output.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Coherence } from "../state/coherence/coherence_state.ts";
@@ -42,6 +43,22 @@ export function auditLines(
     const note = { kind: "line-state", region: region.name, line, cache, state } as const;
     noted.set(key, note);
     device.out.audit?.(device.name, note);
+  }
+}
+
+/** Notes which requests home's card takes and begins. */
+export function auditTurns(
+  { name, out }: Device,
+  { regions, turns }: {
+    readonly regions: readonly SharedRegion[];
+    readonly turns: readonly Turn[];
+  },
+): void {
+  for (const { step, line: number, message: { agent, kind } } of turns) {
+    const region = regionAt(regions, number);
+    if (region === undefined) continue;
+    const line = number - firstLine(region);
+    out.audit?.(name, { kind: "line-turn", region: region.name, line, agent, request: kind, step });
   }
 }
 

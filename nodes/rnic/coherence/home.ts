@@ -41,7 +41,7 @@ import {
 } from "../state/coherence/coherence_state.ts";
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
-import { auditLines } from "./audit.ts";
+import { auditLines, auditTurns } from "./audit.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
@@ -134,6 +134,7 @@ function passOn(device: Device, { coherence, home, from }: Place, out: Output): 
       regions,
       changed: out.changed,
     });
+    auditTurns(device, { regions, turns: out.turns });
   }
   if (device.out.tracing) showHome(device, { coherence, home, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, home }, message);
