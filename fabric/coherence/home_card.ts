@@ -129,10 +129,17 @@ export function canEvictLocal(card: HomeCard, line: number): boolean {
  * else it is lost (decision 12, `adr.ts`). What far cards have is lost in any case.
  */
 export function dirtyInLocalCache(
-  { local: { lines } }: HomeCard,
+  { local: { lines }, requests }: HomeCard,
 ): { readonly line: number; readonly data: Data }[] {
+  // A write-back that has begun is on the bus, and what memory has may be newer by now.
+  const isHere = (line: number) =>
+    requests.some((each) =>
+      isOwn(each) && each.message.kind === "Put" && each.message.line === line
+    );
   return [...lines].flatMap(([line, { state, data }]) =>
-    (state === "M" || state === "MI") && data !== undefined ? [{ line, data }] : []
+    (state === "M" || (state === "MI" && isHere(line))) && data !== undefined
+      ? [{ line, data }]
+      : []
   ).sort((a, b) => a.line - b.line);
 }
 

@@ -42,6 +42,7 @@ import {
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
 import { auditLines, auditTurns } from "./audit.ts";
+import { noteLine } from "./kept_lines.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
@@ -228,7 +229,7 @@ function sendOnBus(
   const message: LineMessage = { kind: "line", op: kind, address: line * REGION_LINE_BYTES };
   const content = data as typeof LOST | Uint8Array<ArrayBuffer> | undefined;
   const whole = content === undefined ? message : { ...message, data: content };
-  device.out.send(PORTS.rnicBus, whole, device.stageAt);
+  noteLine(device, whole, device.out.send(PORTS.rnicBus, whole, device.stageAt));
 }
 
 // ── lives of far cards ───────────────────────────────────────────────────────────────────────────
