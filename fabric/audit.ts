@@ -215,13 +215,29 @@ export interface LineStateRecord {
   readonly state: "M" | "E" | "S" | "I";
 }
 
+/**
+ * A request for a line at home's card, made by that card: taken into its queue, begun, or over without having begun. A
+ * far card has one request of a kind for a line at a time.
+ */
+export interface LineTurnRecord {
+  readonly kind: "line-turn";
+  readonly region: string;
+  readonly line: number;
+  /** The far card's number; 0 is home's local cache, for a verb or for a far card's access. */
+  readonly agent: number;
+  /** As messages between cards are named. */
+  readonly request: string;
+  readonly step: "taken" | "begun" | "dropped";
+}
+
 /** What concerns shared regions (`coherence.md`). */
 export type SharedRecord =
   | RegionRecord
   | AccessRecord
   | AccessedRecord
   | RegionLostRecord
-  | LineStateRecord;
+  | LineStateRecord
+  | LineTurnRecord;
 
 export const OBJECT_TYPES = ["register", "counter", "map", "log", "queue"] as const;
 

@@ -5,6 +5,7 @@ import { replicatedLog } from "./replicated_log.ts";
 import type { Checker, RunRecord } from "./run_record.ts";
 import { answered } from "./shared/answered.ts";
 import { loads } from "./shared/loads.ts";
+import { servedInTurn } from "./shared/served_in_turn.ts";
 import { singleWriter } from "./shared/single_writer.ts";
 import { shutdowns } from "./shutdowns.ts";
 import { silence } from "./silence.ts";
@@ -24,6 +25,7 @@ export const CHECKERS: readonly Checker[] = [
   loads,
   singleWriter,
   answered,
+  servedInTurn,
   shutdowns,
 ];
 

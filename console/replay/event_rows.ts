@@ -205,6 +205,8 @@ function noteText(note: TimedRecord["note"]): string {
       return `${note.ranges.length} ranges of ${note.region} are lost`;
     case "line-state":
       return `line ${note.line} of ${note.region} is ${note.state} in the ${note.cache} cache`;
+    case "line-turn":
+      return `${note.request} of agent ${note.agent} for line ${note.line} of ${note.region} is ${note.step}`;
   }
 }
 

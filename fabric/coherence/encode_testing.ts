@@ -53,7 +53,7 @@ function livesOf({ home, fars, wires }: System): number[][] {
     const all = new Set([life, home.lives.get(agent) ?? life, home.lastLives.get(agent) ?? life]);
     const { req = [], snp = [], up = [], down = [] } = wires[at] ?? {};
     for (const queue of [req, snp, up, down]) for (const each of queue) all.add(each.life);
-    for (const { message } of home.slots) if (message.agent === agent) all.add(message.life);
+    for (const { message } of home.requests) if (message.agent === agent) all.add(message.life);
     return [...all].sort((a, b) => b - a);
   });
 }
@@ -102,9 +102,7 @@ function encode(system: System, extra: readonly number[]): Uint8Array {
   }
   put(0xff);
   card(system, home.local);
-  for (const message of home.own) wire(system, message);
-  put(0xfe);
-  for (const { message, isBegun, access, range } of home.slots) {
+  for (const { message, isBegun, access, range } of home.requests) {
     put(message.agent * 4 + (isBegun ? 2 : 0) + (access === null ? 0 : 1));
     wire(system, message);
     if (range === undefined) continue;

@@ -30,7 +30,7 @@ describe("every state of the coherent card's protocol", () => {
   });
 
   it("C-09, C-12: two computers, one line: verbs beside the cores", () => {
-    holds({ size: smallest(1), with: ["verbs"] }, 6955);
+    holds({ size: smallest(1), with: ["verbs"] }, 7847);
   });
 
   it("C-09: two computers, one line: the copy moves at any time, the first 8 000 states", () => {

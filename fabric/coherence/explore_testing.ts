@@ -4,13 +4,15 @@
  * accesses is: content is old or new (`invariants_testing.ts`), so the set is finite.
  *
  * Besides what holds in each state it proves liveness: from everywhere a quiet state is reached by deliveries
- * alone, without a new access or eviction that might free what is stuck.
+ * alone, without a new access or eviction that might free what is stuck. And fairness at home's card, as no number of
+ * later accesses may hold up one that waits: {@link PASSES_MAX}.
  */
 import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
 import { keyOf } from "./encode_testing.ts";
 import { faultsOf } from "./faults_testing.ts";
 import { canEvictLocal, evictLocal, homeAccess, move } from "./home_card.ts";
-import { homePlacement } from "./home_card_state.ts";
+import { homeLine, homePlacement, PASSES_MAX, type ServiceOrder } from "./home_card_state.ts";
+import { isLent } from "./home_card_transactions.ts";
 import {
   canEvictFromLlc,
   evictFromLlc,
@@ -29,7 +31,8 @@ import {
   TOKENS,
   Violation,
 } from "./invariants_testing.ts";
-import type { Access } from "./messages.ts";
+import { type Access, LOCAL_CACHE, type WireMessage } from "./messages.ts";
+import type { Turn } from "./output.ts";
 import {
   act,
   deliver,
@@ -50,6 +53,8 @@ export interface Exploration {
   readonly size: SystemSize;
   readonly tables?: Tables;
   readonly links?: Links;
+  /** Of requests at home's card, else `inTurn`. */
+  readonly order?: ServiceOrder;
   /** What may happen besides loads, stores and evictions. */
   readonly with?: readonly ("own" | "flush" | "range" | "verbs" | "moves" | "losses")[];
   /** Faults at most, else one. */
@@ -90,6 +95,8 @@ interface State {
   readonly system: System;
   /** For each agent from {@link HOST} on, and each line: of a flush, and of a write-back. */
   readonly promises: number[];
+  /** For each agent and line, how often its request at home's card was passed over. */
+  readonly passed: number[];
   readonly losses: number;
 }
 
@@ -225,9 +232,12 @@ function nameOf(system: System, { from, agent = 0, index }: Delivery): string {
 // ── one step ─────────────────────────────────────────────────────────────────────────────────────
 
 /** @throws Violation, or MissingRow, where the step breaks a promise. */
-function step({ system, promises, losses }: State, { isLoss, act: does }: Action): State {
+function step(
+  { system, promises, passed, losses }: State,
+  { isLoss, act: does }: Action,
+): State {
   const next = fork(system);
-  const { answers, lost } = does(next);
+  const { answers, lost, turns = [] } = does(next);
   if (system.outage === "host" && next.outage === null) rollBack(next);
   checkReports(system, next, lost);
   const kept = [...promises];
@@ -247,7 +257,74 @@ function step({ system, promises, losses }: State, { isLoss, act: does }: Action
   }
   keepPromises(system, next, kept);
   checkState(next);
-  return { system: next, promises: kept, losses: losses + (isLoss ? 1 : 0) };
+  return {
+    system: next,
+    promises: kept,
+    passed: turns.length === 0 && passed.every((each) => each === 0)
+      ? passed
+      : passesAfter({ before: system, after: next, turns, passed }),
+    losses: losses + (isLoss ? 1 : 0),
+  };
+}
+
+// ── who is served next ───────────────────────────────────────────────────────────────────────────
+
+interface Waiting {
+  readonly line: number;
+  readonly message: WireMessage;
+}
+
+/**
+ * {@link PASSES_MAX} holds for each request that home's card has taken: it is passed over by later ones for its line, or
+ * for the directory's entry that it waits for.
+ */
+function passesAfter({ before, after, turns, passed }: {
+  readonly before: System;
+  readonly after: System;
+  readonly turns: readonly Turn[];
+  readonly passed: readonly number[];
+}): number[] {
+  const { lines } = before.size;
+  const placeOf = ({ line, message }: Waiting) => message.agent * lines + line;
+  const next = [...passed];
+  const queue = waitingAt(before);
+  for (const { step, line, message } of turns) {
+    const turn = { line, message };
+    if (step === "taken") {
+      queue.push(turn);
+      continue;
+    }
+    const at = queue.findIndex((each) => each.line === line && each.message === message);
+    const earlier = at < 0 ? [] : queue.slice(0, at);
+    for (const each of step === "begun" ? earlier : []) {
+      if (each.line !== line && !(wantsEntry(before, each) && needsEntry(before, turn))) continue;
+      const place = placeOf(each), { agent, kind } = each.message;
+      next[place]!++;
+      if (next[place]! <= PASSES_MAX) continue;
+      const who = agent === LOCAL_CACHE ? "the local cache" : `card ${agent}`;
+      throw new Violation(`${who}'s ${kind} ${each.line} was passed over ${next[place]} times`);
+    }
+    if (at >= 0) queue.splice(at, 1);
+  }
+  const left = new Set(waitingAt(after).map(placeOf));
+  return next.map((count, place) => left.has(place) ? count : 0);
+}
+
+/** Requests at home's card that have not begun, in the order of their coming. */
+function waitingAt({ home }: System): Waiting[] {
+  return home.requests.flatMap(({ message, isBegun, range }) =>
+    isBegun ? [] : (range?.left ?? [message.line]).map((line) => ({ line, message }))
+  );
+}
+
+function needsEntry({ home }: System, { line, message: { kind } }: Waiting): boolean {
+  return (kind === "GetS" || kind === "GetM") && !isLent(homeLine(home, line));
+}
+
+/** Whether only an entry is missing. */
+function wantsEntry(system: System, waiting: Waiting): boolean {
+  const { phase, snoop } = homeLine(system.home, waiting.line);
+  return phase === "idle" && snoop === null && needsEntry(system, waiting);
 }
 
 // ── what was promised persistent ─────────────────────────────────────────────────────────────────
@@ -380,12 +457,13 @@ function firstState(given: Exploration): State {
   return {
     system: newSystem({ ...given, contents: TOKENS, initial: () => FRESH }),
     promises: Array.from({ length: (given.size.fars + 2) * 2 * given.size.lines }, () => 0),
+    passed: Array.from({ length: (given.size.fars + 1) * given.size.lines }, () => 0),
     losses: 0,
   };
 }
 
-function keyOfState({ system, promises, losses }: State): number {
-  return keyOf(system, promises, losses);
+function keyOfState({ system, promises, passed, losses }: State): number {
+  return keyOf(system, [...promises, ...passed], losses);
 }
 
 function pathTo(

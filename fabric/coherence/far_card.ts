@@ -266,21 +266,34 @@ function turn(
   return row;
 }
 
-/** Begins what can begin, in order; an access waits for the ones before it on its line. */
+/**
+ * Begins what can begin, in order: an access waits for the ones before it on its line, and one that needs a place
+ * for those that wait for one. Else accesses that need less could take each place that becomes free.
+ */
 export function begin(card: FarCard, out: Output): void {
   if (!card.isUp || card.waiting.length === 0) return;
   const held = new Set<number>();
+  let isFull = false;
   for (const access of [...card.waiting]) {
     const { line } = access;
     const isFree = !held.has(line) && !card.active.has(line) &&
       STABLE.has(farLine(card, line).state);
-    if (!isFree || !attempt(card, access, out)) held.add(line);
-    else card.waiting.splice(card.waiting.indexOf(access), 1);
+    const hasBegun: boolean = isFree && attempt(card, { access, isFull }, out);
+    if (hasBegun) card.waiting.splice(card.waiting.indexOf(access), 1);
+    else held.add(line);
+    isFull ||= isFree && !hasBegun;
   }
 }
 
-/** Begins an access, or does it at once. @returns false where it has to wait for a place. */
-function attempt(card: FarCard, access: Access, out: Output): boolean {
+/**
+ * Begins an access, or does it at once. @param isFull an earlier one waits for a place.
+ * @returns false where it has to wait for a place.
+ */
+function attempt(
+  card: FarCard,
+  { access, isFull }: { readonly access: Access; readonly isFull: boolean },
+  out: Output,
+): boolean {
   const { line, kind } = access;
   const { state } = farLine(card, line);
   const isRange = kind === "flush" && (access.lines ?? 1) > 1;
@@ -293,8 +306,10 @@ function attempt(card: FarCard, access: Access, out: Output): boolean {
     return true;
   }
   const isHome = kind === "flush" || farPlacement(card, line).place === "local";
-  if (!isHome && state === "I" && !makeRoom(card, out)) return false;
-  if (access.passes && !hasBuffer(card)) return false;
+  const needsPlace = !isHome && state === "I", needsBuffer = access.passes === true;
+  if (isFull && (needsPlace || needsBuffer)) return false;
+  if (needsPlace && !makeRoom(card, out)) return false;
+  if (needsBuffer && !hasBuffer(card)) return false;
   card.active.set(line, access);
   count(card, access, false);
   if (!isHome) turn(card, { line, event: kind === "load" ? "load" : "store" }, out);

@@ -6,6 +6,7 @@
  * - slots for requests, which are the far cards' credits: a request that finds none stays in its queue pair
  *   (decision 9; a receiver that is not ready). A bus's snoop needs no slot, and one recall for a directory
  *   entry goes beside them: they are kept free by construction;
+ * - one queue for all requests, far cards' and the local cache's: {@link inTurn};
  * - the directory's entries: where there is none, an idle line is purged for it;
  * - the local cache, agent 0: its messages cross nothing, and are handled at once;
  * - the placement's version (decision 18), and lives of far cards (decisions 13, 14).
@@ -18,20 +19,31 @@ import {
   type HomeCard,
   homeLine,
   homePlacement,
-  replaceSlot,
+  isOwn,
+  replaceRequest,
+  type Request,
   REQUESTS,
   sendTo,
-  type Slot,
+  slotsHeld,
 } from "./home_card_state.ts";
 import type { HomeEvent, HomeInput } from "./home_card_table.ts";
-import { answerFor, apply, isLent, keep, lastOf, local } from "./home_card_transactions.ts";
+import {
+  answerFor,
+  apply,
+  dropWaiting,
+  isLent,
+  keep,
+  lastOf,
+  local,
+  take,
+} from "./home_card_transactions.ts";
 import { heardAt } from "./lease.ts";
 import type { Access, Agent, BusMessage, Data, Placement, WireMessage } from "./messages.ts";
 import type { Output } from "./output.ts";
 
 /** Whether the card can take this message now; one that it cannot stays in its queue pair. */
 export function canTake(card: HomeCard, { kind }: WireMessage): boolean {
-  return !REQUESTS.has(kind) || card.slots.length < card.size.slots;
+  return !REQUESTS.has(kind) || slotsHeld(card) < card.size.slots;
 }
 
 /** A message of a far card that the card {@link canTake}. @throws MissingRow for one that cannot come now. */
@@ -51,7 +63,7 @@ export function homeReceive(card: HomeCard, message: WireMessage, out: Output): 
     const { region, counts } = message;
     if (region !== undefined && counts !== undefined) out.counts.push({ agent, region, counts });
   } else if (REQUESTS.has(kind)) {
-    card.slots.push(newSlot(message));
+    take(card, newRequest(message), out);
     pump(card, out);
   } else {
     apply(card, { line, event: kind as HomeEvent, message }, out);
@@ -59,11 +71,11 @@ export function homeReceive(card: HomeCard, message: WireMessage, out: Output): 
   }
 }
 
-function newSlot(message: WireMessage): Slot {
-  const slot: Slot = { message, isBegun: false, access: null };
-  if (message.kind !== "FlushRange") return slot;
+function newRequest(message: WireMessage): Request {
+  const request: Request = { message, isBegun: false, access: null };
+  if (message.kind !== "FlushRange") return request;
   const left = Array.from({ length: message.lines ?? 1 }, (_, index) => message.line + index);
-  return { ...slot, range: { left, open: [], isLost: false } };
+  return { ...request, range: { left, open: [], isLost: false } };
 }
 
 /** Decision 13: "home counts from receiving". */
@@ -117,10 +129,17 @@ export function canEvictLocal(card: HomeCard, line: number): boolean {
  * else it is lost (decision 12, `adr.ts`). What far cards have is lost in any case.
  */
 export function dirtyInLocalCache(
-  { local: { lines } }: HomeCard,
+  { local: { lines }, requests }: HomeCard,
 ): { readonly line: number; readonly data: Data }[] {
+  // A write-back that has begun is on the bus, and what memory has may be newer by now.
+  const isHere = (line: number) =>
+    requests.some((each) =>
+      isOwn(each) && each.message.kind === "Put" && each.message.line === line
+    );
   return [...lines].flatMap(([line, { state, data }]) =>
-    (state === "M" || state === "MI") && data !== undefined ? [{ line, data }] : []
+    (state === "M" || (state === "MI" && isHere(line))) && data !== undefined
+      ? [{ line, data }]
+      : []
   ).sort((a, b) => a.line - b.line);
 }
 
@@ -139,16 +158,18 @@ export function move(
   const { version } = card.placements.get(region) ?? FIRST_PLACEMENT;
   card.placements.set(region, { place, version: version + 1 });
   // What the local cache has not yet asked for is asked again at the new place.
-  for (const slot of [...card.slots]) {
-    const { access, message: { line } } = slot;
+  for (const request of [...card.requests]) {
+    const { access, message: { line } } = request;
     if (access === null || card.regionOf(line) !== region) continue;
-    const isOwn = (each: WireMessage) => each.line === line && each.kind !== "Put";
+    const asked = card.requests.find((each) =>
+      isOwn(each) && each.message.line === line && each.message.kind !== "Put"
+    );
     const isActive = card.local.active.get(line) === access;
     // Home serves its request already: it ends before the purge.
-    if (isActive && !card.own.some(isOwn)) continue;
+    if (isActive && asked === undefined) continue;
     const { wasAsked } = giveBack(card.local, access);
-    if (wasAsked) card.own.splice(card.own.findIndex(isOwn), 1);
-    retry(card, slot, out);
+    if (wasAsked && asked !== undefined) dropWaiting(card, asked, out);
+    retry(card, request, out);
   }
   // Verbs may have waited for a place that is free now.
   local(card, (its) => begin(card.local, its), out);
@@ -184,8 +205,8 @@ export function loseFarCard(card: HomeCard, agent: Agent, out: Output): void {
     const data = lastOf(card, { line, agent }, out);
     apply(card, { line, event: "Put", message: { agent, life, data } }, out);
   }
-  for (const slot of [...card.slots]) {
-    if (slot.message.agent === agent && !slot.isBegun) drop(card, slot);
+  for (const request of [...card.requests]) {
+    if (request.message.agent === agent && !request.isBegun) dropWaiting(card, request, out);
   }
   pump(card, out);
 }
@@ -202,7 +223,7 @@ export function unshare(card: HomeCard, agent: Agent, out: Output): void {
 
 /** Does all that can be done now. */
 function pump(card: HomeCard, out: Output): void {
-  while (purgeNext(card, out) || ownNext(card, out) || slotNext(card, out));
+  while (purgeNext(card, out) || requestNext(card, out));
 }
 
 function isFree(card: HomeCard, line: number): boolean {
@@ -220,37 +241,32 @@ function purgeNext(card: HomeCard, out: Output): boolean {
   return false;
 }
 
-function ownNext(card: HomeCard, out: Output): boolean {
-  for (const message of card.own) {
-    if (!mayBegin(card, message, out)) continue;
-    card.own.splice(card.own.indexOf(message), 1);
-    beginTransaction(card, message, out);
-    return true;
-  }
-  return false;
-}
-
-function slotNext(card: HomeCard, out: Output): boolean {
-  for (const slot of card.slots) {
-    if (slot.isBegun) continue;
-    const { message } = slot;
+/** The first one that may begin, in the card's order. */
+function requestNext(card: HomeCard, out: Output): boolean {
+  for (const request of card.order(card.requests)) {
+    if (request.isBegun) continue;
+    const { message } = request;
     const { placement, kind } = message;
+    // The local cache asks for the line wherever the copies are kept.
     if (
-      placement !== undefined && placement.version !== homePlacement(card, message.line).version
+      !isOwn(request) && placement !== undefined &&
+      placement.version !== homePlacement(card, message.line).version
     ) {
-      retry(card, slot, out);
+      retry(card, request, out);
       return true;
     }
     if (kind === "Read" || kind === "Write") {
-      beginLocal(card, slot, out);
+      beginLocal(card, request, out);
       return true;
     }
-    if (slot.range !== undefined) {
-      if (beginPart(card, slot, out)) return true;
+    if (request.range !== undefined) {
+      if (beginPart(card, request, out)) return true;
       continue;
     }
     if (!mayBegin(card, message, out)) continue;
-    card.slots[card.slots.indexOf(slot)] = { ...slot, isBegun: true };
+    if (isOwn(request)) drop(card, request);
+    else replaceRequest(card, request, { ...request, isBegun: true });
+    out.turns.push({ step: "begun", line: message.line, message });
     beginTransaction(card, message, out);
     return true;
   }
@@ -258,17 +274,18 @@ function slotNext(card: HomeCard, out: Output): boolean {
 }
 
 /** Begins with the first line of a range that is free. */
-function beginPart(card: HomeCard, slot: Slot, out: Output): boolean {
-  const { message, range } = slot;
+function beginPart(card: HomeCard, request: Request, out: Output): boolean {
+  const { message, range } = request;
   const line = range?.left.find((each) => isFree(card, each) && !card.purges.has(each));
   if (range === undefined || line === undefined) return false;
   const left = range.left.filter((each) => each !== line);
   const isBegun = left.length === 0;
-  replaceSlot(card, slot, {
-    ...slot,
+  replaceRequest(card, request, {
+    ...request,
     isBegun,
     range: { ...range, left, open: [...range.open, line] },
   });
+  out.turns.push({ step: "begun", line, message });
   apply(card, { line, event: "Flush", message: { ...message, line } as HomeInput }, out);
   return true;
 }
@@ -299,23 +316,24 @@ function beginTransaction(card: HomeCard, message: WireMessage, out: Output): vo
   const { line, kind } = message;
   apply(card, { line, event: kind as HomeEvent, message }, out);
   // Done at once, as a late `Put` may be.
-  const slot = card.slots.find((each) => each.message === message);
-  if (slot !== undefined && homeLine(card, line).serving === null) drop(card, slot);
+  const request = card.requests.find((each) => each.message === message);
+  if (request !== undefined && homeLine(card, line).serving === null) drop(card, request);
 }
 
 /** The local cache does a far card's access (C-06). */
-function beginLocal(card: HomeCard, slot: Slot, out: Output): void {
-  const { line, kind, change } = slot.message;
+function beginLocal(card: HomeCard, request: Request, out: Output): void {
+  const { line, kind, change } = request.message;
   const access: Access = { kind: kind === "Write" ? "store" : "load", line, change, ticket: 0 };
-  card.slots[card.slots.indexOf(slot)] = { ...slot, isBegun: true, access };
+  replaceRequest(card, request, { ...request, isBegun: true, access });
   local(card, (its) => farAccess(card.local, access, its), out);
 }
 
 /** The placement is not what the sender believes: it asks again (decision 18). */
-function retry(card: HomeCard, slot: Slot, out: Output): void {
-  const { agent, life, line } = slot.message;
+function retry(card: HomeCard, request: Request, out: Output): void {
+  const { agent, life, line } = request.message;
   const placement = homePlacement(card, line);
-  drop(card, slot);
+  if (request.isBegun) drop(card, request);
+  else dropWaiting(card, request, out);
   if (card.lives.get(agent) !== life) return;
   sendTo(card, { kind: "Retry", line, agent, placement, region: card.regionOf(line) }, out);
 }

@@ -1,5 +1,5 @@
 /**
- * HC: what home's card knows: slots, the directory's entries, the local cache, placements, lives, leases. What it
+ * HC: what home's card knows: requests, the directory's entries, the local cache, placements, lives, leases. What it
  * does is in `home_card.ts`.
  */
 import type { Time } from "../base/time.ts";
@@ -26,8 +26,11 @@ export interface HomeSize {
   readonly localCache: CacheSize;
 }
 
-/** A far card's request, which holds its slot until it is finished. */
-export interface Slot {
+/**
+ * A request that is taken. A far card's holds its slot until it is finished; the local cache's needs none, and is
+ * here until it begins.
+ */
+export interface Request {
   readonly message: WireMessage;
   readonly isBegun: boolean;
   /** Of `Read` and `Write` that have begun: what the local cache does for it. */
@@ -35,6 +38,12 @@ export interface Slot {
   /** Of a `FlushRange`. */
   readonly range?: FlushedRange | undefined;
 }
+
+/**
+ * In which order requests are looked at: the first one that may begin is next. They are given in the order of their
+ * coming.
+ */
+export type ServiceOrder = (requests: readonly Request[]) => readonly Request[];
 
 /** The lines of a `FlushRange`, each of which has a transaction of its own. */
 export interface FlushedRange {
@@ -52,9 +61,9 @@ export interface HomeCard {
   /** The directory: lines that are lent, or in a transaction; the one that came first in front. */
   readonly lines: Map<number, HomeLine>;
   readonly local: FarCard;
-  /** Requests of the local cache that have not begun. */
-  readonly own: WireMessage[];
-  readonly slots: Slot[];
+  /** In the order of their coming. */
+  readonly requests: Request[];
+  readonly order: ServiceOrder;
   readonly placements: Map<number, Placement>;
   /** Lines to be purged for a migration, before any other request of theirs. */
   readonly purges: Set<number>;
@@ -74,7 +83,7 @@ export interface HomeCard {
 
 /** A card that has lent nothing and knows no far card. */
 export function newHomeCard(
-  { tables, size, contents, regionOf, life = 1, times = null }: {
+  { tables, size, contents, regionOf, life = 1, times = null, order = inTurn }: {
     readonly tables: { readonly home: HomeTable; readonly far: FarTable };
     readonly size: HomeSize;
     readonly contents: Contents;
@@ -82,6 +91,7 @@ export function newHomeCard(
     /** Above all that the card has had. */
     readonly life?: number;
     readonly times?: LeaseTimes | null;
+    readonly order?: ServiceOrder;
   },
 ): HomeCard {
   const cache = {
@@ -98,8 +108,8 @@ export function newHomeCard(
     regionOf,
     lines: new Map(),
     local,
-    own: [],
-    slots: [],
+    requests: [],
+    order,
     placements: new Map(),
     purges: new Set(),
     lives: new Map([[LOCAL_CACHE, 0]]),
@@ -135,14 +145,40 @@ export const REQUESTS: ReadonlySet<WireKind> = new Set([
   "Write",
 ]);
 
-/** The slot is free again. */
-export function drop(card: HomeCard, slot: Slot): void {
-  const index = card.slots.indexOf(slot);
-  if (index >= 0) card.slots.splice(index, 1);
+/** Whether the local cache has asked, and not a far card. */
+export function isOwn({ message: { agent } }: Request): boolean {
+  return agent === LOCAL_CACHE;
 }
 
-export function replaceSlot(card: HomeCard, slot: Slot, by: Slot): void {
-  card.slots[card.slots.indexOf(slot)] = by;
+/** Slots that far cards' requests hold. */
+export function slotsHeld({ requests }: HomeCard): number {
+  let held = 0;
+  for (const request of requests) if (!isOwn(request)) held++;
+  return held;
+}
+
+/**
+ * Who came first is served first, whoever it is: far cards' requests and the local cache's wait in one queue, so that
+ * verbs of one host, which may have any number outstanding, do not hold far cards up beyond their leases. [choice]
+ * Only what the local cache gives back goes ahead: others wait for it, and it is one line for each access.
+ */
+export function inTurn(requests: readonly Request[]): readonly Request[] {
+  const isGivenBack = (each: Request) => isOwn(each) && each.message.kind === "Put";
+  if (!requests.some(isGivenBack)) return requests;
+  return [...requests.filter(isGivenBack), ...requests.filter((each) => !isGivenBack(each))];
+}
+
+/** How many later requests for its line may go ahead of one that waits, by {@link inTurn}. */
+export const PASSES_MAX = 1;
+
+/** The request is over; a far card's slot is free again. */
+export function drop(card: HomeCard, request: Request): void {
+  const index = card.requests.indexOf(request);
+  if (index >= 0) card.requests.splice(index, 1);
+}
+
+export function replaceRequest(card: HomeCard, request: Request, by: Request): void {
+  card.requests[card.requests.indexOf(request)] = by;
 }
 
 /** A message to a far card that is up, with the stamp that it waits for. */

@@ -7,10 +7,10 @@ import {
   drop,
   type HomeCard,
   homeLine,
-  replaceSlot,
+  replaceRequest,
+  type Request,
   REQUESTS,
   sendTo,
-  type Slot,
 } from "./home_card_state.ts";
 import {
   type HomeEvent,
@@ -72,35 +72,35 @@ function finish(
   out: Output,
 ): boolean {
   const part = serving?.kind === "Flush"
-    ? card.slots.find(({ range }) => range?.open.includes(line))
+    ? card.requests.find(({ range }) => range?.open.includes(line))
     : undefined;
   if (part !== undefined) {
-    finishPart(card, { slot: part, line, data }, out);
+    finishPart(card, { request: part, line, data }, out);
     return true;
   }
-  const slot = card.slots.find(({ message, isBegun, access, range }) =>
+  const request = card.requests.find(({ message, isBegun, access, range }) =>
     isBegun && access === null && range === undefined && message.line === line &&
     message.agent === serving?.agent
   );
-  if (slot !== undefined) drop(card, slot);
+  if (request !== undefined) drop(card, request);
   return false;
 }
 
 /** One line of a range is in home's persistence domain; the last one answers for all (decisions 8, 12). */
 function finishPart(
   card: HomeCard,
-  { slot, line, data }: { slot: Slot; line: number; data: Data | undefined },
+  { request, line, data }: { request: Request; line: number; data: Data | undefined },
   out: Output,
 ): void {
-  const { message, range } = slot;
+  const { message, range } = request;
   if (range === undefined) return;
   const open = range.open.filter((each) => each !== line);
   const isLost = range.isLost || data === LOST;
   if (open.length + range.left.length > 0) {
-    replaceSlot(card, slot, { ...slot, range: { ...range, open, isLost } });
+    replaceRequest(card, request, { ...request, range: { ...range, open, isLost } });
     return;
   }
-  drop(card, slot);
+  drop(card, request);
   const { agent, life, line: first, lines } = message;
   if (card.lives.get(agent) !== life) return;
   const result = isLost ? LOST : undefined;
@@ -183,7 +183,7 @@ export function lastOf(
   { line, agent }: { readonly line: number; readonly agent: Agent },
   out: Output,
 ): Data {
-  const put = card.slots.find(({ message, isBegun }) =>
+  const put = card.requests.find(({ message, isBegun }) =>
     !isBegun && message.kind === "Put" && message.line === line && message.agent === agent
   );
   if (put?.message.data !== undefined) return put.message.data;
@@ -191,13 +191,32 @@ export function lastOf(
   return LOST;
 }
 
+/** A request is in the card from now on, behind those that came before. */
+export function take(card: HomeCard, request: Request, out: Output): void {
+  card.requests.push(request);
+  noteTurn(request, "taken", out);
+}
+
+/** One that has not begun, or not with all its lines, is over. */
+export function dropWaiting(card: HomeCard, request: Request, out: Output): void {
+  drop(card, request);
+  noteTurn(request, "dropped", out);
+}
+
+/** `Read` and `Write` do not ask for the line: the local cache does, in its own order. */
+function noteTurn({ message, range }: Request, step: "taken" | "dropped", out: Output): void {
+  if (message.kind === "Read" || message.kind === "Write") return;
+  for (const line of range?.left ?? [message.line]) out.turns.push({ step, line, message });
+}
+
 /** Lets the local cache do something; its requests are queued, its answers are taken at once. */
 export function local(card: HomeCard, act: (its: Output) => void, out: Output): void {
   const its = newOutput();
   act(its);
   for (const message of its.wire) {
-    if (REQUESTS.has(message.kind)) card.own.push(message);
-    else apply(card, { line: message.line, event: message.kind as HomeEvent, message }, out);
+    if (REQUESTS.has(message.kind)) {
+      take(card, { message, isBegun: false, access: null }, out);
+    } else apply(card, { line: message.line, event: message.kind as HomeEvent, message }, out);
   }
   out.changed.push(...its.changed);
   out.states.push(...its.states);
@@ -206,13 +225,13 @@ export function local(card: HomeCard, act: (its: Output) => void, out: Output): 
 
 /** An access at the local cache has ended: it was a far card's, or a verb's. */
 function answerFar(card: HomeCard, answer: Answer, out: Output): void {
-  const slot = card.slots.find(({ access }) => access === answer.access);
-  if (slot === undefined) {
+  const request = card.requests.find(({ access }) => access === answer.access);
+  if (request === undefined) {
     out.answers.push(answer);
     return;
   }
-  const { agent, life, line, kind, change } = slot.message;
-  drop(card, slot);
+  const { agent, life, line, kind, change } = request.message;
+  drop(card, request);
   // [0059]: of a plain write "only a write-done" goes back. A store to the whole line may have found the line lost,
   // and is done for all that.
   const isTold = kind !== "Write" || card.local.contents.tellsOld(change);

@@ -43,7 +43,7 @@ function endLease(card: HomeCard, agent: Agent, out: Output): void {
 
 /** Whether something is lent to it alone, or is under way between both cards. */
 function isBound(card: HomeCard, agent: Agent): boolean {
-  if (card.slots.some(({ message }) => message.agent === agent)) return true;
+  if (card.requests.some(({ message }) => message.agent === agent)) return true;
   for (const line of card.lines.keys()) {
     const { owner, waiting, serving } = homeLine(card, line);
     if (owner === agent || (waiting >> agent & 1) === 1 || serving?.agent === agent) return true;

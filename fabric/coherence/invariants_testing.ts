@@ -68,7 +68,8 @@ export function checkReports(before: System, after: System, lost: readonly numbe
 function isLostIn(system: System, line: number): boolean {
   if (hostLine(system.host, line).memory === LOST || has(system, line, LOST)) return true;
   const { home, wires, toHost, toHome } = system;
-  return [home.own, toHost, toHome, ...wires.flatMap(queuesOf)].some((queue) =>
+  const requests = home.requests.map(({ message }) => message);
+  return [requests, toHost, toHome, ...wires.flatMap(queuesOf)].some((queue) =>
     queue.some((message) => message.line === line && message.data === LOST)
   ) || home.lines.get(line)?.data === LOST;
 }
@@ -88,16 +89,16 @@ function replace(system: System, line: number, by: (data: Data) => Data): void {
     const copy = lines.get(line);
     if (copy?.data !== undefined) (lines as Map<number, unknown>).set(line, aged(copy, by));
   }
-  for (const queue of [home.own, toHost, toHome, ...wires.flatMap(queuesOf)]) {
+  for (const queue of [toHost, toHome, ...wires.flatMap(queuesOf)]) {
     for (const [index, message] of queue.entries()) {
       if (message.line !== line || message.kind === "Value") continue;
       if (message.data !== undefined) queue[index] = aged(message, by);
     }
   }
-  for (const [index, slot] of home.slots.entries()) {
-    const { message } = slot;
+  for (const [index, request] of home.requests.entries()) {
+    const { message } = request;
     if (message.line !== line || message.data === undefined) continue;
-    home.slots[index] = { ...slot, message: aged(message, by) };
+    home.requests[index] = { ...request, message: aged(message, by) };
   }
 }
 

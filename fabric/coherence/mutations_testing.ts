@@ -12,6 +12,7 @@ import {
   type HomeState,
 } from "./home_card_table.ts";
 import { HOST_TABLE, type HostEvent, type HostPhase, type HostRow } from "./host_agent_table.ts";
+import { isOwn, type Request, type ServiceOrder } from "./home_card_state.ts";
 import { LOST, NONE, WIRE_MESSAGES } from "./messages.ts";
 import { type Links, type SystemSize, TABLES, type Tables } from "./system_testing.ts";
 
@@ -56,6 +57,21 @@ function withLinks(name: string, links: Links, also: Broken & { fars?: number } 
   const { fars = 1, ...given } = also;
   return { name, exploration: { size: smallest(fars), links, ...given } };
 }
+
+/** The real code, and an order of service that is not fair. */
+function withOrder(
+  name: string,
+  order: ServiceOrder,
+  { size, ...given }: Broken & { readonly size: SystemSize },
+): Mutation {
+  return { name, exploration: { size, order, ...given } };
+}
+
+/** Requests of which this holds go ahead of all others. */
+const first = (goes: (request: Request) => boolean): ServiceOrder => (requests) => [
+  ...requests.filter(goes),
+  ...requests.filter((each) => !goes(each)),
+];
 
 // ── parts of broken rows ─────────────────────────────────────────────────────────────────────────
 
@@ -450,9 +466,34 @@ const LINK_MUTATIONS: readonly Mutation[] = [
   }, LOSSES),
 ];
 
+const TWO_SLOTS = { ...smallest(2).home, slots: 2 };
+
+const ORDER_MUTATIONS: readonly Mutation[] = [
+  withOrder("verbs go ahead of far cards", first(isOwn), { size: smallest(1), with: ["verbs"] }),
+  withOrder("who comes last is served first", (requests) => requests.toReversed(), {
+    size: { ...smallest(2), home: TWO_SLOTS },
+    with: ["verbs"],
+  }),
+];
+
+/** More of them, which take some seconds each. */
+export const SLOW_MUTATIONS: readonly Mutation[] = [
+  withOrder("far cards go ahead of verbs", first((each) => !isOwn(each)), {
+    size: { ...smallest(2), home: TWO_SLOTS },
+    with: ["verbs"],
+  }),
+  withOrder("a far card goes ahead of another", first(({ message: { agent } }) => agent === 1), {
+    size: { ...smallest(2), home: TWO_SLOTS },
+  }),
+  withOrder("readers go ahead of writers", first(({ message: { kind } }) => kind === "GetS"), {
+    size: { ...smallest(2), home: TWO_SLOTS },
+  }),
+];
+
 export const MUTATIONS: readonly Mutation[] = [
   ...FAR_MUTATIONS,
   ...HOME_MUTATIONS,
   ...HOST_MUTATIONS,
   ...LINK_MUTATIONS,
+  ...ORDER_MUTATIONS,
 ];

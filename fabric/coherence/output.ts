@@ -13,6 +13,8 @@ export interface Output {
   readonly changed: number[];
   /** States that lines of a far card, or of the local cache, have taken one after the other: also those of one step. */
   readonly states: { readonly line: number; readonly state: FarState }[];
+  /** Of home's card: requests of a line that are taken, that begin, and that end without having begun. */
+  readonly turns: Turn[];
   /** Of home's card: what far cards have counted, for the judge on home's core (decision 17). */
   readonly counts: {
     readonly agent: Agent;
@@ -21,8 +23,25 @@ export interface Output {
   }[];
 }
 
+/** What becomes of a request at home's card. */
+export interface Turn {
+  readonly step: "taken" | "begun" | "dropped";
+  /** Of a `FlushRange` one of its lines. */
+  readonly line: number;
+  readonly message: WireMessage;
+}
+
 export function newOutput(): Output {
-  return { wire: [], bus: [], answers: [], lost: [], changed: [], states: [], counts: [] };
+  return {
+    wire: [],
+    bus: [],
+    answers: [],
+    lost: [],
+    changed: [],
+    states: [],
+    turns: [],
+    counts: [],
+  };
 }
 
 /** Lines as ranges, for reports of what is lost: `[3, 4, 5, 9]` is three lines from 3 on, and 9. */

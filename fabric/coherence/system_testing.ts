@@ -8,7 +8,7 @@
  */
 import { type CacheSize, type FarCard, farReceive, newFarCard } from "./far_card.ts";
 import { FAR_TABLE, type FarTable } from "./far_card_table.ts";
-import { type HomeCard, type HomeSize, newHomeCard } from "./home_card_state.ts";
+import { type HomeCard, type HomeSize, newHomeCard, type ServiceOrder } from "./home_card_state.ts";
 import { canTake, homeBus, homeReceive } from "./home_card.ts";
 import { HOME_TABLE, type HomeTable } from "./home_card_table.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
@@ -23,7 +23,7 @@ import {
   WIRE_MESSAGES,
   type WireMessage,
 } from "./messages.ts";
-import { newOutput, type Output } from "./output.ts";
+import { newOutput, type Output, type Turn } from "./output.ts";
 
 export interface Tables {
   readonly host: HostTable;
@@ -88,6 +88,8 @@ export interface Events {
   /** By whom: 0 for a verb at home's card, a far card's number, or -1 for home's core. */
   readonly answers: { readonly by: number; readonly answer: Answer }[];
   readonly lost: number[];
+  /** Of home's card. */
+  readonly turns?: readonly Turn[];
 }
 
 export const HOST = -1;
@@ -96,7 +98,7 @@ export const HOST = -1;
 const ONE_REGION = () => 0;
 
 export function newSystem(
-  { size, tables = TABLES, links = {}, contents, initial, directory = "card", times }: {
+  { size, tables = TABLES, links = {}, contents, initial, directory = "card", times, order }: {
     readonly size: SystemSize;
     readonly tables?: Tables;
     readonly links?: Links;
@@ -105,6 +107,7 @@ export function newSystem(
     readonly directory?: "card" | "memory";
     /** Of leases, which are events without. */
     readonly times?: LeaseTimes;
+    readonly order?: ServiceOrder;
   },
 ): System {
   const agents = Array.from({ length: size.fars }, (_, index) => index + 1);
@@ -114,6 +117,7 @@ export function newSystem(
     contents,
     regionOf: ONE_REGION,
     times: times ?? null,
+    ...(order !== undefined && { order }),
   });
   for (const agent of agents) {
     home.lives.set(agent, 0);
@@ -182,8 +186,7 @@ export function fork(system: System): System {
       ...home,
       lines: new Map(home.lines),
       local: forkCard(home.local),
-      own: [...home.own],
-      slots: [...home.slots],
+      requests: [...home.requests],
       placements: new Map(home.placements),
       purges: new Set(home.purges),
       lives: new Map(home.lives),
@@ -293,7 +296,8 @@ export function act(system: System, by: number, does: (out: Output) => void): Ev
     const message = links.wire === undefined ? sent : links.wire(sent, system);
     if (message !== null && arrives(system, message)) queueOf(system, by, message)?.push(message);
   }
-  return { answers: out.answers.map((answer) => ({ by, answer })), lost: out.lost };
+  const { lost, turns } = out;
+  return { answers: out.answers.map((answer) => ({ by, answer })), lost, turns };
 }
 
 function arrives({ wires, outage }: System, { agent, kind }: WireMessage): boolean {
@@ -313,8 +317,8 @@ function queueOf(system: System, by: number, message: WireMessage): WireMessage[
 /** Nothing is on its way, and nothing waits. */
 export function isQuiet({ host, home, fars, wires, toHost, toHome, outage }: System): boolean {
   if (outage !== null) return false;
-  if (toHost.length + toHome.length + host.waiting.length + home.slots.length > 0) return false;
-  if (home.own.length + home.purges.size > 0) return false;
+  if (toHost.length + toHome.length + host.waiting.length + home.requests.length > 0) return false;
+  if (home.purges.size > 0) return false;
   for (const [at, { req, snp, up, down, isDoomed }] of wires.entries()) {
     if (req.length + snp.length + up.length + down.length > 0) return false;
     if (isDoomed && fars[at]?.isUp) return false;

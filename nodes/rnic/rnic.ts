@@ -65,6 +65,7 @@ import { snoopLine } from "./state/hints/words.ts";
 import { hintsWakeAt } from "./hints/hold.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
 import { auditReset } from "./coherence/audit.ts";
+import { keepLocalCache } from "./coherence/kept_lines.ts";
 import { takeLine } from "./paging/translation_cache.ts";
 import { heldAtRest } from "./firmware/at_rest.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
@@ -90,6 +91,8 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
   function step(now: Time, input: Input, out: Outputs): void {
     if (input.kind === "link" && input.port === PORTS.rnicBus) {
       auditReset(device, out);
+      device.now = now;
+      if (!input.up) keepLocalCache(device);
       device = createDevice(name, plan, options);
       device.startedAt = now;
       device.journal = journal;

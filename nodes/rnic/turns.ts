@@ -18,37 +18,83 @@ import { nextRequestFrame } from "./requester/requester.ts";
 const HEADER_BYTES = 128;
 
 /** Whether a queue pair can have its turn now: a frame that leaves may make it so. */
-export function hasTurns({ dma, turn, roundRobin, transmitter }: Device): boolean {
-  // Requests and answers have turns in common, so both engines must be able to take one.
-  return (turn.of !== undefined || roundRobin.length > 0) && canRead(dma.gather) &&
-    canRead(dma.responder) && transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
+export function hasTurns(device: Device): boolean {
+  const { turn, roundRobin } = device;
+  if (turn.of === undefined && roundRobin.length === 0) return false;
+  return canFetch(device) || hasCardTurn(device);
+}
+
+/** Requests and answers have turns in common, so both engines must be able to take one. */
+function canFetch({ dma, transmitter }: Device): boolean {
+  return canRead(dma.gather) && canRead(dma.responder) &&
+    transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
 }
 
 /** Begins frames, while {@link hasTurns}. */
 export function runTurns(device: Device): void {
-  const { congestion, turn, roundRobin } = device;
+  const { turn, roundRobin } = device;
   while (hasTurns(device)) {
-    const qp = turn.of ??= nextTurn(device, roundRobin.shift()!);
-    qp.scheduled = false;
-    // A queue pair that is slowed down or paused does not keep the others from their turns.
-    if (congestion !== undefined && isHeldBack(device, congestion, qp)) {
-      turn.of = undefined;
-      turn.isWanted = false;
-      qp.surplus = Math.min(qp.surplus, 0);
-      continue;
-    }
-    const hasMore = qp.surplus <= 0 || beginFrames(device, qp);
-    // Whatever scheduled it meanwhile: it is in the list at most once.
-    const isWanted = hasMore || turn.isWanted;
-    turn.isWanted = false;
-    if (hasMore && qp.surplus > 0) continue;
-    turn.of = undefined;
-    // The rest of its share is lost; what it has overdrawn, it pays for in the next round.
-    if (!hasMore) qp.surplus = Math.min(qp.surplus, 0);
-    if (!isWanted) continue;
-    qp.scheduled = true;
-    roundRobin.push(qp);
+    if (!canFetch(device)) return runCardTurns(device);
+    takeTurn(device, turn.of ??= nextTurn(device, roundRobin.shift()!));
   }
+}
+
+function takeTurn(device: Device, qp: QueuePair): void {
+  const { congestion, turn, roundRobin } = device;
+  qp.scheduled = false;
+  // A queue pair that is slowed down or paused does not keep the others from their turns.
+  if (congestion !== undefined && isHeldBack(device, congestion, qp)) {
+    turn.of = undefined;
+    turn.isWanted = false;
+    qp.surplus = Math.min(qp.surplus, 0);
+    return;
+  }
+  const hasMore = qp.surplus <= 0 || beginFrames(device, qp);
+  // Whatever scheduled it meanwhile: it is in the list at most once.
+  const isWanted = hasMore || turn.isWanted;
+  turn.isWanted = false;
+  if (hasMore && qp.surplus > 0) return;
+  turn.of = undefined;
+  // The rest of its share is lost; what it has overdrawn, it pays for in the next round.
+  if (!hasMore) qp.surplus = Math.min(qp.surplus, 0);
+  if (!isWanted) return;
+  qp.scheduled = true;
+  roundRobin.push(qp);
+}
+
+function hasCardTurn({ coherence, turn, roundRobin }: Device): boolean {
+  if (coherence === undefined) return false;
+  return turn.of?.card !== undefined || roundRobin.some(({ card }) => card !== undefined);
+}
+
+/**
+ * Decision 9: a DMA read of a line of a shared region ends when far cards have answered, so what they wait for goes
+ * while all reads are under way. The firmware's messages are on the card: they need no read, and little room.
+ */
+function runCardTurns(device: Device): void {
+  const { turn, roundRobin } = device;
+  if (turn.of?.card !== undefined) {
+    roundRobin.push(turn.of);
+    turn.of = undefined;
+    turn.isWanted = false;
+  }
+  for (let left = roundRobin.length; left > 0; left--) {
+    const qp = roundRobin.shift()!;
+    if (qp.card === undefined) roundRobin.push(qp);
+    else runCardTurn(device, qp);
+  }
+}
+
+/** Begins all that it has: as many turns as it takes. */
+function runCardTurn(device: Device, qp: QueuePair): void {
+  const { congestion } = device;
+  qp.scheduled = false;
+  const isHeld = () => congestion !== undefined && isHeldBack(device, congestion, qp);
+  while (!isHeld()) {
+    if (qp.surplus <= 0) nextTurn(device, qp);
+    else if (!beginFrames(device, qp)) break;
+  }
+  qp.surplus = Math.min(qp.surplus, 0);
 }
 
 /** A queue pair is first in the list: it gets its share of this round. */

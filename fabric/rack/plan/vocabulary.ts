@@ -232,6 +232,7 @@ export const EXPECTATIONS = [
   "loads-return-the-last-store",
   "single-writer-or-readers",
   "every-access-is-answered",
+  "requests-are-served-in-turn",
   "shutdowns-end-in-time",
 ] as const;
 export type ExpectationName = typeof EXPECTATIONS[number];

@@ -279,9 +279,18 @@ export class HomeAgent {
     }
   }
 
+  /**
+   * What memory has of a line that neither the card nor a core has. DMA from before the card knew its regions, as a
+   * journal's under `wsp`, may have left it in the LLC: that is written back first.
+   */
   #fromMemory(line: number): Data {
+    const { memory } = this.#parts, address = line * LINE_BYTES;
+    if (memory.llc.find(memory.physical.lineOf(address)) >= 0) {
+      memory.cleanLine(address);
+      memory.dropLine(address);
+    }
     const bytes = allocateKept(LINE_BYTES);
-    this.#parts.memory.physical.read(line * LINE_BYTES, bytes);
+    memory.physical.read(address, bytes);
     return bytes;
   }
 

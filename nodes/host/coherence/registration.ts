@@ -27,12 +27,17 @@ export class Registration {
     this.#cards.clear();
   }
 
-  /** Registers a region: home's exposes it, a far host's card asks home's. @throws RegionRefused */
-  *register(region: SharedRegion, cpu: Cpu): Steps<void> {
+  /**
+   * Registers a region: home's exposes it, a far host's card asks home's.
+   * @param only the power-on of the card that it is for: where that is over, there is nothing to do, and no refusal.
+   * @throws RegionRefused
+   */
+  *register(region: SharedRegion, cpu: Cpu, only?: number): Steps<void> {
     const retryPs = Math.ceil(region.leasePs / TRIES_PER_LEASE);
     let reason = "the card has no power";
     for (let tries = 0; tries < REGISTER_TRIES; tries++) {
       const { card } = cpu;
+      if (only !== undefined && card !== only) return;
       // Another program of this host may have done it meanwhile.
       if (this.has(region, card)) return;
       if (card !== undefined) {
@@ -42,7 +47,7 @@ export class Registration {
           return;
         }
         reason = reply.reason;
-        // EBUSY: home has not exposed it, or an earlier life of a card has to end first.
+        // EBUSY: home has not exposed it, an earlier life of a card has to end first, or the card is being opened.
         if (reply.errno !== "EBUSY" && cpu.card === card) break;
       }
       yield* cpu.sleep(retryPs);

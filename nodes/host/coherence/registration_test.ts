@@ -68,6 +68,16 @@ function after(reply: RnicReply, cardAfter?: number | undefined): { has: boolean
   return { has: registration.has(REGION, CARD), ...(text !== undefined && { text }) };
 }
 
+describe("Registration.register", () => {
+  it("for one power-on of the card alone, ends without a refusal where that is over", () => {
+    const registration = new Registration();
+    assert.equal(textOf(registration.register(REGION, cpuOf([]), CARD - 1)), undefined);
+    assert.equal(registration.has(REGION, CARD), false);
+    assert.equal(textOf(registration.register(REGION, cpuOf([OK]), CARD)), undefined);
+    assert.equal(registration.has(REGION, CARD), true);
+  });
+});
+
 describe("Registration.deregister", () => {
   const text = "RegionRefused: Cannot deregister region s: because";
 

@@ -264,7 +264,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     while (this.#exposedFrom > cpu.now) yield* cpu.sleep(this.#exposedFrom - cpu.now);
     for (const region of this.#places.regions) {
       if (cpu.card !== card || card === undefined || this.#closed !== undefined) return;
-      yield* this.#registration.register(region, cpu);
+      yield* this.#registration.register(region, cpu, card);
     }
   }
 

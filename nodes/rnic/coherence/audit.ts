@@ -1,11 +1,12 @@
 /**
- * Audit records of a coherent card, by which C-09 is judged: each change of a line's state in its two caches, and what
- * verbs and other DMA do to lines of this host's regions, of which no program knows when (decision 6).
+ * Audit records of a coherent card, by which C-09 is judged: each change of a line's state in its two caches, turns of
+ * requests at home, and what verbs and other DMA do to lines of this host's regions, of which no program knows when
+ * (decision 6).
  */
 import type { AccessRecord, LineStateRecord } from "../../../fabric/audit.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
-import type { Output } from "../../../fabric/coherence/output.ts";
+import type { Output, Turn } from "../../../fabric/coherence/output.ts";
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
@@ -51,6 +52,22 @@ export function auditLines(
     const note = { kind: "line-state", region: region.name, line, cache, state } as const;
     noted.set(key, note);
     device.out.audit?.(device.name, note);
+  }
+}
+
+/** Notes which requests home's card takes and begins. */
+export function auditTurns(
+  { name, out }: Device,
+  { regions, turns }: {
+    readonly regions: readonly SharedRegion[];
+    readonly turns: readonly Turn[];
+  },
+): void {
+  for (const { step, line: number, message: { agent, kind } } of turns) {
+    const region = regionAt(regions, number);
+    if (region === undefined) continue;
+    const line = number - firstLine(region);
+    out.audit?.(name, { kind: "line-turn", region: region.name, line, agent, request: kind, step });
   }
 }
 

@@ -41,7 +41,8 @@ import {
 } from "../state/coherence/coherence_state.ts";
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
-import { auditLines } from "./audit.ts";
+import { auditLines, auditTurns } from "./audit.ts";
+import { noteLine } from "./kept_lines.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
@@ -133,6 +134,7 @@ function passOn(device: Device, { coherence, home, from }: Place, out: Output): 
       regions,
       states: out.states,
     });
+    auditTurns(device, { regions, turns: out.turns });
   }
   if (device.out.tracing) showHome(device, { coherence, home, changed: out.changed });
   for (const message of out.wire) send(device, { coherence, home }, message);
@@ -226,7 +228,7 @@ function sendOnBus(
   const message: LineMessage = { kind: "line", op: kind, address: line * REGION_LINE_BYTES };
   const content = data as typeof LOST | Uint8Array<ArrayBuffer> | undefined;
   const whole = content === undefined ? message : { ...message, data: content };
-  device.out.send(PORTS.rnicBus, whole, device.stageAt);
+  noteLine(device, whole, device.out.send(PORTS.rnicBus, whole, device.stageAt));
 }
 
 // ── lives of far cards ───────────────────────────────────────────────────────────────────────────

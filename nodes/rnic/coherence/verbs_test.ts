@@ -9,7 +9,8 @@ import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { newHostLine } from "../../../fabric/coherence/host_agent_table.ts";
 import { LOST } from "../../../fabric/coherence/messages.ts";
 import { EVERY_ACCESS } from "../testing/pair_testing.ts";
-import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
+import { type RigMr, type RigQp, rnicPlan } from "../testing/rig_parts_testing.ts";
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { regionPlan, RegionRig } from "../testing/region_testing.ts";
 
 interface Setup {
@@ -20,9 +21,14 @@ interface Setup {
   readonly rkey: number;
 }
 
-function setup(): Setup {
+function setup(timing: Partial<RnicPlan["timing"]> = {}): Setup {
   const r = new RegionRig(regionPlan({ leasePs: 5000 * PS_PER_US }), {
-    plans: { a: { attach: { bitsPerSecond: 126e9 } } },
+    plans: {
+      a: {
+        attach: { bitsPerSecond: 126e9 },
+        timing: { ...rnicPlan("a").timing, ...timing },
+      },
+    },
   });
   r.register();
   const mr = r.rig.register(r.rig.b, { length: 4096, access: EVERY_ACCESS });
@@ -60,6 +66,28 @@ describe("verbs on a shared region", () => {
     assert.deepEqual([0, 64, 128, 192].map((at) => local(s, at)), [11, 12, 13, 14]);
     // It leaves nothing in the local cache (decision 4).
     assert.equal(s.r.counter("a", "localCacheLines"), 0);
+  });
+
+  it("decision 9: READs of a line take all of the card's DMA reads, and a far store among them has the line all the same", () => {
+    const s = setup({ dmaReadsMax: 2 });
+    const { r, qp, mr } = s;
+    const sges = [{ address: mr.va, length: 64, lkey: mr.key }];
+    const remote = { va: BigInt(r.region.address), rkey: s.rkey };
+    const posted = 48, cqes: string[] = [];
+    for (let at = 0; at < posted; at++) {
+      r.rig.enqueueSend(r.rig.b, qp, { opcode: "read", sges, remote });
+    }
+    r.rig.ring(r.rig.b, qp.sq);
+    const poll = () => cqes.push(...r.rig.poll(r.rig.b, qp.sendCq).map(({ status }) => status));
+    r.rig.run(() => poll() > 4);
+    const began = r.rig.now;
+    r.store("far", 0, 7);
+    poll();
+    assert.ok(cqes.length < posted, "READs are under way when the store is done");
+    assert.ok(r.rig.now - began < 50 * PS_PER_US, `the store took ${r.rig.now - began} ps`);
+    r.rig.run(() => poll() === posted);
+    assert.deepEqual(new Set(cqes), new Set(["SUCCESS"]));
+    assert.equal(local(s, 0), 7);
   });
 
   it("decision 6: a WRITE invalidates all copies; the next load of either side sees it, and keeps the other bytes", () => {

@@ -71,7 +71,8 @@ export function writeLines(
       wireBytes: FLIT_BYTES * writeFlits(address + done, length),
       takenAt: device.now,
       entry: isLast ? entry : undefined,
-      task: isShared(port, at)
+      // Before the card knows its regions, as when a journal is replayed, no line of theirs is lent.
+      task: device.coherence?.home !== undefined && isShared(port, at)
         ? newTask({ kind: "write", address: at, change: changeOf(at, piece(data, done, length)) })
         : undefined,
     };

@@ -8,6 +8,9 @@
  * the host has missed, first of all when it is back: its driver's first answer comes behind that on the bus, and
  * no program runs before. The journal lies outside of what a power failure makes pristine, see `rnic.ts`.
  * A card that fails itself loses it, as it loses all else.
+ *
+ * Lines of shared regions that the card has dirty, or has sent to its host, are in it from the failure on: see
+ * `../coherence/kept_lines.ts`.
  */
 import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -68,10 +71,13 @@ export function survivePowerFailure(
 ): void {
   const { host, writes, busLatencyPs } = journal;
   const { up, now, send, out } = event;
-  forgetBefore(journal, now - journal.noticePs);
+  const death = now - journal.noticePs;
+  forgetBefore(journal, death);
   const held: HeldWrites["writes"] = [];
   for (let number = writes.first; number < writes.end; number++) {
     const write = writes.at(number)!;
+    // A line of a shared region may arrive before writes that were asked for earlier.
+    if (write.arrivesAt < death) continue;
     if (up) {
       write.arrivesAt = send(write) + busLatencyPs;
     } else {

@@ -2,7 +2,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import type { Outputs } from "../../../fabric/node.ts";
-import type { Time } from "../../../fabric/base/time.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import { createJournal, type HeldWrites, noteInJournal, survivePowerFailure } from "./journal.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
@@ -84,6 +84,15 @@ describe("Journal", () => {
     noteInJournal({ journal, now: 0 }, write(2), 101);
     const down = change(journal, { up: false, now: 101 + LATENCY + NOTICE });
     deepEqual(down.held, [{ address: 2, data: "02" }]);
+  });
+
+  it("P-41: does not give back what has come before an earlier write that waits", () => {
+    const journal = journalOf();
+    noteInJournal({ journal, now: 0 }, write(1), NEVER);
+    noteInJournal({ journal, now: 0 }, write(2), 100);
+    const down = change(journal, { up: false, now: 101 + LATENCY + NOTICE });
+    deepEqual(down.held.map(({ address }) => address), [1]);
+    deepEqual(change(journal, { up: true, now: 5000 }).sent, [1]);
   });
 
   it("P-05: a second failure before the first is over loses nothing", () => {

@@ -118,7 +118,9 @@ const COMMANDS: {
 
 function execute(device: Device, command: RnicCommand, id: number): RnicReply | "later" {
   if (device.spaces === undefined && command.op !== "init") {
-    return refusal("EINVAL", `Cannot carry out ${command.op} as init must come first`);
+    // A program may ask for a region while its driver opens a card that is new: it asks again.
+    const errno = command.op === "register-region" ? "EBUSY" : "EINVAL";
+    return refusal(errno, `Cannot carry out ${command.op} as init must come first`);
   }
   // The operation selects the function, and the command is that operation's.
   return COMMANDS[command.op](device, command as never, id);

@@ -13,7 +13,7 @@ import { LINE_RATE } from "./line_rate.ts";
 import { PERSISTENCE } from "./persistence.ts";
 import { LOG_RECORDS } from "./replicated_log.ts";
 import { type Mutations, runOf, SCENARIOS } from "./runs.ts";
-import { ANSWERED, LOADS, STATES } from "./shared.ts";
+import { ANSWERED, LOADS, STATES, TURNS } from "./shared.ts";
 import { SHUTDOWNS } from "./shutdowns.ts";
 import { SILENCE } from "./silence.ts";
 import { WHOLE_OBJECTS } from "./whole_objects.ts";
@@ -31,6 +31,7 @@ const MUTATIONS: Readonly<Record<string, Mutations>> = {
   "loads-return-the-last-store": LOADS,
   "single-writer-or-readers": STATES,
   "every-access-is-answered": ANSWERED,
+  "requests-are-served-in-turn": TURNS,
   "shutdowns-end-in-time": SHUTDOWNS,
 };
 

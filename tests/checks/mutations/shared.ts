@@ -1,5 +1,10 @@
 /** Runs in which a shared region breaks its promises (C-09, C-10). */
-import type { AccessedRecord, AccessRecord, LineStateRecord } from "../../../fabric/audit.ts";
+import type {
+  AccessedRecord,
+  AccessRecord,
+  LineStateRecord,
+  LineTurnRecord,
+} from "../../../fabric/audit.ts";
 import type { SeenRun } from "../../support/seen_run.ts";
 import { type Mutant, type Mutations, withNote } from "./runs.ts";
 
@@ -166,6 +171,61 @@ export const ANSWERED: Mutations = {
       for (const { end: { place, note } } of accessesIn(run)) {
         const { bytes: _, ...rest } = note;
         yield [`${place}`, withNote(run, place, { ...rest, result: "lost" })];
+      }
+    },
+  },
+};
+
+/** Places of what becomes of requests at home's card. */
+function* turnsIn({ notes }: SeenRun): Generator<Noted<LineTurnRecord>> {
+  for (const [place, { note }] of notes.entries()) {
+    if (note.kind === "line-turn") yield { place, note };
+  }
+}
+
+export const TURNS: Mutations = {
+  "a request that has waited behind others, and was there before them": {
+    of: "shared",
+    least: 5,
+    *mutants(run) {
+      const all = [...turnsIn(run)];
+      for (const [i, { place, note }] of all.entries()) {
+        if (note.step !== "begun") continue;
+        const before = all.slice(0, i).filter(({ note: each }) =>
+          each.region === note.region && each.line === note.line
+        );
+        const isOwn = ({ note: each }: Noted<LineTurnRecord>) =>
+          each.agent === note.agent && each.request === note.request;
+        const taken = before.findLastIndex((each) => isOwn(each) && each.note.step === "taken");
+        const since = before.slice(0, Math.max(0, taken)).findLastIndex(isOwn) + 1;
+        // Two others that came, and began, between this agent's last request and this one.
+        const others = before.slice(since, Math.max(since, taken)).filter((
+          { note: each },
+          at,
+          list,
+        ) =>
+          each.step === "taken" &&
+          list.slice(at + 1).some(({ note: later }) =>
+            later.step === "begun" && later.agent === each.agent && later.request === each.request
+          )
+        );
+        const from = others.at(-2);
+        if (from === undefined) continue;
+        const { place: at } = before[taken]!;
+        const notes = run.notes.toSpliced(at, 1).toSpliced(from.place, 0, {
+          ...run.notes[at]!,
+          time: run.notes[from.place]!.time,
+        });
+        yield [`${place}`, { ...run, notes }];
+      }
+    },
+  },
+  "a request that begins and was never taken": {
+    of: "shared",
+    least: 20,
+    *mutants(run) {
+      for (const { place, note } of turnsIn(run)) {
+        if (note.step === "taken") yield [`${place}`, withoutNote(run, place)];
       }
     },
   },

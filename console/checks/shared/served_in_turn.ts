@@ -1,0 +1,69 @@
+/**
+ * C-09 with decision 9, fair service: of the requests for a line that home's card has taken, none is passed over by those
+ * that came later. So no number of verbs, or of other hosts' accesses, holds a host up beyond its lease.
+ */
+import type { LineTurnRecord } from "../../../fabric/audit.ts";
+import { PASSES_MAX } from "../../../fabric/coherence/home_card_state.ts";
+import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
+import { lifeAt } from "../lives.ts";
+import type { Checker, RunRecord } from "../run_record.ts";
+import { usesRegions } from "./accesses.ts";
+
+export const servedInTurn: Checker = {
+  name: "requests-are-served-in-turn",
+  promise:
+    "A request that home's card has taken begins before those for its line that came later; " +
+    "only what the local cache gives back goes ahead of it.",
+  looked: (run) => countOf(begunIn(run), "request for a line", "requests for lines"),
+  subjects: begunIn,
+  concerns: usesRegions,
+  without: "no far host and no verb asked for a line",
+  check: checkTurns,
+};
+
+function begunIn({ notes }: RunRecord): number {
+  return notes.filter(({ note }) => note.kind === "line-turn" && note.step === "begun").length;
+}
+
+interface Waiting {
+  readonly note: LineTurnRecord;
+  passed: number;
+}
+
+function checkTurns(run: RunRecord): Finding[] {
+  const findings: Finding[] = [];
+  /** By card, its life, region and line. */
+  const queues = new Map<string, Waiting[]>();
+  for (const { time, node, note } of run.notes) {
+    if (note.kind !== "line-turn") continue;
+    // A card that has lost its power has forgotten what it had taken.
+    const key = `${node} ${lifeAt(run, node, time)} ${note.region} ${note.line}`;
+    const queue = queues.get(key) ?? [];
+    queues.set(key, queue);
+    if (note.step === "taken") {
+      queue.push({ note, passed: 0 });
+      continue;
+    }
+    const at = queue.findIndex((each) =>
+      each.note.agent === note.agent && each.note.request === note.request
+    );
+    const place = `line ${note.line} of ${note.region} at ${time} ps`;
+    if (at < 0) {
+      findings.push({ text: `${node}: ${textOf(note)} for ${place} was never taken` });
+    } else {
+      queue.splice(at, 1);
+    }
+    for (const each of note.step === "begun" ? queue.slice(0, Math.max(0, at)) : []) {
+      if (++each.passed !== PASSES_MAX + 1) continue;
+      const text = `${node}: ${textOf(each.note)} waits for ${place} while ${each.passed} ` +
+        `that came later were served, the last one ${textOf(note)}`;
+      findings.push({ text });
+    }
+    if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
+  }
+  return findings;
+}
+
+function textOf({ agent, request }: LineTurnRecord): string {
+  return `${request} of ${agent === 0 ? "the local cache" : `far card ${agent}`}`;
+}
