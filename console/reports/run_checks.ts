@@ -17,6 +17,8 @@ export interface JudgedVariant {
   readonly protocols: readonly ProtocolVerdict[];
   /** What each of {@link CHECKERS} has found, in their order; absent without a record. */
   readonly promises?: readonly PromiseVerdict[];
+  /** Why the checks say nothing, as nothing was done; absent where something was, or without a record. */
+  readonly nothing?: string;
 }
 
 /** What a checker has found in a variant. */

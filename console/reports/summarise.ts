@@ -2,6 +2,7 @@
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
+import { hasWritten, whyNothingDone } from "../checks/activity.ts";
 import { isPutResult } from "../checks/survival.ts";
 import { type Outcome, type Reported, reportsOf } from "../rack/run_variant.ts";
 import { plainly } from "./json.ts";
@@ -37,7 +38,9 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
   // Frames and notes of many variants would be kept until the last one has ended.
   const { reports, scm } = record;
   const reported = { ...ended, directory, record: { reports, scm } };
-  return { one, outcome: reported, rows, protocols, promises };
+  const nothing = whyNothingDone({ ...record, hasWritten: hasWritten(outcome.finals) });
+  const judged = { one, outcome: reported, rows, protocols, promises };
+  return nothing === undefined ? judged : { ...judged, nothing };
 }
 
 /** The report on a scenario's runs. */
@@ -58,6 +61,9 @@ export function summarise(
   const digests = outcomes.map(({ one, outcome }) => [one.label, outcome.digest] as const);
   const inexact = outcomes.flatMap(({ one, outcome }) =>
     (outcome.inexact ?? []).map((why) => ({ variant: one.label, why }))
+  );
+  const unchecked = outcomes.flatMap(({ one, nothing }) =>
+    nothing === undefined ? [] : [{ variant: one.label, why: nothing }]
   );
   const warnings = warningsOf(outcomes);
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
@@ -92,6 +98,7 @@ export function summarise(
     ),
     ...(warnings.length > 0 && { warnings }),
     ...(inexact.length > 0 && { inexact }),
+    ...(unchecked.length > 0 && { unchecked }),
     checks: checksOf(outcomes, { expect }),
   };
 }
