@@ -1,7 +1,7 @@
 /** What a line of a region may have after home's power has failed: by the promises of flushes, as SCM keeps them. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { RunRecord } from "../run_record.ts";
-import { allowedIn, type NotedWrite, UNIT_BYTES } from "../values.ts";
+import { allowedIn, type NotedWrite, UNIT_BYTES, WriteOrder } from "../values.ts";
 import type { Region } from "./accesses.ts";
 import { flushedWrites, unknownUnits } from "./flushed.ts";
 import { isEqual, LINE_BYTES, type MayHave } from "./line_content.ts";
@@ -28,7 +28,7 @@ export function mayHaveOf(
     const own = writes.filter(({ on, from, to }) =>
       on === record.home && from < unit + UNIT_BYTES && to > unit
     );
-    const values = allowedIn(unit, { writes: own });
+    const values = allowedIn(unit, new WriteOrder(own));
     for (const value of values) {
       if (isEqual(value.subarray(found - unit, found - unit + bytes.length), bytes)) return true;
     }
