@@ -79,7 +79,7 @@ function isOfProgram({ topic }: Activity["reports"][number]): boolean {
   return topic === OUTPUT_TOPIC || !OF_THE_RACK.has(topic) && topic !== LOG_TOPIC;
 }
 
-/** Whether a note says that something is done, not that it has begun. */
+/** Whether a note is of something that a power failure must leave, or may leave in part. */
 function isPromise(note: AuditRecord): boolean {
   switch (note.kind) {
     case "writes":
@@ -87,11 +87,11 @@ function isPromise(note: AuditRecord): boolean {
     case "persistent":
     case "log":
     case "freed":
+    case "operation":
+    case "operation-end":
       return true;
     case "object":
       return note.state !== "begun";
-    case "operation-end":
-      return note.failed !== true;
     case "accessed":
       return note.result !== "refused";
     default:

@@ -31,12 +31,6 @@ const TABLE: readonly [what: string, activity: Activity, toKeep: boolean, done: 
   ["a work request", withNotes(completed(17)), false, true],
   ["a message of the connection manager", withNotes(completed(1)), false, false],
   ["an operation that has ended", withNotes({ kind: "operation-end", id: 1 }), true, true],
-  [
-    "an operation that has failed",
-    withNotes({ kind: "operation-end", id: 1, failed: true }),
-    false,
-    false,
-  ],
   ["a promise", withNotes({ kind: "persistent", id: 1, promised: true }), true, true],
   [
     "an access that was refused",

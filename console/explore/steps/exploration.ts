@@ -3,7 +3,7 @@
  * Each process that takes part makes it anew, from the same run: see `deal.ts`.
  */
 import { whyNothingToKeep } from "../../checks/activity.ts";
-import { directoryIn } from "../../checks/scm_objects.ts";
+import { directoryIn, HEADER_BYTES } from "../../checks/scm_objects.ts";
 import { failuresOf } from "../../checks/programs.ts";
 import { persistence } from "../../checks/persistence.ts";
 import { replicatedLog } from "../../checks/replicated_log.ts";
@@ -196,16 +196,20 @@ function whyNothing({ own, plan }: ExploredRack, recording: RackRun): string | u
   }
   const hasWritten = [...histories].some(([host, { entries }]) => {
     const directory = directoryIn(recording.scm.get(host)!, victimOf(plan, host).config.scmBytes);
-    return entries.some((entry) => isOutside(entry, directory));
+    return entries.some((entry) => isOfProgram(entry, directory));
   });
   return whyNothingToKeep({ reports, notes, hasWritten });
 }
 
-/** Whether it is about bytes that are not the directory of objects, which the service of each host makes. */
-function isOutside(entry: Entry, directory: Range | undefined): boolean {
-  if (entry.kind === "lost") return false;
-  const from = entry.kind === "durable" ? entry.offset : entry.line;
-  return directory === undefined || from < directory.from || from >= directory.to;
+/**
+ * Whether a program has made it, and not the service of each host, which stores a new directory of objects past the
+ * cache: zeros, but for its header. A program may write at the same place.
+ */
+function isOfProgram(entry: Entry, directory: Range | undefined): boolean {
+  if (entry.kind !== "durable") return entry.kind === "dirty";
+  const { offset, bytes } = entry;
+  if (directory === undefined || offset < directory.from || offset >= directory.to) return true;
+  return bytes.some((byte, i) => byte !== 0 && offset + i >= directory.from + HEADER_BYTES);
 }
 
 /** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */
