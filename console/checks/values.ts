@@ -109,7 +109,7 @@ function coversUnit({ begin, end }: Pick<Part, "begin" | "end">): boolean {
 }
 
 /** The first place in an ascending list at which it holds; from there on it holds everywhere. */
-function firstPlace(length: number, holds: (place: number) => boolean): number {
+export function firstPlace(length: number, holds: (place: number) => boolean): number {
   let from = 0, to = length;
   while (from < to) {
     const middle = (from + to) >> 1;
