@@ -6,7 +6,13 @@ import { areEqual } from "../base/bytes.ts";
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
 import { type FreedRange, freedRanges, notedWrites } from "./noted_writes.ts";
 import { withReceived } from "./received.ts";
-import type { Checker, ImageView, RunRecord } from "./run_record.ts";
+import {
+  type Checker,
+  type CheckSteps,
+  drained,
+  type ImageView,
+  type RunRecord,
+} from "./run_record.ts";
 import { allowedIn, isMixed, type NotedWrite, reaches, UNIT_BYTES, WriteOrder } from "./values.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
@@ -18,7 +24,8 @@ export const persistence: Checker = {
   looked: (run) => `${countOf(writesOf(run).length, "write")}, ${promisedIn(run)} promised`,
   subjects: promisedIn,
   without: "no write was confirmed persistent",
-  check: checkPersistence,
+  check: (run) => drained(checkSteps(run)),
+  steps: checkSteps,
 };
 
 function writesOf({ notes, lives, claims = false }: RunRecord): NotedWrite[] {
@@ -29,7 +36,7 @@ function promisedIn(run: RunRecord): number {
   return writesOf(run).filter(({ promised }) => promised !== undefined).length;
 }
 
-function checkPersistence(run: RunRecord): Finding[] {
+function* checkSteps(run: RunRecord): CheckSteps {
   const writes = writesOf(run);
   const findings: Finding[] = [];
   const freed = freedRanges(run.notes);
@@ -46,8 +53,9 @@ function checkPersistence(run: RunRecord): Finding[] {
       damage: damageOf(run.plan, host),
       freed: freed.get(host) ?? [],
     };
-    promiseWhatIsBehind(scm, on);
+    yield* promiseWhatIsBehind(scm, on);
     for (const range of byteRangesOf(on)) {
+      yield;
       findings.push(...judge(scm, range));
       if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
     }
@@ -228,10 +236,11 @@ function kindOf({ text }: Finding): string {
 const BEHIND = new WeakMap<NotedWrite, NotedWrite>();
 
 /** Promises the writes before one that is promised, or found. */
-function promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): void {
+function* promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): Generator<void, void> {
   if (writes.every(({ after }) => after.length === 0)) return;
   const found = new FoundWrites(scm, writes);
   for (const write of writes) {
+    yield;
     if (write.after.length === 0) continue;
     if (write.promised === undefined && !found.isThere(write)) continue;
     const open = [...write.after];

@@ -2,6 +2,7 @@
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
+import { checkAllInTurns } from "../checks/all.ts";
 import { hasWritten, whyNothingDone } from "../checks/activity.ts";
 import { isPutResult } from "../checks/survival.ts";
 import { type Outcome, type Reported, reportsOf } from "../rack/run_variant.ts";
@@ -34,7 +35,8 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
     (record === undefined ? [] : await checkProtocols(one, { record, directory, signal }));
   const rows = await rowsOf(one, outcome);
   if (record === undefined) return { one, outcome: { ...ended, directory }, rows, protocols };
-  const promises = promisesOf(claims ? { ...record, claims: true } : record);
+  const claimed = claims ? { ...record, claims: true } : record;
+  const promises = promisesOf(claimed, await checkAllInTurns(claimed, signal));
   // Frames and notes of many variants would be kept until the last one has ended.
   const { reports, scm } = record;
   const reported = { ...ended, directory, record: { reports, scm } };
