@@ -85,6 +85,23 @@ describe("a program that changes what is built into JavaScript", () => {
     assert.ok(!isThere(taken));
   });
 
+  it("fails by that where the rack itself calls what it has changed, and is named", async () => {
+    const scenario = await own(
+      "maps",
+      `export default function* ({ cpu }) {
+        Map.prototype.get = () => { throw new Error("mine"); };
+        yield* cpu.sleep(1);
+      }\n`,
+    );
+    const { code, stderr } = await rig.run(["run", scenario, "--pack", "all"]);
+    assert.equal(code, 1, stderr);
+    assert.match(
+      stderr,
+      /maps\.ts:2 runs within the rack, in the place of a function of JavaScript: mine/,
+    );
+    assert.doesNotMatch(stderr, /\n {4}at /);
+  });
+
   it("has no other text loaded for its check", async () => {
     const taken = `${rig.cache}/checked`;
     const evil = `Deno.writeTextFileSync(${JSON.stringify(taken)}, "");\n` +
