@@ -89,7 +89,8 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   const report = await reportOn({ label, ...runFile }, outcome);
   print(JSON.stringify(report));
   showReport(report);
-  return report.checks.every(({ holds }) => holds) ? EXIT.done : EXIT.failed;
+  if (!report.checks.every(({ holds }) => holds)) return EXIT.failed;
+  return report.unchecked === undefined ? EXIT.done : EXIT.unclear;
 }
 
 /** Polls until the run has ended, as the bus may lose the message of its end. @throws RackError */

@@ -278,6 +278,15 @@ export interface OperationEndRecord {
   readonly failed?: true;
 }
 
+/** The program has asked for a connection and has none: what it would have done over it is not done. */
+export interface RefusedRecord {
+  readonly kind: "refused";
+  /** The host, by its name or its address. */
+  readonly to: string;
+  /** In words. */
+  readonly reason: string;
+}
+
 export type WriteRecord = WritesRecord | VisibleRecord | PersistentRecord;
 
 export type QueueRecord =
@@ -295,6 +304,7 @@ export type AuditRecord =
   | LogRecord
   | ObjectRecord
   | FreedRecord
+  | RefusedRecord
   | OperationRecord
   | OperationEndRecord
   | SharedRecord;

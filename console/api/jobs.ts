@@ -278,7 +278,7 @@ export const sweepResult = z.object({
   combinations: z.array(z.object({
     number: z.number().int(),
     values: z.record(z.string(), z.string()),
-    state: z.enum(["done", "failed", "interrupted", "not run"]),
+    state: z.enum(["done", "unchecked", "failed", "interrupted", "not run"]),
     error: z.string().describe("why it is not done; else empty"),
     report: orNull(report),
     scenario: z.string(),

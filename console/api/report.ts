@@ -118,6 +118,8 @@ export const report = z.object({
     .describe("what a program, or the host for it, warns of, and goes on"),
   refused: z.array(z.record(z.string(), z.unknown())),
   inexact: z.array(z.object({ variant: z.string(), why: z.string() })).optional(),
+  unchecked: z.array(z.object({ variant: z.string(), why: z.string() })).optional()
+    .describe("variants that did nothing, so that their checks say nothing"),
   checks: z.array(check),
 }).meta({ id: "Report" });
 export type Report = z.infer<typeof report>;

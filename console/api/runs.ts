@@ -21,7 +21,9 @@ export const run = z.object({
   scenario: z.string().nullable(),
   seed: seed.nullable(),
   digest: z.string().nullable().describe("null while it is up, and where it left no report"),
-  verdict: z.enum(["holds", "fails", "none"]).describe("of the checks in its report"),
+  verdict: z.enum(["holds", "fails", "unchecked", "none"]).describe(
+    "of the checks in its report; unchecked: nothing was done",
+  ),
   isOwn: z.boolean().describe("this console has started it"),
   checkpoints: z.array(z.string()).describe("names; of a run with several variants: VARIANT/NAME"),
 }).meta({ id: "Run" });

@@ -3,6 +3,7 @@
  * stopped, gives power to those that it killed, restarts the broker and heals cables. It touches only
  * processes of that rack and the rack's own broker.
  */
+import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { NatsServer } from "../rack/nats_server.ts";
@@ -19,10 +20,8 @@ export interface InjectedAction {
   readonly hit: boolean;
 }
 
-/** Timeouts in wall ms: of an action for its time, of an order for its answer, of each step of healing. */
-const WAIT_MS = 1_500, ORDER_MS = 5_000, HEAL_MS = 10_000;
-/** Timeout of the start of processes before the first action, in wall ms. */
-const START_MS = 20_000;
+/** An action waits so long for its time, in wall ms: a rack that a pause or a cut holds up is not to be waited for. */
+const WAIT_MS = 1_500;
 const LOOK_AGAIN_MS = 20;
 
 export class FaultInjector {
@@ -61,7 +60,7 @@ export class FaultInjector {
   async play(actions: readonly ChaosAction[]): Promise<void> {
     await this.#pace();
     // Actions before the start of all processes would hit nothing.
-    await waitForTime(this.#rack, 1, this.#within(START_MS));
+    await waitForTime(this.#rack, 1, this.#within(PATIENCE_MS));
     let last = 0;
     for (const action of actions) {
       // Between actions of one time there is no wait: the timekeeper may have been killed.
@@ -84,9 +83,9 @@ export class FaultInjector {
     for (const cable of this.#broken) {
       const request = { action: "heal", cable, direction: "both" } as const;
       // Refused for a cable that is whole by now.
-      await orderLinkFault(this.#ask, request, this.#within(HEAL_MS));
+      await orderLinkFault(this.#ask, request, this.#within(PATIENCE_MS));
     }
-    if (this.#psPerSecond > 0) await orderPace(this.#rack, 0, this.#within(HEAL_MS));
+    if (this.#psPerSecond > 0) await orderPace(this.#rack, 0, this.#within(PATIENCE_MS));
   }
 
   async #take(action: ChaosAction): Promise<boolean> {
@@ -96,7 +95,7 @@ export class FaultInjector {
       case "pause":
         return await this.#pause(action);
       case "link": {
-        const answer = await orderLinkFault(this.#ask, action.request, this.#within(ORDER_MS));
+        const answer = await orderLinkFault(this.#ask, action.request, this.#within(PATIENCE_MS));
         if (answer !== undefined && "refused" in answer) return false;
         // Without an answer the order may have arrived all the same.
         this.#broken.add(action.request.cable);
@@ -145,7 +144,7 @@ export class FaultInjector {
 
   /** A host that boots starts its RNICs, so the list of processes is read again. */
   async #healPower(): Promise<void> {
-    const goesOn = this.#within(HEAL_MS);
+    const goesOn = this.#within(PATIENCE_MS);
     for (;;) {
       const unpowered = this.#rack.processes().filter(({ kind, pid }) =>
         kind === "partition" && (pid === null || this.#killed.has(pid))
@@ -161,7 +160,7 @@ export class FaultInjector {
    * have detected the end of the process yet.
    */
   async #boot(process: string): Promise<void> {
-    const goesOn = this.#within(ORDER_MS);
+    const goesOn = this.#within(PATIENCE_MS);
     while (goesOn()) {
       if (this.#rack.startPartition(process)) return;
       await sleep(LOOK_AGAIN_MS);
@@ -170,7 +169,7 @@ export class FaultInjector {
 
   async #pace(): Promise<void> {
     if (this.#psPerSecond === 0) return;
-    await orderPace(this.#rack, this.#psPerSecond, this.#within(ORDER_MS));
+    await orderPace(this.#rack, this.#psPerSecond, this.#within(PATIENCE_MS));
   }
 
   readonly #ask = (verb: string, body: unknown) => this.#rack.control.attempt(verb, body);

@@ -9,7 +9,7 @@ import type { Supervisor, SupervisorEvent } from "../rack/supervisor.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { readSettled } from "../../nodes/files.ts";
-import { checkAll } from "../checks/all.ts";
+import { checkAllInTurns } from "../checks/all.ts";
 import { programLine, recordedIn } from "../rack/fault_lines.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { checkProtocols } from "../reports/protocol_checks.ts";
@@ -240,7 +240,7 @@ async function brokenPromises(
   const record = outcome.record!;
   const own = await checkProtocols(prepared, { ...outcome, record, signal });
   return [
-    ...checkAll(record).flatMap(({ checker, findings }) =>
+    ...(await checkAllInTurns(record, signal)).flatMap(({ checker, findings }) =>
       findings.map(({ text }) => ({ check: checker.name, text }))
     ),
     ...own.flatMap(({ program, findings }) =>

@@ -1,4 +1,5 @@
 /** Every promise of the rack that is checked at the end of every run. */
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import { completions } from "./completions.ts";
 import { persistence } from "./persistence.ts";
 import { replicatedLog } from "./replicated_log.ts";
@@ -42,6 +43,41 @@ export function checkAll(run: RunRecord): Verdict[] {
     findings: checker.check(run),
   }));
 }
+
+/** Between turns of the event loop, in which Ctrl-C is heard. */
+const TURN_MS = 50;
+
+/** The same, beside other work of this process. @throws the signal's reason within a step after it is aborted. */
+export async function checkAllInTurns(run: RunRecord, signal?: AbortSignal): Promise<Verdict[]> {
+  const verdicts: Verdict[] = [];
+  let turnAt = performance.now() + TURN_MS;
+  const turn = async () => {
+    signal?.throwIfAborted();
+    if (performance.now() < turnAt) return;
+    await sleep(0);
+    signal?.throwIfAborted();
+    turnAt = performance.now() + TURN_MS;
+  };
+  for (const checker of CHECKERS) {
+    await turn();
+    const steps = checker.steps?.(run);
+    let findings: readonly Finding[] | undefined = steps === undefined
+      ? checker.check(run)
+      : undefined;
+    while (findings === undefined) {
+      // Steps are short: the clock is not asked at each.
+      for (let i = 0; i < STEPS_MOST && findings === undefined; i++) {
+        const { done, value } = steps!.next();
+        if (done === true) findings = value;
+      }
+      await turn();
+    }
+    verdicts.push({ checker, looked: checker.looked(run), findings });
+  }
+  return verdicts;
+}
+
+const STEPS_MOST = 16;
 
 /** All findings as text; empty where every promise is kept. */
 export function findingsText(verdicts: readonly Verdict[]): string {

@@ -6,8 +6,14 @@ import { areEqual } from "../base/bytes.ts";
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
 import { type FreedRange, freedRanges, notedWrites } from "./noted_writes.ts";
 import { withReceived } from "./received.ts";
-import type { Checker, ImageView, RunRecord } from "./run_record.ts";
-import { allowedIn, isMixed, type NotedWrite, UNIT_BYTES } from "./values.ts";
+import {
+  type Checker,
+  type CheckSteps,
+  drained,
+  type ImageView,
+  type RunRecord,
+} from "./run_record.ts";
+import { allowedIn, isMixed, type NotedWrite, reaches, UNIT_BYTES, WriteOrder } from "./values.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
 export const persistence: Checker = {
@@ -18,7 +24,8 @@ export const persistence: Checker = {
   looked: (run) => `${countOf(writesOf(run).length, "write")}, ${promisedIn(run)} promised`,
   subjects: promisedIn,
   without: "no write was confirmed persistent",
-  check: checkPersistence,
+  check: (run) => drained(checkSteps(run)),
+  steps: checkSteps,
 };
 
 function writesOf({ notes, lives, claims = false }: RunRecord): NotedWrite[] {
@@ -29,7 +36,7 @@ function promisedIn(run: RunRecord): number {
   return writesOf(run).filter(({ promised }) => promised !== undefined).length;
 }
 
-function checkPersistence(run: RunRecord): Finding[] {
+function* checkSteps(run: RunRecord): CheckSteps {
   const writes = writesOf(run);
   const findings: Finding[] = [];
   const freed = freedRanges(run.notes);
@@ -46,8 +53,9 @@ function checkPersistence(run: RunRecord): Finding[] {
       damage: damageOf(run.plan, host),
       freed: freed.get(host) ?? [],
     };
-    promiseWhatIsBehind(scm, on);
+    yield* promiseWhatIsBehind(scm, on);
     for (const range of byteRangesOf(on)) {
+      yield;
       findings.push(...judge(scm, range));
       if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
     }
@@ -109,6 +117,7 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
   const { from, to, writes } = range;
   const found = scm.image.read(from, to);
   const plain = scm.image.possible === undefined ? plainContents(range) : [];
+  let order: WriteOrder | undefined;
   if (plain.some((content) => areEqual(content, found))) return [];
   const findings: Finding[] = [];
   for (let at = from; at < to && findings.length < FINDINGS_MAX; at += UNIT_BYTES) {
@@ -117,10 +126,12 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
     if (!isJudged(scm, at, writes)) continue;
     const unit = found.subarray(place, place + UNIT_BYTES);
     const open = scm.image.possible?.(at) ?? [unit];
-    const allowed = allowedIn(at, { writes });
+    const known = order ??= new WriteOrder(writes);
     const wrong = open.find((value) => {
-      if (allowed.has(value)) return false;
-      return !scm.damage || !isDamaged(scm.damage, at, { found: value, writes, allowed });
+      if (reaches(value, { unit: at, order: known }) !== undefined) return false;
+      if (scm.damage === undefined) return true;
+      const allowed = allowedIn(at, known);
+      return !isDamaged(scm.damage, at, { found: value, writes, allowed });
     });
     if (wrong !== undefined) findings.push(breach(scm, { at, writes, found: wrong }));
   }
@@ -166,7 +177,8 @@ interface Unit {
 function breach(scm: Scm, unit: Unit): Finding {
   const { at, writes, found } = unit;
   const unpromised = writes.map((write) => ({ ...write, promised: undefined }));
-  const isOlder = allowedIn(at, { writes: unpromised }).has(found);
+  const order = new WriteOrder(unpromised);
+  const isOlder = reaches(found, { unit: at, order }) !== undefined;
   const what = isOlder
     ? `is lost: ${lostPromise(unit)}`
     : isMixed(at, { writes, found })
@@ -179,13 +191,16 @@ function breach(scm: Scm, unit: Unit): Finding {
   };
 }
 
+/** So many of the latest promises are tried as the broken one: each takes a look at all writes. */
+const LOST_TRIED = 32;
+
 /** The broken promise: of the last write that cannot be below the bytes that were found. */
 function lostPromise({ at, writes, found }: Unit): string {
   const promised = writes.filter((write) => write.promised !== undefined)
     .toSorted((x, y) => y.promised!.order - x.promised!.order);
-  const broken = promised.find((write) => {
+  const broken = promised.slice(0, LOST_TRIED).find((write) => {
     const rest = writes.map((each) => each === write ? { ...each, promised: undefined } : each);
-    return allowedIn(at, { writes: rest }).has(found);
+    return reaches(found, { unit: at, order: new WriteOrder(rest) }) !== undefined;
   }) ?? promised[0]!;
   const because = BEHIND.get(broken);
   if (because !== undefined) {
@@ -221,31 +236,85 @@ function kindOf({ text }: Finding): string {
 const BEHIND = new WeakMap<NotedWrite, NotedWrite>();
 
 /** Promises the writes before one that is promised, or found. */
-function promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): void {
+function* promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): Generator<void, void> {
+  if (writes.every(({ after }) => after.length === 0)) return;
+  const found = new FoundWrites(scm, writes);
   for (const write of writes) {
+    yield;
     if (write.after.length === 0) continue;
-    if (write.promised === undefined && !isThere(scm, write, writes)) continue;
+    if (write.promised === undefined && !found.isThere(write)) continue;
     const open = [...write.after];
     for (let behind = open.pop(); behind !== undefined; behind = open.pop()) {
       if (behind.promised !== undefined) continue;
       const order = Math.max(write.issued.order, behind.issued.order) + 0.5;
       behind.promised = { ...write.issued, order };
       BEHIND.set(behind, write);
+      found.forget(behind);
       open.push(...behind.after);
     }
   }
 }
 
-/** Whether bytes are found that only this write can have left. */
-function isThere(scm: Scm, write: NotedWrite, all: readonly NotedWrite[]): boolean {
-  for (let at = down(write.from); at < write.to; at += UNIT_BYTES) {
-    const touching = all.filter(({ from, to }) => from < at + UNIT_BYTES && to > at);
-    const open = scm.image.possible?.(at) ?? [scm.image.read(at, at + UNIT_BYTES)];
-    const without = allowedIn(at, { writes: touching, without: write });
-    if (!open.every((value) => !without.has(value))) continue;
-    // A value that no write can have left shows nothing.
-    const allowed = allowedIn(at, { writes: touching });
-    if (open.every((value) => allowed.has(value))) return true;
+/** What one unit's bytes say of the writes to it. */
+interface FoundIn {
+  readonly order: WriteOrder;
+  readonly open: readonly Uint8Array[];
+  /** By {@link open}: writes without which the value might not be there; undefined: no writes make it. */
+  readonly needed: readonly (ReadonlySet<NotedWrite> | undefined)[];
+}
+
+/** Whether bytes are found that only one write can have left. */
+class FoundWrites {
+  readonly #scm: Scm;
+  /** Ascending; with all writes to them, each in the order of their posting. */
+  readonly #ranges: readonly ByteRange[];
+  readonly #units = new Map<number, FoundIn>();
+
+  constructor(scm: Scm, writes: readonly NotedWrite[]) {
+    this.#scm = scm;
+    this.#ranges = [...byteRangesOf(writes)];
   }
-  return false;
+
+  isThere(write: NotedWrite): boolean {
+    for (const { from, to, writes } of this.#rangesOf(write)) {
+      const end = Math.min(to, write.to);
+      for (let unit = Math.max(from, down(write.from)); unit < end; unit += UNIT_BYTES) {
+        const found = this.#unit(unit, writes);
+        // A value that no write can have left shows nothing; one that does not need it may be another's.
+        if (!found.needed.every((needed) => needed?.has(write) === true)) continue;
+        const { order, open } = found;
+        const isOthers = (value: Uint8Array) =>
+          reaches(value, { unit, order, without: write }) !== undefined;
+        if (!open.some(isOthers)) return true;
+      }
+    }
+    return false;
+  }
+
+  /** A write is promised now, which changes what the units say that it touches. */
+  forget({ from, to }: NotedWrite): void {
+    for (let unit = down(from); unit < to; unit += UNIT_BYTES) this.#units.delete(unit);
+  }
+
+  #unit(unit: number, writes: readonly NotedWrite[]): FoundIn {
+    const known = this.#units.get(unit);
+    if (known !== undefined) return known;
+    const { image } = this.#scm, order = new WriteOrder(writes);
+    const open = image.possible?.(unit) ?? [image.read(unit, unit + UNIT_BYTES)];
+    const found = { order, open, needed: open.map((value) => reaches(value, { unit, order })) };
+    this.#units.set(unit, found);
+    return found;
+  }
+
+  *#rangesOf({ from, to }: NotedWrite): Generator<ByteRange> {
+    let low = 0, high = this.#ranges.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#ranges[middle]!.to > from) high = middle;
+      else low = middle + 1;
+    }
+    for (let i = low; this.#ranges[i] !== undefined && this.#ranges[i]!.from < to; i++) {
+      yield this.#ranges[i]!;
+    }
+  }
 }

@@ -64,6 +64,19 @@ export interface Checker {
   readonly without: string;
   /** @returns what breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. */
   readonly check: (run: RunRecord) => Finding[];
+  /** The same, in steps of some ms at most; absent: a check of a few passes over the run. */
+  readonly steps?: (run: RunRecord) => CheckSteps;
+}
+
+/** A check that may be left between its steps. */
+export type CheckSteps = Generator<void, Finding[]>;
+
+/** All steps at once. */
+export function drained(steps: CheckSteps): Finding[] {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+  }
 }
 
 /** By time, at one instant by node: an order that the packing of the rack does not change. */

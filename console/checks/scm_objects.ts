@@ -6,7 +6,8 @@ import { viewOf } from "../../fabric/base/slab.ts";
 import { crc32 } from "../../fabric/wire/roce/icrc.ts";
 import type { ImageView } from "./run_record.ts";
 
-const DIRECTORY_BYTES = 65_536, HEADER_BYTES = 16, ALIGNMENT = 256;
+export const HEADER_BYTES = 16;
+const DIRECTORY_BYTES = 65_536, ALIGNMENT = 256;
 /** Places of a directory are read so many bytes at a time: a read costs more than its bytes. */
 const READ_BYTES = 4096;
 export const ENTRY_BYTES = 128;

@@ -91,9 +91,12 @@ function applied(part: Part, value: Uint8Array): Uint8Array {
 
 /** Adds all values that these writes can make, in any order and each at any time. */
 function close(values: Values, parts: readonly Part[]): Values {
+  // What covers the unit makes the same value of each.
+  for (const part of parts) if (coversUnit(part)) values.add(part.bytes.slice());
+  const partial = parts.filter((part) => !coversUnit(part));
   const open = [...values];
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    for (const part of parts) {
+    for (const part of partial) {
       const next = applied(part, value);
       if (values.add(next)) open.push(next);
     }
@@ -101,50 +104,190 @@ function close(values: Values, parts: readonly Part[]): Values {
   return values;
 }
 
-/**
- * Values that the unit at `unit` may have, which is zeros before the run: `writes` are all that touch it,
- * in the order of their posting.
- * @param without a write that is left out.
- */
-export function allowedIn(
-  unit: number,
-  { writes, without }: {
-    readonly writes: readonly NotedWrite[];
-    readonly without?: NotedWrite;
-  },
-): Values {
-  const parts = writes.filter((write) => write !== without)
-    .map((write) => partOf(write, unit));
-  // In the order of their posting, in which no write comes before one that it is known to follow.
-  const promises = parts.filter(({ write }) => write.promised !== undefined);
-  // Bytes below a promise of the whole unit do not matter.
-  const first = Math.max(0, promises.findLastIndex(coversUnit));
-  const settled = promises.slice(0, first);
-  const onTop = () => parts.filter((part) => mayBeOnTop(part, settled));
-  let values = new Values([new Uint8Array(UNIT_BYTES)]);
-  for (const promise of promises.slice(first)) {
-    if (!coversUnit(promise)) close(values, onTop());
-    values = new Values(Array.from(values, (value) => applied(promise, value)));
-    settled.push(promise);
-  }
-  return close(values, onTop());
-}
-
-function coversUnit({ begin, end }: Part): boolean {
+function coversUnit({ begin, end }: Pick<Part, "begin" | "end">): boolean {
   return begin === 0 && end === UNIT_BYTES;
 }
 
-/** Whether a write may be on top of all these promises. */
-function mayBeOnTop({ write }: Part, promises: readonly Part[]): boolean {
-  // From the end: old writes are below the latest promise.
-  const above = promises.findLast((each) => each.write !== write && isBelow(write, each.write));
-  return above === undefined;
+/** The first place in an ascending list at which it holds; from there on it holds everywhere. */
+export function firstPlace(length: number, holds: (place: number) => boolean): number {
+  let from = 0, to = length;
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (holds(middle)) to = middle;
+    else from = middle + 1;
+  }
+  return from;
 }
 
-/** Whether a write is known to have been made before another. */
-function isBelow({ visible, line, issued }: NotedWrite, other: NotedWrite): boolean {
-  if (line !== undefined && line === other.line) return issued.order < other.issued.order;
-  return visible !== undefined && isBefore(visible, other.issued);
+/** Promised writes of one host, or of one line, by their place among all promised writes. */
+interface Own {
+  readonly places: number[];
+  /** By index: the next index with a write of another line. Filled when all are known. */
+  readonly nextOther: number[];
+}
+
+/**
+ * Writes that touch the same units, and what is known of their order. A write is known to have been made before another
+ * of its line that was posted later, and before one of no line, or of another one, that was posted when it was visible.
+ */
+export class WriteOrder {
+  /** In the order of their posting, in which no write comes before one that it is known to follow. */
+  readonly writes: readonly NotedWrite[];
+  readonly promised: readonly NotedWrite[];
+  readonly #byNode = new Map<string, Own>();
+  readonly #byLine = new Map<string, number[]>();
+  readonly #above = new Map<NotedWrite, number>();
+
+  /** @param writes in the order of their posting. What is promised later on is no part of it. */
+  constructor(writes: readonly NotedWrite[]) {
+    this.writes = writes;
+    this.promised = writes.filter(({ promised }) => promised !== undefined);
+    for (const [place, { issued: { node }, line }] of this.promised.entries()) {
+      const own = this.#byNode.get(node) ?? { places: [], nextOther: [] };
+      this.#byNode.set(node, own);
+      own.places.push(place);
+      if (line === undefined) continue;
+      const places = this.#byLine.get(line) ?? [];
+      this.#byLine.set(line, places);
+      places.push(place);
+    }
+    for (const { places, nextOther } of this.#byNode.values()) {
+      for (let i = places.length - 1; i >= 0; i--) {
+        const line = this.promised[places[i]!]!.line;
+        const isSame = i + 1 < places.length && this.promised[places[i + 1]!]!.line === line;
+        nextOther[i] = isSame ? nextOther[i + 1]! : i + 1;
+      }
+    }
+  }
+
+  /** Place among the promised writes of the first that a write is known to be below; Infinity: of none. */
+  firstAbove(write: NotedWrite): number {
+    let first = this.#above.get(write);
+    if (first === undefined) this.#above.set(write, first = this.#firstAbove(write));
+    return first;
+  }
+
+  #firstAbove(write: NotedWrite): number {
+    const { line, issued, visible } = write, { promised } = this;
+    let first = Infinity;
+    if (line !== undefined) {
+      const places = this.#byLine.get(line) ?? [];
+      const at = firstPlace(
+        places.length,
+        (i) => promised[places[i]!]!.issued.order > issued.order,
+      );
+      first = places[at] ?? Infinity;
+    }
+    if (visible === undefined) return first;
+    for (const { places, nextOther } of this.#byNode.values()) {
+      let at = firstPlace(places.length, (i) => isBefore(visible, promised[places[i]!]!.issued));
+      for (; at < places.length; at = line === undefined ? at + 1 : nextOther[at]!) {
+        const other = promised[places[at]!]!;
+        if (other !== write && (line === undefined || other.line !== line)) break;
+      }
+      first = Math.min(first, places[at] ?? Infinity);
+    }
+    return first;
+  }
+}
+
+/**
+ * Values that the unit at `unit` may have, which is zeros before the run: `order` has all writes that touch it. Where
+ * writes of parts of a unit overlap in time there are as many as combinations of them: {@link reaches} counts none.
+ */
+export function allowedIn(unit: number, order: WriteOrder): Values {
+  const { promised } = order;
+  const promises = promised.map((write) => partOf(write, unit));
+  const places = new Map(promised.map((write, place) => [write, place]));
+  const others = order.writes.map((write) => ({
+    part: partOf(write, unit),
+    above: order.firstAbove(write),
+    place: places.get(write) ?? -1,
+  }));
+  // Bytes below a promise of the whole unit do not matter.
+  const first = Math.max(0, promises.findLastIndex(coversUnit));
+  // A promise that is still to come is on top of all that it would do before.
+  const onTop = (settled: number) =>
+    others.filter(({ above, place }) => above >= settled && place < settled)
+      .map(({ part }) => part);
+  let values = new Values([new Uint8Array(UNIT_BYTES)]);
+  for (const [i, promise] of promises.entries()) {
+    if (i < first) continue;
+    if (!coversUnit(promise)) close(values, onTop(i));
+    values = new Values(Array.from(values, (value) => applied(promise, value)));
+  }
+  return close(values, onTop(promises.length));
+}
+
+/** Bits of the bytes that a part covers. */
+function maskOf({ begin, end }: Part): number {
+  return (1 << end) - (1 << begin);
+}
+
+const WHOLE = (1 << UNIT_BYTES) - 1;
+
+/** Whether a part's bytes are those of the value, but where it does not matter. */
+function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boolean {
+  for (let i = begin; i < end; i++) {
+    if ((free >> i & 1) === 0 && bytes[i - begin] !== value[i]) return false;
+  }
+  return true;
+}
+
+/**
+ * Whether the unit at `unit` may have this value ({@link allowedIn}), in time that grows as the number of writes. It goes
+ * backwards in time: a write that fits the value may have been the last one, and what its bytes were before does not
+ * matter then. With more bytes free no write fits less, so none has to be taken back.
+ * @param options.without a write without a promise that is left out.
+ * @returns writes without which it might not; undefined where it may not have the value.
+ */
+export function reaches(
+  value: Uint8Array,
+  { unit, order, without }: {
+    readonly unit: number;
+    readonly order: WriteOrder;
+    readonly without?: NotedWrite;
+  },
+): ReadonlySet<NotedWrite> | undefined {
+  const { promised } = order;
+  const used = new Set<NotedWrite>(), places = new Map(promised.map((write, i) => [write, i]));
+  // Those that may come behind so many promises as their place says, and no more.
+  const entering: NotedWrite[][] = Array.from({ length: promised.length + 1 }, () => []);
+  for (const write of order.writes) {
+    if (write === without) continue;
+    entering[Math.min(promised.length, order.firstAbove(write))]!.push(write);
+  }
+  let free = 0, waiting: Part[] = [];
+  for (let settled = promised.length;; settled--) {
+    const take = (parts: readonly Part[]): Part[] =>
+      parts.filter((part) => {
+        const mask = maskOf(part);
+        if ((mask & ~free) === 0 || (places.get(part.write) ?? -1) >= settled) return false;
+        if (!fits(part, value, free)) return true;
+        free |= mask;
+        used.add(part.write);
+        return false;
+      });
+    let before = free;
+    for (const part of take(entering[settled]!.map((write) => partOf(write, unit)))) {
+      waiting.push(part);
+    }
+    while (free !== before) {
+      before = free;
+      waiting = take(waiting);
+    }
+    if (free === WHOLE) return used;
+    if (settled === 0) break;
+    const promise = partOf(promised[settled - 1]!, unit);
+    if (!fits(promise, value, free)) return undefined;
+    const more = free | maskOf(promise);
+    if (more === free) continue;
+    used.add(promise.write);
+    free = more;
+    if (free === WHOLE) return used;
+    waiting = take(waiting);
+  }
+  return value.every((byte, i) => byte === 0 || (free >> i & 1) === 1) ? used : undefined;
 }
 
 /** Whether each byte is some write's, or 0, though the unit as a whole is not. */

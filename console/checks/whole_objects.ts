@@ -108,9 +108,11 @@ function judge(run: RunRecord, { host, name, puts, removals, withdrawn }: Replac
   const image = run.scm(host);
   if (node?.kind !== "host" || image === undefined || puts.length === 0) return [];
   const found = objectsIn(image, node.config.scmBytes).get(name);
-  const isCurrent = ({ stored }: Replacement) =>
-    stored === undefined ||
-    !puts.some((other) => other.stored !== undefined && other.asked > stored);
+  const lastAsked = puts.reduce(
+    (last, { stored, asked }) => stored === undefined ? last : Math.max(last, asked),
+    -1,
+  );
+  const isCurrent = ({ stored }: Replacement) => stored === undefined || lastAsked <= stored;
   const current = puts.filter(isCurrent);
   const what = `${host}: the object ${name}`;
   if (found?.state !== "complete") {

@@ -79,6 +79,9 @@ export interface Again {
   readonly ways: number;
 }
 
+/** Why nothing can be said of a rack that declares nothing. */
+export const UNCHECKED = "nothing was promised or checked";
+
 export type Oracle = "promises" | "check" | "operations" | "robustness";
 
 export interface Verdict {

@@ -1,4 +1,5 @@
 /** Starts a rack in the background. */
+import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { BusError } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -172,8 +173,6 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
   }).spawn();
 }
 
-/** So long may no further process join: a rack of many processes takes longer in all. */
-const JOIN_MS = 60_000;
 /** Timeout of one status request. A rack that ends meanwhile does not answer. */
 const STATUS_MS = 500;
 
@@ -181,7 +180,7 @@ async function untilJoined(
   { rack, control }: RackLink,
   { signal, onProgress, throwIfGone }: StartOptions & { readonly throwIfGone: () => void },
 ): Promise<void> {
-  let most = 0, deadline = performance.now() + JOIN_MS;
+  let most = 0, deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     signal?.throwIfAborted();
     throwIfGone();
@@ -195,11 +194,11 @@ async function untilJoined(
     if (missing.length === 0) return;
     const here = why.length - missing.length;
     onProgress?.(`${rack.id}: ${here} of ${why.length} processes`, here / why.length);
-    if (here > most) [most, deadline] = [here, performance.now() + JOIN_MS];
+    if (here > most) [most, deadline] = [here, performance.now() + PATIENCE_MS];
     if (performance.now() > deadline) {
       const names = missing.map(({ partition }) => partition).join(", ");
       throw new RackError(
-        `Found that ${names} has not joined the rack within ${JOIN_MS / 1_000} s: see ` +
+        `Found that ${names} has not joined the rack within ${PATIENCE_MS / 1_000} s: see ` +
           `${rack.directory}/logs`,
       );
     }

@@ -5,6 +5,7 @@
  */
 import { assert } from "../../fabric/base/assert.ts";
 import { type Access, USERS } from "../../fabric/bus/access.ts";
+import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { connectNats, type NatsAddress, type NatsOptions } from "../../fabric/bus/nats_bus.ts";
 import { type Refused, violationsOf } from "./refused.ts";
@@ -94,7 +95,6 @@ const EVERYONE = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
 /** How long a client may take to log in, in s. */
 const LOGIN_S = 60;
-const READY_TIMEOUT_MS = 10_000;
 const LAST_WORDS = 12;
 
 /**
@@ -296,7 +296,7 @@ export class NatsServer implements Broker {
     const limit = Promise.withResolvers<never>();
     const timer = setTimeout(
       () => limit.reject(this.#notReady("is not ready in time", words)),
-      this.#options.readyTimeoutMs ?? READY_TIMEOUT_MS,
+      this.#options.readyTimeoutMs ?? PATIENCE_MS,
     );
     const gone = this.#exited.then(async () => {
       throw this.#notReady(`ended with code ${(await status).code}`, words);

@@ -3,6 +3,7 @@
  * process that holds the supervisor starts and ends the others; it treats a process that was killed
  * from outside like one that it was ordered to kill.
  */
+import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { USERS } from "../../fabric/bus/access.ts";
 import { type Bus, BusError, type Subscription } from "../../fabric/bus/bus.ts";
 import { decode, decodeSealed, encode } from "../../fabric/bus/codec.ts";
@@ -52,11 +53,10 @@ export type SupervisorEvent =
   | { readonly kind: "finished"; readonly summary: Summary };
 
 const TIMEKEEPER = "timekeeper";
-/** Longer than the bus may be away (`busPatienceMs`). */
-const FINAL_MS = 15_000, FINAL_LOOK_MS = 500;
+const FINAL_LOOK_MS = 500;
 /** Partitions without power when the run ended. */
 const ASIDE: ReadonlySet<MemberStatus["status"]> = new Set(["dead", "absent", "joining"]);
-const BROKER_BACK_MS = 5_000, BROKER_AGAIN_MS = 50;
+const BROKER_AGAIN_MS = 50;
 const GRACE_MS = 3_000;
 const INTERRUPT_MS = 1_000;
 
@@ -103,7 +103,7 @@ export class Supervisor {
 
   /** Returns when the broker has the subscriptions: it may be away for a moment. */
   async #subscribed(): Promise<void> {
-    const deadline = performance.now() + BROKER_BACK_MS;
+    const deadline = performance.now() + PATIENCE_MS;
     for (;;) {
       try {
         return await this.#options.bus.flush();
@@ -190,7 +190,7 @@ export class Supervisor {
    */
   async finals(mayLack: (partition: string) => boolean = () => false): Promise<FinalReply[]> {
     const finals: FinalReply[] = [], missing: string[] = [];
-    const { why } = await this.control.status(FINAL_MS);
+    const { why } = await this.control.status();
     // A process that was started too late to take part has none.
     const took = new Set(
       why.filter(({ status }) => !ASIDE.has(status)).map((row) => row.partition),
@@ -198,7 +198,7 @@ export class Supervisor {
     await Promise.all(
       this.#slots.filter(({ name }) => took.has(name)).map(async (slot) => {
         const { name } = slot;
-        const deadline = performance.now() + FINAL_MS;
+        const deadline = performance.now() + PATIENCE_MS;
         let final: FinalReply | undefined;
         while (final === undefined && slot.child !== undefined && performance.now() < deadline) {
           final = await this.control.final(name, { forMs: FINAL_LOOK_MS });
@@ -214,7 +214,7 @@ export class Supervisor {
 
   /** What processes refused, those that have died included. */
   async refused(finals: readonly FinalReply[]): Promise<Refused[]> {
-    const status = await this.control.status(FINAL_MS).catch(() => undefined);
+    const status = await this.control.status().catch(() => undefined);
     return refusedByProcesses(status?.refusals ?? [], finals);
   }
 

@@ -189,6 +189,8 @@ function noteText(note: TimedRecord["note"]): string {
       return `object ${note.name} is ${note.state}`;
     case "freed":
       return `${note.length} B at 0x${note.at.toString(16)} are given back`;
+    case "refused":
+      return `no connection to ${note.to}: ${note.reason}`;
     case "operation":
       return `operation ${note.id}: ${note.call} of ${note.type} ${note.object} on ${note.on}`;
     case "operation-end":

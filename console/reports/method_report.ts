@@ -53,6 +53,8 @@ export interface RunReport {
   readonly refused: ReadonlyArray<Refused & { readonly variant: string }>;
   /** Why a variant cannot be replayed exactly; absent where all can. */
   readonly inexact?: ReadonlyArray<{ readonly variant: string; readonly why: string }>;
+  /** Variants that did nothing, so that their checks say nothing, and why; absent where all did something. */
+  readonly unchecked?: ReadonlyArray<{ readonly variant: string; readonly why: string }>;
   readonly checks: ReadonlyArray<
     {
       readonly name: string;

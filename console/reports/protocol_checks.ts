@@ -8,6 +8,7 @@ import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { checkedScm } from "../../nodes/host/calls/checked_scm.ts";
+import { readableText } from "../../nodes/host/cpu/log_text.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { siteIn } from "../../nodes/host/cpu/wait_site.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
@@ -323,8 +324,9 @@ const OURS = new RegExp(
 
 /** What the error says, and the user's line. */
 function failureText(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const { message, stack = "" } = error;
+  if (!(error instanceof Error)) return readableText(() => error);
+  const message = readableText(() => error.message);
+  const stack = readableText(() => error.stack ?? "");
   const { line } = siteIn(stack.split("\n").filter((frame) => !OURS.test(frame)).join("\n"));
   return line === undefined || message.includes(line) ? message : `${message} (${line})`;
 }

@@ -34,16 +34,17 @@ export function figuresText(report: RunReport): string[] {
 }
 
 /**
- * A line for each check, and beside them one for each warning, each kind of message that was refused, and each
- * reason why the run cannot be replayed.
+ * A line for each check, and beside them one for each variant that did nothing, each warning, each kind of
+ * message that was refused, and each reason why the run cannot be replayed.
  */
 export function checksText(
-  { checks, warnings = [], refused, inexact = [] }: RunReport,
+  { checks, warnings = [], refused, inexact = [], unchecked = [] }: RunReport,
 ): string[] {
   return [
     ...checks.map(({ name, holds, detail, looked }) =>
       `${holds ? "ok  " : "FAIL"} ${name}${holds ? lookedText(looked) : `: ${detail}`}`
     ),
+    ...unchecked.map(({ variant, why }) => `unchecked ${variant}: ${why}`),
     ...warnings.map(({ node, variant, text }) => `note ${variant}, ${node}: ${text}`),
     ...refusedText(refused).map((text) => `note ${text}`),
     ...inexact.map(({ variant, why }) => `note ${variant} cannot be replayed exactly: ${why}`),

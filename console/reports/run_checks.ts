@@ -17,6 +17,8 @@ export interface JudgedVariant {
   readonly protocols: readonly ProtocolVerdict[];
   /** What each of {@link CHECKERS} has found, in their order; absent without a record. */
   readonly promises?: readonly PromiseVerdict[];
+  /** Why the checks say nothing, as nothing was done; absent where something was, or without a record. */
+  readonly nothing?: string;
 }
 
 /** What a checker has found in a variant. */
@@ -28,8 +30,11 @@ export interface PromiseVerdict extends Pick<Verdict, "looked" | "findings"> {
 }
 
 /** The verdicts of all checkers on a run, in their order. */
-export function promisesOf(record: RunRecord): PromiseVerdict[] {
-  return checkAll(record).map(({ checker: { subjects, concerns }, looked, findings }) => ({
+export function promisesOf(
+  record: RunRecord,
+  verdicts: readonly Verdict[] = checkAll(record),
+): PromiseVerdict[] {
+  return verdicts.map(({ checker: { subjects, concerns }, looked, findings }) => ({
     looked,
     findings,
     isConcerned: concerns?.(record) ?? true,

@@ -9,7 +9,7 @@ export interface RunSummary {
   readonly seed: number | null;
   readonly digest: string | null;
   /** Of the checks in the report; `none` without one. */
-  readonly verdict: "holds" | "fails" | "none";
+  readonly verdict: "holds" | "fails" | "unchecked" | "none";
 }
 
 const NOTHING: RunSummary = { scenario: null, seed: null, digest: null, verdict: "none" };
@@ -35,8 +35,9 @@ function read(path: string): RunSummary {
   try {
     const report = readReport(path);
     if (report !== undefined) {
-      const { scenario, seed, digest, checks } = report;
-      const verdict = checks.every(({ holds }) => holds) ? "holds" : "fails";
+      const { scenario, seed, digest, checks, unchecked } = report;
+      const isKept = checks.every(({ holds }) => holds);
+      const verdict = !isKept ? "fails" : unchecked === undefined ? "holds" : "unchecked";
       return { scenario, seed, digest, verdict };
     }
     const first = variantsOf(path)[0];

@@ -3,6 +3,8 @@ import { rackDigest } from "../../fabric/partition/digest.ts";
 import { notRestarted } from "../../fabric/rack/plan/not_restarted.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
+import { checkAllInTurns } from "../checks/all.ts";
+import { hasWritten, whyNothingDone } from "../checks/activity.ts";
 import { isPutResult } from "../checks/survival.ts";
 import { type Outcome, type Reported, reportsOf } from "../rack/run_variant.ts";
 import { plainly } from "./json.ts";
@@ -34,11 +36,14 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
     (record === undefined ? [] : await checkProtocols(one, { record, directory, signal }));
   const rows = await rowsOf(one, outcome);
   if (record === undefined) return { one, outcome: { ...ended, directory }, rows, protocols };
-  const promises = promisesOf(claims ? { ...record, claims: true } : record);
+  const claimed = claims ? { ...record, claims: true } : record;
+  const promises = promisesOf(claimed, await checkAllInTurns(claimed, signal));
   // Frames and notes of many variants would be kept until the last one has ended.
   const { reports, scm } = record;
   const reported = { ...ended, directory, record: { reports, scm } };
-  return { one, outcome: reported, rows, protocols, promises };
+  const nothing = whyNothingDone({ ...record, hasWritten: hasWritten(outcome.finals) });
+  const judged = { one, outcome: reported, rows, protocols, promises };
+  return nothing === undefined ? judged : { ...judged, nothing };
 }
 
 /** The report on a scenario's runs. */
@@ -59,6 +64,9 @@ export function summarise(
   const digests = outcomes.map(({ one, outcome }) => [one.label, outcome.digest] as const);
   const inexact = outcomes.flatMap(({ one, outcome }) =>
     (outcome.inexact ?? []).map((why) => ({ variant: one.label, why }))
+  );
+  const unchecked = outcomes.flatMap(({ one, nothing }) =>
+    nothing === undefined ? [] : [{ variant: one.label, why: nothing }]
   );
   const warnings = [
     ...outcomes.flatMap(({ one: { label, plan } }) =>
@@ -98,6 +106,7 @@ export function summarise(
     ),
     ...(warnings.length > 0 && { warnings }),
     ...(inexact.length > 0 && { inexact }),
+    ...(unchecked.length > 0 && { unchecked }),
     checks: checksOf(outcomes, { expect }),
   };
 }

@@ -52,7 +52,7 @@ function readSweep(path: string): Sweep | undefined {
 /** What a sweep has measured. Combinations that did not run are no part of it. */
 export function measuredSweep(sweep: Sweep): KeptMeasured {
   const { run, scenario, seed, commit, command, varied, combinations } = sweep;
-  const ended = combinations.filter(({ state }) => state === "done" || state === "failed");
+  const ended = combinations.filter(({ state }) => state !== "interrupted" && state !== "not run");
   const seeds = varied.find(({ places }) => places.includes("seed"))?.values ?? [String(seed)];
   const measured = measuredOf(
     ended.map((each) => each.report === null ? each : { ...each, error: brokenIn(each.report) }),
@@ -61,10 +61,11 @@ export function measuredSweep(sweep: Sweep): KeptMeasured {
   return { measured, scenarios: [scenario], seeds, commit, command, runs: [run] };
 }
 
-/** The names of the checks that do not hold; "" where all do. Their findings are too long for a table. */
-function brokenIn({ checks }: RunReport): string {
+/** The names of the checks that do not hold, or that they say nothing; else "". Findings are too long for a table. */
+function brokenIn({ checks, unchecked }: RunReport): string {
   const broken = checks.filter(({ holds }) => !holds);
-  return broken.length === 0 ? "" : `FAIL ${broken.map(({ name }) => name).join(", ")}`;
+  if (broken.length > 0) return `FAIL ${broken.map(({ name }) => name).join(", ")}`;
+  return unchecked === undefined ? "" : "unchecked";
 }
 
 interface KeptRun {

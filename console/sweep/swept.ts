@@ -4,8 +4,8 @@ import type { Combination } from "./combinations.ts";
 
 /** What came of one combination. */
 export interface SweptCombination extends Pick<Combination, "number" | "values"> {
-  /** `done`: its checks hold, as those of a `rack run` with exit code 0. */
-  readonly state: "done" | "failed" | "interrupted" | "not run";
+  /** `done`: its checks hold, as those of a `rack run` with exit code 0. `unchecked`: its programs did nothing. */
+  readonly state: "done" | "unchecked" | "failed" | "interrupted" | "not run";
   /** Why it is not done; else empty. */
   readonly error: string;
   /** As `rack run --json` has it; null where the run has come to no end. */
@@ -31,7 +31,10 @@ export async function sweptBy(
   if (broken.length === 0) {
     // Its figures are in the report, and its scenario makes the rest again.
     await Deno.remove(`${path}/${directory}`, { recursive: true });
-    return { ...row, state: "done", report };
+    const { unchecked: [nothing] = [] } = report;
+    return nothing === undefined
+      ? { ...row, state: "done", report }
+      : { ...row, state: "unchecked", error: nothing.why, report };
   }
   const error = broken.map(({ name, detail }) => `${name}: ${detail}`).join("; ");
   return { ...row, state: "failed", error, report, directory };

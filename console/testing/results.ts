@@ -17,6 +17,9 @@ import type {
 
 const EXIT = { failed: 1, unclear: 2, usage: 64 } as const;
 
+/** What `fails` calls a run in which nothing was done. */
+const UNCHECKED = "unchecked";
+
 /** A run of all variants of a scenario; all checks hold, but for those that the test expects to fail. */
 export class RackRun {
   /** The report: a part of what `rack run --json` prints. */
@@ -38,7 +41,15 @@ export class RackRun {
    */
   static of(answer: RunAnswer, { fails = [] }: RunTestOptions): RackRun {
     const run = new RackRun(answer);
+    const { unchecked: [nothing] = [] } = run.report;
+    if (nothing !== undefined && !fails.includes(UNCHECKED)) {
+      throw new RackFailure(
+        `The run says nothing of ${nothing.variant}: ${nothing.why}\n${run.text}`,
+        EXIT.unclear,
+      );
+    }
     for (const name of fails) {
+      if (name === UNCHECKED && nothing !== undefined) continue;
       if (run.check(name).holds) {
         throw new RackFailure(
           `Found that ${name} holds: expected that it fails\n${run.text}`,

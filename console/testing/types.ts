@@ -39,7 +39,10 @@ export interface RackTestOptions {
 
 /** Options of `run()`. */
 export interface RunTestOptions {
-  /** Names of the checks that are to fail; default: none. Every other check has to hold. */
+  /**
+   * Names of the checks that are to fail; default: none. Every other check has to hold. `unchecked`: no program is to
+   * do anything, so that the checks say nothing.
+   */
   readonly fails?: readonly string[];
   /** Keep packets, for `packets()`, and a capture for Wireshark in the run's directory. */
   readonly capture?: boolean;
@@ -116,6 +119,8 @@ export interface MethodFigures {
 
 /** The report on a run, over all its variants: a part of what `rack run --json` prints. */
 export interface RackReport {
+  /** Variants that did nothing, so that their checks say nothing, and why; absent where all did something. */
+  readonly unchecked?: ReadonlyArray<{ readonly variant: string; readonly why: string }>;
   /** The kept run's name, for `rack trace --run`. */
   readonly run: string;
   /** The name in the scenario. */

@@ -10,7 +10,7 @@ import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { watchedContext } from "./calls/watched_context.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
-import { logText } from "./cpu/log_text.ts";
+import { readableText } from "./cpu/log_text.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
 import type { Cpu, Steps } from "./cpu/program.ts";
 import { siteIn } from "./cpu/wait_site.ts";
@@ -432,7 +432,9 @@ function programNamed(programs: Readonly<Record<string, Program>>, name: string)
 
 /** Any value can be thrown: an error of a verb, by `throw answer`. */
 function failureOf(error: unknown): { readonly message: string; readonly stack: string } {
-  if (!(error instanceof Error)) return { message: logText([error]), stack: "" };
-  const { message, stack = "" } = error;
-  return { message: logText([message]), stack: logText([stack]) };
+  if (!(error instanceof Error)) return { message: readableText(() => error), stack: "" };
+  return {
+    message: readableText(() => error.message),
+    stack: readableText(() => error.stack ?? ""),
+  };
 }

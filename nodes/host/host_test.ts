@@ -47,6 +47,30 @@ describe("Host, ordered to run a program by number", () => {
     const [failure] = rig.reported("program-failed") as [{ order: number; message: string }];
     assert.deepEqual([failure.order, failure.message], [5, "no"]);
   });
+
+  it("fails where what it throws cannot be read, and the host goes on", () => {
+    const throws = () => {
+      throw new Error("nested");
+    };
+    const thrown = [
+      Object.defineProperty(new Error("no"), "message", { get: throws }),
+      Object.defineProperty(new Error("no"), "stack", { get: throws }),
+      Object.defineProperty({}, "field", { get: throws, enumerable: true }),
+      new Proxy(new Error("no"), { get: throws }),
+    ];
+    for (const error of thrown) {
+      // deno-lint-ignore require-yield -- it only throws
+      const failing: Program = function* () {
+        throw error;
+      };
+      const rig = new HostRig({}, { options: { programs: { failing } } });
+      rig.run();
+      rig.step({ kind: "run", program: plan("failing", { order: 5 }) });
+      rig.run();
+      const [failure] = rig.reported("program-failed") as [{ message: string; stack: string }];
+      assert.match(`${failure.message} ${failure.stack}`, /what was thrown cannot be read/);
+    }
+  });
 });
 
 describe("Host boot", () => {

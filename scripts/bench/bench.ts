@@ -16,6 +16,7 @@ import {
   type Measured,
 } from "./figure.ts";
 import { cliffsTable, measureCliffs } from "./cliffs.ts";
+import { measureChecks } from "./checks.ts";
 import { measureJobs, measureMainJob } from "./commands.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureHints } from "./hints.ts";
@@ -82,6 +83,7 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("s")) figures.push(...measureSharedRate({ seed, quick }));
   if (wanted.has("v")) figures.push(...await measureMainJob({ seed, quick }));
   if (wanted.has("w")) figures.push(...await measureJobs({ seed, quick }));
+  if (wanted.has("x")) figures.push(...measureChecks({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
   const log = wanted.has("l") ? measureLog(seed) : [];

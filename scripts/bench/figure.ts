@@ -25,6 +25,7 @@ export const GROUPS = {
   t: "messages",
   v: "the main job as processes",
   w: "commands with two workers",
+  x: "checks by the length of a run",
 } as const;
 export type Group = keyof typeof GROUPS;
 

@@ -20,16 +20,30 @@ export interface Bounded {
 const MARK = "RACKMESH_CHECK_RUN";
 /** Runs its arguments, and keeps their processor time, of which only a shell tells. */
 const TIMED = `times=$1; shift; "$@"; code=$?; times >"$times"; exit $code`;
+/**
+ * What a file of tests may take: many times what any takes on a slow machine. What has not ended by then hangs, and is
+ * ended and named. It is the one limit in wall time that a test has.
+ */
+export const FILE_LIMIT_MS = 20 * 60_000;
+
 /** For processes that were killed to be gone. */
 const GONE_MS = 10_000;
 /** Processes may start others while they are being killed. */
 const ROUNDS = 5;
 
-/** @param options.onOutput is given what it prints, at once. */
+export interface BoundedOptions {
+  /** In all, in wall ms. */
+  readonly withinMs: number;
+  /** Without a word from it; default: `withinMs`. Of many files of tests, each of which says when it ends. */
+  readonly silentMs?: number;
+  /** Is given what it prints, at once. */
+  readonly onOutput?: (part: Uint8Array) => void;
+}
+
 export async function runBounded(
   program: string,
   args: readonly string[],
-  options: { readonly withinMs: number; readonly onOutput?: (part: Uint8Array) => void },
+  options: BoundedOptions,
 ): Promise<Bounded> {
   const mark = crypto.randomUUID();
   const times = await Deno.makeTempFile({ prefix: "rackmesh-times-" });
@@ -51,7 +65,7 @@ function processorTime(text: string): Pick<Bounded, "processorSeconds"> {
 
 async function runMarked(
   args: readonly string[],
-  { mark, ...options }: Parameters<typeof runBounded>[2] & { readonly mark: string },
+  { mark, ...options }: BoundedOptions & { readonly mark: string },
 ): Promise<Bounded> {
   const process = new Deno.Command("sh", {
     args: ["-c", TIMED, "sh", ...args],
@@ -62,15 +76,20 @@ async function runMarked(
     stderr: "piped",
   }).spawn();
   const decoder = new TextDecoder();
-  let text = "";
+  let text = "", saidAt = performance.now();
   const read = async (output: ReadableStream<Uint8Array>) => {
     for await (const part of output) {
       text += decoder.decode(part, { stream: true });
+      saidAt = performance.now();
       options.onOutput?.(part);
     }
   };
   const ended = Promise.all([process.status, read(process.stdout), read(process.stderr)]);
-  if (!await isOverWithin(ended, options.withinMs)) {
+  const { withinMs, silentMs = withinMs } = options, deadline = saidAt + withinMs;
+  const leftMs = () => Math.min(deadline, saidAt + silentMs) - performance.now();
+  let isOver = false;
+  while (!isOver && leftMs() > 0) isOver = await isOverWithin(ended, leftMs());
+  if (!isOver) {
     await killMarked(mark);
     await isOverWithin(ended, GONE_MS);
     return { success: false, isLate: true, text };

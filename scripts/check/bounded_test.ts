@@ -33,6 +33,20 @@ describe("runBounded", () => {
   });
 });
 
+describe("runBounded, of what says when a part of it has ended", () => {
+  it("goes on for as long as it says something, and ends it when it has said nothing for so long", async () => {
+    const speaks = "for i in 1 2 3 4; do sleep 0.2; echo $i; done";
+    const talking = await runBounded("sh", ["-c", speaks], { withinMs: 60_000, silentMs: 700 });
+    assert.deepEqual([talking.success, talking.isLate], [true, false]);
+    const silent = await runBounded("sh", ["-c", `${speaks}; sleep 1000`], {
+      withinMs: 60_000,
+      silentMs: 700,
+    });
+    assert.ok(silent.isLate);
+    assert.equal(silent.text, "1\n2\n3\n4\n");
+  });
+});
+
 describe("testUnderWay", () => {
   const BEGUN = "\x1b[38;5;245mrunning 2 tests from ./a_test.ts\x1b[0m\nouter ...\n" +
     "  one ... \x1b[32mok\x1b[0m (3ms)\n  inner ...\n    two ...";

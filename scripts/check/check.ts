@@ -3,7 +3,7 @@
  * ends with the line `N passed, N failed`. `--quick` leaves out the tests of the whole rack.
  * Started by `scripts/test`.
  */
-import { type Bounded, runBounded, testUnderWay } from "./bounded.ts";
+import { type Bounded, FILE_LIMIT_MS, runBounded, testUnderWay } from "./bounded.ts";
 import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { countTests, type TestCount } from "./count_tests.ts";
 import { isThere } from "../../console/base/files.ts";
@@ -103,12 +103,6 @@ const TOGETHER: readonly string[] = [
   "tests/verbs",
 ];
 
-/**
- * Many times what any stage or file takes on a slow machine: what has not ended by then hangs, and is ended
- * and named.
- */
-const WITHIN_MS = 20 * 60_000;
-
 /** Seeds that take longer than `--quick` may. */
 const MANY_SEEDS: readonly string[] = [
   "tests/seeds/hostile_frames_test.ts",
@@ -175,16 +169,25 @@ type Run = (args: readonly string[]) => Promise<boolean>;
 /** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
 async function deno(
   args: readonly string[],
-  { name, isSlow }: { readonly name: string; readonly isSlow: boolean },
+  { name, isSlow, files }: {
+    readonly name: string;
+    readonly isSlow: boolean;
+    readonly files: number;
+  },
 ): Promise<Bounded> {
   const ended = await runBounded(Deno.execPath(), args, {
-    withinMs: WITHIN_MS,
+    ...limitOf(files),
     ...(isSlow && { onOutput: (part) => void Deno.stdout.writeSync(part) }),
   });
   const { success, isLate, text } = ended;
   if (!success && !isSlow) console.log(text);
   if (isLate) console.log(lateText(name, text));
   return ended;
+}
+
+/** Each file has its time; one that hangs says nothing more. A stage without tests counts as one. */
+export function limitOf(files: number): { readonly withinMs: number; readonly silentMs: number } {
+  return { withinMs: Math.max(1, files) * FILE_LIMIT_MS, silentMs: FILE_LIMIT_MS };
 }
 
 /** How long a unit took: what the machine gave it, and what it cost. @param start of `performance.now`. */
@@ -198,7 +201,9 @@ function timeText(start: number, { processorSeconds }: Bounded): string {
 /** What hangs. @param name of a stage or a file. */
 function lateText(name: string, text: string): string {
   const last = testUnderWay(text) ?? "none is known";
-  return `FAILED  ${name}: it has not ended within ${WITHIN_MS / 60_000} min, and was ended. ` +
+  return `FAILED  ${name}: it has not ended, or said anything, within ${
+    FILE_LIMIT_MS / 60_000
+  } min for each file, and was ended. ` +
     `The test that had begun last: ${last}`;
 }
 
@@ -246,7 +251,7 @@ async function runUnits(
   await forEachAtOnce(unitsOf(paths, stage.without ?? []), async ({ name, files }) => {
     const start = performance.now();
     const run: Run = async (args) => {
-      const ended = await runBounded(Deno.execPath(), args, { withinMs: WITHIN_MS });
+      const ended = await runBounded(Deno.execPath(), args, limitOf(files.length));
       onEnded(ended);
       console.log(`── ${name}, ${timeText(start, ended)}\n${ended.text}`);
       if (ended.isLate) console.log(lateText(name, ended.text));
@@ -338,20 +343,27 @@ function testsOf(
   paths: readonly string[],
   onEnded: (ended: Bounded) => void,
 ): Promise<TestCount> {
-  const run = runOf(stage, onEnded);
+  const files = filesOf(paths, stage.without ?? []);
+  const run = runOf(stage, { onEnded, files: files.length });
   switch (stage.files) {
     case "apart":
       return runUnits(stage, paths, onEnded);
     case "together":
-      return runTogether(stage, dealt(filesOf(paths, stage.without ?? [])), run);
+      return runTogether(stage, dealt(files), run);
     default:
-      return runTests(stage, filesOf(paths, stage.without ?? []), run);
+      return runTests(stage, files, run);
   }
 }
 
-function runOf({ name, slow = false }: Stage, onEnded: (ended: Bounded) => void): Run {
+function runOf(
+  { name, slow = false }: Stage,
+  { onEnded, files }: {
+    readonly onEnded: (ended: Bounded) => void;
+    readonly files: number;
+  },
+): Run {
   return async (args) => {
-    const ended = await deno(args, { name, isSlow: slow });
+    const ended = await deno(args, { name, isSlow: slow, files });
     onEnded(ended);
     return ended.success;
   };
@@ -365,7 +377,7 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
   let processorSeconds = 0;
   const onEnded = (ended: Bounded) => void (processorSeconds += ended.processorSeconds ?? 0);
   const count = folders === undefined
-    ? { ...sum([]), failed: await runOf(stage, onEnded)(stage.args) ? 0 : 1 }
+    ? { ...sum([]), failed: await runOf(stage, { onEnded, files: 1 })(stage.args) ? 0 : 1 }
     : await testsOf(stage, folders, onEnded);
   const seconds = (performance.now() - start) / 1000;
   return { stage: stage.name, seconds, processorSeconds, ...count };

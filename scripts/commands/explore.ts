@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { type ExploredScenario, exploreScenario } from "../../console/explore/explore_scenario.ts";
+import { UNCHECKED } from "../../console/explore/types.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
 import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
@@ -127,7 +128,7 @@ async function run(
   await junit.write(exploreSuites(explored));
   if (flags.json) print(JSON.stringify(exploredDocument(explored)));
   else print(exploredText(explored.explored));
-  const unchecked = explored.explored.filter(({ verdict }) => verdict.verdict === "unchecked")
+  const unchecked = explored.explored.filter(({ verdict }) => verdict.why === UNCHECKED)
     .map(({ label }) => label);
   if (unchecked.length > 0) say(uncheckedText(unchecked, { claims: flags.claims === true }));
   Deno.exitCode = exitCode(explored);
@@ -142,9 +143,7 @@ function uncheckedText(
     "a protocol's recover or check",
     ...(claims ? [] : ["--claims"]),
   ];
-  return `${labels.join("; ")}: nothing was promised or checked: ${
-    ways.join(", ")
-  } would say what has to hold`;
+  return `${labels.join("; ")}: ${UNCHECKED}: ${ways.join(", ")} would say what has to hold`;
 }
 
 function exitCode({ explored, isWhole }: ExploredScenario): number {

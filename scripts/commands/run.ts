@@ -99,6 +99,7 @@ async function runIt(scenario: string, flags: RunFlags): Promise<void> {
   await junit.write(runSuites(report, judged));
   show(report, flags);
   if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
+  else if (report.unchecked !== undefined) Deno.exitCode = EXIT.unclear;
 }
 
 function show(report: RunReport, { json, trace = false }: RunFlags): void {

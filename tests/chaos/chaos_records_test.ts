@@ -10,6 +10,7 @@ import { readFaultLines } from "../../console/rack/fault_lines.ts";
 import { prepare } from "../../console/rack/prepare.ts";
 import { type Outcome, runSimulated } from "../../console/rack/run_variant.ts";
 import { checkAll, findingsText } from "../../console/checks/all.ts";
+import { TEST_PATIENCE_MS } from "../support/eventually.ts";
 
 interface Round {
   /** File of `tests/seeds/chaos`, without its ending. */
@@ -30,8 +31,6 @@ const ROUNDS: readonly Round[] = [
     choices: { size: 2048, depth: 5 },
   },
 ];
-
-const LIMIT_MS = 120_000;
 
 describe("A round of chaos that once failed", () => {
   let directory: string;
@@ -58,7 +57,7 @@ describe("A round of chaos that once failed", () => {
   for (const round of ROUNDS) {
     it(`P-41: ${round.record}: ${round.story}`, async () => {
       const whole = await replay(round, {});
-      const sliced = await replay(round, { limitMs: LIMIT_MS });
+      const sliced = await replay(round, { limitMs: TEST_PATIENCE_MS });
       assert.equal(sliced.events, whole.events);
       assert.equal(sliced.digest, whole.digest);
       for (const { record } of [whole, sliced]) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { EXPECTATIONS } from "../../fabric/rack/plan/vocabulary.ts";
-import { checkAll, CHECKERS, findingsText } from "../../console/checks/all.ts";
+import { checkAll, checkAllInTurns, CHECKERS, findingsText } from "../../console/checks/all.ts";
 import { fill, imageOf, noted, recordOf } from "../../console/checks/record_testing.ts";
 
 describe("P-41: the promises of every run", () => {
@@ -19,5 +19,24 @@ describe("P-41: the promises of every run", () => {
     assert.equal(findingsText(kept), "");
     const broken = checkAll(recordOf({ notes }));
     assert.match(findingsText(broken), /^survives-what-was-reported: b: SCM at 0x0 is lost/);
+  });
+  it("are left in the middle of one where the command is interrupted", async () => {
+    const writes = Array.from(
+      { length: 500 },
+      (_, id) => noted(id, { kind: "writes", id, on: "b", at: 8 * id, bytes: fill(1) }),
+    );
+    const interrupted = new AbortController();
+    let reads = 0;
+    const b = {
+      read(from: number, to: number) {
+        if (++reads === 10) interrupted.abort(new Error("Ctrl-C"));
+        return fill(1, to - from);
+      },
+    };
+    const whole = { read: (from: number, to: number) => fill(1, to - from) };
+    const run = recordOf({ notes: writes, b });
+    assert.equal(findingsText(await checkAllInTurns(recordOf({ notes: writes, b: whole }))), "");
+    await assert.rejects(checkAllInTurns(run, interrupted.signal), /^Error: Ctrl-C$/);
+    assert.ok(reads < 100, `${reads} reads`);
   });
 });

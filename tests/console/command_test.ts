@@ -26,7 +26,7 @@ interface Printed {
 }
 
 async function started(command: RunningCommand): Promise<Printed> {
-  await eventually("the address", () => command.stdout.includes("\n"), { withinMs: 90_000 });
+  await eventually("the address", () => command.stdout.includes("\n"));
   return JSON.parse(command.stdout);
 }
 

@@ -21,10 +21,6 @@ hosts:
   h151..h200: { leaf: 4 }
 `;
 const it = itUnless(browserMissing, "The console's page in a browser");
-/** Explorations compute for seconds, and this machine may be busy. */
-const LONG = { timeout: 60_000 };
-/** A rack of processes comes up, and is disturbed. */
-const CAMPAIGN = { timeout: 60_000 };
 
 describe("The page's instruments", () => {
   let rig: BrowserRig;
@@ -66,7 +62,7 @@ describe("The page's instruments", () => {
     const { page } = rig;
     await rig.view("Operation");
     const step = page.getByRole("button", { name: /^S1003/ });
-    await step.waitFor(LONG);
+    await step.waitFor();
     await page.getByText("Promised", { exact: true }).waitFor();
     const [number, words] = await Promise.all(
       [".num", ".words"].map(async (part) => (await step.locator(part).boundingBox())!),
@@ -89,9 +85,9 @@ describe("The page's instruments", () => {
     const { page } = rig;
     await ofTwo("operation");
     const compare = page.getByRole("combobox", { name: "Compare with" });
-    await compare.waitFor(LONG);
+    await compare.waitFor();
     await compare.selectOption({ label: "persist-opcode, DDIO on" });
-    await page.getByRole("list", { name: "Steps of persist-opcode_ddio_on" }).waitFor(LONG);
+    await page.getByRole("list", { name: "Steps of persist-opcode_ddio_on" }).waitFor();
     const heights = await Promise.all(["S901", "S1001"].map(async (number) => {
       const first = page.getByRole("button", { name: new RegExp(`^${number} `) });
       return (await first.boundingBox())!.y;
@@ -105,27 +101,27 @@ describe("The page's instruments", () => {
     const { page } = rig;
     await ofTwo("rack");
     const which = page.getByRole("combobox", { name: "Variant", exact: true });
-    await which.selectOption({ label: "persist-opcode, DDIO on" }, LONG);
+    await which.selectOption({ label: "persist-opcode, DDIO on" });
     await rig.view("Memory");
     assert.equal(await which.inputValue(), "persist-opcode_ddio_on");
     assert.match(page.url(), /variant=persist-opcode_ddio_on/);
     await ofTwo("runs", `&show=${twoVariants}`);
-    await page.getByRole("link", { name: "Compare two of its variants" }).click(LONG);
-    await page.getByRole("heading", { name: /^They part at/ }).waitFor(LONG);
+    await page.getByRole("link", { name: "Compare two of its variants" }).click();
+    await page.getByRole("heading", { name: /^They part at/ }).waitFor();
     const second = page.getByRole("combobox", { name: "Variant of the second" });
     await second.selectOption({ label: "persist-opcode, DDIO off" });
-    await page.getByText(/^They are the same: digest/).waitFor(LONG);
+    await page.getByText(/^They are the same: digest/).waitFor();
   });
 
   it("shows the memory at the instant of a step, and what a power cut would leave", async () => {
     const { page } = rig;
     await ofTwo("operation", "&variant=persist-opcode_ddio_on");
-    await page.getByRole("button", { name: /^llc/ }).click(LONG);
+    await page.getByRole("button", { name: /^llc/ }).click();
     await page.getByRole("button", { name: "Show this instant" }).click();
     const at = new URL(page.url().replace("#", "")).searchParams.get("at");
     await ofTwo("memory", `&variant=persist-opcode_ddio_on&host=b&at=${at}`);
     const legend = page.locator(".legend");
-    await legend.getByText("in the cache: lost without a flush").waitFor(LONG);
+    await legend.getByText("in the cache: lost without a flush").waitFor();
     await page.getByText(/loses 4096 B: 4096 B in the cache; nothing of it was promised/).waitFor();
     const map = page.getByRole("application");
     await map.focus();
@@ -141,7 +137,7 @@ describe("The page's instruments", () => {
     const { page } = rig;
     await page.getByRole("link", { name: "Cut here, in the explorer" }).click();
     await page.getByRole("button", { name: "Cut here" }).click();
-    await page.getByText(/Every promise is kept at each instant that was tried/).waitFor(LONG);
+    await page.getByText(/Every promise is kept at each instant that was tried/).waitFor();
     await eventually(
       "the cut is of one host",
       async () =>
@@ -172,7 +168,7 @@ describe("The page's instruments", () => {
     const { page } = rig;
     await page.goto(`${rig.printed.origin}/#/rack?run=${large}`);
     await page.reload();
-    await page.locator(".why").getByText("A kept run: it ended at").waitFor(LONG);
+    await page.locator(".why").getByText("A kept run: it ended at").waitFor();
     const boxes = await page.locator("[data-device]").evaluateAll((all) =>
       all.map((each) => {
         const { x, y, width, height } = each.getBoundingClientRect();
@@ -212,7 +208,7 @@ describe("The page's instruments", () => {
     await page.getByRole("combobox", { name: "Scenario" }).selectOption("two_queues");
     await page.getByRole("checkbox", { name: "ask for robustness, too" }).check();
     await page.getByRole("button", { name: "Explore", exact: true }).click();
-    await page.getByText(/The power of b fails/).waitFor(LONG);
+    await page.getByText(/The power of b fails/).waitFor();
     await page.getByText(/judged by .*check, robustness/).waitFor();
     await page.locator(".arrow.is-lost").first().waitFor();
     await page.getByText("To see it again").waitFor();
@@ -236,8 +232,8 @@ describe("The page's instruments", () => {
     const verdict = page.getByText(/^1 round of seed 3, 1 held, 0 broken, 0 without a result$/);
     const again = page.getByRole("button", { name: "Do this round again" });
     const acts = page.locator(".acts-done td:last-child");
-    await verdict.waitFor(CAMPAIGN);
-    await again.waitFor(CAMPAIGN);
+    await verdict.waitFor();
+    await again.waitFor();
     await page.getByRole("button", { name: /^Round \d+: held$/ }).waitFor();
     await page.getByText(/^Its record replays to the same digest/).waitFor();
     const done = await acts.allInnerTexts();
@@ -245,9 +241,9 @@ describe("The page's instruments", () => {
     await rig.pictures("campaign");
     await rig.accessible("a campaign");
     await again.click();
-    await verdict.waitFor({ ...CAMPAIGN, state: "detached" });
-    await verdict.waitFor(CAMPAIGN);
-    await again.waitFor(CAMPAIGN);
+    await verdict.waitFor({ state: "detached" });
+    await verdict.waitFor();
+    await again.waitFor();
     assert.deepEqual(await acts.allInnerTexts(), done, "seed and number say what is done");
     assert.deepEqual(rig.errors, []);
   });

@@ -6,10 +6,11 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe } from "@std/testing/bdd";
 import type { Download } from "playwright-core";
 import { browserMissing, BrowserRig } from "../support/browser.ts";
+import { inOrder } from "../support/in_order.ts";
 import { readCapture } from "../support/pcapng_reader.ts";
 import { itUnless } from "../support/skipping.ts";
 
-const it = itUnless(browserMissing, "The walk through the console in a browser");
+const it = inOrder(itUnless(browserMissing, "The walk through the console in a browser"));
 
 /** The bytes of a file that the browser has been given. */
 async function bytesOf(download: Download): Promise<Uint8Array<ArrayBuffer>> {
@@ -46,7 +47,7 @@ describe("The walk through the console", () => {
     const cell = (ddio: string) =>
       page.getByRole("row", { name: new RegExp(`^adr, ddio, DDIO ${ddio}, receive in dram`) })
         .getByRole("button").nth(1);
-    await cell("on").waitFor({ timeout: 60_000 });
+    await cell("on").waitFor();
     await page.getByRole("columnheader", { name: "write-read" }).waitFor();
     assert.deepEqual([await cell("off").innerText(), await cell("on").innerText()], [
       "safe",

@@ -99,7 +99,7 @@ class Debugger {
     await eventually(method, () => {
       at = this.#events.findIndex((each) => each.method === method && is(each.params!));
       return at >= 0;
-    }, { withinMs: 60_000 });
+    });
     return this.#events.splice(at, 1)[0]!.params!;
   }
 
@@ -123,9 +123,7 @@ afterAll(() => rig.closeDown());
 /** The address that the run says, as a person reads it. */
 async function addressOf(command: RunningCommand): Promise<string> {
   const pattern = /ws:\/\/127\.0\.0\.1:\d+\/\S+/;
-  await eventually("a debugger is waited for", () => pattern.test(command.stderr), {
-    withinMs: 60_000,
-  });
+  await eventually("a debugger is waited for", () => pattern.test(command.stderr));
   return pattern.exec(command.stderr)![0];
 }
 

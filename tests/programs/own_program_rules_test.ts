@@ -5,6 +5,7 @@ import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { bundleProgram, probeProgram } from "../../console/rack/own/bundle.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { RackError } from "../../console/base/rack_error.ts";
 import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
 
@@ -236,14 +237,48 @@ describe("a program whose top level does what it may not", () => {
 });
 
 describe("a top level without an end", () => {
-  it("is refused after a time, of which it takes a core all along", async () => {
+  it("is refused when it has used so much of a processor", async () => {
     const path = await rig.file("loops.ts", `for (;;);\n${WHOLE}`);
     const text = await bundleProgram(path);
-    await assert.rejects(probeProgram(text, { path, withinMs: 1_500 }), (error) => {
+    await assert.rejects(probeProgram(text, { path, processorMs: 700 }), (error) => {
       assert.ok(error instanceof Refusal);
       assert.match(
         error.message,
-        /Cannot load .*loops\.ts: its top level has not ended after 1\.5 s/,
+        /Cannot load .*loops\.ts: its top level has not ended after 0\.7 s of processor time/,
+      );
+      return true;
+    });
+  });
+});
+
+describe("a top level that ends, on a machine that holds its process up", () => {
+  let path: string, text: string;
+
+  beforeAll(async () => {
+    path = await rig.file("whole.ts", WHOLE);
+    text = await bundleProgram(path);
+  });
+
+  it("is loaded, however long that is", async () => {
+    const probing = probeProgram(text, {
+      path,
+      processorMs: 1_000,
+      onStart(pid) {
+        Deno.kill(pid, "SIGSTOP");
+        // Longer than its processor time.
+        setTimeout(() => Deno.kill(pid, "SIGCONT"), 1_500);
+      },
+    });
+    assert.equal((await probing).why, undefined);
+  });
+
+  it("is no mistake of the user's, though it never goes on", async () => {
+    const onStart = (pid: number) => Deno.kill(pid, "SIGSTOP");
+    await assert.rejects(probeProgram(text, { path, patienceMs: 300, onStart }), (error) => {
+      assert.ok(error instanceof RackError && !(error instanceof Refusal));
+      assert.match(
+        error.message,
+        /has not answered for 0\.3 s, .*the machine is stopped or overload/,
       );
       return true;
     });

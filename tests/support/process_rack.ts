@@ -148,10 +148,15 @@ export class RackBench {
       });
     }
     const middle = new Middle(options, run.midway);
-    const started = Promise.withResolvers<void>();
+    // What a test does to a rack fails at once, not when the rack ends: it may stand until it is told to go on.
+    const failed = new AbortController();
+    const fails = (error: unknown) => failed.abort(error);
+    middle.failed.catch(fails);
+    let started: Promise<void> = Promise.resolve();
     const outcome = await runProcesses(prepared, {
       ...options,
       broker: this.server,
+      signal: failed.signal,
       ...(run.mayLackFinal && { mayLackFinal: run.mayLackFinal }),
       onEvent: (event) => {
         if (event.kind === "finished") middle.finished();
@@ -162,10 +167,11 @@ export class RackBench {
       },
       onStart: (rack) => {
         middle.rack = rack;
-        Promise.resolve(run.onStart?.(rack, prepared)).then(started.resolve, started.reject);
+        started = Promise.try(() => run.onStart?.(rack, prepared));
+        started.catch(fails);
       },
     });
-    await started.promise;
+    await started;
     if (!await middle.wasMidway()) return undefined;
     return await this.#ended(run, { prepared, events, outcome });
   }
@@ -198,6 +204,7 @@ interface Progress {
 /** Does a thing once, midway, and knows whether it was over before the run was. */
 class Middle {
   rack: Supervisor | undefined;
+  readonly #failed = Promise.withResolvers<never>();
   readonly #place: RunPlace;
   readonly #midway: Midway | undefined;
   #acting: Promise<void> | undefined;
@@ -211,17 +218,22 @@ class Middle {
     this.#midway = midway;
   }
 
+  /** Rejects as soon as what is done midway does, while the rack is there. */
+  get failed(): Promise<never> {
+    return this.#failed.promise;
+  }
+
   progress({ written, messages }: Progress): void {
     const { rack } = this;
     const midway = this.#midway;
     if (midway === undefined || rack === undefined || this.#acting !== undefined) return;
     if (written < midway.share * messages || written >= messages) return;
-    this.#acting = Promise.resolve(midway.act(rack, this.#place)).then(() => {
+    this.#acting = Promise.try(() => midway.act(rack, this.#place)).then(() => {
       this.#acted = true;
     });
-    // Looked at in `wasMidway`; until then it is no unhandled rejection.
     this.#acting.catch((error) => {
       this.#failedAfterEnd = this.#isOver && error instanceof BusError;
+      if (!this.#failedAfterEnd) this.#failed.reject(error);
     });
   }
 

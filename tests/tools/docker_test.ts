@@ -5,15 +5,13 @@
 import assert from "node:assert/strict";
 import { describe } from "@std/testing/bdd";
 import { ROOT } from "../../console/base/paths.ts";
+import { TEST_PATIENCE_MS } from "../support/eventually.ts";
 import { itUnless } from "../support/skipping.ts";
-
-const PROOF_TIMEOUT_MS = 15 * 60_000;
-const ANSWER_TIMEOUT_MS = 10_000;
 
 /** Why a command cannot be used here; undefined where it ran and succeeded. */
 async function whyNot(name: string, args: string[]): Promise<string | undefined> {
   try {
-    const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+    const signal = AbortSignal.timeout(TEST_PATIENCE_MS);
     const { success, stderr } = await new Deno.Command(name, { args, signal }).output();
     if (success) return undefined;
     const [said] = new TextDecoder().decode(stderr).trim().split("\n");
@@ -42,7 +40,7 @@ describe("A rack in containers", () => {
     async () => {
       const { code, stdout, stderr } = await new Deno.Command("bash", {
         args: [`${ROOT}/docker/prove.sh`],
-        signal: AbortSignal.timeout(PROOF_TIMEOUT_MS),
+        signal: AbortSignal.timeout(TEST_PATIENCE_MS),
       }).output();
       const said = new TextDecoder().decode(stdout);
       assert.equal(code, 0, said + new TextDecoder().decode(stderr));

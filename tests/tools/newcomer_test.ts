@@ -353,7 +353,7 @@ class EventStream {
   async next(kind: string, isIt: (event: Event) => boolean = () => true): Promise<Event> {
     const find = () =>
       this.seen.find((each) => !this.#taken.has(each) && each.event === kind && isIt(each));
-    await eventually(`the event ${kind}`, () => find() !== undefined, { withinMs: 90_000 }).catch(
+    await eventually(`the event ${kind}`, () => find() !== undefined).catch(
       (error) => {
         throw new Error(`${error.message}: ${JSON.stringify(this.seen)}`);
       },

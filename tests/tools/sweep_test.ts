@@ -173,7 +173,7 @@ describe("rack sweep", () => {
     const command = rig.start(["sweep", long, ...vary], { detached: true });
     // By what is on disk: one process takes up combination after combination.
     const isAtSecond = () => rig.runs().some((run) => isThere(`${run}/combinations/2/run.json`));
-    await eventually("the second combination runs", isAtSecond, { withinMs: 60_000 });
+    await eventually("the second combination runs", isAtSecond);
     command.interrupt();
     const { code, stdout, stderr } = await command.ended;
     assert.equal(code, 130, stderr);

@@ -5,9 +5,9 @@
 import type { TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Life, Lives } from "../lives.ts";
-import { type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
+import { firstPlace, type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
 import { type Access, type Region, sharedAccesses } from "./accesses.ts";
-import { isEqual, sumOf } from "./line_content.ts";
+import { isEqual, LINE_BYTES, sumOf } from "./line_content.ts";
 
 /**
  * The writes, in the order of their begins.
@@ -42,16 +42,25 @@ function writesOf(
   const flushes = accesses.filter(({ note, ended }) =>
     note.op === "flush" && ended?.note.result === "done"
   ).sort((x, y) => x.ended!.at.order - y.ended!.at.order);
+  const byLine = new Map<number, Access[]>();
+  for (const flush of flushes) {
+    const { offset, length } = flush.note;
+    for (let line = Math.floor(offset / LINE_BYTES); line * LINE_BYTES < offset + length; line++) {
+      const own = byLine.get(line);
+      if (own === undefined) byLine.set(line, [flush]);
+      else own.push(flush);
+    }
+  }
   for (const [i, write] of writes.entries()) {
     const from = offsets[i]!, to = from + write.bytes.length;
-    write.promised = coveredAt(flushes, { from, to, done: write.visible, lives });
+    write.promised = coveredAt(byLine, { from, to, done: write.visible, lives });
   }
   return writes;
 }
 
 /** When flushes that began after `done` have covered bytes [from, to), each line by one of them. */
 function coveredAt(
-  flushes: readonly Access[],
+  byLine: ReadonlyMap<number, readonly Access[]>,
   { from, to, done, lives }: {
     readonly from: number;
     readonly to: number;
@@ -65,16 +74,29 @@ function coveredAt(
   let covered = from;
   let last: Instant | undefined;
   while (covered < to) {
-    const flush = flushes.find(({ note: { offset, length }, began, ended }) =>
-      offset <= covered && offset + length > covered && isBefore(done, began) &&
-      returns(ended!.at.time) === own
-    );
+    const flush = firstFlush(byLine.get(Math.floor(covered / LINE_BYTES)) ?? [], { covered, done });
+    // Later ones have ended in a later life, too.
+    if (flush !== undefined && returns(flush.ended!.at.time) !== own) return undefined;
     if (flush === undefined) return undefined;
     covered = flush.note.offset + flush.note.length;
     const { at } = flush.ended!;
     if (last === undefined || last.order < at.order) last = at;
   }
   return last;
+}
+
+/** The first of flushes in the order of their end that began after `done` and covers a byte. */
+function firstFlush(
+  flushes: readonly Access[],
+  { covered, done }: { readonly covered: number; readonly done: Instant },
+): Access | undefined {
+  // What began after it has ended after it.
+  const first = firstPlace(flushes.length, (i) => flushes[i]!.ended!.at.order > done.order);
+  for (let i = first; i < flushes.length; i++) {
+    const { note: { offset, length }, began } = flushes[i]!;
+    if (offset <= covered && offset + length > covered && isBefore(done, began)) return flushes[i];
+  }
+  return undefined;
 }
 
 /** What an access wrote, or may have written; undefined where it wrote nothing, or what is not known. */

@@ -1,7 +1,7 @@
 /** What a line of a region may have after home's power has failed: by the promises of flushes, as SCM keeps them. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { RunRecord } from "../run_record.ts";
-import { allowedIn, type NotedWrite, UNIT_BYTES } from "../values.ts";
+import { allowedIn, type NotedWrite, UNIT_BYTES, WriteOrder } from "../values.ts";
 import type { Region } from "./accesses.ts";
 import { flushedWrites, unknownUnits } from "./flushed.ts";
 import { isEqual, LINE_BYTES, type MayHave } from "./line_content.ts";
@@ -17,21 +17,48 @@ export function mayHaveOf(
 ): MayHave {
   const base = record.at;
   if (base === undefined) return () => true;
-  let writes: NotedWrite[] | undefined, unknown: Set<number> | undefined;
   return (offset, bytes) => {
     const found = base + line * LINE_BYTES + offset;
     const unit = found - found % UNIT_BYTES;
-    const before = notes.filter(({ time }) => time < at);
-    writes ??= flushedWrites(before, lives);
-    unknown ??= unknownUnits(before, record.home);
+    const { writes, unknown } = knownAt({ notes, lives }, { home: record.home, at });
     if (unknown.has(unit)) return true;
-    const own = writes.filter(({ on, from, to }) =>
-      on === record.home && from < unit + UNIT_BYTES && to > unit
-    );
-    const values = allowedIn(unit, { writes: own });
+    const values = allowedIn(unit, new WriteOrder(writes.get(unit) ?? []));
     for (const value of values) {
       if (isEqual(value.subarray(found - unit, found - unit + bytes.length), bytes)) return true;
     }
     return false;
   };
+}
+
+/** What accesses before an instant have done to home's SCM. */
+interface Known {
+  /** By unit, in the order of their begin. */
+  readonly writes: ReadonlyMap<number, readonly NotedWrite[]>;
+  readonly unknown: ReadonlySet<number>;
+}
+
+/** Each line asks for the same: by notes of a run, then by home and instant. */
+const KNOWN = new WeakMap<RunRecord["notes"], Map<string, Known>>();
+
+function knownAt(
+  { notes, lives }: Pick<RunRecord, "notes" | "lives">,
+  { home, at }: { readonly home: string; readonly at: Time },
+): Known {
+  const all = KNOWN.get(notes) ?? new Map<string, Known>(), key = `${at} ${home}`;
+  KNOWN.set(notes, all);
+  const before = all.get(key);
+  if (before !== undefined) return before;
+  const until = notes.filter(({ time }) => time < at);
+  const writes = new Map<number, NotedWrite[]>();
+  for (const write of flushedWrites(until, lives)) {
+    if (write.on !== home) continue;
+    for (let unit = write.from - write.from % UNIT_BYTES; unit < write.to; unit += UNIT_BYTES) {
+      const own = writes.get(unit);
+      if (own === undefined) writes.set(unit, [write]);
+      else own.push(write);
+    }
+  }
+  const known = { writes, unknown: unknownUnits(until, home) };
+  all.set(key, known);
+  return known;
 }

@@ -2,6 +2,8 @@
  * An exploration before its first step: the recorded run, whose power is cut, at which instants, in which order.
  * Each process that takes part makes it anew, from the same run: see `deal.ts`.
  */
+import { whyNothingToKeep } from "../../checks/activity.ts";
+import { directoryIn, HEADER_BYTES } from "../../checks/scm_objects.ts";
 import { failuresOf } from "../../checks/programs.ts";
 import { persistence } from "../../checks/persistence.ts";
 import { replicatedLog } from "../../checks/replicated_log.ts";
@@ -13,6 +15,7 @@ import type { TraceLine } from "../../../fabric/trace/trace.ts";
 import { hasHooks, type OwnProgram } from "../../../nodes/host/own_programs.ts";
 import { endOf, judgeProtocols } from "../../reports/protocol_checks.ts";
 import type { CutHosts } from "../crash_sweep.ts";
+import type { Entry, Range } from "../history.ts";
 import { instantsOf } from "../instants.ts";
 import { firstOfEachKind, isTurnOf, type Turn } from "../kinds.ts";
 import { PostCrashRuns, victimOf } from "../post_crash_run.ts";
@@ -20,7 +23,13 @@ import { type RackRun, runRack } from "../rerun.ts";
 import { judgedByRobustness, Robustness } from "../robust/robustness.ts";
 import { isOfWrites, StrictHistory } from "../robust/strict_history.ts";
 import { recordOf, unsoundness } from "../survivors.ts";
-import type { ExploredRack, ExploreOptions, Oracle, Verdict } from "../types.ts";
+import {
+  type ExploredRack,
+  type ExploreOptions,
+  type Oracle,
+  UNCHECKED,
+  type Verdict,
+} from "../types.ts";
 
 export interface Exploration {
   readonly rack: ExploredRack;
@@ -42,8 +51,8 @@ export interface Sweep {
 export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" | "promises"> {
   /** What fails without a further power failure; null: nothing. */
   readonly failure: string | null;
-  /** Whether there is anything to look at after a power failure. */
-  readonly hasSubjects: boolean;
+  /** Why there is nothing to look at after a power failure; null where there is something. */
+  readonly nothing: string | null;
   /** The end of the recorded run, and whether the plan's `until` cut it off. */
   readonly endPs: Time;
   readonly isCutOff: boolean;
@@ -72,7 +81,7 @@ export function openExploration(
   const targets = targetsOf(rack, recording, options), hosts = targets.flat();
   for (const host of hosts) victimOf(rack.plan, host);
   // Survivors' futures, a run for each frame that a failed host has sent, would answer nothing.
-  const isWorth = hasSubjects(rack, recording);
+  const nothing = whyNothing(rack, recording) ?? null, isWorth = nothing === null;
   const turns: readonly Turn[] = options.inOrder ? ["all"] : ["first of each kind", "rest"];
   const cuts = isWorth
     ? targets.map((hosts) => cutOf(rack, { recording, hosts, options, of: targets.length }))
@@ -83,7 +92,7 @@ export function openExploration(
     ...{ hosts, judgedBy: oraclesOf(rack, { recording, robustness, options }) },
     ...countWrites(recording),
     failure: plainFailure(rack, recording, options) ?? null,
-    hasSubjects: isWorth,
+    nothing,
     endPs: recording.endPs,
     isCutOff: recording.isCutOff,
     isRobust: robustness !== undefined,
@@ -176,9 +185,31 @@ function record(rack: ExploredRack, options: ExploreOptions) {
 /** Of what a program notes, that which concerns SCM: all but its queues. */
 const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log", "access"]);
 
-/** Whether there is anything to look at after a power failure: noted writes, a recovery or a check. */
-function hasSubjects({ own }: ExploredRack, { notes }: RackRun): boolean {
-  return notes.some(({ note }) => OF_SCM.has(note.kind)) || Object.values(own).some(hasHooks);
+/**
+ * Why there is nothing to look at after a power failure: it takes noted writes, or a protocol that recovers or
+ * checks, whose programs have done something that a power failure could undo.
+ */
+function whyNothing({ own, plan }: ExploredRack, recording: RackRun): string | undefined {
+  const { notes, reports, histories } = recording;
+  if (!Object.values(own).some(hasHooks)) {
+    return notes.some(({ note }) => OF_SCM.has(note.kind)) ? undefined : UNCHECKED;
+  }
+  const hasWritten = [...histories].some(([host, { entries }]) => {
+    const directory = directoryIn(recording.scm.get(host)!, victimOf(plan, host).config.scmBytes);
+    return entries.some((entry) => isOfProgram(entry, directory));
+  });
+  return whyNothingToKeep({ reports, notes, hasWritten });
+}
+
+/**
+ * Whether a program has made it, and not the service of each host, which stores a new directory of objects past the
+ * cache: zeros, but for its header. A program may write at the same place.
+ */
+function isOfProgram(entry: Entry, directory: Range | undefined): boolean {
+  if (entry.kind !== "durable") return entry.kind === "dirty";
+  const { offset, bytes } = entry;
+  if (directory === undefined || offset < directory.from || offset >= directory.to) return true;
+  return bytes.some((byte, i) => byte !== 0 && offset + i >= directory.from + HEADER_BYTES);
 }
 
 /** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */

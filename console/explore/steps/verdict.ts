@@ -5,7 +5,14 @@ import { formatTime } from "../../../fabric/base/time.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { countOf } from "../../checks/finding.ts";
 import { CoverageCount, type Covered, coveredText } from "../covering/coverage.ts";
-import type { Again, Counterexample, ExploreOptions, ExploreProgress, Verdict } from "../types.ts";
+import {
+  type Again,
+  type Counterexample,
+  type ExploreOptions,
+  type ExploreProgress,
+  UNCHECKED,
+  type Verdict,
+} from "../types.ts";
 import type { Opening } from "./exploration.ts";
 import type { StepFound } from "./judge_steps.ts";
 
@@ -83,8 +90,8 @@ export async function verdictOf(
   },
 ): Promise<Verdict> {
   const exploring: Exploring = { opening, options, counts: new Counts(opening), began };
-  if (!opening.hasSubjects) {
-    return documentOf(exploring, { verdict: "unchecked", why: UNCHECKED }, null);
+  if (opening.nothing !== null) {
+    return documentOf(exploring, { verdict: "unchecked", why: opening.nothing }, null);
   }
   const { stopped, counterexample } = await takeSteps(exploring, steps, onProgress);
   if (stopped !== undefined) {
@@ -157,7 +164,6 @@ async function takeSteps(
   return {};
 }
 
-const UNCHECKED = "nothing was promised or checked";
 const NOTHING_READ = "recovery reads nothing that the run has written";
 
 /** What an exploration without a violation says. */

@@ -5,7 +5,11 @@
  */
 import { Document } from "yaml";
 import { accessOfContainers, USERS } from "../../../fabric/bus/access.ts";
-import { BUS_ENVIRONMENT, type RunFile } from "../../../fabric/rack/build/run_file.ts";
+import {
+  BUS_ENVIRONMENT,
+  DEFAULT_PATIENCE_MS,
+  type RunFile,
+} from "../../../fabric/rack/build/run_file.ts";
 import { authorization } from "../nats_server.ts";
 import { SMALL_HEAP } from "../device_rights.ts";
 import { v8Flags } from "../../base/v8_flags.ts";
@@ -49,8 +53,6 @@ const NATS_PORT = 4222;
 const PIDS_MAX = 256;
 /** The console's jobs and replays are racks and processes of its own container. */
 const CONSOLE_PIDS_MAX = 4_096;
-/** How long a NATS server may be unreachable: enough for a person to restart it. */
-const BUS_PATIENCE_MS = 60_000;
 /** Docker restarts a failed timekeeper or NATS server at most this often. */
 const RETRIES = 5;
 
@@ -287,7 +289,7 @@ function environment(runFile: RunFile, user: string): Service {
   return {
     [BUS_ENVIRONMENT.url]: BUS_URL,
     [BUS_ENVIRONMENT.user]: user,
-    [BUS_ENVIRONMENT.patienceMs]: String(BUS_PATIENCE_MS),
+    [BUS_ENVIRONMENT.patienceMs]: String(DEFAULT_PATIENCE_MS),
     [BUS_ENVIRONMENT.password]: passwordOf(runFile, user),
   };
 }

@@ -5,6 +5,7 @@
 import { type Bus, BusError } from "../../../fabric/bus/bus.ts";
 import { answererOf, finalVerb } from "../../../fabric/bus/access.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { subjectOf } from "../../../fabric/bus/subjects.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -23,12 +24,15 @@ export type Answer<T = Readonly<Record<string, unknown>>> =
 export interface AskOptions {
   /** Whether an unanswered request may be sent again, although its first copy may have arrived. */
   readonly repeats?: boolean;
+  /** So long it is sent again; default: {@link PATIENCE_MS}. */
   readonly forMs?: number;
+  /** Of each attempt; default: {@link PATIENCE_MS} of one that is sent once. */
   readonly timeoutMs?: number;
 }
 
-const TIMEOUT_MS = 1_000, FOR_MS = 10_000, AGAIN_MS = 50;
-/** Timeout of a request that is sent once. */
+/** Of a request that is sent again where no answer comes; and between these. */
+const TIMEOUT_MS = 1_000, AGAIN_MS = 50;
+/** Timeout of a request that is sent once, and whose answer the caller can do without. */
 const ATTEMPT_MS = 500;
 
 export class ControlClient {
@@ -48,7 +52,8 @@ export class ControlClient {
   async ask<T = Readonly<Record<string, unknown>>>(
     verb: string,
     body: unknown,
-    { repeats = false, forMs = FOR_MS, timeoutMs = TIMEOUT_MS }: AskOptions = {},
+    { repeats = false, forMs = PATIENCE_MS, timeoutMs = repeats ? TIMEOUT_MS : PATIENCE_MS }:
+      AskOptions = {},
   ): Promise<Answer<T>> {
     const subject = subjectOf({ kind: "control", run: this.#run, verb });
     const options = { by: answererOf(verb), timeoutMs };

@@ -1,4 +1,5 @@
 /** The power of the devices of a running rack, and its service processes. */
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { bootVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
@@ -37,14 +38,12 @@ export function killService(rack: RackUp, name: string): void {
   throw refusal("", { found: `Cannot kill ${name}: its process is not running` });
 }
 
-const SERVICE_MS = 10_000;
-
 /** Waits until the supervisor has restarted a service process. */
 export async function awaitService(
   { rack, control }: RackLink,
   name: string,
 ): Promise<{ readonly pid: number | null; readonly virtualPs: Time }> {
-  const status = await control.status(SERVICE_MS);
+  const status = await control.status();
   return { pid: entryOf(rack, name).pid, virtualPs: status.now };
 }
 
@@ -84,9 +83,6 @@ export async function killDeviceAt(link: RackLink, node: string, at: Time): Prom
   await link.control.demand("fault", { node, at }, { to: `kill ${node}` });
 }
 
-/** The order is sent once, and on a busy machine its answer, behind the start of a process, takes seconds. */
-const BOOT_MS = 10_000;
-
 /**
  * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and
  * the rack goes on without it, unless the damage is accepted.
@@ -107,7 +103,6 @@ export async function startDevice(
     ? await bootContainers(link, entry, node)
     : await link.control.demand<Booted>("boot", { node }, {
       to: `start ${node}`,
-      timeoutMs: BOOT_MS,
     });
   const isStillThere = isInContainers(link.rack)
     ? () => hasProcess(link, entry, instance)
@@ -215,11 +210,9 @@ async function checkStart(
   }
 }
 
-const RELEASE_MS = 5_000;
-
 /** A process that is ending has its files for a while after `/proc` has lost its command line (Linux: `do_exit`). */
 async function whenReleased(look: () => void): Promise<void> {
-  const deadline = performance.now() + RELEASE_MS;
+  const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     try {
       return look();

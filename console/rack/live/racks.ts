@@ -1,4 +1,5 @@
 /** Finds running racks and kept runs by name, and connects to them. */
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { USERS } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
@@ -91,8 +92,6 @@ export function goneDown(id: string, directory: string): Error {
   return new RackError(`${id} has just gone down: ${end.message}`, end.code);
 }
 
-const CONNECT_TIMEOUT_MS = 10_000;
-
 export interface LinkOptions {
   readonly timeoutMs?: number;
   /**
@@ -139,7 +138,7 @@ function watchEnd({ id, directory, supervisor }: RackUp) {
 export async function linkedTo<T>(
   rack: RackUp,
   action: (link: RackLink) => Promise<T>,
-  { timeoutMs = CONNECT_TIMEOUT_MS, as = "supervisor" }: LinkOptions = {},
+  { timeoutMs = PATIENCE_MS, as = "supervisor" }: LinkOptions = {},
 ): Promise<T> {
   const bus = await connectNats({
     ...rack.supervisor,

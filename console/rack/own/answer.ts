@@ -1,5 +1,6 @@
 /** The end of `confined.ts` in the process that does the work: what its entry points share. */
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { ROOT, toFileUrl } from "../../base/paths.ts";
 import { explain } from "../failure.ts";
 import { framed, framesOf, type Said, STOP } from "./frames.ts";
 
@@ -55,9 +56,26 @@ async function saidOf<Progress>(
     };
     return ["answer", await work(job.job as never, asker)];
   } catch (error) {
-    return ["failed", explain(error)];
+    return ["failed", changedBuiltIn(error) ?? explain(error)];
   }
 }
+
+/**
+ * What a failure says that comes from a user's file though no program of theirs runs: it has put its own function in the
+ * place of one that is built into JavaScript (`Map.prototype.get = …`), and ours has called it.
+ */
+function changedBuiltIn(error: unknown): { message: string; code: number } | undefined {
+  if (!(error instanceof Error) || explain(error).code !== EXIT.internal) return undefined;
+  const [, place] = /\n {4}at (?:.*\()?(file:\/\/.*?:\d+):\d+\)?\n/.exec(`${error.stack}\n`) ?? [];
+  const first = /\n {4}at (.*)\n/.exec(`${error.stack}\n`)?.[1] ?? "";
+  if (place === undefined || !first.includes(place) || place.startsWith(OURS)) return undefined;
+  const found =
+    `Found that ${place} runs within the rack, in the place of a function of JavaScript`;
+  const message = `${found}: ${error.message}: expected a program that leaves these as they are`;
+  return { message, code: EXIT.failed };
+}
+
+const OURS = toFileUrl(ROOT).href;
 
 function say(said: Said): void {
   const frame = framed(said);

@@ -4,6 +4,10 @@
  */
 import { SHADOWED } from "../../../nodes/host/own_programs.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { PROBE_BEGINS } from "./frames.ts";
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
+import { processorMs } from "../../base/processor_time.ts";
+import { RackError } from "../../base/rack_error.ts";
 import { fromFileUrl, projectFile, toFileUrl } from "../../base/paths.ts";
 import { v8Flags } from "../../base/v8_flags.ts";
 
@@ -81,8 +85,9 @@ export async function bundleProgram(
   }
 }
 
-/** How long the top level of a program may take, in wall ms. */
-const PROBE_MS = 10_000;
+/** How much processor time the top level of a program may take, in ms. */
+const TOP_LEVEL_MS = 10_000;
+const LOOK_MS = 100;
 
 /** What is known of a program that has been tried. */
 export interface Probed {
@@ -93,12 +98,21 @@ export interface Probed {
 }
 
 /**
- * Makes one instance of a bundled program, in a process without any right. @throws Refusal where
- * that fails or has not ended within so many wall ms.
+ * Makes one instance of a bundled program, in a process without any right.
+ * @param options.processorMs what the program's top level may use of a processor.
+ * @throws Refusal where that fails, or the top level has used so much; RackError where the process does not answer
+ *   though it uses no processor: then the machine, not the program, holds it up.
  */
 export async function probeProgram(
   text: string,
-  { path, withinMs = PROBE_MS }: { readonly path: string; readonly withinMs?: number },
+  { path, processorMs: mostMs = TOP_LEVEL_MS, patienceMs = PATIENCE_MS, onStart }: {
+    readonly path: string;
+    readonly processorMs?: number;
+    /** In wall ms. */
+    readonly patienceMs?: number;
+    /** Told the process: a test stops it. */
+    readonly onStart?: (pid: number) => void;
+  },
 ): Promise<Probed> {
   const child = new Deno.Command(Deno.execPath(), {
     args: [
@@ -112,20 +126,43 @@ export async function probeProgram(
     // What the top level prints is shown when the program runs.
     stderr: "piped",
   }).spawn();
-  let isLate = false;
-  const timer = setTimeout(() => {
-    isLate = true;
-    child.kill("SIGKILL");
-  }, withinMs);
+  onStart?.(child.pid);
   const input = new Blob([text]).stream().pipeTo(child.stdin).catch(() => {});
-  const { stdout, stderr, success, code } = await child.output();
-  clearTimeout(timer);
+  const errors = new Response(child.stderr).text();
+  let said = "", begunAtMs: number | undefined, late: "program" | "process" | undefined;
+  let deadline = performance.now() + patienceMs;
+  const watch = setInterval(() => {
+    const usedMs = processorMs(child.pid);
+    if (begunAtMs !== undefined && usedMs !== undefined && usedMs - begunAtMs > mostMs) {
+      late = "program";
+    } else if (performance.now() > deadline) late = "process";
+    if (late === undefined) return;
+    clearInterval(watch);
+    child.kill("SIGKILL");
+  }, LOOK_MS);
+  try {
+    for await (const part of child.stdout.pipeThrough(new TextDecoderStream())) {
+      said += part;
+      if (begunAtMs !== undefined || !said.startsWith(PROBE_BEGINS)) continue;
+      begunAtMs = processorMs(child.pid);
+      deadline = performance.now() + patienceMs;
+    }
+  } finally {
+    clearInterval(watch);
+  }
+  const { success, code } = await child.status;
   await input;
-  const ended = isLate
-    ? `its top level has not ended after ${withinMs / 1_000} s`
-    : `its process ends with code ${code}: ${new TextDecoder().decode(stderr).trim()}`;
-  const probed: Probed = success
-    ? JSON.parse(new TextDecoder().decode(stdout))
+  const printed = (await errors).trim();
+  if (late === "process") {
+    const found = `Found that the process that loads ${path} has not answered for ` +
+      `${patienceMs / 1_000} s, in which its program used no more of a processor than it may`;
+    throw new RackError(`${found}: expected an answer; the machine is stopped or overloaded`);
+  }
+  const ended = late === "program"
+    ? `its top level has not ended after ${mostMs / 1_000} s of processor time`
+    : `its process ends with code ${code}: ${printed}`;
+  const probed: Probed = success && late === undefined
+    ? JSON.parse(said.slice(PROBE_BEGINS.length))
     : { why: ended, isHooked: false };
   const { why } = probed;
   if (why !== undefined) throw refusal("", { found: `Cannot load ${path}: ${why}` });

@@ -2,9 +2,11 @@
  * Work with own programs is done in a process with few rights, of which this is the command's end;
  * `answer.ts` is the other. What the programs print goes to the command's stderr.
  */
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
 import { LARGE_HEAP, v8Flags } from "../../base/v8_flags.ts";
+import { processorMs } from "../../base/processor_time.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { framed, framesOf, isSaid, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";
@@ -47,6 +49,8 @@ export interface ConfinedWorker {
     job: unknown,
     onProgress?: (progress: Progress) => void,
   ): Promise<Answer>;
+  /** The processor time that it has used, in ms; undefined where it has ended. */
+  usedMs(): number | undefined;
   /** Whether it has ended, or failed otherwise than in a job: it does no more. */
   readonly isOver: boolean;
   /** Asks it to end early, with an answer, each job that it has been given. */
@@ -55,7 +59,7 @@ export interface ConfinedWorker {
   end(): Promise<void>;
 }
 
-/** From the question whether to stop to the end of a process that does not answer it. */
+/** Processor time of a process between the question to stop and its end, where it does not answer: it does not look. */
 const STOP_MS = 3_000;
 const LOOK_MS = 100;
 /** A terminal interrupts this process and the other at once. */
@@ -92,7 +96,8 @@ export async function stoppable<Result>(
   } catch (error) {
     if (!watch.isLate) throw error;
     const who = programs.join(", ");
-    throw new RackError(`Found ${who} still running ${STOP_MS / 1_000} s later: ended it`);
+    const seconds = `${STOP_MS / 1_000} s of processor time`;
+    throw new RackError(`Found ${who} still running ${seconds} later: ended it`);
   } finally {
     clearInterval(watch.timer);
   }
@@ -145,6 +150,7 @@ export function startConfined(
     get isOver() {
       return failure !== undefined;
     },
+    usedMs: () => processorMs(child.pid),
     stop: () => send(STOP),
     async end() {
       signal?.removeEventListener("abort", kill);
@@ -208,14 +214,19 @@ function withInspector(flags: readonly string[], port: number | undefined): read
 /** Asks processes to stop as soon as that is wanted, and ends them where they do not. */
 function watchStop(
   stopped: () => boolean,
-  workers: readonly Pick<ConfinedWorker, "stop" | "end">[],
+  workers: readonly Pick<ConfinedWorker, "stop" | "end" | "usedMs">[],
 ): { readonly timer: ReturnType<typeof setInterval>; readonly isLate: boolean } {
   let askedAt: number | undefined, isLate = false;
+  const used = () => workers.map((worker) => worker.usedMs() ?? 0);
+  let usedBefore: readonly number[] = [];
+  const hasTooMuch = () => used().some((ms, i) => ms - usedBefore[i]! > STOP_MS);
   const timer = setInterval(() => {
     if (askedAt === undefined && stopped()) {
       askedAt = performance.now();
+      usedBefore = used();
       for (const worker of workers) worker.stop();
-    } else if (askedAt !== undefined && performance.now() - askedAt > STOP_MS && !isLate) {
+    } else if (askedAt !== undefined && !isLate) {
+      if (performance.now() - askedAt <= PATIENCE_MS && !hasTooMuch()) return;
       isLate = true;
       for (const worker of workers) void worker.end();
     }

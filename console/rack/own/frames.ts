@@ -23,6 +23,9 @@ export function isSaid(frame: unknown): frame is Said {
 /** To the process: end early, with an answer, each job so far. */
 export const STOP = "stop";
 
+/** What a process that tries a program says when it is about to load it; its answer follows (`probe_main.ts`). */
+export const PROBE_BEGINS = "begins\n";
+
 export function framed(value: unknown): Uint8Array<ArrayBuffer> {
   const body = encode(value);
   const frame = new Uint8Array(4 + body.length);

@@ -6,6 +6,7 @@
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import { hasHooks } from "../../../nodes/host/own_programs.ts";
 import type { Probed } from "./bundle.ts";
+import { PROBE_BEGINS } from "./frames.ts";
 
 async function probe(text: string): Promise<Probed> {
   try {
@@ -17,7 +18,9 @@ async function probe(text: string): Promise<Probed> {
 }
 
 if (import.meta.main) {
-  const probed = await probe(await new Response(Deno.stdin.readable).text());
+  const text = await new Response(Deno.stdin.readable).text();
+  Deno.stdout.writeSync(new TextEncoder().encode(PROBE_BEGINS));
+  const probed = await probe(text);
   // Whatever the program has left behind, the answer is the last that is written.
   Deno.stdout.writeSync(new TextEncoder().encode(JSON.stringify(probed)));
   Deno.exit(0);

@@ -2,6 +2,7 @@
  * Brings a rack of processes up again as it stood at an instant of a run: every device's process repeats
  * the run up to there, and the rack is up when each has the digest that the run's replay has.
  */
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
@@ -161,8 +162,8 @@ function writeRecord(directory: string, { orders, links }: Repeated): void {
   writeWhole(`${directory}/orders.jsonl`, lines);
 }
 
-/** So long may nothing happen; and how often one looks. */
-const STUCK_MS = 60_000, LOOK_MS = 20, STATUS_MS = 500;
+/** How often one looks. */
+const LOOK_MS = 20, STATUS_MS = 500;
 
 /** Returns when the rack stands at the instant to which its clock lets it come. */
 async function untilInstant(
@@ -174,7 +175,7 @@ async function untilInstant(
     readonly onProgress: (share: number) => void;
   },
 ): Promise<void> {
-  let known: ClockStatus | undefined, deadline = performance.now() + STUCK_MS;
+  let known: ClockStatus | undefined, deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     signal?.throwIfAborted();
     throwIfGone();
@@ -184,7 +185,7 @@ async function untilInstant(
     });
     if (status !== undefined && status.standsAt !== null && status.next >= at) return;
     if (status !== undefined && status.events !== known?.events) {
-      deadline = performance.now() + STUCK_MS;
+      deadline = performance.now() + PATIENCE_MS;
       known = status;
       onProgress(Math.min(1, status.now / at));
     }

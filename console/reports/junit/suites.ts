@@ -19,7 +19,7 @@ export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): 
       classname,
       wallMs,
       properties: { seed: `${seed}`, digest, "virtual time": formatTime(virtualPs), directory },
-      cases: checksOf([variant]).map(caseOfCheck),
+      cases: [...checksOf([variant]).map(caseOfCheck), ...nothingDone(variant)],
     };
   });
   // What a scenario expects of its checks holds of all variants together.
@@ -29,6 +29,13 @@ export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): 
   const others = report.checks.filter(({ name, holds }) => !holds && !failed.has(name));
   if (others.length === 0) return suites;
   return [...suites, { name: "all variants", classname, cases: others.map(caseOfCheck) }];
+}
+
+/** A variant that did nothing could not be told: as an exploration that is unchecked. */
+function nothingDone({ nothing }: JudgedVariant): JunitCase[] {
+  if (nothing === undefined) return [];
+  const problem = { kind: "error", type: "unchecked", message: nothing } as const;
+  return [{ name: "something-was-done", problem }];
 }
 
 function caseOfCheck({ name, promise, looked, holds, detail }: Check): JunitCase {

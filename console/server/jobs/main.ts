@@ -99,10 +99,13 @@ async function run({ order, scenario, signal, replay }: Work<"run">): Promise<vo
   });
   say({ say: "result", result: JSON.parse(JSON.stringify({ kind: "run", report }, plainly)) });
   const broken = report.checks.filter(({ holds }) => !holds);
-  const verdict = broken.length === 0
+  const { unchecked: [nothing] = [] } = report;
+  const verdict = broken.length > 0
+    ? `${broken.map(({ name }) => name).join(", ")} does not hold`
+    : nothing === undefined
     ? "every check holds"
-    : `${broken.map(({ name }) => name).join(", ")} does not hold`;
-  say({ say: "end", verdict, isGood: broken.length === 0 });
+    : `unchecked: ${nothing.why}`;
+  say({ say: "end", verdict, isGood: broken.length === 0 && nothing === undefined });
 }
 
 async function up({ order, scenario, signal }: Work<"up">): Promise<void> {

@@ -17,7 +17,8 @@ export function LossNote({ node }: { readonly node: string }) {
     const id = run.value, at = shownAt.value;
     if (id === undefined || (replayedAt.value === undefined && clock.value === null)) return;
     const waitMs = Math.max(0, asked.peek() + AGAIN_MS - performance.now());
-    const timer = setTimeout(async () => {
+    let timer: ReturnType<typeof setTimeout>, isGone = false;
+    const ask = async () => {
       asked.value = performance.now();
       try {
         loss.value = await api.loss(id, {
@@ -28,9 +29,15 @@ export function LossNote({ node }: { readonly node: string }) {
         trouble.value = "";
       } catch (error) {
         trouble.value = (error as Error).message;
+        // A rack that stands changes nothing that would ask again.
+        if (!isGone) timer = setTimeout(ask, AGAIN_MS);
       }
-    }, replayedAt.value === undefined ? waitMs : 0);
-    return () => clearTimeout(timer);
+    };
+    timer = setTimeout(ask, replayedAt.value === undefined ? waitMs : 0);
+    return () => {
+      isGone = true;
+      clearTimeout(timer);
+    };
   });
   if (trouble.value !== "") {
     return <p class="note quiet">What a power cut would lose is not known: {trouble.value}</p>;

@@ -287,6 +287,9 @@ function Reported({ report }: { readonly report: Report }) {
           </table>
         </>
       )}
+      {report.unchecked?.map(({ variant, why }) => (
+        <p key={variant} class="note would-lose">{variant}: the checks say nothing: {why}</p>
+      ))}
       {report.warnings?.map(({ node, variant, text }) => (
         <p key={`${variant} ${node} ${text}`} class="note would-lose">{node}, {variant}: {text}</p>
       ))}

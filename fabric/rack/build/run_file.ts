@@ -84,7 +84,8 @@ export const BUS_ENVIRONMENT = {
   patienceMs: "RACKMESH_NATS_PATIENCE_MS",
 } as const;
 
-const DEFAULT_PATIENCE_MS = 10_000;
+/** A broker that is started again, by its keeper or by a person, is back within it, also on a busy machine. */
+export const DEFAULT_PATIENCE_MS = 60_000;
 
 /** How long an outage of the bus may last, in ms. `get` returns the value of a variable. */
 export function busPatienceMs(get: (variable: string) => string | undefined): number {

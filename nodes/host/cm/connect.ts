@@ -175,6 +175,15 @@ export function reqOf({ state }: CmDevice, fields: ReqFields): CmReq {
  * ```
  */
 export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
+  const { cpu } = device;
+  const outcome = yield* attempt(device, options);
+  if (refused(outcome) && cpu.auditing) {
+    cpu.note({ kind: "refused", to: String(options.to), reason: outcome.reason });
+  }
+  return outcome;
+}
+
+function* attempt(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
   const { addresses } = device.cpu;
   const peerAddress = Object.hasOwn(addresses, options.to) ? addresses[options.to] : undefined;
   if (peerAddress === undefined) {

@@ -285,11 +285,25 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   yield* failQp(id);
   if (end.kind === "timeout") {
     const reason = `no answer to ${endpoint.retry.tries} requests`;
+    noteRefused(id, endpoint, reason);
     return plain(id, "UNREACHABLE", { status: ETIMEDOUT, reason });
   }
   const { reason: status, privateData } = end.message;
-  const param = { conn: { privateData } };
-  return plain(id, "REJECTED", { status, reason: rejectText(status), param });
+  const param = { conn: { privateData } }, reason = rejectText(status);
+  noteRefused(id, endpoint, reason);
+  return plain(id, "REJECTED", { status, reason, param });
+}
+
+/** That the connection did not come about, for what judges the run. */
+function noteRefused(
+  { channel: { device: { cpu } } }: RdmaId,
+  { peerAddress }: Pick<CmEndpoint, "peerAddress">,
+  reason: string,
+): void {
+  if (!cpu.auditing) return;
+  const { addresses } = cpu;
+  const to = Object.keys(addresses).find((name) => addresses[name] === peerAddress);
+  cpu.note({ kind: "refused", to: to ?? "an unknown host", reason });
 }
 
 /** The connection did not come about: its queue pair goes to ERR (librdmacm: `ucma_modify_qp_err`). */
@@ -302,14 +316,16 @@ function* failQp({ qp }: RdmaId): Steps<void> {
 function resolvedEvent(id: RdmaId, { rep, retry, peerAddress }: SidrRequest): RdmaCmEvent {
   if (rep === undefined) {
     const reason = `no answer to ${retry.tries} requests`;
+    noteRefused(id, { peerAddress }, reason);
     id.state = "route-resolved";
     return plain(id, "UNREACHABLE", { status: ETIMEDOUT, reason });
   }
   const { status, privateData, qpn: qpNum, qKey } = rep;
   if (status !== SIDR_STATUS.valid) {
     id.state = "route-resolved";
-    const param = { ud: { privateData } };
-    return plain(id, "UNREACHABLE", { status, reason: sidrText(status), param });
+    const param = { ud: { privateData } }, reason = sidrText(status);
+    noteRefused(id, { peerAddress }, reason);
+    return plain(id, "UNREACHABLE", { status, reason, param });
   }
   const ud = { privateData, address: peerAddress, qpNum, qKey };
   return plain(id, "ESTABLISHED", { param: { ud } });

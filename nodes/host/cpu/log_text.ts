@@ -22,6 +22,15 @@ export function logText(values: readonly unknown[]): string {
   return text.length <= CHARACTERS_MAX ? text : `${text.slice(0, CHARACTERS_MAX)}…`;
 }
 
+/** What a user's code has thrown, as text: its objects may do anything when they are read, and also throw. */
+export function readableText(read: () => unknown): string {
+  try {
+    return logText([read()]);
+  } catch {
+    return "what was thrown cannot be read: a getter of it, or its toString, throws";
+  }
+}
+
 /** `[a 12.345 us] text`: the line of a host. @param value as it was reported. */
 export function logLineText(host: string, value: unknown): string {
   const { at, text } = value as LogLine;

@@ -91,16 +91,20 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
   const kept = measuredSweep(sweep);
   const done = combinations.filter(({ state }) => state === "done").length;
   const failed = combinations.filter(({ state }) => state === "failed").length;
+  const unchecked = combinations.filter(({ state }) => state === "unchecked").length;
   if (failed > 0) Deno.exitCode = EXIT.failed;
+  else if (unchecked > 0) Deno.exitCode = EXIT.unclear;
   for (const { state, values, error } of combinations) {
     if (state === "failed") say(`FAIL ${labelOf(values)}: ${error}`);
+    if (state === "unchecked") say(`unchecked ${labelOf(values)}: ${error}`);
   }
   const isWhole = interruptedCode() === undefined;
   const { dimensions, points } = kept.measured;
-  const left = combinations.length - done - failed;
+  const left = combinations.length - done - failed - unchecked;
   const counts = [
     `${done} of ${combinations.length} done`,
     ...(failed > 0 ? [`${failed} failed`] : []),
+    ...(unchecked > 0 ? [`${unchecked} unchecked`] : []),
     ...(left > 0 ? [`${left} not run to the end`] : []),
   ];
   say(

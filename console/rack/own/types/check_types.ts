@@ -3,6 +3,7 @@
  * about steps that nothing does. No program is loaded for it. What was found is kept in the cache,
  * and holds as long as no file of the programs' module graph has changed, this clone's included.
  */
+import { PATIENCE_MS } from "../../../../fabric/base/patience.ts";
 import { formatProblem, type Problem, Refusal } from "../../../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../../base/rack_error.ts";
 import { fromFileUrl, projectFile, ROOT } from "../../../base/paths.ts";
@@ -202,11 +203,8 @@ function pluginText(exported: Exported): string {
     `export default unusedSteps(${JSON.stringify(exported)});\n`;
 }
 
-/** Far more than any check takes: what takes longer hangs. */
-const WITHIN_MS = 180_000;
-
 async function deno(args: readonly string[], signal: AbortSignal | undefined) {
-  const late = AbortSignal.timeout(WITHIN_MS);
+  const late = AbortSignal.timeout(PATIENCE_MS);
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [...args],
     env: { NO_COLOR: "1" },
@@ -215,7 +213,7 @@ async function deno(args: readonly string[], signal: AbortSignal | undefined) {
   }).output();
   signal?.throwIfAborted();
   if (late.aborted) {
-    const found = `deno ${args[0]} has not ended after ${WITHIN_MS / 1_000} s`;
+    const found = `deno ${args[0]} has not ended after ${PATIENCE_MS / 1_000} s`;
     throw new RackError(`Found that ${found}: expected an answer; --no-check goes on without`);
   }
   const decoder = new TextDecoder();

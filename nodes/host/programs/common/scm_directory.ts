@@ -26,6 +26,8 @@ const ENTRY_BYTES = 128;
 const ENTRIES_MAX = DIRECTORY_BYTES / ENTRY_BYTES - 1;
 export const NAME_BYTES_MAX = OBJECT_NAME_BYTES_MAX;
 const HEADER_BYTES = 16;
+/** What the service writes to SCM that has no directory, at the host's first boot. */
+export const NEW_DIRECTORY_BYTES = ENTRIES_MAX * ENTRY_BYTES + HEADER_BYTES;
 const MAGIC = 0x5243_4b4d; // "RCKM"
 const VERSION = 1;
 

@@ -1,0 +1,117 @@
+/**
+ * Whether a run did anything that a verdict could be about: without that every promise is kept, and the verdict
+ * says nothing.
+ */
+import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { OUTPUT_TOPIC } from "../../fabric/node.ts";
+import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
+import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
+import { NEW_DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
+import type { ReportSeen } from "./run_record.ts";
+
+export interface Activity {
+  readonly reports: readonly Pick<ReportSeen, "topic">[];
+  readonly notes: readonly Pick<TimedRecord, "node" | "note">[];
+  /** Whether any byte of any SCM was written, but for the directory of objects. */
+  readonly hasWritten: boolean;
+}
+
+/**
+ * Whether the memory controller of any host has taken bytes for its SCM that are not those of a new directory, which
+ * the service of each host makes: by hosts' last statistics.
+ */
+export function hasWritten(finals: readonly Pick<FinalReply, "statistics">[]): boolean {
+  return finals.some(({ statistics }) =>
+    Object.values(statistics).some(({ scmBytesIn = 0 }) =>
+      scmBytesIn !== 0 && scmBytesIn !== NEW_DIRECTORY_BYTES
+    )
+  );
+}
+
+/** Reports of hosts, cards and services, which come without a program's own doing. */
+const OF_THE_RACK: ReadonlySet<string> = new Set([
+  "program-ended",
+  "program-stopped",
+  "recovered",
+  "unfinished",
+  "shutdown",
+  "shutdown-step",
+  "warning",
+  "rnic-event",
+  "iommu-fault",
+  "region-fenced",
+  "held",
+]);
+
+/** QP 1 is the connection manager's. */
+const CM_QPN = 1;
+
+/**
+ * Why a run is no ground for a verdict on what a power failure leaves; undefined where something was written to
+ * SCM, promised or reported.
+ */
+export function whyNothingToKeep(activity: Activity): string | undefined {
+  if (hasLeftSomething(activity)) return undefined;
+  const { notes } = activity;
+  return `no program wrote to SCM or reported anything${refusedText(notes)}`;
+}
+
+/**
+ * Why a run is no ground for any verdict; undefined where a program wrote, promised or reported something, wrote to its
+ * log, or completed a work request of its own.
+ */
+export function whyNothingDone(activity: Activity): string | undefined {
+  const { reports, notes } = activity;
+  if (hasLeftSomething(activity)) return undefined;
+  if (reports.some(({ topic }) => topic === LOG_TOPIC)) return undefined;
+  const isWork = notes.some(({ note }) => note.kind === "completed" && note.qpn !== CM_QPN);
+  if (isWork) return undefined;
+  const what =
+    "nothing of a program's reached SCM, and none reported or logged anything or completed a work request";
+  return what + refusedText(notes);
+}
+
+function hasLeftSomething({ reports, notes, hasWritten }: Activity): boolean {
+  return hasWritten || reports.some(isOfProgram) || notes.some(({ note }) => isPromise(note));
+}
+
+function isOfProgram({ topic }: Activity["reports"][number]): boolean {
+  return topic === OUTPUT_TOPIC || !OF_THE_RACK.has(topic) && topic !== LOG_TOPIC;
+}
+
+/** Whether a note is of something that a power failure must leave, or may leave in part. */
+function isPromise(note: AuditRecord): boolean {
+  switch (note.kind) {
+    case "writes":
+    case "visible":
+    case "persistent":
+    case "log":
+    case "freed":
+    case "operation":
+    case "operation-end":
+      return true;
+    case "object":
+      return note.state !== "begun";
+    case "accessed":
+      return note.result !== "refused";
+    default:
+      return false;
+  }
+}
+
+/** Hosts that asked for a connection in vain, each with its first reason. */
+function refusedText(notes: Activity["notes"]): string {
+  const first = new Map<string, string>();
+  for (const { node, note } of notes) {
+    if (note.kind !== "refused" || first.has(`${node} ${note.to}`)) continue;
+    first.set(
+      `${node} ${note.to}`,
+      `${node}'s connection to ${note.to} was refused: ${note.reason}`,
+    );
+  }
+  const shown = [...first.values()].slice(0, REFUSED_MOST);
+  const more = first.size - shown.length;
+  return [...shown, ...(more > 0 ? [`and ${more} more`] : [])].map((text) => `; ${text}`).join("");
+}
+
+const REFUSED_MOST = 3;

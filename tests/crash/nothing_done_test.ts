@@ -1,0 +1,108 @@
+/** Protocols that did nothing: each verdict on them is `unchecked`, with the reason (never "safe" by mistake). */
+import { match, strictEqual as equal } from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { CommandRig } from "../support/command.ts";
+
+/** Its server forgets to listen, and its client says nothing of the refusal. */
+const FORGETS = `
+import { must, type Check, type ProgramContext, type Recover, type Steps } from "rackmesh";
+export default function* forgets({ cpu, device, options }: ProgramContext): Steps<void> {
+  const { allocPd, createCq, connect, refused } = device.verbs;
+  if (options.role === "server") return;
+  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 4 }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  const connection = yield* connect(device, { to: "b", service: "log", qp });
+  if (refused(connection)) return;
+  cpu.report("promised", { count: 1 });
+}
+export const recover: Recover = function* ({ cpu }) {
+  return cpu.load(cpu.scm.address, 1)[0];
+};
+export const check: Check = ({ cut, hosts, reports }) =>
+  reports.some(({ topic }) => topic === "promised") &&
+    cut.some((host) => hosts[host]!.recovered !== 1)
+    ? "lost"
+    : undefined;
+`;
+
+/** The same by librdmacm's calls. */
+const FORGETS_RDMA = FORGETS.replace(
+  / {2}const \{ allocPd[^]*?\n\}\n/,
+  `  if (options.role === "server") return;
+  const { rdmaCreateEventChannel, rdmaCreateId, rdmaResolveAddr, rdmaResolveRoute } = device.verbs;
+  const { allocPd, createCq, rdmaCreateQp, rdmaConnect, rdmaGetCmEvent, rdmaAckCmEvent } = device.verbs;
+  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 4 }));
+  const channel = rdmaCreateEventChannel(device);
+  const id = must(rdmaCreateId(channel, { ps: "tcp" }));
+  must(rdmaResolveAddr(id, { to: "b", port: 7 }));
+  must(rdmaAckCmEvent(must(yield* rdmaGetCmEvent(channel))));
+  must(rdmaResolveRoute(id));
+  must(rdmaAckCmEvent(must(yield* rdmaGetCmEvent(channel))));
+  must(yield* rdmaCreateQp(id, pd, { sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 }));
+  must(yield* rdmaConnect(id));
+  if (must(yield* rdmaGetCmEvent(channel)).event !== "ESTABLISHED") return;
+  cpu.report("promised", { count: 1 });
+}
+`,
+);
+
+const SCENARIO = `
+name: nothing
+hosts: { a: {}, b: {} }
+programs:
+  - { on: b, program: ./forgets.ts, role: server }
+  - { on: a, program: ./forgets.ts, role: client, at: 100us }
+`;
+const REFUSED = /a's connection to b was refused: .*invalid service ID/;
+
+describe("a protocol that did nothing", () => {
+  let rig: CommandRig, scenario: string, rdma: string;
+
+  beforeAll(async () => {
+    rig = await CommandRig.open();
+    await rig.file("forgets.ts", FORGETS);
+    await rig.file("rdma.ts", FORGETS_RDMA);
+    scenario = await rig.file("nothing.yaml", SCENARIO);
+    rdma = await rig.file("rdma.yaml", SCENARIO.replaceAll("forgets.ts", "rdma.ts"));
+  });
+  afterAll(() => rig.close());
+
+  it("is unchecked by rack explore, though it has a check", async () => {
+    for (const path of [scenario, rdma]) {
+      const { code, stdout, stderr } = await rig.run(["explore", path]);
+      equal(code, 2, `${stdout}${stderr}`);
+      match(stdout, /^unchecked nothing: .*; no program wrote to SCM or reported anything; /m);
+      match(stdout, REFUSED);
+    }
+  });
+
+  it("is unchecked by rack run, in every packing, though no check fails", async () => {
+    for (const pack of ["all", "node"]) {
+      const { code, stdout, stderr } = await rig.run(["run", scenario, "--pack", pack]);
+      equal(code, 2, `${stdout}${stderr}`);
+      match(stdout, /^unchecked nothing: /m);
+      match(stdout, REFUSED);
+    }
+  });
+
+  it("is unchecked in each combination of a sweep", async () => {
+    const { code, stdout, stderr } = await rig.run(["sweep", scenario, "--vary", "seed=1,2"]);
+    equal(code, 2, `${stdout}${stderr}`);
+    match(stderr, /^0 of 2 done, 2 unchecked in /m);
+    match(stderr, REFUSED);
+  });
+
+  it("gives a round of chaos no result", async () => {
+    const { code, stdout, stderr } = await rig.run([
+      ...["chaos", scenario, "--rounds", "1", "--seed", "3"],
+    ]);
+    equal(code, 2, `${stdout}${stderr}`);
+    match(stdout, /0 held, 0 broken, 1 gave no result/);
+    match(stderr, REFUSED);
+  });
+
+  it("is unchecked where a scenario has no program at all", async () => {
+    const bare = await rig.file("bare.yaml", "name: bare\nhosts: { a: {}, b: {} }\n");
+    equal((await rig.run(["run", bare, "--pack", "all"])).code, 2);
+  });
+});
