@@ -15,7 +15,7 @@ import type { RunReport } from "../reports/method_report.ts";
 import type { CombinationJob } from "./combination_main.ts";
 import { runInLanes } from "./sweep_lanes.ts";
 import { combinationsOf, labelOf, readCombinations } from "./combinations.ts";
-import { folderOf, type SweptCombination, sweptBy, unswept } from "./swept.ts";
+import { folderOf, sweptBy, type SweptCombination, unswept } from "./swept.ts";
 
 /** A sweep, as `rack sweep --json` prints it and its directory keeps it. Plain data. */
 export interface Sweep {

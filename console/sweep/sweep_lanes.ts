@@ -18,7 +18,7 @@ import { plainly } from "../reports/json.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
-import { folderOf, type SweptCombination, sweptBy, unswept } from "./swept.ts";
+import { folderOf, sweptBy, type SweptCombination, unswept } from "./swept.ts";
 
 export interface LanesOfSweep {
   /** The sweep's name among the kept runs, and its directory. */
