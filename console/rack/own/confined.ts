@@ -82,7 +82,7 @@ export async function askConfined<Answer, Progress = never>(
 export async function stoppable<Result>(
   work: Promise<Result>,
   { workers, stopped, programs }: Pick<Confined, "programs"> & Pick<Asked<never>, "stopped"> & {
-    readonly workers: readonly ConfinedWorker[];
+    readonly workers: readonly Pick<ConfinedWorker, "stop" | "end">[];
   },
 ): Promise<Result> {
   if (stopped === undefined) return await work;
