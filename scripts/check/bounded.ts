@@ -25,11 +25,20 @@ const GONE_MS = 10_000;
 /** Processes may start others while they are being killed. */
 const ROUNDS = 5;
 
-/** @param options.onOutput is given what it prints, at once. */
+export interface BoundedOptions {
+  readonly withinMs: number;
+  /** Variables beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Ends it. With a signal, Ctrl-C in a terminal reaches this process alone. */
+  readonly signal?: AbortSignal | undefined;
+  /** Is given what it prints, at once. */
+  readonly onOutput?: (part: Uint8Array) => void;
+}
+
 export async function runBounded(
   program: string,
   args: readonly string[],
-  options: { readonly withinMs: number; readonly onOutput?: (part: Uint8Array) => void },
+  options: BoundedOptions,
 ): Promise<Bounded> {
   const mark = crypto.randomUUID();
   const times = await Deno.makeTempFile({ prefix: "rackmesh-times-" });
@@ -51,12 +60,13 @@ function processorTime(text: string): Pick<Bounded, "processorSeconds"> {
 
 async function runMarked(
   args: readonly string[],
-  { mark, ...options }: Parameters<typeof runBounded>[2] & { readonly mark: string },
+  { mark, withinMs, env, signal, onOutput }: BoundedOptions & { readonly mark: string },
 ): Promise<Bounded> {
   const process = new Deno.Command("sh", {
     args: ["-c", TIMED, "sh", ...args],
     cwd: ROOT,
-    env: { [MARK]: mark },
+    env: { ...env, [MARK]: mark },
+    detached: signal !== undefined,
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -66,11 +76,11 @@ async function runMarked(
   const read = async (output: ReadableStream<Uint8Array>) => {
     for await (const part of output) {
       text += decoder.decode(part, { stream: true });
-      options.onOutput?.(part);
+      onOutput?.(part);
     }
   };
   const ended = Promise.all([process.status, read(process.stdout), read(process.stderr)]);
-  if (!await isOverWithin(ended, options.withinMs)) {
+  if (!await isOverWithin(ended, withinMs, signal)) {
     await killMarked(mark);
     await isOverWithin(ended, GONE_MS);
     return { success: false, isLate: true, text };
@@ -123,13 +133,21 @@ export function testUnderWay(output: string): string | undefined {
   return names.length === 0 ? undefined : `${file}: ${names.join(" > ")}`;
 }
 
-/** Whether this is over within so long. Rejects where it does in that time. */
-export async function isOverWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+/** Whether this is over within so long, and before the signal is aborted. Rejects where it does in that time. */
+export async function isOverWithin(
+  work: Promise<unknown>,
+  ms: number,
+  signal?: AbortSignal,
+): Promise<boolean> {
   const late = Promise.withResolvers<false>();
-  const timer = setTimeout(() => late.resolve(false), ms);
+  const giveUp = () => late.resolve(false);
+  const timer = setTimeout(giveUp, ms);
+  signal?.addEventListener("abort", giveUp);
+  if (signal?.aborted) giveUp();
   try {
     return await Promise.race([work.then(() => true), late.promise]);
   } finally {
     clearTimeout(timer);
+    signal?.removeEventListener("abort", giveUp);
   }
 }

@@ -38,7 +38,10 @@ export interface Outcome extends TestCount {
  */
 const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
-const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
+export const SEED_PERMISSIONS: readonly string[] = [
+  "--allow-read",
+  "--allow-env=RACKMESH_TEST_SEED",
+];
 
 /**
  * Files and folders that take longest come first, so that none of them is left alone at the end: by their time in a
@@ -107,7 +110,7 @@ const TOGETHER: readonly string[] = [
  * Many times what any stage or file takes on a slow machine: what has not ended by then hangs, and is ended
  * and named.
  */
-const WITHIN_MS = 20 * 60_000;
+export const WITHIN_MS = 20 * 60_000;
 
 /** Seeds that take longer than `--quick` may. */
 const MANY_SEEDS: readonly string[] = [
@@ -170,7 +173,7 @@ const GROUPS: readonly (readonly Stage[])[] = [
 ];
 
 /** Runs deno with these arguments. @returns whether it succeeded. */
-type Run = (args: readonly string[]) => Promise<boolean>;
+export type Run = (args: readonly string[]) => Promise<boolean>;
 
 /** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
 async function deno(
@@ -188,7 +191,7 @@ async function deno(
 }
 
 /** How long a unit took: what the machine gave it, and what it cost. @param start of `performance.now`. */
-function timeText(start: number, { processorSeconds }: Bounded): string {
+export function timeText(start: number, { processorSeconds }: Bounded): string {
   const wall = `${((performance.now() - start) / 1000).toFixed(1)} s`;
   return processorSeconds === undefined
     ? wall
@@ -196,7 +199,7 @@ function timeText(start: number, { processorSeconds }: Bounded): string {
 }
 
 /** What hangs. @param name of a stage or a file. */
-function lateText(name: string, text: string): string {
+export function lateText(name: string, text: string): string {
   const last = testUnderWay(text) ?? "none is known";
   return `FAILED  ${name}: it has not ended within ${WITHIN_MS / 60_000} min, and was ended. ` +
     `The test that had begun last: ${last}`;
@@ -209,7 +212,7 @@ function lateText(name: string, text: string): string {
 const TEST_V8_FLAGS = "--v8-flags=--external-memory-max-growing-factor=8";
 
 /** Runs tests and counts them. A run that fails without a failed test counts as one failure. */
-async function runTests(
+export async function runTests(
   { args }: Pick<Stage, "args">,
   files: readonly string[],
   run: Run,
