@@ -75,6 +75,7 @@ async function playSeed(
 interface Flags extends JobsFlags {
   readonly seeds: string;
   readonly from?: string;
+  readonly json?: boolean;
 }
 
 async function seeds(flags: Flags): Promise<void> {
@@ -86,20 +87,24 @@ async function seeds(flags: Flags): Promise<void> {
   const jobs = jobsOf(flags), signal = onInterrupt("ending what is under way");
   say(`seeds from ${from} on`);
   const all = Array.from({ length: many }, (_, i) => from + i);
-  const counts = { ok: 0, failed: 0, unplayed: 0 };
+  const verdicts: { readonly seed: number; readonly verdict: Verdict }[] = [];
   for await (const played of playSeeds(all, { files: FILES, jobs, signal })) {
-    counts[verdictOf(played)]++;
+    verdicts.push({ seed: played.seed, verdict: verdictOf(played) });
     sayPlayed(played);
   }
-  const { ok, failed, unplayed } = counts;
+  const countOf = (of: Verdict) => verdicts.filter(({ verdict }) => verdict === of).length;
+  const failed = countOf("failed"), unplayed = countOf("not played");
   const rest = unplayed > 0 ? `, ${unplayed} not played` : "";
-  print(`${many} seeds from ${from} on: ${ok} ok, ${failed} failed${rest}`);
+  if (flags.json) print(JSON.stringify({ seeds: verdicts }));
+  else print(`${many} seeds from ${from} on: ${countOf("ok")} ok, ${failed} failed${rest}`);
   if (failed > 0) Deno.exitCode = EXIT.failed;
 }
 
-function verdictOf({ count }: PlayedSeed): "ok" | "failed" | "unplayed" {
+type Verdict = "ok" | "failed" | "not played";
+
+function verdictOf({ count }: PlayedSeed): Verdict {
   return count === undefined
-    ? "unplayed"
+    ? "not played"
     : count.failed === 0 && count.passed > 0
     ? "ok"
     : "failed";
@@ -111,14 +116,15 @@ function sayPlayed(played: PlayedSeed): void {
   const { passed, failed, failures } = count;
   if (verdictOf(played) === "ok") return say(`seed ${seed}: ok, ${passed} tests, ${time}`);
   say(`seed ${seed}: FAILED, ${passed} tests passed, ${failed} did not, ${time}\n${text}`);
-  for (const failure of failures) print(`FAIL seed ${seed}: ${failure}`);
-  print(`  deno task seeds --seeds 1 --from ${seed}`);
+  for (const failure of failures) say(`FAIL seed ${seed}: ${failure}`);
+  say(`  deno task seeds --seeds 1 --from ${seed}`);
 }
 
 const command = addJobsOption(new Command("seeds"), "seeds")
   .description("Plays the property tests, and the transport's programs, with many seeds.")
   .option("--seeds <n>", "so many", "8")
   .option("--from <seed>", "the first one; else one is drawn")
+  .option("--json", "one JSON document on stdout")
   .addHelpText(
     "after",
     "\nExit codes: 0 all passed; 1 one did not; 130 interrupted, and seeds were not played.\n" +
