@@ -244,7 +244,7 @@ const round = z.object({
   blows: z.array(z.object({ what: z.string(), wallMs: z.number(), hit: z.boolean() })),
   findings: z.array(z.object({ check: z.string(), text: z.string() })),
   untold: z.string().nullable(),
-  replay: z.enum(["same", "different", "inexact", "none"]),
+  replay: z.enum(["same", "different", "inexact", "missing", "none"]),
   replayShows: z.boolean().nullable(),
   digest: z.string().nullable(),
   fired: z.array(z.string()),

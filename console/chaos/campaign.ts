@@ -1,6 +1,6 @@
 /**
- * A campaign: rounds of chaos on one scenario, one after the other, until its time or its number of
- * rounds is over. It leaves `chaos.json` and the folder of each round that failed.
+ * A campaign: rounds of chaos on one scenario, played one after the other, until its time or its number of
+ * rounds is over; meanwhile those before are replayed. It leaves `chaos.json` and the folder of each round that failed.
  */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
@@ -8,6 +8,7 @@ import { rngFor } from "../../fabric/base/rng.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
+import { workersFor } from "../base/workers.ts";
 import { lacksInput, type Prepared, readScenario } from "../rack/prepare.ts";
 import { RackError } from "../base/rack_error.ts";
 import { hasWritten, whyNothingDone } from "../checks/activity.ts";
@@ -25,7 +26,10 @@ import {
 import { GOALS } from "./goals.ts";
 import { type Reference, referenceOf } from "./progress.ts";
 import { drawPuts, putsText, withPuts, writePutFiles } from "./puts.ts";
-import { type RoundResult, runRound, runUndisturbed, simulate } from "./round.ts";
+import { playInOrder } from "./play_in_order.ts";
+import { simulate } from "./replay.ts";
+import { RoundReplays } from "./replays.ts";
+import { type PlayedRound, playRound, type RoundResult, runUndisturbed } from "./round.ts";
 
 export interface CampaignOptions {
   readonly seed: number;
@@ -38,12 +42,20 @@ export interface CampaignOptions {
   /** Folders of so many of the latest rounds stay although they held, to be looked at; default: none. */
   readonly keepLatest?: number;
   readonly packing?: Exclude<Packing, "all">;
+  /**
+   * Rounds under way at a time: one is played, the others are replayed. With one, each is replayed before the next one
+   * is played. Default: as many as there are cores, and as memory has room for.
+   */
+  readonly jobs?: number;
   /** A folder for the scenario of each round, with what was done to it as `faults:`, and the files that it reads. */
   readonly save?: string;
   /** Called before the first round. */
   readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
   readonly onRound: (round: RoundReport) => void;
-  /** Takes down the rack that is up; the campaign then rejects with the signal's reason. */
+  /**
+   * Takes down the rack that is up, and ends replays. What was played is reported, and has not held where it was not
+   * replayed; the campaign then rejects with the signal's reason.
+   */
   readonly signal?: AbortSignal;
 }
 
@@ -125,7 +137,7 @@ export async function startCampaign(
   if (save !== undefined) await Deno.mkdir(save, { recursive: true });
   const files = save === undefined ? undefined : await Deno.realPath(save);
   const { id: run, path: directory } = await createRunDirectory(`chaos-${name}`);
-  const { seed, from, forMs, rounds: roundsMax = Infinity, packing } = options;
+  const { seed, from, packing } = options;
   const isOpen = programs.some((program) => lacksInput(program, options.fixed.input));
   const input = await inputIn(files ?? directory, isOpen ? defaultInput() : options.fixed.input);
   const fixed = { ...options.fixed, ...(input !== undefined && { input }) };
@@ -140,24 +152,45 @@ export async function startCampaign(
   const own = { scenario, directory, run, field, putFiles, references };
   const campaign: Campaign = { ...options, fixed, ...own, ...(files && { save: files }) };
   await assertEnds(drawRound(from, campaign), campaign);
-  const rounds: RoundReport[] = [];
-  const began = performance.now();
-  for (;;) {
-    const round = await reportOn(drawRound(from + rounds.length, campaign), {
-      campaign,
-      isKept: rounds.filter(({ outcome }) => outcome !== "held").length < KEPT_MOST,
-    });
-    rounds.push(round);
-    await forgetHeld(rounds, options.keepLatest ?? 0);
-    const wallMs = performance.now() - began;
-    const report = reportOf(campaign, rounds, wallMs);
-    await write(report);
-    options.onRound(round);
-    const last = rounds.slice(-UNTOLD_MOST);
-    const isStuck = last.length === UNTOLD_MOST &&
-      last.every(({ outcome }) => outcome === "untold");
-    if (wallMs >= forMs || rounds.length >= roundsMax || isStuck) return report;
-  }
+  return await playRounds(campaign);
+}
+
+/** Plays rounds, and reports on each. */
+async function playRounds(campaign: Campaign): Promise<CampaignReport> {
+  const { from, forMs, rounds: roundsMax = Infinity, jobs = workersFor({}), signal } = campaign;
+  const rounds: RoundReport[] = [], began = performance.now();
+  let soFar = reportOf(campaign, rounds, 0);
+  /** By round: whether it has no result, as far as is known. */
+  const untold: boolean[] = [];
+  const { directory } = campaign;
+  await using replays = new RoundReplays({ processes: jobs - 1, directory, signal });
+  await playInOrder({
+    jobs,
+    async play(place) {
+      signal?.throwIfAborted();
+      const played = await play(drawRound(from + place, campaign), campaign);
+      const { result, again } = played;
+      untold.push(again === undefined && outcomeOf(result) === "untold");
+      return played;
+    },
+    isOver() {
+      const isStuck = untold.length >= UNTOLD_MOST && untold.slice(-UNTOLD_MOST).every(Boolean);
+      return performance.now() - began >= forMs || untold.length >= roundsMax || isStuck;
+    },
+    replay: (round, lane) => replays.of(round, lane),
+    async report(result, round, place) {
+      const isKept = rounds.filter(({ outcome }) => outcome !== "held").length < KEPT_MOST;
+      const report = await reportOn(round, result, { campaign, isKept });
+      untold[place] = report.outcome === "untold";
+      rounds.push(report);
+      await forgetHeld(rounds, campaign.keepLatest ?? 0);
+      soFar = reportOf(campaign, rounds, performance.now() - began);
+      await write(soFar);
+      campaign.onRound(report);
+    },
+  });
+  signal?.throwIfAborted();
+  return soFar;
 }
 
 /** For a scenario that does not name its data: so many bytes, none of them 0. */
@@ -252,10 +285,17 @@ async function inUndisturbed<Ran extends object>(
   throw new RackError(`${found}: ${ran.endless}`);
 }
 
-async function reportOn(
-  draft: RoundDraft,
-  { campaign, isKept }: { readonly campaign: Campaign; readonly isKept: boolean },
-): Promise<RoundReport> {
+/** A round that was played, in its folder. */
+interface Played extends PlayedRound {
+  readonly draft: RoundDraft;
+  readonly directory: string;
+  readonly prepared: Prepared;
+  readonly what: string;
+  /** Why its scenario's rounds say nothing. */
+  readonly nothing: string | undefined;
+}
+
+async function play(draft: RoundDraft, campaign: Campaign): Promise<Played> {
   const { scenario } = campaign;
   const directory = `${campaign.directory}/round-${draft.number}`;
   await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
@@ -266,7 +306,7 @@ async function reportOn(
   const prepared = await prepareRound(scenario, draft, { morePrograms: puts });
   const choices = { ...draft.choices, packing: draft.packing };
   await keepScenario(directory, { scenario, choices, variant: prepared.variant });
-  const ran = await runRound({ draft, prepared, puts }, {
+  const played = await playRound({ draft, prepared, puts }, {
     scenario,
     directory,
     run: `${campaign.run}-${draft.number}`,
@@ -274,18 +314,31 @@ async function reportOn(
     deadlineMs,
     ...(campaign.signal && { signal: campaign.signal }),
   });
+  const what = `${draftText(draft, prepared.label)}${putsText(puts)}`;
+  return { ...played, draft, directory, prepared, what, nothing };
+}
+
+function outcomeOf({ findings, untold }: RoundResult): RoundReport["outcome"] {
+  if (findings.length > 0) return "broken";
+  return untold === null ? "held" : "untold";
+}
+
+async function reportOn(
+  { draft, directory, prepared, what, nothing }: Played,
+  ran: RoundResult,
+  { campaign, isKept }: { readonly campaign: Campaign; readonly isKept: boolean },
+): Promise<RoundReport> {
   const result = withNothing(ran, nothing);
-  const failed = result.untold === null ? "held" : "untold";
-  const outcome = result.findings.length > 0 ? "broken" : failed;
+  const outcome = outcomeOf(result);
   const saved = await saveRound(draft, { campaign, result, directory, prepared });
   const keeps = outcome === "held" ? (campaign.keepLatest ?? 0) > 0 : isKept;
   if (!keeps) await Deno.remove(directory, { recursive: true });
   return {
     round: draft.number,
-    what: `${draftText(draft, prepared.label)}${putsText(puts)}`,
+    what,
     outcome,
     ...result,
-    command: await replayCommand(scenario, draft, directory),
+    command: await replayCommand(campaign.scenario, draft, directory),
     directory: keeps ? directory : null,
     ...saved,
   };
@@ -308,6 +361,7 @@ async function saveRound(
   },
 ): Promise<Pick<RoundReport, "saved" | "unsaved">> {
   if (save === undefined) return { saved: null, unsaved: null };
+  if (result.replay === "missing") return { saved: null, unsaved: "its record was not replayed" };
   if (result.replay !== "same") return { saved: null, unsaved: "its record does not replay it" };
   const { text, notes } = scenarioOfRun({
     ...{ run: `round ${number} of ${run}`, directory, plan, partitions },

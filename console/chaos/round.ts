@@ -1,6 +1,6 @@
 /**
- * One round of chaos: takes actions on a rack of processes, heals the rack, waits for its end, judges it,
- * and replays its record in this process. It is bounded in wall time and leaves no process running.
+ * One round of chaos: takes actions on a rack of processes, heals the rack, waits for its end, and judges it; its
+ * record is replayed by `replays.ts`. It is bounded in wall time and leaves no process running.
  */
 import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { type NatsServer, startNatsServer } from "../rack/nats_server.ts";
@@ -9,11 +9,9 @@ import type { Supervisor, SupervisorEvent } from "../rack/supervisor.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { readSettled } from "../../nodes/files.ts";
-import { checkAllInTurns } from "../checks/all.ts";
 import { programLine, recordedIn } from "../rack/fault_lines.ts";
 import type { Prepared } from "../rack/prepare.ts";
-import { checkProtocols } from "../reports/protocol_checks.ts";
-import { type Outcome, type RunOptions, runProcesses, runSimulated } from "../rack/run_variant.ts";
+import { type Outcome, runProcesses } from "../rack/run_variant.ts";
 import { stallText } from "../rack/stall_text.ts";
 import { actionText, type ChaosAction, drawActions } from "./chaos_actions.ts";
 import { prepareRound, type RoundDraft } from "./draw.ts";
@@ -25,6 +23,7 @@ import {
   type RoundOutcome,
 } from "./progress.ts";
 import { FaultInjector, type InjectedAction } from "./fault_injector.ts";
+import { brokenPromises, type ReplayJob } from "./replay.ts";
 
 export interface RoundOptions {
   readonly scenario: string;
@@ -54,8 +53,11 @@ export interface RoundResult {
   readonly findings: readonly ChaosFinding[];
   /** Why the round has no result; null where it has one. */
   readonly untold: string | null;
-  /** How its record replays: `inexact` where messages were lost with their sender. */
-  readonly replay: "same" | "different" | "inexact" | "none";
+  /**
+   * How its record replays: `inexact` where messages were lost with their sender, `missing` where it could be replayed
+   * and was not.
+   */
+  readonly replay: "same" | "different" | "inexact" | "missing" | "none";
   /** Whether the replay shows what checkers found; null where there is no replay or no finding. */
   readonly replayShows: boolean | null;
   readonly digest: string | null;
@@ -63,13 +65,24 @@ export interface RoundResult {
   readonly wallMs: number;
 }
 
-/** Runs a round to its end. Rejects only where the command itself fails. */
-export async function runRound(
+/** A round whose rack has come to its end, or has not in time. */
+export interface PlayedRound {
+  /** What it comes to as long as nothing replays it. */
+  readonly result: RoundResult;
+  /** What replays it; undefined where its record would not come to the same digest. */
+  readonly again: ReplayJob | undefined;
+}
+
+/** Why a round that holds so far has no result. */
+const NOT_REPLAYED = "it was played, and not replayed before the campaign ended";
+
+/** Plays a round to its end. Rejects only where the command itself fails. */
+export async function playRound(
   { draft, prepared, puts }: Pick<Round, "draft" | "prepared"> & {
     readonly puts: readonly ProgramScenario[];
   },
   options: RoundOptions,
-): Promise<RoundResult> {
+): Promise<PlayedRound> {
   const began = performance.now();
   const { plan, partitions } = prepared;
   const actions = drawActions(draft.rng, { plan, partitions, ...options.reference });
@@ -78,10 +91,12 @@ export async function runRound(
   const blows = ran.injected.map(({ action, wallMs, hit }) => {
     return { what: `${actionText(action, prepared.plan)}${hit ? "" : " (missed)"}`, wallMs, hit };
   });
-  const judged = "outcome" in ran
+  const none = { replay: "none", replayShows: null, digest: null, fired: [] } as const;
+  const { again, ...judged } = "outcome" in ran
     ? await judge(ran, { draft, prepared, options })
-    : { ...ran.failure, replay: "none", replayShows: null, digest: null, fired: [] } as const;
-  return { blows, ...judged, wallMs: Math.round(performance.now() - began) };
+    : { ...ran.failure, ...none, again: undefined };
+  const wallMs = Math.round(performance.now() - began);
+  return { result: { blows, ...judged, wallMs }, again };
 }
 
 /** What a replay needs besides the scenario, behind what the timekeeper has recorded. */
@@ -193,7 +208,7 @@ interface JudgedRound extends Pick<Round, "draft" | "prepared"> {
 }
 
 async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) {
-  const { prepared, options } = judged;
+  const { draft, prepared, options } = judged;
   const { directory, finals, digest } = outcome;
   const record = outcome.record!;
   const faults = recordedIn(directory);
@@ -211,67 +226,17 @@ async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) 
   };
   const broken = await brokenPromises(prepared, outcome, options);
   const findings = [...broken, ...progressFindings(round, options.reference)];
-  const common = { untold: null, digest, fired: firedBy(round) };
+  const common = { findings, replayShows: null, digest, fired: firedBy(round) };
   if (summary === undefined || !summary.exact) {
-    return { ...common, findings, replay: "inexact", replayShows: null } as const;
+    return { ...common, untold: null, replay: "inexact", again: undefined } as const;
   }
-  const again = await replay(judged, faults);
-  const isSame = !("endless" in again) && again.digest === summary.digest;
-  const text = "endless" in again
-    ? again.endless
-    : `one process: ${again.digest}, processes: ${summary.digest}`;
-  const shows = broken.length > 0 && !("endless" in again)
-    ? (await brokenPromises(prepared, again, options)).length > 0
-    : null;
-  return {
-    ...common,
-    findings: isSame ? findings : [...findings, { check: "replays", text }],
-    replay: isSame ? "same" : "different",
-    replayShows: shows,
-  } as const;
-}
-
-/** What the rack's checkers find, and those of a user's own protocols. */
-async function brokenPromises(
-  prepared: Prepared,
-  outcome: Outcome,
-  { signal }: Pick<RoundOptions, "signal">,
-): Promise<ChaosFinding[]> {
-  const record = outcome.record!;
-  const own = await checkProtocols(prepared, { ...outcome, record, signal });
-  return [
-    ...(await checkAllInTurns(record, signal)).flatMap(({ checker, findings }) =>
-      findings.map(({ text }) => ({ check: checker.name, text }))
-    ),
-    ...own.flatMap(({ program, findings }) =>
-      findings.map((text) => ({ check: "protocol-holds", text: `${program}: ${text}` }))
-    ),
-  ];
-}
-
-/** Replays a round in this process: its digest, and what checkers find, are to be the same. */
-async function replay({ draft, options }: JudgedRound, faults: ReturnType<typeof recordedIn>) {
-  const { scenario, run, directory, deadlineMs, signal } = options;
-  return await simulate(await prepareRound(scenario, draft, { ...faults, packing: "all" }), {
-    run: `${run}-replay`,
-    directory: `${directory}/replay`,
-    check: draft.observe,
-    limitMs: deadlineMs,
-    ...(signal && { signal }),
-  });
-}
-
-/** Runs a rack in this process. @returns its outcome, or why it does not come to its end. */
-export async function simulate(
-  prepared: Prepared,
-  options: Omit<RunOptions, "trace" | "delayMsMax">,
-): Promise<Outcome | { readonly endless: string }> {
-  try {
-    return await runSimulated(prepared, { ...options, trace: false, delayMsMax: 0 });
-  } catch (error) {
-    if (error instanceof RackError) return { endless: error.message };
-    throw error;
-  }
+  const again: ReplayJob = {
+    one: await prepareRound(options.scenario, draft, { ...faults, packing: "all" }),
+    run: { run: `${options.run}-replay`, directory: `${directory}/replay` },
+    ...(broken.length > 0 && { check: draft.observe }),
+    limitMs: options.deadlineMs,
+  };
+  return { ...common, untold: NOT_REPLAYED, replay: "missing", again } as const;
 }
 
 const NO_REFERENCE: Reference = {

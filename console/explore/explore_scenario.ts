@@ -11,7 +11,8 @@ import {
   type PrepareOptions,
   readScenario,
 } from "../rack/prepare.ts";
-import { type ConfinedWorker, startConfined, stoppable } from "../rack/own/confined.ts";
+import { stoppable } from "../rack/own/confined.ts";
+import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
@@ -127,7 +128,7 @@ type Rack =
 export class Explorer {
   readonly #jobs: number;
   /** Processes without own programs, for all racks. */
-  #workers: ConfinedWorker[] = [];
+  readonly #shared = new WorkerPool({ ...WORKER, programs: NO_PROGRAMS });
 
   /** @param jobs processes at a time. */
   constructor(jobs: number) {
@@ -148,37 +149,38 @@ export class Explorer {
     const began = performance.now();
     const { stopped, ...told } = options;
     const job: ExploreJob = { plan, inputs, orders, programs, options: told };
-    // One that has ended cannot explore another rack.
-    this.#workers = this.#workers.filter(({ isOver }) => !isOver);
-    const workers = names.length === 0 ? this.#workers : [];
-    const who = names.length === 0 ? ["a rack"] : names;
-    while (workers.length < this.#jobs) workers.push(startConfined({ ...WORKER, programs: who }));
+    const who = names.length === 0 ? NO_PROGRAMS : names;
+    const own = names.length === 0 ? undefined : new WorkerPool({ ...WORKER, programs: names });
+    const pool = own ?? this.#shared;
     try {
-      const dealing = dealSteps(workers.map((worker) => stepWorker(worker, job)), options);
-      const dealt = await stoppable(dealing, { workers, stopped, programs: who });
+      const workers = Array.from({ length: this.#jobs }, (_, lane) => stepWorker(pool, lane, job));
+      const dealing = dealSteps(workers, options);
+      const dealt = await stoppable(dealing, { workers: [pool], stopped, programs: who });
       return await verdictOf(dealt.opening, { steps: dealt.steps, options, began, onProgress });
     } finally {
       // What it still judges is not asked for any more.
-      if (workers === this.#workers) { for (const worker of workers) worker.stop(); }
-      else await Promise.all(workers.map((worker) => worker.end()));
+      pool.stop();
+      await own?.end();
     }
   }
 
   /** Ends its processes. */
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#workers.splice(0).map((worker) => worker.end()));
+    await this.#shared.end();
   }
 }
 
 const WORKER = { module: "console/rack/own/explore_main.ts" };
+/** What a process without own programs is of, for people. */
+const NO_PROGRAMS = ["a rack"];
 
-function stepWorker(worker: ConfinedWorker, job: ExploreJob): StepWorker {
-  const ask = <Answer>(request: ExploreRequest) => worker.ask<Answer>(request);
+function stepWorker(pool: WorkerPool, lane: number, job: ExploreJob): StepWorker {
+  const ask = <Answer>(request: ExploreRequest) => pool.ask<Answer>(lane, request);
   return {
     open: () => ask<Opening>({ open: job }),
     judge: ({ sweep, from, to, spent }) =>
       ask<readonly StepFound[]>({ judge: { sweep, from, to, spent } }),
-    stop: () => worker.stop(),
+    stop: () => pool.stop(lane),
   };
 }
 

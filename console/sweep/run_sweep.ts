@@ -1,6 +1,7 @@
 /** Runs every combination of a sweep, several at a time, in processes that take up one after the other. */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
+import { forEachAtOnce } from "../base/at_once.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { writeWhole } from "../base/files.ts";
 import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
@@ -95,10 +96,16 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
     const sum = [...shares.values()].reduce((sum, share) => sum + share, 0);
     options.onProgress?.(title, sum / rows.length);
   };
-  let next = 0;
-  const worker = async (pool: WorkerPool, lane: number) => {
-    while (next < rows.length && signal?.aborted !== true) {
-      const at = next++, row = rows[at]!;
+  const inProcesses = async () => {
+    await using pool = new WorkerPool({
+      module: "console/sweep/combination_main.ts",
+      programs: ["a combination"],
+      flags: commandFlags(...LARGE_HEAP),
+      runDirectory: path,
+      signal,
+    });
+    await forEachAtOnce([...rows], async (row, at, lane) => {
+      if (signal?.aborted) return;
       const title = `${row.number} of ${rows.length}: ${labelOf(row.values)}`;
       rows[at] = await runOne(row, { ...options, path, base, pool, lane }, (share) => {
         shares.set(at, share);
@@ -106,19 +113,18 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
       });
       shares.set(at, 1);
       show(title);
-    }
+    }, { atOnce });
+    return rows;
   };
-  const ended = packing === "all"
-    ? await inProcesses(atOnce, path, worker).then(() => rows)
-    : await runInLanes(rows, {
-      ...{ id, path, base, packing, lanes, signal },
-      ...inputOf(options),
-      limitMs: options.limitMs ?? LIMIT_MS,
-      onProgress: ({ number, values }, share) => {
-        shares.set(number, share);
-        show(`${number} of ${rows.length}: ${labelOf(values)}`);
-      },
-    });
+  const ended = packing === "all" ? await inProcesses() : await runInLanes(rows, {
+    ...{ id, path, base, packing, lanes, signal },
+    ...inputOf(options),
+    limitMs: options.limitMs ?? LIMIT_MS,
+    onProgress: ({ number, values }, share) => {
+      shares.set(number, share);
+      show(`${number} of ${rows.length}: ${labelOf(values)}`);
+    },
+  });
   const sweep: Sweep = {
     run: id,
     scenario: all.scenario,
@@ -154,21 +160,6 @@ function inputOf({ input }: Pick<SweepOptions, "input">) {
   return input === undefined ? {} : { input };
 }
 
-/** Has so many lanes work, each with a process that takes up one combination after the other. */
-async function inProcesses(
-  lanes: number,
-  path: string,
-  work: (pool: WorkerPool, lane: number) => Promise<void>,
-): Promise<void> {
-  await using pool = new WorkerPool({
-    module: "console/sweep/combination_main.ts",
-    programs: ["a combination"],
-    flags: commandFlags(...LARGE_HEAP),
-    runDirectory: path,
-  });
-  await Promise.all(Array.from({ length: lanes }, (_, lane) => work(pool, lane)));
-}
-
 async function runOne(
   row: SweptCombination,
   { path, base, input, limitMs = LIMIT_MS, signal, pool, lane }: SweepOptions & {
@@ -184,7 +175,7 @@ async function runOne(
     const scenario = `${path}/${row.scenario}`;
     const job: CombinationJob = { scenario, base, directory, input };
     const report = await pool.ask<RunReport, number>(lane, job, {
-      signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+      signal: limit,
       onProgress,
     });
     return await sweptBy(row, report, { path });

@@ -33,11 +33,11 @@ interface Ran {
   readonly document: string;
 }
 
-/** Runs a command line of `rack`. @throws Error where it prints no document. */
-async function rack(words: readonly string[]): Promise<Ran> {
+/** Runs a command line of `rack`, or of another module. @throws Error where it prints no document. */
+async function rack(words: readonly string[], module = "scripts/rack.ts"): Promise<Ran> {
   const began = performance.now();
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
-    args: rackProcessArgs("scripts/rack.ts", [...words, "--json"]),
+    args: rackProcessArgs(module, [...words, "--json"]),
     stdin: "null",
   }).output();
   const seconds = (performance.now() - began) / 1_000;
@@ -93,16 +93,45 @@ function mainJobFigures(seconds: Readonly<Record<Packing, readonly number[]>>): 
 
 const JOBS = [1, 2] as const;
 
-/** Command lines without `--jobs`, by what they measure. They may end with the code of an unsafe verdict. */
-function commandsOf(file: string): readonly (readonly [what: string, words: readonly string[]])[] {
+/** A command line without `--jobs`. It may end with the code of an unsafe verdict. */
+interface Compared {
+  readonly what: string;
+  readonly words: readonly string[];
+  /** Of the entry point; default: of `rack`. */
+  readonly module?: string;
+  /** What two runs of it have in common; default: all that {@link withoutApart} leaves. */
+  readonly inCommon?: (document: string) => string;
+  /** Has a target: the work is that of its workers. */
+  readonly isAllOfWorkers: boolean;
+}
+
+function commandsOf(file: string): readonly Compared[] {
   const explore = ["explore", PAIR, "--method", "persist-opcode", "--ddio", "on"];
   const sweep = ["--vary", "depth=1,2,4,8", "--vary", "ddio=on,off"];
+  const all = (what: string, words: readonly string[]) => ({ what, words, isAllOfWorkers: true });
   return [
-    ["rack explore, 4 writes of 4 KiB, DDIO on", explore],
-    ["rack explore --matrix, all cells", ["explore", "--matrix"]],
-    ["rack sweep, 8 combinations", ["sweep", PAIR, "--input", file, ...sweep]],
-    ["rack run --pack all, 16 variants", ["run", PAIR, "--input", file, "--pack", "all"]],
+    all("rack explore, 4 writes of 4 KiB, DDIO on", explore),
+    all("rack explore --matrix, all cells", ["explore", "--matrix"]),
+    all("rack sweep, 8 combinations", ["sweep", PAIR, "--input", file, ...sweep]),
+    all("rack run --pack all, 16 variants", ["run", PAIR, "--input", file, "--pack", "all"]),
+    {
+      ...all("deno task seeds, 4 seeds", ["--seeds", "4", "--from", "1"]),
+      module: "scripts/check/seeds.ts",
+    },
+    {
+      what: "rack chaos, 6 rounds",
+      words: ["chaos", PAIR, "--seed", "7", "--rounds", "6", "--for", "10m"],
+      // Where actions hit follows from the machine, and so do digests.
+      inCommon: heldIn,
+      // Racks are processes, up one after the other; only their replays are the workers'.
+      isAllOfWorkers: false,
+    },
   ];
+}
+
+function heldIn(document: string): string {
+  const { rounds, held, broken } = JSON.parse(document);
+  return JSON.stringify({ rounds, held, broken });
 }
 
 /** What differs from run to run. */
@@ -118,28 +147,30 @@ function withoutApart(document: string): string {
 export function measureJobs({ quick }: Measured): Promise<Figure[]> {
   return withInput(async (file) => {
     const figures: Figure[] = [];
-    for (const [what, words] of commandsOf(file)) {
+    for (const command of commandsOf(file)) {
       const ratios: number[] = [];
-      for (let i = 0; i < (quick ? 1 : 3); i++) ratios.push(await oneOverTwo(what, words));
+      for (let i = 0; i < (quick ? 1 : 3); i++) ratios.push(await oneOverTwo(command));
       figures.push({
         group: "w",
-        what: `${what}: one process over two`,
+        what: `${command.what}: one process over two`,
         unit: "×",
         values: ratios,
-        target: { is: "at least", value: 1.8 },
+        ...(command.isAllOfWorkers && { target: { is: "at least", value: 1.8 } }),
       });
     }
     return figures;
   });
 }
 
-async function oneOverTwo(what: string, words: readonly string[]): Promise<number> {
+async function oneOverTwo(
+  { what, words, module, inCommon = withoutApart }: Compared,
+): Promise<number> {
   const seconds: number[] = [], found = new Set<string>();
   for (const jobs of JOBS) {
     say(`${what}, --jobs ${jobs}`);
-    const ran = await rack([...words, "--jobs", `${jobs}`]);
+    const ran = await rack([...words, "--jobs", `${jobs}`], module);
     seconds.push(ran.seconds);
-    found.add(`${ran.code} ${withoutApart(ran.document)}`);
+    found.add(`${ran.code} ${inCommon(ran.document)}`);
   }
   if (found.size !== 1) throw new Error(`${what}: two processes find something else`);
   return seconds[0]! / seconds[1]!;

@@ -36,6 +36,10 @@ export interface BoundedOptions {
   readonly withinMs: number;
   /** Without a word from it; default: `withinMs`. Of many files of tests, each of which says when it ends. */
   readonly silentMs?: number;
+  /** Variables beside those of this process. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Ends it. With a signal, Ctrl-C in a terminal reaches this process alone. */
+  readonly signal?: AbortSignal | undefined;
   /** Is given what it prints, at once. */
   readonly onOutput?: (part: Uint8Array) => void;
 }
@@ -65,12 +69,13 @@ function processorTime(text: string): Pick<Bounded, "processorSeconds"> {
 
 async function runMarked(
   args: readonly string[],
-  { mark, ...options }: BoundedOptions & { readonly mark: string },
+  { mark, env, signal, ...options }: BoundedOptions & { readonly mark: string },
 ): Promise<Bounded> {
   const process = new Deno.Command("sh", {
     args: ["-c", TIMED, "sh", ...args],
     cwd: ROOT,
-    env: { [MARK]: mark },
+    env: { ...env, [MARK]: mark },
+    detached: signal !== undefined,
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
@@ -88,7 +93,9 @@ async function runMarked(
   const { withinMs, silentMs = withinMs } = options, deadline = saidAt + withinMs;
   const leftMs = () => Math.min(deadline, saidAt + silentMs) - performance.now();
   let isOver = false;
-  while (!isOver && leftMs() > 0) isOver = await isOverWithin(ended, leftMs());
+  while (!isOver && leftMs() > 0 && !signal?.aborted) {
+    isOver = await isOverWithin(ended, leftMs(), signal);
+  }
   if (!isOver) {
     await killMarked(mark);
     await isOverWithin(ended, GONE_MS);
@@ -142,13 +149,21 @@ export function testUnderWay(output: string): string | undefined {
   return names.length === 0 ? undefined : `${file}: ${names.join(" > ")}`;
 }
 
-/** Whether this is over within so long. Rejects where it does in that time. */
-export async function isOverWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+/** Whether this is over within so long, and before the signal is aborted. Rejects where it does in that time. */
+export async function isOverWithin(
+  work: Promise<unknown>,
+  ms: number,
+  signal?: AbortSignal,
+): Promise<boolean> {
   const late = Promise.withResolvers<false>();
-  const timer = setTimeout(() => late.resolve(false), ms);
+  const giveUp = () => late.resolve(false);
+  const timer = setTimeout(giveUp, ms);
+  signal?.addEventListener("abort", giveUp);
+  if (signal?.aborted) giveUp();
   try {
     return await Promise.race([work.then(() => true), late.promise]);
   } finally {
     clearTimeout(timer);
+    signal?.removeEventListener("abort", giveUp);
   }
 }

@@ -3,6 +3,12 @@ import { describe, it } from "@std/testing/bdd";
 import { ifThere } from "../../console/base/files.ts";
 import { runBounded, testUnderWay } from "./bounded.ts";
 
+/** @param text a process' id. It may be there still for its parent to ask how it ended; it has no command line then. */
+function assertGone(text: string): void {
+  const left = ifThere(() => Deno.readTextFileSync(`/proc/${text.trim()}/cmdline`));
+  assert.ok(left === undefined || left === "", left);
+}
+
 describe("runBounded", () => {
   it("gives both outputs, and whether the program succeeded", async () => {
     const args = ["-c", "echo one; echo two >&2; exit 3"];
@@ -27,9 +33,26 @@ describe("runBounded", () => {
     assert.ok(isLate);
     assert.equal(processorSeconds, undefined);
     assert.match(text, /^\d+\n$/);
-    // It may be there still for its parent to ask how it ended; it has no command line then.
-    const left = ifThere(() => Deno.readTextFileSync(`/proc/${text.trim()}/cmdline`));
-    assert.ok(left === undefined || left === "", left);
+    assertGone(text);
+  });
+
+  it("ends a program when its signal is aborted, with what it has started", async () => {
+    const ending = new AbortController();
+    const { success, isLate, text } = await runBounded("sh", ["-c", "sleep 1000 & echo $!; wait"], {
+      withinMs: 600_000,
+      signal: ending.signal,
+      onOutput: () => ending.abort(),
+    });
+    assert.deepEqual([success, isLate], [false, true]);
+    assertGone(text);
+  });
+
+  it("gives a program variables", async () => {
+    const { text } = await runBounded("sh", ["-c", "echo $GIVEN"], {
+      withinMs: 60_000,
+      env: { GIVEN: "17" },
+    });
+    assert.equal(text, "17\n");
   });
 });
 

@@ -38,7 +38,10 @@ export interface Outcome extends TestCount {
  */
 const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
-const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
+export const SEED_PERMISSIONS: readonly string[] = [
+  "--allow-read",
+  "--allow-env=RACKMESH_TEST_SEED",
+];
 
 /**
  * Files and folders that take longest come first, so that none of them is left alone at the end: by their time in a
@@ -164,7 +167,7 @@ const GROUPS: readonly (readonly Stage[])[] = [
 ];
 
 /** Runs deno with these arguments. @returns whether it succeeded. */
-type Run = (args: readonly string[]) => Promise<boolean>;
+export type Run = (args: readonly string[]) => Promise<boolean>;
 
 /** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
 async function deno(
@@ -191,7 +194,7 @@ export function limitOf(files: number): { readonly withinMs: number; readonly si
 }
 
 /** How long a unit took: what the machine gave it, and what it cost. @param start of `performance.now`. */
-function timeText(start: number, { processorSeconds }: Bounded): string {
+export function timeText(start: number, { processorSeconds }: Bounded): string {
   const wall = `${((performance.now() - start) / 1000).toFixed(1)} s`;
   return processorSeconds === undefined
     ? wall
@@ -199,7 +202,7 @@ function timeText(start: number, { processorSeconds }: Bounded): string {
 }
 
 /** What hangs. @param name of a stage or a file. */
-function lateText(name: string, text: string): string {
+export function lateText(name: string, text: string): string {
   const last = testUnderWay(text) ?? "none is known";
   return `FAILED  ${name}: it has not ended, or said anything, within ${
     FILE_LIMIT_MS / 60_000
@@ -214,7 +217,7 @@ function lateText(name: string, text: string): string {
 const TEST_V8_FLAGS = "--v8-flags=--external-memory-max-growing-factor=8";
 
 /** Runs tests and counts them. A run that fails without a failed test counts as one failure. */
-async function runTests(
+export async function runTests(
   { args }: Pick<Stage, "args">,
   files: readonly string[],
   run: Run,

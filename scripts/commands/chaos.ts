@@ -14,10 +14,13 @@ import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
+  addJobsOption,
   addJunitOption,
   addVariantOptions,
   type CheckFlags,
   checkTypesFirst,
+  type JobsFlags,
+  jobsOf,
   prepareOptions,
   type VariantFlags,
   whole,
@@ -25,7 +28,7 @@ import {
 } from "./options.ts";
 import { print, say } from "./output.ts";
 
-interface ChaosFlags extends VariantFlags, CheckFlags, JunitFlags {
+interface ChaosFlags extends VariantFlags, CheckFlags, JunitFlags, JobsFlags {
   readonly for: string;
   readonly rounds?: string;
   readonly from?: string;
@@ -35,7 +38,10 @@ interface ChaosFlags extends VariantFlags, CheckFlags, JunitFlags {
 }
 
 export function addChaos(program: Command): void {
-  addJunitOption(addCheckOption(addVariantOptions(program.command("chaos <scenario>"))))
+  const chaosOf = addVariantOptions(program.command("chaos <scenario>"));
+  addJunitOption(
+    addCheckOption(addJobsOption(chaosOf, "rounds, one played and the others replayed,")),
+  )
     .description("kill, pause and cut what a rack consists of, round after round, and judge it")
     .option("--for <time>", "begin no round after so long (90s, 10m, 2h)", "1m")
     .option("--rounds <n>", "at most so many rounds")
@@ -48,8 +54,9 @@ export function addChaos(program: Command): void {
       `
 Every round brings the scenario's rack up as processes over a NATS of its own, kills and pauses devices,
 timekeeper and broker, lets cables do wrong, then heals it all. It is to come to its end, to have kept
-what it promised, and its record is to replay in one process to the same digest. What a round does
-follows from the seed and its number; where exactly it hits, from the machine.
+what it promised, and its record is to replay in one process to the same digest, while the next rounds are
+played. What a round does follows from the seed and its number; where exactly it hits, from the machine.
+An interrupted round that was played and not replayed is said, and has not held.
 
 --seed is the campaign's; rounds draw those of their racks from it. Exit codes: 0 all held; 1 a round
 did not; 2 no round gave a result.
@@ -75,6 +82,7 @@ async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
     fixed,
     ...(pack !== undefined && { packing: wordOf("--pack", pack, ["node", "machine"]) }),
     ...(save !== undefined && { save }),
+    jobs: jobsOf(flags),
     signal: onInterrupt("taking the rack down"),
     onStart: ({ id }) => {
       if (!json) say(`seed ${seed}, run ${id}`);
@@ -131,6 +139,8 @@ function replayText(replay: RoundReport["replay"]): string {
       return "replays differently";
     case "inexact":
       return "messages lost with their sender";
+    case "missing":
+      return "not replayed";
     case "none":
       return "no replay";
   }

@@ -27,17 +27,15 @@ export async function exploreTheMatrix(
   const junit = await JunitFile.open(given({ junit: file }), "rack explore --matrix");
   const progress = new Progress({ quiet: json });
   const cells: MatrixCell[] = [];
-  const exploring = exploreCells(places, jobs);
-  for (;;) {
-    const { done, value: cell } = await junit.of(exploring.next());
-    if (done === true) break;
-    cells.push(cell);
-    const { method, update } = cell;
-    progress.show(`${method}, ${update}: ${cells.length} cells`, cells.length / places.length);
-    if (isStopped()) break;
-  }
-  await exploring.return();
-  progress.clear();
+  const explore = async () => {
+    for await (const cell of exploreCells(places, jobs)) {
+      cells.push(cell);
+      const { method, update } = cell;
+      progress.show(`${method}, ${update}: ${cells.length} cells`, cells.length / places.length);
+      if (isStopped()) return;
+    }
+  };
+  await junit.of(explore().finally(() => progress.clear()));
   await junit.write(matrixSuites(cells, places.length - cells.length));
   if (json) print(JSON.stringify({ cells }));
   else print(`${matrixText(cells)}\n\n${countsText(cells)}`);

@@ -195,6 +195,36 @@ describe("rack chaos", () => {
     assert.deepEqual(wakersLeft(), []);
   });
 
+  it("says what was played and not replayed when it is interrupted, and does not count it as held", async () => {
+    const args = ["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "5", "--jobs", "2"];
+    const command = rig.start(args, { detached: true, ...WITHIN });
+    // It answers no more, so the replay of the round that it has comes to no end.
+    await eventually("a process replays", () => {
+      const line = rig.processes().find((line) => line.includes("replay_main.ts"));
+      if (line !== undefined) Deno.kill(parseInt(line), "SIGSTOP");
+      return line !== undefined;
+    });
+    const runs = `${rig.cache}/runs`;
+    const run = latestOf(runs);
+    // Folders of rounds that held are gone: one is that of a round that was played, one of the next one.
+    await eventually("the next round is played", () => {
+      return [...Deno.readDirSync(run)].filter(({ name }) => /^round-/.test(name)).length > 1;
+    });
+    command.interrupt();
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 130, stderr);
+    assert.match(
+      stderr,
+      /^round \d+: untold, not replayed, .*\n\s+no result: it was played, and not/m,
+    );
+    assert.match(stderr, /^ +rack run .* --faults .*\/round-\d+\/faults\.jsonl$/m);
+    const report: CampaignReport = JSON.parse(Deno.readTextFileSync(`${run}/chaos.json`));
+    assert.equal(report.rounds, report.held + report.untold);
+    assert.ok(report.untold > 0);
+    assert.equal(report.replayed + report.inexact, report.held);
+    await rig.gone(5_000);
+  });
+
   it("leaves nothing when it is killed itself, stopped processes included", async () => {
     // The first round of this seed in which a device is stopped.
     const round = ["--seed", "6", "--from", "1"];
@@ -208,6 +238,13 @@ describe("rack chaos", () => {
     assert.deepEqual(wakersLeft(), []);
   });
 });
+
+/** The directory of the run that began last. */
+function latestOf(runs: string): string {
+  const paths = [...Deno.readDirSync(runs)].map(({ name }) => `${runs}/${name}`);
+  const began = (path: string) => Deno.statSync(path).birthtime?.getTime() ?? 0;
+  return paths.sort((x, y) => began(y) - began(x))[0]!;
+}
 
 /** Waits until a process of a run is stopped, as chaos does it in one of a few rounds. */
 async function aProcessIsStopped(): Promise<void> {

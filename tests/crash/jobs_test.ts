@@ -1,6 +1,8 @@
 /** Several processes explore: what they find is the same for any number of them. */
 import { deepStrictEqual as same, match, rejects, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { ifThere } from "../../console/base/files.ts";
 import { Explorer, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import {
   exploreCell,
@@ -100,16 +102,46 @@ function exploring(): number[] {
   });
 }
 
+/** Waits until this process has heard that those have ended: some turns after the kernel has let go of them. */
+async function goneOf(pids: readonly number[]): Promise<void> {
+  while (pids.some((pid) => ifThere(() => Deno.statSync(`/proc/${pid}`)) !== undefined)) {
+    await sleep(10);
+  }
+  for (let turn = 0; turn < 20; turn++) await sleep(5);
+}
+
 describe("rack explore: processes that are killed", () => {
-  it("end the exploration with an error, never with a verdict", async () => {
-    const { plan } = rackOf(matrixScenario(PLACE));
-    const rack = { plan, inputs: {}, programs: {} };
+  const { plan } = rackOf(matrixScenario(PLACE));
+  const rack = { plan, inputs: {}, programs: {} };
+  const verdictBy = async (explorer: Explorer) =>
+    documentOf(await explorer.explore(rack, EXPLORE_DEFAULTS, () => {}));
+
+  async function alone(): Promise<unknown> {
+    await using explorer = new Explorer(1);
+    return await verdictBy(explorer);
+  }
+
+  it("end the exploration with an error, never with a verdict, and others explore the next rack", async () => {
     await using explorer = new Explorer(2);
-    let killed = 0;
+    const pids: number[] = [];
     const exploration = explorer.explore(rack, EXPLORE_DEFAULTS, () => {
-      for (const pid of killed++ === 0 ? exploring() : []) Deno.kill(pid, "SIGKILL");
+      if (pids.length > 0) return;
+      pids.push(...exploring());
+      for (const pid of pids) Deno.kill(pid, "SIGKILL");
     });
     await rejects(exploration, /ended by itself \(SIGKILL\): expected it to answer/);
+    await goneOf(pids);
+    same(await verdictBy(explorer), await alone());
+  });
+
+  it("are replaced where that happens between two racks", async () => {
+    await using explorer = new Explorer(2);
+    const first = await verdictBy(explorer), pids = exploring();
+    equal(pids.length, 2);
+    for (const pid of pids) Deno.kill(pid, "SIGKILL");
+    await goneOf(pids);
+    same(await verdictBy(explorer), first);
+    equal(exploring().some((pid) => pids.includes(pid)), false);
   });
 });
 

@@ -1,6 +1,6 @@
 /**
  * The property tests of these folders once more, with a seed drawn from the commit instead of their own fixed one.
- * `RACKMESH_TEST_SEED` names one to try again.
+ * `RACKMESH_TEST_SEED` names one to try again; `deno task seeds` plays many.
  */
 import assert from "node:assert/strict";
 import { it } from "@std/testing/bdd";

@@ -25,6 +25,9 @@ function recovered(cost: number, spent: number): StepFound {
   return { ...INSTANT, again };
 }
 
+/** Turns without a result in which whatever is under way has long ended. */
+const TURNS_MOST = 100;
+
 type Judge = (step: { readonly sweep: number; readonly step: number }, spent: number) => StepFound;
 
 /** What one process finds, step by step. */
@@ -120,21 +123,30 @@ describe("dealSteps", () => {
   });
 
   it("fails where the only process ends while its steps are dealt anew", async () => {
-    const isLost = Promise.withResolvers<never>();
-    let ranges = 0;
+    const isThird = Promise.withResolvers<void>(), isLost = Promise.withResolvers<never>();
+    let ranges = 0, isStopped = false;
     const worker: StepWorker = {
       open: () => Promise.resolve(OPENING),
       // Second power failures reach their limit in the second range, of which the dealer has not heard the first.
       async judge({ from, to, spent }) {
-        if (++ranges === 3) return await isLost.promise;
-        await sleep(1);
-        return Array.from({ length: to - from }, () => recovered(200_000, spent));
+        if (++ranges < 3) return Array.from({ length: to - from }, () => recovered(200_000, spent));
+        isThird.resolve();
+        return await isLost.promise;
       },
-      stop: () => isLost.reject(new Error("it has ended")),
+      stop() {
+        isStopped = true;
+        isLost.reject(new Error("it has ended"));
+      },
     };
     const { steps } = await dealSteps([worker], {});
+    let turns = 0;
     await rejects(async () => {
-      for await (const _ of steps) await sleep(5);
+      for await (const step of steps) {
+        // The second range is handed out only while the third is judged.
+        if (step !== undefined) await isThird.promise;
+        else ok(++turns < TURNS_MOST, "nothing is under way, and steps are waited for");
+      }
     }, /it has ended/);
+    same([ranges, isStopped], [3, true]);
   });
 });

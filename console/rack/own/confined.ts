@@ -86,7 +86,7 @@ export async function askConfined<Answer, Progress = never>(
 export async function stoppable<Result>(
   work: Promise<Result>,
   { workers, stopped, programs }: Pick<Confined, "programs"> & Pick<Asked<never>, "stopped"> & {
-    readonly workers: readonly ConfinedWorker[];
+    readonly workers: readonly Pick<ConfinedWorker, "stop" | "end" | "usedMs">[];
   },
 ): Promise<Result> {
   if (stopped === undefined) return await work;

@@ -3,7 +3,7 @@ import { type Confined, type ConfinedWorker, startConfined } from "./confined.ts
 
 export class WorkerPool {
   readonly #confined: Confined;
-  /** By lane: each is started for its first job, and again behind one in which it has ended. */
+  /** By lane: each is started for its first job, and again where it has ended. */
   readonly #workers = new Map<number, ConfinedWorker>();
 
   constructor(confined: Confined) {
@@ -23,6 +23,8 @@ export class WorkerPool {
       readonly signal?: AbortSignal;
     } = {},
   ): Promise<Answer> {
+    // It may have ended, or failed, since its last job.
+    if (this.#workers.get(lane)?.isOver) await this.#end(lane);
     signal?.throwIfAborted();
     const worker = this.#workers.get(lane) ?? startConfined(this.#confined);
     this.#workers.set(lane, worker);
@@ -40,14 +42,31 @@ export class WorkerPool {
     }
   }
 
+  /** Asks the process of a lane, or all, to end early, with an answer, each job that it has been given. */
+  stop(lane?: number): void {
+    for (const [own, worker] of this.#workers) {
+      if (lane === undefined || own === lane) worker.stop();
+    }
+  }
+
+  /** The processor time of the process that has used most, in ms; undefined where all have ended. */
+  usedMs(): number | undefined {
+    const used = [...this.#workers.values()].flatMap((worker) => worker.usedMs() ?? []);
+    return used.length === 0 ? undefined : Math.max(...used);
+  }
+
   async #end(lane: number): Promise<void> {
     const worker = this.#workers.get(lane);
     this.#workers.delete(lane);
     await worker?.end();
   }
 
-  /** Ends all processes. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** Ends all processes. What they have not answered rejects. */
+  async end(): Promise<void> {
     await Promise.all([...this.#workers.keys()].map((lane) => this.#end(lane)));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.end();
   }
 }

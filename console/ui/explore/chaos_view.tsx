@@ -203,6 +203,7 @@ const REPLAYS: Readonly<Record<Round["replay"], string>> = {
   same: "Its record replays to the same digest",
   different: "Its record replays to another digest",
   inexact: "Messages were lost with their sender, so it cannot be replayed exactly",
+  missing: "It was not replayed",
   none: "There is no replay",
 };
 

@@ -1,0 +1,42 @@
+/** The order of a campaign: one round is played at a time; those that were played are replayed meanwhile. */
+
+export interface RoundsOf<Played, Result> {
+  /** Rounds at a time, of which one is played. With one, each is replayed before the next one is played. */
+  readonly jobs: number;
+  /** @param place 0, 1, 2, …, one after the other. */
+  readonly play: (place: number) => Promise<Played>;
+  /** Asked after each round that was played: whether it was the last one. */
+  readonly isOver: () => boolean;
+  /** @param lane of 0 to `jobs` - 2 (with one job: 0), which replays nothing else at that time. */
+  readonly replay: (played: Played, lane: number) => Promise<Result>;
+  /** Called for each round, in their order. */
+  readonly report: (result: Result, played: Played, place: number) => Promise<void>;
+}
+
+/**
+ * Plays rounds until it is over, the first one in any case. Those that were played and are not reported on are `jobs`
+ * at most, so what they hold is bounded. The first failure is thrown when what was played by then has been reported on;
+ * where a replay or a report fails, nothing behind it is reported.
+ */
+export async function playInOrder<Played, Result>(
+  { jobs, play, isOver, replay, report }: RoundsOf<Played, Result>,
+): Promise<void> {
+  const lanes = Math.max(1, jobs - 1), unreported: Promise<void>[] = [];
+  let last: Promise<void> = Promise.resolve();
+  try {
+    for (let place = 0; place === 0 || !isOver(); place++) {
+      const played = await play(place);
+      // Also so that its lane is free: consecutive rounds have different ones.
+      if (unreported.length >= lanes) await unreported.shift();
+      const replaying = replay(played, place % lanes), before = last;
+      last = before.then(async () => await report(await replaying, played, place));
+      // Both are awaited later.
+      replaying.catch(() => {});
+      last.catch(() => {});
+      unreported.push(last);
+      if (jobs === 1) await last;
+    }
+  } finally {
+    await last;
+  }
+}
