@@ -1,6 +1,7 @@
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import type { ObjectPart } from "../../../fabric/wire/host_bus/wqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -781,6 +782,41 @@ describe("a responder that gets hints", () => {
     announce(p, { va: BigInt(p.to.va), length: PAIR_BYTES });
     p.rig.run();
     equal(counter(p, "b", "hintPagesAsked"), 5);
+  });
+
+  it("H-24: pages of hints give way, until a request needs one: that asks as if no hint had", () => {
+    /** Page requests, of hints and of requests, where the request comes so long behind the hint. */
+    const asked = (behindPs: Time, { slow }: { readonly slow: boolean }) => {
+      const p = cold();
+      p.rig.run();
+      announce(p, { va: BigInt(p.to.va), length: 2 * PAGE });
+      // The driver takes its time for what the hint of another requester names.
+      const { host } = p.rig.b, { hear } = host;
+      if (slow) {
+        host.hear = (message) => {
+          if (message.kind !== "event" || !("hintsOf" in message.event)) hear(message);
+        };
+      }
+      p.rig.runFor(behindPs);
+      post(p, "write", { at: PAGE, length: 64 });
+      go(p);
+      same(statuses(p), ["SUCCESS"]);
+      const events = p.rig.b.host.events.filter((event) => event.type === "PAGE_FAULT");
+      const address = packets(p, "a")[0]!.sourceAddress;
+      equal(counter(p, "b", "pageFaults"), events.length);
+      return events.map(({ first, count, hintsOf }) => [
+        first,
+        count,
+        hintsOf === address ? "hint" : hintsOf,
+      ]);
+    };
+    // The host has not been asked yet: the hint's page request is the request's from now on.
+    same(asked(5 * US, { slow: false }), [[0, 2, undefined]]);
+    same(asked(5 * US, { slow: true }), [[0, 2, undefined]]);
+    // It has been, and is at something else: asked again, of the page that is needed.
+    same(asked(22 * US, { slow: true }), [[0, 2, "hint"], [1, 1, undefined]]);
+    // It has been, and gives the pages before the firmware would ask again.
+    same(asked(22 * US, { slow: false }), [[0, 2, "hint"]]);
   });
 
   it("H-24: and counts for a time alone", () => {

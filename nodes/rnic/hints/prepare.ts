@@ -401,13 +401,13 @@ function prefetch(
 }
 
 /** H-21: page requests for all elements at once; what lies together is one. */
-function askForWanted(device: Device, { hints: { counters }, wanted }: Task): void {
+function askForWanted(device: Device, { hints: { counters }, wanted, requester }: Task): void {
   const before = device.paging.counters.pageFaults;
   for (let at = 0; at < wanted.length;) {
     const { rights } = wanted[at]!;
     let end = at + 1;
     while (wanted[end]?.rights === rights) end++;
-    askForPages(device, wanted.slice(at, end));
+    askForPages(device, wanted.slice(at, end), { hintsOf: requester });
     at = end;
   }
   counters.hintPageRequests += device.paging.counters.pageFaults - before;
