@@ -111,8 +111,19 @@ export interface Batch {
   readonly probes: boolean;
   /** Messages without an answer, where one is waited for. */
   readonly unanswered: Set<number>;
+  /** Messages of the hint that are being made: the work begins behind them. */
+  unsent: number;
+  /** How long the work waits from then on, at most. */
+  readonly waitPs: Time;
   /** The work is held until then. */
   held: boolean;
+}
+
+/** Work that is held until a hint leaves. */
+export interface HeldWork {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly batch: Batch;
 }
 
 export interface Hold {
@@ -313,6 +324,8 @@ export type WorkItem =
     readonly encoding: HintEncoding;
     readonly group: HintGroupEnd | undefined;
     readonly message: HintMessage;
+    /** H-06. */
+    readonly held: readonly HeldWork[];
   }
   | {
     readonly kind: "context";
