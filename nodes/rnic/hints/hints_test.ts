@@ -25,6 +25,7 @@ import {
   post,
   statuses,
 } from "../testing/pair_testing.ts";
+import { createSrq, createSrqQp, postShared } from "../testing/objects_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 import type { QpOptions } from "../testing/rig_parts_testing.ts";
@@ -595,6 +596,46 @@ describe("a responder that gets hints", () => {
     equal(counter(few, "b", "hintReceives"), 2);
     same(statuses(few), SUCCESSES(2));
     ok(counter(few, "b", "rnrNaksOut") > 0);
+  });
+
+  it("H-21: and of a shared receive queue as many as all of its queue pairs' peers announce", () => {
+    const run = (a: Partial<HintPlan> | undefined, posted = 8) => {
+      const hints = { ...HINT_PLAN, ...a };
+      const rig = new Rig({ plans: { a: a === undefined ? {} : { hints }, b: { hints } } });
+      const { from, to } = coldMemory(rig);
+      const srq = createSrq(rig, rig.b), cq = rig.createCq(rig.b);
+      const pairs = [0, 1].map((): Pair => {
+        const b = createSrqQp(rig, rig.b, { srq, cq }), a = rig.createQp(rig.a);
+        rig.bringUp(rig.a, a, { qpn: b.qpn });
+        rig.bringUp(rig.b, b, { qpn: a.qpn });
+        return { rig, a, b, from, to };
+      });
+      rig.run();
+      for (let slot = 0; slot < posted; slot++) {
+        const sges = [{ address: to.va + slot * PAGE, length: 128, lkey: to.key }];
+        postShared(rig, rig.b, { srq, slot, sges });
+      }
+      rig.run();
+      for (const p of pairs) {
+        for (let i = 0; i < 4; i++) post(p, "send", { length: 64 });
+        rig.ring(rig.a, p.a.sq);
+      }
+      rig.runFor(2000 * US);
+      const [p] = pairs as [Pair];
+      return { p, done: pairs.flatMap(statuses), taken: rig.poll(rig.b, cq).length };
+    };
+    const hinted = run({ follow: "after-ack", batch: 6 }), plain = run(undefined);
+    for (const { done, taken } of [hinted, plain]) {
+      same(done, SUCCESSES(8));
+      equal(taken, 8);
+    }
+    ok(counter(plain.p, "b", "pageFaultRnrNaks") > 5);
+    equal(counter(hinted.p, "b", "rnrNaksOut"), 0);
+    equal(counter(hinted.p, "b", "hintReceives"), 8);
+    // Those that are not posted are not waited for.
+    const few = run({ follow: "after-ack", batch: 6 }, 5);
+    equal(counter(few.p, "b", "hintReceives"), 5);
+    equal(few.taken, 5);
   });
 
   it("H-22: a refusal has its reason, and changes nothing of the queue pair", () => {

@@ -323,7 +323,6 @@ function takeCount(
   const known = hints.receiving.get(target);
   const before = known?.life === target.life ? known.wanted : 0;
   const ahead = setAside(hints, target, { messages, requester, position });
-  if (ahead === undefined) return;
   task.receiver = target;
   // H-24: where as many are wanted as may be, one more hint is no more work.
   if (ahead.wanted === before) return;

@@ -167,8 +167,9 @@ export interface ReceiveAhead {
   readonly requester: number;
   /** Place of the element in its hint. */
   readonly position: number;
-  /** Receive WQEs, by number, that are on the chip and were looked at, and how many more are wanted. */
-  looked: number;
+  /** Receive WQEs, by number, that are on the chip and were looked at, of its own ring or by all of a shared one. */
+  readonly place: { looked: number };
+  /** How many more are wanted. */
   wanted: number;
   /** H-21: looked at from then on, by those who set them aside. */
   readyAt: Time;
