@@ -880,7 +880,7 @@ describe("a responder that gets hints", () => {
     p.rig.run();
     equal(counter(p, "b", "hintPagesAsked"), 0);
     equal(counter(p, "b", "hintsNoAccess"), 3);
-    for (let i = 0; i < 20; i++) announce(p, { ...good, rkey: i });
+    for (let i = 0; i < 20; i++) announce(p, { ...good, rkey: 1 + i });
     p.rig.run();
     equal(counter(p, "b", "hintsNoAccess"), 8);
     const answers = messages(p, "b").length;
@@ -892,6 +892,42 @@ describe("a responder that gets hints", () => {
     post(p, "write", { length: 64 });
     go(p);
     same(statuses(p), ["SUCCESS"]);
+  });
+
+  it("H-07, H-24: a tuple without length or key is prepared for by nothing, and guesses no key", () => {
+    const p = cold();
+    const good = { va: BigInt(p.to.va), length: 64 };
+    p.rig.run();
+    for (let i = 0; i < 20; i++) {
+      announce(p, { ...good, length: 0 });
+      announce(p, { ...good, rkey: 0 });
+    }
+    p.rig.run();
+    same([counter(p, "b", "hintsNoAccess"), counter(p, "b", "hintPagesAsked")], [40, 0]);
+    announce(p, good);
+    p.rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), 1, "the peer is listened to");
+  });
+
+  it("H-22: answers to no hint are counted, at whichever end, and change nothing", () => {
+    const p = cold({ a: { follow: "after-ack" } });
+    post(p, "write", { length: 64 });
+    go(p);
+    same(counter(p, "a", "hintAnswersUnknown"), 0);
+    const answers = packets(p, "b").filter((packet) => hintOf(packet)?.type === "prepared");
+    equal(answers.length, 1);
+    // The same once more; and by the end that has announced, to the one that was told.
+    inject(p, "a", answers[0]!);
+    const own = packets(p, "a").find(({ hintEth }) => hintEth !== undefined)!;
+    const { hintEth, payload } = answers[0]!;
+    inject(
+      p,
+      "b",
+      changed(own, { hintEth: hintEth!, payload, bth: { padCount: -payload.length & 3 } }),
+    );
+    p.rig.run();
+    same([counter(p, "a", "hintAnswersUnknown"), counter(p, "b", "hintAnswersUnknown")], [1, 1]);
+    same([statuses(p), counter(p, "a", "hintsPrepared")], [SUCCESSES(1), 1]);
   });
 
   it("H-24: nor without those of the queue pair", () => {

@@ -161,7 +161,11 @@ export function takeAnswer(device: Device, sender: Sender, message: HintMessage)
   }
   if (type === "prepared") takeNeedless(device, sender, message.groups);
   // A duplicate, or one about a hint that is forgotten, or that no answer was asked for.
-  if (!isKnown) return;
+  if (!isKnown) {
+    // A peer says unasked that hints have been needless, and of which queue pairs.
+    if (type === "refused" || message.groups.length === 0) hints.counters.hintAnswersUnknown++;
+    return;
+  }
   end.silences = 0;
   if (type === "prepared") hints.counters.hintsPrepared++;
   else countElements(hints, message);

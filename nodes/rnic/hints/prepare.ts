@@ -33,6 +33,8 @@ import type { Sender } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
 const PREPARING_MAX = 64;
+/** In a tuple without a key. */
+const NO_KEY = 0;
 /** Hints with keys that open nothing, after which a queue pair's peer is not listened to any more. */
 const REFUSED_KEYS_MAX = 8;
 
@@ -229,7 +231,8 @@ function takeEntry(
     : remoteRegion(device, target, { key, va, length, need });
   if (region === undefined || isVerdict(region)) {
     counters.hintsNoAccess++;
-    end.refusedKeys++;
+    // A tuple without length, or key, is no guess: nothing is looked up, or one key at most.
+    if (length > 0 && key !== NO_KEY) end.refusedKeys++;
     return refuse(task, "no-access");
   }
   const bringIn = (span: Span) => {

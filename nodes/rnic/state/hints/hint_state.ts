@@ -238,6 +238,8 @@ export interface HintCounters {
   hintsPrepared: number;
   hintsRefused: number;
   hintsUnanswered: number;
+  /** Answers to nothing that is waited for: twice, late, or of a peer that nothing was announced to. */
+  hintAnswersUnknown: number;
   /** Elements that the peer has said it has not prepared itself for, by what it was (H-22). */
   hintElementsRefused: number;
   hintElementsUnable: number;
@@ -425,6 +427,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintsPrepared: 0,
       hintsRefused: 0,
       hintsUnanswered: 0,
+      hintAnswersUnknown: 0,
       hintElementsRefused: 0,
       hintElementsUnable: 0,
       hintElementsFailed: 0,
