@@ -131,8 +131,9 @@ export function describePcie(message: PcieMessage): string {
       return `access error ${hex(message.address)} ${message.length} B: ` +
         `space ${message.space} of queue ${message.queue}`;
     case "ats": {
-      const { step, key, first, count, ahead } = message;
-      return `${step} key=${hex(key)} page=${first}+${count}${ahead > 0 ? ` ahead=${ahead}` : ""}`;
+      const { step, key, first, count, ahead, hintsOf } = message;
+      return `${step} key=${hex(key)} page=${first}+${count}${ahead > 0 ? ` ahead=${ahead}` : ""}` +
+        (hintsOf === undefined ? "" : " for hints");
     }
     case "command":
       return `command ${message.command.op} id=${message.id}`;
@@ -209,7 +210,10 @@ function describeRegion(message: RegionMessage): string {
 
 function describeSource(event: RnicEvent): string {
   if ("qpn" in event) return `qp=${hex(event.qpn)}`;
-  if (event.type === "PAGE_FAULT") return `key=${hex(event.key)} page=${event.first}`;
+  if (event.type === "PAGE_FAULT") {
+    const { key, first, hintsOf } = event;
+    return `key=${hex(key)} page=${first}${hintsOf === undefined ? "" : " for hints"}`;
+  }
   if (event.type === "HINT_WORK") {
     return `id=${event.id} ${event.job} of ${event.elements} elements`;
   }

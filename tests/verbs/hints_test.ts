@@ -370,7 +370,6 @@ programs:
     }
     const [mallory] = rack.reported("result", "mallory") as Record<string, number>[];
     ok(mallory!.flood! >= 200 && mallory!.replays! >= 100 && mallory!.lies! >= 300);
-    // The page requests of one quota stand behind each other, and are answered before the next one's are asked for.
     const late = lateness(rack);
     ok(late > 0, "what the tenant is late by is measured");
     // Each thing that is compared is found where it differs.
@@ -398,6 +397,20 @@ programs:
       })).length,
       1,
     );
+  });
+
+  it("H-24: nor with the default quota, whatever the hints are and whenever they come", async () => {
+    const text = await Deno.readTextFile(new URL("hints_hostile.yaml", SHIPPED));
+    const cold = text.replaceAll("hints: { quota: 16, quotaTime: 1ms }", "hints: on")
+      .replaceAll("bytes: 2097152", "bytes: 16777216").replace("rounds: 200", "rounds: 300");
+    for (const seed of [1, 2, 3]) {
+      const seeded = cold.replace("seed: 7", `seed: ${seed}`);
+      const rack = new SimulatedRack(seeded, { programs: { "./hints_hostile.ts": hostile } }).run();
+      const view = { cut: [], at: 0, hosts: {}, notes: [], reports: rack.reports };
+      same(check(view), [], `seed ${seed}`);
+      const [attacked] = rack.reported("result", "attacked") as Record<string, number>[];
+      ok(attacked!.hintPagesAsked! >= 4096, `${attacked!.hintPagesAsked} pages, as the quota is`);
+    }
   });
 
   /** By how much an operation of the tenant beside the attacker is later than without, at most. */

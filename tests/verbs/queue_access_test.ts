@@ -139,6 +139,38 @@ describe("queue information in memory", () => {
     });
   }
 
+  for (const queues of [{}, { readPointer: "batched" }] as const) {
+    const how = "readPointer" in queues ? "as the card tells it" : "by default";
+    it(`Q-03: of the card's pointer a host sees at least what has completed, and never more than is taken, ${how}`, () => {
+      connected(function* (context, { qp, mr }, table) {
+        const { postSend, queueInformation, sge, must } = context.device.verbs;
+        const { device } = context;
+        const va = yield* table.get(context, "va"), rkey = yield* table.get(context, "rkey");
+        const request = { opcode: "write", sges: [sge(mr, 0, 8)], remote: { va, rkey } } as const;
+        const { sq, sendCq: { place, entries } } = qp;
+        for (let round = 0; round < 40; round++) {
+          let outstanding = 1 + (round % 5 === 4 ? 7 : round % 5);
+          const ring = sq.depth;
+          for (let left = outstanding; left > 0; left--) must(yield* postSend(qp, request));
+          // Nothing has been polled: of a full ring, too, a copy of an earlier pass is not believed.
+          const tail = sq.tail, used = sq.used;
+          const { rnicPointer: early } = must(yield* queueInformation(device, sq.queue));
+          assert.ok((early - tail + ring) % ring <= used, `${early} of [${tail}, +${used}]`);
+          while (outstanding > 0) outstanding -= (yield* statuses(context, qp)).length;
+          const { rnicPointer } = must(yield* queueInformation(device, sq.queue));
+          assert.equal(rnicPointer, (sq.write + 1) % ring, "all has completed");
+          const cq = must(yield* queueInformation(device, place.queue));
+          assert.equal(cq.rnicPointer, place.taken % entries, "and its completions were written");
+        }
+        table.put("done");
+      }, function* (context, { mr }, table) {
+        table.put("va", mr.address);
+        table.put("rkey", mr.rkey);
+        yield* table.get(context, "done");
+      }, { queues });
+    });
+  }
+
   it("Q-04: a lock ends with its queue: reset or destroyed, it is not the program's any more", () => {
     connected(function* (context, ends) {
       const { cpu, device } = context;

@@ -58,8 +58,9 @@ export function entryOfEvent(event: RnicEvent): Cqe {
 function fieldsOf(event: RnicEvent): Partial<Cqe> {
   switch (event.type) {
     case "PAGE_FAULT": {
-      const { key, first, count, ahead, write } = event;
+      const { key, first, count, ahead, write, hintsOf = 0 } = event;
       return {
+        byteCount: hintsOf,
         psn: key,
         va: BigInt(first),
         sourceQpn: count,
@@ -101,8 +102,9 @@ export function eventOfEntry(entry: Cqe): RnicEvent | undefined {
     case undefined:
       return undefined;
     case "PAGE_FAULT": {
-      const { psn: key, va, sourceQpn: count, immediate: ahead, verify } = entry;
-      return { type, key, first: Number(va), count, ahead, write: verify === 1 };
+      const { psn: key, va, sourceQpn: count, immediate: ahead, verify, byteCount } = entry;
+      const event = { type, key, first: Number(va), count, ahead, write: verify === 1 } as const;
+      return byteCount === 0 ? event : { ...event, hintsOf: byteCount };
     }
     case "HINT_WORK": {
       const job = HINT_JOBS[entry.verify];

@@ -116,6 +116,8 @@ export interface AtsMessage {
   readonly ahead: number;
   readonly write: boolean;
   readonly frames: readonly number[];
+  /** Of a page request: as of a `PAGE_FAULT`. */
+  readonly hintsOf?: number;
 }
 
 export const ATS_STEPS = ["page-request", "page-response", "translate", "translated"] as const;

@@ -49,8 +49,9 @@ export function pcieToArray(message: PcieMessage): unknown[] {
     case "snoop-invalidate":
       return [code, message.address];
     case "ats": {
-      const { step, key, first, count, ahead, write, frames } = message;
-      return [code, ATS_STEPS.indexOf(step), key, first, count, ahead, write, frames];
+      const { step, key, first, count, ahead, write, frames, hintsOf } = message;
+      const fields = [code, ATS_STEPS.indexOf(step), key, first, count, ahead, write, frames];
+      return hintsOf === undefined ? fields : [...fields, hintsOf];
     }
     case "interrupt":
       return [code, message.vector];
@@ -163,17 +164,19 @@ function accessError(fields: readonly unknown[]): PcieMessage | undefined {
 }
 
 function ats(fields: readonly unknown[]): PcieMessage | undefined {
-  const [, code, key, first, count, ahead, write, frames] = fields;
+  const [, code, key, first, count, ahead, write, frames, hintsOf] = fields;
   const step = isCount(code) ? ATS_STEPS[code] : undefined;
-  if (fields.length !== 8 || step === undefined || !isCount(key) || !isCount(first)) {
-    return undefined;
-  }
+  if (step === undefined || !isCount(key) || !isCount(first)) return undefined;
+  const isHinted = fields.length === 9 && step === "page-request" && isCount(hintsOf);
+  if (fields.length !== 8 && !isHinted) return undefined;
   if (!isCount(count) || !isCount(ahead) || typeof write !== "boolean") return undefined;
   // A range may have no page that is needed at once.
   if (count + ahead === 0) return undefined;
   if (!Array.isArray(frames) || !frames.every(isCount)) return undefined;
   const isWhole = frames.length === 0 || (step === "translated" && frames.length === count);
-  return isWhole ? { kind: "ats", step, key, first, count, ahead, write, frames } : undefined;
+  if (!isWhole) return undefined;
+  const message = { kind: "ats", step, key, first, count, ahead, write, frames } as const;
+  return isHinted ? { ...message, hintsOf } : message;
 }
 
 /** All messages outside the data path. */

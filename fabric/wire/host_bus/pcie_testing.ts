@@ -250,6 +250,17 @@ export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
     write: fc.boolean(),
     frames: is([]),
   }),
+  record<PcieMessage>({
+    kind: is("ats"),
+    step: is("page-request"),
+    key: count,
+    first: count,
+    count: fc.integer({ min: 1 }),
+    ahead: count,
+    write: fc.boolean(),
+    frames: is([]),
+    hintsOf: count,
+  }),
   fc.array(count, { minLength: 1, maxLength: 9 }).map((frames): PcieMessage => ({
     kind: "ats",
     step: "translated",

@@ -439,6 +439,8 @@ export const HINT_JOBS = ["prepare", "answer", "announce"] as const;
 
 const QP_EVENT = { qpn: u24 } as const;
 const PORT_EVENT = { portNum: count } as const;
+/** Of a peer; an entry of the event queue has 0 for none. */
+const address = (value: unknown): value is number => u32(value) && value > 0;
 /** The supported events of ibv_async_event. */
 const EVENTS = {
   QP_FATAL: QP_EVENT,
@@ -457,9 +459,17 @@ const EVENTS = {
   DEVICE_FATAL: {},
   /**
    * Pages of an on-demand region are needed, from `first` on; then, if they can be had, `ahead` more,
-   * which belong to the same message. `write`: they are to be written.
+   * which belong to the same message. `write`: they are to be written. `hintsOf`: no request needs them yet, hints of
+   * the requester with this address have named them (H-24).
    */
-  PAGE_FAULT: { key: u32, first: count, count, ahead: count, write: flag },
+  PAGE_FAULT: {
+    key: u32,
+    first: count,
+    count,
+    ahead: count,
+    write: flag,
+    hintsOf: { optional: address },
+  },
   /** 001_ [0114]: work of a hint is a core's part, which answers by `hint-work` when it is done. */
   HINT_WORK: { id: count, job: oneOf(...HINT_JOBS), elements: count },
   /** C-10: lines of a region whose last value is gone, `count` of them from index `first` on. */

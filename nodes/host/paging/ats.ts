@@ -5,11 +5,11 @@
  *
  * Source of the steps: Linux, `drivers/iommu/io-pgfault.c`; of the walk's time: Neugebauer et al., SIGCOMM'18.
  */
-import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type HintWork, workPs } from "../../../fabric/rack/plan/hint_work.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { DemandRegion, Pager } from "./pager.ts";
+import { Turns } from "./turns.ts";
 
 export class Ats {
   pageRequests = 0;
@@ -17,8 +17,9 @@ export class Ats {
   readonly #work: HintWork;
   readonly #pager: Pager;
   readonly #send: (message: AtsMessage) => void;
-  readonly #waiting = new Fifo<{ readonly at: Time; readonly message: AtsMessage }>();
-  #freeAt: Time = 0;
+  readonly #waiting = new Turns<AtsMessage>();
+  /** What the unit is at, and until when. */
+  #current: { readonly message: AtsMessage; readonly until: Time } | undefined;
 
   constructor(options: {
     readonly work: HintWork;
@@ -32,40 +33,43 @@ export class Ats {
 
   /** The card asks. */
   take(message: AtsMessage, now: Time): void {
-    const isRequest = message.step === "page-request";
-    const walkPs = isRequest
-      ? workPs(this.#work, "request", message.count)
-      : workPs(this.#work, "translate", message.count);
-    this.#freeAt = Math.max(now, this.#freeAt) + walkPs;
-    this.#waiting.push({ at: this.#freeAt, message });
+    this.#waiting.push(message, message.hintsOf);
+    if (this.#current === undefined) this.#begin(now);
   }
 
   /** When {@link run} has something to do. */
   get nextAt(): Time {
-    return this.#waiting.peek()?.at ?? NEVER;
+    return this.#current?.until ?? NEVER;
   }
 
   run(now: Time): void {
-    for (
-      let first = this.#waiting.peek();
-      first !== undefined && first.at <= now;
-      first = this.#waiting.peek()
-    ) {
-      this.#waiting.shift();
-      this.#answer(first.message);
+    for (let done = this.#current; done !== undefined && done.until <= now; done = this.#current) {
+      this.#begin(done.until);
+      this.#answer(done.message);
     }
+  }
+
+  #begin(at: Time): void {
+    const message = this.#waiting.shift();
+    this.#current = message && { message, until: at + this.#walkPs(message) };
+  }
+
+  #walkPs({ step, count }: AtsMessage): Time {
+    return workPs(this.#work, step === "page-request" ? "request" : "translate", count);
   }
 
   /** The card has failed: what it asked for is asked by none. */
   reset(): void {
     this.#waiting.clear();
+    this.#current = undefined;
   }
 
   #answer(message: AtsMessage): void {
-    const { step, key, first, count, ahead, write } = message;
+    const { step, key, first, count, ahead, write, hintsOf } = message;
     if (step === "page-request") {
       this.pageRequests++;
-      return this.#pager.fault({ type: "PAGE_FAULT", key, first, count, ahead, write });
+      const event = { type: "PAGE_FAULT", key, first, count, ahead, write } as const;
+      return this.#pager.fault(hintsOf === undefined ? event : { ...event, hintsOf });
     }
     this.translations++;
     const region = this.#pager.regions.get(key);

@@ -2,7 +2,8 @@
  * The driver's side of on-demand paging: regions whose pages the card asks for, what each page may be used
  * for, and a queue of what is to be done: page faults of the card, advice, pages to be taken back. One
  * kernel thread does it (`serve_pages.ts`), so that nothing races with a page that comes or goes. Ranges take
- * turns, a batch each; what is to be taken back is taken when all that was asked for before it is there.
+ * turns, a batch each; what is to be taken back is taken when all that was asked for before it is there. All of that
+ * goes ahead of what hints alone have named, whose requesters take turns: it holds others up for one batch (H-24).
  *
  * Source: Linux, mlx5 (`odp.c`): page fault events, `pagefault_mr`, `mlx5_ib_invalidate_range`.
  */
@@ -11,6 +12,7 @@ import type { AddressRange, AdvisedPlace, DemandPaging } from "../cpu/demand_pag
 import type { AddressMap, Buffer } from "../memory/address_map.ts";
 import type { Iommu } from "../memory/iommu.ts";
 import type { PageTable } from "../memory/page_table.ts";
+import { Turns } from "./turns.ts";
 
 /** A region that is registered for on-demand paging. */
 export interface DemandRegion {
@@ -44,6 +46,8 @@ export interface RangeJob {
   readonly fault: boolean;
   /** The card has asked for them, not a program. */
   readonly asked?: true;
+  /** Of the requester with this address, whose hints alone have named them. */
+  readonly hintsOf?: number | undefined;
   readonly done?: string;
 }
 
@@ -80,6 +84,8 @@ export class Pager implements DemandPaging {
   invalidations = 0;
   pagesTaken = 0;
   readonly #jobs: PageJob[] = [];
+  /** What no request needs. */
+  readonly #hinted = new Turns<PageJob>();
   readonly #onWork: () => void;
   readonly #map: AddressMap;
   readonly #table: PageTable;
@@ -174,16 +180,18 @@ export class Pager implements DemandPaging {
   }
 
   get hasWork(): boolean {
-    return this.#jobs.length > 0;
+    return this.#jobs.length > 0 || !this.#hinted.isEmpty;
   }
 
   submit(job: PageJob): void {
-    this.#jobs.push(job);
+    const hintsOf = job.kind === "fault" ? job.event.hintsOf : undefined;
+    if (hintsOf === undefined) this.#jobs.push(job);
+    else this.#hinted.push(job, hintsOf);
     this.#onWork();
   }
 
   nextJob(): PageJob | undefined {
-    return this.#jobs.shift();
+    return this.#jobs.shift() ?? this.#hinted.shift();
   }
 
   /**
@@ -191,6 +199,7 @@ export class Pager implements DemandPaging {
    * but ahead of what is to be taken back: it was asked for before that, and must not come in behind it.
    */
   putBack(rest: RangeJob): void {
+    if (rest.hintsOf !== undefined) return this.#hinted.push(rest, rest.hintsOf);
     const at = this.#jobs.findIndex(({ kind }) => kind === "take" || kind === "pressure");
     this.#jobs.splice(at < 0 ? this.#jobs.length : at, 0, rest);
   }
@@ -214,6 +223,7 @@ export class Pager implements DemandPaging {
   reset(): void {
     this.#early.clear();
     for (const key of [...this.pinned.keys(), ...this.regions.keys()]) this.forget(key);
+    this.#hinted.clear();
     // A program may wait for what it has advised: that ends, as its regions are gone.
     const left = this.#jobs.filter((job) => "done" in job || job.kind === "pressure");
     this.#jobs.splice(0, this.#jobs.length, ...left);

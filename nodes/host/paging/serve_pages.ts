@@ -46,7 +46,7 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
   const { pager } = server;
   switch (job.kind) {
     case "fault": {
-      const { key, first, count, ahead } = job.event;
+      const { key, first, count, ahead, hintsOf } = job.event;
       const region = pager.regions.get(key);
       if (region === undefined) {
         pager.keepEarly(job.event);
@@ -56,7 +56,8 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
       // What an access waits for comes first, by itself: the rest of its message must not hold it up.
       const parts = [{ region, first, count }, { region, first: first + count, count: ahead }];
       const rights = region.writable ? 2 : 1;
-      return yield* mapBatch(server, { kind: "range", parts, rights, fault: true, asked: true });
+      const how = { rights, fault: true, asked: true, hintsOf } as const;
+      return yield* mapBatch(server, { kind: "range", parts, ...how });
     }
     case "range":
       return yield* mapBatch(server, job);

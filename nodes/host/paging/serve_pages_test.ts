@@ -21,16 +21,11 @@ function* nothing(): Steps<void> {}
 
 /** A region of four pages, all of which the card has. */
 class Machine {
-  readonly plan = rigPlan({ dramBytes: 1 << 20, scmBytes: 1 << 16 });
-  readonly timing = { ...this.plan.timing, majorFaultPs: 57.5 * PS_PER_US };
-  readonly map = new AddressMap(this.plan);
-  readonly memory = new MemorySystem(this.plan);
-  readonly table = new PageTable(this.map, this.memory, this.timing);
-  readonly iommu = new Iommu({
-    iotlb: 8,
-    missPs: 1,
-    scmPageBytes: this.map.scm.pageBytes,
-  });
+  readonly timing: PageServer["timing"];
+  readonly map: AddressMap;
+  readonly memory: MemorySystem;
+  readonly table: PageTable;
+  readonly iommu: Iommu;
   readonly pager: Pager;
   readonly buffer: Buffer;
   readonly commands: RnicCommand[] = [];
@@ -49,7 +44,12 @@ class Machine {
   work: Pick<PageServer, "workPs" | "respond"> = {};
 
   constructor(pages = 4) {
-    const { map, table } = this;
+    const plan = rigPlan({ dramBytes: Math.max(1 << 20, 2 * pages * PAGE), scmBytes: 1 << 16 });
+    const timing = this.timing = { ...plan.timing, majorFaultPs: 57.5 * PS_PER_US };
+    const map = this.map = new AddressMap(plan);
+    const memory = this.memory = new MemorySystem(plan);
+    const table = this.table = new PageTable(map, memory, timing);
+    this.iommu = new Iommu({ iotlb: 8, missPs: 1, scmPageBytes: map.scm.pageBytes });
     this.pager = new Pager({ pin: false, map, table, iommu: this.iommu, onWork: () => {} });
     this.buffer = map.allocate(pages * PAGE);
     this.register();
@@ -284,6 +284,59 @@ describe("servePages", () => {
       "invalidate 149+1",
     ]);
     assert.deepEqual([machine.signals, machine.isThere(149)], [[done], false]);
+  });
+
+  it("H-24: what a request needs waits for one batch of hints', of which requesters have turns", () => {
+    const machine = new Machine(600);
+    const { pager, map: { scm }, timing } = machine;
+    pager.forget(KEY);
+    machine.register();
+    machine.commands.length = 0;
+    const other = KEY + 1;
+    pager.demand(other, scm, { address: scm.address, length: scm.pageBytes, writable: true });
+    const event = { type: "PAGE_FAULT", ahead: 0, write: true } as const;
+    const hint = (hintsOf: number, first: number, count: number) =>
+      pager.fault({ ...event, key: KEY, first, count, hintsOf });
+    // One requester's, all of its quota and more, stand in front of another one's.
+    for (let first = 0; first < 500; first += 100) hint(7, first, 100);
+    for (const first of [500, 510, 520]) hint(9, first, 1);
+    let asked = 0, mapped = 0;
+    machine.onCommand = (command) => {
+      if (command.op !== "map-pages") return;
+      if (command.key === other) mapped = machine.now;
+      // While a batch of hints' is brought in, a request and a program need something.
+      if (machine.commands.length !== 1) return;
+      asked = machine.now;
+      pager.fault({ ...event, key: other, first: 0, count: 1 });
+      pager.take({ address: machine.at(590), length: PAGE }, true);
+    };
+    machine.run();
+    const keys = machine.commands.map((each) => each.op === "map-pages" ? each.key : each.op);
+    assert.deepEqual(keys.slice(0, 3), [KEY, other, KEY]);
+    assert.ok(mapped - asked <= timing.minorFaultPs, `${mapped - asked} ps behind one batch`);
+    assert.deepEqual(machine.signals.length, 1, "the memory was taken back");
+    const theirs = spans(machine.commands).filter((_, i) => i !== 1);
+    assert.deepEqual(theirs.slice(0, 7), [
+      "map 0+64",
+      "map 500+1",
+      "map 100+64",
+      "map 510+1",
+      "map 200+64",
+      "map 520+1",
+      "map 300+64",
+    ]);
+    // All the same, all of them come.
+    assert.equal([...pager.regions.get(KEY)!.rights].filter((rights) => rights > 0).length, 503);
+  });
+
+  it("H-24: forgets what hints of a card have asked for that has failed", () => {
+    const machine = new Machine();
+    const { pager } = machine;
+    const event = { type: "PAGE_FAULT", key: KEY, first: 0, count: 1, ahead: 0 } as const;
+    pager.fault({ ...event, write: true, hintsOf: 7 });
+    assert.ok(pager.hasWork);
+    pager.reset();
+    assert.ok(!pager.hasWork);
   });
 
   it("maps the other pages of a range of which the card refuses one, which no device reaches", () => {

@@ -55,17 +55,26 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
  * believed; nor at all where the RNIC tells it at evictions only.
  */
 export function* takenUpTo({ cpu, state }: Device, ring: Ring): Steps<number> {
-  const { queue, tail, depth, used } = ring;
-  if (state.readPointer === "at-eviction" || used > depth - depth / 4) return tail;
+  const { queue, tail, depth } = ring;
+  if (!isCopyOf(state, ring)) return tail;
   const address = fieldAddress(state.store, state, { queue, field: "rnicPointer" });
   const copy = decodeField("rnicPointer", yield* cpu.read(address, fieldBytes("rnicPointer")));
   // Time may have passed: what has completed meanwhile is taken.
   return ringDistance(ring.tail, copy, depth) <= ring.used ? copy : ring.tail;
 }
 
+/** Whether the RNIC's copy of its pointer can be of this pass of the ring alone. */
+function isCopyOf({ readPointer }: Device["state"], { used, depth }: Ring): boolean {
+  return readPointer === "batched" && used <= depth - depth / 4;
+}
+
 /**
- * All that is stored of a queue (Q-03), a read of each space. At `store: device` that may be what a queue of this
- * host's earlier life has left, see `DeviceState.kept`. ENOENT for a number that no queue can have.
+ * All that is stored of a queue (Q-03), a read of each space; the pointer that the RNIC moves is behind what the host
+ * has seen completed never. By default (`readPointer: at-eviction`) the RNIC writes it when the queue leaves its cache,
+ * so completions tell it (mlx5: a CQE's `wqe_counter`): it is behind by what has not completed, or not been polled;
+ * with `batched` by less than a quarter of the ring besides. Without completion, of a shared receive queue, it is as
+ * stored. At `store: device` all may be what a queue of this host's earlier life has left, see `DeviceState.kept`.
+ * ENOENT for a number that no queue can have.
  */
 export function* queueInformation(
   { cpu, state }: Device,
@@ -82,5 +91,30 @@ export function* queueInformation(
     Object.assign(found, decodeEntry(state.store, space, yield* cpu.read(at, length)));
   }
   yield* cpu.settle();
-  return found as QueueFields;
+  const stored = found as QueueFields;
+  return { ...stored, rnicPointer: seenPointer(state, queue, stored) };
+}
+
+/** The RNIC's pointer as it is stored, or the end of what this host has seen completed where that is later. */
+function seenPointer(
+  state: Device["state"],
+  queue: number,
+  { rnicPointer, depth }: QueueFields,
+): number {
+  for (const { sq, rq } of state.queuePairs.values()) {
+    const ring = sq.queue === queue ? sq : rq?.queue === queue ? rq : undefined;
+    if (ring?.depth !== depth) continue;
+    return isCopyOf(state, ring) && ringDistance(ring.tail, rnicPointer, depth) <= ring.used
+      ? rnicPointer
+      : ring.tail;
+  }
+  for (const { place: { queue: number, taken }, entries } of state.completionQueues.values()) {
+    if (number !== queue || entries !== depth) continue;
+    const seen = taken % depth;
+    // The copy follows the entries, a quarter of the ring behind them at most: half is neither that nor ahead.
+    return state.readPointer === "batched" && ringDistance(rnicPointer, seen, depth) > depth / 2
+      ? rnicPointer
+      : seen;
+  }
+  return rnicPointer;
 }

@@ -36,13 +36,17 @@ function askAgain(
 ): void {
   const table = findRegion(device.regions, key)?.table;
   if (table?.demand === undefined) return;
-  const pages: WantedPage[] = [];
+  const byHints = new Map<number | undefined, WantedPage[]>();
   const end = Math.min(first + count, table.pages.length);
   for (let page = first; page < end; page++) {
-    const { asked: rights } = table.demand[page]!;
+    const { asked: rights, hint } = table.demand[page]!;
     if (table.pages[page] !== ABSENT || rights === 0) continue;
     table.demand[page] = { rights: 0, asked: 0 };
+    const hintsOf = hint?.hintsOf, pages = byHints.get(hintsOf) ?? [];
     pages.push({ table, page, rights });
+    byHints.set(hintsOf, pages);
   }
-  if (pages.length > 0) askForPages(device, pages);
+  for (const [hintsOf, pages] of byHints) {
+    askForPages(device, pages, hintsOf === undefined ? {} : { hintsOf });
+  }
 }

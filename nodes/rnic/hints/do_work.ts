@@ -6,6 +6,7 @@ import type { Device } from "../state/device.ts";
 import type { Hints, WorkItem } from "../state/hints/hint_state.ts";
 import { beginJob, takeDue, takeFromHost } from "../state/hints/work.ts";
 import { rights } from "../state/life_cycle.ts";
+import { endMaking } from "./hold.ts";
 import { sendAnnouncement } from "./look_ahead.ts";
 import { sendAnswer } from "./answer_hint.ts";
 import { takeAnnouncement } from "./prepare.ts";
@@ -57,8 +58,10 @@ function finishWork(device: Device, hints: Hints, item: WorkItem): void {
     case "answer":
       return sendAnswer(device, hints, item.preparation);
     case "hint":
-      if (item.life !== item.by.life || !rights(item.by.state).sends) return;
-      return sendAnnouncement(device, { hints, ...item }, item.message);
+      if (item.life === item.by.life && rights(item.by.state).sends) {
+        sendAnnouncement(device, { hints, ...item }, item.message);
+      }
+      return endMaking(device, hints, item.held);
     case "context":
       if (item.life !== item.qp.life || missingContext(device, item.qp) !== item.queue) return;
       return warmContext(device, item.qp, item.queue);

@@ -312,7 +312,8 @@ describe("any program of verbs, with hints", () => {
   it("of which some have used words that were read ahead", () => ok(wordsUseful > 3));
 
   it("H-02, H-24: ends as without, where the peer says of all hints that they were needless", () => {
-    const runs = SEEDS.map((seed) => {
+    // Of these some have work that is posted behind such an answer.
+    const runs = [...SEEDS, 2, 13, 16, 17].map((seed) => {
       const announced = new Map<string, HintMessage["groups"]>();
       return played({
         seed,

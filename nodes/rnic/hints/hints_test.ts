@@ -1,6 +1,7 @@
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import type { ObjectPart } from "../../../fabric/wire/host_bus/wqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -24,6 +25,7 @@ import {
   post,
   statuses,
 } from "../testing/pair_testing.ts";
+import { createSrq, createSrqQp, postShared } from "../testing/objects_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 import type { QpOptions } from "../testing/rig_parts_testing.ts";
@@ -596,6 +598,46 @@ describe("a responder that gets hints", () => {
     ok(counter(few, "b", "rnrNaksOut") > 0);
   });
 
+  it("H-21: and of a shared receive queue as many as all of its queue pairs' peers announce", () => {
+    const run = (a: Partial<HintPlan> | undefined, posted = 8) => {
+      const hints = { ...HINT_PLAN, ...a };
+      const rig = new Rig({ plans: { a: a === undefined ? {} : { hints }, b: { hints } } });
+      const { from, to } = coldMemory(rig);
+      const srq = createSrq(rig, rig.b), cq = rig.createCq(rig.b);
+      const pairs = [0, 1].map((): Pair => {
+        const b = createSrqQp(rig, rig.b, { srq, cq }), a = rig.createQp(rig.a);
+        rig.bringUp(rig.a, a, { qpn: b.qpn });
+        rig.bringUp(rig.b, b, { qpn: a.qpn });
+        return { rig, a, b, from, to };
+      });
+      rig.run();
+      for (let slot = 0; slot < posted; slot++) {
+        const sges = [{ address: to.va + slot * PAGE, length: 128, lkey: to.key }];
+        postShared(rig, rig.b, { srq, slot, sges });
+      }
+      rig.run();
+      for (const p of pairs) {
+        for (let i = 0; i < 4; i++) post(p, "send", { length: 64 });
+        rig.ring(rig.a, p.a.sq);
+      }
+      rig.runFor(2000 * US);
+      const [p] = pairs as [Pair];
+      return { p, done: pairs.flatMap(statuses), taken: rig.poll(rig.b, cq).length };
+    };
+    const hinted = run({ follow: "after-ack", batch: 6 }), plain = run(undefined);
+    for (const { done, taken } of [hinted, plain]) {
+      same(done, SUCCESSES(8));
+      equal(taken, 8);
+    }
+    ok(counter(plain.p, "b", "pageFaultRnrNaks") > 5);
+    equal(counter(hinted.p, "b", "rnrNaksOut"), 0);
+    equal(counter(hinted.p, "b", "hintReceives"), 8);
+    // Those that are not posted are not waited for.
+    const few = run({ follow: "after-ack", batch: 6 }, 5);
+    equal(counter(few.p, "b", "hintReceives"), 5);
+    equal(few.taken, 5);
+  });
+
   it("H-22: a refusal has its reason, and changes nothing of the queue pair", () => {
     const p = cold({ a: { follow: "after-ack" }, b: { quota: 1 } });
     writes(p, 3);
@@ -783,6 +825,41 @@ describe("a responder that gets hints", () => {
     equal(counter(p, "b", "hintPagesAsked"), 5);
   });
 
+  it("H-24: pages of hints give way, until a request needs one: that asks as if no hint had", () => {
+    /** Page requests, of hints and of requests, where the request comes so long behind the hint. */
+    const asked = (behindPs: Time, { slow }: { readonly slow: boolean }) => {
+      const p = cold();
+      p.rig.run();
+      announce(p, { va: BigInt(p.to.va), length: 2 * PAGE });
+      // The driver takes its time for what the hint of another requester names.
+      const { host } = p.rig.b, { hear } = host;
+      if (slow) {
+        host.hear = (message) => {
+          if (message.kind !== "event" || !("hintsOf" in message.event)) hear(message);
+        };
+      }
+      p.rig.runFor(behindPs);
+      post(p, "write", { at: PAGE, length: 64 });
+      go(p);
+      same(statuses(p), ["SUCCESS"]);
+      const events = p.rig.b.host.events.filter((event) => event.type === "PAGE_FAULT");
+      const address = packets(p, "a")[0]!.sourceAddress;
+      equal(counter(p, "b", "pageFaults"), events.length);
+      return events.map(({ first, count, hintsOf }) => [
+        first,
+        count,
+        hintsOf === address ? "hint" : hintsOf,
+      ]);
+    };
+    // The host has not been asked yet: the hint's page request is the request's from now on.
+    same(asked(5 * US, { slow: false }), [[0, 2, undefined]]);
+    same(asked(5 * US, { slow: true }), [[0, 2, undefined]]);
+    // It has been, and is at something else: asked again, of the page that is needed.
+    same(asked(22 * US, { slow: true }), [[0, 2, "hint"], [1, 1, undefined]]);
+    // It has been, and gives the pages before the firmware would ask again.
+    same(asked(22 * US, { slow: false }), [[0, 2, "hint"]]);
+  });
+
   it("H-24: and counts for a time alone", () => {
     const p = cold({ b: { quota: 2, quotaPs: 100 * US } });
     announce(p, { va: BigInt(p.to.va), length: PAIR_BYTES });
@@ -803,7 +880,7 @@ describe("a responder that gets hints", () => {
     p.rig.run();
     equal(counter(p, "b", "hintPagesAsked"), 0);
     equal(counter(p, "b", "hintsNoAccess"), 3);
-    for (let i = 0; i < 20; i++) announce(p, { ...good, rkey: i });
+    for (let i = 0; i < 20; i++) announce(p, { ...good, rkey: 1 + i });
     p.rig.run();
     equal(counter(p, "b", "hintsNoAccess"), 8);
     const answers = messages(p, "b").length;
@@ -815,6 +892,42 @@ describe("a responder that gets hints", () => {
     post(p, "write", { length: 64 });
     go(p);
     same(statuses(p), ["SUCCESS"]);
+  });
+
+  it("H-07, H-24: a tuple without length or key is prepared for by nothing, and guesses no key", () => {
+    const p = cold();
+    const good = { va: BigInt(p.to.va), length: 64 };
+    p.rig.run();
+    for (let i = 0; i < 20; i++) {
+      announce(p, { ...good, length: 0 });
+      announce(p, { ...good, rkey: 0 });
+    }
+    p.rig.run();
+    same([counter(p, "b", "hintsNoAccess"), counter(p, "b", "hintPagesAsked")], [40, 0]);
+    announce(p, good);
+    p.rig.run();
+    equal(counter(p, "b", "hintPagesAsked"), 1, "the peer is listened to");
+  });
+
+  it("H-22: answers to no hint are counted, at whichever end, and change nothing", () => {
+    const p = cold({ a: { follow: "after-ack" } });
+    post(p, "write", { length: 64 });
+    go(p);
+    same(counter(p, "a", "hintAnswersUnknown"), 0);
+    const answers = packets(p, "b").filter((packet) => hintOf(packet)?.type === "prepared");
+    equal(answers.length, 1);
+    // The same once more; and by the end that has announced, to the one that was told.
+    inject(p, "a", answers[0]!);
+    const own = packets(p, "a").find(({ hintEth }) => hintEth !== undefined)!;
+    const { hintEth, payload } = answers[0]!;
+    inject(
+      p,
+      "b",
+      changed(own, { hintEth: hintEth!, payload, bth: { padCount: -payload.length & 3 } }),
+    );
+    p.rig.run();
+    same([counter(p, "a", "hintAnswersUnknown"), counter(p, "b", "hintAnswersUnknown")], [1, 1]);
+    same([statuses(p), counter(p, "a", "hintsPrepared")], [SUCCESSES(1), 1]);
   });
 
   it("H-24: nor without those of the queue pair", () => {

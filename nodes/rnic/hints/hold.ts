@@ -11,7 +11,7 @@ import { HINT_BATCH } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { type Device, schedule } from "../state/device.ts";
-import type { Batch, HintEnd, Hints, Hold } from "../state/hints/hint_state.ts";
+import type { Batch, HeldWork, HintEnd, Hints, Hold } from "../state/hints/hint_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { takeNeedless, takeProbeAnswer } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
@@ -59,18 +59,37 @@ function keepInterval(device: Device, { hints, qp, end }: Sender, number: number
   return true;
 }
 
-/** H-06: the work elements of a hint wait for a time, or for its answer. */
+/**
+ * H-06: the work elements of a hint wait until it leaves, and then for a time, or for its answer.
+ * @returns the work that {@link endMaking} is to be told of.
+ */
 export function hold(
   device: Device,
   { hints, qp, end, from, until }: Sender & { readonly from: number; readonly until: number },
-  { waitPs, ...hint }: Pick<Batch, "carrier" | "leads" | "unanswered"> & { readonly waitPs: Time },
-): void {
-  const held = waitPs > 0;
-  if (!held && hint.unanswered.size === 0 && hints.plan.intervalPs === 0) return;
+  hint: Pick<Batch, "carrier" | "leads" | "unanswered" | "unsent" | "waitPs">,
+): HeldWork | undefined {
+  const { unsent, waitPs, unanswered } = hint;
+  const held = unsent > 0 || waitPs > 0;
+  if (!held && unanswered.size === 0 && hints.plan.intervalPs === 0) return undefined;
   const probes = end.rarity > 0;
   const batch: Batch = { ...hint, probes, first: from, end: until, held };
   end.batches.push(batch);
-  if (held) addHold(hints, waitPs, { at: device.now + waitPs, qp, life: qp.life, batch });
+  const work = { qp, life: qp.life, batch };
+  if (unsent === 0) beginHold(device, hints, work);
+  return work;
+}
+
+/** A message of the hint leaves, or never will: work behind the last one waits from now on. */
+export function endMaking(device: Device, hints: Hints, held: readonly HeldWork[]): void {
+  for (const work of held) if (--work.batch.unsent === 0) beginHold(device, hints, work);
+}
+
+function beginHold(device: Device, hints: Hints, { qp, life, batch }: HeldWork): void {
+  const { waitPs } = batch;
+  if (waitPs > 0) return addHold(hints, waitPs, { at: device.now + waitPs, qp, life, batch });
+  if (!batch.held) return;
+  batch.held = false;
+  if (life === qp.life) schedule(device, qp);
 }
 
 /** Those of one length are in the order of their ends. */
@@ -142,7 +161,11 @@ export function takeAnswer(device: Device, sender: Sender, message: HintMessage)
   }
   if (type === "prepared") takeNeedless(device, sender, message.groups);
   // A duplicate, or one about a hint that is forgotten, or that no answer was asked for.
-  if (!isKnown) return;
+  if (!isKnown) {
+    // A peer says unasked that hints have been needless, and of which queue pairs.
+    if (type === "refused" || message.groups.length === 0) hints.counters.hintAnswersUnknown++;
+    return;
+  }
   end.silences = 0;
   if (type === "prepared") hints.counters.hintsPrepared++;
   else countElements(hints, message);

@@ -23,8 +23,8 @@ import type { FrameHint } from "../state/tx_frame.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
-import type { Hints } from "../state/hints/hint_state.ts";
-import { beginJob } from "../state/hints/work.ts";
+import type { HeldWork, Hints } from "../state/hints/hint_state.ts";
+import { beginJob, takesTime } from "../state/hints/work.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
@@ -125,7 +125,7 @@ export function rideAlong(
     room = left;
     spans.push({ ...span, until });
   }
-  const [message] = spans.length === 0 ? [] : announceIn(device, route, spans);
+  const { messages: [message] } = announceIn(device, route, { spans, isMade: true });
   return message && { form, message, bytes: bytesOf(message) + trailer };
 }
 
@@ -201,9 +201,13 @@ function forgetStarted({ qp, end: { batches } }: Sender): void {
 function announce(device: Device, route: HintRoute, spans: readonly Span[]): void {
   const { hints, qp, end, by, encoding, group } = route;
   const { life } = by;
-  for (const message of announceIn(device, route, spans)) {
+  const isMade = !takesTime(hints, "announce");
+  const { messages, held } = announceIn(device, route, { spans, isMade });
+  for (const message of messages) {
     const elements = message.groups.reduce((sum, { entries }) => sum + entries.length, 0);
-    const item = { kind: "hint", qp, life, end, by, encoding, group, message } as const;
+    const behind = held.filter(({ qp }) => group === undefined || concerns(message, qp));
+    const way = { qp, life, end, by, encoding, group };
+    const item = { kind: "hint", ...way, message, held: behind } as const;
     if (beginJob(device, hints, { job: "announce", item, elements })) continue;
     sendAnnouncement(device, route, message);
   }
@@ -220,8 +224,15 @@ export function sendAnnouncement(device: Device, route: HintRoute, message: Hint
   }
 }
 
-/** The messages of one hint, which are counted, and which work is held back behind. */
-function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): HintMessage[] {
+/**
+ * The messages of one hint, which are counted, and which work is held back behind.
+ * @param isMade they leave at once; else the work that waits for them is returned as well.
+ */
+function announceIn(
+  device: Device,
+  route: HintRoute,
+  { spans, isMade }: { readonly spans: readonly Span[]; readonly isMade: boolean },
+): { readonly messages: readonly HintMessage[]; readonly held: readonly HeldWork[] } {
   const { hints } = route;
   const { counters, plan } = hints;
   const groups: HintGroup[] = [];
@@ -241,7 +252,7 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
   const parts = route.encoding === "flagged"
     ? rangesOf(groups, route.by)
     : splitGroups(groups, room);
-  if (parts.length === 0) return [];
+  if (parts.length === 0) return { messages: [], held: [] };
   // Hints that are rare are sent to learn whether they are needed again.
   const answer = plan.follow === "after-ack" || plan.batch === "adaptive" ||
     spans.some(({ end }) => end.rarity > 0);
@@ -256,7 +267,10 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
   counters.hintsSent += messages.length;
   counters.hintElements += elements;
   countObjects(hints, parts);
-  if (!answer && plan.follow === "at-once" && plan.intervalPs === 0) return messages;
+  const held: HeldWork[] = [];
+  if (isMade && !answer && plan.follow === "at-once" && plan.intervalPs === 0) {
+    return { messages, held };
+  }
   for (const [i, span] of spans.entries()) {
     const { qp: carrier, end: { waits } } = wordOf(route, span.qp);
     // Of what goes to all, each queue pair is answered for itself.
@@ -268,9 +282,12 @@ function announceIn(device: Device, route: HintRoute, spans: readonly Span[]): H
     const waitPs = follow === "agreed"
       ? longestWait(waits, parts.flat(), span)
       : WAITS[follow](plan);
-    hold(device, span, { carrier, leads: isEach || i === 0, unanswered, waitPs });
+    const unsent = isMade ? 0 : its.length;
+    const leads = isEach || i === 0;
+    const work = hold(device, span, { carrier, leads, unanswered, unsent, waitPs });
+    if (work !== undefined) held.push(work);
   }
-  return messages;
+  return { messages, held };
 }
 
 /** H-03: lists of objects that go out. One call has aggregated what each object would have taken one for [0013, 0075]. */

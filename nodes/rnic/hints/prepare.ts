@@ -33,6 +33,8 @@ import type { Sender } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
 const PREPARING_MAX = 64;
+/** In a tuple without a key. */
+const NO_KEY = 0;
 /** Hints with keys that open nothing, after which a queue pair's peer is not listened to any more. */
 const REFUSED_KEYS_MAX = 8;
 
@@ -229,7 +231,8 @@ function takeEntry(
     : remoteRegion(device, target, { key, va, length, need });
   if (region === undefined || isVerdict(region)) {
     counters.hintsNoAccess++;
-    end.refusedKeys++;
+    // A tuple without length, or key, is no guess: nothing is looked up, or one key at most.
+    if (length > 0 && key !== NO_KEY) end.refusedKeys++;
     return refuse(task, "no-access");
   }
   const bringIn = (span: Span) => {
@@ -323,7 +326,6 @@ function takeCount(
   const known = hints.receiving.get(target);
   const before = known?.life === target.life ? known.wanted : 0;
   const ahead = setAside(hints, target, { messages, requester, position });
-  if (ahead === undefined) return;
   task.receiver = target;
   // H-24: where as many are wanted as may be, one more hint is no more work.
   if (ahead.wanted === before) return;
@@ -401,13 +403,13 @@ function prefetch(
 }
 
 /** H-21: page requests for all elements at once; what lies together is one. */
-function askForWanted(device: Device, { hints: { counters }, wanted }: Task): void {
+function askForWanted(device: Device, { hints: { counters }, wanted, requester }: Task): void {
   const before = device.paging.counters.pageFaults;
   for (let at = 0; at < wanted.length;) {
     const { rights } = wanted[at]!;
     let end = at + 1;
     while (wanted[end]?.rights === rights) end++;
-    askForPages(device, wanted.slice(at, end));
+    askForPages(device, wanted.slice(at, end), { hintsOf: requester });
     at = end;
   }
   counters.hintPageRequests += device.paging.counters.pageFaults - before;

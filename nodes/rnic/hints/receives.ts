@@ -1,9 +1,11 @@
 /**
  * Receives that are set aside for untagged messages (H-21): of these a hint has the count alone, so their WQEs are
- * fetched, and the memory that they name is brought in. A shared receive queue's are anyone's, and left alone.
+ * fetched, and the memory that they name is brought in. A shared receive queue's are taken by whichever message comes
+ * first, so its queue pairs look ahead one behind the other: as many are set aside as all of them together announce.
  */
 import { recvSegments } from "../dma/place_payload.ts";
 import { fetchReceives } from "../queues/receive_queue.ts";
+import { fetchShared } from "../queues/shared_receive_queue.ts";
 import type { Device } from "../state/device.ts";
 import type { Hints, ReceiveAhead } from "../state/hints/hint_state.ts";
 import type { MemorySegment } from "../state/memory.ts";
@@ -12,19 +14,19 @@ import type { QueuePair } from "../state/queue_pair.ts";
 /** Receive WQEs that are on the chip ahead of their messages, at most. */
 const RECEIVES_MAX = 64;
 
-/** So many messages are coming, behind those that are looked at already. @returns undefined where that does not matter. */
+/** So many messages are coming, behind those that are looked at already. */
 export function setAside(
   hints: Hints,
   qp: QueuePair,
   coming: { readonly messages: number; readonly requester: number; readonly position: number },
-): ReceiveAhead | undefined {
-  if (qp.srq !== undefined) return undefined;
+): ReceiveAhead {
   const { messages, requester, position } = coming;
-  const { life, rq: { fetched: { first } } } = qp;
+  const { life, srq } = qp;
+  const { fetched: { first } } = srq ?? qp.rq;
   let ahead = hints.receiving.get(qp);
   if (ahead?.life !== life) {
     const none = {
-      looked: first,
+      place: srq?.ahead ?? { looked: first },
       wanted: 0,
       readyAt: 0,
       isFetching: false,
@@ -37,7 +39,7 @@ export function setAside(
     ahead.pages.length = 0;
     ahead.reason = "none";
   }
-  const room = RECEIVES_MAX - Math.max(0, ahead.looked - first);
+  const room = RECEIVES_MAX - Math.max(0, ahead.place.looked - first);
   ahead.wanted = Math.min(ahead.wanted + messages, room);
   return ahead;
 }
@@ -55,19 +57,21 @@ export function lookAtReceives(
     readonly bringIn: (segments: readonly MemorySegment[]) => void;
   },
 ): void {
-  const { fetched } = qp.rq;
+  const { fetched, busy } = qp.srq ?? qp.rq, { place } = ahead;
   // What has been consumed meanwhile needs nothing.
-  ahead.looked = Math.max(ahead.looked, fetched.first);
-  while (ahead.wanted > 0 && ahead.looked < fetched.end) {
-    const recv = fetched.at(ahead.looked++)!;
+  place.looked = Math.max(place.looked, fetched.first);
+  while (ahead.wanted > 0 && place.looked < fetched.end) {
+    const recv = fetched.at(place.looked++)!;
     ahead.wanted--;
     counters.hintReceives++;
     ahead.isFetching = false;
     const segments = recvSegments(device, qp, recv);
     if (segments !== undefined) bringIn(segments);
   }
-  if (ahead.wanted === 0 || qp.rq.busy) return;
+  if (ahead.wanted === 0 || busy) return;
+  const { srq } = qp;
   // The ring has been looked at, and had none: they are not posted yet.
-  if (ahead.isFetching || !fetchReceives(device, qp)) ahead.wanted = 0;
-  else ahead.isFetching = true;
+  if (ahead.isFetching) ahead.wanted = 0;
+  else ahead.isFetching = srq === undefined ? fetchReceives(device, qp) : fetchShared(device, srq);
+  if (!ahead.isFetching) ahead.wanted = 0;
 }

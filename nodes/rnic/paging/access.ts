@@ -74,7 +74,8 @@ export function checkAccess(
   }
   if (hints !== undefined && pages.length + lines.length > 0) noteMiss(hints, by.qp);
   if (pages.length > 0) {
-    askForPages(device, pages, access.ahead === true ? [...spansOf(behind(access))] : []);
+    const beyond = access.ahead === true ? [...spansOf(behind(access))] : [];
+    askForPages(device, pages, { beyond });
     return { pages };
   }
   if (lines.length === 0) return "ready";

@@ -6,19 +6,16 @@
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { sendBehindWrites } from "../state/coherence/port_state.ts";
-import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 import { asksAgain, asksIommu, pageRequestPs } from "../state/hints/work.ts";
 import type { Region } from "../state/memory.ts";
-import type { WantedPage } from "../state/paging_state.ts";
-import { ABSENT, type TranslationTable } from "../state/translation_table.ts";
+import type { DueEvent, PageFault, WantedPage } from "../state/paging_state.ts";
+import { ABSENT, type HintRequest, type TranslationTable } from "../state/translation_table.ts";
 import { resumeMapped } from "./memory_waits.ts";
 import { writeEntries } from "./translation_cache.ts";
 
 /** Most pages that an access asks for ahead: a choice, 4 MiB (mlx5: MAX_PREFETCH_LEN, for lengths that it is not told). */
 const AHEAD_PAGES_MAX = 1024;
-
-type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
 
 /** Pages of a table, the last one included. */
 export interface PageSpan {
@@ -34,49 +31,71 @@ interface PageRequest {
   count: number;
   ahead: number;
   readonly rights: 1 | 2;
+  /** Hints have asked for all of it before. */
+  again: boolean;
+  readonly hint?: HintRequest | undefined;
 }
 
 /**
  * Asks for pages in order of their tables and numbers, each once, and for what the message goes on to `beyond` them:
- * a range of each table, of which the driver maps what is not there.
+ * a range of each table, of which the driver maps what is not there. A request that needs what hints alone have asked
+ * for asks as if none had: with their page request, where the host has not been asked yet, else by one of its own.
+ *
+ * @param why `hintsOf`: no request needs the pages yet, hints of this requester name them.
  */
 export function askForPages(
   device: Device,
   pages: readonly WantedPage[],
-  beyond: readonly PageSpan[] = [],
+  why: { readonly beyond?: readonly PageSpan[]; readonly hintsOf?: number } = {},
 ): void {
-  const { paging: { counters }, pageEvents, now } = device;
+  const { paging: { counters } } = device;
+  const { beyond = [], hintsOf } = why;
   const requests: PageRequest[] = [];
   for (const { table, page, rights } of pages) {
-    if (!askOnce(device, { table, page, rights })) continue;
     const last = requests.at(-1);
-    const isNext = last?.table === table && last.first + last.count === page;
-    if (isNext && last.rights === rights) last.count++;
-    else requests.push({ table, first: page, count: 1, ahead: 0, rights });
+    const goesOn = last?.table === table && last.first + last.count === page &&
+      last.rights === rights;
+    const fresh = hintsOf === undefined ? undefined : { hintsOf, raised: false };
+    const hint = goesOn ? last.hint : fresh;
+    const asked = askOnce(device, { table, page, rights }, hint);
+    if (asked === "no") continue;
+    const again = asked === "again";
+    if (goesOn) {
+      last.count++;
+      last.again &&= again;
+    } else requests.push({ table, first: page, count: 1, ahead: 0, rights, again, hint });
   }
-  if (requests.length === 0) {
-    counters.pageFaultsMerged++;
-    return;
-  }
+  if (requests.every(({ again }) => again)) counters.pageFaultsMerged++;
+  if (requests.length === 0) return;
   askAhead(device, requests, beyond);
-  for (const { table, first, count, ahead, rights } of requests) {
-    counters.pageFaults++;
-    const write = rights === 2;
-    const event = { type: "PAGE_FAULT", key: table.key, first, count, ahead, write } as const;
-    const delayPs = pageRequestPs(device);
-    if (delayPs === 0) raisePageRequest(device, event);
-    else pageEvents.push({ at: now + delayPs, table, event });
-  }
+  for (const request of requests) sendRequest(device, request);
 }
 
-/** @returns whether the page is asked for now: it has not been, with these rights. */
-function askOnce(device: Device, { table, page, rights }: WantedPage): boolean {
+/**
+ * @returns whether the page is asked for now: it has not been, with these rights. "again": hints have, and the host
+ * has been asked, which has their requests wait.
+ */
+function askOnce(
+  device: Device,
+  { table, page, rights }: WantedPage,
+  hint: HintRequest | undefined,
+): "yes" | "no" | "again" {
   const { paging } = device;
   const entry = table.demand![page]!;
-  if (entry.asked >= rights && !asksAgain(device)) return false;
+  const before = entry.hint;
+  const isAsked = entry.asked >= rights;
+  if (isAsked && hint === undefined && before !== undefined) {
+    entry.hint = undefined;
+    if (before.raised && before.hintsOf !== undefined) return "again";
+    before.hintsOf = undefined;
+    return "no";
+  }
+  if (isAsked && !asksAgain(device)) return "no";
+  // What a request has asked for stays its own, whatever a core that has not been told of it asks for.
+  if (!isAsked || before !== undefined) entry.hint = hint;
   entry.asked = rights;
   paging.counters.pagesAsked++;
-  return true;
+  return "yes";
 }
 
 /** Adds what is not there of the spans: to the last request, where they go on from it, or by requests of their own. */
@@ -87,10 +106,12 @@ function askAhead(device: Device, requests: PageRequest[], beyond: readonly Page
     if (table.demand === undefined) continue;
     const end = Math.min(last + 1, first + left);
     left -= end - first;
-    let from = end, until = end;
+    let from = end, until = end, again = true;
     for (let page = first; page < end; page++) {
-      const isThere = table.demand[page]!.rights >= rights;
-      if (isThere || !askOnce(device, { table, page, rights })) continue;
+      if (table.demand[page]!.rights >= rights) continue;
+      const asked = askOnce(device, { table, page, rights }, undefined);
+      if (asked === "no") continue;
+      again &&= asked === "again";
       from = Math.min(from, page);
       until = page + 1;
     }
@@ -99,16 +120,42 @@ function askAhead(device: Device, requests: PageRequest[], beyond: readonly Page
     const goesOnAt = before.first + before.count + before.ahead;
     if (before.table === table && first <= goesOnAt && from >= goesOnAt) {
       before.ahead = until - before.first - before.count;
-    } else requests.push({ table, first: from, count: 0, ahead: until - from, rights });
+      before.again &&= again;
+    } else requests.push({ table, first: from, count: 0, ahead: until - from, rights, again });
   }
 }
 
+function sendRequest(
+  device: Device,
+  { table, first, count, ahead, rights, again, hint }: PageRequest,
+): void {
+  const { paging: { counters }, pageEvents, now } = device;
+  if (!again) counters.pageFaults++;
+  const write = rights === 2;
+  const event = { type: "PAGE_FAULT", key: table.key, first, count, ahead, write } as const;
+  const due: DueEvent = { at: now + pageRequestPs(device), table, event, hint, again };
+  if (due.at === now) raisePageRequest(device, due);
+  else pageEvents.push(due);
+}
+
 /** By PRI, where the IOMMU is asked and not the driver. */
-function raisePageRequest(device: Device, event: PageFault): void {
+function raisePageRequest(device: Device, { event: asked, hint, again, table }: DueEvent): void {
+  if (again) {
+    if (isHere(table, asked)) return;
+    device.paging.counters.pageFaults++;
+  }
+  const hintsOf = hint?.hintsOf;
+  if (hint !== undefined) hint.raised = true;
+  const event = hintsOf === undefined ? asked : { ...asked, hintsOf };
   if (!asksIommu(device)) return raiseEvent(device, event);
   const { type: _, ...pages } = event;
   const message = { kind: "ats", step: "page-request", ...pages, frames: [] } as const;
   sendBehindWrites(device, message, device.stageAt);
+}
+
+function isHere({ demand }: TranslationTable, { first, count, ahead, write }: PageFault): boolean {
+  const pages = demand!.slice(first, first + count + ahead);
+  return pages.every(({ rights }) => rights >= (write ? 2 : 1));
 }
 
 /** Raises the events whose time has come. Called in every step. */
@@ -117,8 +164,7 @@ export function raisePageFaults(device: Device): void {
   for (let first = pageEvents.peek(); first !== undefined; first = pageEvents.peek()) {
     if (first.at > now) return;
     pageEvents.shift();
-    if (!paging.tables.has(first.table)) continue;
-    raiseEvent(device, first.event);
+    if (paging.tables.has(first.table)) raisePageRequest(device, first);
   }
 }
 
@@ -165,7 +211,7 @@ export function unmapPages(
     if (address === ABSENT) continue;
     frames.add(address);
     table.pages[page] = ABSENT;
-    table.demand![page] = { rights: 0, asked: table.demand![page]!.asked };
+    table.demand![page] = { ...table.demand![page]!, rights: 0 };
   }
   device.paging.counters.pagesInvalidated += frames.size;
   if (frames.size > 0) writeEntries(device, table, range);

@@ -28,6 +28,7 @@ export function createSharedReceiveQueue(
     busy: false,
     fetched: new Fifo(),
     waiting: new Set(),
+    ahead: { looked: 0, isWanted: false },
   };
 }
 
@@ -59,6 +60,13 @@ export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
   else resumeShared(device, entry, waiter);
 }
 
+/** Has receive WQEs fetched that nothing waits for yet. @returns whether that is under way. */
+export function fetchShared(device: Device, srq: SharedReceiveQueue): boolean {
+  srq.ahead.isWanted = true;
+  lookAtShared(device, srq);
+  return srq.busy;
+}
+
 /**
  * The queue's information is there: notifies the host that little is left, fetches WQEs, or refuses
  * the waiters. Neither is believed before the host's pointer is read from space 3.
@@ -75,7 +83,7 @@ export function resumeShared(
   const filled = filledUnits(own, entry.host, depth);
   const isLow = srq.limit > 0 && srq.fetched.length + filled < srq.limit;
   const isWanted = srq.waiting.size > 0 && srq.fetched.length === 0;
-  if (!reread && (isLow || (isWanted && filled === 0))) {
+  if (!reread && (isLow || ((isWanted || srq.ahead.isWanted) && filled === 0))) {
     srq.busy = true;
     rereadPointer(device, entry, { kind: "srq", srq, reread: true });
     return;
@@ -84,13 +92,15 @@ export function resumeShared(
     srq.limit = 0;
     raiseEvent(device, { type: "SRQ_LIMIT_REACHED", srqn: srq.srqn });
   }
-  if (srq.waiting.size === 0) return;
-  if (!isWanted) serveWaiting(device, srq);
-  else if (filled === 0) refuseAllWaiters(device, srq);
-  else {
+  const isWantedAhead = srq.ahead.isWanted;
+  srq.ahead.isWanted = false;
+  if (filled > 0 && (isWanted || isWantedAhead)) {
     srq.busy = true;
     fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner: { kind: "srq-wqes", srq } });
   }
+  if (srq.waiting.size === 0) return;
+  if (!isWanted) serveWaiting(device, srq);
+  else if (filled === 0) refuseAllWaiters(device, srq);
 }
 
 /** Takes fetched WQEs and serves the waiters; `data` is undefined where the host refused the read. */

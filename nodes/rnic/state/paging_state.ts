@@ -2,7 +2,7 @@
  * Memory that may have to be waited for: lines of translations that are on the chip, pages that were asked
  * for, and what waits for either. What happens to them is in `paging/`.
  */
-import { ENTRIES_PER_LINE, type TranslationTable } from "./translation_table.ts";
+import { ENTRIES_PER_LINE, type HintRequest, type TranslationTable } from "./translation_table.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -44,8 +44,14 @@ export interface WantedPage {
 export interface DueEvent {
   readonly at: Time;
   readonly table: TranslationTable;
-  readonly event: RnicEvent;
+  readonly event: PageFault;
+  /** For hints, as long as no request needs it. */
+  readonly hint?: HintRequest | undefined;
+  /** Hints have asked for all of it before: no word of it is needed where it has come meanwhile. */
+  readonly again: boolean;
 }
+
+export type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
 
 /** A line on its way to the chip. */
 export interface Fill {

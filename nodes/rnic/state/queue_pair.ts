@@ -336,6 +336,8 @@ export interface SharedReceiveQueue {
   readonly fetched: Fifo<RecvWqe>;
   /** Queue pairs that have a waiter, in turn, each once. */
   readonly waiting: Set<QueuePair>;
+  /** For hints: WQEs up to this number were looked at ahead of their messages; more are to be fetched for them. */
+  readonly ahead: { looked: number; isWanted: boolean };
 }
 
 /** The Q_Key that datagrams to this queue pair must carry: the GSI's is fixed. */

@@ -162,7 +162,10 @@ export class DemandDriver {
   }
 
   #serve(): void {
-    const fault = this.#waitsFor === undefined ? this.#queue.shift() : undefined;
+    if (this.#waitsFor !== undefined) return;
+    // What hints alone have named gives way, as in the host's kernel (`nodes/host/paging`).
+    const needed = this.#queue.findIndex(({ hintsOf }) => hintsOf === undefined);
+    const [fault] = this.#queue.splice(Math.max(0, needed), 1);
     if (fault === undefined) return;
     this.faults++;
     const { key, first, count, ahead } = fault;

@@ -4,6 +4,7 @@
  */
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
+import { PAGE_FAULT_RULES } from "../../../fabric/rack/plan/plan.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { MULTICAST_QPN } from "../../../fabric/wire/roce/bth.ts";
 import {
@@ -82,7 +83,7 @@ export function createWorld({ seed, b, takeOneIn = 0, strangers = 6 }: WorldOpti
   const kinds = HINT_PLAN.kinds | HINT_KINDS.atomic;
   const hints = { ...HINT_PLAN, kinds, batch: 1, quota: QUOTA, transport };
   const common = {
-    pageFault: (["drop", "rnr", "pause"] as const)[seed % 3]!,
+    pageFault: PAGE_FAULT_RULES[seed % PAGE_FAULT_RULES.length]!,
     translations: { entries: 8 * LINES, evict: "lru" as const },
     queueCache: { entries: CONTEXTS, evict: "oldest" as const, amount: 1 },
   };

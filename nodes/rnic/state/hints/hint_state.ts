@@ -111,8 +111,19 @@ export interface Batch {
   readonly probes: boolean;
   /** Messages without an answer, where one is waited for. */
   readonly unanswered: Set<number>;
+  /** Messages of the hint that are being made: the work begins behind them. */
+  unsent: number;
+  /** How long the work waits from then on, at most. */
+  readonly waitPs: Time;
   /** The work is held until then. */
   held: boolean;
+}
+
+/** Work that is held until a hint leaves. */
+export interface HeldWork {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly batch: Batch;
 }
 
 export interface Hold {
@@ -156,8 +167,9 @@ export interface ReceiveAhead {
   readonly requester: number;
   /** Place of the element in its hint. */
   readonly position: number;
-  /** Receive WQEs, by number, that are on the chip and were looked at, and how many more are wanted. */
-  looked: number;
+  /** Receive WQEs, by number, that are on the chip and were looked at, of its own ring or by all of a shared one. */
+  readonly place: { looked: number };
+  /** How many more are wanted. */
   wanted: number;
   /** H-21: looked at from then on, by those who set them aside. */
   readyAt: Time;
@@ -226,6 +238,8 @@ export interface HintCounters {
   hintsPrepared: number;
   hintsRefused: number;
   hintsUnanswered: number;
+  /** Answers to nothing that is waited for: twice, late, or of a peer that nothing was announced to. */
+  hintAnswersUnknown: number;
   /** Elements that the peer has said it has not prepared itself for, by what it was (H-22). */
   hintElementsRefused: number;
   hintElementsUnable: number;
@@ -313,6 +327,8 @@ export type WorkItem =
     readonly encoding: HintEncoding;
     readonly group: HintGroupEnd | undefined;
     readonly message: HintMessage;
+    /** H-06. */
+    readonly held: readonly HeldWork[];
   }
   | {
     readonly kind: "context";
@@ -411,6 +427,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
       hintsPrepared: 0,
       hintsRefused: 0,
       hintsUnanswered: 0,
+      hintAnswersUnknown: 0,
       hintElementsRefused: 0,
       hintElementsUnable: 0,
       hintElementsFailed: 0,

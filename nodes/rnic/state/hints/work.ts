@@ -35,11 +35,20 @@ export function beginJob(
 ): boolean {
   const { work } = hints;
   if (work === undefined) return false;
-  const rest = WORK_JOBS[job].filter((piece) => costOf(work.plan, piece) !== undefined);
+  const rest = timedPieces(work, job);
   if (rest.length === 0) return false;
   if (isFull(work, item)) work.counters.hintsOverrun++;
   else goOn(device, work, { at: device.now, item, job, rest, elements });
   return true;
+}
+
+/** Whether {@link beginJob} will have the job take its time. */
+export function takesTime({ work }: Hints, job: WorkJob): boolean {
+  return work !== undefined && timedPieces(work, job).length > 0;
+}
+
+function timedPieces({ plan }: Work, job: WorkJob): WorkPiece[] {
+  return WORK_JOBS[job].filter((piece) => costOf(plan, piece) !== undefined);
 }
 
 /** As {@link beginJob}, of one pre-emptive action (H-21). @returns when it ends; undefined: at once. */
