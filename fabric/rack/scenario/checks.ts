@@ -13,7 +13,8 @@ import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
-import { checkCongestion } from "./congestion.ts";
+import { checkBuffers } from "./buffer_checks.ts";
+import { checkCongestion, checkPfcKeys } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
 
 /** Words with a special meaning in the place of a host name. */
@@ -64,6 +65,7 @@ function checkFabric(draft: Draft, report: Report): void {
   checkAttachments(draft, report);
   checkRoce(draft, report);
   if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
+  checkPfcKeys(draft.pfcKeys, fabric, report);
   if (fabric.topology === "direct") {
     if (!hasSwitchOptions) return;
     const found = "options of a switch";
@@ -76,6 +78,7 @@ function checkFabric(draft: Draft, report: Report): void {
     const expected = `at least ${least} B, a frame of this MTU`;
     report(["fabric", "switch", "queue"], { found: formatSize(queueBytes), expected });
   }
+  checkBuffers(draft, report);
 }
 
 function checkAttachments({ hosts, hasCoherentBusOptions }: Draft, report: Report): void {

@@ -64,6 +64,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     hostPaths: paths,
     fabric,
     hasSwitchOptions: fabricSection.switch !== undefined,
+    pfcKeys: keysOf(valueAt(data, ["fabric", "pfc"])),
     hasCoherentBusOptions: fabricSection.coherentBus !== undefined,
     leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
       fabricSection[key] !== undefined
@@ -93,6 +94,10 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     shared: draft.shared.map(({ region }) => region),
     capture: read(reading, ["capture"], SECTIONS.capture) ?? {},
   };
+}
+
+function keysOf(section: unknown): ReadonlySet<string> {
+  return new Set(isMapping(section) ? Object.keys(section) : []);
 }
 
 function readHosts(
