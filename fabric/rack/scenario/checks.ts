@@ -3,7 +3,7 @@ import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
-import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
+import { rangeExpected, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { MAX_HOSTS, switchNames } from "../build/network.ts";
 import { wordOf } from "../plan/power.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
@@ -279,24 +279,37 @@ function checkPeer(
     if (hostNames.length > 1) return;
     return report(path, { found: '"next"', expected: "a second host to be next" });
   }
-  if (!checkKnown(peer, { path, known: hostNames, kind: "a host" }, report)) return;
+  const place = isMany(run, path) ? "many" : "one";
+  if (!checkKnown(peer, { path, known: hostNames, kind: "a host", place }, report)) return;
   if (!on.includes(peer) && on[0] !== "all") return;
   // A program of one's own may be its host's peer: its card loops the frames back.
   if (!Object.hasOwn(PROGRAMS, run)) return;
   report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
 }
 
+/** Whether the option of a shipped program to which `path` leads names several hosts. */
+function isMany(run: string, path: Path): boolean {
+  const key = path.findLast((part) => typeof part === "string");
+  return Object.hasOwn(PROGRAMS, run) && PROGRAMS[run]![key ?? ""]?.kind === "hosts";
+}
+
 /** Whether the name is known; reports an unknown one. */
 function checkKnown(
   name: string,
-  { path, known, kind }: {
+  { path, known, kind, place = "many" }: {
     readonly path: Path;
     readonly known: readonly string[];
     readonly kind: string;
+    readonly place?: "one" | "many";
   },
   report: Report,
 ): boolean {
   if (known.includes(name)) return true;
+  const range = rangeExpected(name, place);
+  if (range !== undefined) {
+    report(path, { found: showFound(name), expected: range });
+    return false;
+  }
   const near = nearest(name, known);
   const some = known.length <= 8 ? listOf(known) : kind;
   const expected = near === undefined ? `${kind} of this rack (${some})` : `${near}, ${kind}`;

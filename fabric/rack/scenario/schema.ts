@@ -11,7 +11,12 @@ import {
   type RnicTiming,
 } from "../plan/plan.ts";
 import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
-import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
+import {
+  isObjectName,
+  namesInRange,
+  OBJECT_NAME_BYTES_MAX,
+  OBJECT_NAME_EXPECTED,
+} from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { parseDuration, parseSize } from "../plan/units.ts";
@@ -314,10 +319,11 @@ const name = leaf(
 const NAMES_SHAPE: JsonShape = {
   anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
 };
-const hostNames = leaf("a host's name, a list of them, or all", NAMES_SHAPE, (value) => {
-  if (typeof value === "string") return [value];
-  const isList = Array.isArray(value) && value.length > 0;
-  return isList && value.every((each) => typeof each === "string") ? value as string[] : undefined;
+const HOST_NAMES_EXPECTED = "a host's name, a range like s1..s4, a list of them, or all";
+const hostNames = leaf(HOST_NAMES_EXPECTED, NAMES_SHAPE, (value) => {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const isRight = list.length > 0 && list.every((each) => typeof each === "string");
+  return isRight ? (list as readonly string[]).flatMap(namesInRange) : undefined;
 });
 
 const METHODS_EXPECTED = "a method, a list of different ones, or all";
@@ -356,11 +362,16 @@ const QUEUE_PAIRS_SHAPE = { type: "integer", minimum: 1, maximum: MANY_QUEUES_MA
 /** The schema of each option type of shipped programs. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "host": text,
-  "hosts": leaf("a list of different hosts' names", NAMES_SHAPE, (value) => {
-    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-    const isRight = list.length > 0 && new Set(list).size === list.length;
-    return isRight && list.every((each) => typeof each === "string") ? list : undefined;
-  }),
+  "hosts": leaf(
+    "a list of different hosts' names, or a range like s1..s4",
+    NAMES_SHAPE,
+    (value) => {
+      const given: readonly unknown[] = Array.isArray(value) ? value : [value];
+      const list = given.flatMap((each) => typeof each === "string" ? namesInRange(each) : [each]);
+      const isRight = list.length > 0 && new Set(list).size === list.length;
+      return isRight && list.every((each) => typeof each === "string") ? list : undefined;
+    },
+  ),
   "method": methodsOf(METHODS),
   "put-method": methodsOf(PUT_METHODS),
   "verify-level": oneOf(VERIFY_LEVELS),
@@ -414,7 +425,7 @@ export const programSchema = z.preprocess(
     return program === undefined || "run" in rest ? value : { run: program, ...rest };
   },
   z.looseObject({
-    on: hostNames.describe("the host that runs it, a list of hosts, or all"),
+    on: hostNames.describe("the host that runs it, a range like s1..s4, a list of hosts, or all"),
     run: programName.describe(
       "a shipped program's name, or the path of your own, like ./my_protocol.ts",
     ),
