@@ -149,6 +149,16 @@ describe("a dynamic threshold", () => {
     assert.equal(vacate(buffer, passage(20)), true);
   });
 
+  it("lets no group go on with headroom in use, however much the pool has got free since", () => {
+    const buffer = dynamic();
+    occupy(buffer, passage(7_200, { priority: 0 }));
+    assert.equal(occupy(buffer, passage(400)), true);
+    assert.equal(buffer.headroomBytes[LOSSLESS], 300, "an eighth of 800 is in the pool");
+    vacate(buffer, passage(7_200, { priority: 0 }));
+    assert.equal(vacate(buffer, passage(299)), false);
+    assert.equal(vacate(buffer, passage(1)), true);
+  });
+
   it("lets a group with nothing in the pool go on, however little is free", () => {
     const buffer = dynamic();
     for (const to of [0, 1, 2, 3]) occupy(buffer, passage(2_000, { priority: 0, to }));
