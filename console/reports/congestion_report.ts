@@ -1,4 +1,4 @@
-/** Effects of congestion on a run: marks, notifications, pauses and drops, by node. */
+/** Effects of congestion on a run: queues, marks, notifications, pauses and drops, by node. */
 import { type Column, columnsOf, tableText, timeColumn } from "./table.ts";
 import type { Reported } from "../rack/run_variant.ts";
 
@@ -25,16 +25,11 @@ const COUNTERS = {
   retransmissions: "sent again",
   queueMeanBytes: "queue mean",
   queuePeakBytes: "queue peak",
+  bufferPeakBytes: "buffer peak",
+  headroomPeakBytes: "headroom peak",
 } as const;
 
-/** A healthy run without congestion control has only these counters. */
-const ORDINARY: ReadonlySet<string> = new Set([
-  "queueMeanBytes",
-  "queuePeakBytes",
-  "retransmissions",
-]);
-
-/** The nodes with congestion counters; none in a run without congestion. */
+/** The nodes with such counters; none in a run in which no queue stood and nothing else happened. */
 export function congestionRows(variant: string, outcome: Reported): CongestionRow[] {
   const rows = outcome.finals.flatMap(({ statistics }) =>
     Object.entries(statistics).map(([node, all]): CongestionRow => ({
@@ -45,8 +40,9 @@ export function congestionRows(variant: string, outcome: Reported): CongestionRo
       ),
     }))
   );
+  // Lost frames are sent again without any congestion.
   const isCongested = ({ counters }: CongestionRow) =>
-    Object.keys(counters).some((name) => !ORDINARY.has(name));
+    Object.keys(counters).some((name) => name !== "retransmissions");
   if (!rows.some(isCongested)) return [];
   return rows.filter(({ counters }) => Object.keys(counters).length > 0)
     .sort((x, y) => x.node < y.node ? -1 : 1);

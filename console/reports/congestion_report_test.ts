@@ -27,9 +27,18 @@ function outcome(statistics: Record<string, Record<string, number>>): Outcome {
 }
 
 describe("congestionRows", () => {
-  it("says nothing of a run without congestion", () => {
-    const rows = congestionRows("x", outcome({ tor: { queuePeakBytes: 60, ecnMarked: 0 } }));
-    assert.deepEqual(rows, []);
+  it("says nothing of a run without a queue, though frames were lost", () => {
+    const statistics = {
+      tor: { queuePeakBytes: 0, ecnMarked: 0 },
+      "a-rnic": { retransmissions: 2 },
+    };
+    assert.deepEqual(congestionRows("x", outcome(statistics)), []);
+  });
+
+  it("is there as soon as a frame has waited, without any congestion control", () => {
+    const rows = congestionRows("x", outcome({ tor: { queuePeakBytes: 60, bufferPeakBytes: 60 } }));
+    const counters = { queuePeakBytes: 60, bufferPeakBytes: 60 };
+    assert.deepEqual(rows, [{ variant: "x", node: "tor", counters }]);
   });
 
   it("names the nodes that it showed at, with what is not 0", () => {

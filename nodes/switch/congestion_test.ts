@@ -70,8 +70,11 @@ function pfcPlan(frames: { xoff: number; xon: number }): Partial<SwitchCongestio
   return {
     pfc: {
       lossless: 1 << LOSSLESS,
-      xoffBytes: frames.xoff * FRAME,
-      xonBytes: frames.xon * FRAME,
+      threshold: {
+        kind: "static",
+        xoffBytes: frames.xoff * FRAME,
+        xonBytes: frames.xon * FRAME,
+      },
       mac: 0x0200_ff00_0001,
       ports: Array.from({ length: PORTS }, () => ({
         bitsPerSecond: RATE,

@@ -83,8 +83,7 @@ const PLANS: Readonly<Record<string, Partial<SwitchPlan>>> = {
       ecn: { kminBytes: 2000, kmaxBytes: 8000, pmax: 0.5 },
       pfc: {
         lossless: 1 << 3,
-        xoffBytes: 6000,
-        xonBytes: 3000,
+        threshold: { kind: "static", xoffBytes: 6000, xonBytes: 3000 },
         mac: 0x0200_ff00_0001,
         ports: Array.from(
           { length: PORTS },

@@ -1,32 +1,57 @@
 /**
- * Admission to the switch's buffer. Lossy frames are admitted by the length of the output queue and
- * by the total of all lossy frames; lossless ones (PFC) by the bytes queued from the same input
- * port and priority: above XOFF the switch pauses the sender, and frames that still arrive use the
- * headroom. So a lossless frame is never dropped as long as senders obey pauses; the check handles
- * those that do not.
+ * Admission to the switch's buffer, which all ports share, as the switches of data centres have it
+ * (SAI's model; HPCC's ns-3 `switch-mmu.cc`). `fabric/rack/plan/switch_buffer.ts` divides the memory.
+ *
+ * A priority group is a lossless priority of an input port. What of it waits takes its reserved bytes
+ * first, then the shared pool up to the group's threshold, then its headroom; the first byte of headroom
+ * asks the sender to pause. The threshold is fixed (XOFF), or a share alpha of what is free in the
+ * pool (dynamic threshold: Choudhury and Hahne, IEEE/ACM ToN 1998). A lossless frame is dropped where
+ * the headroom is full: it was too small, or the sender does not obey.
+ *
+ * Lossy frames are counted by output port: reserved bytes first, then the pool, up to the queue's limit.
  */
+import { bufferParts } from "../../fabric/rack/plan/switch_buffer.ts";
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 
 export interface SharedBuffer {
   readonly queueBytes: number;
-  readonly bufferBytes: number;
+  readonly reservedBytes: number;
+  readonly sharedBytes: number;
+  readonly alpha: number | undefined;
   readonly pfc: NonNullable<SwitchPlan["congestion"]>["pfc"];
-  /** Queued lossy bytes, in total and by output port. */
-  lossyBytes: number;
+  readonly headroomPoolBytes: number;
+  /** Bytes of the pool in use, of all headroom, and of the memory; and the most of that. */
+  sharedUsed: number;
+  headroomUsed: number;
+  bytes: number;
+  peakBytes: number;
+  /** Queued lossy bytes, by output port. */
   readonly lossyByPort: Float64Array;
-  /** Queued lossless bytes, by input port and priority. */
-  readonly ingressBytes: Float64Array;
+  /** By priority group: queued bytes without those in headroom, and those. */
+  readonly keptBytes: Float64Array;
+  readonly headroomBytes: Float64Array;
+  /** The most that one group has had in headroom. */
+  headroomPeakBytes: number;
 }
 
 export function createSharedBuffer(plan: SwitchPlan): SharedBuffer {
+  const pfc = plan.congestion?.pfc ?? null;
   return {
     queueBytes: plan.queueBytes,
-    bufferBytes: plan.bufferBytes ?? Infinity,
-    pfc: plan.congestion?.pfc ?? null,
-    lossyBytes: 0,
+    reservedBytes: plan.reservedBytes ?? 0,
+    sharedBytes: bufferParts(plan).sharedBytes,
+    alpha: plan.alpha,
+    pfc,
+    headroomPoolBytes: pfc?.headroomPoolBytes ?? Infinity,
+    sharedUsed: 0,
+    headroomUsed: 0,
+    bytes: 0,
+    peakBytes: 0,
     lossyByPort: new Float64Array(plan.ports),
-    ingressBytes: new Float64Array(plan.ports * PRIORITIES),
+    keptBytes: new Float64Array(plan.ports * PRIORITIES),
+    headroomBytes: new Float64Array(plan.ports * PRIORITIES),
+    headroomPeakBytes: 0,
   };
 }
 
@@ -42,38 +67,90 @@ export function isLossless({ pfc }: SharedBuffer, priority: number): boolean {
   return pfc !== null && (pfc.lossless & (1 << priority)) !== 0;
 }
 
+/** What of so many bytes lies in the pool. */
+function sharedOf({ reservedBytes }: SharedBuffer, bytes: number): number {
+  return Math.max(0, bytes - reservedBytes);
+}
+
+/** What a share of the free pool is now, in whole bytes. */
+function shareOfFree({ sharedBytes, sharedUsed }: SharedBuffer, alpha: number): number {
+  return Math.floor(alpha * (sharedBytes - sharedUsed));
+}
+
+/** What of a lossless frame goes to its group's headroom. */
+function toHeadroom(buffer: SharedBuffer, group: number, bytes: number): number {
+  const { pfc, reservedBytes, sharedBytes, sharedUsed, keptBytes } = buffer;
+  const { threshold } = pfc!;
+  const kept = keptBytes[group]!;
+  const ofPool = sharedOf(buffer, kept) + sharedBytes - sharedUsed;
+  const most = threshold.kind === "static"
+    ? Math.min(threshold.xoffBytes, reservedBytes + ofPool)
+    : reservedBytes + Math.min(shareOfFree(buffer, threshold.alpha), ofPool);
+  return bytes - Math.min(bytes, Math.max(0, most - kept));
+}
+
 /** Whether there is room for the frame; otherwise it is dropped. */
 export function hasRoom(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   if (isLossless(buffer, priority)) {
-    const { xoffBytes, ports } = buffer.pfc!;
-    const limit = xoffBytes + ports[from]!.headroomBytes;
-    return buffer.ingressBytes[from * PRIORITIES + priority]! + bytes <= limit;
+    const group = from * PRIORITIES + priority;
+    const beyond = toHeadroom(buffer, group, bytes);
+    return buffer.headroomBytes[group]! + beyond <= buffer.pfc!.ports[from]!.headroomBytes &&
+      buffer.headroomUsed + beyond <= buffer.headroomPoolBytes;
   }
-  return buffer.lossyByPort[to]! + bytes <= buffer.queueBytes &&
-    buffer.lossyBytes + bytes <= buffer.bufferBytes;
+  const waits = buffer.lossyByPort[to]!;
+  if (waits + bytes > buffer.queueBytes) return false;
+  const shared = sharedOf(buffer, waits + bytes);
+  const { alpha, sharedBytes, sharedUsed } = buffer;
+  if (alpha !== undefined && shared > shareOfFree(buffer, alpha)) return false;
+  return sharedUsed + shared - sharedOf(buffer, waits) <= sharedBytes;
 }
 
-/** Adds a queued frame. @returns whether its input port's priority is above XOFF now. */
+/** Adds a queued frame. @returns whether its sender has to pause. */
 export function occupy(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
+  buffer.bytes += bytes;
+  if (buffer.bytes > buffer.peakBytes) buffer.peakBytes = buffer.bytes;
   if (!isLossless(buffer, priority)) {
-    buffer.lossyBytes += bytes;
-    buffer.lossyByPort[to]! += bytes;
+    change(buffer, buffer.lossyByPort, to, bytes);
     return false;
   }
-  const waits = buffer.ingressBytes[from * PRIORITIES + priority]! += bytes;
-  return waits > buffer.pfc!.xoffBytes;
+  const group = from * PRIORITIES + priority;
+  const beyond = toHeadroom(buffer, group, bytes);
+  change(buffer, buffer.keptBytes, group, bytes - beyond);
+  buffer.headroomUsed += beyond;
+  const inHeadroom = buffer.headroomBytes[group]! += beyond;
+  if (inHeadroom > buffer.headroomPeakBytes) buffer.headroomPeakBytes = inHeadroom;
+  return inHeadroom > 0;
 }
 
-/** Removes a queued frame. @returns whether its input port's priority is at XON or below. */
+/** Removes a queued frame, from the headroom first. @returns whether its sender may go on. */
 export function vacate(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
+  buffer.bytes -= bytes;
   if (!isLossless(buffer, priority)) {
-    buffer.lossyBytes -= bytes;
-    buffer.lossyByPort[to]! -= bytes;
+    change(buffer, buffer.lossyByPort, to, -bytes);
     return false;
   }
-  const waits = buffer.ingressBytes[from * PRIORITIES + priority]! -= bytes;
-  return waits <= buffer.pfc!.xonBytes;
+  const group = from * PRIORITIES + priority;
+  const beyond = Math.min(bytes, buffer.headroomBytes[group]!);
+  buffer.headroomUsed -= beyond;
+  buffer.headroomBytes[group]! -= beyond;
+  change(buffer, buffer.keptBytes, group, beyond - bytes);
+  return buffer.headroomBytes[group] === 0 && mayGoOn(buffer, buffer.keptBytes[group]!);
+}
+
+/** Whether a group with so much queued is below the point at which its sender goes on. */
+function mayGoOn(buffer: SharedBuffer, kept: number): boolean {
+  const { threshold } = buffer.pfc!;
+  if (threshold.kind === "static") return kept <= threshold.xonBytes;
+  const shared = sharedOf(buffer, kept);
+  return shared === 0 || shared + threshold.xonOffsetBytes <= shareOfFree(buffer, threshold.alpha);
+}
+
+/** Changes a count of queued bytes, and what of the pool is in use with it. */
+function change(buffer: SharedBuffer, counts: Float64Array, at: number, bytes: number): void {
+  const before = sharedOf(buffer, counts[at]!);
+  const after = sharedOf(buffer, counts[at]! += bytes);
+  buffer.sharedUsed += after - before;
 }

@@ -1,6 +1,8 @@
 /** The limits of what may wait, to the byte. */
 import assert from "node:assert/strict";
+import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
+import { seeded } from "../../fabric/base/property_testing.ts";
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import {
   createSharedBuffer,
@@ -15,14 +17,16 @@ import { planWith, PORTS, RATE } from "./switch_testing.ts";
 const LOSSLESS = 3;
 const XOFF = 1_000, XON = 600, HEADROOM = 500;
 
-function bufferOf(change: Partial<SwitchPlan> = {}): SharedBuffer {
+type Pfc = NonNullable<NonNullable<SwitchPlan["congestion"]>["pfc"]>;
+
+function bufferOf(change: Partial<SwitchPlan> = {}, rules: Partial<Pfc> = {}): SharedBuffer {
   const port = { bitsPerSecond: RATE, headroomBytes: HEADROOM };
-  const pfc = {
+  const pfc: Pfc = {
     lossless: 1 << LOSSLESS,
-    xoffBytes: XOFF,
-    xonBytes: XON,
+    threshold: { kind: "static", xoffBytes: XOFF, xonBytes: XON },
     mac: 1,
     ports: Array.from({ length: PORTS }, () => port),
+    ...rules,
   };
   return createSharedBuffer(planWith({ congestion: { ecn: null, pfc }, ...change }));
 }
@@ -81,11 +85,157 @@ describe("lossy frames", () => {
     assert.equal(hasRoom(buffer, lossy(1)), true);
   });
 
-  it("have the bytes of all output queues together to the last", () => {
-    const buffer = bufferOf({ queueBytes: 100, bufferBytes: 150 });
+  it("share the switch's memory, without its headroom, with all other frames to the last byte", () => {
+    const pool = 150;
+    const buffer = bufferOf({ queueBytes: 100, bufferBytes: PORTS * HEADROOM + pool });
     occupy(buffer, lossy(100));
     assert.equal(hasRoom(buffer, lossy(50, 2)), true);
     assert.equal(hasRoom(buffer, lossy(51, 2)), false);
-    assert.equal(hasRoom(buffer, passage(XOFF)), true, "lossless frames do not share them");
+    assert.equal(occupy(buffer, passage(50)), false, "a lossless frame takes the rest");
+    assert.equal(hasRoom(buffer, lossy(1, 2)), false);
+    assert.equal(occupy(buffer, passage(1)), true, "the pool is empty: headroom, and a pause");
+    assert.equal(vacate(buffer, passage(51)), true);
+    assert.equal(hasRoom(buffer, lossy(50, 2)), true);
+  });
+
+  it("have a share of what is free where the switch has an alpha", () => {
+    const buffer = bufferOf({ alpha: 1 / 2, bufferBytes: PORTS * HEADROOM + 1_000 });
+    assert.equal(hasRoom(buffer, lossy(501)), false);
+    occupy(buffer, lossy(500));
+    assert.equal(hasRoom(buffer, lossy(1)), false, "the threshold has sunk to 250");
+    assert.equal(hasRoom(buffer, lossy(250, 2)), true);
+    assert.equal(hasRoom(buffer, lossy(251, 2)), false);
+  });
+
+  it("have reserved bytes that nothing else takes", () => {
+    const buffer = bufferOf({ reservedBytes: 40, bufferBytes: PORTS * (HEADROOM + 80) + 100 });
+    occupy(buffer, lossy(140));
+    assert.equal(hasRoom(buffer, lossy(1)), false);
+    assert.equal(hasRoom(buffer, lossy(40, 2)), true);
+    assert.equal(hasRoom(buffer, lossy(41, 2)), false);
+    assert.equal(occupy(buffer, passage(40)), false, "a group has its own, too");
+    assert.equal(occupy(buffer, passage(1)), true);
+  });
+});
+
+describe("a dynamic threshold", () => {
+  const POOL = 8_000, OFFSET = 300;
+  const dynamic = () =>
+    bufferOf({ bufferBytes: PORTS * HEADROOM + POOL }, {
+      threshold: { kind: "dynamic", alpha: 1 / 8, xonOffsetBytes: OFFSET },
+    });
+
+  it("is alpha of what is free: a group is paused at the first byte above it", () => {
+    const buffer = dynamic();
+    assert.equal(occupy(buffer, passage(1_000)), false, "an eighth of 8000");
+    assert.equal(occupy(buffer, passage(1, { from: 1 })), false);
+    assert.equal(occupy(buffer, passage(1)), true);
+  });
+
+  it("sinks as other groups fill the pool", () => {
+    const buffer = dynamic();
+    occupy(buffer, passage(1_000));
+    assert.equal(occupy(buffer, passage(875, { from: 1 })), false, "an eighth of 7000");
+    assert.equal(occupy(buffer, passage(766, { from: 2 })), true, "not of 6125, which is 765");
+  });
+
+  it("lets a group go on so much below it, without headroom in use", () => {
+    const buffer = dynamic();
+    occupy(buffer, passage(1_200));
+    assert.equal(buffer.headroomBytes[LOSSLESS], 200);
+    assert.equal(vacate(buffer, passage(200)), false, "875 is the threshold, 1000 wait");
+    // 638 wait, and the threshold is an eighth of 7362: 920. 939 of it would be too much.
+    assert.equal(vacate(buffer, passage(361)), false, "639 and the offset are above 920");
+    assert.equal(vacate(buffer, passage(20)), true);
+  });
+
+  it("lets no group go on with headroom in use, however much the pool has got free since", () => {
+    const buffer = dynamic();
+    occupy(buffer, passage(7_200, { priority: 0 }));
+    assert.equal(occupy(buffer, passage(400)), true);
+    assert.equal(buffer.headroomBytes[LOSSLESS], 300, "an eighth of 800 is in the pool");
+    vacate(buffer, passage(7_200, { priority: 0 }));
+    assert.equal(vacate(buffer, passage(299)), false);
+    assert.equal(vacate(buffer, passage(1)), true);
+  });
+
+  it("lets a group with nothing in the pool go on, however little is free", () => {
+    const buffer = dynamic();
+    for (const to of [0, 1, 2, 3]) occupy(buffer, passage(2_000, { priority: 0, to }));
+    assert.equal(occupy(buffer, passage(100)), true);
+    assert.equal(vacate(buffer, passage(100)), true);
+  });
+});
+
+describe("headroom", () => {
+  it("is each port's own, unless all share a pool of it", () => {
+    for (const [headroomPoolBytes, others] of [[undefined, 500], [700, 200]] as const) {
+      const buffer = bufferOf({}, headroomPoolBytes === undefined ? {} : { headroomPoolBytes });
+      for (const from of [0, 1]) occupy(buffer, passage(XOFF, { from }));
+      occupy(buffer, passage(HEADROOM));
+      assert.equal(hasRoom(buffer, passage(others, { from: 1 })), true);
+      assert.equal(hasRoom(buffer, passage(others + 1, { from: 1 })), false);
+      vacate(buffer, passage(1));
+      const isFree = hasRoom(buffer, passage(others + 1, { from: 1 }));
+      assert.equal(isFree, headroomPoolBytes !== undefined, "what one gives back others have");
+    }
+  });
+});
+
+describe("a shared buffer, whatever comes and goes", () => {
+  it("holds no more than its memory, and is empty when all has left", () => {
+    const threshold = fc.constantFrom<Pfc["threshold"]>(
+      { kind: "static", xoffBytes: XOFF, xonBytes: XON },
+      { kind: "dynamic", alpha: 1 / 4, xonOffsetBytes: 100 },
+    );
+    const frame = fc.record({
+      from: fc.nat(PORTS - 1),
+      to: fc.nat(PORTS - 1),
+      priority: fc.constantFrom(0, LOSSLESS),
+      bytes: fc.integer({ min: 60, max: 900 }),
+    });
+    const rules = fc.record({ threshold, pool: fc.constantFrom(undefined, 600) });
+    fc.assert(
+      fc.property(rules, fc.array(fc.option(frame, { nil: null })), (rule, events) => {
+        const memory = 6_000;
+        const buffer = bufferOf({ bufferBytes: memory, reservedBytes: 100, alpha: 2 }, {
+          threshold: rule.threshold,
+          ...(rule.pool !== undefined && { headroomPoolBytes: rule.pool }),
+        });
+        const inside: Passage[] = [];
+        const leave = () => {
+          const frame = inside.shift();
+          return frame === undefined ? undefined : vacate(buffer, frame);
+        };
+        for (const event of events) {
+          if (event === null) leave();
+          else if (hasRoom(buffer, event)) {
+            occupy(buffer, event);
+            inside.push(event);
+          }
+          const sum = inside.reduce((bytes, each) => bytes + each.bytes, 0);
+          assert.equal(buffer.bytes, sum);
+          assert.ok(sum <= memory);
+          assert.ok(buffer.sharedUsed >= 0 && buffer.sharedUsed <= buffer.sharedBytes);
+          assert.ok(buffer.headroomUsed <= (rule.pool ?? PORTS * HEADROOM));
+        }
+        while (inside.length > 0) leave();
+        assert.deepEqual([buffer.bytes, buffer.sharedUsed, buffer.headroomUsed], [0, 0, 0]);
+      }),
+      seeded(),
+    );
+  });
+
+  it("lets every group go on that is empty", () => {
+    for (const kind of ["static", "dynamic"] as const) {
+      const buffer = bufferOf({ bufferBytes: PORTS * HEADROOM + 1_000 }, {
+        threshold: kind === "static"
+          ? { kind, xoffBytes: XOFF, xonBytes: 0 }
+          : { kind, alpha: 1 / 128, xonOffsetBytes: 9_999 },
+      });
+      occupy(buffer, passage(400));
+      occupy(buffer, passage(600, { priority: 0 }));
+      assert.equal(vacate(buffer, passage(400)), true, kind);
+    }
   });
 });

@@ -103,6 +103,8 @@ class Switch implements Node {
   /** Sum of the port's queue length, including the frame itself, over all queued frames. */
   #queueSeenBytes = 0;
   readonly #counters = createCounters();
+  /** The priority groups of which a lost frame has been said; −1: lossy frames beside PFC. */
+  readonly #said = new Set<number>();
 
   constructor(name: string, plan: SwitchPlan, seed: number) {
     this.name = name;
@@ -165,7 +167,9 @@ class Switch implements Node {
     }
     const { queuedFrames } = this.#counters;
     const queueMeanBytes = queuedFrames === 0 ? 0 : Math.round(this.#queueSeenBytes / queuedFrames);
-    return { ...this.#counters, queuePeakBytes, queueMeanBytes, pausedPs, ...ports };
+    const { peakBytes: bufferPeakBytes, headroomPeakBytes } = this.#buffer;
+    const peaks = { queuePeakBytes, bufferPeakBytes, headroomPeakBytes };
+    return { ...this.#counters, ...peaks, queueMeanBytes, pausedPs, ...ports };
   }
 
   #receive(from: { port: number; frame: Frame }): void {
@@ -252,8 +256,7 @@ class Switch implements Node {
     if (this.#isFree(queue, priority)) return this.#send({ port: to, frame });
     const passage: Passage = { from, to, priority, bytes: lengthOf(frame) };
     if (!hasRoom(this.#buffer, passage)) {
-      if (isLossless(this.#buffer, priority)) this.#counters.droppedHeadroom++;
-      else this.#counters.droppedQueueFull++;
+      this.#dropForRoom(passage);
       return;
     }
     enqueue(queue, priority, { frame: this.#mark(queue, passage, frame), from });
@@ -261,6 +264,23 @@ class Switch implements Node {
     this.#queueSeenBytes += queue.bytes;
     if (occupy(this.#buffer, passage)) this.#pause(passage);
     this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue));
+  }
+
+  /** Counts the loss, and says the first of a group, or of a priority that PFC leaves lossy. */
+  #dropForRoom(passage: Passage): void {
+    const isBeyondHeadroom = isLossless(this.#buffer, passage.priority);
+    if (isBeyondHeadroom) this.#counters.droppedHeadroom++;
+    else this.#counters.droppedQueueFull++;
+    const { pfc } = this.#buffer;
+    if (pfc === null) return;
+    const key = isBeyondHeadroom ? passage.from * PRIORITIES + passage.priority : -1;
+    if (this.#said.has(key)) return;
+    this.#said.add(key);
+    const message = isBeyondHeadroom
+      ? beyondHeadroom(pfc, passage)
+      : `a frame of priority ${passage.priority} is dropped at a full queue: PFC is on for ` +
+        `${priorityNames(pfc.lossless)} only`;
+    this.#out!.report("warning", { message });
   }
 
   /** Whether a frame can leave without being queued. */
@@ -386,4 +406,27 @@ class Switch implements Node {
   #portWakeAt(queue: OutputQueue): Time {
     return Math.max(queue.freeAt - this.processingPs, mayGoAt(queue, this.#now));
   }
+}
+
+/** What is said of a lossless frame that finds no room. */
+function beyondHeadroom(
+  { ports, headroomPoolBytes }: NonNullable<SharedBuffer["pfc"]>,
+  { from, priority }: Passage,
+): string {
+  const { headroomBytes, neededBytes = headroomBytes, peer } = ports[from]!;
+  const source = peer === undefined ? `port ${from}` : peer;
+  const pool = headroomPoolBytes === undefined ? "" : ` or all ports' of ${headroomPoolBytes} B`;
+  const reason = neededBytes > headroomBytes
+    ? `the cable needs ${neededBytes} B`
+    : headroomPoolBytes === undefined
+    ? "the sender goes on although it was asked to pause"
+    : "several ports use the pool at once";
+  return `a lossless frame of ${source}, priority ${priority}, is dropped: ` +
+    `the headroom of ${headroomBytes} B${pool} is full; ${reason}`;
+}
+
+function priorityNames(mask: number): string {
+  const names = Array.from({ length: PRIORITIES }, (_, priority) => priority)
+    .filter((priority) => (mask & (1 << priority)) !== 0);
+  return `${names.length === 1 ? "priority" : "priorities"} ${names.join(", ")}`;
 }

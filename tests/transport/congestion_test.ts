@@ -43,6 +43,8 @@ interface Seen {
   /** The one that goes where nobody else writes to. */
   readonly victim: Flow;
   readonly plan: RackPlan;
+  /** What the switch says. */
+  readonly warnings: readonly string[];
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** A counter over all nodes. */
   readonly total: (counter: string) => number;
@@ -57,6 +59,8 @@ function run(text: string, change?: RackOptions["change"]): Seen {
     flows: all.filter(({ to }) => to === "r"),
     victim: all.find(({ to }) => to === "v")!,
     plan: rack.plan,
+    warnings: rack.reports.filter(({ topic, node }) => topic === "warning" && node === "tor")
+      .map(({ value }) => (value as { readonly message: string }).message),
     statistics,
     total: (counter) =>
       Object.values(statistics).reduce((sum, node) => sum + (node[counter] ?? 0), 0),
@@ -236,21 +240,86 @@ describe("lossless means that nothing is dropped for lack of room", () => {
     assert.ok(lossy.total("drop-receive-overrun") > 0);
   });
 
-  it("thanks to the headroom: with a quarter of it, frames are dropped", () => {
-    const seen = run(lossless("rate: 100Gbps, latency: 1us"), (plan) => ({
-      ...plan,
-      nodes: plan.nodes.map((node) => {
-        const pfc = node.kind === "switch" ? node.config.congestion?.pfc : undefined;
-        if (node.kind !== "switch" || !node.config.congestion || !pfc) return node;
-        const ports = pfc.ports.map((port) => ({
-          ...port,
-          headroomBytes: Math.floor(port.headroomBytes / 4),
-        }));
-        const congestion = { ...node.config.congestion, pfc: { ...pfc, ports } };
-        return { ...node, config: { ...node.config, congestion } };
-      }),
-    }));
-    assert.ok(seen.total("droppedHeadroom") > 0);
+  it("thanks to the headroom: with a quarter of it, frames are dropped, and the switch says why", () => {
+    const far = "rate: 100Gbps, latency: 1us";
+    const needed = headroomOf(run(lossless(far)));
+    for (const headroom of [`${Math.floor(needed / 4)}B`, "5m"]) {
+      const seen = run(lossless(far).replace("xon: 8KiB", `xon: 8KiB, headroom: ${headroom}`));
+      assert.ok(seen.total("droppedHeadroom") > 0, headroom);
+      assert.ok(headroomOf(seen) < needed);
+      assert.equal(seen.statistics["tor"]!["headroomPeakBytes"]! <= headroomOf(seen), true);
+      const said = new RegExp(
+        `^a lossless frame of s\\d-rnic, priority 3, is dropped: the headroom of ${
+          headroomOf(seen)
+        } B is full; the cable needs ${needed} B$`,
+      );
+      assert.ok(seen.warnings.length > 0 && seen.warnings.length <= 3, "once for each sender");
+      for (const message of seen.warnings) assert.match(message, said);
+    }
+  });
+
+  it("with headroom that the ports share, as long as few of them need it", () => {
+    const shared = (pool: string) =>
+      run(
+        lossless("rate: 100Gbps, latency: 1us").replace("xon: 8KiB", `$&, headroomPool: ${pool}`),
+      );
+    const enough = shared("160KiB");
+    assert.equal(drops(enough), 0);
+    assert.ok(enough.total("pausesOut") > 0);
+    const short = shared("20KiB");
+    assert.ok(short.total("droppedHeadroom") > 0);
+    assert.match(
+      short.warnings[0]!,
+      /is dropped: .* or all ports' of 20480 B is full; several ports/,
+    );
+  });
+});
+
+/** The headroom at the switch's first port. */
+function headroomOf({ plan }: Seen): number {
+  const tor = plan.nodes.find(({ kind }) => kind === "switch");
+  assert.ok(tor?.kind === "switch");
+  return tor.config.congestion!.pfc!.ports[0]!.headroomBytes;
+}
+
+describe("a buffer that all ports share", () => {
+  const withBuffer = (bytes: string, pfc = "on") =>
+    run(
+      lossless(`rate: 100Gbps, switch: { buffer: ${bytes} }`).replace(
+        /pfc: \{.*?\}/,
+        `pfc: ${pfc}`,
+      ),
+    );
+
+  it("keeps its size, whatever stands: the less of it, the sooner senders are paused", () => {
+    const peaks = ["2MiB", "512KiB", "256KiB"].map((bytes) => {
+      const seen = withBuffer(bytes);
+      assert.equal(drops(seen), 0, bytes);
+      for (const { status } of seen.flows) assert.equal(status, "done");
+      assert.ok(seen.total("pausesOut") > 0, "it was needed");
+      return seen.statistics["tor"]!["bufferPeakBytes"]!;
+    });
+    assert.ok(peaks[0]! > peaks[1]! && peaks[1]! > peaks[2]!, `${peaks}`);
+    assert.ok(peaks[0]! <= 2 << 20 && peaks[1]! <= 512 << 10 && peaks[2]! <= 256 << 10, `${peaks}`);
+  });
+
+  it("gives a sender more with a larger alpha", () => {
+    const peaks = ["1/64", "1/8", "1"].map((alpha) => {
+      const seen = withBuffer("1MiB", `{ alpha: ${alpha} }`);
+      assert.equal(drops(seen), 0);
+      return seen.statistics["tor"]!["bufferPeakBytes"]!;
+    });
+    assert.ok(peaks[0]! < peaks[1]! && peaks[1]! < peaks[2]!, `${peaks}`);
+  });
+
+  it("says where PFC is on for no priority that is used", () => {
+    const fabric =
+      "rate: 100Gbps, priorities: { dscp: 26, lossless: [5] }, switch: { buffer: 256KiB }";
+    const seen = run(lossless(fabric).replace(/pfc: \{.*?\}/, "pfc: on"));
+    assert.ok(seen.total("droppedQueueFull") > 0);
+    assert.deepEqual(seen.warnings, [
+      "a frame of priority 3 is dropped at a full queue: PFC is on for priority 5 only",
+    ]);
   });
 });
 

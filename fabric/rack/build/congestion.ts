@@ -4,11 +4,14 @@
  */
 import { COMMIT_AHEAD_PS } from "../plan/processing.ts";
 import { PS_PER_S, type Time, transferTime } from "../../base/time.ts";
+import { cableEndsByNode } from "../plan/cabling.ts";
 import type {
   CablePlan,
   NodePlan,
+  PortLimits,
   RackPlan,
   RnicCongestionPlan,
+  RnicTiming,
   SwitchCongestionPlan,
 } from "../plan/plan.ts";
 import { type CongestionScenario, FRAME_OVERHEAD_BYTES } from "../scenario/congestion.ts";
@@ -17,8 +20,14 @@ const PFC_WIRE_BYTES = 84;
 /** Source addresses of switches' own frames, by the switch's index in the plan. */
 const SWITCH_MAC_BASE = 0x0200_ff00_0000;
 
+/** What of a node's plan its reaction to a pause depends on. */
+export type Transmitter =
+  | { readonly kind: "host" }
+  | { readonly kind: "rnic"; readonly config: { readonly timing: RnicTiming } }
+  | { readonly kind: "switch"; readonly config: { readonly latencyPs: Time } };
+
 /** Maximum time by which a node commits frames to its transmitter in advance, in ps. */
-function committedPs(node: NodePlan): Time {
+function committedPs(node: Transmitter): Time {
   switch (node.kind) {
     case "switch":
       return node.config.latencyPs;
@@ -37,8 +46,8 @@ function committedPs(node: NodePlan): Time {
  * is added on each side, as a started frame is never interrupted, and one for other priorities.
  */
 export function headroomBytes(
-  cable: CablePlan,
-  ends: { readonly near: NodePlan; readonly far: NodePlan; readonly mtu: number },
+  cable: Pick<CablePlan, "bitsPerSecond" | "latencyPs">,
+  ends: { readonly near: Transmitter; readonly far: Transmitter; readonly mtu: number },
 ): number {
   const { bitsPerSecond, latencyPs } = cable;
   const framePs = transferTime(ends.mtu + FRAME_OVERHEAD_BYTES, bitsPerSecond);
@@ -56,7 +65,25 @@ function bitMask(priorities: readonly number[]): number {
 interface CableEnd {
   readonly cable: CablePlan;
   readonly port: number;
+  readonly peer: string;
   readonly headroomBytes: number;
+}
+
+/** The cables at a node. @param byName every node of the rack. @param mtu of the rack. */
+function endsOf(
+  name: string,
+  { cables, byName, mtu }: {
+    readonly cables: readonly CablePlan[];
+    readonly byName: ReadonlyMap<string, Transmitter>;
+    readonly mtu: number;
+  },
+): CableEnd[] {
+  const near = byName.get(name)!;
+  return (cableEndsByNode(cables).get(name) ?? []).map(({ cable: index, near: end, far }) => {
+    const cable = cables[index]!;
+    const bytes = headroomBytes(cable, { near, far: byName.get(far.node)!, mtu });
+    return { cable, port: end.port, peer: far.node, headroomBytes: bytes };
+  });
 }
 
 export function withCongestion(
@@ -64,29 +91,22 @@ export function withCongestion(
   congestion: CongestionScenario | undefined,
 ): RackPlan {
   if (congestion === undefined) return plan;
+  const { cables } = plan;
   const byName = new Map(plan.nodes.map((node) => [node.name, node]));
-  const mtus = plan.nodes.map((node) => node.kind === "rnic" ? node.config.mtu : 0);
+  const mtu = plan.nodes.reduce(
+    (most, node) => node.kind === "rnic" ? Math.max(most, node.config.mtu) : most,
+    0,
+  );
   const nodes = plan.nodes.map((node, index): NodePlan => {
     if (node.kind === "host") return node;
-    const mtu = node.kind === "rnic" ? node.config.mtu : Math.max(...mtus);
-    const ends = plan.cables.flatMap((cable) =>
-      ([[cable.a, cable.b], [cable.b, cable.a]] as const)
-        .filter(([near]) => near.node === node.name)
-        .map(([{ port }, far]): CableEnd => ({
-          cable,
-          port,
-          headroomBytes: headroomBytes(cable, { near: node, far: byName.get(far.node)!, mtu }),
-        }))
-    );
-    return node.kind === "rnic"
-      ? { ...node, config: { ...node.config, congestion: rnicCongestion(ends, congestion) } }
-      : {
-        ...node,
-        config: {
-          ...node.config,
-          congestion: switchCongestion(ends, congestion, { index, ports: node.config.ports }),
-        },
-      };
+    if (node.kind === "rnic") {
+      const ends = endsOf(node.name, { cables, byName, mtu: node.config.mtu });
+      return { ...node, config: { ...node.config, congestion: rnicCongestion(ends, congestion) } };
+    }
+    const { ports } = node.config;
+    const limits = portLimits(node.name, { ports, cables, byName, mtu }, congestion);
+    const config = { ...node.config, congestion: switchCongestion(congestion, { index, limits }) };
+    return { ...node, config };
   });
   return { ...plan, nodes };
 }
@@ -109,16 +129,49 @@ function rnicCongestion(
   };
 }
 
-function switchCongestion(
-  ends: readonly CableEnd[],
-  { ecn, pfc, lossless }: CongestionScenario,
-  { index, ports }: { readonly index: number; readonly ports: number },
-): SwitchCongestionPlan {
-  const limits = Array.from({ length: ports }, (_, port) => {
-    const end = ends.find((each) => each.port === port);
+/** What PFC has at each port of a switch: the scenario's headroom, else what the cable there needs. */
+export function portLimits(
+  name: string,
+  rack: {
+    readonly ports: number;
+    readonly cables: readonly CablePlan[];
+    readonly byName: ReadonlyMap<string, Transmitter>;
+    readonly mtu: number;
+  },
+  { pfc }: Pick<CongestionScenario, "pfc">,
+): PortLimits[] {
+  const byPort = new Map(endsOf(name, rack).map((end) => [end.port, end]));
+  return Array.from({ length: rack.ports }, (_, port): PortLimits => {
+    const end = byPort.get(port);
     if (end === undefined) return { bitsPerSecond: 1, headroomBytes: 0 };
-    return { bitsPerSecond: end.cable.bitsPerSecond, headroomBytes: end.headroomBytes };
+    const { cable: { bitsPerSecond }, headroomBytes: neededBytes, peer } = end;
+    const given = pfc?.headroom;
+    if (given === undefined) return { bitsPerSecond, headroomBytes: neededBytes, peer };
+    if (given.kind === "bytes") {
+      return { bitsPerSecond, headroomBytes: given.bytes, neededBytes, peer };
+    }
+    const assumed = { bitsPerSecond, latencyPs: given.latencyPs };
+    const near = rack.byName.get(name)!, far = rack.byName.get(peer)!;
+    const bytes = headroomBytes(assumed, { near, far, mtu: rack.mtu });
+    return { bitsPerSecond, headroomBytes: bytes, neededBytes, peer };
   });
-  const mac = SWITCH_MAC_BASE + index;
-  return { ecn, pfc: pfc && { ...pfc, lossless: bitMask(lossless), mac, ports: limits } };
+}
+
+/** A switch's part. @param at.index of the switch in the plan, of which its own address is made. */
+export function switchCongestion(
+  { ecn, pfc, lossless }: Pick<CongestionScenario, "ecn" | "pfc" | "lossless">,
+  at: { readonly index: number; readonly limits: readonly PortLimits[] },
+): SwitchCongestionPlan {
+  if (pfc === null) return { ecn, pfc };
+  const { threshold, headroomPoolBytes } = pfc;
+  return {
+    ecn,
+    pfc: {
+      lossless: bitMask(lossless),
+      threshold,
+      ...(headroomPoolBytes !== undefined && { headroomPoolBytes }),
+      mac: SWITCH_MAC_BASE + at.index,
+      ports: at.limits,
+    },
+  };
 }

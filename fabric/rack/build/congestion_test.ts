@@ -40,18 +40,59 @@ describe("congestion control of a scenario", () => {
     assert.equal(congestion!.dcqcn!.cnpIntervalPs, 50 * PS_PER_US);
     const tor = switchOf("ecn: on, pfc: on, dcqcn: on").congestion!;
     assert.deepEqual(tor.ecn, { kminBytes: 102_400, kmaxBytes: 409_600, pmax: 0.2 });
-    assert.equal(tor.pfc!.xoffBytes, 131_072);
-    assert.ok(tor.pfc!.xonBytes < tor.pfc!.xoffBytes);
+    assert.deepEqual(tor.pfc!.threshold, {
+      kind: "static",
+      xoffBytes: 131_072,
+      xonBytes: 131_072 - 2 * 4248,
+    });
     assert.equal(tor.pfc!.ports.length, 2);
   });
 
   it("takes each mechanism by itself", () => {
     const only = switchOf("pfc: { xoff: 32KiB, xon: 16KiB }").congestion!;
-    assert.deepEqual([only.ecn, only.pfc!.xoffBytes, only.pfc!.xonBytes], [null, 32_768, 16_384]);
+    const threshold = { kind: "static", xoffBytes: 32_768, xonBytes: 16_384 };
+    assert.deepEqual([only.ecn, only.pfc!.threshold], [null, threshold]);
     assert.equal(rnicOf("dcqcn: { additive: 5Mbps }").congestion!.dcqcn!.additiveBps, 5e6);
     const { dscp, pfc } = rnicOf("pfc: on, priorities: { dscp: 40 }").congestion!;
     assert.deepEqual([dscp, pfc!.lossless], [40, 1 << 5]);
     assert.equal(switchOf("switch: { buffer: 2MiB }").bufferBytes, 2 << 20);
+  });
+
+  it("divides a buffer of a given size by alpha, and others by XOFF", () => {
+    const shared = "switch: { buffer: 2MiB }";
+    const dynamic = { kind: "dynamic", alpha: 1 / 8, xonOffsetBytes: 2 * 4248 };
+    assert.deepEqual(switchOf(`${shared}, pfc: on`).congestion!.pfc!.threshold, dynamic);
+    const fixed = switchOf(`${shared}, pfc: { xoff: 32KiB }`).congestion!.pfc!.threshold;
+    assert.equal(fixed.kind, "static");
+    for (const alpha of ["2", "1/128", "0.5"]) {
+      const { threshold } = switchOf(`pfc: { alpha: ${alpha}, xonOffset: 1KiB }`).congestion!.pfc!;
+      const value = alpha === "1/128" ? 1 / 128 : Number(alpha);
+      assert.deepEqual(threshold, { kind: "dynamic", alpha: value, xonOffsetBytes: 1_024 });
+    }
+  });
+
+  it("has the headroom that the scenario gives, in bytes or for a length of cable", () => {
+    const ports = (fabric: string) => switchOf(fabric).congestion!.pfc!.ports;
+    const needed = ports("pfc: on")[0]!.headroomBytes;
+    assert.deepEqual(ports("pfc: { headroom: 5KiB }")[0], {
+      bitsPerSecond: 100e9,
+      headroomBytes: 5_120,
+      neededBytes: needed,
+      peer: "a-rnic",
+    });
+    // 300 m of fibre: 1 515 152 ps there and back, less the 25 ns of the cable that there is.
+    const more = Math.ceil(2 * (1_515_152 - 25_000) * 100e9 / 8 / 1e12);
+    const { headroomBytes } = ports("pfc: { headroom: 300m }")[0]!;
+    assert.ok(Math.abs(headroomBytes - needed - more) <= 1, `${headroomBytes}`);
+    const pool = switchOf("pfc: { headroomPool: 64KiB }").congestion!.pfc!.headroomPoolBytes;
+    assert.equal(pool, 65_536);
+  });
+
+  it("reserves a frame for each group unless the scenario says how much, with PFC or a buffer", () => {
+    assert.equal(switchOf("pfc: on").reservedBytes, 4248);
+    assert.equal(switchOf("switch: { buffer: 2MiB }, mtu: 1024").reservedBytes, 1_176);
+    assert.equal(switchOf("pfc: on, switch: { reserved: 9KiB }").reservedBytes, 9_216);
+    assert.equal("reservedBytes" in switchOf("ecn: on"), false);
   });
 
   it("works without a switch", () => {
@@ -64,6 +105,43 @@ describe("congestion control of a scenario", () => {
     ["ecn: { kmin: 2MiB }", /fabric\.ecn\.kmax: found .*, expected at least kmin, 2 MiB/],
     ["ecn: { pmax: 2 }", /fabric\.ecn\.pmax: found 2, expected a number from 0 to 1/],
     ["pfc: { xoff: 1KiB, xon: 2KiB }", /fabric\.pfc\.xon: .*expected at most xoff, 1 KiB/],
+    ["pfc: { alpha: 0.3 }", /fabric\.pfc\.alpha: found 0\.3, expected a power of two from 1\/128/],
+    ["pfc: { xoff: 1KiB, alpha: 1 }", /fabric\.pfc\.alpha: found alpha beside xoff/],
+    [
+      "pfc: { alpha: 1, xon: 1KiB }",
+      /fabric\.pfc\.xon: found xon beside alpha, expected xonOffset/,
+    ],
+    ["pfc: { xon: 1KiB, xonOffset: 1KiB }", /fabric\.pfc\.xonOffset: found xonOffset beside xon/],
+    ["pfc: { headroom: 5km }", /fabric\.pfc\.headroom: .*like 40KiB, or a cable's length/],
+    [
+      "topology: direct, pfc: { xoff: 1KiB }",
+      /fabric\.pfc\.xoff: .*expected none, as it is a switch/,
+    ],
+    ["pfc: on, priorities: { lossless: [] }", /lossless: found none, expected a priority at least/],
+    [
+      "mtu: 1024, switch: { buffer: 64KiB }, pfc: { xoff: 1MiB }",
+      /fabric\.pfc\.xoff: found 1 MiB, expected at most \d+ B: tor shares \d+ B of its 65536 B/,
+    ],
+    [
+      "pfc: { xoff: 900MiB }",
+      /fabric\.pfc\.xoff: found 900 MiB, expected at most \d+ B: tor shares/,
+    ],
+    [
+      "switch: { buffer: 32KiB }, pfc: on",
+      /fabric\.switch\.buffer: found 32 KiB, expected at least \d+ B in tor: headroom \d+ B, reserved/,
+    ],
+    [
+      "switch: { buffer: 8KiB }",
+      /fabric\.switch\.buffer: .*expected at least 12744 B in tor: headroom 0 B, reserved 8496 B/,
+    ],
+    [
+      "topology: leaf-spine, leaves: 2, spines: 4, switch: { buffer: 64KiB }, pfc: on",
+      /fabric\.switch\.buffer: .* in leaf1: headroom/,
+    ],
+    [
+      "switch: { queue: 64KiB }, ecn: on",
+      /fabric\.ecn\.kmin: found 100 KiB, expected less than 65536 B/,
+    ],
     ["dcqcn: { gain: 1 }", /fabric\.dcqcn\.gain: found an unknown key/],
     ["priorities: { lossless: [8] }", /fabric\.priorities\.lossless\[0\]/],
   ];

@@ -23,6 +23,27 @@ export function spineName(spine: number): string {
   return `spine${spine + 1}`;
 }
 
+/** `h08..h11` denotes h08, h09, h10 and h11; any other text is one name, valid or not. */
+export function namesInRange(text: string): string[] {
+  const range = /^(.*?)(\d{1,5})\.\.(.*?)(\d{1,5})$/.exec(text);
+  if (range === null || range[1] !== range[3]) return [text];
+  const [, prefix, from, , to] = range as unknown as [string, string, string, string, string];
+  const first = Number(from), last = Number(to);
+  if (last < first) return [text];
+  return Array.from(
+    { length: last - first + 1 },
+    (_, i) => prefix + String(first + i).padStart(from.length, "0"),
+  );
+}
+
+/** What is expected in place of a text that looks like a range; undefined for any other. */
+export function rangeExpected(text: string, place: "one" | "many"): string | undefined {
+  if (!text.includes("..")) return undefined;
+  return place === "one"
+    ? "one name: a range has no place here"
+    : "a range of names from the lower number to the higher, like s1..s4";
+}
+
 /** Bytes of an object's name in the directory of a host's SCM. */
 export const OBJECT_NAME_BYTES_MAX = 96;
 

@@ -243,9 +243,14 @@ export interface SwitchPlan {
   readonly ports: number;
   readonly mode: "cut-through" | "store-and-forward";
   readonly latencyPs: Time;
+  /** Most lossy bytes that may be queued at one port. */
   readonly queueBytes: number;
-  /** Bytes that may be queued at all ports together; absent: each port has its own buffer. */
+  /** The switch's memory; absent: room for every port's queue, and for all headroom. */
   readonly bufferBytes?: number;
+  /** Of each lossless priority of an input port, and of each output port's lossy frames. Absent: 0. */
+  readonly reservedBytes?: number;
+  /** Lossy bytes at one port are at most this share of what is free in the pool. Absent: no such limit. */
+  readonly alpha?: number;
   readonly congestion?: SwitchCongestionPlan;
   /** MAC address → output port, for every RNIC of the rack that has a single path. */
   readonly forwarding: ReadonlyArray<readonly [mac: number, port: number]>;
@@ -389,10 +394,28 @@ export interface SwitchCongestionPlan {
   readonly ecn: EcnParameters | null;
   readonly pfc: {
     readonly lossless: number;
-    readonly xoffBytes: number;
-    readonly xonBytes: number;
+    readonly threshold: PauseThreshold;
+    /** All headroom in use is at most so much (shared headroom pool). Absent: each port's is its own. */
+    readonly headroomPoolBytes?: number;
     /** Source address of the switch's pause frames. */
     readonly mac: number;
-    readonly ports: readonly { readonly bitsPerSecond: number; readonly headroomBytes: number }[];
+    readonly ports: readonly PortLimits[];
   } | null;
+}
+
+/** When a switch asks a sender to pause, and to go on: see `nodes/switch/shared_buffer.ts`. */
+export type PauseThreshold =
+  | { readonly kind: "static"; readonly xoffBytes: number; readonly xonBytes: number }
+  /** A share of what is free in the pool; the sender goes on `xonOffsetBytes` below it. */
+  | { readonly kind: "dynamic"; readonly alpha: number; readonly xonOffsetBytes: number };
+
+/** What PFC needs to know of a switch's port. */
+export interface PortLimits {
+  readonly bitsPerSecond: number;
+  /** Of each lossless priority. */
+  readonly headroomBytes: number;
+  /** What the cable needs, where the scenario has another headroom. */
+  readonly neededBytes?: number;
+  /** The node at the cable's other end, for messages. */
+  readonly peer?: string;
 }

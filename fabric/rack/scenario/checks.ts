@@ -3,7 +3,7 @@ import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
-import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
+import { rangeExpected, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { MAX_HOSTS, switchNames } from "../build/network.ts";
 import { wordOf } from "../plan/power.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
@@ -13,7 +13,8 @@ import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
-import { checkCongestion } from "./congestion.ts";
+import { checkBuffers } from "./buffer_checks.ts";
+import { checkCongestion, checkPfcKeys } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
 
 /** Words with a special meaning in the place of a host name. */
@@ -64,6 +65,7 @@ function checkFabric(draft: Draft, report: Report): void {
   checkAttachments(draft, report);
   checkRoce(draft, report);
   if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
+  checkPfcKeys(draft.pfcKeys, fabric, report);
   if (fabric.topology === "direct") {
     if (!hasSwitchOptions) return;
     const found = "options of a switch";
@@ -76,6 +78,7 @@ function checkFabric(draft: Draft, report: Report): void {
     const expected = `at least ${least} B, a frame of this MTU`;
     report(["fabric", "switch", "queue"], { found: formatSize(queueBytes), expected });
   }
+  checkBuffers(draft, report);
 }
 
 function checkAttachments({ hosts, hasCoherentBusOptions }: Draft, report: Report): void {
@@ -276,24 +279,37 @@ function checkPeer(
     if (hostNames.length > 1) return;
     return report(path, { found: '"next"', expected: "a second host to be next" });
   }
-  if (!checkKnown(peer, { path, known: hostNames, kind: "a host" }, report)) return;
+  const place = isMany(run, path) ? "many" : "one";
+  if (!checkKnown(peer, { path, known: hostNames, kind: "a host", place }, report)) return;
   if (!on.includes(peer) && on[0] !== "all") return;
   // A program of one's own may be its host's peer: its card loops the frames back.
   if (!Object.hasOwn(PROGRAMS, run)) return;
   report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
 }
 
+/** Whether the option of a shipped program to which `path` leads names several hosts. */
+function isMany(run: string, path: Path): boolean {
+  const key = path.findLast((part) => typeof part === "string");
+  return Object.hasOwn(PROGRAMS, run) && PROGRAMS[run]![key ?? ""]?.kind === "hosts";
+}
+
 /** Whether the name is known; reports an unknown one. */
 function checkKnown(
   name: string,
-  { path, known, kind }: {
+  { path, known, kind, place = "many" }: {
     readonly path: Path;
     readonly known: readonly string[];
     readonly kind: string;
+    readonly place?: "one" | "many";
   },
   report: Report,
 ): boolean {
   if (known.includes(name)) return true;
+  const range = rangeExpected(name, place);
+  if (range !== undefined) {
+    report(path, { found: showFound(name), expected: range });
+    return false;
+  }
   const near = nearest(name, known);
   const some = known.length <= 8 ? listOf(known) : kind;
   const expected = near === undefined ? `${kind} of this rack (${some})` : `${near}, ${kind}`;

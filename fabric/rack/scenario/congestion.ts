@@ -4,22 +4,29 @@
  *
  * Sources: DCQCN = Zhu et al., SIGCOMM'15, whose names the parameters have; §3.9 = `rocev2.md`.
  */
-import type { DcqcnParameters, EcnParameters } from "../plan/plan.ts";
+import type { DcqcnParameters, EcnParameters, PauseThreshold } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
-import type { FabricSection } from "./schema.ts";
+import type { FabricSection, HeadroomSection } from "./schema.ts";
 import { priorityOfDscp } from "../../wire/roce/pfc.ts";
 import type { Report } from "./reading.ts";
 import { formatSize } from "../plan/units.ts";
 
 export interface CongestionScenario {
   readonly ecn: EcnParameters | null;
-  readonly pfc: { readonly xoffBytes: number; readonly xonBytes: number } | null;
+  readonly pfc: PfcScenario | null;
   readonly dcqcn: DcqcnParameters | null;
   /** DSCP of all frames of RNICs, and of their notifications. */
   readonly dscp: number;
   readonly cnpDscp: number;
   /** Priorities for which PFC is on. */
   readonly lossless: readonly number[];
+}
+
+export interface PfcScenario {
+  readonly threshold: PauseThreshold;
+  /** Of each lossless priority of a port; absent: what each port's cable needs. */
+  readonly headroom?: HeadroomSection;
+  readonly headroomPoolBytes?: number;
 }
 
 /** [choice] Between §3.9's thresholds for 25 Gb/s (100 KB, 400 KB, 0.2, from memory) and 100 Gb/s
@@ -48,8 +55,15 @@ const DSCP = 26, CNP_DSCP = 48;
 
 /** Longest frame without its payload (Ethernet to ICRC), rounded up; FCS, preamble and gap. */
 export const FRAME_OVERHEAD_BYTES = 128 + 24;
-/** [choice] Share of a port's buffer that one cable may fill before it is paused. */
+/** [choice] Share of a port's queue that one cable may fill before it is paused. */
 const XOFF_SHARE = 8;
+/** HPCC's ns-3 (`third.cc`: a shift of 3), where ports have one rate. */
+const ALPHA = 1 / 8;
+
+/** [choice] A frame: what a group has of its own moves on however full the pool is. */
+export function defaultReserved(mtu: number): number {
+  return mtu + FRAME_OVERHEAD_BYTES;
+}
 
 /** The scenario's section with defaults filled in; undefined where all of it is off. */
 export function resolveCongestion(
@@ -58,13 +72,11 @@ export function resolveCongestion(
 ): CongestionScenario | undefined {
   const { ecn, pfc, dcqcn, priorities } = section;
   if (!ecn && !pfc && !dcqcn && !priorities) return undefined;
-  const xoffBytes = pfc?.xoffBytes ?? Math.floor(from.queueBytes / XOFF_SHARE);
-  // [choice] Two frames below, so that one departing frame does not end a pause.
-  const xonBytes = Math.max(0, xoffBytes - 2 * (from.mtu + FRAME_OVERHEAD_BYTES));
   const dscp = priorities?.dscp ?? DSCP;
+  const isShared = section.switch?.bufferBytes !== undefined;
   return {
     ecn: ecn ? { ...ECN, ...ecn } : null,
-    pfc: pfc ? { xoffBytes, xonBytes, ...pfc } : null,
+    pfc: pfc ? resolvePfc(pfc, { ...from, isShared }) : null,
     dcqcn: dcqcn ? { ...DCQCN, ...dcqcn } : null,
     dscp,
     cnpDscp: priorities?.cnp ?? CNP_DSCP,
@@ -72,14 +84,76 @@ export function resolveCongestion(
   };
 }
 
+/** A buffer of a given size is shared by alpha, one without by a fixed XOFF, unless the section says it. */
+function resolvePfc(
+  section: NonNullable<FabricSection["pfc"]>,
+  from: { readonly queueBytes: number; readonly mtu: number; readonly isShared: boolean },
+): PfcScenario {
+  const { headroom, headroomPoolBytes } = section;
+  // [choice] Two frames below, so that one departing frame does not end a pause.
+  const offset = section.xonOffsetBytes ?? 2 * (from.mtu + FRAME_OVERHEAD_BYTES);
+  const isDynamic = section.alpha !== undefined ||
+    (from.isShared && section.xoffBytes === undefined);
+  const xoffBytes = section.xoffBytes ?? Math.floor(from.queueBytes / XOFF_SHARE);
+  const threshold: PauseThreshold = isDynamic
+    ? { kind: "dynamic", alpha: section.alpha ?? ALPHA, xonOffsetBytes: offset }
+    : {
+      kind: "static",
+      xoffBytes,
+      xonBytes: section.xonBytes ?? Math.max(0, xoffBytes - offset),
+    };
+  return {
+    threshold,
+    ...(headroom !== undefined && { headroom }),
+    ...(headroomPoolBytes !== undefined && { headroomPoolBytes }),
+  };
+}
+
+/** Which keys of `pfc` exclude each other, with the reason. */
+const EXCLUDED = [
+  ["xoff", "alpha", "a fixed threshold or a share of what is free, not both"],
+  ["xon", "xonOffset", "where senders go on, said once"],
+] as const;
+
+/** Checks `pfc` as it is in the file. @param given its keys there. */
+export function checkPfcKeys(
+  given: ReadonlySet<string>,
+  fabric: { readonly topology: string; readonly congestion?: CongestionScenario },
+  report: Report,
+): void {
+  for (const [key, other, expected] of EXCLUDED) {
+    if (!given.has(key) || !given.has(other)) continue;
+    report(["fabric", "pfc", other], { found: `${other} beside ${key}`, expected, key: true });
+  }
+  const { congestion, topology } = fabric;
+  if (given.has("xon") && congestion?.pfc?.threshold.kind === "dynamic") {
+    const expected = "xonOffset, as alpha's threshold moves";
+    report(["fabric", "pfc", "xon"], { found: "xon beside alpha", expected, key: true });
+  }
+  if (topology !== "direct") return;
+  for (const key of given) {
+    const expected = "none, as it is a switch's, and the topology is direct";
+    report(["fabric", "pfc", key], { found: key, expected, key: true });
+  }
+}
+
 /** Checks the thresholds for consistency. */
-export function checkCongestion({ ecn, pfc }: CongestionScenario, report: Report): void {
+export function checkCongestion(
+  { ecn, pfc, lossless }: CongestionScenario,
+  report: Report,
+): void {
   if (ecn !== null && ecn.kmaxBytes < ecn.kminBytes) {
     const expected = `at least kmin, ${formatSize(ecn.kminBytes)}`;
     report(["fabric", "ecn", "kmax"], { found: formatSize(ecn.kmaxBytes), expected });
   }
-  if (pfc !== null && pfc.xonBytes > pfc.xoffBytes) {
-    const expected = `at most xoff, ${formatSize(pfc.xoffBytes)}`;
-    report(["fabric", "pfc", "xon"], { found: formatSize(pfc.xonBytes), expected });
+  if (pfc === null) return;
+  const { threshold } = pfc;
+  if (threshold.kind === "static" && threshold.xonBytes > threshold.xoffBytes) {
+    const expected = `at most xoff, ${formatSize(threshold.xoffBytes)}`;
+    report(["fabric", "pfc", "xon"], { found: formatSize(threshold.xonBytes), expected });
+  }
+  if (lossless.length === 0) {
+    const expected = "a priority at least, as pfc is on";
+    report(["fabric", "priorities", "lossless"], { found: "none", expected });
   }
 }

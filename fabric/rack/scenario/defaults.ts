@@ -15,7 +15,7 @@ import type { QueuesSection } from "./queues_schema.ts";
 import type { FabricSection, HostSection } from "./schema.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { SERVICES } from "../plan/vocabulary.ts";
-import { resolveCongestion } from "./congestion.ts";
+import { defaultReserved, resolveCongestion } from "./congestion.ts";
 
 /** Memories are sparse, so an unused part costs nothing. */
 const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
@@ -32,8 +32,13 @@ const VERIFY_HISTORY: VerifyHistoryPlan = { thresholdPpm: 999_000, samples: 64, 
 
 export function resolveFabric(profile: Profile, section: FabricSection): FabricScenario {
   const mtu = section.mtu ?? profile.mtu;
-  const switchOptions = { ...profile.switch, ...section.switch };
-  const { queueBytes } = switchOptions;
+  const { queueBytes = profile.switch.queueBytes, reservedBytes } = section.switch ?? {};
+  const isDivided = section.switch?.bufferBytes !== undefined || section.pfc;
+  const switchOptions = {
+    ...profile.switch,
+    ...section.switch,
+    ...(isDivided && { reservedBytes: reservedBytes ?? defaultReserved(mtu) }),
+  };
   const congestion = resolveCongestion(section, { queueBytes, mtu });
   const { leaves = 2, spines = 2, cables = 1, convergence = CONVERGENCE_PS } = section;
   const leafSpine = { leaves, spines, cables, convergencePs: convergence };

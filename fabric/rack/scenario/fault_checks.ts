@@ -1,7 +1,7 @@
 /** Checks the faults of a scenario against its rack and against each other. */
 import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
-import { hostOfRnic } from "../plan/names.ts";
+import { hostOfRnic, rangeExpected } from "../plan/names.ts";
 import { cableEnds, networkOf } from "../build/network.ts";
 import { createPowerTracker, wordOf } from "../plan/power.ts";
 import { listOf, showFound } from "../plan/problem.ts";
@@ -54,7 +54,8 @@ export function checkLinkFaults(draft: Draft, report: Report): void {
     const key = fault.action === "cut" || fault.action === "heal" ? fault.action : "link";
     const found = parseTarget(rack, target);
     if ("expected" in found) {
-      report([...path, key], { found: showFound(target), expected: found.expected });
+      const expected = rangeExpected(target, "many") ?? found.expected;
+      report([...path, key], { found: showFound(target), expected });
       continue;
     }
     const { until } = draft;
@@ -79,7 +80,7 @@ export function checkDeviceFaults(draft: Draft, report: Report): void {
       const hosts = listOf(draft.hostNames.slice(0, 8));
       report([...path, key], {
         found: showFound(fault.host),
-        expected: `a host of this rack (${hosts})`,
+        expected: rangeExpected(fault.host, "many") ?? `a host of this rack (${hosts})`,
       });
       continue;
     }

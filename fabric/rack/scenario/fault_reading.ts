@@ -8,6 +8,7 @@ import {
   refuseTerms,
   termsOf,
 } from "../build/link_faults.ts";
+import { namesInRange } from "../plan/names.ts";
 import { type PowerFault, SHUTDOWN_PS } from "../plan/power.ts";
 import {
   cutSchema,
@@ -39,21 +40,35 @@ export function readFaults(
       to: DraftFault<Fault>[],
       schema: z.ZodType<Section>,
       convert: (section: Section) => Fault | FaultProblem,
+      each: (fault: Fault) => Fault[],
     ) => {
       const section = read(reading, path, schema);
       if (section === undefined) return;
       const fault = convert(section);
-      if (!("found" in fault)) to.push({ path, fault });
+      if (!("found" in fault)) to.push(...each(fault).map((fault) => ({ path, fault })));
       else if (fault.key === undefined) reading.report(path, { ...fault, key: false });
       else reading.report([...path, fault.key], { ...fault, key: true });
     };
-    if (has(LINK_KEYS)) add(linkFaults, linkFaultSchema, readLinkFault);
-    else if (has(["cut", "heal"])) add(linkFaults, cutSchema, readCut);
-    else if (has(FLIP_KEYS)) add(deviceFaults, flipSchema, readFlip);
-    else if (has(STUCK_KEYS)) add(deviceFaults, stuckSchema, readStuck);
-    else add(faults, powerFaultSchema, readPowerFault);
+    if (has(LINK_KEYS)) add(linkFaults, linkFaultSchema, readLinkFault, onEachCable);
+    else if (has(["cut", "heal"])) add(linkFaults, cutSchema, readCut, onEachCable);
+    else if (has(FLIP_KEYS)) add(deviceFaults, flipSchema, readFlip, onEachHost);
+    else if (has(STUCK_KEYS)) add(deviceFaults, stuckSchema, readStuck, onEachHost);
+    else add(faults, powerFaultSchema, readPowerFault, onEachNode);
   }
   return { faults, linkFaults, deviceFaults };
+}
+
+/** A fault of a range of names is one of each. */
+function onEachNode(fault: PowerFault): PowerFault[] {
+  return namesInRange(fault.node).map((node) => ({ ...fault, node }));
+}
+
+function onEachCable(fault: LinkFaultScenario): LinkFaultScenario[] {
+  return namesInRange(fault.target).map((target) => ({ ...fault, target }));
+}
+
+function onEachHost(fault: DeviceFaultScenario): DeviceFaultScenario[] {
+  return namesInRange(fault.host).map((host) => ({ ...fault, host }));
 }
 
 function readPowerFault(

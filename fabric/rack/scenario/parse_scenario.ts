@@ -28,6 +28,7 @@ import { resolveFabric, resolveHost } from "./defaults.ts";
 import { readShared } from "./shared_regions.ts";
 import { readFaults } from "./fault_reading.ts";
 import { checkScenario } from "./checks.ts";
+import { namesInRange } from "../plan/names.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 
 /** Reads a scenario. `file` is its name in messages. @throws {Refusal} with all problems. */
@@ -64,6 +65,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     hostPaths: paths,
     fabric,
     hasSwitchOptions: fabricSection.switch !== undefined,
+    pfcKeys: keysOf(valueAt(data, ["fabric", "pfc"])),
     hasCoherentBusOptions: fabricSection.coherentBus !== undefined,
     leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
       fabricSection[key] !== undefined
@@ -95,6 +97,10 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
   };
 }
 
+function keysOf(section: unknown): ReadonlySet<string> {
+  return new Set(isMapping(section) ? Object.keys(section) : []);
+}
+
 function readHosts(
   reading: Reading,
   profile: ProfileName,
@@ -113,7 +119,7 @@ function readHosts(
     const path = ["hosts", key];
     const own = read(reading, path, hostSchema.nullish());
     const wrong = own === undefined && section[key] !== null && section[key] !== undefined;
-    for (const name of namesOf(key)) {
+    for (const name of namesInRange(key)) {
       if (paths.has(name)) {
         const problem = { found: `${name} a second time`, expected: "each host once", key: true };
         reading.report(path, problem);
@@ -126,19 +132,6 @@ function readHosts(
     }
   }
   return { paths, hosts };
-}
-
-/** `h08..h11` denotes h08, h09, h10 and h11; any other key is one name, valid or not. */
-function namesOf(key: string): string[] {
-  const range = /^(.*?)(\d{1,5})\.\.(.*?)(\d{1,5})$/.exec(key);
-  if (range === null || range[1] !== range[3]) return [key];
-  const [, prefix, from, , to] = range as unknown as [string, string, string, string, string];
-  const first = Number(from), last = Number(to);
-  if (last < first) return [key];
-  return Array.from(
-    { length: last - first + 1 },
-    (_, i) => prefix + String(first + i).padStart(from.length, "0"),
-  );
 }
 
 function readPrograms(reading: Reading): Draft["programs"] {

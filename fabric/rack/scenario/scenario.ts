@@ -48,7 +48,10 @@ export interface FabricScenario {
   /** Latency of each network cable. */
   readonly latencyPs: Time;
   readonly mtu: RnicPlan["mtu"];
-  readonly switch: Pick<SwitchPlan, "mode" | "latencyPs" | "queueBytes" | "bufferBytes">;
+  readonly switch: Pick<
+    SwitchPlan,
+    "mode" | "latencyPs" | "queueBytes" | "bufferBytes" | "reservedBytes" | "alpha"
+  >;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
   readonly coherentBus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
   /** ECN, PFC and DCQCN; absent where all of it is off. */
@@ -119,6 +122,8 @@ export interface Draft {
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
   readonly hasSwitchOptions: boolean;
+  /** Keys of `fabric.pfc` in the file. */
+  readonly pfcKeys: ReadonlySet<string>;
   readonly hasCoherentBusOptions: boolean;
   /** Keys of `fabric` that only a leaf–spine network has. */
   readonly leafSpineKeys: readonly string[];

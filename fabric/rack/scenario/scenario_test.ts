@@ -212,6 +212,76 @@ hosts:
     ]);
   });
 
+  it("takes a range wherever several names may stand, as if each had been written", () => {
+    const rack = (on: string, to: string, kill: string, link: string, scm: string, far: string) =>
+      parseScenario(
+        `
+name: x
+defaults: { attach: coherent }
+hosts: { a: {}, s1..s3: {} }
+shared: [{ name: r, home: a, far: [${far}], bytes: 4KiB }]
+programs:
+  - { on: ${on}, run: ./mine.ts }
+  - { on: a, run: log, to: ${to} }
+faults:
+${kill}
+${link}
+${scm}
+`,
+        FILE,
+      );
+    const lines = (line: (name: string) => string) => ["s1", "s2", "s3"].map(line).join("\n");
+    assert.deepEqual(
+      rack(
+        "[a, s1..s3]",
+        "[s1..s3]",
+        "  - { at: 9us, kill: s1..s3 }\n  - { at: 99us, start: s1..s3 }",
+        "  - { link: s1..s3, loss: 1% }\n  - { at: 5us, cut: s1..s3 }\n  - { at: 6us, heal: s1..s3 }",
+        "  - { scm: s1..s3, stuck: 8 }\n  - { rnic: s1..s3, flip: 1% }",
+        "s1..s3",
+      ),
+      rack(
+        "[a, s1, s2, s3]",
+        "[s1, s2, s3]",
+        [
+          lines((name) => `  - { at: 9us, kill: ${name} }`),
+          lines((name) => `  - { at: 99us, start: ${name} }`),
+        ].join("\n"),
+        [
+          lines((name) => `  - { link: ${name}, loss: 1% }`),
+          lines((name) => `  - { at: 5us, cut: ${name} }`),
+          lines((name) => `  - { at: 6us, heal: ${name} }`),
+        ].join("\n"),
+        [
+          lines((name) => `  - { scm: ${name}, stuck: 8 }`),
+          lines((name) => `  - { rnic: ${name}, flip: 1% }`),
+        ].join("\n"),
+        "s1, s2, s3",
+      ),
+    );
+  });
+
+  it("says where a range is none, and where none has a place", () => {
+    const many = "expected a range of names from the lower number to the higher, like s1..s4";
+    const one = "expected one name: a range has no place here";
+    for (
+      const [line, message] of [
+        ["programs: [{ on: s3..s1, run: ./mine.ts }]", `programs[0].on: found "s3..s1", ${many}`],
+        ["programs: [{ on: a, run: ./mine.ts, to: a..b }]", `programs[0].to: found "a..b", ${one}`],
+        ["programs: [{ on: a, run: bulk, to: s1..s2 }]", `programs[0].to: found "s1..s2", ${one}`],
+        ["faults: [{ at: 1us, kill: a..b }]", `faults[0].kill: found "a..b", ${many}`],
+        ["faults: [{ link: a..b, loss: 1% }]", `faults[0].link: found "a..b", ${many}`],
+        ["faults: [{ rnic: a..b, flip: 1% }]", `faults[0].rnic: found "a..b", ${many}`],
+        [
+          "shared: [{ name: r, home: a..b, far: [b], bytes: 4KiB }]",
+          `shared[0].home: found "a..b", ${one}`,
+        ],
+      ] as const
+    ) {
+      assert.equal(messages(withLines(line))[0], `3: ${message}`);
+    }
+  });
+
   it("takes program: for run:, and refuses both at once", () => {
     const head = "name: x\nhosts: { a: {} }\nprograms: [{ on: a, ";
     const scenario = parseScenario(`${head}program: ./mine.ts, x: 1 }]`, "s.yaml");

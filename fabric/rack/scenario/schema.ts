@@ -10,11 +10,16 @@ import {
   PAGE_FAULT_RULES,
   type RnicTiming,
 } from "../plan/plan.ts";
-import { PS_PER_US } from "../../base/time.ts";
-import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
+import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
+import {
+  isObjectName,
+  namesInRange,
+  OBJECT_NAME_BYTES_MAX,
+  OBJECT_NAME_EXPECTED,
+} from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
-import { parseDuration } from "../plan/units.ts";
+import { parseDuration, parseSize } from "../plan/units.ts";
 import {
   CRC_MAKERS,
   EXPECTATIONS,
@@ -37,6 +42,7 @@ import {
   leaf,
   mapping,
   nameOf,
+  NUMBER,
   oneOf,
   positiveTime,
   rate,
@@ -46,6 +52,7 @@ import {
   switchable,
   text,
   TEXT_SHAPE,
+  textLike,
   within,
 } from "./values.ts";
 import { hintsSchema } from "./hints_schema.ts";
@@ -171,6 +178,51 @@ const probability = leaf(
 
 const MTUS = [256, 512, 1024, 2048, 4096] as const;
 
+/** SAI's dynamic thresholds are powers of two; switches have from 1/128 to 8. */
+const ALPHAS: Readonly<Record<string, number>> = Object.fromEntries(
+  Array.from({ length: 11 }, (_, i) => i - 7).map((power) => [
+    power < 0 ? `1/${2 ** -power}` : String(2 ** power),
+    2 ** power,
+  ]),
+);
+const alpha = leaf(
+  `a power of two from 1/128 to 8, like 1/8`,
+  { enum: [...Object.keys(ALPHAS), ...Object.values(ALPHAS)] },
+  (value) => {
+    if (typeof value === "number") return Object.values(ALPHAS).find((each) => each === value);
+    return typeof value === "string" && Object.hasOwn(ALPHAS, value) ? ALPHAS[value] : undefined;
+  },
+);
+
+/** Signals in fibre, as SONiC's `buffer_headroom_mellanox.lua` has it. */
+const METRES_PER_S = 198_000_000;
+
+/** Headroom in bytes, or of a cable with this latency. */
+export type HeadroomSection =
+  | { readonly kind: "bytes"; readonly bytes: number }
+  | { readonly kind: "cable"; readonly latencyPs: number };
+
+const headroom = leaf(
+  "a size, like 40KiB, or a cable's length, like 5m",
+  {
+    anyOf: [
+      { type: "integer", minimum: 0, maximum: GIB },
+      textLike(NUMBER, " ?(B|KiB|MiB|GiB|m)?"),
+    ],
+  },
+  (value): HeadroomSection | undefined => {
+    const length = typeof value === "string" ? /^(\d{1,6}(?:\.\d+)?) ?m$/.exec(value.trim()) : null;
+    if (length !== null) {
+      const latencyPs = Math.ceil(Number(length[1]) * PS_PER_S / METRES_PER_S);
+      return { kind: "cable", latencyPs };
+    }
+    const bytes = within(parseSize(value), 0, GIB);
+    return bytes === undefined ? undefined : { kind: "bytes", bytes };
+  },
+).describe(
+  "for what arrives after a pause: bytes, or for cables so long; else what each cable needs",
+);
+
 const fabricSchema = mapping({
   topology: oneOf(["star", "direct", "leaf-spine"]).optional().describe(
     "star: one switch; direct: two hosts, one cable; leaf-spine: two layers of switches",
@@ -194,16 +246,43 @@ const fabricSchema = mapping({
   switch: renamed({
     mode: ["mode", oneOf(["cut-through", "store-and-forward"])],
     latencyPs: ["latency", latency],
-    queueBytes: ["queue", size(0, GIB)],
-    bufferBytes: ["buffer", size(0, GIB)],
+    queueBytes: ["queue", size(0, GIB).describe("most lossy bytes that wait for one port")],
+    bufferBytes: [
+      "buffer",
+      size(0, GIB).describe(
+        "a switch's memory, which its ports share; else room for all queues and all headroom",
+      ),
+    ],
+    reservedBytes: [
+      "reserved",
+      size(0, MIB).describe(
+        "of the buffer, for each input port's lossless priority and each output's lossy frames",
+      ),
+    ],
+    alpha: [
+      "alpha",
+      alpha.describe("most lossy bytes that wait for one port, as a share of the free buffer"),
+    ],
   }).optional().describe("what switches do with frames"),
   ecn: switchable({
     kminBytes: ["kmin", size(0, GIB)],
     kmaxBytes: ["kmax", size(0, GIB)],
     pmax: ["pmax", probability],
   }).optional().describe("marks of congestion: all defaults, none, or these"),
-  pfc: switchable({ xoffBytes: ["xoff", size(0, GIB)], xonBytes: ["xon", size(0, GIB)] }).optional()
-    .describe("pauses of a priority: all defaults, none, or these"),
+  pfc: switchable({
+    xoffBytes: ["xoff", size(0, GIB).describe("what of an input port may wait before a pause")],
+    xonBytes: ["xon", size(0, GIB).describe("at so much, and below, the sender goes on")],
+    alpha: ["alpha", alpha.describe("in place of xoff: a share of the free buffer")],
+    xonOffsetBytes: [
+      "xonOffset",
+      size(0, GIB).describe("in place of xon: so much below the threshold the sender goes on"),
+    ],
+    headroom: ["headroom", headroom],
+    headroomPoolBytes: [
+      "headroomPool",
+      size(0, GIB).describe("all ports' headroom together; else each port has its own"),
+    ],
+  }).optional().describe("pauses of a priority: all defaults, none, or these"),
   dcqcn: switchable({
     g: ["g", probability],
     cnpIntervalPs: ["cnpInterval", duration],
@@ -240,10 +319,11 @@ const name = leaf(
 const NAMES_SHAPE: JsonShape = {
   anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
 };
-const hostNames = leaf("a host's name, a list of them, or all", NAMES_SHAPE, (value) => {
-  if (typeof value === "string") return [value];
-  const isList = Array.isArray(value) && value.length > 0;
-  return isList && value.every((each) => typeof each === "string") ? value as string[] : undefined;
+const HOST_NAMES_EXPECTED = "a host's name, a range like s1..s4, a list of them, or all";
+const hostNames = leaf(HOST_NAMES_EXPECTED, NAMES_SHAPE, (value) => {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const isRight = list.length > 0 && list.every((each) => typeof each === "string");
+  return isRight ? (list as readonly string[]).flatMap(namesInRange) : undefined;
 });
 
 const METHODS_EXPECTED = "a method, a list of different ones, or all";
@@ -282,11 +362,16 @@ const QUEUE_PAIRS_SHAPE = { type: "integer", minimum: 1, maximum: MANY_QUEUES_MA
 /** The schema of each option type of shipped programs. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "host": text,
-  "hosts": leaf("a list of different hosts' names", NAMES_SHAPE, (value) => {
-    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-    const isRight = list.length > 0 && new Set(list).size === list.length;
-    return isRight && list.every((each) => typeof each === "string") ? list : undefined;
-  }),
+  "hosts": leaf(
+    "a list of different hosts' names, or a range like s1..s4",
+    NAMES_SHAPE,
+    (value) => {
+      const given: readonly unknown[] = Array.isArray(value) ? value : [value];
+      const list = given.flatMap((each) => typeof each === "string" ? namesInRange(each) : [each]);
+      const isRight = list.length > 0 && new Set(list).size === list.length;
+      return isRight && list.every((each) => typeof each === "string") ? list : undefined;
+    },
+  ),
   "method": methodsOf(METHODS),
   "put-method": methodsOf(PUT_METHODS),
   "verify-level": oneOf(VERIFY_LEVELS),
@@ -340,7 +425,7 @@ export const programSchema = z.preprocess(
     return program === undefined || "run" in rest ? value : { run: program, ...rest };
   },
   z.looseObject({
-    on: hostNames.describe("the host that runs it, a list of hosts, or all"),
+    on: hostNames.describe("the host that runs it, a range like s1..s4, a list of hosts, or all"),
     run: programName.describe(
       "a shipped program's name, or the path of your own, like ./my_protocol.ts",
     ),

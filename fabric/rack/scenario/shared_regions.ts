@@ -1,5 +1,6 @@
 /** `shared` of a scenario file: the schema of its items, what omitted values are, and what they must agree with. */
 import type { z } from "zod";
+import { namesInRange, rangeExpected } from "../plan/names.ts";
 import { formatSize } from "../plan/units.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import {
@@ -33,10 +34,11 @@ const hostName = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 const far = leaf(
-  `a list of 1 to ${FAR_MAX} different hosts' names`,
+  `a list of 1 to ${FAR_MAX} different hosts' names, or ranges like s1..s4`,
   { type: "array", items: { type: "string" }, minItems: 1, maxItems: FAR_MAX, uniqueItems: true },
   (value) => {
-    const list: readonly unknown[] = Array.isArray(value) ? value : [];
+    const given: readonly unknown[] = Array.isArray(value) ? value : [];
+    const list = given.flatMap((each) => typeof each === "string" ? namesInRange(each) : [each]);
     const isRight = list.length > 0 && list.length <= FAR_MAX && new Set(list).size === list.length;
     return isRight && list.every((each) => typeof each === "string") ? list as string[] : undefined;
   },
@@ -117,7 +119,10 @@ export function checkShared(draft: Checked, report: Report): void {
       [[...path, "home"], region.home] as const,
       ...region.far.map((each, i) => [[...path, "far", i], each] as const),
     ];
-    for (const [at, host] of hosts) checkHost(draft, { path: at, host }, report);
+    for (const [at, host] of hosts) {
+      const place = at.includes("far") ? "many" : "one";
+      checkHost(draft, { path: at, host, place }, report);
+    }
     checkVersions(draft, { path, region }, report);
     const own = region.far.indexOf(region.home);
     if (own >= 0) {
@@ -136,10 +141,16 @@ export function checkShared(draft: Checked, report: Report): void {
 /** C-03: both ends speak on a coherent bus. */
 function checkHost(
   { hostNames, hosts }: Checked,
-  { path, host }: { readonly path: Path; readonly host: string },
+  { path, host, place }: {
+    readonly path: Path;
+    readonly host: string;
+    readonly place: "one" | "many";
+  },
   report: Report,
 ): void {
   if (!hostNames.includes(host)) {
+    const range = rangeExpected(host, place);
+    if (range !== undefined) return report(path, { found: showFound(host), expected: range });
     const near = nearest(host, hostNames);
     const some = hostNames.length <= 8 ? listOf(hostNames) : "a host";
     const expected = near === undefined ? `a host of this rack (${some})` : `${near}, a host`;

@@ -144,7 +144,7 @@ const WRONG: readonly Refusal[] = [
   [
     "a far host twice",
     sharing("{ name: s, home: a, far: [b, b], bytes: 64 }"),
-    "5: shared[0].far: found a list, expected a list of 1 to 30 different hosts' names",
+    "5: shared[0].far: found a list, expected a list of 1 to 30 different hosts' names, or ranges like s1..s4",
   ],
   [
     "decision 7: a directory that is nowhere",

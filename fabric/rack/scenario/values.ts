@@ -47,7 +47,7 @@ export function integer(least: number, most: number) {
 }
 
 /** A number as people write one; {@link POSITIVE} is no zero. */
-const NUMBER = String.raw`\d+(\.\d+)?`;
+export const NUMBER = String.raw`\d+(\.\d+)?`;
 const POSITIVE = String.raw`(?=[\d.]*[1-9])\d+(\.\d+)?`;
 const TIME_UNITS = String.raw`\s*(s|ms|us|ns|ps)`;
 

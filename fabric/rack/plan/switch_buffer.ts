@@ -1,0 +1,48 @@
+/**
+ * How a switch's memory is divided before a run: reserved bytes, headroom, and the pool that all share.
+ *
+ * Every priority group (an input port's lossless priority) and the lossy frames of every output port have
+ * reserved bytes of their own; a priority group has headroom for what still arrives after its pause; the
+ * rest is shared. Sources: SAI's buffer model as SONiC has it ("Dynamically Headroom Calculation", doc/qos
+ * of sonic-net/SONiC), and the MMU of HPCC's ns-3 (`switch-mmu.cc`: buffer = reserve + headroom + shared).
+ */
+import type { SwitchPlan } from "./plan.ts";
+
+/** Bytes of a switch's memory by their use; they add up to `totalBytes`. */
+export interface BufferParts {
+  readonly totalBytes: number;
+  readonly reservedBytes: number;
+  readonly headroomBytes: number;
+  /** Below 0 where the others do not fit into the memory. */
+  readonly sharedBytes: number;
+}
+
+export type BufferedSwitch = Pick<
+  SwitchPlan,
+  "ports" | "queueBytes" | "bufferBytes" | "reservedBytes" | "congestion"
+>;
+
+/** The parts of a switch's memory. Without a `bufferBytes` it has room for all queues and headrooms. */
+export function bufferParts(plan: BufferedSwitch): BufferParts {
+  const { ports, queueBytes, reservedBytes: own = 0 } = plan;
+  const pfc = plan.congestion?.pfc ?? null;
+  const priorities = pfc === null ? 0 : countBits(pfc.lossless);
+  const groups = pfc === null ? 0 : pfc.ports.length * priorities;
+  const headroomBytes = pfc === null ? 0 : pfc.headroomPoolBytes ??
+    priorities * pfc.ports.reduce((sum, port) => sum + port.headroomBytes, 0);
+  const reservedBytes = (ports + groups) * own;
+  const totalBytes = plan.bufferBytes ??
+    ports * Math.max(queueBytes, own) + groups * own + headroomBytes;
+  return {
+    totalBytes,
+    reservedBytes,
+    headroomBytes,
+    sharedBytes: totalBytes - reservedBytes - headroomBytes,
+  };
+}
+
+function countBits(mask: number): number {
+  let count = 0;
+  for (let rest = mask; rest !== 0; rest &= rest - 1) count++;
+  return count;
+}
