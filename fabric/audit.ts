@@ -83,7 +83,9 @@ export interface EmptiedRecord {
  */
 export interface ConnectsRecord {
   readonly kind: "connects";
+  /** Of the queue pair. */
   readonly qpn: number;
+  /** PSN of the first request that it executes. */
   readonly rqPsn: number;
 }
 

@@ -33,7 +33,15 @@ const INTERNAL: ReadonlySet<string> = new Set([
   ...["CmDevice", "CmChannel", "CmEvent"],
   ...["RnicCommand", "RnicReply", "Ended", "Probe", "Rounds", "RocePacket", "Options"],
   // Of shipped programs: what they note.
-  ...["WriteRecord", "QueueRecord", "LogRecord", "ObjectRecord", "FreedRecord", "SharedRecord"],
+  ...[
+    "WriteRecord",
+    "QueueRecord",
+    "ConnectsRecord",
+    "LogRecord",
+    "ObjectRecord",
+    "FreedRecord",
+    "SharedRecord",
+  ],
   // Tables, and types that are made of them.
   ...["verbs", "Done", "Flags", "EVENTS", "EventType", "ValueOf", "HeaderOf", "OBJECT_TYPES"],
   ...["HINT_OPERANDS_FIELDS", "HINT_PART_FIELDS"],

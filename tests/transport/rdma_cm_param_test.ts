@@ -103,6 +103,17 @@ describe("What a connection of ids agrees on", () => {
     assert.deepEqual(passive, [7, 7, 2, 8]);
   });
 
+  it("depths: an answer with a greater depth than was asked for gives no more than that", () => {
+    for (const responderResources of [0, 8]) {
+      const { active, passive } = agreedWith({
+        asked: { initiatorDepth: 0, responderResources },
+        accepted: { responderResources: 16, initiatorDepth: 16 },
+      });
+      assert.deepEqual(active, [7, 7, 0, responderResources]);
+      assert.deepEqual(passive, [7, 7, 16, 16], "as its program says");
+    }
+  });
+
   it("RNR retries are those of the other end's sends, and the retries the client's at both ends", () => {
     const { active, passive } = agreedWith({
       asked: { retryCount: 6, rnrRetryCount: 5 },

@@ -38,7 +38,8 @@ const ADDRESS = "an address, a whole number from 0 to 9007199254740991";
 const BITS_32 = "32 bits, a whole number from 0 to 4294967295";
 const BITS_24 = "24 bits, a whole number from 0 to 16777215";
 const BITS_8 = "8 bits, a whole number from 0 to 255";
-const SOME = "a number of them, a whole number from 1 to 9007199254740991";
+const ENTRIES = "a number of completions, a whole number from 1 to 1048576";
+const RECEIVES = "a number of receives, a whole number from 1 to 32767";
 const COUNT = "a number of them, a whole number from 0 to 9007199254740991";
 const BIGINT = "a bigint of 64 bits, as 1n";
 const QP = "a queue pair, as createQp or a connection's qp returns it";
@@ -165,11 +166,11 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
     "options.mr is not given: expected a region, as regMr returns it",
   ],
   ["incRkey", () => [2 ** 32], `rkey is 4294967296: expected ${KEY}`],
-  ["createCq", ({ device }) => [device, {}], `options.entries is not given: expected ${SOME}`],
+  ["createCq", ({ device }) => [device, {}], `options.entries is not given: expected ${ENTRIES}`],
   [
     "createCq",
     ({ device }) => [device, { entries: 1.5 }],
-    `options.entries is 1.5: expected ${SOME}`,
+    `options.entries is 1.5: expected ${ENTRIES}`,
   ],
   [
     "createCq",
@@ -183,7 +184,12 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
     "cq is an object with device, pd, qpn, type, sendCq, recvCq, …: expected a completion queue, as createCq returns it",
   ],
   ["reqNotifyCq", ({ qp }) => [qp.sendCq, true], "options is true: expected options"],
-  ["resizeCq", ({ qp }) => [qp.sendCq, "16"], `entries is "16": expected ${SOME}`],
+  [
+    "createCq",
+    ({ device }) => [device, { entries: 4_194_303 }],
+    `options.entries is 4194303: expected ${ENTRIES}`,
+  ],
+  ["resizeCq", ({ qp }) => [qp.sendCq, "16"], `entries is "16": expected ${ENTRIES}`],
   [
     "waitCompletion",
     ({ qp }) => [qp.sendCq, 5e6],
@@ -432,7 +438,7 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
     ({ qp }) => [qp],
     /^batch is an object with .*: expected a batch, as wrStart returns it$/ as Any,
   ],
-  ["createSrq", ({ pd }) => [pd, { maxWr: -1 }], `options.maxWr is -1: expected ${SOME}`],
+  ["createSrq", ({ pd }) => [pd, { maxWr: -1 }], `options.maxWr is -1: expected ${RECEIVES}`],
   ["modifySrq", ({ srq }) => [srq, { limit: 0.5 }], `change.limit is 0.5: expected ${COUNT}`],
   ["sge", ({ mr }) => [mr, -1], `offset is -1: expected ${OFFSET}`],
   ["sge", ({ mr }) => [mr, 0, NaN], `length is NaN: expected ${BYTES}`],

@@ -7,7 +7,6 @@ import type { Verbs } from "../verbs.ts";
 import { type AnswerOf, type CallRow, checksOf, row } from "./calls.ts";
 import {
   address,
-  atLeastOne,
   bytes,
   count,
   deadline,
@@ -39,6 +38,7 @@ import {
   connParam,
   core,
   cq,
+  cqEntries,
   cqOptions,
   dataInOrderFlags,
   device,
@@ -110,7 +110,7 @@ export const VERB_CALLS = {
       shape<{ readonly solicitedOnly?: boolean }>("options", { solicitedOnly: optional(flag) }),
     ),
   }),
-  resizeCq: row("steps", { cq, entries: atLeastOne }),
+  resizeCq: row("steps", { cq, entries: cqEntries }),
   startPoll: row("value", { cq }),
   nextPoll: row("value", { cq }),
   endPoll: row("thrown", { cq }),

@@ -29,7 +29,8 @@ import type {
 } from "../cm/rdma_id.ts";
 import type { AhOptions } from "../verbs/address_handle.ts";
 import type { WaitOptions } from "../verbs/completion_queue.ts";
-import type { CqOptions } from "../verbs/create_cq.ts";
+import { SRQ_WR_MAX } from "../verbs/shared_receive_queue.ts";
+import { CQ_ENTRIES_MAX, type CqOptions } from "../verbs/create_cq.ts";
 import * as constants from "../verbs/flags.ts";
 import type {
   Advice,
@@ -256,8 +257,10 @@ export const memoryAdvice = shape<MemoryAdvice>("advice", {
   advice: oneOf(["dontneed", "pageout"], { MADV_DONTNEED: "dontneed", MADV_PAGEOUT: "pageout" }),
 });
 
+export const cqEntries = whole("a number of completions", 1, CQ_ENTRIES_MAX);
+const receives = whole("a number of receives", 1, SRQ_WR_MAX);
 export const cqOptions = shape<CqOptions>("options of a completion queue", {
-  entries: atLeastOne,
+  entries: cqEntries,
   interrupts: optional(flag),
   channel: optional(channel),
   vector: optional(count),
@@ -357,12 +360,12 @@ export const qpSize = shape<QpSize>("sizes of a queue pair", {
   maxRecvWr: optional(count),
 });
 export const srqOptions = shape<SrqOptions>("options of a shared receive queue", {
-  maxWr: atLeastOne,
+  maxWr: receives,
   maxSge: optional(atLeastOne),
 });
 export const srqChange = shape<{ readonly limit?: number; readonly maxWr?: number }>("changes", {
   limit: optional(count),
-  maxWr: optional(atLeastOne),
+  maxWr: optional(receives),
 });
 export const ahOptions = shape<AhOptions>("attributes of an address handle", {
   address: ipv4,

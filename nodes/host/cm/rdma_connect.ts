@@ -202,7 +202,7 @@ function agreedOf({ param }: RdmaId, endpoint: CmEndpoint): Agreed | undefined {
     retryCnt: param.retryCount ?? TRANSPORT.retryCnt,
     rnrRetry: rep.rnrRetryCount,
     maxRdAtomic: Math.min(initiatorDepth, rep.responderResources),
-    maxDestRdAtomic: Math.min(rep.initiatorDepth, RD_ATOMIC_MAX),
+    maxDestRdAtomic: Math.min(responderResources, rep.initiatorDepth),
   };
 }
 

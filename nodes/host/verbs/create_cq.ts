@@ -96,7 +96,10 @@ export function ringEntries(wanted: number): number {
 
 export function refuseEntries(wanted: number): VerbError | undefined {
   if (Number.isInteger(wanted) && wanted >= 1 && wanted <= CQ_ENTRIES_MAX) return undefined;
-  return verbError("EINVAL", `Entries must be 1 to ${CQ_ENTRIES_MAX}: they are ${wanted}`);
+  return verbError(
+    "EINVAL",
+    `entries is ${wanted}: expected a number of completions, a whole number from 1 to ${CQ_ENTRIES_MAX}`,
+  );
 }
 
 /** Initialises every entry of a ring as unwritten. */

@@ -78,7 +78,10 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
 
 function refuseReceives(maxWr: number): VerbError | undefined {
   if (Number.isInteger(maxWr) && maxWr >= 1 && maxWr <= SRQ_WR_MAX) return undefined;
-  return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX}: they are ${maxWr}`);
+  return verbError(
+    "EINVAL",
+    `maxWr is ${maxWr}: expected a number of receives, a whole number from 1 to ${SRQ_WR_MAX}`,
+  );
 }
 
 function refuseUse(srq: Srq): VerbError | undefined {
