@@ -106,7 +106,9 @@ describe("judgeGroup", () => {
       };
       const groups = writeGroups(notes, { host: "b", claims: false, lives: new Map() });
       const judge = { run: RUN, host: "b", groups, most };
-      const found = groups.map((group) => judgeGroup(judge, { host: "b", image, cells }, { group }));
+      const found = groups.map((group) =>
+        judgeGroup(judge, { host: "b", image, cells }, { group })
+      );
       assert.equal(found.some((each) => each.isBounded), isBounded);
     });
   }

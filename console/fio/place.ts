@@ -106,7 +106,9 @@ function turnedRound(planned: PlannedJob): Problem | undefined {
     ...placeOf(planned, "rw"),
     path: "rw",
     found: `"${rw}", which makes [${name}] a server, with ${shown.join(" and ")} of a client`,
-    expected: `rw=${rw.replace("read", "write")} for a client, whose requests are its verb, ${verb}`,
+    expected: `rw=${
+      rw.replace("read", "write")
+    } for a client, whose requests are its verb, ${verb}`,
   };
 }
 
