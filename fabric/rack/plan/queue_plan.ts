@@ -50,6 +50,13 @@ export interface QueuePlan {
   /** Q-04: how the RNIC answers a request for a lock: by message, or in a word of host memory. */
   readonly lockAnswer: "message" | "memory";
   readonly doorbell: DoorbellPlan;
+  /**
+   * For which completions an armed queue raises its event (ibv_req_notify_cq). Absent, `unread`: also for those that
+   * the program has not taken yet, as mlx5 has it, whose doorbell says how far the host has read (`mlx5_arm_cq` of
+   * rdma-core: the consumer index). `next`: for completions that come afterwards alone, which is all that the
+   * architecture promises (IBA, Request Completion Notification): who does not poll once more after arming sleeps.
+   */
+  readonly arm?: "next";
   /** Asynchronous events come as entries of a queue; absent: each as a message of its own. */
   readonly events?: "queue";
 }

@@ -161,6 +161,7 @@ function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan }
       ...(scheme === "classic" && { carries: "number" as const }),
       ...section.doorbell,
     },
+    ...(section.arm === "next" && { arm: "next" as const }),
     ...(section.events === "queue" && { events: "queue" as const }),
   };
   // A host that names its scheme is one to be compared: its card reports stale pointers, be it none.

@@ -105,6 +105,9 @@ export const queuesSchema = orShort(
     lockAnswer: oneOf(["message", "memory"]).optional().describe(
       "how the card answers a request for the lock of space 2: by message, or in a word of memory",
     ),
+    arm: oneOf(["unread", "next"]).optional().describe(
+      "completions for which an armed queue raises its event: also those not taken yet, or later ones alone",
+    ),
     doorbell: renamed({
       form: ["form", oneOf(["fifo", "message"])],
       carries: ["carries", oneOf(["pointer", "number"])],

@@ -35,7 +35,9 @@ function hasEvent(cq: Cq): boolean {
   const { armed, fired } = cq.place;
   if (fired > 0) return isThere(cq);
   if (armed === "no" || !isThere(cq)) return false;
-  for (const cqe of unreadEntries(cq)) if (makesEvent(cq, cqe)) return true;
+  for (const [cqe, position] of unreadEntries(cq)) {
+    if (makesEvent(cq, cqe, position)) return true;
+  }
   return false;
 }
 

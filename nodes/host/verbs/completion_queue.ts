@@ -45,18 +45,30 @@ function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 
-/** The entries that are written and not read, in order. */
-export function* unreadEntries({ device, address, entries, place }: Cq): Generator<Cqe> {
+/** The entries that are written and not read, in order, each with its position. */
+export function* unreadEntries(
+  { device, address, entries, place }: Cq,
+): Generator<readonly [cqe: Cqe, position: number]> {
   for (let position = place.taken; position < place.taken + entries; position++) {
     const at = address + (position % entries) * CQE_BYTES;
     const cqe = decodeCqe(device.cpu.load(at, CQE_BYTES), position, entries);
     if (cqe === undefined) return;
-    yield cqe;
+    yield [cqe, position];
   }
 }
 
+/** Of completions: the entry that closes a ring is none. */
+function unreadCount(cq: Cq): number {
+  return [...unreadEntries(cq)].filter(([{ opcode }]) => opcode !== "resize").length;
+}
+
 /** Whether the card raises the armed notification for this entry (ibv_req_notify_cq). */
-export function makesEvent({ place: { armed } }: Cq, { solicited, status }: Cqe): boolean {
+export function makesEvent(
+  { place: { armed, armedFrom } }: Cq,
+  { solicited, status }: Cqe,
+  position: number,
+): boolean {
+  if (position < armedFrom) return false;
   return armed === "any" || (armed === "solicited" && (solicited || status !== "SUCCESS"));
 }
 
@@ -73,7 +85,7 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   for (let wantsMore = true; wantsMore && !place.resizing;) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
     if (cqe === undefined) break;
-    if (makesEvent(cq, cqe)) {
+    if (makesEvent(cq, cqe, place.taken)) {
       place.armed = "no";
       place.fired++;
     }
@@ -160,7 +172,10 @@ export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
   return completions;
 }
 
-/** Arms one interrupt for the next completion (ibv_req_notify_cq). Poll again after it. */
+/**
+ * Arms one interrupt for the next completion (ibv_req_notify_cq). Poll again after it: whether one that is there
+ * raises it, too, is the card's (`queues: { arm: unread | next }`).
+ */
 export function* reqNotifyCq(
   cq: Cq,
   options: { readonly solicitedOnly?: boolean } = {},
@@ -172,9 +187,12 @@ export function* reqNotifyCq(
   return undefined;
 }
 
-function* arm({ cqn, place, device }: Cq, armed: Exclude<CqPlace["armed"], "no">): Steps<void> {
+function* arm(cq: Cq, armed: Exclude<CqPlace["armed"], "no">): Steps<void> {
+  const { cqn, place, device } = cq;
   place.armed = armed;
-  const request = { cqn, position: place.taken, solicitedOnly: armed === "solicited" };
+  // What cannot be seen yet comes afterwards: a program that polls once more misses nothing.
+  place.armedFrom = place.taken + (device.state.arm === "next" ? unreadCount(cq) : 0);
+  const request = { cqn, position: place.armedFrom, solicitedOnly: armed === "solicited" };
   yield* device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(request));
 }
 
@@ -210,7 +228,8 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     insistOn(cq);
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
-      // Arm, then poll again: a completion in between would raise no interrupt (`rocev2.md` §4.4).
+      // Arm, then poll again: where arming is for later completions alone, one in between raises no interrupt
+      // (`rocev2.md` §4.4).
       // An arm of the program's stands, and may fire sooner.
       yield* arm(cq, ["any", "solicited"].includes(cq.place.armed) ? "any" : "wait");
       completions = takeCompletions(cq, most);

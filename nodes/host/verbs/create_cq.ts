@@ -177,6 +177,7 @@ function emptyPlace(queue: number, madeAt: Time): CqPlace {
     stored: 0,
     users: 0,
     armed: "no",
+    armedFrom: 0,
     fired: 0,
     unacknowledged: 0,
     polling: false,

@@ -134,8 +134,8 @@ export function* initDevice(
   options: DeviceOptions,
 ): Steps<DeviceState> {
   const queues = plan.queues;
-  const { placement, layout, readPointer, lockAnswer, doorbell, store: place } = plan.queuePlan ??
-    QUEUE_PLAN;
+  const queuePlan = plan.queuePlan ?? QUEUE_PLAN;
+  const { placement, layout, readPointer, lockAnswer, doorbell, store: place } = queuePlan;
   const store = layOut(placement, layout);
   const { buffers, bases } = place === "device"
     ? storeAtCard(queues, store)
@@ -163,6 +163,7 @@ export function* initDevice(
     ...bases.virtual,
     store,
     readPointer,
+    arm: queuePlan.arm,
     lockAnswers: answers && { address: answers.address, physical: contiguous(answers) },
     queues,
     kept: reply.kept ?? 0,

@@ -80,6 +80,8 @@ export interface DeviceState {
   readonly store: StoreLayout;
   /** Whether the RNIC tells its pointers in time for others to use (Q-03). */
   readonly readPointer: QueuePlan["readPointer"];
+  /** For which completions a queue is armed. */
+  readonly arm: QueuePlan["arm"];
   /** Words in which the RNIC answers requests for locks, one for each queue; undefined: by message. */
   readonly lockAnswers: Pick<RingMemory, "address" | "physical"> | undefined;
   readonly queues: number;
@@ -262,6 +264,8 @@ export interface CqPlace {
   users: number;
   /** The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, which leaves the program no event. */
   armed: "no" | "solicited" | "any" | "wait";
+  /** The first entry that may raise it: see `QueuePlan.arm`. */
+  armedFrom: number;
   /** Events whose completion has been read already, so that none of those that are there would tell of them. */
   fired: number;
   /** Events not yet acknowledged. */

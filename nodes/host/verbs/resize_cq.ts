@@ -60,7 +60,7 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
 /** The unread entries, up to the closing one. */
 function heldEntries(cq: Cq): Cqe[] {
   const held: Cqe[] = [];
-  for (const cqe of unreadEntries(cq)) {
+  for (const [cqe] of unreadEntries(cq)) {
     held.push(cqe);
     if (cqe.opcode === "resize") break;
   }

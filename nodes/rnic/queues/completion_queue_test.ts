@@ -109,3 +109,27 @@ describe("a completion queue that is resized", () => {
     );
   });
 });
+
+describe("arming a completion queue", () => {
+  for (const untaken of [1, 2, 3]) {
+    it(`§7 #20: raises one interrupt at once for ${untaken} that the host has not taken`, () => {
+      const made = small(), { rig, cq } = made;
+      complete(made, untaken);
+      assert.deepEqual(rig.a.host.interrupts, []);
+      rig.arm(rig.a, cq);
+      rig.run();
+      assert.deepEqual(rig.a.host.interrupts, [4]);
+    });
+  }
+
+  it("§7 #20: raises none for those that the host says it has taken", () => {
+    const made = small(), { rig, cq } = made;
+    complete(made, 2);
+    assert.equal(rig.poll(rig.a, cq).length, 2);
+    rig.arm(rig.a, cq);
+    rig.run();
+    assert.deepEqual(rig.a.host.interrupts, []);
+    complete(made, 1);
+    assert.deepEqual(rig.a.host.interrupts, [4]);
+  });
+});
