@@ -64,6 +64,12 @@ export interface ProgramsParts {
 /** Much longer than a card takes from its power-on to its host's notice, which is a bus's latency away. */
 const CARD_WAIT_PS = PS_PER_MS;
 
+/**
+ * Programs and threads of a host at a time. [choice] Each turn of a core looks at all of them, so that ten times as
+ * many would take minutes to start.
+ */
+const THREADS_MAX = 4096;
+
 function* nothing(): Steps<void> {}
 
 /** A program, or a thread of one. */
@@ -290,18 +296,24 @@ export class HostPrograms {
 
   /**
    * Starts a thread of a program. Threads of one name would draw the same random numbers.
-   * @param plan of the program. @throws ProgramError for the name of one that runs.
+   * @param plan of the program. @throws ProgramError for the name of one that runs; EAGAIN beyond {@link THREADS_MAX}.
    */
   spawn(
     { name, plan }: { readonly name: string; readonly plan: ProgramPlan },
     run: (context: ThreadContext) => Steps<void>,
   ): void {
     const { machine, processor } = this.#parts;
-    if (processor.isRunning((other) => other === name)) {
+    const refuse = (errno: string, why: string): never => {
       const { line } = siteIn(new Error().stack ?? "");
-      const where = line === undefined ? "" : ` at ${line}`;
+      throw new ProgramError(`${errno}: spawn${line === undefined ? "" : ` at ${line}`}: ${why}`);
+    };
+    if (processor.running >= THREADS_MAX) {
+      const found = `${machine.name} runs ${processor.running} programs and threads`;
+      refuse("EAGAIN", `${found}: expected at most ${THREADS_MAX}`);
+    }
+    if (processor.isRunning((other) => other === name)) {
       const found = `${JSON.stringify(name.split("/").at(-1))}, as that of a thread that runs`;
-      throw new ProgramError(`EINVAL: spawn${where}: name is ${found}: expected one of its own`);
+      refuse("EINVAL", `name is ${found}: expected one of its own`);
     }
     this.#add({ name, plan, startAt: machine.now, onReturn: () => {} }, run);
   }

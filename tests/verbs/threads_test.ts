@@ -115,6 +115,30 @@ describe("cpu.spawn: a thread", () => {
     );
   });
 
+  it("is refused with EAGAIN where the host runs as many as it can, and those that run come to their end", () => {
+    let said = "", started = 0, ended = 0;
+    onA(function* ({ cpu }) {
+      function* short(): Steps<void> {
+        ended++;
+      }
+      assert.throws(() => {
+        for (; started < 100_000; started++) cpu.spawn(`thread ${started}`, short);
+      }, (error: Error) => {
+        said = error.message;
+        return true;
+      });
+      yield* cpu.sleep(20 * PS_PER_MS);
+      cpu.spawn("one more", short);
+      yield* cpu.sleep(PS_PER_MS);
+    });
+    assert.match(
+      said,
+      /^EAGAIN: spawn at threads_test\.ts:\d+:\d+: a runs 4096 programs and threads: expected at most 4096$/,
+    );
+    assert.equal(ended, started + 1);
+    assert.ok(started > 4_000, `${started}`);
+  });
+
   it("posts to its creator's queue pair, and the creator gets the completion", () => {
     const work: number[] = [];
     onA(function* ({ cpu, device }, { qp, mr, remote }) {
