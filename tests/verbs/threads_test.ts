@@ -118,7 +118,8 @@ describe("cpu.spawn: a thread", () => {
   it("is refused with EAGAIN where the host runs as many as it can, and those that run come to their end", () => {
     let said = "", started = 0, ended = 0;
     onA(function* ({ cpu }) {
-      function* short(): Steps<void> {
+      function* short(own: { readonly cpu: typeof cpu }): Steps<void> {
+        yield* own.cpu.settle();
         ended++;
       }
       assert.throws(() => {

@@ -72,7 +72,7 @@ export async function askConfined<Answer, Progress = never>(
   const worker = startConfined(confined), { programs } = confined;
   const work = worker.ask<Answer, Progress>(job, onProgress);
   try {
-    return await stoppable(work, { workers: [worker], stopped, programs });
+    return await stoppable(work, { workers: () => [worker], stopped, programs });
   } finally {
     await worker.end();
   }
@@ -86,7 +86,8 @@ export async function askConfined<Answer, Progress = never>(
 export async function stoppable<Result>(
   work: Promise<Result>,
   { workers, stopped, programs }: Pick<Confined, "programs"> & Pick<Asked<never>, "stopped"> & {
-    readonly workers: readonly Pick<ConfinedWorker, "stop" | "end" | "usedMs">[];
+    /** Those that there are now: one that has ended may have been replaced. */
+    readonly workers: () => readonly ConfinedWorker[];
   },
 ): Promise<Result> {
   if (stopped === undefined) return await work;
@@ -94,10 +95,10 @@ export async function stoppable<Result>(
   try {
     return await work;
   } catch (error) {
-    if (!watch.isLate) throw error;
-    const who = programs.join(", ");
-    const seconds = `${STOP_MS / 1_000} s of processor time`;
-    throw new RackError(`Found ${who} still running ${seconds} later: ended it`);
+    if (watch.lateBy === undefined) throw error;
+    throw new RackError(
+      `Found ${programs.join(", ")} still running ${watch.lateBy} later: ended it`,
+    );
   } finally {
     clearInterval(watch.timer);
   }
@@ -211,30 +212,39 @@ function withInspector(flags: readonly string[], port: number | undefined): read
   return [`--inspect-wait=127.0.0.1:${port}`, ...flags.filter((flag) => flag !== "--quiet")];
 }
 
+interface StopWatch {
+  readonly timer: ReturnType<typeof setInterval>;
+  /** How long they went on, for people, where they were ended. */
+  readonly lateBy: string | undefined;
+}
+
 /** Asks processes to stop as soon as that is wanted, and ends them where they do not. */
-function watchStop(
-  stopped: () => boolean,
-  workers: readonly Pick<ConfinedWorker, "stop" | "end" | "usedMs">[],
-): { readonly timer: ReturnType<typeof setInterval>; readonly isLate: boolean } {
-  let askedAt: number | undefined, isLate = false;
-  const used = () => workers.map((worker) => worker.usedMs() ?? 0);
-  let usedBefore: readonly number[] = [];
-  const hasTooMuch = () => used().some((ms, i) => ms - usedBefore[i]! > STOP_MS);
-  const timer = setInterval(() => {
-    if (askedAt === undefined && stopped()) {
-      askedAt = performance.now();
-      usedBefore = used();
-      for (const worker of workers) worker.stop();
-    } else if (askedAt !== undefined && !isLate) {
-      if (performance.now() - askedAt <= PATIENCE_MS && !hasTooMuch()) return;
-      isLate = true;
-      for (const worker of workers) void worker.end();
+function watchStop(stopped: () => boolean, workers: () => readonly ConfinedWorker[]): StopWatch {
+  let askedAt: number | undefined, lateBy: string | undefined;
+  /** What each had used when it was asked. */
+  const usedBefore = new Map<ConfinedWorker, number>();
+  const hasTooMuch = () =>
+    [...usedBefore].some(([worker, before]) => (worker.usedMs() ?? 0) - before > STOP_MS);
+  const ask = () => {
+    for (const worker of workers()) {
+      if (usedBefore.has(worker)) continue;
+      usedBefore.set(worker, worker.usedMs() ?? 0);
+      worker.stop();
     }
+  };
+  const timer = setInterval(() => {
+    if (lateBy !== undefined || !stopped()) return;
+    askedAt ??= performance.now();
+    ask();
+    const isPatient = performance.now() - askedAt <= PATIENCE_MS;
+    if (isPatient && !hasTooMuch()) return;
+    lateBy = isPatient ? `${STOP_MS / 1_000} s of processor time` : `${PATIENCE_MS / 1_000} s`;
+    for (const worker of workers()) void worker.end();
   }, LOOK_MS);
   return {
     timer,
-    get isLate() {
-      return isLate;
+    get lateBy() {
+      return lateBy;
     },
   };
 }

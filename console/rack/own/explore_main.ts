@@ -2,6 +2,7 @@
  * A process that explores a rack, alone or with others: it judges the steps that it is dealt. It may read and write
  * nothing: its first job, from `explore_scenario.ts`, has all that it needs.
  */
+import { RackError } from "../../base/rack_error.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import { answerConfined, type Asker } from "./answer.ts";
@@ -33,7 +34,11 @@ async function work(
   request: ExploreRequest,
   { stopped }: Asker<never>,
 ): Promise<Opening | readonly StepFound[]> {
-  if ("judge" in request) return await judgeRange(judge!, request.judge, stopped);
+  if ("judge" in request) {
+    // One that has ended by itself has another in its place, which does not have the rack.
+    if (judge === undefined) throw new RackError("Found that the process ended by itself");
+    return await judgeRange(judge, request.judge, stopped);
+  }
   const { options, ...job } = request.open;
   const { exploration, opening } = openExploration(await rackOf(job), options);
   judge = new StepJudge(exploration);

@@ -49,10 +49,9 @@ export class WorkerPool {
     }
   }
 
-  /** The processor time of the process that has used most, in ms; undefined where all have ended. */
-  usedMs(): number | undefined {
-    const used = [...this.#workers.values()].flatMap((worker) => worker.usedMs() ?? []);
-    return used.length === 0 ? undefined : Math.max(...used);
+  /** The processes that there are. */
+  get workers(): readonly ConfinedWorker[] {
+    return [...this.#workers.values()];
   }
 
   async #end(lane: number): Promise<void> {
