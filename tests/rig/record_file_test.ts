@@ -1,7 +1,8 @@
+/** Files of records of the timekeeper (`fabric/clock/record_file.ts`): unit tests may write no file. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
-import { RecordError } from "./record.ts";
-import { appendLine, readLines } from "./record_file.ts";
+import { RecordError } from "../../fabric/clock/record.ts";
+import { appendLine, readLines } from "../../fabric/clock/record_file.ts";
 
 describe("a file of records", () => {
   let directory: string, file: string;
