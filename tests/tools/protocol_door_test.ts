@@ -37,6 +37,7 @@ const INTERNAL: ReadonlySet<string> = new Set([
     "WriteRecord",
     "QueueRecord",
     "ConnectsRecord",
+    "RefusedRecord",
     "LogRecord",
     "ObjectRecord",
     "FreedRecord",

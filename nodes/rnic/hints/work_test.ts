@@ -370,7 +370,7 @@ describe("the work of a hint at the requester", () => {
     return { ps: hint - write, write: write - began, isHeld, works };
   };
 
-  it("H-02, H-03, H-06: a request follows its hint, however long firmware or a core makes it", () => {
+  it("H-02, H-03, H-06, H-09: a request follows its hint, however long firmware or a core makes it", () => {
     const core = { look: "driver", build: "driver", send: "driver" } as const;
     const places = [{}, WORK_PRESETS.firmware, WORK_PRESETS.hardware, core];
     const [now, firmware, hardware, driver] = places.map((work) => lead(work));
