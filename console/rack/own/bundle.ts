@@ -169,7 +169,8 @@ export async function probeProgram(
   const { success, code } = await child.status;
   await input;
   const printed = (await errors).trim();
-  if (late === "aborted") throw signal!.reason;
+  // Ctrl-C in a terminal ends the child too.
+  if (late === "aborted" || (!success && signal?.aborted)) throw signal!.reason;
   if (late === "process") {
     const found = `Found that the process that loads ${path} has not answered for ` +
       `${patienceMs / 1_000} s, in which its program used no more of a processor than it may`;
