@@ -108,10 +108,11 @@ export class FaultInjector {
     if (process === BROKER) return await this.#killBroker(backMs ?? 0);
     const row = this.#rack.processes().find(({ name }) => name === process);
     const hit = this.#rack.kill(process);
-    if (hit) this.#killed.add(row?.pid ?? null);
+    if (!hit) return false;
+    this.#killed.add(row?.pid ?? null);
     if (process === TIMEKEEPER) this.#follow(0, () => this.#pace());
     else if (backMs !== null) this.#follow(backMs, () => this.#boot(process));
-    return hit;
+    return true;
   }
 
   async #killBroker(backMs: number): Promise<boolean> {
@@ -157,14 +158,21 @@ export class FaultInjector {
 
   /**
    * Of a host without its card, and the reverse: they come back in any order. The supervisor may not
-   * have detected the end of the process yet.
+   * have detected the end of the process yet, or something else may have started it: the supervisor one
+   * that had not joined, or the follow of another kill.
    */
   async #boot(process: string): Promise<void> {
     const goesOn = this.#within(PATIENCE_MS);
-    while (goesOn()) {
+    while (goesOn() && !this.#isUp(process)) {
       if (this.#rack.startPartition(process)) return;
       await sleep(LOOK_AGAIN_MS);
     }
+  }
+
+  /** Whether it has a process that was not killed. */
+  #isUp(process: string): boolean {
+    const pid = this.#rack.processes().find(({ name }) => name === process)?.pid ?? null;
+    return pid !== null && !this.#killed.has(pid);
   }
 
   async #pace(): Promise<void> {

@@ -65,7 +65,7 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
 /** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
 export async function prepareOne(
   scenario: string,
-  options: Pick<BringUpOptions, "prepare" | "onLeftOut">,
+  options: Pick<BringUpOptions, "prepare" | "onLeftOut" | "signal">,
 ): Promise<{ readonly prepared: Prepared; readonly choices: PrepareOptions }> {
   const leftOut = new Set<string>();
   const { change: own = (program) => program, input } = options.prepare;
@@ -76,7 +76,7 @@ export async function prepareOne(
     return undefined;
   };
   const choices = { ...options.prepare, change };
-  const all = await prepare(scenario, choices);
+  const all = await prepare(scenario, { ...choices, signal: options.signal });
   if (leftOut.size > 0) options.onLeftOut?.([...leftOut]);
   return { prepared: onlyOne(all, scenario), choices };
 }

@@ -5,7 +5,7 @@ import {
   type PartitionPlan,
   partitionsOf,
 } from "../../fabric/rack/build/topology.ts";
-import { type BundleOptions, bundleProgram, probeProgram } from "./own/bundle.ts";
+import { bundleProgram, type FindOptions, probeProgram } from "./own/bundle.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -44,6 +44,8 @@ export interface PrepareOptions extends VariantChoices {
   readonly packing: Packing;
   /** Own programs stop at their first line, where a debugger has attached: see `RunOptions.inspect`. */
   readonly stops?: boolean;
+  /** Gives up trying own programs. */
+  readonly signal?: AbortSignal | undefined;
   /** The user has typed the choices, so an option that no program reads is an error. */
   readonly isTyped?: boolean;
   readonly seed?: number;
@@ -113,7 +115,7 @@ export async function baseOf(path: string): Promise<string> {
   return (await Deno.realPath(path)).replace(/\/[^/]*$/, "");
 }
 
-/** The runs of a scenario, with the paths of their files. @throws Refusal for a missing file. */
+/** The runs of a scenario, with the paths of their files. @throws Refusal for a missing file; the signal's reason. */
 export async function prepare(path: string, options: PrepareOptions): Promise<Prepared[]> {
   const read = await readScenario(path);
   if (options.isTyped) refuseUnused(read, { path, options });
@@ -139,7 +141,12 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
       partitions: partitionsOf(plan, options.packing),
       base,
       inputs: await findInputs(plan, { base, given: options.input }),
-      ...await findPrograms(variant, { base, bundled, stops: options.stops }),
+      ...await findPrograms(variant, {
+        base,
+        bundled,
+        stops: options.stops,
+        signal: options.signal,
+      }),
     });
   }
   return prepared;
@@ -330,7 +337,7 @@ async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Pro
 /** @param from.bundled the texts of the variants before: each file is bundled once. */
 async function findPrograms(
   variant: ScenarioVariant,
-  { base, bundled, stops }: BundleOptions & {
+  { base, bundled, ...options }: FindOptions & {
     readonly base: string;
     readonly bundled: Map<string, Promise<OwnText>>;
   },
@@ -339,7 +346,7 @@ async function findPrograms(
   const hooked = new Set<string>();
   for (const { run } of variant.programs) {
     if (!isOwnProgram(run)) continue;
-    if (!bundled.has(run)) bundled.set(run, findProgram(run, base, { stops }));
+    if (!bundled.has(run)) bundled.set(run, findProgram(run, base, options));
     const { text, isHooked } = await bundled.get(run)!;
     programs[run] = text;
     if (isHooked) hooked.add(run);
@@ -355,16 +362,16 @@ interface OwnText {
 
 /**
  * The module text of a user's program, which has been loaded once; its path begins in the
- * scenario's folder. @throws Refusal
+ * scenario's folder. @throws Refusal; the signal's reason.
  */
 export async function findProgram(
   run: string,
   base: string,
-  options: BundleOptions = {},
+  { signal, ...options }: FindOptions = {},
 ): Promise<OwnText> {
   const path = await findProgramFile(run, base);
   const text = await bundleProgram(path, options);
-  const { isHooked } = await probeProgram(text, { path });
+  const { isHooked } = await probeProgram(text, { path, signal });
   return { text, isHooked };
 }
 

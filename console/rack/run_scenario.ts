@@ -79,10 +79,10 @@ export async function runScenario(
   scenario: string,
   options: RunScenarioOptions,
 ): Promise<RunReport> {
-  const { faultsFile } = options;
+  const { faultsFile, signal } = options;
   const faults = faultsFile === undefined ? undefined : await readFaultLines(faultsFile);
   const stops = options.inspect !== undefined;
-  const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops });
+  const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops, signal });
   if (stops) checkInspected(prepared, scenario);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
   const { faults: power = [], writebacks = [], morePrograms = [] } = faults ?? {};

@@ -68,7 +68,8 @@ export class Supervisor {
   readonly #subscriptions: Subscription[] = [];
   readonly #waker: StoppedProcessGuard;
   #timekeeper: Child | undefined;
-  #down = false;
+  /** Aborted when the rack is taken down: then nothing that it is asked for will come. */
+  readonly #down = new AbortController();
   #hasFinished = false;
   readonly #finished = Promise.withResolvers<Summary>();
 
@@ -96,7 +97,7 @@ export class Supervisor {
       if (reason !== undefined) this.#finished.reject(new RackError(reason.message));
     });
     await this.#subscribed();
-    if (this.#down) throw new RackError("The rack was taken down before it was up");
+    if (this.#down.signal.aborted) throw new RackError("The rack was taken down before it was up");
     this.#startTimekeeper();
     for (const slot of this.#slots) slot.start();
   }
@@ -109,7 +110,7 @@ export class Supervisor {
         return await this.#options.bus.flush();
       } catch (error) {
         const isAway = error instanceof BusError && error.kind === "disconnected";
-        if (!isAway || this.#down || performance.now() > deadline) throw error;
+        if (!isAway || this.#down.signal.aborted || performance.now() > deadline) throw error;
         await sleep(BROKER_AGAIN_MS);
       }
     }
@@ -129,11 +130,11 @@ export class Supervisor {
    */
   async pause(name: string): Promise<boolean> {
     const child = this.#child(name);
-    if (child === undefined || this.#down) return false;
+    if (child === undefined || this.#down.signal.aborted) return false;
     await this.#waker.watch(child.pid);
     // Meanwhile the process may have ended or the rack been taken down: a stopped process would
     // then never continue.
-    if (this.#down || this.#child(name) !== child) return false;
+    if (this.#down.signal.aborted || this.#child(name) !== child) return false;
     child.kill("SIGSTOP");
     return true;
   }
@@ -185,12 +186,13 @@ export class Supervisor {
 
   /**
    * The final reports of all partitions with power. @throws RackError that names those of which one
-   * is missing: without it nothing is known of their programs.
+   * is missing: without it nothing is known of their programs; also where {@link down} is called meanwhile.
    * @param mayLack of a partition whose process has ended since: whether that is no error.
    */
   async finals(mayLack: (partition: string) => boolean = () => false): Promise<FinalReply[]> {
     const finals: FinalReply[] = [], missing: string[] = [];
-    const { why } = await this.control.status();
+    const { signal } = this.#down;
+    const { why } = await this.control.status(undefined, signal);
     // A process that was started too late to take part has none.
     const took = new Set(
       why.filter(({ status }) => !ASIDE.has(status)).map((row) => row.partition),
@@ -201,7 +203,7 @@ export class Supervisor {
         const deadline = performance.now() + PATIENCE_MS;
         let final: FinalReply | undefined;
         while (final === undefined && slot.child !== undefined && performance.now() < deadline) {
-          final = await this.control.final(name, { forMs: FINAL_LOOK_MS });
+          final = await this.control.final(name, { forMs: FINAL_LOOK_MS, signal });
         }
         if (final !== undefined) finals.push(final);
         else if (slot.child !== undefined || !mayLack(name)) missing.push(name);
@@ -214,19 +216,19 @@ export class Supervisor {
 
   /** What processes refused, those that have died included. */
   async refused(finals: readonly FinalReply[]): Promise<Refused[]> {
-    const status = await this.control.status().catch(() => undefined);
+    const status = await this.control.status(undefined, this.#down.signal).catch(() => undefined);
     return refusedByProcesses(status?.refusals ?? [], finals);
   }
 
   /** Ends every process; returns when all have ended. */
   async down(): Promise<void> {
-    this.#down = true;
+    this.#down.abort(new RackError("The rack was taken down"));
     for (const subscription of this.#subscriptions) subscription.close();
     for (const slot of this.#slots) slot.close();
     const children = [...this.#slots.map(({ child }) => child), this.#timekeeper];
     await endChildren(children.filter((child) => child !== undefined), GRACE_MS);
     await this.#waker.close();
-    this.#finished.reject(new RackError("The rack was taken down"));
+    this.#finished.reject(this.#down.signal.reason);
   }
 
   #child(name: string): Child | undefined {
@@ -250,7 +252,7 @@ export class Supervisor {
     this.#announce("started", child, "");
     child.exited.then((status) => {
       this.#timekeeper = undefined;
-      if (this.#down) return;
+      if (this.#down.signal.aborted) return;
       this.#announce("died", child, statusText(status));
       if (status.signal === "SIGKILL") this.#startTimekeeper();
       else void this.#fail(child, status);
@@ -306,7 +308,7 @@ export class Supervisor {
   async #fail(child: Child, status: Deno.CommandStatus): Promise<void> {
     // A terminal interrupts all processes at once: this one may be about to take the rack down.
     if (status.signal === "SIGINT") await sleep(INTERRUPT_MS);
-    if (this.#down) return;
+    if (this.#down.signal.aborted) return;
     const code = status.code === EXIT.usage || status.code === EXIT.internal
       ? status.code
       : EXIT.unclear;

@@ -21,8 +21,9 @@ const MARK = "RACKMESH_CHECK_RUN";
 /** Runs its arguments, and keeps their processor time, of which only a shell tells. */
 const TIMED = `times=$1; shift; "$@"; code=$?; times >"$times"; exit $code`;
 /**
- * What a file of tests may take: many times what any takes on a slow machine. What has not ended by then hangs, and is
- * ended and named. It is the one limit in wall time that a test has.
+ * What a file of tests may take by itself, and of several files of one program the longest time in which no test of them
+ * ends and no file begins: many times what any takes on a slow machine. What has not ended by then hangs, and is ended and
+ * named. It is the one limit in wall time that a test has.
  */
 export const FILE_LIMIT_MS = 20 * 60_000;
 
@@ -36,6 +37,11 @@ export interface BoundedOptions {
   readonly withinMs: number;
   /** Without a word from it; default: `withinMs`. Of many files of tests, each of which says when it ends. */
   readonly silentMs?: number;
+  /**
+   * Whether this line of its output is a word; the last may be a part of one. Default: any output is. What hangs may
+   * go on to say what it waits for.
+   */
+  readonly isWord?: (line: string) => boolean;
   /** Variables beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Ends it. With a signal, Ctrl-C in a terminal reaches this process alone. */
@@ -80,12 +86,16 @@ async function runMarked(
     stdout: "piped",
     stderr: "piped",
   }).spawn();
-  const decoder = new TextDecoder();
+  const { isWord = () => true } = options;
   let text = "", saidAt = performance.now();
   const read = async (output: ReadableStream<Uint8Array>) => {
+    const decoder = new TextDecoder();
+    let lines = [""];
     for await (const part of output) {
-      text += decoder.decode(part, { stream: true });
-      saidAt = performance.now();
+      const more = decoder.decode(part, { stream: true });
+      text += more;
+      lines = (lines.at(-1)! + more).split("\n");
+      if (lines.some(isWord)) saidAt = performance.now();
       options.onOutput?.(part);
     }
   };
@@ -127,6 +137,14 @@ async function killMarked(mark: string): Promise<void> {
 /** Colours of a terminal. */
 // deno-lint-ignore no-control-regex
 const COLOURS = /\x1b\[[0-9;]*m/g;
+const FILE_BEGINS = /^running \d+ tests? from (\S+)/;
+const ENDED = /^ (ok|FAILED|ignored)/;
+
+/** Whether `deno test` says with this line that a file begins, or that a test or a step of one has ended. */
+export function tellsOfTest(line: string): boolean {
+  const plain = line.replaceAll(COLOURS, "");
+  return FILE_BEGINS.test(plain) || / \.\.\. (ok|FAILED|ignored) \(/.test(plain);
+}
 
 /**
  * The test that had begun last and has not ended, by what `deno test` has printed: its file and the names
@@ -136,7 +154,7 @@ export function testUnderWay(output: string): string | undefined {
   let file = "";
   let names: string[] = [];
   for (const line of output.replaceAll(COLOURS, "").split("\n")) {
-    const [, path] = /^running \d+ tests? from (\S+)/.exec(line) ?? [];
+    const [, path] = FILE_BEGINS.exec(line) ?? [];
     if (path !== undefined) {
       file = path;
       names = [];
@@ -144,7 +162,7 @@ export function testUnderWay(output: string): string | undefined {
     const [, indent, name, result] = /^( *)(\S.*?) \.\.\.(.*)$/.exec(line) ?? [];
     if (name === undefined) continue;
     names.length = Math.min(names.length, indent!.length / 2);
-    if (!/^ (ok|FAILED|ignored)/.test(result!)) names.push(name);
+    if (!ENDED.test(result!)) names.push(name);
   }
   return names.length === 0 ? undefined : `${file}: ${names.join(" > ")}`;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ifThere } from "../../console/base/files.ts";
-import { runBounded, testUnderWay } from "./bounded.ts";
+import { runBounded, tellsOfTest, testUnderWay } from "./bounded.ts";
 
 /** @param text a process' id. It may be there still for its parent to ask how it ended; it has no command line then. */
 function assertGone(text: string): void {
@@ -67,6 +67,43 @@ describe("runBounded, of what says when a part of it has ended", () => {
     });
     assert.ok(silent.isLate);
     assert.equal(silent.text, "1\n2\n3\n4\n");
+  });
+});
+
+describe("runBounded, of what goes on to say what it waits for", () => {
+  const waits = (line: string) => `while true; do sleep 0.1; echo ${line}; done`;
+  const limits = { withinMs: 600_000, silentMs: 700, isWord: tellsOfTest };
+
+  it("ends it when no test has ended for so long", async () => {
+    const begins = "echo 'running 1 test from ./a_test.ts'";
+    const { isLate, text } = await runBounded(
+      "sh",
+      ["-c", `${begins}; ${waits("waits for b ...")}`],
+      limits,
+    );
+    assert.ok(isLate);
+    assert.match(text, /^running 1 test from .*\nwaits for b \.\.\.\nwaits for b/);
+  });
+
+  it("goes on where a test ends, whose line comes in parts and between others", async () => {
+    const script = "for i in 1 2 3 4 5 6; do printf 'one ...'; sleep 0.1; echo err >&2; " +
+      "sleep 0.1; echo ' ok (3ms)'; done";
+    const { success, isLate } = await runBounded("sh", ["-c", script], limits);
+    assert.deepEqual([success, isLate], [true, false]);
+  });
+});
+
+describe("tellsOfTest", () => {
+  it("tells the beginning of a file and the end of a test from all else", () => {
+    const told = [
+      "\x1b[38;5;245mrunning 2 tests from ./a_test.ts\x1b[0m",
+      "  one ... \x1b[32mok\x1b[0m \x1b[38;5;245m(3ms)\x1b[0m",
+      "outer ... FAILED (due to 1 failed step) (1s)",
+      "./a_test.ts => one ... ignored (0ms)",
+    ];
+    assert.deepEqual(told.filter(tellsOfTest), told);
+    const others = ["", "outer ...", "waits for b ...", "------- output -------", "it is ok (3ms)"];
+    assert.deepEqual(others.filter(tellsOfTest), []);
   });
 });
 

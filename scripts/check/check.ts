@@ -3,7 +3,14 @@
  * ends with the line `N passed, N failed`. `--quick` leaves out the tests of the whole rack.
  * Started by `scripts/test`.
  */
-import { type Bounded, FILE_LIMIT_MS, runBounded, testUnderWay } from "./bounded.ts";
+import {
+  type Bounded,
+  type BoundedOptions,
+  FILE_LIMIT_MS,
+  runBounded,
+  tellsOfTest,
+  testUnderWay,
+} from "./bounded.ts";
 import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { countTests, type TestCount } from "./count_tests.ts";
 import { isThere } from "../../console/base/files.ts";
@@ -188,9 +195,10 @@ async function deno(
   return ended;
 }
 
-/** Each file has its time; one that hangs says nothing more. A stage without tests counts as one. */
-export function limitOf(files: number): { readonly withinMs: number; readonly silentMs: number } {
-  return { withinMs: Math.max(1, files) * FILE_LIMIT_MS, silentMs: FILE_LIMIT_MS };
+/** Each file has its time; of one that hangs no test ends any more. A stage without tests counts as one. */
+export function limitOf(files: number): Pick<BoundedOptions, "withinMs" | "silentMs" | "isWord"> {
+  const withinMs = Math.max(1, files) * FILE_LIMIT_MS;
+  return { withinMs, silentMs: FILE_LIMIT_MS, isWord: tellsOfTest };
 }
 
 /** How long a unit took: what the machine gave it, and what it cost. @param start of `performance.now`. */
@@ -204,7 +212,7 @@ export function timeText(start: number, { processorSeconds }: Bounded): string {
 /** What hangs. @param name of a stage or a file. */
 export function lateText(name: string, text: string): string {
   const last = testUnderWay(text) ?? "none is known";
-  return `FAILED  ${name}: it has not ended, or said anything, within ${
+  return `FAILED  ${name}: it has not ended, or no test in it, within ${
     FILE_LIMIT_MS / 60_000
   } min for each file, and was ended. ` +
     `The test that had begun last: ${last}`;

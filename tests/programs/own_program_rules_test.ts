@@ -5,6 +5,7 @@ import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { bundleProgram, probeProgram } from "../../console/rack/own/bundle.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { isAlive } from "../../console/rack/process_table.ts";
 import { RackError } from "../../console/base/rack_error.ts";
 import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, type Ended } from "../support/command.ts";
@@ -248,6 +249,41 @@ describe("a top level without an end", () => {
       );
       return true;
     });
+  });
+});
+
+describe("a top level that waits", () => {
+  const WAITS = "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);\n";
+  let path: string, text: string;
+
+  beforeAll(async () => {
+    path = await rig.file("waits.ts", `${WAITS}${WHOLE}`);
+    text = await bundleProgram(path);
+  });
+
+  it("is refused, though it uses no processor", async () => {
+    await assert.rejects(probeProgram(text, { path, patienceMs: 2_000 }), (error) => {
+      assert.ok(error instanceof Refusal);
+      const { message } = error;
+      assert.match(message, /Cannot load .*waits\.ts: its top level waits: .* after 2 s/);
+      return true;
+    });
+  });
+
+  it("is given up when the signal is aborted", async () => {
+    const ending = new AbortController();
+    const reason = new Error("interrupted");
+    let pid = 0;
+    const probing = probeProgram(text, {
+      path,
+      signal: ending.signal,
+      onStart(started) {
+        pid = started;
+        setTimeout(() => ending.abort(reason), 300);
+      },
+    });
+    await assert.rejects(probing, (error) => error === reason);
+    assert.ok(!isAlive(pid));
   });
 });
 

@@ -28,6 +28,8 @@ export interface AskOptions {
   readonly forMs?: number;
   /** Of each attempt; default: {@link PATIENCE_MS} of one that is sent once. */
   readonly timeoutMs?: number;
+  /** Ends the wait; the request may have arrived all the same. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** Of a request that is sent again where no answer comes; and between these. */
@@ -47,20 +49,26 @@ export class ControlClient {
   /**
    * Sends a request, and repeats it while no process listens (a timekeeper or broker that is
    * starting).
-   * @throws BusError without an answer.
+   * @throws BusError without an answer; the signal's reason.
    */
   async ask<T = Readonly<Record<string, unknown>>>(
     verb: string,
     body: unknown,
-    { repeats = false, forMs = PATIENCE_MS, timeoutMs = repeats ? TIMEOUT_MS : PATIENCE_MS }:
-      AskOptions = {},
+    {
+      repeats = false,
+      forMs = PATIENCE_MS,
+      timeoutMs = repeats ? TIMEOUT_MS : PATIENCE_MS,
+      signal,
+    }: AskOptions = {},
   ): Promise<Answer<T>> {
     const subject = subjectOf({ kind: "control", run: this.#run, verb });
     const options = { by: answererOf(verb), timeoutMs };
     const deadline = performance.now() + forMs;
     for (;;) {
+      signal?.throwIfAborted();
       try {
-        return answerIn<T>(await this.#bus.request(subject, encode(body), options));
+        const answer = this.#bus.request(subject, encode(body), options);
+        return answerIn<T>(await orAborted(answer, signal));
       } catch (error) {
         if (!(error instanceof BusError)) throw error;
         const again = error.kind === "no-responders" || repeats;
@@ -71,14 +79,16 @@ export class ControlClient {
   }
 
   /**
-   * One attempt. @returns undefined without an answer: the request may have arrived all the same.
+   * One attempt. @returns undefined without an answer, or where the signal is aborted: the request may have
+   * arrived all the same.
    */
   async attempt<T = Readonly<Record<string, unknown>>>(
     verb: string,
     body: unknown,
     timeoutMs = ATTEMPT_MS,
+    signal?: AbortSignal,
   ): Promise<Answer<T> | undefined> {
-    return await this.ask<T>(verb, body, { forMs: 0, timeoutMs }).catch(() => undefined);
+    return await this.ask<T>(verb, body, { forMs: 0, timeoutMs, signal }).catch(() => undefined);
   }
 
   /**
@@ -96,9 +106,9 @@ export class ControlClient {
     throw refusal("", { found: `Cannot ${to}: ${answer.refused}` });
   }
 
-  /** The timekeeper's clock status. @throws BusError where it does not answer for `forMs`. */
-  async status(forMs?: number): Promise<ClockStatus> {
-    const options = { repeats: true, ...(forMs !== undefined && { forMs }) };
+  /** The timekeeper's clock status. @throws BusError where it does not answer for `forMs`; the signal's reason. */
+  async status(forMs?: number, signal?: AbortSignal): Promise<ClockStatus> {
+    const options = { repeats: true, signal, ...(forMs !== undefined && { forMs }) };
     return await this.demand<ClockStatus>("status", {}, options);
   }
 
@@ -117,7 +127,7 @@ export class ControlClient {
     { everyMs = 20, signal }: { readonly everyMs?: number; readonly signal?: AbortSignal } = {},
   ): Promise<ClockStatus> {
     for (;;) {
-      const status = await this.status();
+      const status = await this.status(undefined, signal);
       if (isSo(status)) return status;
       signal?.throwIfAborted();
       await sleep(everyMs);
@@ -127,16 +137,19 @@ export class ControlClient {
   /**
    * A partition's report on its devices, with all reports of its programs; undefined where its
    * process does not answer for `forMs`, or not with all of it. 0: it is asked once.
+   * @throws the signal's reason.
    */
   async final(
     partition: string,
-    { forMs }: { readonly forMs: number },
+    { forMs, signal }: Pick<AskOptions, "signal"> & { readonly forMs: number },
   ): Promise<FinalReply | undefined> {
     const reports: FinalReply["reports"][number][] = [];
     const deadline = performance.now() + forMs;
     for (;;) {
       const after = reports.length;
-      const answer = await this.attempt<FinalPage>(finalVerb(partition), { after }, TIMEOUT_MS);
+      const verb = finalVerb(partition);
+      const answer = await this.attempt<FinalPage>(verb, { after }, TIMEOUT_MS, signal);
+      signal?.throwIfAborted();
       if (answer !== undefined && "ok" in answer && Array.isArray(answer.ok.reports)) {
         reports.push(...answer.ok.reports);
         const { reportsLeft, ...final } = answer.ok;
@@ -145,6 +158,19 @@ export class ControlClient {
       // Behind an outage of the bus, this process may be back before the partition is.
       else await sleep(AGAIN_MS);
     }
+  }
+}
+
+/** Rejects with the signal's reason where that is aborted first. */
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return await work;
+  const aborted = Promise.withResolvers<never>();
+  const giveUp = () => aborted.reject(signal.reason);
+  signal.addEventListener("abort", giveUp);
+  try {
+    return await Promise.race([work, aborted.promise]);
+  } finally {
+    signal.removeEventListener("abort", giveUp);
   }
 }
 

@@ -71,6 +71,29 @@ describe("ControlClient", () => {
     assert.equal(await control.final("b", { forMs: 100 }), undefined);
   });
 
+  it("asks no more once its signal is aborted, with the signal's reason", async () => {
+    const down = new Error("down");
+    const aborts = async (ask: (signal: AbortSignal) => Promise<unknown>) => {
+      const ending = new AbortController();
+      const asked = ask(ending.signal);
+      // While no process listens, or one does not answer.
+      setTimeout(() => ending.abort(down), 20);
+      await assert.rejects(asked, (error) => error === down);
+      await assert.rejects(ask(ending.signal), (error) => error === down);
+    };
+    const all = async () => {
+      await aborts((signal) => control.ask("run", {}, { signal }));
+      await aborts((signal) => control.status(undefined, signal));
+      await aborts((signal) => control.waitFor(() => true, { signal }));
+      await aborts((signal) => control.final("b", { forMs: Infinity, signal }));
+    };
+    await all();
+    for (const verb of ["run", "status", "final-b"]) {
+      rack.subscribe(patternOf({ kind: "control", run: "r", verb }), () => {});
+    }
+    await all();
+  });
+
   it("asks for a final report until all of its pages are there", async () => {
     const page = (reports: unknown[], reportsLeft: number) => ({
       partition: "b",
