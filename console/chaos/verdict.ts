@@ -1,14 +1,15 @@
 /** What the rounds of a campaign come to, together. */
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import type { CampaignReport } from "./campaign.ts";
 
 /** So many rounds without a result in a row end the campaign: the machine fails, not the rack. */
 export const UNTOLD_MOST = 3;
 
 /** Exit code of a campaign that was not interrupted: 0 only where each round has held, and there was one. */
-export function exitOf(
-  { held, broken, untold }: Pick<CampaignReport, "held" | "broken" | "untold">,
-) {
+export function exitOf({ held, broken, untold }: {
+  readonly held: number;
+  readonly broken: number;
+  readonly untold: number;
+}) {
   if (broken > 0) return EXIT.failed;
   return untold > 0 || held === 0 ? EXIT.unclear : EXIT.done;
 }
