@@ -70,7 +70,7 @@ hosts: { a: {}, b: {} }
 programs: [{ on: a, program: ./local.ts, at: 200us }]
 `;
 /** Ends of runs within the stores of a new directory. */
-const BOOTING = ["44us", "48us", "52us", "56us"];
+const BOOTING = ["98us", "100us", "102us"];
 const REFUSED = /a's connection to b was refused: .*invalid service ID/;
 
 describe("a protocol that did nothing", () => {
