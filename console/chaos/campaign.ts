@@ -5,7 +5,6 @@
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
-import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { workersFor } from "../base/workers.ts";
@@ -30,6 +29,7 @@ import { playInOrder } from "./play_in_order.ts";
 import { simulate } from "./replay.ts";
 import { RoundReplays } from "./replays.ts";
 import { type PlayedRound, playRound, type RoundResult, runUndisturbed } from "./round.ts";
+import { UntoldRounds } from "./verdict.ts";
 
 export interface CampaignOptions {
   readonly seed: number;
@@ -106,8 +106,6 @@ const DEADLINE_MS = 300_000, PER_UNDISTURBED_MS = 60, DEADLINE_MOST_MS = 1_200_0
 const UNDISTURBED_LIMIT_MS = 600_000;
 /** Folders of failed rounds that are kept. */
 const KEPT_MOST = 20;
-/** So many rounds without a result in a row end the campaign: the machine fails, not the rack. */
-const UNTOLD_MOST = 3;
 
 interface Campaign extends CampaignOptions {
   readonly scenario: string;
@@ -121,7 +119,7 @@ interface Campaign extends CampaignOptions {
   readonly references: Map<string, {
     readonly reference: Reference;
     readonly deadlineMs: number;
-    /** Why rounds on it say nothing; undefined: they do. */
+    /** Why rounds that add no put say nothing; undefined: they do. */
     readonly nothing: string | undefined;
   }>;
 }
@@ -160,8 +158,8 @@ async function playRounds(campaign: Campaign): Promise<CampaignReport> {
   const { from, forMs, rounds: roundsMax = Infinity, jobs = workersFor({}), signal } = campaign;
   const rounds: RoundReport[] = [], began = performance.now();
   let soFar = reportOf(campaign, rounds, 0);
-  /** By round: whether it has no result, as far as is known. */
-  const untold: boolean[] = [];
+  const untold = new UntoldRounds();
+  let count = 0;
   const { directory } = campaign;
   await using replays = new RoundReplays({ processes: jobs - 1, directory, signal });
   await playInOrder({
@@ -169,19 +167,18 @@ async function playRounds(campaign: Campaign): Promise<CampaignReport> {
     async play(place) {
       signal?.throwIfAborted();
       const played = await play(drawRound(from + place, campaign), campaign);
-      const { result, again } = played;
-      untold.push(again === undefined && outcomeOf(result) === "untold");
+      count++;
+      if (played.again === undefined && outcomeOf(played.result) === "untold") untold.add(place);
       return played;
     },
     isOver() {
-      const isStuck = untold.length >= UNTOLD_MOST && untold.slice(-UNTOLD_MOST).every(Boolean);
-      return performance.now() - began >= forMs || untold.length >= roundsMax || isStuck;
+      return performance.now() - began >= forMs || count >= roundsMax || untold.isStuck;
     },
     replay: (round, lane) => replays.of(round, lane),
     async report(result, round, place) {
       const isKept = rounds.filter(({ outcome }) => outcome !== "held").length < KEPT_MOST;
       const report = await reportOn(round, result, { campaign, isKept });
-      untold[place] = report.outcome === "untold";
+      if (report.outcome === "untold") untold.add(place);
       rounds.push(report);
       await forgetHeld(rounds, campaign.keepLatest ?? 0);
       soFar = reportOf(campaign, rounds, performance.now() - began);
@@ -236,39 +233,32 @@ async function referenceFor(draft: RoundDraft, campaign: Campaign) {
   const key = JSON.stringify(draft.choices);
   const known = references.get(key);
   if (known !== undefined) return known;
-  const ran = await inUndisturbed(
-    campaign,
-    async (directory) =>
-      simulate(await prepareRound(scenario, draft, { packing: "all" }), {
-        run: "undisturbed",
-        directory,
-        check: "notes",
-        limitMs: UNDISTURBED_LIMIT_MS,
-        ...(signal && { signal }),
-      }),
-  );
+  const { ran, nothing } = await inUndisturbed(campaign, async (directory) => {
+    const ran = await simulate(await prepareRound(scenario, draft, { packing: "all" }), {
+      run: "undisturbed",
+      directory,
+      check: "notes",
+      limitMs: UNDISTURBED_LIMIT_MS,
+      ...(signal && { signal }),
+    });
+    // It may read SCM files, which are removed.
+    return "endless" in ran ? ran : { ran, nothing: nothingIn(ran) };
+  });
   const deadlineMs = DEADLINE_MS + Math.round(PER_UNDISTURBED_MS * ran.wallMs);
   const found = {
     reference: referenceOf(ran),
     deadlineMs: Math.min(DEADLINE_MOST_MS, deadlineMs),
-    nothing: nothingIn(ran),
+    nothing,
   };
   references.set(key, found);
   return found;
 }
 
-/**
- * Why the undisturbed run shows that rounds say nothing; undefined where it has done something, or the scenario has no
- * program: rounds then judge the puts that they add.
- */
+/** Why the undisturbed run shows that rounds say nothing but of puts that they add; undefined where it has done something. */
 function nothingIn({ record, finals }: Outcome): string | undefined {
-  if (record === undefined || !record.plan.nodes.some(hasPrograms)) return undefined;
-  const why = whyNothingDone({ ...record, hasWritten: hasWritten(finals) });
+  if (record === undefined) return undefined;
+  const why = whyNothingDone({ ...record, hasWritten: () => hasWritten(record, finals) });
   return why === undefined ? undefined : `undisturbed, ${why}`;
-}
-
-function hasPrograms(node: RackPlan["nodes"][number]): boolean {
-  return node.kind === "host" && node.config.programs.length > 0;
 }
 
 /** Runs something in a folder that is removed. @throws RackError where the rack does not end. */
@@ -291,7 +281,7 @@ interface Played extends PlayedRound {
   readonly directory: string;
   readonly prepared: Prepared;
   readonly what: string;
-  /** Why its scenario's rounds say nothing. */
+  /** Why it says nothing. */
   readonly nothing: string | undefined;
 }
 
@@ -315,7 +305,9 @@ async function play(draft: RoundDraft, campaign: Campaign): Promise<Played> {
     ...(campaign.signal && { signal: campaign.signal }),
   });
   const what = `${draftText(draft, prepared.label)}${putsText(puts)}`;
-  return { ...played, draft, directory, prepared, what, nothing };
+  // Promises of puts are judged whatever the scenario does.
+  const isEmpty = puts.length === 0;
+  return { ...played, draft, directory, prepared, what, nothing: isEmpty ? nothing : undefined };
 }
 
 function outcomeOf({ findings, untold }: RoundResult): RoundReport["outcome"] {

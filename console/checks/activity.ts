@@ -7,25 +7,49 @@ import { OUTPUT_TOPIC } from "../../fabric/node.ts";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
 import { NEW_DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
-import type { ReportSeen } from "./run_record.ts";
+import type { ImageView, ReportSeen, RunRecord } from "./run_record.ts";
+import { directoryIn, HEADER_BYTES } from "./scm_objects.ts";
 
 export interface Activity {
   readonly reports: readonly Pick<ReportSeen, "topic">[];
   readonly notes: readonly Pick<TimedRecord, "node" | "note">[];
-  /** Whether any byte of any SCM was written, but for the directory of objects. */
-  readonly hasWritten: boolean;
+  /** Whether any byte of any SCM was written, but for a new directory of objects. Asked last: it may read SCM. */
+  readonly hasWritten: () => boolean;
 }
 
 /**
- * Whether the memory controller of any host has taken bytes for its SCM that are not those of a new directory, which
- * the service of each host makes: by hosts' last statistics.
+ * Whether any host's SCM has bytes at the end that are not those of a new directory, which the service of each host
+ * makes. Statistics begin anew with each life, and a host without power has none: they only tell of zeros that were
+ * written.
  */
-export function hasWritten(finals: readonly Pick<FinalReply, "statistics">[]): boolean {
-  return finals.some(({ statistics }) =>
-    Object.values(statistics).some(({ scmBytesIn = 0 }) =>
-      scmBytesIn !== 0 && scmBytesIn !== NEW_DIRECTORY_BYTES
-    )
+export function hasWritten(
+  { plan, scm }: Pick<RunRecord, "plan" | "scm">,
+  finals: readonly Pick<FinalReply, "statistics">[],
+): boolean {
+  const isMore = finals.some(({ statistics }) =>
+    Object.values(statistics).some(({ scmBytesIn = 0 }) => scmBytesIn > NEW_DIRECTORY_BYTES)
   );
+  if (isMore) return true;
+  return plan.nodes.some((node) => {
+    const image = node.kind === "host" ? scm(node.name) : undefined;
+    return node.kind === "host" && image !== undefined && hasContent(image, node.config.scmBytes);
+  });
+}
+
+/** Bytes that are read at a time. */
+const PAGE_BYTES = 4096;
+
+/** Whether a byte is not 0, but for the header of the directory: a new one has zeros behind it. */
+function hasContent(image: ImageView, scmBytes: number): boolean {
+  const directory = directoryIn(image, scmBytes)?.from ?? Infinity;
+  for (let from = 0; from < scmBytes; from += PAGE_BYTES) {
+    const to = Math.min(from + PAGE_BYTES, scmBytes);
+    if (image.touches?.(from, to) === false) continue;
+    const isContent = (byte: number, i: number) =>
+      byte !== 0 && (from + i < directory || from + i >= directory + HEADER_BYTES);
+    if (image.read(from, to).some(isContent)) return true;
+  }
+  return false;
 }
 
 /** Reports of hosts, cards and services, which come without a program's own doing. */
@@ -72,7 +96,7 @@ export function whyNothingDone(activity: Activity): string | undefined {
 }
 
 function hasLeftSomething({ reports, notes, hasWritten }: Activity): boolean {
-  return hasWritten || reports.some(isOfProgram) || notes.some(({ note }) => isPromise(note));
+  return reports.some(isOfProgram) || notes.some(({ note }) => isPromise(note)) || hasWritten();
 }
 
 function isOfProgram({ topic }: Activity["reports"][number]): boolean {

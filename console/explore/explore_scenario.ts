@@ -1,5 +1,6 @@
 /** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
 import { formatTime } from "../../fabric/base/time.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
@@ -50,6 +51,18 @@ export interface ExploredScenario {
   readonly isWhole: boolean;
   /** The file of data that was made up for it, or that was given; undefined: none. */
   readonly input: string | undefined;
+}
+
+/** Exit code of an exploration: 0 only where all variants were explored, and each is safe. */
+export function exitOf(
+  { explored, isWhole }: {
+    readonly explored: readonly { readonly verdict: Pick<Verdict, "verdict"> }[];
+    readonly isWhole: boolean;
+  },
+) {
+  const verdicts = explored.map(({ verdict }) => verdict.verdict);
+  if (verdicts.includes("unsafe") || verdicts.includes("failed")) return EXIT.failed;
+  return isWhole && verdicts.every((verdict) => verdict === "safe") ? EXIT.done : EXIT.unclear;
 }
 
 /** @throws Refusal; Error where a program keeps state from run to run. */

@@ -9,6 +9,7 @@ import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { overlay } from "../../nodes/host/memory/sparse_bytes.ts";
 import { decodeRecord, isReported } from "../../nodes/host/store/scm_record.ts";
+import { isWritten } from "../../nodes/host/store/scm_sums.ts";
 import { ifThere, isThere, readInto } from "../base/files.ts";
 import type { ImageView } from "../checks/run_record.ts";
 
@@ -44,6 +45,12 @@ export function withHeld(scm: ImageView, held: readonly DurableWrite[]): ImageVi
 /** Bytes that the view reads at a time. */
 const BLOCK_BYTES = 2 ** 20;
 
+/** Which bytes of the content may be others than zeros: all, where that is not known. */
+function writtenIn(path: string): (from: number, to: number) => boolean {
+  const sums = ifThere(() => Deno.readFileSync(`${path}.sums`));
+  return sums === undefined ? () => true : (from, to) => isWritten(sums, { from, to });
+}
+
 /**
  * What survived in the SCM of `host`; undefined where it has no SCM file.
  * @param directory of the run: `scm/<host>.scm`, and `faults.jsonl` where power failed.
@@ -63,7 +70,14 @@ export function survivedView(
   let block = { from: 0, bytes: new Uint8Array(0) };
   const holds = (from: number, to: number) =>
     from >= block.from && to <= block.from + block.bytes.length;
+  const over = [...(counts ? record.writes : []), ...held];
+  let isInContent: ReturnType<typeof writtenIn> | undefined;
   return {
+    touches(from, to) {
+      isInContent ??= writtenIn(path);
+      return isInContent(from, to) ||
+        over.some(({ offset, data }) => offset < to && offset + data.length > from);
+    },
     read(from, to) {
       if (!holds(from, to)) {
         const bytes = new Uint8Array(Math.max(BLOCK_BYTES, to - from));
@@ -71,8 +85,7 @@ export function survivedView(
         file.seekSync(from, Deno.SeekMode.Start);
         // Zeros remain beyond the end of the file.
         readInto(file, bytes);
-        if (counts) overlay(bytes, from, record.writes);
-        overlay(bytes, from, held);
+        overlay(bytes, from, over);
         block = { from, bytes };
       }
       return block.bytes.subarray(from - block.from, to - block.from);

@@ -41,7 +41,10 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
   // Frames and notes of many variants would be kept until the last one has ended.
   const { reports, scm } = record;
   const reported = { ...ended, directory, record: { reports, scm } };
-  const nothing = whyNothingDone({ ...record, hasWritten: hasWritten(outcome.finals) });
+  const nothing = whyNothingDone({
+    ...record,
+    hasWritten: () => hasWritten(record, outcome.finals),
+  });
   const judged = { one, outcome: reported, rows, protocols, promises };
   return nothing === undefined ? judged : { ...judged, nothing };
 }

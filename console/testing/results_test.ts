@@ -73,6 +73,26 @@ describe("a run that a test made", () => {
     equal(run.check("protocol-holds").detail, "3 records of 4");
   });
 
+  it("fails it with code 2 where nothing was done, but for a check that is broken", () => {
+    const unchecked = (holds: boolean): RunAnswer => {
+      const { report, ...given } = answer({ holds });
+      const nothing = [{ variant: "log", why: "nothing was done" }];
+      return { ...given, report: { ...report, unchecked: nothing } };
+    };
+    const text = "FAIL protocol-holds: 3 records of 4";
+    equal(
+      failureOf(() => RackRun.of(unchecked(true), {})),
+      `The run says nothing of log: nothing was done\n${text} (2)`,
+    );
+    for (const fails of [[], ["unchecked"]]) {
+      equal(
+        failureOf(() => RackRun.of(unchecked(false), { fails })),
+        `The run does not hold: protocol-holds\n${text} (1)`,
+      );
+    }
+    equal(RackRun.of(unchecked(true), { fails: ["unchecked"] }).digest, "d");
+  });
+
   it("has reports by topic and node, and values as they were reported", () => {
     const run = RackRun.of(answer(), {});
     same(run.results("a"), [{ count: 3n }]);

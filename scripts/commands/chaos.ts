@@ -2,13 +2,13 @@
  * `rack chaos`: kills, pauses and cuts processes of a rack, round after round, and judges each run.
  */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import {
   type CampaignReport,
   type RoundReport,
   startCampaign,
 } from "../../console/chaos/campaign.ts";
+import { exitOf } from "../../console/chaos/verdict.ts";
 import { chaosSuites } from "../../console/reports/junit/suites.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
@@ -59,7 +59,7 @@ played. What a round does follows from the seed and its number; where exactly it
 An interrupted round that was played and not replayed is said, and has not held.
 
 --seed is the campaign's; rounds draw those of their racks from it. Exit codes: 0 all held; 1 a round
-did not; 2 no round gave a result.
+did not; 2 none was broken, and one or all gave no result.
 
 Example:
   rack chaos scripts/scenarios/persist_pair.yaml --for 10m --seed 7`,
@@ -95,8 +95,7 @@ async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
   await junit.write(chaosSuites(report, seen));
   if (json) print(JSON.stringify(report));
   else printReport(report);
-  if (report.broken > 0) Deno.exitCode = EXIT.failed;
-  else if (report.held === 0) Deno.exitCode = EXIT.unclear;
+  Deno.exitCode = exitOf(report);
 }
 
 /** Printed before the first round: the campaign then runs as if the seed had been given. */

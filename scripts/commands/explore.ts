@@ -1,8 +1,7 @@
 /** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { type ExploredScenario, exploreScenario } from "../../console/explore/explore_scenario.ts";
+import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { UNCHECKED } from "../../console/explore/types.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
@@ -131,7 +130,7 @@ async function run(
   const unchecked = explored.explored.filter(({ verdict }) => verdict.why === UNCHECKED)
     .map(({ label }) => label);
   if (unchecked.length > 0) say(uncheckedText(unchecked, { claims: flags.claims === true }));
-  Deno.exitCode = exitCode(explored);
+  Deno.exitCode = exitOf(explored);
 }
 
 function uncheckedText(
@@ -144,12 +143,6 @@ function uncheckedText(
     ...(claims ? [] : ["--claims"]),
   ];
   return `${labels.join("; ")}: ${UNCHECKED}: ${ways.join(", ")} would say what has to hold`;
-}
-
-function exitCode({ explored, isWhole }: ExploredScenario): number {
-  const verdicts = explored.map(({ verdict }) => verdict.verdict);
-  if (verdicts.includes("unsafe") || verdicts.includes("failed")) return EXIT.failed;
-  return isWhole && verdicts.every((verdict) => verdict === "safe") ? EXIT.done : EXIT.unclear;
 }
 
 /** Checks and converts the options. @throws Refusal */

@@ -53,6 +53,24 @@ programs:
   - { on: b, program: ./forgets.ts, role: server }
   - { on: a, program: ./forgets.ts, role: client, at: 100us }
 `;
+
+/** Notes and reports nothing; its check looks at what it has stored. */
+const LOCAL = `
+import type { Check, ProgramContext, Steps } from "rackmesh";
+const AT = 128 * 1024;
+export default function* local({ cpu }: ProgramContext): Steps<void> {
+  cpu.ntstore(cpu.scm.address + AT, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
+  yield* cpu.sfence();
+}
+export const check: Check = ({ hosts }) => hosts.a!.scm(AT, 1)[0] === 1 ? undefined : "lost";
+`;
+const LOCAL_SCENARIO = `
+name: local
+hosts: { a: {}, b: {} }
+programs: [{ on: a, program: ./local.ts, at: 200us }]
+`;
+/** Ends of runs within the stores of a new directory. */
+const BOOTING = ["98us", "100us", "102us"];
 const REFUSED = /a's connection to b was refused: .*invalid service ID/;
 
 describe("a protocol that did nothing", () => {
@@ -99,6 +117,27 @@ describe("a protocol that did nothing", () => {
     equal(code, 2, `${stdout}${stderr}`);
     match(stdout, /0 held, 0 broken, 1 gave no result/);
     match(stderr, REFUSED);
+  });
+
+  it("is checked where it has stored, also on a host that has lost its power and what it counted", async () => {
+    await rig.file("local.ts", LOCAL);
+    const kill = "{ at: 400us, kill: a }";
+    for (const [name, faults] of [["kill", kill], ["start", `${kill}, { at: 600us, start: a }`]]) {
+      const path = await rig.file(`${name}.yaml`, `${LOCAL_SCENARIO}faults: [${faults}]\n`);
+      for (const pack of ["all", "node"]) {
+        const { code, stdout, stderr } = await rig.run(["run", path, "--pack", pack]);
+        equal(code, 0, `${name}, ${pack}: ${stdout}${stderr}`);
+      }
+    }
+  });
+
+  it("is unchecked where a run ends while a host makes its directory", async () => {
+    for (const until of BOOTING) {
+      const text = `name: boot\nuntil: ${until}\nhosts: { a: {}, b: {} }\n`;
+      const path = await rig.file("boot.yaml", text);
+      const { stdout, stderr } = await rig.run(["run", path, "--pack", "all"]);
+      match(stdout, /^unchecked boot: /m, `${until}: ${stderr}`);
+    }
   });
 
   it("is unchecked where a scenario has no program at all", async () => {

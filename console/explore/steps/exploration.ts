@@ -194,10 +194,11 @@ function whyNothing({ own, plan }: ExploredRack, recording: RackRun): string | u
   if (!Object.values(own).some(hasHooks)) {
     return notes.some(({ note }) => OF_SCM.has(note.kind)) ? undefined : UNCHECKED;
   }
-  const hasWritten = [...histories].some(([host, { entries }]) => {
-    const directory = directoryIn(recording.scm.get(host)!, victimOf(plan, host).config.scmBytes);
-    return entries.some((entry) => isOfProgram(entry, directory));
-  });
+  const hasWritten = () =>
+    [...histories].some(([host, { entries }]) => {
+      const directory = directoryIn(recording.scm.get(host)!, victimOf(plan, host).config.scmBytes);
+      return entries.some((entry) => isOfProgram(entry, directory));
+    });
   return whyNothingToKeep({ reports, notes, hasWritten });
 }
 

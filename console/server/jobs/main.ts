@@ -12,9 +12,10 @@ import { type PerftestName, PERFTESTS } from "../../../nodes/host/programs/perft
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
 import { startCampaign } from "../../chaos/campaign.ts";
+import { exitOf } from "../../chaos/verdict.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
-import { exploreScenario } from "../../explore/explore_scenario.ts";
+import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore_scenario.ts";
 import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument } from "../../explore/report.ts";
 import { EXPLORE_DEFAULTS } from "../../explore/types.ts";
@@ -162,7 +163,7 @@ async function explore({ order, scenario, signal }: Work<"explore">): Promise<vo
   const document = JSON.parse(JSON.stringify(exploredDocument(explored), plainly));
   say({ say: "result", result: { kind: "explore", explored: document } });
   const verdicts = [...new Set(explored.explored.map(({ verdict }) => verdict.verdict))];
-  const isGood = !verdicts.includes("unsafe") && !verdicts.includes("failed");
+  const isGood = exitOfExplored(explored) === EXIT.done;
   say({ say: "end", verdict: verdicts.join(", "), isGood });
 }
 
@@ -187,7 +188,7 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
   }];
   const explored = JSON.parse(JSON.stringify({ scenario, seed, runs }, plainly));
   say({ say: "result", result: { kind: "cut", explored } });
-  const isGood = verdict.verdict !== "unsafe" && verdict.verdict !== "failed";
+  const isGood = exitOfExplored({ explored: [{ verdict }], isWhole: true }) === EXIT.done;
   say({ say: "end", verdict: verdict.verdict, isGood });
 }
 
@@ -282,7 +283,7 @@ async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> 
   say({ say: "result", result: { kind: "chaos", campaign } });
   const { held, broken, untold } = report;
   const verdict = `${held} held, ${broken} broken, ${untold} gave no result`;
-  say({ say: "end", verdict, isGood: broken === 0 && held > 0 });
+  say({ say: "end", verdict, isGood: exitOf(report) === EXIT.done });
 }
 
 async function perftest({ order, scenario, signal }: Work<"perftest">): Promise<void> {

@@ -156,6 +156,16 @@ export class ScmSums {
   }
 }
 
+/** Whether any page of bytes [from, to) of the content was ever written, by its file of sums; true where it ends before. */
+export function isWritten(
+  sums: Uint8Array,
+  { from, to }: { readonly from: number; readonly to: number },
+): boolean {
+  const at = (page: number) => HEAD_BYTES + 4 * page;
+  const first = Math.floor(from / PAGE_BYTES), end = Math.ceil(to / PAGE_BYTES);
+  return at(end) > sums.length || sums.subarray(at(first), at(end)).some((byte) => byte !== 0);
+}
+
 /** Of a page that was written. */
 function pageSum(bytes: Uint8Array): number {
   return ((crc32(bytes) ^ ZERO_SUM) >>> 0) || WRITTEN_ZEROS;
