@@ -82,13 +82,23 @@ export function acceptPacket(
 
 /** UC: a message begins anew, with whatever PSN. */
 export function beginAt(qp: QueuePair, psn: number): void {
-  abandonMessage(qp);
-  own(qp).expectedPsn = psn;
+  const responder = own(qp);
+  abandonOpen(responder);
+  responder.expectedPsn = psn;
+  responder.droppingRest = false;
 }
 
-/** UC: the message that is coming in is broken. Its receive WQE stays for the next one. */
-export function abandonMessage(qp: QueuePair): void {
+/** UC: the packet's message is dropped from here on. @returns whether it was before. */
+export function abandonMessage(qp: QueuePair, { row }: Pick<PacketIn, "row">): boolean {
   const responder = own(qp);
+  const { droppingRest } = responder;
+  abandonOpen(responder);
+  responder.droppingRest = !isLast(row);
+  return droppingRest;
+}
+
+/** Its receive WQE stays for the next one. */
+function abandonOpen(responder: Writable<Responder>): void {
   responder.granted ??= responder.open?.recv;
   responder.open = undefined;
 }

@@ -147,6 +147,8 @@ export interface Responder {
   /** The last of the packets that were dropped behind a missing one, where no NAK has asked for it. */
   readonly lastDropped: number | undefined;
   readonly open: OpenMessage | undefined;
+  /** UC: the rest of a message is to come of which a packet was dropped. */
+  readonly droppingRest: boolean;
   /** Packets behind one that waits for its receive WQE, that one first. */
   readonly stalled: ReadonlyFifo<RequestIn>;
   /** What the first stalled packet waits for: its WQE, or what has not taken effect before it, its memory. */
@@ -189,6 +191,7 @@ export function createResponder(rqPsn: number): Responder {
     pendingNak: undefined,
     lastDropped: undefined,
     open: undefined,
+    droppingRest: false,
     stalled: new Fifo(),
     stalledFor: "recv",
     granted: undefined,
