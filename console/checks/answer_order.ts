@@ -59,8 +59,8 @@ interface Answers {
   msn: number | undefined;
   /** The latest PSN that an answer has confirmed. */
   confirmed: number | undefined;
-  /** What was confirmed is not known any more. */
-  isForgotten: boolean;
+  /** What was confirmed before the connection may have begun anew: it holds where it did not. */
+  forgotten: number | undefined;
   /** PSN of the last frame of a READ's answer that goes on. */
   reading: number | undefined;
   /** When the first answer of this connection left. */
@@ -152,10 +152,17 @@ export class AnswerOrder {
 
 /** Connections are made and ended: MSNs may begin anew. */
 function forgetConnections({ answers }: Peer): void {
-  for (const each of answers.values()) {
-    each.isForgotten ||= each.confirmed !== undefined;
-    forgetConnection(each);
+  for (const each of answers.values()) doubtConnection(each);
+}
+
+/** The connection may begin anew, with the same PSNs, or it goes on. */
+function doubtConnection(answers: Answers): void {
+  const { confirmed, forgotten } = answers;
+  if (confirmed !== undefined) {
+    const isKept = forgotten !== undefined && isNear(forgotten, confirmed);
+    answers.forgotten = laterOf(isKept ? forgotten : undefined, confirmed);
   }
+  forgetConnection(answers);
 }
 
 function forgetConnection(answers: Answers): void {
@@ -186,8 +193,8 @@ function arrive(peer: Peer, seen: Seen): void {
   own.path = path;
   if (!isNear(own.psns.newest, psn)) changeConnection(peer, own, psn);
   const { psns } = own;
-  // A queue pair may be connected anew without the CM, and begin with the same PSN.
-  if (psn === psns.start && own.owner !== undefined) forgetConnection(own.owner);
+  // A queue pair may be connected anew without the CM, and begin with the same PSN; or it is a duplicate.
+  if (psn === psns.start && own.owner !== undefined) doubtConnection(own.owner);
   const isFirst = psnDistance(psns.newest, psn) > 0;
   if (isFirst) psns.newest = psn;
   const isLast = row.position === "last" || row.position === "only";
@@ -239,7 +246,7 @@ const UNBOUND: Answers = {
   position: 0,
   msn: undefined,
   confirmed: undefined,
-  isForgotten: false,
+  forgotten: undefined,
   reading: undefined,
   since: undefined,
 };
@@ -344,7 +351,7 @@ function bind(own: Answers, requests: Requests): void {
   own.requests = requests;
   own.position = requests.first;
   own.reading = undefined;
-  own.isForgotten = false;
+  own.forgotten = undefined;
   forgetConnection(own);
 }
 
@@ -380,10 +387,13 @@ function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
 
 /** P-28: a second ACK follows the first one with its PSN, and has no other place among the answers. */
 function stepOfPersistence(own: Answers, requests: Requests, { bth }: Seen): Step | string {
-  const { position, reading, confirmed, isForgotten } = own;
+  const { position, reading, confirmed, forgotten } = own;
   if (isAhead(requests, bth.psn)) return "confirms what has not come";
-  const isReceived = confirmed === undefined ? isForgotten : psnDistance(bth.psn, confirmed) >= 0;
-  if (!isReceived) return "comes before the reception ACK of its PSN";
+  const isWithin = (newest: number | undefined) =>
+    newest !== undefined && psnDistance(bth.psn, newest) >= 0;
+  if (!isWithin(confirmed) && !isWithin(forgotten)) {
+    return "comes before the reception ACK of its PSN";
+  }
   return { position, reading, confirmed };
 }
 

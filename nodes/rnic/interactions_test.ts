@@ -76,6 +76,26 @@ describe("a persistence ACK", () => {
     });
   }
 
+  it("P-28: leaves at once where its own reception ACK has left, whatever a READ holds back", () => {
+    const p = persistentPair({ persistence: { b: FLOW_2 } }, { retryCnt: 0 });
+    recvs(p, 2);
+    post(p, "write-persistence", { at: 30_000, length: 8 });
+    post(p, "read", { length: 30_000 });
+    post(p, "write-persistence", { at: 30_100, length: 8 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    for (let i = 0; i < 200 && flushByCpu(p).length === 0; i++) p.rig.runFor(PS_PER_US / 20);
+    for (let i = 0; i < 200; i++) {
+      p.rig.runFor(PS_PER_US / 20);
+      flushByCpu(p);
+    }
+    p.rig.run();
+    const all = names(p, "b"), second = "VENDOR PERSISTENCE ACKNOWLEDGE";
+    assert.equal(all[0], "RC ACKNOWLEDGE");
+    assert.ok(all.indexOf(second) < all.indexOf("RC RDMA READ RESPONSE LAST"), all.join());
+    assert.deepEqual(all.slice(-2), ["RC ACKNOWLEDGE", second]);
+    assert.deepEqual(statuses(p), ["SUCCESS", "SUCCESS", "SUCCESS"]);
+  });
+
   it("P-28: leaves behind the reception ACK where its CPU has flushed meanwhile", () => {
     const p = persistentPair({ persistence: { b: FLOW_2 } }, { retryCnt: 0 });
     recvs(p, 1);

@@ -200,6 +200,13 @@ describe("AnswerOrder", () => {
     assert.deepEqual(wrong(...read1, kept(0, 2), ack(2, 3), kept(2, 3)), []);
     const mad: Step = ["in", frame("UD SEND ONLY", { psn: 7, bytes: 256, qpn: GSI_QPN })];
     assert.deepEqual(wrong(write(0), ack(0, 1), mad, kept(0, 1)), [], "what was before the CM's");
+    const known = [add(0), write(1), sum(0, 1), ack(1, 2)];
+    for (const doubt of [[], [mad]]) {
+      const again = [...known, ...doubt, add(0), sum(0, 2)];
+      assert.deepEqual(wrong(...again, kept(1, 2)), [], "the first request of all comes again");
+      assert.deepEqual(wrong(...again, add(0), sum(0, 2), kept(1, 2)), [], "and once more");
+      assert.deepEqual(wrong(...again, write(2), kept(2, 2)), early, "not received before, either");
+    }
   });
 
   it("C-01 (in part): tells RoCEv1's connections apart by their flow labels", () => {

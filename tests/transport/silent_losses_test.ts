@@ -134,6 +134,16 @@ const CASES: readonly (readonly [what: string, lossy: Lossy, note: RegExp])[] = 
     access: IBV_ACCESS_REMOTE_WRITE,
   }, /\(UC RDMA WRITE ONLY IMM\) .*: no receive is posted$/],
   [
+    "a UC SEND of several packets without a receive, of which the first one says why",
+    { type: "uc", request: SEND, bytes: 4000 },
+    /^b-rnic: a message \(UC SEND FIRST\) of a to queue pair \d+ is dropped without an answer: no receive is posted$/,
+  ],
+  [
+    "a UC WRITE of several packets with a wrong rkey",
+    { type: "uc", request: WRITE, bytes: 4000, access: IBV_ACCESS_REMOTE_WRITE, rkey: 0x999 },
+    /: UC RDMA WRITE FIRST .*the rkey is the key of no region/,
+  ],
+  [
     "a UC message to a queue pair that is not there",
     { type: "uc", request: SEND, destQpn: 999 },
     /to queue pair 999 is dropped without an answer: there is no such queue pair$/,

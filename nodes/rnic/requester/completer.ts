@@ -20,6 +20,7 @@ import {
   beginRnrWait,
   completeOldest,
   endRnrWait,
+  noteApart,
   passAcknowledged,
   skipAcknowledged,
   spendRetry,
@@ -30,7 +31,7 @@ import { rnrWaitPs } from "./rnr_wait.ts";
 import { enterError, failSends } from "./qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
-import { type QueuePair, reloadRetries } from "../state/queue_pair.ts";
+import { type ApartSign, type QueuePair, reloadRetries } from "../state/queue_pair.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, restartFrom } from "./requester.ts";
@@ -252,7 +253,7 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   const work = requester.work.at(requester.ackCursor);
   if (work !== undefined) work.rereadAsked = false;
   if (!spendRetry(qp)) {
-    const fault = timeOutFault(qp);
+    const fault = timeOutFault(device, qp);
     return failFrom(device, qp, { work: requester.work.peek(), fault });
   }
   if (requester.unacknowledged !== requester.issuedEnd) {
@@ -265,10 +266,30 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
 }
 
 /** What was missing until the retries were over. */
-function timeOutFault({ requester, attributes }: QueuePair): VendorError {
-  const { unacknowledged, issuedEnd, isApart } = requester;
+function timeOutFault(device: Device, qp: QueuePair): VendorError {
+  const { requester, attributes: { sqPsn } } = qp;
+  const { unacknowledged, issuedEnd, apartSign } = requester;
   if (unacknowledged === issuedEnd) return "retry-persistence";
-  return isApart && unacknowledged === attributes.sqPsn ? "retry-psns-apart" : "retry-exceeded";
+  if (unacknowledged !== sqPsn) return "retry-exceeded";
+  // A responder asks once for what is missing (§3.4), and no other answer has come.
+  if (apartSign?.isAsking === true) reportApart(device, qp, apartSign);
+  return requester.isApart ? "retry-psns-apart" : "retry-exceeded";
+}
+
+/** The peer's rq_psn is not sq_psn here, so that nothing takes effect there of what is sent: a note of the run. */
+export function reportApart(
+  device: Device,
+  qp: QueuePair,
+  { expected, isAsking }: ApartSign,
+): void {
+  if (!noteApart(qp)) return;
+  const { sqPsn, destAddress } = qp.attributes;
+  const peer = formatAddress(destAddress);
+  const what = isAsking ? "refused as ahead" : "acknowledged as duplicates, without effect";
+  warn(
+    device,
+    `queue pair ${qp.qpn} sends from PSN ${sqPsn} (sq_psn) on, ${peer} expects PSN ${expected} (rq_psn): its requests are ${what}`,
+  );
 }
 
 function isDone(qp: QueuePair, work: OutstandingWqe): boolean {

@@ -8,6 +8,7 @@ import {
   completeWork,
   isOutstanding,
   progress,
+  reportApart,
   takeFatalNak,
   takePersistenceAck,
   takeRnrNak,
@@ -15,10 +16,9 @@ import {
   workOf,
 } from "./completer.ts";
 import { askForDropped, isHeldBack, mayPlace, type Response, takeKept } from "./cold_responses.ts";
-import { formatAddress } from "../../../fabric/trace/describe.ts";
 import { takeCredits } from "../queues/credit.ts";
-import { type Device, warn } from "../state/device.ts";
-import { noteApart, takeAnswered } from "../state/requester_changes.ts";
+import type { Device } from "../state/device.ts";
+import { noteApartSign, takeAnswered } from "../state/requester_changes.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fail } from "./requester.ts";
@@ -76,26 +76,23 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
 }
 
 /**
- * The peer confirms a PSN that was never sent, or asks for one before the first: its rq_psn is another one than sq_psn
- * here, and nothing that is sent takes effect there. What answers look like once something was acknowledged, is late.
+ * The peer confirms a PSN that was never sent, or asks for one before the first: its rq_psn may be another one than
+ * sq_psn here. Or it answers an earlier connection of this queue pair, late: such an answer comes once, and before
+ * anything is sent again. What looks so once something was acknowledged, is late.
  */
 function findApart(
   device: Device,
   qp: QueuePair,
   { psn, isAsking }: { readonly psn: number; readonly isAsking: boolean },
 ): void {
-  const { requester: { unacknowledged, issuedEnd }, attributes: { sqPsn, destAddress } } = qp;
-  if (unacknowledged !== sqPsn) return;
+  const { requester, attributes: { sqPsn, retryCnt } } = qp;
+  const { unacknowledged, issuedEnd, retriesLeft } = requester;
+  if (unacknowledged !== sqPsn || issuedEnd === sqPsn) return;
   const isBehind = psnDistance(issuedEnd, psn) >= 0;
   if (!isBehind && !(isAsking && psnDistance(psn, sqPsn) > 0)) return;
-  if (!noteApart(qp)) return;
-  const expected = isAsking ? psn : psnAdd(psn, 1);
-  const peer = formatAddress(destAddress);
-  const what = isBehind ? "acknowledged as duplicates, without effect" : "refused as ahead";
-  warn(
-    device,
-    `queue pair ${qp.qpn} sends from PSN ${sqPsn} (sq_psn) on, ${peer} expects PSN ${expected} (rq_psn): its requests are ${what}`,
-  );
+  const sign = { expected: isAsking ? psn : psnAdd(psn, 1), isAsking };
+  const isRepeated = noteApartSign(qp, sign);
+  if (isRepeated || retriesLeft < retryCnt) reportApart(device, qp, sign);
 }
 
 /**

@@ -17,7 +17,7 @@ const WHY: Partial<Record<DropReason, (qp: QueuePair) => string>> = {
   "wrong-peer": ({ path: { address } }) => `the queue pair's peer is ${formatAddress(address)}`,
   "p-key": () => "its P_Key is of another partition",
   "page-fault": () => "a page of its memory is not there",
-  "broken-message": () => "a packet of its message is missing before it",
+  "broken-message": () => "what came before it of its message was lost or dropped",
   "no-recv": () => "no receive is posted",
   "stalled-too-many": () => "too many packets wait for a receive or for memory",
   "context-too-many": () => "too many packets wait for the queue pair's context",

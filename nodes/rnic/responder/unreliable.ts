@@ -3,7 +3,7 @@
  * dropped with the rest of its message; the next FIRST or ONLY is where the responder goes on,
  * whatever its PSN. A receive WQE that a broken SEND had taken is the next SEND's.
  */
-import type { Device } from "../state/device.ts";
+import { type Device, drop } from "../state/device.ts";
 import { abandonMessage, beginAt, stall } from "../state/responder_changes.ts";
 import type { DropReason } from "../state/counters.ts";
 import { OPERATIONS } from "./operations.ts";
@@ -68,7 +68,7 @@ function refuse(
   dropMessage(device, qp, { input, reason, why });
 }
 
-/** Drops what is coming in; its other packets find nothing open. The receive WQE stays. */
+/** Drops what is coming in; its other packets find nothing open, and are no news. The receive WQE stays. */
 export function dropMessage(
   device: Device,
   qp: QueuePair,
@@ -78,7 +78,7 @@ export function dropMessage(
     readonly why?: string;
   },
 ): void {
-  abandonMessage(qp);
+  if (abandonMessage(qp, input)) return drop(device, lost.reason);
   dropInSilence(device, input, { qp, ...lost });
 }
 

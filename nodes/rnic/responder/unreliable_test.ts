@@ -145,6 +145,27 @@ describe("UC", () => {
     });
   }
 
+  it("what is left of a message is noted where it is the first sign of a loss, not behind a refusal", () => {
+    const pair = new Pair();
+    const notes = () =>
+      pair.rig.reports.filter(({ topic }) => topic === "warning").map(({ value }) =>
+        (value as { message: string }).message.replace(/^.*? is dropped/, "")
+      );
+    pair.send(3 * MTU);
+    pair.rig.run();
+    assert.deepEqual(notes(), [" without an answer: no receive is posted"]);
+    assert.equal(pair.drops("broken-message"), 2);
+    pair.recv(0, 2048);
+    // The refused message is over: this one's FIRST is lost on its way.
+    pair.lose(3);
+    pair.send(3 * MTU);
+    pair.rig.run();
+    assert.deepEqual(notes().slice(1), [
+      " without an answer: what came before it of its message was lost or dropped",
+    ]);
+    assert.equal(pair.drops("broken-message"), 4);
+  });
+
   it("a WRITE that comes instead of a SEND's LAST leaves its RECV to the next SEND", () => {
     const pair = new Pair();
     const { rig } = pair;

@@ -66,6 +66,14 @@ export interface SendQueue {
   drainNotify: boolean;
 }
 
+/** An ACK or NAK with a PSN that was never sent. */
+export interface ApartSign {
+  /** The PSN that the peer expects. */
+  readonly expected: number;
+  /** A NAK asks for it; else an ACK confirms the one before. */
+  readonly isAsking: boolean;
+}
+
 /** Written by `requester_changes.ts` and here alone. */
 export interface Requester {
   readonly work: ReadonlyFifo<OutstandingWqe>;
@@ -95,8 +103,10 @@ export interface Requester {
   /** When the first RNR NAK since the last progress came; undefined without one. */
   readonly rnrSince: Time | undefined;
   readonly sinceAckReq: number;
-  /** An ACK or NAK came with a PSN that was never sent: the peer's rq_psn is not `sq_psn` here. */
+  /** The peer's rq_psn is not `sq_psn` here. */
   readonly isApart: boolean;
+  /** The last answer that says so; it may be a late one of an earlier connection. */
+  readonly apartSign: ApartSign | undefined;
   /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
   readonly persistWaiting: ReadonlyMap<number, OutstandingWqe>;
   /** P-30: of these the last packet is to be sent again. */
@@ -260,6 +270,7 @@ function createRequester(sqPsn: number): Requester {
     rnrSince: undefined,
     sinceAckReq: 0,
     isApart: false,
+    apartSign: undefined,
     persistWaiting: new Map(),
     probes: new Fifo(),
     cpuAcks: new Fifo(),

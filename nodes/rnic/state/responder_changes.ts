@@ -82,13 +82,23 @@ export function acceptPacket(
 
 /** UC: a message begins anew, with whatever PSN. */
 export function beginAt(qp: QueuePair, psn: number): void {
-  abandonMessage(qp);
-  own(qp).expectedPsn = psn;
+  const responder = own(qp);
+  abandonOpen(responder);
+  responder.expectedPsn = psn;
+  responder.droppingRest = false;
 }
 
-/** UC: the message that is coming in is broken. Its receive WQE stays for the next one. */
-export function abandonMessage(qp: QueuePair): void {
+/** UC: the packet's message is dropped from here on. @returns whether it was before. */
+export function abandonMessage(qp: QueuePair, { row }: Pick<PacketIn, "row">): boolean {
   const responder = own(qp);
+  const { droppingRest } = responder;
+  abandonOpen(responder);
+  responder.droppingRest = !isLast(row);
+  return droppingRest;
+}
+
+/** Its receive WQE stays for the next one. */
+function abandonOpen(responder: Writable<Responder>): void {
   responder.granted ??= responder.open?.recv;
   responder.open = undefined;
 }
@@ -146,9 +156,12 @@ export function mergeAck(
   qp: QueuePair,
   { psn, readyAt }: Pick<AckService, "psn" | "readyAt">,
 ): boolean {
-  const { pendingAck, msn } = own(qp);
+  const responder = own(qp);
+  const { pendingAck, msn, responses } = responder;
   if (pendingAck === undefined) return false;
   if (psnDistance(pendingAck.psn, psn) > 0) pendingAck.psn = psn;
+  // It is the last of what is owed, or the transmitter has it.
+  if (responses.length === 0) noteReception(responder, pendingAck.psn);
   pendingAck.msn = msn;
   pendingAck.readyAt = Math.max(pendingAck.readyAt, readyAt);
   return true;
@@ -168,7 +181,8 @@ export function oweAck(qp: QueuePair, ack: AckService): void {
  * @returns whether it does; else the reception ACK is with the transmitter, or has left.
  */
 export function followReception(qp: QueuePair, second: AckService): boolean {
-  const { responses } = own(qp);
+  const { responses, receptionPsn } = own(qp);
+  if (psnDistance(second.psn, receptionPsn) >= 0) return false;
   for (let at = responses.first; at < responses.end; at++) {
     const answer = responses.at(at)!;
     if (answer.kind !== "ack" || answer.syndrome !== ACK_SYNDROME) continue;
@@ -188,7 +202,15 @@ export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): 
 
 /** The first answer is given, or is the transmitter's from now on. */
 export function passAnswer(qp: QueuePair): void {
-  own(qp).responses.shift();
+  const responder = own(qp);
+  const passed = responder.responses.shift();
+  // A NAK may be withdrawn yet.
+  if (passed === undefined || passed.kind === "ack" && passed.syndrome !== ACK_SYNDROME) return;
+  noteReception(responder, passed.psn);
+}
+
+function noteReception(responder: Writable<Responder>, psn: number): void {
+  if (psnDistance(responder.receptionPsn, psn) > 0) responder.receptionPsn = psn;
 }
 
 /** A READ has been begun: the next one may be from then on. */

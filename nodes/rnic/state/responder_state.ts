@@ -7,6 +7,7 @@ import type { VerifyLevel, VerifyResult } from "../../../fabric/wire/roce/verify
 import { createDirtyRanges, type DirtyRanges, type Span } from "./dirty_ranges.ts";
 import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
 import type { OperationFacts } from "./operation.ts";
+import { psnAdd } from "./psn.ts";
 import { createLine, type TxOrder } from "./tx_frame.ts";
 import type { MemorySegment, Region } from "./memory.ts";
 import type { QueuePair } from "./queue_pair.ts";
@@ -137,6 +138,8 @@ export interface Responder {
   readonly msn: number;
   /** MSN of the last answer that has left. */
   readonly lastMsnSent: number;
+  /** The latest PSN whose reception ACK is with the transmitter or has left, or that a later answer implies. */
+  readonly receptionPsn: number;
   /** One NAK 0x60 per gap. */
   readonly gapNaked: boolean;
   /** A NAK 0x60 or RNR NAK that has not left: it is withdrawn where its packet comes meanwhile. */
@@ -144,6 +147,8 @@ export interface Responder {
   /** The last of the packets that were dropped behind a missing one, where no NAK has asked for it. */
   readonly lastDropped: number | undefined;
   readonly open: OpenMessage | undefined;
+  /** UC: the rest of a message is to come of which a packet was dropped. */
+  readonly droppingRest: boolean;
   /** Packets behind one that waits for its receive WQE, that one first. */
   readonly stalled: ReadonlyFifo<RequestIn>;
   /** What the first stalled packet waits for: its WQE, or what has not taken effect before it, its memory. */
@@ -181,10 +186,12 @@ export function createResponder(rqPsn: number): Responder {
     expectedPsn: rqPsn,
     msn: 0,
     lastMsnSent: 0,
+    receptionPsn: psnAdd(rqPsn, -1),
     gapNaked: false,
     pendingNak: undefined,
     lastDropped: undefined,
     open: undefined,
+    droppingRest: false,
     stalled: new Fifo(),
     stalledFor: "recv",
     granted: undefined,
