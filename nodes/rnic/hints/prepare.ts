@@ -20,7 +20,7 @@ import type { Charge, HintElement, Hints, Word } from "../state/hints/hint_state
 import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
-import { lookAtReceives, setAside } from "./receives.ts";
+import { endReceives, lookAtReceives, setAside } from "./receives.ts";
 import type { MemoryWait, WantedPage } from "../state/paging_state.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -339,7 +339,7 @@ export function serveReceivers(device: Device, hints: Hints): void {
   for (const [qp, ahead] of hints.receiving) {
     const end = hints.ends.get(qp);
     if (ahead.life !== qp.life || end === undefined) {
-      hints.receiving.delete(qp);
+      endReceives(hints, qp, ahead);
       continue;
     }
     if (ahead.wanted === 0 || ahead.readyAt > device.now) continue;

@@ -8,6 +8,7 @@ import { fetchReceives } from "../queues/receive_queue.ts";
 import { fetchShared } from "../queues/shared_receive_queue.ts";
 import type { Device } from "../state/device.ts";
 import type { Hints, ReceiveAhead } from "../state/hints/hint_state.ts";
+import { rights } from "../state/life_cycle.ts";
 import type { MemorySegment } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 
@@ -23,25 +24,40 @@ export function setAside(
   const { messages, requester, position } = coming;
   const { life, srq } = qp;
   const { fetched: { first } } = srq ?? qp.rq;
+  const known = hints.receiving.get(qp);
+  if (known !== undefined && known.life !== life) endReceives(hints, qp, known);
   let ahead = hints.receiving.get(qp);
-  if (ahead?.life !== life) {
-    const none = {
-      place: srq?.ahead ?? { looked: first },
-      wanted: 0,
-      readyAt: 0,
-      isFetching: false,
-      reason: "none",
-    } as const;
-    ahead = { life, requester, position, ...none, pages: [] };
+  if (ahead === undefined) {
+    const { ahead: ring } = srq ?? qp.rq;
+    const none = { wanted: 0, readyAt: 0, isFetching: false, reason: "none" } as const;
+    ahead = { life, requester, position, ring, ...none, pages: [] };
     hints.receiving.set(qp, ahead);
   }
   if (ahead.wanted === 0) {
     ahead.pages.length = 0;
     ahead.reason = "none";
   }
-  const room = RECEIVES_MAX - Math.max(0, ahead.place.looked - first);
-  ahead.wanted = Math.min(ahead.wanted + messages, room);
+  const { looked, wanted } = ahead.ring;
+  const room = Math.max(0, RECEIVES_MAX - Math.max(0, looked - first) - wanted);
+  const more = Math.min(messages, room);
+  if (more === 0) return ahead;
+  want(ahead, ahead.wanted + more);
+  // What was looked for before them says nothing about them.
+  ahead.isFetching = false;
   return ahead;
+}
+
+/** The queue pair takes no part any more, or has begun anew: what is wanted for it is wanted no more. */
+export function endReceives(hints: Hints, qp: QueuePair, ahead: ReceiveAhead): void {
+  want(ahead, 0);
+  hints.receiving.delete(qp);
+}
+
+/** So many are wanted for a queue pair from now on. */
+function want(ahead: ReceiveAhead, wanted: number): void {
+  ahead.ring.wanted += wanted - ahead.wanted;
+  ahead.wanted = wanted;
+  if (wanted === 0) ahead.isFetching = false;
 }
 
 /**
@@ -57,21 +73,21 @@ export function lookAtReceives(
     readonly bringIn: (segments: readonly MemorySegment[]) => void;
   },
 ): void {
-  const { fetched, busy } = qp.srq ?? qp.rq, { place } = ahead;
+  if (!rights(qp.state).takesRequests) return want(ahead, 0);
+  const { fetched, busy } = qp.srq ?? qp.rq, { ring } = ahead;
   // What has been consumed meanwhile needs nothing.
-  place.looked = Math.max(place.looked, fetched.first);
-  while (ahead.wanted > 0 && place.looked < fetched.end) {
-    const recv = fetched.at(place.looked++)!;
-    ahead.wanted--;
+  ring.looked = Math.max(ring.looked, fetched.first);
+  while (ahead.wanted > 0 && ring.looked < fetched.end) {
+    const recv = fetched.at(ring.looked++)!;
+    want(ahead, ahead.wanted - 1);
     counters.hintReceives++;
-    ahead.isFetching = false;
     const segments = recvSegments(device, qp, recv);
     if (segments !== undefined) bringIn(segments);
   }
   if (ahead.wanted === 0 || busy) return;
+  // They are not posted yet. A look that has found some may have found them for others: then it is looked once more.
+  if (ahead.isFetching && ring.isEmpty) return want(ahead, 0);
   const { srq } = qp;
-  // The ring has been looked at, and had none: they are not posted yet.
-  if (ahead.isFetching) ahead.wanted = 0;
-  else ahead.isFetching = srq === undefined ? fetchReceives(device, qp) : fetchShared(device, srq);
-  if (!ahead.isFetching) ahead.wanted = 0;
+  ahead.isFetching = srq === undefined ? fetchReceives(device, qp) : fetchShared(device, srq);
+  if (!ahead.isFetching) want(ahead, 0);
 }

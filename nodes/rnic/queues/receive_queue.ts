@@ -72,8 +72,11 @@ function lookAtQueue(device: Device, qp: QueuePair, reread: boolean): void {
 
 /** Has receive WQEs fetched that nothing waits for yet. @returns whether that is under way. */
 export function fetchReceives(device: Device, qp: QueuePair): boolean {
-  if (!qp.rq.busy && rights(qp.state).takesRequests) lookAtQueue(device, qp, false);
-  return qp.rq.busy;
+  const { rq } = qp;
+  if (rq.busy || !rights(qp.state).takesRequests) return rq.busy;
+  rq.ahead.isEmpty = false;
+  lookAtQueue(device, qp, false);
+  return rq.busy;
 }
 
 /** The queue's information is there: fetches WQEs, looks once more, or refuses the first waiter. */
@@ -87,7 +90,10 @@ export function resumeReceiveQueue(
   if (isPaused(device, qp.rqQueue)) return;
   if (rights(qp.state).flushesReceives) return flushReceiveRing(device, entry, waiter);
   const filled = filledUnits(entry.own, entry.host, entry.depth);
-  if (filled === 0 && waiter.reread) return refuseWaiters(device, qp);
+  if (filled === 0 && waiter.reread) {
+    qp.rq.ahead.isEmpty = true;
+    return refuseWaiters(device, qp);
+  }
   qp.rq.busy = true;
   if (filled === 0) {
     rereadPointer(device, entry, { kind: "recv", qp, life: qp.life, reread: true });

@@ -12,7 +12,7 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { isPaused } from "./pause.ts";
 import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
-import type { QueuePair, SharedReceiveQueue } from "../state/queue_pair.ts";
+import { createRingAhead, type QueuePair, type SharedReceiveQueue } from "../state/queue_pair.ts";
 import { refuseWaiters, serveReceives } from "./receive_queue.ts";
 import { clearTimer } from "../state/timers.ts";
 
@@ -28,7 +28,7 @@ export function createSharedReceiveQueue(
     busy: false,
     fetched: new Fifo(),
     waiting: new Set(),
-    ahead: { looked: 0, isWanted: false },
+    ahead: createRingAhead(),
   };
 }
 
@@ -62,8 +62,12 @@ export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
 
 /** Has receive WQEs fetched that nothing waits for yet. @returns whether that is under way. */
 export function fetchShared(device: Device, srq: SharedReceiveQueue): boolean {
-  srq.ahead.isWanted = true;
+  const { ahead } = srq;
+  ahead.isEmpty = false;
+  ahead.isWanted = true;
   lookAtShared(device, srq);
+  // A paused queue is not looked at, and not for them when it goes on.
+  if (!srq.busy) ahead.isWanted = false;
   return srq.busy;
 }
 
@@ -77,13 +81,17 @@ export function resumeShared(
   waiter: { readonly srq: SharedReceiveQueue; readonly reread: boolean },
 ): void {
   const { srq, reread } = waiter;
+  const { ahead } = srq;
   srq.busy = false;
-  if (!isAlive(device, srq) || isPaused(device, srq.srqn)) return;
+  if (!isAlive(device, srq) || isPaused(device, srq.srqn)) {
+    ahead.isWanted = false;
+    return;
+  }
   const { own, depth } = entry;
   const filled = filledUnits(own, entry.host, depth);
   const isLow = srq.limit > 0 && srq.fetched.length + filled < srq.limit;
   const isWanted = srq.waiting.size > 0 && srq.fetched.length === 0;
-  if (!reread && (isLow || ((isWanted || srq.ahead.isWanted) && filled === 0))) {
+  if (!reread && (isLow || ((isWanted || ahead.isWanted) && filled === 0))) {
     srq.busy = true;
     rereadPointer(device, entry, { kind: "srq", srq, reread: true });
     return;
@@ -92,8 +100,9 @@ export function resumeShared(
     srq.limit = 0;
     raiseEvent(device, { type: "SRQ_LIMIT_REACHED", srqn: srq.srqn });
   }
-  const isWantedAhead = srq.ahead.isWanted;
-  srq.ahead.isWanted = false;
+  const isWantedAhead = ahead.isWanted;
+  ahead.isWanted = false;
+  if (filled === 0 && reread) ahead.isEmpty = true;
   if (filled > 0 && (isWanted || isWantedAhead)) {
     srq.busy = true;
     fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner: { kind: "srq-wqes", srq } });

@@ -52,6 +52,7 @@ export interface ReceiveQueue {
   readonly waiters: Fifo<RecvWaiter>;
   /** How often an empty queue was looked at again for the first waiter. */
   retries: number;
+  readonly ahead: RingAhead;
 }
 
 export interface SendQueue {
@@ -243,7 +244,13 @@ function inReset(qpn: number) {
       partialPosition: 0,
       drainNotify: false,
     },
-    rq: { busy: false, fetched: new Fifo<RecvWqe>(), waiters: new Fifo<RecvWaiter>(), retries: 0 },
+    rq: {
+      busy: false,
+      fetched: new Fifo<RecvWqe>(),
+      waiters: new Fifo<RecvWaiter>(),
+      retries: 0,
+      ahead: createRingAhead(),
+    },
     requester: createRequester(0),
     responder: createResponder(0),
     lastWrite: "none" as const,
@@ -347,8 +354,23 @@ export interface SharedReceiveQueue {
   readonly fetched: Fifo<RecvWqe>;
   /** Queue pairs that have a waiter, in turn, each once. */
   readonly waiting: Set<QueuePair>;
-  /** For hints: WQEs up to this number were looked at ahead of their messages; more are to be fetched for them. */
-  readonly ahead: { looked: number; isWanted: boolean };
+  readonly ahead: RingAhead;
+}
+
+/** What hints want of a ring of receive WQEs ahead of their messages (H-21). */
+export interface RingAhead {
+  /** WQEs up to this number, on the chip, were looked at. */
+  looked: number;
+  /** How many more are wanted, by all queue pairs of the ring together. */
+  wanted: number;
+  /** The look at a shared ring that begins, or is under way, is for them as well. */
+  isWanted: boolean;
+  /** A look since one for them has begun has found none: no more are posted. */
+  isEmpty: boolean;
+}
+
+export function createRingAhead(): RingAhead {
+  return { looked: 0, wanted: 0, isWanted: false, isEmpty: false };
 }
 
 /** The Q_Key that datagrams to this queue pair must carry: the GSI's is fixed. */

@@ -15,7 +15,7 @@ import type {
 } from "../../../../fabric/wire/roce/hint_eth.ts";
 import type { AtomicTurn } from "../responder_state.ts";
 import type { MemoryWait, WantedPage } from "../paging_state.ts";
-import type { QueuePair } from "../queue_pair.ts";
+import type { QueuePair, RingAhead } from "../queue_pair.ts";
 import { createLine, type TxOrder } from "../tx_frame.ts";
 
 export interface Hints {
@@ -167,13 +167,13 @@ export interface ReceiveAhead {
   readonly requester: number;
   /** Place of the element in its hint. */
   readonly position: number;
-  /** Receive WQEs, by number, that are on the chip and were looked at, of its own ring or by all of a shared one. */
-  readonly place: { looked: number };
-  /** How many more are wanted. */
+  /** Its own ring, or the shared one. */
+  readonly ring: RingAhead;
+  /** How many more are wanted for this queue pair. */
   wanted: number;
   /** H-21: looked at from then on, by those who set them aside. */
   readyAt: Time;
-  /** The ring was looked at for more. */
+  /** The ring is looked at, since so many are wanted: what that finds counts for them. */
   isFetching: boolean;
   /** Pages of their memory, and why some were not asked for. */
   readonly pages: WantedPage[];
