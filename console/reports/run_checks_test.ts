@@ -1,3 +1,7 @@
+import { answered } from "../checks/shared/answered.ts";
+import { loads } from "../checks/shared/loads.ts";
+import { servedInTurn } from "../checks/shared/served_in_turn.ts";
+import { singleWriter } from "../checks/shared/single_writer.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
@@ -51,6 +55,8 @@ function checks(all: readonly Variant[], expect: readonly string[] = []) {
   return new Map(checksOf(all, { expect }).map((check) => [check.name, check]));
 }
 
+/** Those that judge lines of shared regions, by name: one that forgets `concerns` is missed. */
+const ABOUT_REGIONS = [loads, singleWriter, answered, servedInTurn].map(({ name }) => name).sort();
 const isAboutAll = ({ concerns }: Checker) => concerns === undefined;
 
 const NOTHING = recordOf({ plan: PLAN });
@@ -92,7 +98,7 @@ describe("checksOf", () => {
     const record = { kind: "region", ...of } as const;
     const used = recordOf({ plan: PLAN, notes: [noted(1, record)] });
     const about = CHECKERS.filter((each) => each.concerns?.(used)).map(({ name }) => name);
-    assert.equal(about.length, 3);
+    assert.deepEqual(about.toSorted(), ABOUT_REGIONS);
     const [without, all] = [checks([variant(NOTHING)]), checks([variant(NOTHING), variant(used)])];
     for (const name of about) {
       assert.deepEqual([without.has(name), all.get(name)?.holds], [false, true]);

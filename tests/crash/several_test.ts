@@ -164,6 +164,8 @@ describe("rack explore: a survivor that waits for ever", () => {
       *program({ cpu, device, options }: ProgramContext): Steps<void> {
         const { allocPd, createCq, connect, listen, waitEvent, accept, refused, must } =
           device.verbs;
+        // A line of its own: without one its undisturbed run does nothing, and the verdict is unchecked.
+        yield* cpu.ntStore(cpu.scm.address + PLACE, word(1));
         const pd = allocPd(device);
         const cq = must(yield* createCq(device, { entries: 4 }));
         const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 };
