@@ -28,7 +28,7 @@ import {
   NONE,
   type WireMessage,
 } from "./messages.ts";
-import { newOutput, type Output } from "./output.ts";
+import { newOutput, type Output, type Turn } from "./output.ts";
 import { rowOf } from "./table.ts";
 
 /** What is known of a line from now on. */
@@ -194,19 +194,24 @@ export function lastOf(
 /** A request is in the card from now on, behind those that came before. */
 export function take(card: HomeCard, request: Request, out: Output): void {
   card.requests.push(request);
-  noteTurn(request, "taken", out);
+  out.turns.push(...turnsOf(request, "taken"));
 }
 
 /** One that has not begun, or not with all its lines, is over. */
 export function dropWaiting(card: HomeCard, request: Request, out: Output): void {
   drop(card, request);
-  noteTurn(request, "dropped", out);
+  out.turns.push(...turnsOf(request, "dropped"));
 }
 
 /** `Read` and `Write` do not ask for the line: the local cache does, in its own order. */
-function noteTurn({ message, range }: Request, step: "taken" | "dropped", out: Output): void {
-  if (message.kind === "Read" || message.kind === "Write") return;
-  for (const line of range?.left ?? [message.line]) out.turns.push({ step, line, message });
+function turnsOf({ message, range }: Request, step: "taken" | "dropped"): Turn[] {
+  if (message.kind === "Read" || message.kind === "Write") return [];
+  return (range?.left ?? [message.line]).map((line) => ({ step, line, message }));
+}
+
+/** What becomes of the requests that have not begun, or not with all their lines, where the card forgets all. */
+export function turnsForgotten({ requests }: Pick<HomeCard, "requests">): Turn[] {
+  return requests.filter(({ isBegun }) => !isBegun).flatMap((each) => turnsOf(each, "dropped"));
 }
 
 /** Lets the local cache do something; its requests are queued, its answers are taken at once. */

@@ -142,3 +142,35 @@ describe("home's power failure while a far card has its line alone", () => {
     });
   }
 });
+
+describe("home's power failure while far hosts wait for one line", () => {
+  /** Each stores into line 0 again and again. */
+  const contend: Program = function* ({ cpu }) {
+    for (let i = 0; i < 200; i++) {
+      try {
+        const region = yield* cpu.region("s");
+        yield* region.store(0, Uint8Array.of(i));
+      } catch (error) {
+        if (!/^Region(Lost|Fenced|Refused)$/.test((error as Error).name)) throw error;
+        yield* cpu.sleep(2 * PS_PER_US);
+      }
+    }
+  };
+
+  for (const offNs of [1, 45_000]) {
+    it(`C-09, decision 9: its card has forgotten, not passed over, what it had taken: off for ${offNs} ns`, () => {
+      for (const at of [155_000, 155_100, 155_200, 155_300]) {
+        const faults = [`{ at: ${at}ns, kill: a }`, `{ at: ${at + offNs}ns, start: a }`];
+        const hosts = ["a", "b", "c", "d"];
+        const record = recordOfShared(
+          sharedRack({ faults, hosts, lines: 1, restart: true, program: contend }),
+        );
+        const begun = record.notes.filter(({ time, note }) =>
+          time > (at + offNs + 1000) * 1000 && note.kind === "line-turn" && note.step === "begun"
+        );
+        assert.ok(begun.length > 50, `${begun.length} begin after the failure`);
+        assert.deepEqual(findingsOfShared(record), []);
+      }
+    });
+  }
+});

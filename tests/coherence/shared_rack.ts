@@ -11,6 +11,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { runRack } from "../../console/explore/rerun.ts";
 import { answered } from "../../console/checks/shared/answered.ts";
 import { loads } from "../../console/checks/shared/loads.ts";
+import { servedInTurn } from "../../console/checks/shared/served_in_turn.ts";
 import { singleWriter } from "../../console/checks/shared/single_writer.ts";
 import { persistence } from "../../console/checks/persistence.ts";
 import { completions } from "../../console/checks/completions.ts";
@@ -25,6 +26,7 @@ export const CHECKS = [
   loads,
   singleWriter,
   answered,
+  servedInTurn,
   persistence,
   completions,
   silence,

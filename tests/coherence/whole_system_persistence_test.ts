@@ -8,7 +8,13 @@ import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import type { Program } from "../../nodes/host/program_context.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
+import {
+  IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_REMOTE_WRITE,
+  IBV_SEND_SIGNALED,
+} from "../../nodes/host/verbs/flags.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
 import { heldFor, withHeld } from "../../console/rack/survived.ts";
 import { recordOfShared } from "./shared_rack.ts";
@@ -124,4 +130,152 @@ describe("whole-system persistence of home's local cache", () => {
   it("decision 12: eADR does not power the card", () => {
     assert.deepEqual(survived(runOf({ domain: "eadr", at: 102 * PS_PER_US })), [0, 0]);
   });
+});
+
+/** Where the writer's WRITE goes: all of line 0, and of line 1, that far hosts store into all the time. */
+const WRITE_BYTES = 128,
+  WRITTEN = 0xee,
+  NEWER = 0xaa,
+  POSTED = 160 * PS_PER_US,
+  BUSY_UNTIL = 180 * PS_PER_US;
+const ONE_REQUEST = { maxSendWr: 1, maxRecvWr: 1 };
+
+interface Overtaken {
+  readonly stores: "home" | "far";
+  readonly at?: Time;
+  readonly starts?: boolean;
+}
+
+const OVERTAKEN = ({ at, starts }: Overtaken) => `
+name: overtaken
+seed: 1
+defaults: { services: none, attach: coherent, scm: { size: 2MiB } }
+hosts: { a: { domain: wsp }, b: {}, c: {}, d: {}, e: {}, f: {}, w: { attach: pcie } }
+shared: [ { name: s, home: a, far: [b, c, d, e, f], memory: scm, at: 1MiB, bytes: 128, placement: remote, lease: 50us } ]
+programs: [ { on: all, program: ./overtaken.ts, restart: true } ]
+faults:${at === undefined ? " []" : ""}
+${at === undefined ? "" : `  - { at: ${at / 1000}ns, kill: a }`}
+${starts ? `  - { at: 300us, start: a }` : ""}
+until: 500us
+`;
+
+/** Waits until line 0 has the WRITE's bytes, then stores newer ones and flushes them. */
+function* storeNewer(context: ProgramContext): Steps<void> {
+  const { cpu } = context;
+  const region = yield* cpu.region("s");
+  yield* cpu.sleep(POSTED - cpu.now);
+  while (cpu.now < BUSY_UNTIL) {
+    const [found] = yield* region.load(0, 1);
+    if (found !== WRITTEN) continue;
+    yield* region.store(0, new Uint8Array(64).fill(NEWER));
+    yield* region.flush(0, 64);
+    cpu.report("flushed", cpu.now);
+    return;
+  }
+}
+
+function* keepBusy({ cpu }: ProgramContext): Steps<void> {
+  const region = yield* cpu.region("s");
+  yield* cpu.sleep(POSTED - 20 * PS_PER_US - cpu.now);
+  for (let i = 1; cpu.now < BUSY_UNTIL; i++) yield* region.store(64, Uint8Array.of(i));
+}
+
+function* exposeMemory({ cpu, device }: ProgramContext): Steps<void> {
+  const { allocPd, createCq, regMr, listen, waitEvent, accept, must } = device.verbs;
+  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 16 }));
+  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  const mr = must(yield* regMr(pd, cpu.scm, { offset: AT, length: WRITE_BYTES, access }));
+  const listener = must(listen(device, "w"));
+  const event = yield* waitEvent(listener);
+  if (event?.kind !== "request") return;
+  const privateData = new Uint8Array(
+    new BigUint64Array([mr.address, mr.rkey].map(BigInt)).buffer,
+  );
+  yield* accept(listener, event.request, {
+    qp: { pd, sendCq: cq, recvCq: cq, ...ONE_REQUEST },
+    privateData,
+  });
+}
+
+function* write({ cpu, device }: ProgramContext): Steps<void> {
+  const { allocPd, createCq, regMr, connect, postSend, waitCompletion, sge, must } = device.verbs;
+  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 16 }));
+  const buffer = cpu.allocate(4096);
+  const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
+  cpu.store(mr.address, new Uint8Array(WRITE_BYTES).fill(WRITTEN));
+  yield* cpu.sleep(20 * PS_PER_US);
+  const made = yield* connect(device, {
+    to: "a",
+    service: "w",
+    qp: { pd, sendCq: cq, recvCq: cq, ...ONE_REQUEST },
+  });
+  if ("refused" in made) throw new Error(made.reason);
+  const [va, rkey] = new BigUint64Array(made.privateData.slice(0, 16).buffer);
+  yield* cpu.sleep(POSTED - cpu.now);
+  const remote = { va: Number(va), rkey: Number(rkey) };
+  must(
+    yield* postSend(made.qp, {
+      opcode: "write",
+      sges: [sge(mr, 0, WRITE_BYTES)],
+      remote,
+      sendFlags: IBV_SEND_SIGNALED,
+    }),
+  );
+  yield* waitCompletion(cq);
+}
+
+const overtaken = (stores: "home" | "far"): Program =>
+  function* (context) {
+    const { cpu } = context;
+    if (cpu.now > 290 * PS_PER_US) {
+      const region = yield* cpu.region("s");
+      cpu.report("found", { found: (yield* region.load(0, 1))[0] });
+      return;
+    }
+    switch (cpu.host) {
+      case "w":
+        return yield* write(context);
+      case "a":
+        yield* exposeMemory(context);
+        if (stores === "home") yield* storeNewer(context);
+        // Its end takes the connection with it.
+        return yield* cpu.sleep(BUSY_UNTIL - cpu.now);
+      case "b":
+        if (stores === "far") yield* storeNewer(context);
+        return;
+      default:
+        yield* keepBusy(context);
+    }
+  };
+
+function runOvertaken(of: Overtaken): RunRecord {
+  const [variant] = variants(parseScenario(OVERTAKEN(of), "overtaken.yaml"));
+  return recordOfShared({
+    plan: makePlan(variant!),
+    inputs: {},
+    own: { "./overtaken.ts": () => ({ program: overtaken(of.stores) }) },
+  });
+}
+
+describe("whole-system persistence of a WRITE whose first line is stored into anew", () => {
+  for (const stores of ["home", "far"] as const) {
+    it(`decision 12: what ${stores} has flushed is not undone by the WRITE's rest`, () => {
+      const whole = runOvertaken({ stores });
+      assert.deepEqual(whole.reports.filter(({ topic }) => topic === "program-failed"), []);
+      const flushedAt = whole.reports.find(({ topic }) => topic === "flushed")?.value as Time;
+      const changes = whole.notes.filter(({ time, note }) =>
+        time > flushedAt && note.kind === "line-state" && note.line === 1
+      );
+      const end = changes.findIndex(({ note }) =>
+        note.kind === "line-state" && note.cache === "local" && note.state === "I"
+      );
+      assert.ok(end > 2, `${end} changes before the WRITE's second line`);
+      const cuts = new Set(changes.slice(0, end + 2).map(({ time }) => time + 1));
+      for (const at of cuts) {
+        const [left] = survived(runOvertaken({ stores, at }));
+        assert.equal(left, NEWER, `${at} ps`);
+        assert.equal(foundAfter(runOvertaken({ stores, at, starts: true }))[0], NEWER, `${at} ps`);
+      }
+    });
+  }
 });

@@ -36,7 +36,7 @@ function checkTurns(run: RunRecord): Finding[] {
   const queues = new Map<string, Waiting[]>();
   for (const { time, node, note } of run.notes) {
     if (note.kind !== "line-turn") continue;
-    // A card that has lost its power has forgotten what it had taken.
+    // A card that has lost its power has forgotten what it had taken. One that is reset with its host has dropped it.
     const key = `${node} ${lifeAt(run, node, time)} ${note.region} ${note.line}`;
     const queue = queues.get(key) ?? [];
     queues.set(key, queue);

@@ -5,6 +5,7 @@
  */
 import type { AccessRecord, LineStateRecord } from "../../../fabric/audit.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
+import { turnsForgotten } from "../../../fabric/coherence/home_card_transactions.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import type { Output, Turn } from "../../../fabric/coherence/output.ts";
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
@@ -55,9 +56,9 @@ export function auditLines(
   }
 }
 
-/** Notes which requests home's card takes and begins. */
+/** Notes which requests home's card takes, begins and drops. */
 export function auditTurns(
-  { name, out }: Device,
+  { name, out }: Pick<Device, "name" | "out">,
   { regions, turns }: {
     readonly regions: readonly SharedRegion[];
     readonly turns: readonly Turn[];
@@ -71,12 +72,19 @@ export function auditTurns(
   }
 }
 
-/** The card is reset, as its host has lost its power: its caches have nothing any more. */
+/**
+ * The card is reset, as its host has lost its power: its caches have nothing any more, and what it had taken and not
+ * begun is forgotten.
+ */
 export function auditReset(
   { name, coherence }: Pick<Device, "name" | "coherence">,
   out: Outputs,
 ): void {
   if (coherence === undefined || out.auditing !== true) return;
+  const { home } = coherence;
+  if (home !== undefined) {
+    auditTurns({ name, out }, { regions: home.regions, turns: turnsForgotten(home.card) });
+  }
   for (const note of coherence.noted.values()) {
     if (note.state !== "I") out.audit?.(name, { ...note, state: "I" });
   }

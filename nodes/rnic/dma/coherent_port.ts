@@ -12,7 +12,7 @@
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { type Time, transferTime } from "../../../fabric/base/time.ts";
+import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { FLIT_BYTES } from "../../../fabric/wire/host_bus/flit.ts";
 import {
   type CoherentMessage,
@@ -23,7 +23,8 @@ import {
   RUN_BYTES,
   writeFlits,
 } from "../../../fabric/wire/host_bus/coherent.ts";
-import type { Completion } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { Completion, MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
+import { noteInJournal } from "./journal.ts";
 import {
   beginTask,
   changeOf,
@@ -54,15 +55,19 @@ export function writeLines(
     readonly address: number;
     readonly data: Uint8Array<ArrayBuffer>;
     readonly toMemory: boolean;
-    readonly entry?: JournalWrite | undefined;
+    /** Of a write that the journal has: all of its parts there, in the order of its bytes. */
+    readonly entries: readonly JournalWrite[];
   },
 ): Time {
-  const { address, data, toMemory, entry } = write;
+  const { address, data, toMemory, entries } = write;
   const departAt = device.stageAt + device.timing.convertPs;
+  let noted = 0;
   for (let done = 0; done < data.length;) {
     const at = address + done;
     const length = untilShared(port, at, Math.min(pieceBytes(port, at), data.length - done));
-    const isLast = done + length === data.length;
+    const entry = entries[noted];
+    const isEnd = entry !== undefined && at + length === endOf(entry);
+    if (isEnd) noted++;
     const write: PortWrite = {
       number: port.asked++,
       address: address + done,
@@ -70,7 +75,7 @@ export function writeLines(
       toMemory,
       wireBytes: FLIT_BYTES * writeFlits(address + done, length),
       takenAt: device.now,
-      entry: isLast ? entry : undefined,
+      entry: isEnd ? entry : undefined,
       // Before the card knows its regions, as when a journal is replayed, no line of theirs is lent.
       task: device.coherence?.home !== undefined && isShared(port, at)
         ? newTask({ kind: "write", address: at, change: changeOf(at, piece(data, done, length)) })
@@ -87,6 +92,30 @@ export function writeLines(
   const freeAt = Math.max(device.dma.busFreeAt, departAt);
   device.dma.busFreeAt = Math.max(freeAt, departAt + queuePs(port));
   return device.dma.busFreeAt;
+}
+
+/**
+ * Notes a write that waits in the port in the journal, where there is one: each line of a shared region by itself, as it is
+ * over by itself, and may be stored into anew while the write's later lines wait; all between such lines as one.
+ */
+export function notePieces(
+  device: Device,
+  port: CoherentPort,
+  message: MemoryWrite,
+): readonly JournalWrite[] {
+  const { address, data } = message, entries: JournalWrite[] = [];
+  if (device.journal === undefined) return entries;
+  for (let done = 0; done < data.length;) {
+    const length = untilShared(port, address + done, data.length - done);
+    const part = { ...message, address: address + done, data: piece(data, done, length) };
+    entries.push(noteInJournal(device, part, NEVER)!);
+    done += length;
+  }
+  return entries;
+}
+
+function endOf({ message: { address, data } }: JournalWrite): number {
+  return address + data.length;
 }
 
 function piece(

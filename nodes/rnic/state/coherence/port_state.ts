@@ -66,7 +66,7 @@ export interface PortWrite {
   readonly wireBytes: number;
   /** When the card took the write on. */
   readonly takenAt: Time;
-  /** Of the write's last piece: what is to be told when its bytes have left. */
+  /** Of the last piece of a journal's entry: what is to be told when its bytes have left. */
   readonly entry: JournalWrite | undefined;
   /** Of a line of a shared region: what agent 0 does. */
   readonly task: LineTask | undefined;
