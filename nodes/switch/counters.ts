@@ -11,6 +11,7 @@ export function createCounters() {
     floodedFrames: 0,
     snoopedReports: 0,
     queuedFrames: 0,
+    /** Lossy frames that found their queue, alpha's share of the free buffer or the pool full. */
     droppedQueueFull: 0,
     droppedLinkDown: 0,
     droppedUnknown: 0,

@@ -89,21 +89,26 @@ function toHeadroom(buffer: SharedBuffer, group: number, bytes: number): number 
   return bytes - Math.min(bytes, Math.max(0, most - kept));
 }
 
-/** Whether there is room for the frame; otherwise it is dropped. */
-export function hasRoom(buffer: SharedBuffer, passage: Passage): boolean {
+/** What a frame finds full: its group's headroom, its output's queue, alpha's share, or the pool. */
+export type Full = "headroom" | "queue" | "share" | "pool";
+
+/** What has no room for the frame, which is dropped; undefined where there is room. */
+export function fullFor(buffer: SharedBuffer, passage: Passage): Full | undefined {
   const { from, to, priority, bytes } = passage;
   if (isLossless(buffer, priority)) {
     const group = from * PRIORITIES + priority;
     const beyond = toHeadroom(buffer, group, bytes);
-    return buffer.headroomBytes[group]! + beyond <= buffer.pfc!.ports[from]!.headroomBytes &&
+    const isWithin = buffer.headroomBytes[group]! + beyond <=
+        buffer.pfc!.ports[from]!.headroomBytes &&
       buffer.headroomUsed + beyond <= buffer.headroomPoolBytes;
+    return isWithin ? undefined : "headroom";
   }
   const waits = buffer.lossyByPort[to]!;
-  if (waits + bytes > buffer.queueBytes) return false;
+  if (waits + bytes > buffer.queueBytes) return "queue";
   const shared = sharedOf(buffer, waits + bytes);
   const { alpha, sharedBytes, sharedUsed } = buffer;
-  if (alpha !== undefined && shared > shareOfFree(buffer, alpha)) return false;
-  return sharedUsed + shared - sharedOf(buffer, waits) <= sharedBytes;
+  if (alpha !== undefined && shared > shareOfFree(buffer, alpha)) return "share";
+  return sharedUsed + shared - sharedOf(buffer, waits) <= sharedBytes ? undefined : "pool";
 }
 
 /** Adds a queued frame. @returns whether its sender has to pause. */

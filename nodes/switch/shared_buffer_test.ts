@@ -6,7 +6,7 @@ import { seeded } from "../../fabric/base/property_testing.ts";
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import {
   createSharedBuffer,
-  hasRoom,
+  fullFor,
   occupy,
   type Passage,
   type SharedBuffer,
@@ -29,6 +29,10 @@ function bufferOf(change: Partial<SwitchPlan> = {}, rules: Partial<Pfc> = {}): S
     ...rules,
   };
   return createSharedBuffer(planWith({ congestion: { ecn: null, pfc }, ...change }));
+}
+
+function hasRoom(buffer: SharedBuffer, frame: Passage): boolean {
+  return fullFor(buffer, frame) === undefined;
 }
 
 function passage(bytes: number, given: Partial<Passage> = {}): Passage {
@@ -55,7 +59,7 @@ describe("a lossless priority of an input port", () => {
     const buffer = bufferOf();
     occupy(buffer, passage(XOFF));
     assert.equal(hasRoom(buffer, passage(HEADROOM)), true);
-    assert.equal(hasRoom(buffer, passage(HEADROOM + 1)), false);
+    assert.equal(fullFor(buffer, passage(HEADROOM + 1)), "headroom");
     occupy(buffer, passage(HEADROOM));
     assert.equal(hasRoom(buffer, passage(1)), false);
     vacate(buffer, passage(1));
@@ -77,7 +81,7 @@ describe("lossy frames", () => {
   it("have their output queue's bytes to the last, and never ask for a pause", () => {
     const buffer = bufferOf({ queueBytes: 100 });
     assert.equal(hasRoom(buffer, lossy(100)), true);
-    assert.equal(hasRoom(buffer, lossy(101)), false);
+    assert.equal(fullFor(buffer, lossy(101)), "queue");
     assert.equal(occupy(buffer, lossy(100)), false);
     assert.equal(hasRoom(buffer, lossy(1)), false);
     assert.equal(hasRoom(buffer, lossy(100, 2)), true, "another output's queue");
@@ -90,7 +94,7 @@ describe("lossy frames", () => {
     const buffer = bufferOf({ queueBytes: 100, bufferBytes: PORTS * HEADROOM + pool });
     occupy(buffer, lossy(100));
     assert.equal(hasRoom(buffer, lossy(50, 2)), true);
-    assert.equal(hasRoom(buffer, lossy(51, 2)), false);
+    assert.equal(fullFor(buffer, lossy(51, 2)), "pool");
     assert.equal(occupy(buffer, passage(50)), false, "a lossless frame takes the rest");
     assert.equal(hasRoom(buffer, lossy(1, 2)), false);
     assert.equal(occupy(buffer, passage(1)), true, "the pool is empty: headroom, and a pause");
@@ -100,7 +104,7 @@ describe("lossy frames", () => {
 
   it("have a share of what is free where the switch has an alpha", () => {
     const buffer = bufferOf({ alpha: 1 / 2, bufferBytes: PORTS * HEADROOM + 1_000 });
-    assert.equal(hasRoom(buffer, lossy(501)), false);
+    assert.equal(fullFor(buffer, lossy(501)), "share");
     occupy(buffer, lossy(500));
     assert.equal(hasRoom(buffer, lossy(1)), false, "the threshold has sunk to 250");
     assert.equal(hasRoom(buffer, lossy(250, 2)), true);

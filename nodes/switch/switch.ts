@@ -49,8 +49,8 @@ import {
 } from "./output_queue.ts";
 import {
   createSharedBuffer,
-  hasRoom,
-  isLossless,
+  type Full,
+  fullFor,
   occupy,
   type Passage,
   type SharedBuffer,
@@ -103,8 +103,8 @@ class Switch implements Node {
   /** Sum of the port's queue length, including the frame itself, over all queued frames. */
   #queueSeenBytes = 0;
   readonly #counters = createCounters();
-  /** The priority groups of which a lost frame has been said; −1: lossy frames beside PFC. */
-  readonly #said = new Set<number>();
+  /** The priority groups of which a lost frame has been said, and what lossy frames beside PFC found full. */
+  readonly #said = new Set<number | Full>();
 
   constructor(name: string, plan: SwitchPlan, seed: number) {
     this.name = name;
@@ -255,10 +255,8 @@ class Switch implements Node {
     const priority = this.#hasPriorities ? framePriority(headOf(frame)) : 0;
     if (this.#isFree(queue, priority)) return this.#send({ port: to, frame });
     const passage: Passage = { from, to, priority, bytes: lengthOf(frame) };
-    if (!hasRoom(this.#buffer, passage)) {
-      this.#dropForRoom(passage);
-      return;
-    }
+    const full = fullFor(this.#buffer, passage);
+    if (full !== undefined) return this.#dropForRoom(passage, full);
     enqueue(queue, priority, { frame: this.#mark(queue, passage, frame), from });
     this.#counters.queuedFrames++;
     this.#queueSeenBytes += queue.bytes;
@@ -266,19 +264,19 @@ class Switch implements Node {
     this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue));
   }
 
-  /** Counts the loss, and says the first of a group, or of a priority that PFC leaves lossy. */
-  #dropForRoom(passage: Passage): void {
-    const isBeyondHeadroom = isLossless(this.#buffer, passage.priority);
+  /** Counts the loss, and says the first of a group, or of what has no room for lossy frames beside PFC. */
+  #dropForRoom(passage: Passage, full: Full): void {
+    const isBeyondHeadroom = full === "headroom";
     if (isBeyondHeadroom) this.#counters.droppedHeadroom++;
     else this.#counters.droppedQueueFull++;
     const { pfc } = this.#buffer;
     if (pfc === null) return;
-    const key = isBeyondHeadroom ? passage.from * PRIORITIES + passage.priority : -1;
+    const key = isBeyondHeadroom ? passage.from * PRIORITIES + passage.priority : full;
     if (this.#said.has(key)) return;
     this.#said.add(key);
     const message = isBeyondHeadroom
       ? beyondHeadroom(pfc, passage)
-      : `a frame of priority ${passage.priority} is dropped at a full queue: PFC is on for ` +
+      : `a frame of priority ${passage.priority} is dropped ${LOSSY_FULL[full]}: PFC is on for ` +
         `${priorityNames(pfc.lossless)} only`;
     this.#out!.report("warning", { message });
   }
@@ -407,6 +405,13 @@ class Switch implements Node {
     return Math.max(queue.freeAt - this.processingPs, mayGoAt(queue, this.#now));
   }
 }
+
+/** Where a lossy frame is dropped. */
+const LOSSY_FULL: Readonly<Record<Exclude<Full, "headroom">, string>> = {
+  queue: "at a full queue",
+  share: "beyond alpha's share of the free buffer",
+  pool: "as the shared buffer is full, though the queue is not",
+};
 
 /** What is said of a lossless frame that finds no room. */
 function beyondHeadroom(

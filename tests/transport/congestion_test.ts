@@ -318,8 +318,22 @@ describe("a buffer that all ports share", () => {
     const seen = run(lossless(fabric).replace(/pfc: \{.*?\}/, "pfc: on"));
     assert.ok(seen.total("droppedQueueFull") > 0);
     assert.deepEqual(seen.warnings, [
-      "a frame of priority 3 is dropped at a full queue: PFC is on for priority 5 only",
+      "a frame of priority 3 is dropped as the shared buffer is full, though the queue is not: PFC is on for priority 5 only",
     ]);
+  });
+
+  it("says whether the queue is full, or alpha's share", () => {
+    for (
+      const [own, where] of [
+        ["queue: 64KiB", "at a full queue"],
+        ["buffer: 256KiB, queue: 1MiB, alpha: 1/8", "beyond alpha's share of the free buffer"],
+      ] as const
+    ) {
+      const fabric = `rate: 100Gbps, priorities: { dscp: 26, lossless: [5] }, switch: { ${own} }`;
+      const seen = run(lossless(fabric).replace(/pfc: \{.*?\}/, "pfc: on"));
+      const said = `a frame of priority 3 is dropped ${where}: PFC is on for priority 5 only`;
+      assert.deepEqual(seen.warnings, [said]);
+    }
   });
 });
 

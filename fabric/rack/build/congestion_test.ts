@@ -40,6 +40,14 @@ describe("congestion control of a scenario", () => {
     assert.equal(congestion!.dcqcn!.cnpIntervalPs, 50 * PS_PER_US);
     const tor = switchOf("ecn: on, pfc: on, dcqcn: on").congestion!;
     assert.deepEqual(tor.ecn, { kminBytes: 102_400, kmaxBytes: 409_600, pmax: 0.2 });
+    const marks = (fabric: string) => switchOf(fabric).congestion!.ecn;
+    assert.deepEqual(marks("switch: { queue: 64KiB }, ecn: on"), {
+      kminBytes: 6_400,
+      kmaxBytes: 25_600,
+      pmax: 0.2,
+    });
+    assert.deepEqual(marks("switch: { queue: 101KiB }, ecn: on"), tor.ecn, "room for the default");
+    assert.deepEqual(marks("switch: { queue: 64KiB }, ecn: on, pfc: on"), tor.ecn, "lossless");
     assert.deepEqual(tor.pfc!.threshold, {
       kind: "static",
       xoffBytes: 131_072,
@@ -139,8 +147,12 @@ describe("congestion control of a scenario", () => {
       /fabric\.switch\.buffer: .* in leaf1: headroom/,
     ],
     [
-      "switch: { queue: 64KiB }, ecn: on",
+      "switch: { queue: 64KiB }, ecn: { kmin: 100KiB }",
       /fabric\.ecn\.kmin: found 100 KiB, expected less than 65536 B/,
+    ],
+    [
+      "switch: { buffer: 64KiB }, ecn: on",
+      /fabric\.switch\.buffer: found at most \d+ B for a port of tor, expected more than 100 KiB, the default of fabric\.ecn\.kmin/,
     ],
     ["dcqcn: { gain: 1 }", /fabric\.dcqcn\.gain: found an unknown key/],
     ["priorities: { lossless: [8] }", /fabric\.priorities\.lossless\[0\]/],

@@ -4,14 +4,11 @@
  */
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
-import { leafName, rnicName, spineName, SWITCH_NAME } from "../plan/names.ts";
+import { HOST_BITS, leafName, rnicName, spineName, SWITCH_NAME } from "../plan/names.ts";
 import type { CablePlan, Endpoint, SwitchPlan } from "../plan/plan.ts";
 
 /** 10.0.0.0/16 and 02:00:00:00:00:00, which are locally administered. Hosts count from 1 in both. */
-const SUBNET = 0x0a00_0000, HOST_BITS = 16, MAC_BASE = 0x0200_0000_0000;
-
-/** Hosts that a rack can have: all addresses of the subnet but its first and its last one. */
-export const MAX_HOSTS = 2 ** HOST_BITS - 2;
+const SUBNET = 0x0a00_0000, MAC_BASE = 0x0200_0000_0000;
 
 /** The IPv4 address of host number `host`, counted from 0. */
 export function addressOf(host: number): number {

@@ -23,13 +23,19 @@ export function spineName(spine: number): string {
   return `spine${spine + 1}`;
 }
 
-/** `h08..h11` denotes h08, h09, h10 and h11; any other text is one name, valid or not. */
+/** Bits of a host's number in its addresses. */
+export const HOST_BITS = 16;
+
+/** Hosts that a rack can have: all addresses of the subnet but its first and its last one. */
+export const MAX_HOSTS = 2 ** HOST_BITS - 2;
+
+/** `h08..h11` denotes h08, h09, h10 and h11; any other text, a range of more than `MAX_HOSTS` too, is one name, valid or not. */
 export function namesInRange(text: string): string[] {
   const range = /^(.*?)(\d{1,5})\.\.(.*?)(\d{1,5})$/.exec(text);
   if (range === null || range[1] !== range[3]) return [text];
   const [, prefix, from, , to] = range as unknown as [string, string, string, string, string];
   const first = Number(from), last = Number(to);
-  if (last < first) return [text];
+  if (last < first || last - first >= MAX_HOSTS) return [text];
   return Array.from(
     { length: last - first + 1 },
     (_, i) => prefix + String(first + i).padStart(from.length, "0"),

@@ -245,7 +245,7 @@ export interface SwitchPlan {
   readonly latencyPs: Time;
   /** Most lossy bytes that may be queued at one port. */
   readonly queueBytes: number;
-  /** The switch's memory; absent: room for every port's queue, and for all headroom. */
+  /** The switch's memory; absent: the sum of every port's queue, the groups' reserved bytes and all headroom. */
   readonly bufferBytes?: number;
   /** Of each lossless priority of an input port, and of each output port's lossy frames. Absent: 0. */
   readonly reservedBytes?: number;

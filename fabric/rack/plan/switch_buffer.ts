@@ -22,7 +22,10 @@ export type BufferedSwitch = Pick<
   "ports" | "queueBytes" | "bufferBytes" | "reservedBytes" | "congestion"
 >;
 
-/** The parts of a switch's memory. Without a `bufferBytes` it has room for all queues and headrooms. */
+/**
+ * The parts of a switch's memory. Without a `bufferBytes` they are all queues, the groups'
+ * reserved bytes and all headroom: what groups hold of the pool below their threshold, lossy queues lack.
+ */
 export function bufferParts(plan: BufferedSwitch): BufferParts {
   const { ports, queueBytes, reservedBytes: own = 0 } = plan;
   const pfc = plan.congestion?.pfc ?? null;

@@ -39,8 +39,16 @@ export function checkBuffers(draft: Draft, report: Report): void {
   const isLossless = pfc !== null && lossless.includes(priorityOfDscp(dscp));
   const mostOfQueue = isLossless ? totalBytes : Math.min(own.queueBytes, mostOfGroup);
   if (ecn !== null && ecn.kminBytes >= mostOfQueue) {
-    const expected = `less than ${mostOfQueue} B, the most that waits at a port of ${name}`;
-    report(["fabric", "ecn", "kmin"], { found: formatSize(ecn.kminBytes), expected });
+    if (draft.ecnKeys.has("kmin")) {
+      const expected = `less than ${mostOfQueue} B, the most that waits at a port of ${name}`;
+      report(["fabric", "ecn", "kmin"], { found: formatSize(ecn.kminBytes), expected });
+    } else {
+      const found = `at most ${mostOfQueue} B for a port of ${name}`;
+      const expected = `more than ${formatSize(ecn.kminBytes)}, the default of ` +
+        "fabric.ecn.kmin, or a lower kmin";
+      const key = own.bufferBytes === undefined ? "queue" : "buffer";
+      report(["fabric", "switch", key], { found, expected });
+    }
   }
 }
 

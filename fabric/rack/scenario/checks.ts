@@ -3,8 +3,8 @@ import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
-import { rangeExpected, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
-import { MAX_HOSTS, switchNames } from "../build/network.ts";
+import { MAX_HOSTS, rangeExpected, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
+import { switchNames } from "../build/network.ts";
 import { wordOf } from "../plan/power.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import type { Report } from "./reading.ts";
@@ -336,7 +336,8 @@ function methodsOf(program: DraftProgram): readonly unknown[] {
 }
 
 /** Checks that the nodes and cables of faults exist. */
-function checkFaults(draft: Draft, report: Report): void {
+function checkFaults(draft: Draft, reportEach: Report): void {
+  const { report, flush } = onceForRanges(draft, reportEach);
   const nodes = draft.hostNames.flatMap((name) => [name, rnicName(name)]);
   nodes.push(...switchNames(draft.fabric));
   const faults = draft.faults.filter(({ path, fault }) => {
@@ -349,4 +350,33 @@ function checkFaults(draft: Draft, report: Report): void {
   checkPowerFaults({ faults, until: draft.until }, report);
   checkLinkFaults(draft, report);
   checkDeviceFaults(draft, report);
+  flush();
+}
+
+/** What is wrong with the faults of one range is reported once for each of its keys, at `flush`. */
+function onceForRanges(
+  { faults, linkFaults, deviceFaults }: Draft,
+  report: Report,
+): { readonly report: Report; readonly flush: () => void } {
+  const items = new Set<unknown>(), ranges = new Set<unknown>();
+  for (const { path: [, item] } of [...faults, ...linkFaults, ...deviceFaults]) {
+    (items.has(item) ? ranges : items).add(item);
+  }
+  const held = new Map<string, { args: Parameters<Report>; count: number }>();
+  return {
+    report(...args) {
+      const [path] = args;
+      if (!ranges.has(path[1])) return report(...args);
+      const key = JSON.stringify(path);
+      const before = held.get(key);
+      if (before === undefined) held.set(key, { args, count: 1 });
+      else before.count++;
+    },
+    flush() {
+      for (const { args: [path, problem], count } of held.values()) {
+        const more = count === 1 ? "" : `, and ${count - 1} more of its range`;
+        report(path, { ...problem, found: problem.found + more });
+      }
+    },
+  };
 }

@@ -65,6 +65,13 @@ export function defaultReserved(mtu: number): number {
   return mtu + FRAME_OVERHEAD_BYTES;
 }
 
+/** Where a queue is too short for the defaults to mark anything, the same shares of it as of 1 MiB. */
+function defaultMarks(queueBytes: number): EcnParameters {
+  if (queueBytes > ECN.kminBytes) return ECN;
+  const share = (bytes: number) => Math.floor(queueBytes * bytes / 2 ** 20);
+  return { ...ECN, kminBytes: share(ECN.kminBytes), kmaxBytes: share(ECN.kmaxBytes) };
+}
+
 /** The scenario's section with defaults filled in; undefined where all of it is off. */
 export function resolveCongestion(
   section: FabricSection,
@@ -74,13 +81,16 @@ export function resolveCongestion(
   if (!ecn && !pfc && !dcqcn && !priorities) return undefined;
   const dscp = priorities?.dscp ?? DSCP;
   const isShared = section.switch?.bufferBytes !== undefined;
+  const lossless = priorities?.lossless ?? [priorityOfDscp(dscp)];
+  // Lossless frames wait up to their group's threshold, whatever the queue.
+  const isBounded = !pfc || !lossless.includes(priorityOfDscp(dscp));
   return {
-    ecn: ecn ? { ...ECN, ...ecn } : null,
+    ecn: ecn ? { ...(isBounded ? defaultMarks(from.queueBytes) : ECN), ...ecn } : null,
     pfc: pfc ? resolvePfc(pfc, { ...from, isShared }) : null,
     dcqcn: dcqcn ? { ...DCQCN, ...dcqcn } : null,
     dscp,
     cnpDscp: priorities?.cnp ?? CNP_DSCP,
-    lossless: priorities?.lossless ?? [priorityOfDscp(dscp)],
+    lossless,
   };
 }
 

@@ -66,6 +66,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     fabric,
     hasSwitchOptions: fabricSection.switch !== undefined,
     pfcKeys: keysOf(valueAt(data, ["fabric", "pfc"])),
+    ecnKeys: keysOf(valueAt(data, ["fabric", "ecn"])),
     hasCoherentBusOptions: fabricSection.coherentBus !== undefined,
     leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
       fabricSection[key] !== undefined

@@ -124,6 +124,8 @@ export interface Draft {
   readonly hasSwitchOptions: boolean;
   /** Keys of `fabric.pfc` in the file. */
   readonly pfcKeys: ReadonlySet<string>;
+  /** Keys of `fabric.ecn` in the file. */
+  readonly ecnKeys: ReadonlySet<string>;
   readonly hasCoherentBusOptions: boolean;
   /** Keys of `fabric` that only a leaf–spine network has. */
   readonly leafSpineKeys: readonly string[];

@@ -282,6 +282,26 @@ ${scm}
     }
   });
 
+  it("reports once what is wrong with the names of a fault's range", () => {
+    const more = ", and 499 more of its range";
+    for (
+      const [fault, key, name] of [
+        ["{ at: 1us, kill: h1..h500 }", "kill", "h1"],
+        ["{ link: h1..h500, loss: 1% }", "link", "h1"],
+        ["{ rnic: h1..h500, flip: 1% }", "rnic", "h1"],
+      ] as const
+    ) {
+      const found = messages(withLines(`faults: [${fault}]`));
+      assert.equal(found.length, 1);
+      assert.ok(
+        found[0]!.startsWith(`3: faults[0].${key}: found "${name}"${more}, expected`),
+        found[0],
+      );
+    }
+    const [long] = messages(withLines("faults: [{ at: 1us, kill: h1..h99999 }]"));
+    assert.match(long!, /found "h1..h99999", expected a range of names/);
+  });
+
   it("takes program: for run:, and refuses both at once", () => {
     const head = "name: x\nhosts: { a: {} }\nprograms: [{ on: a, ";
     const scenario = parseScenario(`${head}program: ./mine.ts, x: 1 }]`, "s.yaml");

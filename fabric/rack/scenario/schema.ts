@@ -250,7 +250,7 @@ const fabricSchema = mapping({
     bufferBytes: [
       "buffer",
       size(0, GIB).describe(
-        "a switch's memory, which its ports share; else room for all queues and all headroom",
+        "a switch's memory, which its ports share; else the sum of all queues and all headroom",
       ),
     ],
     reservedBytes: [
