@@ -168,7 +168,11 @@ export class Explorer {
     try {
       const workers = Array.from({ length: this.#jobs }, (_, lane) => stepWorker(pool, lane, job));
       const dealing = dealSteps(workers, options);
-      const dealt = await stoppable(dealing, { workers: () => pool.workers, stopped, programs: who });
+      const dealt = await stoppable(dealing, {
+        workers: () => pool.workers,
+        stopped,
+        programs: who,
+      });
       return await verdictOf(dealt.opening, { steps: dealt.steps, options, began, onProgress });
     } finally {
       // What it still judges is not asked for any more.
