@@ -4,7 +4,7 @@
  */
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
-import { HOST_BITS, leafName, rnicName, spineName, SWITCH_NAME } from "../plan/names.ts";
+import { leafName, rnicName, spineName, SWITCH_NAME } from "../plan/names.ts";
 import type { CablePlan, Endpoint, SwitchPlan } from "../plan/plan.ts";
 
 /** 10.0.0.0/16 and 02:00:00:00:00:00, which are locally administered. Hosts count from 1 in both. */

@@ -24,7 +24,7 @@ export function spineName(spine: number): string {
 }
 
 /** Bits of a host's number in its addresses. */
-export const HOST_BITS = 16;
+const HOST_BITS = 16;
 
 /** Hosts that a rack can have: all addresses of the subnet but its first and its last one. */
 export const MAX_HOSTS = 2 ** HOST_BITS - 2;
