@@ -61,7 +61,12 @@ describe("rack run --pack all --jobs", () => {
   it("ends its processes when it is interrupted, and reports on what had ended", async () => {
     const interrupt = new AbortController();
     const reports: RunReport[] = [];
-    const running = ran(SCENARIO, {
+    // Processes get a variant at a time from here, so that most are still to come when the first one is judged.
+    const many = SCENARIO.replace(/method: \[.*\]/, "method: all").replace(
+      "b: {",
+      "b: { ddio: both,",
+    );
+    const running = ran(many, {
       jobs: 2,
       signal: interrupt.signal,
       onJudged: () => interrupt.abort(new Error("interrupted")),
