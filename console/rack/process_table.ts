@@ -71,27 +71,6 @@ function wordsOf(pid: number): string[] {
   }
 }
 
-/** The kernel's fields of a process from its state on (`man proc_pid_stat`); undefined where it has ended. */
-export function statOf(pid: number): readonly string[] | undefined {
-  try {
-    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
-    // The name before the state stands in brackets and may hold anything.
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  } catch (error) {
-    if (error instanceof Deno.errors.NotCapable) throw error;
-    return undefined;
-  }
-}
-
-/**
- * Whether the process exists, whatever its command line: one that has just been started has none for a
- * moment, and on a busy machine for a while. A zombie has ended.
- */
-export function isAlive(pid: number | null): boolean {
-  const state = pid === null ? undefined : statOf(pid)?.[0];
-  return state !== undefined && !/[ZX]/.test(state);
-}
-
 /** Whether the process exists and was started for this run directory. */
 export function isProcessOf(directory: string, pid: number | null): boolean {
   if (pid === null) return false;

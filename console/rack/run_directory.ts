@@ -9,7 +9,8 @@ import { RESUMING_FILE, type RunFile } from "../../fabric/rack/build/run_file.ts
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { DamagedFileError, isThere, jsonIfThere, textIfThere, writeWhole } from "../base/files.ts";
 import { runsDirectory } from "../base/paths.ts";
-import { findProcesses, isProcessOf, statOf } from "./process_table.ts";
+import { statOf } from "../base/process_stat.ts";
+import { findProcesses, isProcessOf } from "./process_table.ts";
 import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
 
 /** The directory of a new run, and the runs that went to make room for it. */

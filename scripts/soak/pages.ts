@@ -1,7 +1,8 @@
 /** Pages that look at the rack under soak, by a console of its own: what they hold, and what goes wrong in them. */
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { ifThere } from "../../console/base/files.ts";
-import { residentBytes, statOf } from "../../console/rack/process_table.ts";
+import { statOf } from "../../console/base/process_stat.ts";
+import { residentBytes } from "../../console/rack/process_table.ts";
 import { after } from "../../fabric/bus/wall_time.ts";
 import { browserProgram, SIGNALS } from "../bench/console/browser.ts";
 import { RACK, rackEnv } from "./live_rack.ts";

@@ -5,7 +5,7 @@ import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { bundleProgram, probeProgram } from "../../console/rack/own/bundle.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { isAlive } from "../../console/rack/process_table.ts";
+import { isAlive } from "../../console/base/process_stat.ts";
 import { RackError } from "../../console/base/rack_error.ts";
 import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, type Ended } from "../support/command.ts";

@@ -2,7 +2,7 @@
  * The `rack` command as a person runs it: a process of its own with a cache of its own, and a look at
  * what is left of it. Every process of a run names its run's directory on its command line.
  */
-import { statOf } from "../../console/rack/process_table.ts";
+import { statOf } from "../../console/base/process_stat.ts";
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { sleep } from "../../fabric/bus/wall_time.ts";

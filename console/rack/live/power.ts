@@ -8,15 +8,10 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFile, ScmFileBusy } from "../../../nodes/host/store/scm_file.ts";
 import { isThere } from "../../base/files.ts";
+import { isAlive } from "../../base/process_stat.ts";
 import { RackError } from "../../base/rack_error.ts";
 import type { DeviceProcess } from "../device_slot.ts";
-import {
-  isAlive,
-  isProcessOf,
-  type ProcessEntry,
-  readProcesses,
-  signalProcess,
-} from "../process_table.ts";
+import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
 import { isServed } from "../run_directory.ts";
 import { goneDown, isInContainers, type RackLink, type RackUp } from "./racks.ts";
 

@@ -6,7 +6,7 @@ import { SHADOWED } from "../../../nodes/host/own_programs.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { PROBE_BEGINS } from "./frames.ts";
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
-import { isAsleep, processorMs } from "../../base/processor_time.ts";
+import { isAsleep, processorMs } from "../../base/process_stat.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { fromFileUrl, projectFile, toFileUrl } from "../../base/paths.ts";
 import { v8Flags } from "../../base/v8_flags.ts";

@@ -6,7 +6,7 @@ import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
 import { LARGE_HEAP, v8Flags } from "../../base/v8_flags.ts";
-import { processorMs } from "../../base/processor_time.ts";
+import { processorMs } from "../../base/process_stat.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { framed, framesOf, isSaid, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";

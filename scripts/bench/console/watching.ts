@@ -1,6 +1,7 @@
 /** (n) What it costs a rack of processes that pages look at it. */
 import { linkedTo, type RackLink, type RackUp } from "../../../console/rack/live/racks.ts";
-import { readProcesses, statOf } from "../../../console/rack/process_table.ts";
+import { processorMs } from "../../../console/base/process_stat.ts";
+import { readProcesses } from "../../../console/rack/process_table.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { say } from "../../commands/output.ts";
 import { ConsolePages } from "./browser.ts";
@@ -22,8 +23,6 @@ const WATCHED = ["feed", 1, 3] as const;
 type Watch = 0 | typeof WATCHED[number];
 /** Until what was opened or closed has settled. */
 const SETTLE_MS = 2_000;
-/** `USER_HZ`, which Linux fixes at 100 for all user space. */
-const MS_PER_TICK = 10;
 
 interface Span {
   /** Events in a wall second; µs of the rack's processor time for each. */
@@ -155,11 +154,11 @@ async function span(
 ): Promise<Span> {
   const cpuMs = () =>
     readProcesses(directory).reduce(
-      (sum, { pid }) => sum + (pid === null ? 0 : processorMs(pid)),
+      (sum, { pid }) => sum + (pid === null ? 0 : processorMs(pid) ?? 0),
       0,
     );
   const from = await control.status(), fromMs = performance.now(), fromCpu = cpuMs();
-  const fromBrowser = await pages.processorMs(), fromConsole = processorMs(Deno.pid);
+  const fromBrowser = await pages.processorMs(), fromConsole = processorMs(Deno.pid)!;
   await sleep(ms);
   const to = await control.status(), toMs = performance.now(), events = to.events - from.events;
   const share = (cpu: number) => 100 * cpu / (toMs - fromMs);
@@ -167,13 +166,6 @@ async function span(
     eventsPerS: 1_000 * events / (toMs - fromMs),
     cpuUs: 1_000 * (cpuMs() - fromCpu) / events,
     browser: share(await pages.processorMs() - fromBrowser),
-    console: share(processorMs(Deno.pid) - fromConsole),
+    console: share(processorMs(Deno.pid)! - fromConsole),
   };
-}
-
-/** Of all its threads, in user code and in the kernel. */
-function processorMs(pid: number): number {
-  const fields = statOf(pid) ?? [];
-  // `utime` and `stime`, 14 and 15 in `man proc_pid_stat`; the state is 3.
-  return (Number(fields[11] ?? 0) + Number(fields[12] ?? 0)) * MS_PER_TICK;
 }

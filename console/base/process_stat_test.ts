@@ -1,6 +1,6 @@
 import { ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { processorMs } from "./processor_time.ts";
+import { processorMs } from "./process_stat.ts";
 
 describe("processorMs", () => {
   it("grows with the work of a process, not with the time in which it is stopped", async () => {

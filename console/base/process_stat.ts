@@ -1,0 +1,39 @@
+/** What the kernel tells of a process in `/proc/PID/stat` (`man 5 proc_pid_stat`). */
+
+/** Linux tells times of processes in hundredths of a second, whatever its own clock does (`USER_HZ`). */
+const TICK_MS = 10;
+/** Places in what {@link statOf} returns: fields 3, 14 and 15. */
+const STATE = 0, UTIME = 11, STIME = 12;
+
+/** Its fields from the state, field 3, on; undefined where it has ended. */
+export function statOf(pid: number): readonly string[] | undefined {
+  try {
+    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+    // The name before the state stands in brackets and may hold anything.
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  } catch (error) {
+    // Without this check, a missing permission would look like a missing process.
+    if (error instanceof Deno.errors.NotCapable) throw error;
+    return undefined;
+  }
+}
+
+/**
+ * Processor time that all its threads have used, in ms, which a busy machine does not make longer; undefined where it
+ * has ended.
+ */
+export function processorMs(pid: number): number | undefined {
+  const fields = statOf(pid);
+  return fields && (Number(fields[UTIME]) + Number(fields[STIME])) * TICK_MS;
+}
+
+/** Whether the main thread waits for something but the processor or a disk; false where it has ended or is stopped. */
+export function isAsleep(pid: number): boolean {
+  return statOf(pid)?.[STATE] === "S";
+}
+
+/** Whether it exists, whatever its command line: one that has just been started has none for a while. A zombie has ended. */
+export function isAlive(pid: number | null): boolean {
+  const state = pid === null ? undefined : statOf(pid)?.[STATE];
+  return state !== undefined && !/[ZX]/.test(state);
+}
