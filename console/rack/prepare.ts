@@ -5,7 +5,8 @@ import {
   type PartitionPlan,
   partitionsOf,
 } from "../../fabric/rack/build/topology.ts";
-import { bundleProgram, type FindOptions, probeProgram } from "./own/bundle.ts";
+import { type BundleOptions, bundleProgram } from "./own/bundle.ts";
+import { probeProgram } from "./own/probe.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -332,6 +333,11 @@ async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Pro
   const expected = `at most ${host.config.scmBytes - DIRECTORY_BYTES}, what ` +
     `host ${put.to} has room for with scm.size ${formatSize(host.config.scmBytes)}`;
   throw refusal("", { found: `${put.path} has ${size} B`, expected });
+}
+
+interface FindOptions extends BundleOptions {
+  /** Gives up trying the program. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** @param from.bundled the texts of the variants before: each file is bundled once. */

@@ -4,12 +4,7 @@
  */
 import { SHADOWED } from "../../../nodes/host/own_programs.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import { PROBE_BEGINS } from "./frames.ts";
-import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
-import { isAsleep, processorMs } from "../../base/process_stat.ts";
-import { RackError } from "../../base/rack_error.ts";
 import { fromFileUrl, projectFile, toFileUrl } from "../../base/paths.ts";
-import { v8Flags } from "../../base/v8_flags.ts";
 
 /** The fields of an error of esbuild that are used here. */
 interface BundleError {
@@ -83,110 +78,6 @@ export async function bundleProgram(
     if (first === undefined) throw error;
     throw refusal("", { found: `Cannot load ${path}: ${errorText(first)}`, cause: error });
   }
-}
-
-export interface FindOptions extends BundleOptions {
-  /** Gives up trying the program. */
-  readonly signal?: AbortSignal | undefined;
-}
-
-/** How much processor time the top level of a program may take, in ms. */
-const TOP_LEVEL_MS = 10_000;
-const LOOK_MS = 100;
-
-/** What is known of a program that has been tried. */
-export interface Probed {
-  /** Why it cannot be loaded. */
-  readonly why?: string;
-  /** Whether it exports `recover` or `check`. */
-  readonly isHooked: boolean;
-}
-
-/**
- * Makes one instance of a bundled program, in a process without any right.
- * @param options.processorMs what the program's top level may use of a processor.
- * @throws Refusal where that fails, the top level has used so much, or it waits: its process has slept for half of the
- *   patience, or longer, when that ends. RackError where the process does not answer though it is ready to go on: then
- *   the machine, not the program, holds it up. The signal's reason.
- */
-export async function probeProgram(
-  text: string,
-  { path, processorMs: mostMs = TOP_LEVEL_MS, patienceMs = PATIENCE_MS, onStart, signal }: {
-    readonly path: string;
-    readonly processorMs?: number;
-    /** In wall ms. */
-    readonly patienceMs?: number;
-    /** Told the process: a test stops it. */
-    readonly onStart?: (pid: number) => void;
-    readonly signal?: AbortSignal | undefined;
-  },
-): Promise<Probed> {
-  signal?.throwIfAborted();
-  const child = new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "--quiet", "--no-prompt", "--cached-only", "--deny-import"],
-      v8Flags(),
-      ...["--config", fromFileUrl(projectFile("deno.json"))],
-      fromFileUrl(projectFile("console/rack/own/probe_main.ts")),
-    ],
-    stdin: "piped",
-    stdout: "piped",
-    // What the top level prints is shown when the program runs.
-    stderr: "piped",
-  }).spawn();
-  onStart?.(child.pid);
-  const input = new Blob([text]).stream().pipeTo(child.stdin).catch(() => {});
-  const errors = new Response(child.stderr).text();
-  let said = "", begunAtMs: number | undefined;
-  let late: "program" | "asleep" | "process" | "aborted" | undefined;
-  // Looks in a row that found it asleep: one alone, on a busy machine, may find it waiting for a thread of its own.
-  let sleptLooks = 0;
-  let deadline = performance.now() + patienceMs;
-  const watch = setInterval(() => {
-    const usedMs = processorMs(child.pid);
-    sleptLooks = begunAtMs !== undefined && isAsleep(child.pid) ? sleptLooks + 1 : 0;
-    if (signal?.aborted) late = "aborted";
-    else if (begunAtMs !== undefined && usedMs !== undefined && usedMs - begunAtMs > mostMs) {
-      late = "program";
-    } else if (performance.now() > deadline) {
-      if (sleptLooks * LOOK_MS >= patienceMs / 2) late = "asleep";
-      else if (sleptLooks === 0) late = "process";
-    }
-    if (late === undefined) return;
-    clearInterval(watch);
-    child.kill("SIGKILL");
-  }, LOOK_MS);
-  try {
-    for await (const part of child.stdout.pipeThrough(new TextDecoderStream())) {
-      said += part;
-      if (begunAtMs !== undefined || !said.startsWith(PROBE_BEGINS)) continue;
-      begunAtMs = processorMs(child.pid);
-      deadline = performance.now() + patienceMs;
-    }
-  } finally {
-    clearInterval(watch);
-  }
-  const { success, code } = await child.status;
-  await input;
-  const printed = (await errors).trim();
-  // Ctrl-C in a terminal ends the child too.
-  if (late === "aborted" || (!success && signal?.aborted)) throw signal!.reason;
-  if (late === "process") {
-    const found = `Found that the process that loads ${path} has not answered for ` +
-      `${patienceMs / 1_000} s, in which its program used no more of a processor than it may`;
-    throw new RackError(`${found}: expected an answer; the machine is stopped or overloaded`);
-  }
-  const ended = late === "program"
-    ? `its top level has not ended after ${mostMs / 1_000} s of processor time`
-    : late === "asleep"
-    ? `its top level waits: it has not ended after ${patienceMs / 1_000} s, in which it slept`
-    : `its process ends with code ${code}: ${printed}`;
-  const probed: Probed = success && late === undefined
-    ? JSON.parse(said.slice(PROBE_BEGINS.length))
-    : { why: ended, isHooked: false };
-  const { why } = probed;
-  if (why !== undefined) throw refusal("", { found: `Cannot load ${path}: ${why}` });
-  return probed;
 }
 
 async function readProgram(path: string): Promise<string> {

@@ -163,8 +163,8 @@ export function startConfined(
   };
 }
 
-/** Ends the process, unless it has ended. */
-function killerOf(child: Deno.ChildProcess): () => void {
+/** What ends the process, unless it has ended. */
+export function killerOf(child: Deno.ChildProcess): () => void {
   let isThere = true;
   void child.status.then(() => isThere = false);
   return () => {

@@ -1,11 +1,11 @@
 /**
  * A process without any right that makes one instance of a bundled program, whose text is its
- * standard input, and answers on standard output with what it has found. Started by `bundle.ts`: top
+ * standard input, and answers on standard output with what it has found. Started by `probe.ts`: top
  * levels of users' files run here, not in the command.
  */
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import { hasHooks } from "../../../nodes/host/own_programs.ts";
-import type { Probed } from "./bundle.ts";
+import type { Probed } from "./probe.ts";
 import { PROBE_BEGINS } from "./frames.ts";
 
 async function probe(text: string): Promise<Probed> {

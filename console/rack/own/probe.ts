@@ -1,0 +1,154 @@
+/**
+ * Tries a user's program: makes one instance of it in a process without any right, whose entry point is
+ * `probe_main.ts`, and which is ended where the program's top level does not end.
+ */
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
+import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { fromFileUrl, projectFile } from "../../base/paths.ts";
+import { isAsleep, processorMs } from "../../base/process_stat.ts";
+import { RackError } from "../../base/rack_error.ts";
+import { v8Flags } from "../../base/v8_flags.ts";
+import { killerOf } from "./confined.ts";
+import { PROBE_BEGINS } from "./frames.ts";
+
+/** How much processor time the top level of a program may take, in ms. */
+const TOP_LEVEL_MS = 10_000;
+const LOOK_MS = 100;
+
+/** What is known of a program that has been tried. */
+export interface Probed {
+  /** Why it cannot be loaded. */
+  readonly why?: string;
+  /** Whether it exports `recover` or `check`. */
+  readonly isHooked: boolean;
+}
+
+interface Limits {
+  /** What the program's top level may use of a processor. */
+  readonly processorMs: number;
+  /** In wall ms. */
+  readonly patienceMs: number;
+}
+
+/**
+ * Makes one instance of a bundled program.
+ * @throws Refusal where that fails, the top level has used too much of a processor, or it waits: its process has slept
+ *   for half of the patience, or longer, when that ends. RackError where the process does not answer though it is ready
+ *   to go on: then the machine, not the program, holds it up. The signal's reason.
+ */
+export async function probeProgram(
+  text: string,
+  { path, processorMs = TOP_LEVEL_MS, patienceMs = PATIENCE_MS, onStart, signal }:
+    & Partial<Limits>
+    & {
+      readonly path: string;
+      /** Told the process: a test stops it. */
+      readonly onStart?: (pid: number) => void;
+      readonly signal?: AbortSignal | undefined;
+    },
+): Promise<Probed> {
+  signal?.throwIfAborted();
+  const limits: Limits = { processorMs, patienceMs };
+  const child = startProbe(), kill = killerOf(child);
+  signal?.addEventListener("abort", kill);
+  onStart?.(child.pid);
+  const input = new Blob([text]).stream().pipeTo(child.stdin).catch(() => {});
+  const errors = new Response(child.stderr).text();
+  const watch = watchProbe(child.pid, limits, kill);
+  let said = "";
+  try {
+    for await (const part of child.stdout.pipeThrough(new TextDecoderStream())) {
+      said += part;
+      if (said.startsWith(PROBE_BEGINS)) watch.begin();
+    }
+  } finally {
+    watch.end();
+    signal?.removeEventListener("abort", kill);
+  }
+  const { success, code } = await child.status;
+  await input;
+  const printed = (await errors).trim();
+  // Ctrl-C in a terminal ends the child too.
+  if (!success) signal?.throwIfAborted();
+  if (watch.late === "held up") {
+    const found = `Found that the process that loads ${path} has not answered for ` +
+      `${patienceMs / 1_000} s, in which its program used no more of a processor than it may`;
+    throw new RackError(`${found}: expected an answer; the machine is stopped or overloaded`);
+  }
+  const probed: Probed = success && watch.late === undefined
+    ? JSON.parse(said.slice(PROBE_BEGINS.length))
+    : {
+      why: lateText(watch.late, limits) ?? `its process ends with code ${code}: ${printed}`,
+      isHooked: false,
+    };
+  const { why } = probed;
+  if (why !== undefined) throw refusal("", { found: `Cannot load ${path}: ${why}` });
+  return probed;
+}
+
+function startProbe() {
+  return new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["run", "--quiet", "--no-prompt", "--cached-only", "--deny-import"],
+      v8Flags(),
+      ...["--config", fromFileUrl(projectFile("deno.json"))],
+      fromFileUrl(projectFile("console/rack/own/probe_main.ts")),
+    ],
+    stdin: "piped",
+    stdout: "piped",
+    // What the top level prints is shown when the program runs.
+    stderr: "piped",
+  }).spawn();
+}
+
+/** Why the process was ended: its program computes or waits without an end, or the machine does not let it go on. */
+type Late = "busy" | "asleep" | "held up";
+
+/** Looks at the process until it has ended, and kills it when it is late. */
+function watchProbe(pid: number, limits: Limits, kill: () => void) {
+  let begunAtMs: number | undefined, late: Late | undefined;
+  // Looks in a row that found it asleep: one alone, on a busy machine, may find it waiting for a thread of its own.
+  let sleptLooks = 0;
+  let deadline = performance.now() + limits.patienceMs;
+  const look = (): Late | undefined => {
+    const usedMs = processorMs(pid);
+    sleptLooks = begunAtMs !== undefined && isAsleep(pid) ? sleptLooks + 1 : 0;
+    if (begunAtMs !== undefined && usedMs !== undefined) {
+      if (usedMs - begunAtMs > limits.processorMs) return "busy";
+    }
+    if (performance.now() <= deadline) return undefined;
+    if (sleptLooks * LOOK_MS >= limits.patienceMs / 2) return "asleep";
+    return sleptLooks === 0 ? "held up" : undefined;
+  };
+  const timer = setInterval(() => {
+    late = look();
+    if (late === undefined) return;
+    clearInterval(timer);
+    kill();
+  }, LOOK_MS);
+  return {
+    /** The program's top level begins. */
+    begin() {
+      if (begunAtMs !== undefined) return;
+      begunAtMs = processorMs(pid);
+      deadline = performance.now() + limits.patienceMs;
+    },
+    end: () => clearInterval(timer),
+    get late() {
+      return late;
+    },
+  };
+}
+
+function lateText(late: Late | undefined, limits: Limits): string | undefined {
+  switch (late) {
+    case "busy":
+      return `its top level has not ended after ${limits.processorMs / 1_000} s of processor time`;
+    case "asleep":
+      return `its top level waits: it has not ended after ${
+        limits.patienceMs / 1_000
+      } s, in which it slept`;
+    default:
+      return undefined;
+  }
+}
