@@ -2,6 +2,7 @@
  * A campaign: rounds of chaos on one scenario, played one after the other, until its time or its number of
  * rounds is over; meanwhile those before are replayed. It leaves `chaos.json` and the folder of each round that failed.
  */
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
@@ -29,7 +30,6 @@ import { playInOrder } from "./play_in_order.ts";
 import { simulate } from "./replay.ts";
 import { RoundReplays } from "./replays.ts";
 import { type PlayedRound, playRound, type RoundResult, runUndisturbed } from "./round.ts";
-import { UntoldRounds } from "./verdict.ts";
 
 export interface CampaignOptions {
   readonly seed: number;
@@ -104,6 +104,8 @@ export interface CampaignReport {
 /** A rack reaches its end within this wall time even on a busy machine. */
 const DEADLINE_MS = 300_000, PER_UNDISTURBED_MS = 60, DEADLINE_MOST_MS = 1_200_000;
 const UNDISTURBED_LIMIT_MS = 600_000;
+/** So many rounds without a result in a row end the campaign: the machine fails, not the rack. */
+export const UNTOLD_MOST = 3;
 /** Folders of failed rounds that are kept. */
 const KEPT_MOST = 20;
 
@@ -158,27 +160,21 @@ async function playRounds(campaign: Campaign): Promise<CampaignReport> {
   const { from, forMs, rounds: roundsMax = Infinity, jobs = workersFor({}), signal } = campaign;
   const rounds: RoundReport[] = [], began = performance.now();
   let soFar = reportOf(campaign, rounds, 0);
-  const untold = new UntoldRounds();
-  let count = 0;
   const { directory } = campaign;
   await using replays = new RoundReplays({ processes: jobs - 1, directory, signal });
   await playInOrder({
     jobs,
     async play(place) {
       signal?.throwIfAborted();
-      const played = await play(drawRound(from + place, campaign), campaign);
-      count++;
-      if (played.again === undefined && outcomeOf(played.result) === "untold") untold.add(place);
-      return played;
+      return await play(drawRound(from + place, campaign), campaign);
     },
-    isOver() {
-      return performance.now() - began >= forMs || count >= roundsMax || untold.isStuck;
+    isOver(played) {
+      return performance.now() - began >= forMs || played >= roundsMax || isStuck(rounds);
     },
     replay: (round, lane) => replays.of(round, lane),
-    async report(result, round, place) {
+    async report(result, round) {
       const isKept = rounds.filter(({ outcome }) => outcome !== "held").length < KEPT_MOST;
       const report = await reportOn(round, result, { campaign, isKept });
-      if (report.outcome === "untold") untold.add(place);
       rounds.push(report);
       await forgetHeld(rounds, campaign.keepLatest ?? 0);
       soFar = reportOf(campaign, rounds, performance.now() - began);
@@ -188,6 +184,23 @@ async function playRounds(campaign: Campaign): Promise<CampaignReport> {
   });
   signal?.throwIfAborted();
   return soFar;
+}
+
+/** Whether {@link UNTOLD_MOST} rounds in a row have no result. */
+export function isStuck(rounds: readonly Pick<RoundReport, "outcome">[]): boolean {
+  let inARow = 0;
+  return rounds.some(({ outcome }) => {
+    inARow = outcome === "untold" ? inARow + 1 : 0;
+    return inARow === UNTOLD_MOST;
+  });
+}
+
+/** Exit code of a campaign that was not interrupted: 0 only where each round has held, and there was one. */
+export function exitOf(
+  { held, broken, untold }: Pick<CampaignReport, "held" | "broken" | "untold">,
+) {
+  if (broken > 0) return EXIT.failed;
+  return untold > 0 || held === 0 ? EXIT.unclear : EXIT.done;
 }
 
 /** For a scenario that does not name its data: so many bytes, none of them 0. */

@@ -5,12 +5,12 @@ export interface RoundsOf<Played, Result> {
   readonly jobs: number;
   /** @param place 0, 1, 2, …, one after the other. */
   readonly play: (place: number) => Promise<Played>;
-  /** Asked after each round that was played: whether it was the last one. */
-  readonly isOver: () => boolean;
+  /** Asked after each round: whether it was the last one. @param played how many were played. */
+  readonly isOver: (played: number) => boolean;
   /** @param lane of 0 to `jobs` - 2 (with one job: 0), which replays nothing else at that time. */
   readonly replay: (played: Played, lane: number) => Promise<Result>;
   /** Called for each round, in their order. */
-  readonly report: (result: Result, played: Played, place: number) => Promise<void>;
+  readonly report: (result: Result, played: Played) => Promise<void>;
 }
 
 /**
@@ -24,12 +24,12 @@ export async function playInOrder<Played, Result>(
   const lanes = Math.max(1, jobs - 1), unreported: Promise<void>[] = [];
   let last: Promise<void> = Promise.resolve();
   try {
-    for (let place = 0; place === 0 || !isOver(); place++) {
+    for (let place = 0; place === 0 || !isOver(place); place++) {
       const played = await play(place);
       // Also so that its lane is free: consecutive rounds have different ones.
       if (unreported.length >= lanes) await unreported.shift();
       const replaying = replay(played, place % lanes), before = last;
-      last = before.then(async () => await report(await replaying, played, place));
+      last = before.then(async () => await report(await replaying, played));
       // Both are awaited later.
       replaying.catch(() => {});
       last.catch(() => {});

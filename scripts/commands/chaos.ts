@@ -5,10 +5,10 @@ import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import {
   type CampaignReport,
+  exitOf,
   type RoundReport,
   startCampaign,
 } from "../../console/chaos/campaign.ts";
-import { exitOf } from "../../console/chaos/verdict.ts";
 import { chaosSuites } from "../../console/reports/junit/suites.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";

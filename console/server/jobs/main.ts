@@ -11,8 +11,7 @@ import { type MethodName, PUT_METHODS } from "../../../fabric/rack/plan/vocabula
 import { type PerftestName, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
-import { startCampaign } from "../../chaos/campaign.ts";
-import { exitOf } from "../../chaos/verdict.ts";
+import { exitOf, startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore_scenario.ts";
