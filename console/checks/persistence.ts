@@ -13,7 +13,16 @@ import {
   type ImageView,
   type RunRecord,
 } from "./run_record.ts";
-import { allowedIn, isMixed, type NotedWrite, reaches, UNIT_BYTES, WriteOrder } from "./values.ts";
+import {
+  allowedIn,
+  firstPlace,
+  isMixed,
+  type NotedWrite,
+  orderOf,
+  reaches,
+  UNIT_BYTES,
+  type WriteOrder,
+} from "./values.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
 export const persistence: Checker = {
@@ -126,7 +135,7 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
     if (!isJudged(scm, at, writes)) continue;
     const unit = found.subarray(place, place + UNIT_BYTES);
     const open = scm.image.possible?.(at) ?? [unit];
-    const known = order ??= new WriteOrder(writes);
+    const known = order ??= orderOf(writes);
     const wrong = open.find((value) => {
       if (reaches(value, { unit: at, order: known }) !== undefined) return false;
       if (scm.damage === undefined) return true;
@@ -153,7 +162,7 @@ function isJudged({ freed }: Scm, at: number, writes: readonly NotedWrite[]): bo
 
 /**
  * Contents each unit of which is allowed, whatever other writes there are: that of the last promise; where nothing
- * is promised, zeros and each write's. So most units need no list of all their values ({@link allowedIn}).
+ * is promised, zeros and each write's. So most units need no look at the order of all writes ({@link reaches}).
  */
 function plainContents({ from, to, writes }: ByteRange): Uint8Array[] {
   const last = writes.findLast(({ promised }) => promised !== undefined);
@@ -176,8 +185,7 @@ interface Unit {
 
 function breach(scm: Scm, unit: Unit): Finding {
   const { at, writes, found } = unit;
-  const unpromised = writes.map((write) => ({ ...write, promised: undefined }));
-  const order = new WriteOrder(unpromised);
+  const order = orderOf(writes.map((write) => ({ ...write, promised: undefined })));
   const isOlder = reaches(found, { unit: at, order }) !== undefined;
   const what = isOlder
     ? `is lost: ${lostPromise(unit)}`
@@ -200,7 +208,7 @@ function lostPromise({ at, writes, found }: Unit): string {
     .toSorted((x, y) => y.promised!.order - x.promised!.order);
   const broken = promised.slice(0, LOST_TRIED).find((write) => {
     const rest = writes.map((each) => each === write ? { ...each, promised: undefined } : each);
-    return reaches(found, { unit: at, order: new WriteOrder(rest) }) !== undefined;
+    return reaches(found, { unit: at, order: orderOf(rest) }) !== undefined;
   }) ?? promised[0]!;
   const because = BEHIND.get(broken);
   if (because !== undefined) {
@@ -256,11 +264,18 @@ function* promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): Generato
 }
 
 /** What one unit's bytes say of the writes to it. */
-interface FoundIn {
-  readonly order: WriteOrder;
+interface FoundUnit {
+  /** Values that it may have. */
   readonly open: readonly Uint8Array[];
   /** By {@link open}: writes without which the value might not be there; undefined: no writes make it. */
   readonly needed: readonly (ReadonlySet<NotedWrite> | undefined)[];
+}
+
+/** What a range's bytes say, as far as it was asked. */
+interface FoundRange {
+  readonly order: WriteOrder;
+  /** By offset. */
+  readonly units: Map<number, FoundUnit>;
 }
 
 /** Whether bytes are found that only one write can have left. */
@@ -268,7 +283,7 @@ class FoundWrites {
   readonly #scm: Scm;
   /** Ascending; with all writes to them, each in the order of their posting. */
   readonly #ranges: readonly ByteRange[];
-  readonly #units = new Map<number, FoundIn>();
+  readonly #found = new Map<ByteRange, FoundRange>();
 
   constructor(scm: Scm, writes: readonly NotedWrite[]) {
     this.#scm = scm;
@@ -276,13 +291,12 @@ class FoundWrites {
   }
 
   isThere(write: NotedWrite): boolean {
-    for (const { from, to, writes } of this.#rangesOf(write)) {
-      const end = Math.min(to, write.to);
-      for (let unit = Math.max(from, down(write.from)); unit < end; unit += UNIT_BYTES) {
-        const found = this.#unit(unit, writes);
+    for (const range of this.#rangesOf(write)) {
+      const { order, units } = this.#foundIn(range);
+      for (let unit = range.from; unit < range.to; unit += UNIT_BYTES) {
+        const { open, needed } = this.#unit(unit, { order, units });
         // A value that no write can have left shows nothing; one that does not need it may be another's.
-        if (!found.needed.every((needed) => needed?.has(write) === true)) continue;
-        const { order, open } = found;
+        if (!needed.every((writes) => writes?.has(write) === true)) continue;
         const isOthers = (value: Uint8Array) =>
           reaches(value, { unit, order, without: write }) !== undefined;
         if (!open.some(isOthers)) return true;
@@ -291,30 +305,32 @@ class FoundWrites {
     return false;
   }
 
-  /** A write is promised now, which changes what the units say that it touches. */
-  forget({ from, to }: NotedWrite): void {
-    for (let unit = down(from); unit < to; unit += UNIT_BYTES) this.#units.delete(unit);
+  /** A write is promised now, which changes what the ranges say that it touches. */
+  forget(write: NotedWrite): void {
+    for (const range of this.#rangesOf(write)) this.#found.delete(range);
   }
 
-  #unit(unit: number, writes: readonly NotedWrite[]): FoundIn {
-    const known = this.#units.get(unit);
+  #foundIn(range: ByteRange): FoundRange {
+    let found = this.#found.get(range);
+    if (found === undefined) {
+      this.#found.set(range, found = { order: orderOf(range.writes), units: new Map() });
+    }
+    return found;
+  }
+
+  #unit(unit: number, { order, units }: FoundRange): FoundUnit {
+    const known = units.get(unit);
     if (known !== undefined) return known;
-    const { image } = this.#scm, order = new WriteOrder(writes);
+    const { image } = this.#scm;
     const open = image.possible?.(unit) ?? [image.read(unit, unit + UNIT_BYTES)];
-    const found = { order, open, needed: open.map((value) => reaches(value, { unit, order })) };
-    this.#units.set(unit, found);
+    const found = { open, needed: open.map((value) => reaches(value, { unit, order })) };
+    units.set(unit, found);
     return found;
   }
 
   *#rangesOf({ from, to }: NotedWrite): Generator<ByteRange> {
-    let low = 0, high = this.#ranges.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.#ranges[middle]!.to > from) high = middle;
-      else low = middle + 1;
-    }
-    for (let i = low; this.#ranges[i] !== undefined && this.#ranges[i]!.from < to; i++) {
-      yield this.#ranges[i]!;
-    }
+    const ranges = this.#ranges;
+    const first = firstPlace(ranges.length, (i) => ranges[i]!.to > from);
+    for (let i = first; i < ranges.length && ranges[i]!.from < to; i++) yield ranges[i]!;
   }
 }

@@ -108,7 +108,7 @@ function coversUnit({ begin, end }: Pick<Part, "begin" | "end">): boolean {
   return begin === 0 && end === UNIT_BYTES;
 }
 
-/** The first place in an ascending list at which it holds; from there on it holds everywhere. */
+/** The first place in a list at which it holds, from which on it holds everywhere; its length where it holds nowhere. */
 export function firstPlace(length: number, holds: (place: number) => boolean): number {
   let from = 0, to = length;
   while (from < to) {
@@ -119,97 +119,61 @@ export function firstPlace(length: number, holds: (place: number) => boolean): n
   return from;
 }
 
-/** Promised writes of one host, or of one line, by their place among all promised writes. */
-interface Own {
-  readonly places: number[];
-  /** By index: the next index with a write of another line. Filled when all are known. */
-  readonly nextOther: number[];
-}
-
 /**
  * Writes that touch the same units, and what is known of their order. A write is known to have been made before another
- * of its line that was posted later, and before one of no line, or of another one, that was posted when it was visible.
+ * of its line that was posted later, and before one that was posted when it was visible.
  */
-export class WriteOrder {
-  /** In the order of their posting, in which no write comes before one that it is known to follow. */
-  readonly writes: readonly NotedWrite[];
+export interface WriteOrder {
+  /** Those with a promise, in the order of their posting, in which no write comes before one that it is known to follow. */
   readonly promised: readonly NotedWrite[];
-  readonly #byNode = new Map<string, Own>();
-  readonly #byLine = new Map<string, number[]>();
-  readonly #above = new Map<NotedWrite, number>();
+  /**
+   * By number: the writes that may have been made behind so many promises, the first ones, and that are known to be below
+   * the next. All writes are in it, each once.
+   */
+  readonly behind: readonly (readonly NotedWrite[])[];
+}
 
-  /** @param writes in the order of their posting. What is promised later on is no part of it. */
-  constructor(writes: readonly NotedWrite[]) {
-    this.writes = writes;
-    this.promised = writes.filter(({ promised }) => promised !== undefined);
-    for (const [place, { issued: { node }, line }] of this.promised.entries()) {
-      const own = this.#byNode.get(node) ?? { places: [], nextOther: [] };
-      this.#byNode.set(node, own);
-      own.places.push(place);
-      if (line === undefined) continue;
-      const places = this.#byLine.get(line) ?? [];
-      this.#byLine.set(line, places);
-      places.push(place);
-    }
-    for (const { places, nextOther } of this.#byNode.values()) {
-      for (let i = places.length - 1; i >= 0; i--) {
-        const line = this.promised[places[i]!]!.line;
-        const isSame = i + 1 < places.length && this.promised[places[i + 1]!]!.line === line;
-        nextOther[i] = isSame ? nextOther[i + 1]! : i + 1;
-      }
-    }
-  }
-
-  /** Place among the promised writes of the first that a write is known to be below; Infinity: of none. */
-  firstAbove(write: NotedWrite): number {
-    let first = this.#above.get(write);
-    if (first === undefined) this.#above.set(write, first = this.#firstAbove(write));
-    return first;
-  }
-
-  #firstAbove(write: NotedWrite): number {
-    const { line, issued, visible } = write, { promised } = this;
-    let first = Infinity;
+/** @param writes in the order of their posting. What is promised later on is no part of it. */
+export function orderOf(writes: readonly NotedWrite[]): WriteOrder {
+  const promised = writes.filter((write) => write.promised !== undefined);
+  const places = [...promised.keys()];
+  const byNode = Map.groupBy(places, (place) => promised[place]!.issued.node);
+  const byLine = Map.groupBy(places, (place) => promised[place]!.line);
+  const firstOf = (places: readonly number[], isAbove: (issued: Instant) => boolean) =>
+    places[firstPlace(places.length, (i) => isAbove(promised[places[i]!]!.issued))] ??
+      promised.length;
+  const behind: NotedWrite[][] = Array.from({ length: promised.length + 1 }, () => []);
+  for (const write of writes) {
+    const { line, issued, visible } = write;
+    let first = promised.length;
     if (line !== undefined) {
-      const places = this.#byLine.get(line) ?? [];
-      const at = firstPlace(
-        places.length,
-        (i) => promised[places[i]!]!.issued.order > issued.order,
-      );
-      first = places[at] ?? Infinity;
+      first = firstOf(byLine.get(line) ?? [], ({ order }) => order > issued.order);
     }
-    if (visible === undefined) return first;
-    for (const { places, nextOther } of this.#byNode.values()) {
-      let at = firstPlace(places.length, (i) => isBefore(visible, promised[places[i]!]!.issued));
-      for (; at < places.length; at = line === undefined ? at + 1 : nextOther[at]!) {
-        const other = promised[places[at]!]!;
-        if (other !== write && (line === undefined || other.line !== line)) break;
+    if (visible !== undefined) {
+      for (const own of byNode.values()) {
+        first = Math.min(first, firstOf(own, (other) => isBefore(visible, other)));
       }
-      first = Math.min(first, places[at] ?? Infinity);
     }
-    return first;
+    behind[first]!.push(write);
   }
+  return { promised, behind };
 }
 
 /**
  * Values that the unit at `unit` may have, which is zeros before the run: `order` has all writes that touch it. Where
  * writes of parts of a unit overlap in time there are as many as combinations of them: {@link reaches} counts none.
  */
-export function allowedIn(unit: number, order: WriteOrder): Values {
-  const { promised } = order;
+export function allowedIn(unit: number, { promised, behind }: WriteOrder): Values {
   const promises = promised.map((write) => partOf(write, unit));
-  const places = new Map(promised.map((write, place) => [write, place]));
-  const others = order.writes.map((write) => ({
-    part: partOf(write, unit),
-    above: order.firstAbove(write),
-    place: places.get(write) ?? -1,
-  }));
   // Bytes below a promise of the whole unit do not matter.
   const first = Math.max(0, promises.findLastIndex(coversUnit));
   // A promise that is still to come is on top of all that it would do before.
-  const onTop = (settled: number) =>
-    others.filter(({ above, place }) => above >= settled && place < settled)
-      .map(({ part }) => part);
+  const onTop = (settled: number) => {
+    const next = promised[settled]?.issued.order ?? Infinity;
+    return behind.slice(settled).flat()
+      .filter((write) => write.promised === undefined || write.issued.order < next)
+      .map((write) => partOf(write, unit));
+  };
   let values = new Values([new Uint8Array(UNIT_BYTES)]);
   for (const [i, promise] of promises.entries()) {
     if (i < first) continue;
@@ -219,12 +183,12 @@ export function allowedIn(unit: number, order: WriteOrder): Values {
   return close(values, onTop(promises.length));
 }
 
-/** Bits of the bytes that a part covers. */
-function maskOf({ begin, end }: Part): number {
+/** Bits of the bytes [begin, end) of a unit. */
+export function maskOf({ begin, end }: Pick<Part, "begin" | "end">): number {
   return (1 << end) - (1 << begin);
 }
 
-const WHOLE = (1 << UNIT_BYTES) - 1;
+export const WHOLE = (1 << UNIT_BYTES) - 1;
 
 /** Whether a part's bytes are those of the value, but where it does not matter. */
 function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boolean {
@@ -238,54 +202,44 @@ function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boo
  * Whether the unit at `unit` may have this value ({@link allowedIn}), in time that grows as the number of writes. It goes
  * backwards in time: a write that fits the value may have been the last one, and what its bytes were before does not
  * matter then. With more bytes free no write fits less, so none has to be taken back.
+ * @param options.free bits of bytes that do not matter: the value of those may be any; default: none.
  * @param options.without a write without a promise that is left out.
  * @returns writes without which it might not; undefined where it may not have the value.
  */
 export function reaches(
   value: Uint8Array,
-  { unit, order, without }: {
+  { unit, order: { promised, behind }, free = 0, without }: {
     readonly unit: number;
     readonly order: WriteOrder;
+    readonly free?: number;
     readonly without?: NotedWrite;
   },
 ): ReadonlySet<NotedWrite> | undefined {
-  const { promised } = order;
-  const used = new Set<NotedWrite>(), places = new Map(promised.map((write, i) => [write, i]));
-  // Those that may come behind so many promises as their place says, and no more.
-  const entering: NotedWrite[][] = Array.from({ length: promised.length + 1 }, () => []);
-  for (const write of order.writes) {
-    if (write === without) continue;
-    entering[Math.min(promised.length, order.firstAbove(write))]!.push(write);
-  }
-  let free = 0, waiting: Part[] = [];
-  for (let settled = promised.length;; settled--) {
-    const take = (parts: readonly Part[]): Part[] =>
-      parts.filter((part) => {
-        const mask = maskOf(part);
-        if ((mask & ~free) === 0 || (places.get(part.write) ?? -1) >= settled) return false;
-        if (!fits(part, value, free)) return true;
-        free |= mask;
-        used.add(part.write);
-        return false;
-      });
-    let before = free;
-    for (const part of take(entering[settled]!.map((write) => partOf(write, unit)))) {
-      waiting.push(part);
-    }
-    while (free !== before) {
-      before = free;
+  const used = new Set<NotedWrite>();
+  /** Takes what fits. @returns what may fit with more bytes free. */
+  const take = (parts: readonly Part[]): Part[] =>
+    parts.filter((part) => {
+      // So it is also with a promise that has been passed.
+      if ((maskOf(part) & ~free) === 0) return false;
+      if (!fits(part, value, free)) return true;
+      free |= maskOf(part);
+      used.add(part.write);
+      return false;
+    });
+  let waiting: Part[] = [], tried = free;
+  for (let settled = promised.length; free !== WHOLE; settled--) {
+    const entering = behind[settled]!.filter((write) => write !== without);
+    for (const part of take(entering.map((write) => partOf(write, unit)))) waiting.push(part);
+    while (free !== tried) {
+      tried = free;
       waiting = take(waiting);
     }
-    if (free === WHOLE) return used;
-    if (settled === 0) break;
-    const promise = partOf(promised[settled - 1]!, unit);
+    const last = promised[settled - 1];
+    if (last === undefined) break;
+    const promise = partOf(last, unit);
     if (!fits(promise, value, free)) return undefined;
-    const more = free | maskOf(promise);
-    if (more === free) continue;
-    used.add(promise.write);
-    free = more;
-    if (free === WHOLE) return used;
-    waiting = take(waiting);
+    if ((maskOf(promise) & ~free) !== 0) used.add(last);
+    free |= maskOf(promise);
   }
   return value.every((byte, i) => byte === 0 || (free >> i & 1) === 1) ? used : undefined;
 }

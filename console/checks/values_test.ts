@@ -5,11 +5,13 @@ import {
   allowedIn,
   type Instant,
   isBefore,
+  maskOf,
   type NotedWrite,
+  orderOf,
   partOf,
   reaches,
   UNIT_BYTES,
-  WriteOrder,
+  WHOLE,
 } from "./values.ts";
 
 /** What the two functions promise, word for word: slow, for few writes. */
@@ -91,7 +93,7 @@ describe("allowedIn and reaches", () => {
   it("P-41: allow what their definition does, for any writes to eight bytes", () => {
     const rng = rngFor(32, "values of eight bytes");
     for (let round = 0; round < 500; round++) {
-      const writes = drawWrites(rng), order = new WriteOrder(writes), defined = definedFor(writes);
+      const writes = drawWrites(rng), order = orderOf(writes), defined = definedFor(writes);
       const allowed = new Set([...allowedIn(0, order)].map(keyOf));
       same(allowed, defined, JSON.stringify(writes));
       const tried = [
@@ -101,6 +103,12 @@ describe("allowedIn and reaches", () => {
       for (const value of tried) {
         const needed = reaches(value, { unit: 0, order });
         equal(needed !== undefined, defined.has(keyOf(value)), JSON.stringify({ writes, value }));
+        const begin = rng.below(8), end = begin + 1 + rng.below(8 - begin);
+        const isPart = [...defined].some((key) =>
+          keyOf(value.subarray(begin, end)) === key.slice(2 * begin, 2 * end)
+        );
+        const free = WHOLE & ~maskOf({ begin, end });
+        equal(reaches(value, { unit: 0, order, free }) !== undefined, isPart);
         for (const without of writes) {
           if (without.promised !== undefined) continue;
           const isLeft = definedFor(writes, without).has(keyOf(value));

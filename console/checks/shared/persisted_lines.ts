@@ -1,10 +1,10 @@
 /** What a line of a region may have after home's power has failed: by the promises of flushes, as SCM keeps them. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { RunRecord } from "../run_record.ts";
-import { allowedIn, type NotedWrite, UNIT_BYTES, WriteOrder } from "../values.ts";
+import { maskOf, type NotedWrite, orderOf, reaches, UNIT_BYTES, WHOLE } from "../values.ts";
 import type { Region } from "./accesses.ts";
 import { flushedWrites, unknownUnits } from "./flushed.ts";
-import { isEqual, LINE_BYTES, type MayHave } from "./line_content.ts";
+import { LINE_BYTES, type MayHave } from "./line_content.ts";
 
 /**
  * Whether bytes of the line may be found after a power failure of home at `at`. DRAM, and words that were changed
@@ -22,11 +22,10 @@ export function mayHaveOf(
     const unit = found - found % UNIT_BYTES;
     const { writes, unknown } = knownAt({ notes, lives }, { home: record.home, at });
     if (unknown.has(unit)) return true;
-    const values = allowedIn(unit, new WriteOrder(writes.get(unit) ?? []));
-    for (const value of values) {
-      if (isEqual(value.subarray(found - unit, found - unit + bytes.length), bytes)) return true;
-    }
-    return false;
+    const value = new Uint8Array(UNIT_BYTES), begin = found - unit;
+    value.set(bytes, begin);
+    const free = WHOLE & ~maskOf({ begin, end: begin + bytes.length });
+    return reaches(value, { unit, order: orderOf(writes.get(unit) ?? []), free }) !== undefined;
   };
 }
 
