@@ -32,24 +32,36 @@ export function hasWritten(
   if (isMore) return true;
   return plan.nodes.some((node) => {
     const image = node.kind === "host" ? scm(node.name) : undefined;
-    return node.kind === "host" && image !== undefined && hasContent(image, node.config.scmBytes);
+    return node.kind === "host" && image !== undefined && isWritten(image, node.config.scmBytes);
   });
 }
 
 /** Bytes that are read at a time. */
 const PAGE_BYTES = 4096;
 
-/** Whether a byte is not 0, but for the header of the directory: a new one has zeros behind it. */
-function hasContent(image: ImageView, scmBytes: number): boolean {
-  const directory = directoryIn(image, scmBytes)?.from ?? Infinity;
+function isWritten(image: ImageView, scmBytes: number): boolean {
+  const directory = directoryIn(image, scmBytes);
   for (let from = 0; from < scmBytes; from += PAGE_BYTES) {
     const to = Math.min(from + PAGE_BYTES, scmBytes);
     if (image.touches?.(from, to) === false) continue;
-    const isContent = (byte: number, i: number) =>
-      byte !== 0 && (from + i < directory || from + i >= directory + HEADER_BYTES);
-    if (image.read(from, to).some(isContent)) return true;
+    if (hasContent(image.read(from, to), { from, directory })) return true;
   }
   return false;
+}
+
+/**
+ * Whether bytes of SCM, from `from` on, are more than empty memory and a new directory of objects, which is a header with
+ * zeros behind it.
+ */
+export function hasContent(
+  bytes: Uint8Array,
+  { from, directory }: {
+    readonly from: number;
+    readonly directory: ReturnType<typeof directoryIn>;
+  },
+): boolean {
+  const header = (directory?.from ?? Infinity) - from;
+  return bytes.some((byte, i) => byte !== 0 && (i < header || i >= header + HEADER_BYTES));
 }
 
 /** Reports of hosts, cards and services, which come without a program's own doing. */

@@ -2,8 +2,8 @@
  * An exploration before its first step: the recorded run, whose power is cut, at which instants, in which order.
  * Each process that takes part makes it anew, from the same run: see `deal.ts`.
  */
-import { whyNothingToKeep } from "../../checks/activity.ts";
-import { directoryIn, HEADER_BYTES } from "../../checks/scm_objects.ts";
+import { hasContent, whyNothingToKeep } from "../../checks/activity.ts";
+import { directoryIn } from "../../checks/scm_objects.ts";
 import { failuresOf } from "../../checks/programs.ts";
 import { persistence } from "../../checks/persistence.ts";
 import { replicatedLog } from "../../checks/replicated_log.ts";
@@ -204,13 +204,13 @@ function whyNothing({ own, plan }: ExploredRack, recording: RackRun): string | u
 
 /**
  * Whether a program has made it, and not the service of each host, which stores a new directory of objects past the
- * cache: zeros, but for its header. A program may write at the same place.
+ * cache. A program may write at the same place.
  */
 function isOfProgram(entry: Entry, directory: Range | undefined): boolean {
   if (entry.kind !== "durable") return entry.kind === "dirty";
   const { offset, bytes } = entry;
   if (directory === undefined || offset < directory.from || offset >= directory.to) return true;
-  return bytes.some((byte, i) => byte !== 0 && offset + i >= directory.from + HEADER_BYTES);
+  return hasContent(bytes, { from: offset, directory });
 }
 
 /** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */
