@@ -3,7 +3,7 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 import { completions } from "./completions.ts";
 import { persistence } from "./persistence.ts";
 import { replicatedLog } from "./replicated_log.ts";
-import type { Checker, RunRecord } from "./run_record.ts";
+import type { Checker, CheckSteps, RunRecord } from "./run_record.ts";
 import { answered } from "./shared/answered.ts";
 import { loads } from "./shared/loads.ts";
 import { servedInTurn } from "./shared/served_in_turn.ts";
@@ -60,24 +60,24 @@ export async function checkAllInTurns(run: RunRecord, signal?: AbortSignal): Pro
   };
   for (const checker of CHECKERS) {
     await turn();
-    const steps = checker.steps?.(run);
-    let findings: readonly Finding[] | undefined = steps === undefined
+    const findings = checker.steps === undefined
       ? checker.check(run)
-      : undefined;
-    while (findings === undefined) {
-      // Steps are short: the clock is not asked at each.
-      for (let i = 0; i < STEPS_MOST && findings === undefined; i++) {
-        const { done, value } = steps!.next();
-        if (done === true) findings = value;
-      }
-      await turn();
-    }
+      : await taken(checker.steps(run), turn);
     verdicts.push({ checker, looked: checker.looked(run), findings });
   }
   return verdicts;
 }
 
+/** Steps are short: so many of them come before the clock is asked. */
 const STEPS_MOST = 16;
+
+async function taken(steps: CheckSteps, turn: () => Promise<void>): Promise<Finding[]> {
+  for (let count = 1;; count++) {
+    const { done, value } = steps.next();
+    if (done === true) return value;
+    if (count % STEPS_MOST === 0) await turn();
+  }
+}
 
 /** All findings as text; empty where every promise is kept. */
 export function findingsText(verdicts: readonly Verdict[]): string {

@@ -184,7 +184,7 @@ async function untilJoined(
   for (;;) {
     signal?.throwIfAborted();
     throwIfGone();
-    const status = await control.status(STATUS_MS).catch((error) => {
+    const status = await control.status({ forMs: STATUS_MS }).catch((error) => {
       if (!(error instanceof BusError) || performance.now() > deadline) throw error;
       return undefined;
     });

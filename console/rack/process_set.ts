@@ -131,7 +131,9 @@ export class ProcessSet {
     { request, until }: { readonly request: LaneRequest; readonly until: () => boolean },
   ): Promise<string | undefined> {
     while (!until() && !this.#isEnding) {
-      const answer = await this.#control.attempt(laneVerb(user), request, ATTEMPT_MS);
+      const answer = await this.#control.attempt(laneVerb(user), request, {
+        timeoutMs: ATTEMPT_MS,
+      });
       if (answer !== undefined) return "refused" in answer ? answer.refused : undefined;
       await sleep(AGAIN_MS);
     }

@@ -192,7 +192,7 @@ export class Supervisor {
   async finals(mayLack: (partition: string) => boolean = () => false): Promise<FinalReply[]> {
     const finals: FinalReply[] = [], missing: string[] = [];
     const { signal } = this.#down;
-    const { why } = await this.control.status(undefined, signal);
+    const { why } = await this.control.status({ signal });
     // A process that was started too late to take part has none.
     const took = new Set(
       why.filter(({ status }) => !ASIDE.has(status)).map((row) => row.partition),
@@ -216,7 +216,7 @@ export class Supervisor {
 
   /** What processes refused, those that have died included. */
   async refused(finals: readonly FinalReply[]): Promise<Refused[]> {
-    const status = await this.control.status(undefined, this.#down.signal).catch(() => undefined);
+    const status = await this.control.status({ signal: this.#down.signal }).catch(() => undefined);
     return refusedByProcesses(status?.refusals ?? [], finals);
   }
 

@@ -2,10 +2,14 @@
 import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
-import { UNCHECKED } from "../../console/explore/types.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
-import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
+import {
+  type Cut,
+  EXPLORE_DEFAULTS,
+  type ExploreOptions,
+  UNCHECKED,
+} from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {

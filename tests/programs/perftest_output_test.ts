@@ -367,9 +367,8 @@ describe("a line as people paste it", () => {
     for (const { flags, only, why } of IDLE) {
       for (const flag of flags.replace(/ <.*/, "").split(", ")) {
         parse("t", flag, ...(flags.includes("<") ? [only ?? "1"] : []));
-        const problems = new Problems();
-        line.addTo(problems);
-        problems.refuse();
+        line.checkWords();
+        line.problems.refuse();
         assert.equal(line.note, `No effect here: ${/--[\w-]+/.exec(flags)![0]} (${why})`);
       }
     }

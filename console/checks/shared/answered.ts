@@ -22,7 +22,7 @@ export const answered: Checker = {
   check: checkAnswers,
 };
 
-/** Accesses of programs: what cards do for verbs has no bound, and nobody is told. */
+/** Accesses of programs: what cards do for verbs has no bound, and no program is told. */
 export function accessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access" && note.dma !== true).length;
 }

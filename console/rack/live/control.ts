@@ -85,8 +85,7 @@ export class ControlClient {
   async attempt<T = Readonly<Record<string, unknown>>>(
     verb: string,
     body: unknown,
-    timeoutMs = ATTEMPT_MS,
-    signal?: AbortSignal,
+    { timeoutMs = ATTEMPT_MS, signal }: Pick<AskOptions, "timeoutMs" | "signal"> = {},
   ): Promise<Answer<T> | undefined> {
     return await this.ask<T>(verb, body, { forMs: 0, timeoutMs, signal }).catch(() => undefined);
   }
@@ -107,14 +106,13 @@ export class ControlClient {
   }
 
   /** The timekeeper's clock status. @throws BusError where it does not answer for `forMs`; the signal's reason. */
-  async status(forMs?: number, signal?: AbortSignal): Promise<ClockStatus> {
-    const options = { repeats: true, signal, ...(forMs !== undefined && { forMs }) };
-    return await this.demand<ClockStatus>("status", {}, options);
+  async status(options: Pick<AskOptions, "forMs" | "signal"> = {}): Promise<ClockStatus> {
+    return await this.demand<ClockStatus>("status", {}, { ...options, repeats: true });
   }
 
   /** The clock status, requested once; undefined where the timekeeper does not answer. */
-  async statusNow(timeoutMs?: number): Promise<ClockStatus | undefined> {
-    const answer = await this.attempt<ClockStatus>("status", {}, timeoutMs);
+  async statusNow(timeoutMs = ATTEMPT_MS): Promise<ClockStatus | undefined> {
+    const answer = await this.attempt<ClockStatus>("status", {}, { timeoutMs });
     return answer !== undefined && "ok" in answer ? answer.ok : undefined;
   }
 
@@ -127,7 +125,7 @@ export class ControlClient {
     { everyMs = 20, signal }: { readonly everyMs?: number; readonly signal?: AbortSignal } = {},
   ): Promise<ClockStatus> {
     for (;;) {
-      const status = await this.status(undefined, signal);
+      const status = await this.status({ signal });
       if (isSo(status)) return status;
       signal?.throwIfAborted();
       await sleep(everyMs);
@@ -147,8 +145,10 @@ export class ControlClient {
     const deadline = performance.now() + forMs;
     for (;;) {
       const after = reports.length;
-      const verb = finalVerb(partition);
-      const answer = await this.attempt<FinalPage>(verb, { after }, TIMEOUT_MS, signal);
+      const answer = await this.attempt<FinalPage>(finalVerb(partition), { after }, {
+        timeoutMs: TIMEOUT_MS,
+        signal,
+      });
       signal?.throwIfAborted();
       if (answer !== undefined && "ok" in answer && Array.isArray(answer.ok.reports)) {
         reports.push(...answer.ok.reports);

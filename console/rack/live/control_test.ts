@@ -83,7 +83,7 @@ describe("ControlClient", () => {
     };
     const all = async () => {
       await aborts((signal) => control.ask("run", {}, { signal }));
-      await aborts((signal) => control.status(undefined, signal));
+      await aborts((signal) => control.status({ signal }));
       await aborts((signal) => control.waitFor(() => true, { signal }));
       await aborts((signal) => control.final("b", { forMs: Infinity, signal }));
     };

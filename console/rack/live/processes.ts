@@ -26,7 +26,7 @@ const CLOCK_MS = 1_500, FINAL_MS = 500;
  */
 export async function processesOf(rack: RackUp) {
   const ask = async (control: ControlClient) => {
-    const clock = await control.status(CLOCK_MS);
+    const clock = await control.status({ forMs: CLOCK_MS });
     return { clock, bytes: isInContainers(rack) ? await bytesThere(rack, control) : new Map() };
   };
   const options = { timeoutMs: CLOCK_MS };
@@ -70,7 +70,7 @@ export function entriesOf(rack: RackUp, clock: ClockStatus | undefined): SeenPro
 async function bytesThere({ file }: RackUp, control: ControlClient): Promise<Map<string, number>> {
   const rows = await Promise.all(file.partitions.map(async ({ name }) => {
     const body = { after: Number.MAX_SAFE_INTEGER };
-    const answer = await control.attempt<FinalPage>(finalVerb(name), body, FINAL_MS);
+    const answer = await control.attempt<FinalPage>(finalVerb(name), body, { timeoutMs: FINAL_MS });
     const bytes = answer !== undefined && "ok" in answer ? answer.ok.residentBytes : 0;
     return [name, bytes] as const;
   }));

@@ -87,7 +87,7 @@ export async function until(
     await control.demand("resume", {});
     return { ...driven, missed: `No event is left, and ${goalText({ breaks })} has not happened` };
   } catch (error) {
-    if (signal?.aborted) await control.attempt("pause", {}, 1_000);
+    if (signal?.aborted) await control.attempt("pause", {}, { timeoutMs: 1_000 });
     throw error;
   }
 }

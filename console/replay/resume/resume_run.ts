@@ -179,7 +179,7 @@ async function untilInstant(
   for (;;) {
     signal?.throwIfAborted();
     throwIfGone();
-    const status = await control.status(STATUS_MS).catch((error) => {
+    const status = await control.status({ forMs: STATUS_MS }).catch((error) => {
       if (!(error instanceof BusError)) throw error;
       return undefined;
     });

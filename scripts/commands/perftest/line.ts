@@ -5,11 +5,7 @@ import { IDLE, REFUSED } from "./refused.ts";
 
 /** All that is wrong with a command line, which is refused at once. */
 export class Problems {
-  readonly #problems: Problem[];
-
-  constructor(problems: readonly Problem[] = []) {
-    this.#problems = [...problems];
-  }
+  readonly #problems: Problem[] = [];
 
   add(path: string, { found, expected = "" }: { found: string; expected?: string }): void {
     this.#problems.push({ path, found, expected });
@@ -32,10 +28,10 @@ export class Problems {
   }
 }
 
-/** Of the options of perftest's that the rack does not use, those that a command line has. */
+/** A command line: what of it has no effect, and what is wrong with it. */
 export class Line {
+  readonly problems = new Problems();
   readonly #command: Command;
-  readonly #problems = new Problems();
   /** Options without effect, each with why. */
   readonly #idle = new Map<string, string>();
 
@@ -45,12 +41,12 @@ export class Line {
     for (const { flags, why, only } of IDLE) {
       this.#hidden(flags, (name, value) => {
         if (only === undefined || value === only) this.#idle.set(name, why);
-        else this.#problems.add(name, { found: `"${value}"`, expected: `${only}: ${why}` });
+        else this.problems.add(name, { found: `"${value}"`, expected: `${only}: ${why}` });
       });
     }
     for (const [flags, why] of REFUSED) {
       this.#hidden(flags, (name) => {
-        this.#problems.add("", { found: `${name} is perftest's, and not here: ${why}` });
+        this.problems.add("", { found: `${name} is perftest's, and not here: ${why}` });
       });
     }
     const parse = command.parseOptions.bind(command);
@@ -76,9 +72,8 @@ export class Line {
     return `No effect here: ${[...this.#idle].map(([name, why]) => `${name} (${why})`).join(", ")}`;
   }
 
-  /** Adds what is refused, unknown options and words too many. */
-  addTo(problems: Problems): void {
-    problems.of(() => this.#problems.refuse());
+  /** Adds unknown options and words too many to its problems. */
+  checkWords(): void {
     const { args, registeredArguments } = this.#command;
     const known = longOptions(this.#command);
     for (const word of args) {
@@ -86,7 +81,7 @@ export class Line {
       const name = word.replace(/=.*/, "");
       const begun = known.filter((each) => name.startsWith("--") && each.startsWith(name));
       const near = begun.length > 0 ? listOf(begun) : nearest(name, known);
-      problems.add("", {
+      this.problems.add("", {
         found: `${name} is no option of perftest's`,
         expected: near ?? "one of rack perftest --help",
       });
@@ -94,7 +89,7 @@ export class Line {
     // Behind an unknown option, a word may be its value.
     if (args.some(isOption)) return;
     for (const word of args.slice(registeredArguments.length)) {
-      problems.add("", {
+      this.problems.add("", {
         found: `"${word}" is a word too many`,
         expected: "a test, a scenario, and at most a server",
       });

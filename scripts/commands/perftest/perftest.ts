@@ -26,7 +26,7 @@ import {
 } from "../options.ts";
 import { print, Progress, say } from "../output.ts";
 import { formOf, limitsOf, optionsOf, type PerftestFlags } from "./options.ts";
-import { Line, Problems } from "./line.ts";
+import { Line } from "./line.ts";
 
 const MTUS = ["256", "512", "1024", "2048", "4096"] as const;
 /** perftest's own. */
@@ -126,8 +126,8 @@ async function perftest(
   { server, flags, line }: PerftestLine,
 ): Promise<void> {
   const name = wordOf("The test", test, PERFTESTS);
-  const problems = new Problems();
-  line.addTo(problems);
+  const { problems } = line;
+  line.checkWords();
   const options = optionsOf(name, flags, problems);
   const form = formOf(name, flags, problems);
   const limits = limitsOf(name, flags, problems);
