@@ -8,8 +8,18 @@ export interface RunSummary {
   readonly scenario: string | null;
   readonly seed: number | null;
   readonly digest: string | null;
-  /** Of the checks in the report; `none` without one. */
-  readonly verdict: "holds" | "fails" | "unchecked" | "none";
+  /** `none` without a report. */
+  readonly verdict: ReportVerdict | "none";
+}
+
+/** Of the checks in a report; `unchecked`: they say nothing of a variant, as nothing was done. */
+export type ReportVerdict = "holds" | "fails" | "unchecked";
+
+export function verdictOf(
+  { checks, unchecked }: Pick<RunReport, "checks" | "unchecked">,
+): ReportVerdict {
+  if (!checks.every(({ holds }) => holds)) return "fails";
+  return unchecked === undefined ? "holds" : "unchecked";
 }
 
 const NOTHING: RunSummary = { scenario: null, seed: null, digest: null, verdict: "none" };
@@ -35,10 +45,8 @@ function read(path: string): RunSummary {
   try {
     const report = readReport(path);
     if (report !== undefined) {
-      const { scenario, seed, digest, checks, unchecked } = report;
-      const isKept = checks.every(({ holds }) => holds);
-      const verdict = !isKept ? "fails" : unchecked === undefined ? "holds" : "unchecked";
-      return { scenario, seed, digest, verdict };
+      const { scenario, seed, digest } = report;
+      return { scenario, seed, digest, verdict: verdictOf(report) };
     }
     const first = variantsOf(path)[0];
     const file = readRunFile(first === undefined ? path : `${path}/${first}`);

@@ -130,7 +130,10 @@ async function collect(
   metrics: ReturnType<typeof metricsIn>,
 ): Promise<void> {
   const { rack: { id: run, file: { plan, partitions } }, control } = link;
-  const [status, { nodes }] = await Promise.all([control.status({ forMs: CONNECT_MS }), countersOf(link)]);
+  const [status, { nodes }] = await Promise.all([
+    control.status({ forMs: CONNECT_MS }),
+    countersOf(link),
+  ]);
   metrics.virtual.inc({ run }, status.now / PS);
   metrics.events.inc({ run }, status.events);
   const dead = new Set(

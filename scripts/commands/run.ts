@@ -11,6 +11,7 @@ import { countOf } from "../../console/checks/finding.ts";
 import { runSuites } from "../../console/reports/junit/suites.ts";
 import type { RunReport } from "../../console/reports/method_report.ts";
 import type { JudgedVariant } from "../../console/reports/run_checks.ts";
+import { verdictOf } from "../../console/reports/run_summary.ts";
 import { runText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
@@ -98,9 +99,10 @@ async function runIt(scenario: string, flags: RunFlags): Promise<void> {
   const report = await junit.of(running);
   await junit.write(runSuites(report, judged));
   show(report, flags);
-  if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
-  else if (report.unchecked !== undefined) Deno.exitCode = EXIT.unclear;
+  Deno.exitCode = CODES[verdictOf(report)];
 }
+
+const CODES = { holds: EXIT.done, fails: EXIT.failed, unchecked: EXIT.unclear } as const;
 
 function show(report: RunReport, { json, trace = false }: RunFlags): void {
   if (json) return print(JSON.stringify(report, plainly));

@@ -28,6 +28,7 @@ import { chartOf } from "../../sweep/choose.ts";
 import { measuredSweep } from "../../sweep/kept.ts";
 import { runSweep } from "../../sweep/run_sweep.ts";
 import { plainly } from "../../reports/json.ts";
+import { verdictOf } from "../../reports/run_summary.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
 
 type OrderOf<Kind extends JobOrder["kind"]> = Extract<JobOrder, { kind: Kind }>;
@@ -105,7 +106,7 @@ async function run({ order, scenario, signal, replay }: Work<"run">): Promise<vo
     : nothing === undefined
     ? "every check holds"
     : `unchecked: ${nothing.why}`;
-  say({ say: "end", verdict, isGood: broken.length === 0 && nothing === undefined });
+  say({ say: "end", verdict, isGood: verdictOf(report) === "holds" });
 }
 
 async function up({ order, scenario, signal }: Work<"up">): Promise<void> {
