@@ -56,6 +56,9 @@ export interface Doubt extends Finding {
   readonly time: Time;
 }
 
+/** More of them are left out, so that a card that answers wrong all the time does not take all memory. */
+export const DOUBTS_MAX = 65_536;
+
 export class WireLedger {
   /** Frames at ports; those of which the time is known; answers of RNICs. */
   frames = 0;
@@ -64,7 +67,7 @@ export class WireLedger {
   readonly unexplained: Finding[] = [];
   readonly withoutPower: Finding[] = [];
   readonly outOfOrder: Finding[] = [];
-  /** At most one for each connection of a card that is sound. */
+  /** At most one for each connection of a card that is sound; the first {@link DOUBTS_MAX}. */
   readonly doubts: Doubt[] = [];
   readonly overlapping: Finding[] = [];
   readonly #plan: RackPlan;
@@ -195,6 +198,7 @@ export class WireLedger {
     if (wrong === undefined) return;
     const text = `${name} sends ${describeFrame(frame)} at ${time} ps, which ${wrong.text}`;
     if (wrong.unless === undefined) return add(this.outOfOrder, text);
+    if (this.doubts.length >= DOUBTS_MAX) return;
     this.doubts.push({ text, host: host!, unless: wrong.unless, time });
   }
 

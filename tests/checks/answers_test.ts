@@ -4,7 +4,7 @@ import { AnswerOrder } from "../../console/checks/answer_order.ts";
 import { answersInOrder } from "../../console/checks/wire_checks.ts";
 import { livesOf } from "../../console/checks/lives.ts";
 import { findingsOf, noted, PLAN, planOf } from "../../console/checks/record_testing.ts";
-import { WireLedger } from "../../console/checks/wire_ledger.ts";
+import { DOUBTS_MAX, WireLedger } from "../../console/checks/wire_ledger.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
@@ -312,37 +312,30 @@ describe("AnswerOrder, of a queue pair that may have been connected anew", () =>
 describe("answers-in-order", () => {
   const index = PLAN.nodes.findIndex(({ name }) => name === "b-rnic");
 
+  function show(wire: WireLedger, steps: readonly Step[], everyPs: number): void {
+    for (const [i, [kind, frame]] of steps.entries()) {
+      const time = everyPs * i;
+      wire.see({
+        ...{ kind: kind === "in" ? "received" : "sent", node: index, event: i, port: 1, text: "" },
+        ...{ time, startPs: time, endPs: time + 10, frame },
+      });
+    }
+  }
+
   function find(
     steps: readonly Step[],
     of: { readonly plan?: RackPlan; readonly power?: readonly FaultPlan[] } = {},
   ): string[] {
     const { plan = PLAN, power = plan.faults } = of;
     const wire = new WireLedger(plan, livesOf(plan, power));
-    steps.forEach(([kind, frame], i) =>
-      wire.see({
-        kind: kind === "in" ? "received" : "sent",
-        time: 1_000_000 * i,
-        node: index,
-        event: i,
-        port: 1,
-        startPs: 1_000_000 * i,
-        endPs: 1_000_000 * i + 10,
-        frame,
-        text: "",
-      })
-    );
+    show(wire, steps, 1_000_000);
     return findingsOf(answersInOrder, { plan, wire });
   }
 
   it("asks the notes of the card's host whether a program set its queue pair so", () => {
     const wire = new WireLedger(PLAN, livesOf(PLAN, []));
     const steps = [write(5), ack(99, 0), write(100), ack(100, 1), write(101), ack(101, 2)];
-    [...steps, write(102), ack(102, 1)].forEach(([kind, frame], i) =>
-      wire.see({
-        ...{ kind: kind === "in" ? "received" : "sent", node: index, event: i, port: 1, text: "" },
-        ...{ time: 1000 * i, startPs: 1000 * i, endPs: 1000 * i + 10, frame },
-      })
-    );
+    show(wire, [...steps, write(102), ack(102, 1)], 1000);
     const found = (
       ...notes: readonly [time: number, rqPsn: number, qpn?: number, node?: string][]
     ) =>
@@ -359,6 +352,15 @@ describe("answers-in-order", () => {
     assert.deepEqual(found([1, 101], [5000, 7]), ["psn=99"], "another rq_psn");
     assert.deepEqual(found([1, 100], [7001, 7]), ["psn=102"], "afterwards");
     assert.deepEqual(found([1, 100, 0x23], [5000, 7, 0x22, "a"]), ["psn=99", "psn=102"]);
+  });
+
+  it("keeps so many doubts and no more", () => {
+    const wire = new WireLedger(PLAN, livesOf(PLAN, []));
+    const unless = { qpn: 0x22, rqPsn: undefined, since: 0 };
+    const doubt = { text: "kept", host: "b", unless, time: 1 };
+    for (let i = 0; i < DOUBTS_MAX; i++) wire.doubts.push(doubt);
+    show(wire, [write(5), ack(99, 0)], 1000);
+    assert.equal(wire.doubts.length, DOUBTS_MAX);
   });
 
   const late = [write(0), read(1), data(1, 2), ack(0, 2)];
