@@ -75,9 +75,8 @@ function coveredAt(
   let last: Instant | undefined;
   while (covered < to) {
     const flush = firstFlush(byLine.get(Math.floor(covered / LINE_BYTES)) ?? [], { covered, done });
-    // Later ones have ended in a later life, too.
-    if (flush !== undefined && returns(flush.ended!.at.time) !== own) return undefined;
-    if (flush === undefined) return undefined;
+    // Where the first one has ended in a later life, so have the others.
+    if (flush === undefined || returns(flush.ended!.at.time) !== own) return undefined;
     covered = flush.note.offset + flush.note.length;
     const { at } = flush.ended!;
     if (last === undefined || last.order < at.order) last = at;
