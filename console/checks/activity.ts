@@ -3,9 +3,9 @@
  * says nothing.
  */
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
-import { OUTPUT_TOPIC } from "../../fabric/node.ts";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
+import { RESERVED_TOPICS } from "../../nodes/host/cpu/report_data.ts";
 import { NEW_DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
 import type { ImageView, ReportSeen, RunRecord } from "./run_record.ts";
 import { directoryIn, HEADER_BYTES } from "./scm_objects.ts";
@@ -64,19 +64,10 @@ export function hasContent(
   return bytes.some((byte, i) => byte !== 0 && (i < header || i >= header + HEADER_BYTES));
 }
 
-/** Reports of hosts, cards and services, which come without a program's own doing. */
+/** Topics of hosts, cards and services, which report without a program's own doing. */
 const OF_THE_RACK: ReadonlySet<string> = new Set([
-  "program-ended",
-  "program-stopped",
-  "recovered",
-  "unfinished",
-  "shutdown",
-  "shutdown-step",
-  "warning",
-  "rnic-event",
-  "iommu-fault",
-  "region-fenced",
-  "held",
+  ...RESERVED_TOPICS,
+  ...["recovered", "warning", "iommu-fault", "region-fenced", "region-lost"],
 ]);
 
 /** QP 1 is the connection manager's. */
@@ -112,7 +103,7 @@ function hasLeftSomething({ reports, notes, hasWritten }: Activity): boolean {
 }
 
 function isOfProgram({ topic }: Activity["reports"][number]): boolean {
-  return topic === OUTPUT_TOPIC || !OF_THE_RACK.has(topic) && topic !== LOG_TOPIC;
+  return topic === "program-failed" || !OF_THE_RACK.has(topic);
 }
 
 /** Whether a note is of something that a power failure must leave, or may leave in part. */

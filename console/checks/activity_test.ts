@@ -24,6 +24,13 @@ const reporting = (...topics: readonly string[]): Activity => ({
 const TABLE: readonly [what: string, activity: Activity, toKeep: boolean, done: boolean][] = [
   ["nothing", NOTHING, false, false],
   ["it has ended", reporting("program-ended", "recovered", "warning", "unfinished"), false, false],
+  [
+    "what hosts and cards report by themselves",
+    reporting("shutdown", "rnic-event", "held", "iommu-fault", "region-fenced", "region-lost"),
+    false,
+    false,
+  ],
+  ["a failure", reporting("program-failed"), true, true],
   ["a report", reporting("mine"), true, true],
   ["a result", reporting("result"), true, true],
   ["a file", reporting("output"), true, true],

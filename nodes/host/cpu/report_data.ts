@@ -17,7 +17,7 @@ export const REPORT_LIMITS = {
 } as const;
 
 /** Topics of the host, its card and the partition: the run is judged by them. */
-const RESERVED: readonly string[] = [
+export const RESERVED_TOPICS: readonly string[] = [
   LOG_TOPIC,
   "program-ended",
   "program-failed",
@@ -43,8 +43,8 @@ export function reported(topic: unknown, value: unknown): unknown {
     const expected = `a text of 1 to ${REPORT_LIMITS.topicLength} characters`;
     throw new TypeError(`Cannot report: found ${found} as topic, expected ${expected}`);
   }
-  if (RESERVED.includes(topic)) {
-    const expected = `another topic: the host and its card report ${RESERVED.join(", ")}`;
+  if (RESERVED_TOPICS.includes(topic)) {
+    const expected = `another topic: the host and its card report ${RESERVED_TOPICS.join(", ")}`;
     throw new TypeError(`Cannot report: found topic "${topic}", expected ${expected}`);
   }
   const found = value === undefined ? "undefined" : notPlain(value);
