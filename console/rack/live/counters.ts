@@ -23,7 +23,9 @@ export async function countersOf({ rack, control }: RackLink): Promise<LiveCount
   await Promise.all(rack.file.partitions.map(async ({ name }) => {
     // Reports of programs grow with a run; none are wanted.
     const body = { after: Number.MAX_SAFE_INTEGER };
-    const answer = await control.attempt<FinalPage>(finalVerb(name), body, { timeoutMs: TIMEOUT_MS });
+    const answer = await control.attempt<FinalPage>(finalVerb(name), body, {
+      timeoutMs: TIMEOUT_MS,
+    });
     if (answer === undefined || !("ok" in answer)) missing.push(name);
     else Object.assign(nodes, answer.ok.statistics);
   }));
