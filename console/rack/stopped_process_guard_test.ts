@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { statOf } from "../base/process_stat.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { fromFileUrl } from "../base/paths.ts";
 import { StoppedProcessGuard } from "./stopped_process_guard.ts";
@@ -11,8 +12,7 @@ function startMarked(mark: string): Deno.ChildProcess {
 }
 
 function stateOf(pid: number): string {
-  const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
-  return stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3);
+  return statOf(pid)![0]!;
 }
 
 async function reaches(pid: number, isSo: (state: string) => boolean): Promise<void> {

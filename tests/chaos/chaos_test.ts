@@ -9,6 +9,7 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, describe, it } from "@std/testing/bdd";
+import { statOf } from "../../console/base/process_stat.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { forEachAtOnce } from "../../console/base/at_once.ts";
 import { CommandRig, processesNaming } from "../support/command.ts";
@@ -255,13 +256,7 @@ async function aProcessIsStopped(): Promise<void> {
 }
 
 function isStopped(pid: number): boolean {
-  try {
-    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
-    return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
-  } catch {
-    // It has ended meanwhile.
-    return false;
-  }
+  return statOf(pid)?.[0] === "T";
 }
 
 /** Shells that look after stopped processes name the run's file, too. */
