@@ -12,7 +12,7 @@
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
+import { type Time, transferTime } from "../../../fabric/base/time.ts";
 import { FLIT_BYTES } from "../../../fabric/wire/host_bus/flit.ts";
 import {
   type CoherentMessage,
@@ -24,7 +24,6 @@ import {
   writeFlits,
 } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Completion, MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
-import { noteInJournal } from "./journal.ts";
 import {
   beginTask,
   changeOf,
@@ -55,35 +54,20 @@ export function writeLines(
     readonly address: number;
     readonly data: Uint8Array<ArrayBuffer>;
     readonly toMemory: boolean;
-    /** Of a write that the journal has: all of its parts there, in the order of its bytes. */
-    readonly entries: readonly JournalWrite[];
+    /**
+     * Of a persistent write: has the journal note a part of it. Each line of a shared region is one, as it is over by
+     * itself and may be stored into anew while later lines wait; all between such lines is one.
+     */
+    readonly note: ((part: MemoryWrite) => JournalWrite | undefined) | undefined;
   },
 ): Time {
-  const { address, data, toMemory, entries } = write;
+  const { address, data, toMemory, note } = write;
   const departAt = device.stageAt + device.timing.convertPs;
-  let noted = 0;
   for (let done = 0; done < data.length;) {
-    const at = address + done;
-    const length = untilShared(port, at, Math.min(pieceBytes(port, at), data.length - done));
-    const entry = entries[noted];
-    const isEnd = entry !== undefined && at + length === endOf(entry);
-    if (isEnd) noted++;
-    const write: PortWrite = {
-      number: port.asked++,
-      address: address + done,
-      data: piece(data, done, length),
-      toMemory,
-      wireBytes: FLIT_BYTES * writeFlits(address + done, length),
-      takenAt: device.now,
-      entry: isEnd ? entry : undefined,
-      // Before the card knows its regions, as when a journal is replayed, no line of theirs is lent.
-      task: device.coherence?.home !== undefined && isShared(port, at)
-        ? newTask({ kind: "write", address: at, change: changeOf(at, piece(data, done, length)) })
-        : undefined,
-    };
-    port.writes.push(write);
-    port.queuedBytes += write.wireBytes;
-    if (write.task === undefined) askFor(port, write, departAt);
+    const length = untilShared(port, address + done, data.length - done);
+    const part = { address: address + done, data: piece(data, done, length) };
+    const entry = note?.({ kind: "memory-write", ...part, noSnoop: toMemory });
+    writePart(device, port, { ...part, toMemory, departAt, entry });
     done += length;
   }
   giveCredits(device, port);
@@ -94,28 +78,42 @@ export function writeLines(
   return device.dma.busFreeAt;
 }
 
-/**
- * Notes a write that waits in the port in the journal, where there is one: each line of a shared region by itself, as it is
- * over by itself, and may be stored into anew while the write's later lines wait; all between such lines as one.
- */
-export function notePieces(
+/** Queues what is in one line of a shared region, or in none, in pieces of a message each. */
+function writePart(
   device: Device,
   port: CoherentPort,
-  message: MemoryWrite,
-): readonly JournalWrite[] {
-  const { address, data } = message, entries: JournalWrite[] = [];
-  if (device.journal === undefined) return entries;
+  part: {
+    readonly address: number;
+    readonly data: Uint8Array<ArrayBuffer>;
+    readonly toMemory: boolean;
+    readonly departAt: Time;
+    readonly entry: JournalWrite | undefined;
+  },
+): void {
+  const { data, toMemory, departAt, entry } = part;
+  // Before the card knows its regions, as when a journal is replayed, no line of theirs is lent.
+  const isLine = device.coherence?.home !== undefined && isShared(port, part.address);
   for (let done = 0; done < data.length;) {
-    const length = untilShared(port, address + done, data.length - done);
-    const part = { ...message, address: address + done, data: piece(data, done, length) };
-    entries.push(noteInJournal(device, part, NEVER)!);
+    const address = part.address + done;
+    const length = Math.min(pieceBytes(port, address), data.length - done);
+    const bytes = piece(data, done, length);
     done += length;
+    const write: PortWrite = {
+      number: port.asked++,
+      address,
+      data: bytes,
+      toMemory,
+      wireBytes: FLIT_BYTES * writeFlits(address, length),
+      takenAt: device.now,
+      entry: done === data.length ? entry : undefined,
+      task: isLine
+        ? newTask({ kind: "write", address, change: changeOf(address, bytes) })
+        : undefined,
+    };
+    port.writes.push(write);
+    port.queuedBytes += write.wireBytes;
+    if (write.task === undefined) askFor(port, write, departAt);
   }
-  return entries;
-}
-
-function endOf({ message: { address, data } }: JournalWrite): number {
-  return address + data.length;
 }
 
 function piece(

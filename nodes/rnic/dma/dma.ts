@@ -8,8 +8,12 @@
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import type { Time } from "../../../fabric/base/time.ts";
-import { type Completion, readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import {
+  type Completion,
+  type MemoryWrite,
+  readRequests,
+} from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Hints, Word } from "../state/hints/hint_state.ts";
@@ -17,7 +21,7 @@ import { beginAction } from "../state/hints/work.ts";
 import { overwriteWords } from "../state/hints/words.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { readOnCard, writeOnCard } from "./card_memory.ts";
-import { notePieces, readLines, writeLines } from "./coherent_port.ts";
+import { readLines, writeLines } from "./coherent_port.ts";
 import { noteInJournal } from "./journal.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { trace } from "../trace/trace.ts";
@@ -107,8 +111,8 @@ export function dmaWrite(
     device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
     if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
   } else {
-    const entries = persistent ? notePieces(device, port, message) : [];
-    writeLines(device, port, { address, data, toMemory: noSnoop, entries });
+    const note = persistent ? (part: MemoryWrite) => noteInJournal(device, part, NEVER) : undefined;
+    writeLines(device, port, { address, data, toMemory: noSnoop, note });
   }
   const { busFreeAt } = device.dma, { hints } = device;
   if (hints !== undefined && hints.words.size > 0) {
