@@ -102,8 +102,13 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   // A datagram that is too long is not sent and succeeds (C10-93.1.1, `rocev2.md` §3.8).
   const isTooLong = qp.type === "ud" && work.length > device.plan.mtu;
   if (isTooLong) {
-    const is = `a datagram of ${work.length} B is longer than the path MTU of ${device.plan.mtu} B`;
-    noteLoss(device, "ud too-long", `queue pair ${qp.qpn}: ${is}: it is not sent, and succeeds`);
+    noteLoss(
+      device,
+      "ud too-long",
+      () =>
+        `queue pair ${qp.qpn}: a datagram of ${work.length} B is longer than the path MTU of ` +
+        `${device.plan.mtu} B: it is not sent, and succeeds`,
+    );
   }
   if (work.plan.wire === "none" || isTooLong) {
     passOver(device, qp, work);

@@ -57,7 +57,7 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
   const byteCount = GRH_BYTES + packet.payload.length;
   if (bytesOf(segments) < byteCount) {
-    const why =
+    const why = () =>
       `the receive has ${bytesOf(segments)} B, ${GRH_BYTES} B in front of the payload and ` +
       `${packet.payload.length} B of payload need ${byteCount} B`;
     return dropInSilence(device, input, { reason: "recv-too-small", qp, why });

@@ -26,10 +26,10 @@ import { dropMessage, takeUnreliable } from "./unreliable.ts";
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const reason = qp.type === "ud" ? refuseDatagram(device, qp, input) : undefined;
   if (reason !== undefined) {
-    const { length } = input.packet.payload;
-    const why = reason === "q-key"
-      ? qKeyText(qp, input)
-      : `it has ${length} B, and the path MTU is ${device.plan.mtu} B`;
+    const why = () =>
+      reason === "q-key"
+        ? qKeyText(qp, input)
+        : `it has ${input.packet.payload.length} B, and the path MTU is ${device.plan.mtu} B`;
     return dropInSilence(device, input, { reason, qp, why });
   }
   device.counters.requestsIn++;

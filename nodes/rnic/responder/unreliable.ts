@@ -64,7 +64,7 @@ function refuse(
   const { input, reason = "remote-access", syndrome = NAK_SYNDROMES["remote-access-error"] } =
     fault;
   const { open, granted } = qp.responder;
-  const why = refusalText(device, qp, { open, granted, ...fault, syndrome });
+  const why = () => refusalText(device, qp, { open, granted, ...fault, syndrome });
   dropMessage(device, qp, { input, reason, why });
 }
 
@@ -75,7 +75,7 @@ export function dropMessage(
   { input, ...lost }: {
     readonly input: RequestIn;
     readonly reason: DropReason;
-    readonly why?: string;
+    readonly why?: () => string;
   },
 ): void {
   if (abandonMessage(qp, input)) return drop(device, lost.reason);
