@@ -32,6 +32,7 @@ import {
   runLineWrite,
   untilShared,
 } from "./region_lines.ts";
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { AtomicTurn } from "../state/responder_state.ts";
 import type { Device } from "../state/device.ts";
@@ -107,7 +108,7 @@ function writePart(
       takenAt: device.now,
       entry: done === data.length ? entry : undefined,
       task: isLine
-        ? newTask({ kind: "write", address, change: changeOf(address, bytes) })
+        ? newTask({ kind: "write", address, length, change: changeOf(address, bytes) })
         : undefined,
     };
     port.writes.push(write);
@@ -331,9 +332,10 @@ function issueRead(
     // What looks at the medium's cells has had the line brought there (V-03).
     if (!medium && isShared(port, at)) {
       port.readCredits--;
-      const from = Math.max(0, address - at), to = Math.min(LINE_BYTES, end - at);
-      beginTask(device, port, newTask({ kind: "read", address: at, from, to, tag }));
-      at += LINE_BYTES;
+      const start = Math.max(at, address), next = at + LINE_BYTES;
+      const range = { address: start, length: Math.min(next, end) - start };
+      beginTask(device, port, newTask({ kind: "read", ...range, tag }));
+      at = next;
       continue;
     }
     const most = untilShared(port, at, Math.min(pieceBytes(port, at), end - at));
@@ -470,7 +472,7 @@ export function queueAtomic(
   atomic: { readonly address: number; readonly change: LineChange; readonly turn: AtomicTurn },
 ): void {
   const { address } = atomic;
-  const task = newTask({ kind: "atomic", ...atomic });
+  const task = newTask({ kind: "atomic", length: ATOMIC_BYTES, ...atomic });
   const nothing = { data: NOTHING, toMemory: true, wireBytes: 0, entry: undefined };
   port.writes.push({ number: port.asked++, address, ...nothing, takenAt: device.now, task });
   pushOwned(device, port);
@@ -478,9 +480,12 @@ export function queueAtomic(
 
 function newTask<
   Given extends
-    | Pick<Extract<LineTask, { kind: "read" }>, "kind" | "address" | "from" | "to" | "tag">
-    | Pick<Extract<LineTask, { kind: "write" }>, "kind" | "address" | "change">
-    | Pick<Extract<LineTask, { kind: "atomic" }>, "kind" | "address" | "change" | "turn">,
+    | Pick<Extract<LineTask, { kind: "read" }>, "kind" | "address" | "length" | "tag">
+    | Pick<Extract<LineTask, { kind: "write" }>, "kind" | "address" | "length" | "change">
+    | Pick<
+      Extract<LineTask, { kind: "atomic" }>,
+      "kind" | "address" | "length" | "change" | "turn"
+    >,
 >(given: Given): LineTask {
   return { ...given, state: "waits", answer: undefined, isGood: false } as LineTask;
 }
@@ -494,7 +499,8 @@ export function takeEnded(
   if (task === undefined) return undefined;
   task.state = "over";
   if (task.kind === "read") {
-    const { tag, address, answer: data } = task;
+    const { tag, answer: data } = task;
+    const address = task.address - task.address % LINE_BYTES;
     return { completion: takePart(device, port, { tag, address, data, lines: 1 }) };
   }
   if (!task.isGood) device.counters.dmaErrors++;
