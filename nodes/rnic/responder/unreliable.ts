@@ -68,7 +68,7 @@ function refuse(
   dropMessage(device, qp, { input, reason, why });
 }
 
-/** Drops what is coming in; its other packets find nothing open, and are no news. The receive WQE stays. */
+/** Drops what is coming in; no note tells of the rest of its packets. The receive WQE stays. */
 export function dropMessage(
   device: Device,
   qp: QueuePair,

@@ -362,9 +362,9 @@ export interface RingAhead {
   looked: number;
   /** How many more are wanted, by all queue pairs of the ring together. */
   wanted: number;
-  /** The look at a shared ring that begins, or is under way, is for them as well. */
+  /** The look at a shared ring that is under way is for hints, too: WQEs are fetched though no queue pair waits. */
   isWanted: boolean;
-  /** A look since one for them has begun has found none: no more are posted. */
+  /** A look since the last one for hints began has found none posted. */
   isEmpty: boolean;
 }
 
