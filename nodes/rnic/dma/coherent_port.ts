@@ -12,7 +12,7 @@
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { type Time, transferTime } from "../../../fabric/base/time.ts";
+import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { FLIT_BYTES } from "../../../fabric/wire/host_bus/flit.ts";
 import {
   type CoherentMessage,
@@ -23,7 +23,8 @@ import {
   RUN_BYTES,
   writeFlits,
 } from "../../../fabric/wire/host_bus/coherent.ts";
-import type { Completion, MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { Completion } from "../../../fabric/wire/host_bus/pcie.ts";
+import { noteInJournal } from "./journal.ts";
 import {
   beginTask,
   changeOf,
@@ -56,18 +57,20 @@ export function writeLines(
     readonly data: Uint8Array<ArrayBuffer>;
     readonly toMemory: boolean;
     /**
-     * Of a persistent write: has the journal note a part of it. Each line of a shared region is one, as it is over by
-     * itself and may be stored into anew while later lines wait; all between such lines is one.
+     * Of a persistent write: its entry in the journal; `new`: one for each part of it. A line of a shared region is a
+     * part, as it is over by itself and may be stored into anew while later lines wait; so is all between such lines.
      */
-    readonly note: ((part: MemoryWrite) => JournalWrite | undefined) | undefined;
+    readonly entry: JournalWrite | "new" | undefined;
   },
 ): Time {
-  const { address, data, toMemory, note } = write;
+  const { address, data, toMemory } = write;
   const departAt = device.stageAt + device.timing.convertPs;
   for (let done = 0; done < data.length;) {
     const length = untilShared(port, address + done, data.length - done);
     const part = { address: address + done, data: piece(data, done, length) };
-    const entry = note?.({ kind: "memory-write", ...part, noSnoop: toMemory });
+    const entry = write.entry === "new"
+      ? noteInJournal(device, { kind: "memory-write", ...part, noSnoop: toMemory }, NEVER)
+      : write.entry;
     writePart(device, port, { ...part, toMemory, departAt, entry });
     done += length;
   }

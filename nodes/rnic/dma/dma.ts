@@ -8,12 +8,8 @@
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
-import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import {
-  type Completion,
-  type MemoryWrite,
-  readRequests,
-} from "../../../fabric/wire/host_bus/pcie.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { type Completion, readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Hints, Word } from "../state/hints/hint_state.ts";
@@ -111,8 +107,8 @@ export function dmaWrite(
     device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
     if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
   } else {
-    const note = persistent ? (part: MemoryWrite) => noteInJournal(device, part, NEVER) : undefined;
-    writeLines(device, port, { address, data, toMemory: noSnoop, note });
+    const entry = persistent ? "new" : undefined;
+    writeLines(device, port, { address, data, toMemory: noSnoop, entry });
   }
   const { busFreeAt } = device.dma, { hints } = device;
   if (hints !== undefined && hints.words.size > 0) {
