@@ -78,8 +78,7 @@ export interface EmptiedRecord {
 }
 
 /**
- * A program brings a queue pair to RTR, which its responder begins anew with: it expects `rqPsn` next, and its MSN is 0.
- * Made before the card is told.
+ * A program brings a queue pair to RTR: its responder begins with `rqPsn` and MSN 0. Made before the card is told.
  */
 export interface ConnectsRecord {
   readonly kind: "connects";

@@ -142,6 +142,14 @@ export interface Outputs {
 
 export type NodeKind = "host" | "rnic" | "switch";
 
+/** What a device holds where no event is left in the rack. */
+export interface HeldThing {
+  /** `asked`: a program may have left it so, as it has not posted a receive or not answered; `leaked`: a fault of the device. */
+  readonly kind: "asked" | "leaked";
+  /** What, and how much of it, for people. */
+  readonly text: string;
+}
+
 export interface Node {
   readonly name: string;
   readonly kind: NodeKind;
@@ -163,11 +171,8 @@ export interface Node {
   unfinished?(): UnfinishedProgram[];
   /** RNICs only: queue pairs and memory. At any time, without an effect on the run. */
   inspect?(): RnicInspection;
-  /**
-   * What it holds or waits for, for people, a line each: asked where no event is left anywhere, so that nothing will
-   * give it back or wake it. RNICs only.
-   */
-  heldAtRest?(): string[];
+  /** What it holds or waits for: asked where no event is left anywhere. RNICs only. */
+  heldAtRest?(): HeldThing[];
   /** Hosts only: what a power failure now would lose. At any time, without an effect on the run. */
   loss?(): HostLoss;
   /** Hosts only: what programs have measured. At any time, without an effect on the run. */

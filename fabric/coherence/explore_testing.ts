@@ -4,8 +4,8 @@
  * accesses is: content is old or new (`invariants_testing.ts`), so the set is finite.
  *
  * Besides what holds in each state it proves liveness: from everywhere a quiet state is reached by deliveries
- * alone, without a new access or eviction that might free what is stuck. And fairness at home's card, as no number of
- * later accesses may hold up one that waits: {@link PASSES_MAX}.
+ * alone, without a new access or eviction that might free what is stuck. It proves fairness at home's card, too: later
+ * requests pass over one that waits at most {@link PASSES_MAX} times.
  */
 import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
 import { keyOf } from "./encode_testing.ts";
@@ -267,7 +267,7 @@ function step(
   };
 }
 
-// ── who is served next ───────────────────────────────────────────────────────────────────────────
+// ── order of service ─────────────────────────────────────────────────────────────────────────────
 
 interface Waiting {
   readonly line: number;
@@ -275,8 +275,8 @@ interface Waiting {
 }
 
 /**
- * {@link PASSES_MAX} holds for each request that home's card has taken: it is passed over by later ones for its line, or
- * for the directory's entry that it waits for.
+ * How often each request at home's card was passed over by later ones, for its line or for the directory's entry that it
+ * waits for. @throws Violation beyond {@link PASSES_MAX}.
  */
 function passesAfter({ before, after, turns, passed }: {
   readonly before: System;

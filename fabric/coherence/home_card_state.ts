@@ -158,9 +158,9 @@ export function slotsHeld({ requests }: HomeCard): number {
 }
 
 /**
- * Who came first is served first, whoever it is: far cards' requests and the local cache's wait in one queue, so that
- * verbs of one host, which may have any number outstanding, do not hold far cards up beyond their leases. [choice]
- * Only what the local cache gives back goes ahead: others wait for it, and it is one line for each access.
+ * In the order of their coming: far cards' requests and the local cache's wait in one queue, so that verbs of one host,
+ * which may have any number outstanding, do not hold far cards up beyond their leases. [choice] What the local cache
+ * gives back goes ahead, as other requests wait for it: one line for each access.
  */
 export function inTurn(requests: readonly Request[]): readonly Request[] {
   const isGivenBack = (each: Request) => isOwn(each) && each.message.kind === "Put";

@@ -470,7 +470,7 @@ const TWO_SLOTS = { ...smallest(2).home, slots: 2 };
 
 const ORDER_MUTATIONS: readonly Mutation[] = [
   withOrder("verbs go ahead of far cards", first(isOwn), { size: smallest(1), with: ["verbs"] }),
-  withOrder("who comes last is served first", (requests) => requests.toReversed(), {
+  withOrder("the last request is served first", (requests) => requests.toReversed(), {
     size: { ...smallest(2), home: TWO_SLOTS },
     with: ["verbs"],
   }),

@@ -12,7 +12,15 @@ import {
 import { digestEvent, emptyDigest, type NodeDigest } from "./digest.ts";
 import { addFaultAt, cableChange, countsOf, foundAtPowerOn, recallChange } from "./faulty_cable.ts";
 import { beginLife, countCutOff } from "../link/fault.ts";
-import type { DurableWrite, Input, Node, Outputs, TraceStep, UnfinishedProgram } from "../node.ts";
+import type {
+  DurableWrite,
+  HeldThing,
+  Input,
+  Node,
+  Outputs,
+  TraceStep,
+  UnfinishedProgram,
+} from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
 import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
@@ -300,10 +308,10 @@ export class Partition {
     );
   }
 
-  /** What devices hold where no event is left, a line each: see {@link Node.heldAtRest}. */
-  heldAtRest(): string[] {
+  /** What devices hold where no event is left: see {@link Node.heldAtRest}. Texts begin with the device's name. */
+  heldAtRest(): HeldThing[] {
     return [...this.#localNodes.values()].flatMap(({ name, node }) =>
-      (node?.heldAtRest?.() ?? []).map((held) => `${name}: ${held}`)
+      (node?.heldAtRest?.() ?? []).map(({ kind, text }) => ({ kind, text: `${name}: ${text}` }))
     );
   }
 

@@ -3,7 +3,7 @@
  * of events are the same, so the digest equals that of a run with fifty processes.
  */
 import { digestText, rackDigest } from "./digest.ts";
-import type { DurableWrite } from "../node.ts";
+import type { DurableWrite, HeldThing } from "../node.ts";
 import { Partition, type PartitionOptions, type UnfinishedReport } from "./partition.ts";
 import type { DeviceInspection } from "./inspect.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
@@ -116,8 +116,8 @@ export class Simulator {
     return this.#partition.unfinished();
   }
 
-  /** What devices hold where nothing happens any more; see `Node.heldAtRest`. */
-  heldAtRest(): string[] {
+  /** What devices hold where nothing happens any more, as {@link Partition.heldAtRest}; none where something will. */
+  heldAtRest(): HeldThing[] {
     return this.next === NEVER ? this.#partition.heldAtRest() : [];
   }
 

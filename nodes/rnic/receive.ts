@@ -52,26 +52,19 @@ export function takeFrame(device: Device, frame: Frame): void {
   if (isGroupAddress(packet.destinationAddress)) {
     return receiveGroup(device, { packet, row, head: headOf(frame) });
   }
-  const qp = device.queuePairs.get(packet.bth.destQpn);
-  if (qp === undefined && device.coherence !== undefined && packet.bth.destQpn === CARD_QPN) {
-    return takeCardGreeting(device, packet);
-  }
   const foreign = checkDestination(device, packet);
   if (foreign !== undefined) return drop(device, foreign);
-  if (qp === undefined && packet.bth.destQpn === CARD_QPN) return drop(device, "unknown-qp");
+  const qp = device.queuePairs.get(packet.bth.destQpn);
+  // A greeting of another coherent card has no queue pair.
+  if (qp === undefined && device.coherence !== undefined && packet.bth.destQpn === CARD_QPN) {
+    return takeGreeting(device, packet);
+  }
   const reason = qp === undefined ? "unknown-qp" : checkQueuePair(qp, { packet, row });
   if (reason !== undefined) return dropInSilence(device, { packet, row }, { reason, qp });
   const input = { packet, row, head: headOf(frame) };
   const when = mayTake(device, qp!, input);
   if (when === "now") takePacket(device, qp!, input);
   else if (when === "too many") dropInSilence(device, input, { reason: "context-too-many", qp });
-}
-
-/** A greeting of another coherent card: for this port, or dropped. */
-function takeCardGreeting(device: Device, packet: RocePacket): void {
-  const reason = checkDestination(device, packet);
-  if (reason !== undefined) return drop(device, reason);
-  takeGreeting(device, packet);
 }
 
 function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {

@@ -170,7 +170,7 @@ function resendTo(
   device.stageAt = departAt;
   return (entry) => {
     const { address, data, noSnoop } = entry.message;
-    writeLines(device, port, { address, data, toMemory: noSnoop, entries: [entry] });
+    writeLines(device, port, { address, data, toMemory: noSnoop, entry });
     return NEVER;
   };
 }

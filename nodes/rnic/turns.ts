@@ -19,9 +19,11 @@ const HEADER_BYTES = 128;
 
 /** Whether a queue pair can have its turn now: a frame that leaves may make it so. */
 export function hasTurns(device: Device): boolean {
-  const { turn, roundRobin } = device;
-  if (turn.of === undefined && roundRobin.length === 0) return false;
-  return canFetch(device) || hasCardTurn(device);
+  return isWanted(device) && (canFetch(device) || hasCardTurn(device));
+}
+
+function isWanted({ turn, roundRobin }: Device): boolean {
+  return turn.of !== undefined || roundRobin.length > 0;
 }
 
 /** Requests and answers have turns in common, so both engines must be able to take one. */
@@ -33,10 +35,10 @@ function canFetch({ dma, transmitter }: Device): boolean {
 /** Begins frames, while {@link hasTurns}. */
 export function runTurns(device: Device): void {
   const { turn, roundRobin } = device;
-  while (hasTurns(device)) {
-    if (!canFetch(device)) return runCardTurns(device);
+  while (isWanted(device) && canFetch(device)) {
     takeTurn(device, turn.of ??= nextTurn(device, roundRobin.shift()!));
   }
+  if (hasCardTurn(device)) runCardTurns(device);
 }
 
 function takeTurn(device: Device, qp: QueuePair): void {

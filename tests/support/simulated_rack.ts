@@ -49,10 +49,6 @@ export interface RackOptions {
   readonly unsound?: string;
 }
 
-/** What programs may leave: requests that wait for another program without a timer, and their answers. */
-const ASKED =
-  /: \d+ (requests that have not ended|answers owed|bytes staged|bytes of verified writes staged|stalled requests) /;
-
 export class SimulatedRack {
   readonly plan: RackPlan;
   readonly reports: Reported[] = [];
@@ -110,8 +106,11 @@ export class SimulatedRack {
     this.simulator.run(until);
     for (const node of this.plan.nodes) if (node.kind === "rnic") this.#layHeld(node.name);
     if (this.#unsound === undefined) assertSound(this.record(until));
-    const held = this.simulator.heldAtRest().filter((line) => !ASKED.test(line));
-    if (held.length > 0) throw new AssertionError({ message: `At rest: ${held.join(", ")}` });
+    const leaked = this.simulator.heldAtRest().filter(({ kind }) => kind === "leaked");
+    if (leaked.length > 0) {
+      const message = `At rest: ${leaked.map(({ text }) => text).join(", ")}`;
+      throw new AssertionError({ message });
+    }
     return this;
   }
 

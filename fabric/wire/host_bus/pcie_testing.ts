@@ -163,6 +163,14 @@ function bytes(maxLength: number): fc.Arbitrary<Uint8Array<ArrayBuffer>> {
   return fc.uint8Array({ maxLength }).map((from) => new Uint8Array(from));
 }
 const is = fc.constant, count = fc.maxSafeNat();
+/** Of a message of ATS or PRI. */
+const pages = {
+  key: count,
+  first: count,
+  count: fc.integer({ min: 1 }),
+  ahead: count,
+  write: fc.boolean(),
+};
 
 /** Any message that a node may send. */
 export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
@@ -243,21 +251,13 @@ export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
   record<PcieMessage>({
     kind: is("ats"),
     step: fc.constantFrom("page-request", "page-response", "translate"),
-    key: count,
-    first: count,
-    count: fc.integer({ min: 1 }),
-    ahead: count,
-    write: fc.boolean(),
+    ...pages,
     frames: is([]),
   }),
   record<PcieMessage>({
     kind: is("ats"),
     step: is("page-request"),
-    key: count,
-    first: count,
-    count: fc.integer({ min: 1 }),
-    ahead: count,
-    write: fc.boolean(),
+    ...pages,
     frames: is([]),
     hintsOf: count,
   }),

@@ -4,7 +4,7 @@
  * 0x8a and 0xf9 are those that ConnectX cards are known to report for the same; the others are a choice.
  *
  * Of what a responder refuses, a requester knows what the NAK's syndrome says and no more (`rocev2.md` §1.4): its text
- * has all that the status can mean. Which of it was so, the responder's card says in a note of the run.
+ * has all that the status can mean. The responder's card notes which of them it was.
  */
 import type { WcStatus } from "./cqe.ts";
 

@@ -285,25 +285,19 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   yield* failQp(id);
   if (end.kind === "timeout") {
     const reason = `no answer to ${endpoint.retry.tries} requests`;
-    noteRefused(id, endpoint, reason);
+    noteRefused(id, endpoint.peerAddress, reason);
     return plain(id, "UNREACHABLE", { status: ETIMEDOUT, reason });
   }
   const { reason: status, privateData } = end.message;
   const param = { conn: { privateData } }, reason = rejectText(status);
-  noteRefused(id, endpoint, reason);
+  noteRefused(id, endpoint.peerAddress, reason);
   return plain(id, "REJECTED", { status, reason, param });
 }
 
 /** That the connection did not come about, for what judges the run. */
-function noteRefused(
-  { channel: { device: { cpu } } }: RdmaId,
-  { peerAddress }: Pick<CmEndpoint, "peerAddress">,
-  reason: string,
-): void {
-  if (!cpu.auditing) return;
-  const { addresses } = cpu;
-  const to = Object.keys(addresses).find((name) => addresses[name] === peerAddress);
-  cpu.note({ kind: "refused", to: to ?? "an unknown host", reason });
+function noteRefused({ channel: { device } }: RdmaId, address: number, reason: string): void {
+  const { cpu } = device;
+  if (cpu.auditing) cpu.note({ kind: "refused", to: hostAt(device, address), reason });
 }
 
 /** The connection did not come about: its queue pair goes to ERR (librdmacm: `ucma_modify_qp_err`). */
@@ -316,7 +310,7 @@ function* failQp({ qp }: RdmaId): Steps<void> {
 function resolvedEvent(id: RdmaId, { rep, retry, peerAddress }: SidrRequest): RdmaCmEvent {
   if (rep === undefined) {
     const reason = `no answer to ${retry.tries} requests`;
-    noteRefused(id, { peerAddress }, reason);
+    noteRefused(id, peerAddress, reason);
     id.state = "route-resolved";
     return plain(id, "UNREACHABLE", { status: ETIMEDOUT, reason });
   }
@@ -324,7 +318,7 @@ function resolvedEvent(id: RdmaId, { rep, retry, peerAddress }: SidrRequest): Rd
   if (status !== SIDR_STATUS.valid) {
     id.state = "route-resolved";
     const param = { ud: { privateData } }, reason = sidrText(status);
-    noteRefused(id, { peerAddress }, reason);
+    noteRefused(id, peerAddress, reason);
     return plain(id, "UNREACHABLE", { status, reason, param });
   }
   const ud = { privateData, address: peerAddress, qpNum, qKey };

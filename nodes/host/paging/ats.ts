@@ -5,11 +5,12 @@
  *
  * Source of the steps: Linux, `drivers/iommu/io-pgfault.c`; of the walk's time: Neugebauer et al., SIGCOMM'18.
  */
+import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type HintWork, workPs } from "../../../fabric/rack/plan/hint_work.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import { FairQueue } from "./fair_queue.ts";
 import type { DemandRegion, Pager } from "./pager.ts";
-import { Turns } from "./turns.ts";
 
 export class Ats {
   pageRequests = 0;
@@ -17,7 +18,9 @@ export class Ats {
   readonly #work: HintWork;
   readonly #pager: Pager;
   readonly #send: (message: AtsMessage) => void;
-  readonly #waiting = new Turns<AtsMessage>();
+  readonly #waiting = new Fifo<AtsMessage>();
+  /** Page requests that no request needs: they wait for all others. */
+  readonly #hinted = new FairQueue<AtsMessage>();
   /** What the unit is at, and until when. */
   #current: { readonly message: AtsMessage; readonly until: Time } | undefined;
 
@@ -33,7 +36,9 @@ export class Ats {
 
   /** The card asks. */
   take(message: AtsMessage, now: Time): void {
-    this.#waiting.push(message, message.hintsOf);
+    const { hintsOf } = message;
+    if (hintsOf === undefined) this.#waiting.push(message);
+    else this.#hinted.push(message, hintsOf);
     if (this.#current === undefined) this.#begin(now);
   }
 
@@ -50,7 +55,7 @@ export class Ats {
   }
 
   #begin(at: Time): void {
-    const message = this.#waiting.shift();
+    const message = this.#waiting.shift() ?? this.#hinted.shift();
     this.#current = message && { message, until: at + this.#walkPs(message) };
   }
 
@@ -61,6 +66,7 @@ export class Ats {
   /** The card has failed: what it asked for is asked by none. */
   reset(): void {
     this.#waiting.clear();
+    this.#hinted.clear();
     this.#current = undefined;
   }
 

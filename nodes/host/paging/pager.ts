@@ -12,7 +12,7 @@ import type { AddressRange, AdvisedPlace, DemandPaging } from "../cpu/demand_pag
 import type { AddressMap, Buffer } from "../memory/address_map.ts";
 import type { Iommu } from "../memory/iommu.ts";
 import type { PageTable } from "../memory/page_table.ts";
-import { Turns } from "./turns.ts";
+import { FairQueue } from "./fair_queue.ts";
 
 /** A region that is registered for on-demand paging. */
 export interface DemandRegion {
@@ -84,8 +84,8 @@ export class Pager implements DemandPaging {
   invalidations = 0;
   pagesTaken = 0;
   readonly #jobs: PageJob[] = [];
-  /** What no request needs. */
-  readonly #hinted = new Turns<PageJob>();
+  /** Pages that no request needs: they wait for all other jobs. */
+  readonly #hinted = new FairQueue<PageJob>();
   readonly #onWork: () => void;
   readonly #map: AddressMap;
   readonly #table: PageTable;

@@ -69,11 +69,10 @@ function isCopyOf({ readPointer }: Device["state"], { used, depth }: Ring): bool
 }
 
 /**
- * All that is stored of a queue (Q-03), a read of each space; the pointer that the RNIC moves is behind what the host
- * has seen completed never. By default (`readPointer: at-eviction`) the RNIC writes it when the queue leaves its cache,
- * so completions tell it (mlx5: a CQE's `wqe_counter`): it is behind by what has not completed, or not been polled;
- * with `batched` by less than a quarter of the ring besides. Without completion, of a shared receive queue, it is as
- * stored. At `store: device` all may be what a queue of this host's earlier life has left, see `DeviceState.kept`.
+ * All that is stored of a queue (Q-03), a read of each space. The pointer that the RNIC moves is given as completions
+ * tell it, where that is later (mlx5: a CQE's `wqe_counter`): by default (`readPointer: at-eviction`) the RNIC stores it
+ * when the queue leaves its cache. So it may be behind by what has not completed or was not polled, and with `batched` by
+ * less than a quarter of the ring. That of a shared receive queue, which has no completions, is as stored. At `store: device` all may be what a queue of this host's earlier life has left, see `DeviceState.kept`.
  * ENOENT for a number that no queue can have.
  */
 export function* queueInformation(

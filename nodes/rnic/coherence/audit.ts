@@ -128,13 +128,9 @@ function placeOf(
 }
 
 /** The bytes of its line that an access is about. */
-function bytesIn(task: LineTask): { readonly from: number; readonly to: number } {
-  if (task.kind === "read") return task;
-  const { change } = task;
-  if (change.kind !== "write") return { from: change.offset, to: change.offset + 8 };
-  // A write has one run of bytes (`changeOf`).
-  const bits = change.mask.toString(2);
-  return { from: bits.length - bits.lastIndexOf("1") - 1, to: bits.length };
+function bytesIn({ address, length }: LineTask): { readonly from: number; readonly to: number } {
+  const from = address % LINE_BYTES;
+  return { from, to: from + length };
 }
 
 function changeIn(

@@ -23,7 +23,7 @@ import {
   RUN_BYTES,
   writeFlits,
 } from "../../../fabric/wire/host_bus/coherent.ts";
-import type { Completion, MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { Completion } from "../../../fabric/wire/host_bus/pcie.ts";
 import { noteInJournal } from "./journal.ts";
 import {
   beginTask,
@@ -33,6 +33,7 @@ import {
   runLineWrite,
   untilShared,
 } from "./region_lines.ts";
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { AtomicTurn } from "../state/responder_state.ts";
 import type { Device } from "../state/device.ts";
@@ -55,35 +56,22 @@ export function writeLines(
     readonly address: number;
     readonly data: Uint8Array<ArrayBuffer>;
     readonly toMemory: boolean;
-    /** Of a write that the journal has: all of its parts there, in the order of its bytes. */
-    readonly entries: readonly JournalWrite[];
+    /**
+     * Of a persistent write: its entry in the journal; `new`: one for each part of it. A line of a shared region is a
+     * part, as it is over by itself and may be stored into anew while later lines wait; so is all between such lines.
+     */
+    readonly entry: JournalWrite | "new" | undefined;
   },
 ): Time {
-  const { address, data, toMemory, entries } = write;
+  const { address, data, toMemory } = write;
   const departAt = device.stageAt + device.timing.convertPs;
-  let noted = 0;
   for (let done = 0; done < data.length;) {
-    const at = address + done;
-    const length = untilShared(port, at, Math.min(pieceBytes(port, at), data.length - done));
-    const entry = entries[noted];
-    const isEnd = entry !== undefined && at + length === endOf(entry);
-    if (isEnd) noted++;
-    const write: PortWrite = {
-      number: port.asked++,
-      address: address + done,
-      data: piece(data, done, length),
-      toMemory,
-      wireBytes: FLIT_BYTES * writeFlits(address + done, length),
-      takenAt: device.now,
-      entry: isEnd ? entry : undefined,
-      // Before the card knows its regions, as when a journal is replayed, no line of theirs is lent.
-      task: device.coherence?.home !== undefined && isShared(port, at)
-        ? newTask({ kind: "write", address: at, change: changeOf(at, piece(data, done, length)) })
-        : undefined,
-    };
-    port.writes.push(write);
-    port.queuedBytes += write.wireBytes;
-    if (write.task === undefined) askFor(port, write, departAt);
+    const length = untilShared(port, address + done, data.length - done);
+    const part = { address: address + done, data: piece(data, done, length) };
+    const entry = write.entry === "new"
+      ? noteInJournal(device, { kind: "memory-write", ...part, noSnoop: toMemory }, NEVER)
+      : write.entry;
+    writePart(device, port, { ...part, toMemory, departAt, entry });
     done += length;
   }
   giveCredits(device, port);
@@ -94,28 +82,42 @@ export function writeLines(
   return device.dma.busFreeAt;
 }
 
-/**
- * Notes a write that waits in the port in the journal, where there is one: each line of a shared region by itself, as it is
- * over by itself, and may be stored into anew while the write's later lines wait; all between such lines as one.
- */
-export function notePieces(
+/** Queues what is in one line of a shared region, or in none, in pieces of a message each. */
+function writePart(
   device: Device,
   port: CoherentPort,
-  message: MemoryWrite,
-): readonly JournalWrite[] {
-  const { address, data } = message, entries: JournalWrite[] = [];
-  if (device.journal === undefined) return entries;
+  part: {
+    readonly address: number;
+    readonly data: Uint8Array<ArrayBuffer>;
+    readonly toMemory: boolean;
+    readonly departAt: Time;
+    readonly entry: JournalWrite | undefined;
+  },
+): void {
+  const { data, toMemory, departAt, entry } = part;
+  // Before the card knows its regions, as when a journal is replayed, no line of theirs is lent.
+  const isLine = device.coherence?.home !== undefined && isShared(port, part.address);
   for (let done = 0; done < data.length;) {
-    const length = untilShared(port, address + done, data.length - done);
-    const part = { ...message, address: address + done, data: piece(data, done, length) };
-    entries.push(noteInJournal(device, part, NEVER)!);
+    const address = part.address + done;
+    const length = Math.min(pieceBytes(port, address), data.length - done);
+    const bytes = piece(data, done, length);
     done += length;
+    const write: PortWrite = {
+      number: port.asked++,
+      address,
+      data: bytes,
+      toMemory,
+      wireBytes: FLIT_BYTES * writeFlits(address, length),
+      takenAt: device.now,
+      entry: done === data.length ? entry : undefined,
+      task: isLine
+        ? newTask({ kind: "write", address, length, change: changeOf(address, bytes) })
+        : undefined,
+    };
+    port.writes.push(write);
+    port.queuedBytes += write.wireBytes;
+    if (write.task === undefined) askFor(port, write, departAt);
   }
-  return entries;
-}
-
-function endOf({ message: { address, data } }: JournalWrite): number {
-  return address + data.length;
 }
 
 function piece(
@@ -333,9 +335,10 @@ function issueRead(
     // What looks at the medium's cells has had the line brought there (V-03).
     if (!medium && isShared(port, at)) {
       port.readCredits--;
-      const from = Math.max(0, address - at), to = Math.min(LINE_BYTES, end - at);
-      beginTask(device, port, newTask({ kind: "read", address: at, from, to, tag }));
-      at += LINE_BYTES;
+      const start = Math.max(at, address), next = at + LINE_BYTES;
+      const range = { address: start, length: Math.min(next, end) - start };
+      beginTask(device, port, newTask({ kind: "read", ...range, tag }));
+      at = next;
       continue;
     }
     const most = untilShared(port, at, Math.min(pieceBytes(port, at), end - at));
@@ -472,7 +475,7 @@ export function queueAtomic(
   atomic: { readonly address: number; readonly change: LineChange; readonly turn: AtomicTurn },
 ): void {
   const { address } = atomic;
-  const task = newTask({ kind: "atomic", ...atomic });
+  const task = newTask({ kind: "atomic", length: ATOMIC_BYTES, ...atomic });
   const nothing = { data: NOTHING, toMemory: true, wireBytes: 0, entry: undefined };
   port.writes.push({ number: port.asked++, address, ...nothing, takenAt: device.now, task });
   pushOwned(device, port);
@@ -480,9 +483,12 @@ export function queueAtomic(
 
 function newTask<
   Given extends
-    | Pick<Extract<LineTask, { kind: "read" }>, "kind" | "address" | "from" | "to" | "tag">
-    | Pick<Extract<LineTask, { kind: "write" }>, "kind" | "address" | "change">
-    | Pick<Extract<LineTask, { kind: "atomic" }>, "kind" | "address" | "change" | "turn">,
+    | Pick<Extract<LineTask, { kind: "read" }>, "kind" | "address" | "length" | "tag">
+    | Pick<Extract<LineTask, { kind: "write" }>, "kind" | "address" | "length" | "change">
+    | Pick<
+      Extract<LineTask, { kind: "atomic" }>,
+      "kind" | "address" | "length" | "change" | "turn"
+    >,
 >(given: Given): LineTask {
   return { ...given, state: "waits", answer: undefined, isGood: false } as LineTask;
 }
@@ -496,7 +502,8 @@ export function takeEnded(
   if (task === undefined) return undefined;
   task.state = "over";
   if (task.kind === "read") {
-    const { tag, address, answer: data } = task;
+    const { tag, answer: data } = task;
+    const address = task.address - task.address % LINE_BYTES;
     return { completion: takePart(device, port, { tag, address, data, lines: 1 }) };
   }
   if (!task.isGood) device.counters.dmaErrors++;

@@ -17,7 +17,7 @@ import { beginAction } from "../state/hints/work.ts";
 import { overwriteWords } from "../state/hints/words.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { readOnCard, writeOnCard } from "./card_memory.ts";
-import { notePieces, readLines, writeLines } from "./coherent_port.ts";
+import { readLines, writeLines } from "./coherent_port.ts";
 import { noteInJournal } from "./journal.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { trace } from "../trace/trace.ts";
@@ -107,8 +107,8 @@ export function dmaWrite(
     device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
     if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
   } else {
-    const entries = persistent ? notePieces(device, port, message) : [];
-    writeLines(device, port, { address, data, toMemory: noSnoop, entries });
+    const entry = persistent ? "new" : undefined;
+    writeLines(device, port, { address, data, toMemory: noSnoop, entry });
   }
   const { busFreeAt } = device.dma, { hints } = device;
   if (hints !== undefined && hints.words.size > 0) {

@@ -1,16 +1,58 @@
 /**
- * What a card still holds where nothing happens any more: slots, buffers, waiters and words that somebody should
- * have given back or woken. Each of them holds something up for ever, so a card at rest has none.
+ * What a card still holds where nothing happens any more: slots, buffers, waiters and words. Each holds something up for
+ * ever. A request without an answer may be its program's affair (`asked`); all else is lost (`leaked`).
  */
+import type { HeldThing } from "../../../fabric/node.ts";
+import type { Coherence } from "../state/coherence/coherence_state.ts";
+import type { CoherentPort } from "../state/coherence/port_state.ts";
 import type { Device } from "../state/device.ts";
 import type { ReadEngine } from "../state/dma_state.ts";
+import type { Hints } from "../state/hints/hint_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { stagedBytesOf } from "../state/verify_state.ts";
 
-/** Asked when no event is left in the rack. @returns a line for each thing that is held. */
-export function heldAtRest(device: Device): string[] {
-  const { transmitter, dma, paging, verify } = device;
-  const counts: readonly (readonly [what: string, count: number])[] = [
+/** What there is of it, in the plural, and how many. */
+type Count = readonly [what: string, count: number];
+
+/** Asked when no event is left in the rack. */
+export function heldAtRest(device: Device): HeldThing[] {
+  const { completionQueues, sharedReceiveQueues, queuePairs, port, hints, coherence } = device;
+  const counts: Count[] = [
+    ...ofCard(device),
+    ...port === undefined ? [] : ofPort(port),
+    ...hints === undefined ? [] : ofHints(hints),
+    ...coherence === undefined ? [] : ofCoherence(coherence),
+  ];
+  for (const { cqn, busy, overflowed, pending } of completionQueues.values()) {
+    counts.push([`writes under way to completion queue ${cqn}`, Number(busy)]);
+    if (!overflowed) counts.push([`completions not written to queue ${cqn}`, pending.length]);
+  }
+  for (const srq of sharedReceiveQueues.values()) {
+    // One that has failed stays as it is, and its queue pairs have failed with it.
+    const isUsed = [...queuePairs.values()].some((qp) => qp.srq === srq && qp.state === "rts");
+    counts.push([`looks at shared receive queue ${srq.srqn}`, Number(isUsed && srq.busy)]);
+  }
+  const held = heldOf("leaked", counts);
+  if (hints?.work !== undefined) {
+    held.push(...heldOf("asked", [["jobs for hints at the host", hints.work.atHost.size]]));
+  }
+  for (const qp of queuePairs.values()) {
+    held.push(...heldOf("leaked", leakedBy(qp)), ...heldOf("asked", askedOf(qp)));
+  }
+  return held;
+}
+
+function heldOf(kind: HeldThing["kind"], counts: readonly Count[]): HeldThing[] {
+  return counts.flatMap(([what, count]) => count === 0 ? [] : [{ kind, text: `${count} ${what}` }]);
+}
+
+function ofCard(device: Device): Count[] {
+  const { transmitter, dma, paging, verify, queuePairs } = device;
+  const staged = [...queuePairs.values()].reduce(
+    (sum, { responder }) => sum + responder.stagedBytes,
+    0,
+  );
+  return [
     ["control frames that have not left", transmitter.control.length],
     ["data frames that have not left", transmitter.data.length],
     ["bytes in the transmit buffer", transmitter.bufferedBytes],
@@ -30,20 +72,13 @@ export function heldAtRest(device: Device): string[] {
     ["page faults not raised", device.pageEvents.length],
     ["fills of translations", paging.fills.size],
     ["accesses that wait for memory", paging.waits.size],
-    ["bytes staged for a look", verify.stagedBytes - stagedByOpen(device)],
+    ["queue pairs with responses behind such an access", paging.parked.size],
+    ["receives whose memory is waited for", paging.deliveries.size],
+    ["bytes staged for no queue pair", verify.stagedBytes - staged],
     ["data staged for a look", verify.staged.length],
     ["read-backs", verify.readBacks.size + verify.looking.length],
     ["requests of read-backs", verify.requestsOut],
   ];
-  const held = counts.flatMap(([what, count]) => count === 0 ? [] : [`${count} ${what}`]);
-  for (const cq of device.completionQueues.values()) {
-    if (cq.busy) held.push(`completion queue ${cq.cqn} is busy`);
-    if (!cq.overflowed && cq.pending.length > 0) {
-      held.push(`${cq.pending.length} completions not written to completion queue ${cq.cqn}`);
-    }
-  }
-  for (const qp of device.queuePairs.values()) held.push(...heldBy(qp));
-  return held;
 }
 
 function freeTags({ gather, responder }: Device["dma"]): number {
@@ -55,37 +90,80 @@ function drains({ pauses }: Device): number {
   return [...pauses.values()].filter(({ stage }) => stage === "drains").length;
 }
 
-/** Room is taken when a message begins: one of which the rest never comes keeps it, until its queue pair ends. */
-function stagedByOpen({ queuePairs }: Device): number {
-  return [...queuePairs.values()].reduce((sum, qp) => sum + stagedOpen(qp), 0);
+function ofPort(port: CoherentPort): Count[] {
+  const reads = port.reads.size + port.parts.length + port.finished.length;
+  return [
+    ["writes that wait for the coherent bus", port.writes.length],
+    ["lines of such writes", port.lines.size + port.asking.length],
+    ["writes under way on the coherent bus", port.away.length],
+    ["messages behind writes", port.held.length],
+    ["reads of the coherent bus", reads],
+    ["accesses to shared lines", port.tasks.size + port.ended.length],
+    ["shared lines on their way to memory", port.writingBack.length],
+  ];
 }
 
-function stagedOpen({ responder: { open, stagedBytes } }: QueuePair): number {
-  return open?.verify === undefined
-    ? 0
-    : Math.min(stagedBytes, stagedBytesOf(open.verify.level, open.length));
+function ofHints({ work, line, preparing, holds, receiving }: Hints): Count[] {
+  const held = [...holds.values()].reduce((sum, each) => sum + each.length, 0);
+  const wanted = [...receiving.values()].filter((each) => each.wanted > 0).length;
+  return [
+    ["hints that have not left", line.jobs.length],
+    ["jobs for hints", work?.due.length ?? 0],
+    ["hints that are not answered", preparing.length],
+    ["holds behind hints", held],
+    ["queue pairs whose receives are wanted", wanted],
+  ];
 }
 
-function heldBy(qp: QueuePair): string[] {
-  const { qpn, sq, rq, state, requester, responder } = qp;
-  const held: string[] = [];
-  const note = (what: string, count: number) => {
-    if (count !== 0) held.push(`${count} ${what} of queue pair ${qpn}`);
-  };
-  if (sq.busy) note("fetch of WQEs", 1);
-  if (rq.busy) note("fetch of receives", 1);
-  note("frames in the line", requester.line.jobs.length + responder.line.jobs.length);
-  note("control frames not sent", responder.unsentControl);
-  note("bytes of verified writes staged", responder.stagedBytes - stagedOpen(qp));
-  if (state !== "rts") return held;
-  note("atomics under way", responder.atomics);
-  note("verified writes being placed", responder.placing);
-  note("requests that have not ended", requester.work.length);
-  if (requester.work.length === 0) {
-    note("slots of READs taken", requester.slotsTaken);
-    note("READs and atomics unanswered", requester.unanswered);
+function ofCoherence({ home, fars }: Coherence): Count[] {
+  const counts: Count[] = home === undefined ? [] : [
+    ["requests at the directory", home.card.requests.length + home.inbox.length],
+    ["lines to be purged", home.card.purges.size],
+    ["deregistrations under way", home.closing.size],
+  ];
+  for (const { card, outbox, accesses } of fars.values()) {
+    counts.push(["accesses of the remote cache", card.waiting.length + card.active.size]);
+    counts.push(["accesses of cores to shared regions", accesses.size]);
+    counts.push(["requests without a credit", outbox.length]);
   }
-  note("answers owed", responder.responses.length);
-  note("stalled requests", responder.stalled.length);
-  return held;
+  return counts;
+}
+
+function leakedBy({ qpn, sq, rq, state, requester, responder }: QueuePair): Count[] {
+  const counts: Count[] = [
+    ["fetches of WQEs", Number(sq.busy)],
+    ["fetches of receives", Number(rq.busy)],
+    ["frames in the line", requester.line.jobs.length + responder.line.jobs.length],
+    ["control frames not sent", responder.unsentControl],
+  ];
+  if (state === "rts") {
+    counts.push(["atomics under way", responder.atomics]);
+    counts.push(["verified writes being placed", responder.placing]);
+    if (requester.work.length === 0) {
+      counts.push(["slots of READs taken", requester.slotsTaken]);
+      counts.push(["READs and atomics unanswered", requester.unanswered]);
+    }
+  }
+  return ofQueuePair(qpn, counts);
+}
+
+/** What is held where the peer does not answer and there is no timer, or where no receive is posted. */
+function askedOf({ qpn, rq, state, requester, responder }: QueuePair): Count[] {
+  const { open, stagedBytes, responses, stalled } = responder;
+  // A message of which the rest never comes keeps its room until its queue pair ends.
+  const ofOpen = open?.verify === undefined ? 0 : stagedBytesOf(open.verify.level, open.length);
+  const counts: Count[] = [
+    ["bytes of verified writes staged", Math.max(0, stagedBytes - ofOpen)],
+  ];
+  if (state === "rts") {
+    counts.push(["requests that have not ended", requester.work.length]);
+    counts.push(["answers owed", responses.length]);
+    counts.push(["waits for a receive", rq.waiters.length]);
+    counts.push(["stalled requests", stalled.length]);
+  }
+  return ofQueuePair(qpn, counts);
+}
+
+function ofQueuePair(qpn: number, counts: readonly Count[]): Count[] {
+  return counts.map(([what, count]) => [`${what} of queue pair ${qpn}`, count]);
 }

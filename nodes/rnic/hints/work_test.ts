@@ -27,7 +27,7 @@ import {
   post,
   statuses,
 } from "../testing/pair_testing.ts";
-import { Rig, UNENDED } from "../testing/rnic_testing.ts";
+import { Rig } from "../testing/rnic_testing.ts";
 
 const PAGE = 4096, NS = 1000, US = 1_000_000;
 /** Page requests in no time: what is left is the work. */
@@ -196,6 +196,7 @@ describe("the work of a hint at the responder", () => {
 
   it("H-20: a hint whose queue pair has begun anew meanwhile is none", () => {
     const p = bench(WORK_PRESETS.driver, { works: false });
+    p.rig.leavesRequests = true;
     announce(p, 2);
     p.rig.run();
     p.rig.modify(p.rig.b, p.b, { state: "reset" });
@@ -209,6 +210,7 @@ describe("the work of a hint at the responder", () => {
 
   it("H-24: hints of one requester wait in so many places at most: the others are lost", () => {
     const p = bench(WORK_PRESETS.driver, { works: false });
+    p.rig.leavesRequests = true;
     for (let i = 0; i < 70; i++) announce(p, 1);
     p.rig.run();
     equal(p.driver.works.length, 64);
@@ -361,9 +363,9 @@ describe("the work of a hint at the requester", () => {
     const began = p.rig.now;
     post(p, "write", { length: 64 });
     // A core takes its time: its request waits.
-    if (Object.values(a).includes("driver")) p.rig.mayHold = UNENDED;
+    if (Object.values(a).includes("driver")) p.rig.leavesRequests = true;
     go(p);
-    p.rig.mayHold = /^$/;
+    p.rig.leavesRequests = false;
     const isHeld = hint === 0 && write === 0;
     for (const { id } of driver.works) p.rig.command(p.rig.a, { op: "hint-work", id });
     p.rig.run();

@@ -31,15 +31,15 @@ interface PageRequest {
   count: number;
   ahead: number;
   readonly rights: 1 | 2;
-  /** Hints have asked for all of it before. */
-  again: boolean;
+  /** Hints have asked the host for all of it before: it is not needed where that has been served meanwhile. */
+  repeats: boolean;
   readonly hint?: HintRequest | undefined;
 }
 
 /**
  * Asks for pages in order of their tables and numbers, each once, and for what the message goes on to `beyond` them:
- * a range of each table, of which the driver maps what is not there. A request that needs what hints alone have asked
- * for asks as if none had: with their page request, where the host has not been asked yet, else by one of its own.
+ * a range of each table, of which the driver maps what is not there. The host serves page requests of hints last (H-24).
+ * So where a request needs a page of one, that page request becomes the request's; one that has left is repeated.
  *
  * @param why `hintsOf`: no request needs the pages yet, hints of this requester name them.
  */
@@ -57,45 +57,46 @@ export function askForPages(
       last.rights === rights;
     const fresh = hintsOf === undefined ? undefined : { hintsOf, raised: false };
     const hint = goesOn ? last.hint : fresh;
-    const asked = askOnce(device, { table, page, rights }, hint);
-    if (asked === "no") continue;
-    const again = asked === "again";
+    const need = claimPage(device, { table, page, rights }, hint);
+    if (need === "none") continue;
+    const repeats = need === "repeat";
     if (goesOn) {
       last.count++;
-      last.again &&= again;
-    } else requests.push({ table, first: page, count: 1, ahead: 0, rights, again, hint });
+      last.repeats &&= repeats;
+    } else requests.push({ table, first: page, count: 1, ahead: 0, rights, repeats, hint });
   }
-  if (requests.every(({ again }) => again)) counters.pageFaultsMerged++;
+  if (requests.every(({ repeats }) => repeats)) counters.pageFaultsMerged++;
   if (requests.length === 0) return;
   askAhead(device, requests, beyond);
   for (const request of requests) sendRequest(device, request);
 }
 
 /**
- * @returns whether the page is asked for now: it has not been, with these rights. "again": hints have, and the host
- * has been asked, which has their requests wait.
+ * Marks a page as asked for with these rights.
+ * @returns which page request it needs: none, as one with these rights is under way; the first one; or a repetition of
+ * that of hints, which has left.
  */
-function askOnce(
+function claimPage(
   device: Device,
   { table, page, rights }: WantedPage,
   hint: HintRequest | undefined,
-): "yes" | "no" | "again" {
+): "none" | "first" | "repeat" {
   const { paging } = device;
   const entry = table.demand![page]!;
   const before = entry.hint;
   const isAsked = entry.asked >= rights;
   if (isAsked && hint === undefined && before !== undefined) {
     entry.hint = undefined;
-    if (before.raised && before.hintsOf !== undefined) return "again";
+    if (before.raised && before.hintsOf !== undefined) return "repeat";
     before.hintsOf = undefined;
-    return "no";
+    return "none";
   }
-  if (isAsked && !asksAgain(device)) return "no";
+  if (isAsked && !asksAgain(device)) return "none";
   // What a request has asked for stays its own, whatever a core that has not been told of it asks for.
   if (!isAsked || before !== undefined) entry.hint = hint;
   entry.asked = rights;
   paging.counters.pagesAsked++;
-  return "yes";
+  return "first";
 }
 
 /** Adds what is not there of the spans: to the last request, where they go on from it, or by requests of their own. */
@@ -106,12 +107,12 @@ function askAhead(device: Device, requests: PageRequest[], beyond: readonly Page
     if (table.demand === undefined) continue;
     const end = Math.min(last + 1, first + left);
     left -= end - first;
-    let from = end, until = end, again = true;
+    let from = end, until = end, repeats = true;
     for (let page = first; page < end; page++) {
       if (table.demand[page]!.rights >= rights) continue;
-      const asked = askOnce(device, { table, page, rights }, undefined);
-      if (asked === "no") continue;
-      again &&= asked === "again";
+      const need = claimPage(device, { table, page, rights }, undefined);
+      if (need === "none") continue;
+      repeats &&= need === "repeat";
       from = Math.min(from, page);
       until = page + 1;
     }
@@ -120,27 +121,27 @@ function askAhead(device: Device, requests: PageRequest[], beyond: readonly Page
     const goesOnAt = before.first + before.count + before.ahead;
     if (before.table === table && first <= goesOnAt && from >= goesOnAt) {
       before.ahead = until - before.first - before.count;
-      before.again &&= again;
-    } else requests.push({ table, first: from, count: 0, ahead: until - from, rights, again });
+      before.repeats &&= repeats;
+    } else requests.push({ table, first: from, count: 0, ahead: until - from, rights, repeats });
   }
 }
 
 function sendRequest(
   device: Device,
-  { table, first, count, ahead, rights, again, hint }: PageRequest,
+  { table, first, count, ahead, rights, repeats, hint }: PageRequest,
 ): void {
   const { paging: { counters }, pageEvents, now } = device;
-  if (!again) counters.pageFaults++;
+  if (!repeats) counters.pageFaults++;
   const write = rights === 2;
   const event = { type: "PAGE_FAULT", key: table.key, first, count, ahead, write } as const;
-  const due: DueEvent = { at: now + pageRequestPs(device), table, event, hint, again };
+  const due: DueEvent = { at: now + pageRequestPs(device), table, event, hint, repeats };
   if (due.at === now) raisePageRequest(device, due);
   else pageEvents.push(due);
 }
 
 /** By PRI, where the IOMMU is asked and not the driver. */
-function raisePageRequest(device: Device, { event: asked, hint, again, table }: DueEvent): void {
-  if (again) {
+function raisePageRequest(device: Device, { event: asked, hint, repeats, table }: DueEvent): void {
+  if (repeats) {
     if (isHere(table, asked)) return;
     device.paging.counters.pageFaults++;
   }

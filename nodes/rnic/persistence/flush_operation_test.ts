@@ -22,7 +22,6 @@ import {
   recvs,
   statuses,
 } from "../testing/pair_testing.ts";
-import { OWED } from "../testing/rnic_testing.ts";
 import { needOfFlush } from "./flush_operation.ts";
 import { FLOW_1, FLOW_2, flushByCpu } from "../testing/pm_testing.ts";
 
@@ -242,7 +241,7 @@ describe("FLUSH, flow 2", () => {
 
   it("without a RECV is never answered: RETRY_EXC_ERR, not a promise", () => {
     const p = onFlow(FLOW_2, { attributes: { retryCnt: 2 } });
-    p.rig.mayHold = OWED;
+    p.rig.leavesRequests = true;
     flush(p);
     go(p);
     assert.deepEqual(statuses(p), ["RETRY_EXC_ERR"]);

@@ -17,7 +17,6 @@ import {
   RECV_AT,
   statuses,
 } from "../testing/pair_testing.ts";
-import { UNENDED } from "../testing/rnic_testing.ts";
 import { FLOW_2, flushByCpu, persistingPair } from "../testing/pm_testing.ts";
 
 describe("PM module, flow 2", () => {
@@ -105,7 +104,7 @@ describe("PM module, flow 2", () => {
     // Without a time-out the requester does not ask again either.
     const accessFlags = EVERY_ACCESS | ACCESS.remoteWritePersistence;
     const p = pair({ persistence: { b: FLOW_2 } }, { attributes: { accessFlags, timeout: 0 } });
-    p.rig.mayHold = UNENDED;
+    p.rig.leavesRequests = true;
     const looks: number[] = [];
     post(p, "write-persistence", { length: 100 });
     p.rig.ring(p.rig.a, p.a.sq);
@@ -146,6 +145,8 @@ describe("PM module, flow 2", () => {
 
   it("P-30: with policy reception that fails the queue pair and flushes the RECV", () => {
     const p = persistingPair(FLOW_2, { retryCnt: 2, policy: "reception" });
+    // The responder's CPU learns of it when a receive is posted.
+    p.rig.leavesRequests = true;
     p.rig.recv(p.rig.a, p.a, []);
     post(p, "write-persistence", { length: 100 });
     go(p);

@@ -20,8 +20,8 @@ import {
   beginRnrWait,
   completeOldest,
   endRnrWait,
-  noteApart,
   passAcknowledged,
+  setApart,
   skipAcknowledged,
   spendRetry,
   takeOldest,
@@ -31,7 +31,7 @@ import { rnrWaitPs } from "./rnr_wait.ts";
 import { enterError, failSends } from "./qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
-import { type ApartSign, type QueuePair, reloadRetries } from "../state/queue_pair.ts";
+import { type PsnsApart, type QueuePair, reloadRetries } from "../state/queue_pair.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, restartFrom } from "./requester.ts";
@@ -268,21 +268,25 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
 /** What was missing until the retries were over. */
 function timeOutFault(device: Device, qp: QueuePair): VendorError {
   const { requester, attributes: { sqPsn } } = qp;
-  const { unacknowledged, issuedEnd, apartSign } = requester;
+  const { unacknowledged, issuedEnd, apart } = requester;
   if (unacknowledged === issuedEnd) return "retry-persistence";
   if (unacknowledged !== sqPsn) return "retry-exceeded";
   // A responder asks once for what is missing (§3.4), and no other answer has come.
-  if (apartSign?.isAsking === true) reportApart(device, qp, apartSign);
-  return requester.isApart ? "retry-psns-apart" : "retry-exceeded";
+  const isApart = apart !== undefined && (apart.isSure || apart.isAsking);
+  if (!isApart) return "retry-exceeded";
+  noteApart(device, qp, { ...apart, isSure: true });
+  return "retry-psns-apart";
 }
 
-/** The peer's rq_psn is not sq_psn here, so that nothing takes effect there of what is sent: a note of the run. */
-export function reportApart(
-  device: Device,
-  qp: QueuePair,
-  { expected, isAsking }: ApartSign,
-): void {
-  if (!noteApart(qp)) return;
+/**
+ * The peer's rq_psn may be another one than sq_psn here. Where that is sure nothing takes effect there of what is sent:
+ * a note of the run.
+ */
+export function noteApart(device: Device, qp: QueuePair, apart: PsnsApart): void {
+  if (qp.requester.apart?.isSure === true) return;
+  setApart(qp, apart);
+  const { expected, isAsking, isSure } = apart;
+  if (!isSure) return;
   const { sqPsn, destAddress } = qp.attributes;
   const peer = formatAddress(destAddress);
   const what = isAsking ? "refused as ahead" : "acknowledged as duplicates, without effect";

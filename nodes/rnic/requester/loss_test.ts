@@ -4,7 +4,6 @@ import { describe, it } from "@std/testing/bdd";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
 import { TIMEOUT_UNIT_PS } from "../state/limits.ts";
 import { counter, go, losing, packetOf, packets } from "../testing/pair_testing.ts";
-import { UNENDED } from "../testing/rnic_testing.ts";
 import { read, scatteredPair, source, write } from "../testing/transport_testing.ts";
 
 /** Of attribute value 4, the rig's own. */
@@ -116,7 +115,7 @@ describe("loss", () => {
 
   it("§7 #61: time-out 0 never fires", () => {
     const p = scatteredPair({ fate: () => "drop" }, { attributes: { timeout: 0 } });
-    p.rig.mayHold = UNENDED;
+    p.rig.leavesRequests = true;
     write(p, 10);
     go(p);
     assert.equal(packets(p, "a").length, 1);

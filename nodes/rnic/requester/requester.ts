@@ -101,15 +101,17 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   if (!work.started && !start(device, qp, work)) return false;
   // A datagram that is too long is not sent and succeeds (C10-93.1.1, `rocev2.md` §3.8).
   const isTooLong = qp.type === "ud" && work.length > device.plan.mtu;
-  if (isTooLong) {
-    const is = `a datagram of ${work.length} B is longer than the path MTU of ${device.plan.mtu} B`;
-    noteLoss(device, "ud too-long", `queue pair ${qp.qpn}: ${is}: it is not sent, and succeeds`);
-  }
+  if (isTooLong) noteTooLong(device, qp, work.length);
   if (work.plan.wire === "none" || isTooLong) {
     passOver(device, qp, work);
     return true;
   }
   return sendNext(device, qp, work);
+}
+
+function noteTooLong(device: Device, { qpn }: QueuePair, length: number): void {
+  const is = `longer than the path MTU of ${device.plan.mtu} B: it is not sent, and succeeds`;
+  noteLoss(device, "ud too-long", () => `queue pair ${qpn}: a datagram of ${length} B is ${is}`);
 }
 
 /** The next packets of a started work, as many as share a DMA read, unless the window holds them back. */

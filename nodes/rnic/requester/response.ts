@@ -7,8 +7,8 @@ import {
   askAgain,
   completeWork,
   isOutstanding,
+  noteApart,
   progress,
-  reportApart,
   takeFatalNak,
   takePersistenceAck,
   takeRnrNak,
@@ -18,7 +18,7 @@ import {
 import { askForDropped, isHeldBack, mayPlace, type Response, takeKept } from "./cold_responses.ts";
 import { takeCredits } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
-import { noteApartSign, takeAnswered } from "../state/requester_changes.ts";
+import { takeAnswered } from "../state/requester_changes.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fail } from "./requester.ts";
@@ -86,13 +86,13 @@ function findApart(
   { psn, isAsking }: { readonly psn: number; readonly isAsking: boolean },
 ): void {
   const { requester, attributes: { sqPsn, retryCnt } } = qp;
-  const { unacknowledged, issuedEnd, retriesLeft } = requester;
+  const { unacknowledged, issuedEnd, retriesLeft, apart } = requester;
   if (unacknowledged !== sqPsn || issuedEnd === sqPsn) return;
   const isBehind = psnDistance(issuedEnd, psn) >= 0;
   if (!isBehind && !(isAsking && psnDistance(psn, sqPsn) > 0)) return;
-  const sign = { expected: isAsking ? psn : psnAdd(psn, 1), isAsking };
-  const isRepeated = noteApartSign(qp, sign);
-  if (isRepeated || retriesLeft < retryCnt) reportApart(device, qp, sign);
+  const expected = isAsking ? psn : psnAdd(psn, 1);
+  const isRepeated = apart?.expected === expected && apart.isAsking === isAsking;
+  noteApart(device, qp, { expected, isAsking, isSure: isRepeated || retriesLeft < retryCnt });
 }
 
 /**

@@ -32,9 +32,34 @@ export function refuseDatagram(
 }
 
 /** What is wrong with the Q_Key of a datagram. */
-export function qKeyText(qp: QueuePair, { packet }: RequestIn): string {
+function qKeyText(qp: QueuePair, { packet }: RequestIn): string {
   const [found, expected] = [packet.deth!.qKey, qKeyOf(qp)].map((key) => `0x${key.toString(16)}`);
   return `its Q_Key is ${found}, that of the queue pair ${expected}`;
+}
+
+/** Drops a datagram for what {@link refuseDatagram} has found. */
+export function dropDatagram(
+  device: Device,
+  qp: QueuePair,
+  { input, reason }: { readonly input: RequestIn; readonly reason: DropReason },
+): void {
+  const why = () =>
+    reason === "q-key"
+      ? qKeyText(qp, input)
+      : `it has ${input.packet.payload.length} B, and the path MTU is ${device.plan.mtu} B`;
+  dropInSilence(device, input, { reason, qp, why });
+}
+
+function dropTooLong(
+  device: Device,
+  qp: QueuePair,
+  { input, room }: { readonly input: RequestIn; readonly room: number },
+): void {
+  const { length } = input.packet.payload;
+  const why = () =>
+    `the receive has ${room} B, ${GRH_BYTES} B in front of the payload and ` +
+    `${length} B of payload need ${GRH_BYTES + length} B`;
+  dropInSilence(device, input, { reason: "recv-too-small", qp, why });
 }
 
 /** Takes the datagram whose turn it is, once it has a receive WQE. */
@@ -56,12 +81,8 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   }
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
   const byteCount = GRH_BYTES + packet.payload.length;
-  if (bytesOf(segments) < byteCount) {
-    const why =
-      `the receive has ${bytesOf(segments)} B, ${GRH_BYTES} B in front of the payload and ` +
-      `${packet.payload.length} B of payload need ${byteCount} B`;
-    return dropInSilence(device, input, { reason: "recv-too-small", qp, why });
-  }
+  const room = bytesOf(segments);
+  if (room < byteCount) return dropTooLong(device, qp, { input, room });
   const memory = findMemory(device, qp, input);
   // The receive WQE stays for the next datagram, when the page may be there.
   if (memory === "fault") return dropInSilence(device, input, { reason: "page-fault", qp });

@@ -19,7 +19,6 @@ import {
   recvs,
   statuses,
 } from "../testing/pair_testing.ts";
-import { UNENDED } from "../testing/rnic_testing.ts";
 import { FLOW_2, flushByCpu, persistingPair } from "../testing/pm_testing.ts";
 
 function next(psn: number, count = 1): number {
@@ -61,7 +60,7 @@ describe("an RNR wait", () => {
 
   it("rnr_retry 7: without a receive the requester rests after a minute, and a warning says so", () => {
     const p = pair({}, { attributes: { rnrRetry: 7, minRnrTimer: 20 } });
-    p.rig.mayHold = UNENDED;
+    p.rig.leavesRequests = true;
     post(p, "send", { length: 10 });
     p.rig.ring(p.rig.a, p.a.sq);
     p.rig.run();

@@ -9,7 +9,7 @@ import { type Device, drop, noteLoss } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 
-/** Why a packet is dropped, where the reason's name does not say it to a program's author. */
+/** Why a queue pair drops a packet, for the author of a program. */
 const WHY: Partial<Record<DropReason, (qp: QueuePair) => string>> = {
   "wrong-service": ({ type }) => `the queue pair's transport is ${type.toUpperCase()}`,
   "wrong-state": ({ state }) => `the queue pair is in state ${state.toUpperCase()}`,
@@ -25,26 +25,32 @@ const WHY: Partial<Record<DropReason, (qp: QueuePair) => string>> = {
 
 /**
  * Drops a packet without an answer, and notes the first of its kind.
- * @param lost.why in words, where more is known than the reason. `qp`: undefined where there is none.
+ * @param lost `qp`: undefined where there is none; `why`: in words, where more is known than {@link WHY} says.
  */
 export function dropInSilence(
   device: Device,
   { packet, row }: Pick<PacketIn, "packet" | "row">,
-  lost: { readonly reason: DropReason; readonly qp: QueuePair | undefined; readonly why?: string },
+  lost: {
+    readonly reason: DropReason;
+    readonly qp: QueuePair | undefined;
+    readonly why?: () => string;
+  },
 ): void {
-  const { reason, qp, why = (qp && WHY[reason]?.(qp)) ?? "there is no such queue pair" } = lost;
+  const { reason, qp } = lost;
   drop(device, reason);
   const { service, operation } = row;
   // Of RC the requester hears; the connection manager sends again; hints are for cards alone.
   if ((service !== "uc" && service !== "ud") || operation === "hint") return;
   if (qp?.card !== undefined || packet.bth.destQpn === GSI_QPN) return;
-  const what = service === "ud" ? "a datagram" : `a message (${row.name})`;
-  const from = formatAddress(packet.sourceAddress);
-  noteLoss(
-    device,
-    `${service} ${reason}`,
-    `${what} of ${from} to queue pair ${
-      qp?.qpn ?? packet.bth.destQpn
-    } is dropped without an answer: ${why}`,
-  );
+  noteLoss(device, `${service} ${reason}`, () => {
+    const what = service === "ud" ? "a datagram" : `a message (${row.name})`;
+    const from = formatAddress(packet.sourceAddress);
+    const to = `queue pair ${qp?.qpn ?? packet.bth.destQpn}`;
+    return `${what} of ${from} to ${to} is dropped without an answer: ${whyOf(lost)}`;
+  });
+}
+
+function whyOf({ reason, qp, why }: Parameters<typeof dropInSilence>[2]): string {
+  if (why !== undefined) return why();
+  return qp === undefined ? "there is no such queue pair" : WHY[reason]?.(qp) ?? reason;
 }

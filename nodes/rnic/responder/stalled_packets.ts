@@ -3,7 +3,7 @@
  * stalls those behind it.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
-import { qKeyText, refuseDatagram, takeDatagram } from "./datagram.ts";
+import { dropDatagram, refuseDatagram, takeDatagram } from "./datagram.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 import {
   awaitExpected,
@@ -25,13 +25,7 @@ import { dropMessage, takeUnreliable } from "./unreliable.ts";
 /** A request packet for this queue pair; it waits behind one that waits. */
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const reason = qp.type === "ud" ? refuseDatagram(device, qp, input) : undefined;
-  if (reason !== undefined) {
-    const { length } = input.packet.payload;
-    const why = reason === "q-key"
-      ? qKeyText(qp, input)
-      : `it has ${length} B, and the path MTU is ${device.plan.mtu} B`;
-    return dropInSilence(device, input, { reason, qp, why });
-  }
+  if (reason !== undefined) return dropDatagram(device, qp, { input, reason });
   device.counters.requestsIn++;
   if (qp.type !== "ud" && establish(qp) && qp.state === "rtr") {
     raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });

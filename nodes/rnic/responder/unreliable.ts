@@ -64,18 +64,18 @@ function refuse(
   const { input, reason = "remote-access", syndrome = NAK_SYNDROMES["remote-access-error"] } =
     fault;
   const { open, granted } = qp.responder;
-  const why = refusalText(device, qp, { open, granted, ...fault, syndrome });
+  const why = () => refusalText(device, qp, { open, granted, ...fault, syndrome });
   dropMessage(device, qp, { input, reason, why });
 }
 
-/** Drops what is coming in; its other packets find nothing open, and are no news. The receive WQE stays. */
+/** Drops what is coming in; no note tells of the rest of its packets. The receive WQE stays. */
 export function dropMessage(
   device: Device,
   qp: QueuePair,
   { input, ...lost }: {
     readonly input: RequestIn;
     readonly reason: DropReason;
-    readonly why?: string;
+    readonly why?: () => string;
   },
 ): void {
   if (abandonMessage(qp, input)) return drop(device, lost.reason);

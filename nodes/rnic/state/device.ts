@@ -223,11 +223,11 @@ export function warn({ out, now: atPs, warnings }: Device, message: string): voi
   if (warnings.push({ atPs, message }) > WARNINGS_KEPT) warnings.shift();
 }
 
-/** Something is lost and its sender is not told: a note of the run, the first of a kind. */
-export function noteLoss(device: Device, kind: string, message: string): void {
+/** Something is lost and its sender is not told: a note of the run, the first of a kind. Others need no text. */
+export function noteLoss(device: Device, kind: string, message: () => string): void {
   if (device.lossesNoted.has(kind)) return;
   device.lossesNoted.add(kind);
-  warn(device, message);
+  warn(device, message());
 }
 
 /** Raises an asynchronous event at the host's driver. */

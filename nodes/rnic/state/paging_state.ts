@@ -45,10 +45,10 @@ export interface DueEvent {
   readonly at: Time;
   readonly table: TranslationTable;
   readonly event: PageFault;
-  /** For hints, as long as no request needs it. */
+  /** Of hints. */
   readonly hint?: HintRequest | undefined;
-  /** Hints have asked for all of it before: no word of it is needed where it has come meanwhile. */
-  readonly again: boolean;
+  /** Hints have asked the host for all of it before: it is not raised where the pages have come meanwhile. */
+  readonly repeats: boolean;
 }
 
 export type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;

@@ -67,12 +67,14 @@ export interface SendQueue {
   drainNotify: boolean;
 }
 
-/** An ACK or NAK with a PSN that was never sent. */
-export interface ApartSign {
+/** An ACK or NAK with a PSN that was never sent: the peer's rq_psn may be another one than `sq_psn` here. */
+export interface PsnsApart {
   /** The PSN that the peer expects. */
   readonly expected: number;
   /** A NAK asks for it; else an ACK confirms the one before. */
   readonly isAsking: boolean;
+  /** Else it may be a late answer of an earlier connection. */
+  readonly isSure: boolean;
 }
 
 /** Written by `requester_changes.ts` and here alone. */
@@ -104,10 +106,8 @@ export interface Requester {
   /** When the first RNR NAK since the last progress came; undefined without one. */
   readonly rnrSince: Time | undefined;
   readonly sinceAckReq: number;
-  /** The peer's rq_psn is not `sq_psn` here. */
-  readonly isApart: boolean;
-  /** The last answer that says so; it may be a late one of an earlier connection. */
-  readonly apartSign: ApartSign | undefined;
+  /** The answer that is sure, else the last one. */
+  readonly apart: PsnsApart | undefined;
   /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
   readonly persistWaiting: ReadonlyMap<number, OutstandingWqe>;
   /** P-30: of these the last packet is to be sent again. */
@@ -276,8 +276,7 @@ function createRequester(sqPsn: number): Requester {
     rnrWaiting: false,
     rnrSince: undefined,
     sinceAckReq: 0,
-    isApart: false,
-    apartSign: undefined,
+    apart: undefined,
     persistWaiting: new Map(),
     probes: new Fifo(),
     cpuAcks: new Fifo(),
@@ -363,9 +362,9 @@ export interface RingAhead {
   looked: number;
   /** How many more are wanted, by all queue pairs of the ring together. */
   wanted: number;
-  /** The look at a shared ring that begins, or is under way, is for them as well. */
+  /** The look at a shared ring that is under way is for hints, too: WQEs are fetched though no queue pair waits. */
   isWanted: boolean;
-  /** A look since one for them has begun has found none: no more are posted. */
+  /** A look since the last one for hints began has found none posted. */
   isEmpty: boolean;
 }
 

@@ -6,7 +6,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { LIMITS } from "./limits.ts";
 import { lastPsnOf, type OutstandingWqe } from "./outstanding_wqe.ts";
 import { psnAdd, psnDistance } from "./psn.ts";
-import type { ApartSign, QueuePair, Requester } from "./queue_pair.ts";
+import type { PsnsApart, QueuePair, Requester } from "./queue_pair.ts";
 import type { Writable } from "./writable.ts";
 
 function own({ requester }: QueuePair): Writable<Requester> {
@@ -20,19 +20,9 @@ export function addWork(qp: QueuePair, work: OutstandingWqe): void {
   if (work.wqe?.opcode === "persistence-ack") cpuAcks.push(work);
 }
 
-/** An answer says that the peer counts from another PSN. @returns whether the one before said the same. */
-export function noteApartSign(qp: QueuePair, sign: ApartSign): boolean {
-  const requester = own(qp);
-  const { apartSign } = requester;
-  requester.apartSign = sign;
-  return apartSign?.expected === sign.expected && apartSign.isAsking === sign.isAsking;
-}
-
-/** The peer counts from another PSN. @returns whether that is news. */
-export function noteApart(qp: QueuePair): boolean {
-  const requester = own(qp), isNews = !requester.isApart;
-  requester.isApart = true;
-  return isNews;
+/** An answer says that the peer counts from another PSN. */
+export function setApart(qp: QueuePair, apart: PsnsApart): void {
+  own(qp).apart = apart;
 }
 
 /** The next persistence ACK of the CPU is carried out ahead of its turn. */

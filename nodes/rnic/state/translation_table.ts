@@ -51,13 +51,13 @@ export interface PageRights {
   rights: 0 | 1 | 2;
   /** Asked of the host, with these rights; 0: not. */
   asked: 0 | 1 | 2;
-  /** Only hints have asked for it (H-24), by this page request. */
+  /** Hints have asked for it (H-24), by this page request, and no request has needed it since. */
   hint?: HintRequest | undefined;
 }
 
-/** A page request of hints. Once a request needs one of its pages it is that request's, and gives way no more. */
+/** A page request of hints. */
 export interface HintRequest {
-  /** Address of the requester, until then. */
+  /** Address of their requester; undefined once a request needs one of its pages: it is that request's from then on. */
   hintsOf: number | undefined;
   /** The host has been asked. */
   raised: boolean;

@@ -14,7 +14,6 @@ import {
   type VerifyResult,
 } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
-import { UNENDED } from "./rnic_testing.ts";
 import { EVERY_ACCESS, go, inject, packets, type Pair, pair, post } from "./pair_testing.ts";
 
 /** Path MTU of most tests: messages of several packets are short. */
@@ -35,7 +34,7 @@ export function alone(
     attributes: { accessFlags: VERIFY_ACCESS, ...attributes },
   });
   p.rig.fate = (from) => from === "a" ? "drop" : "pass";
-  p.rig.mayHold = UNENDED;
+  p.rig.leavesRequests = true;
   return p;
 }
 

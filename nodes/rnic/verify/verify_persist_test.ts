@@ -3,7 +3,6 @@ import { describe, it } from "@std/testing/bdd";
 import { ACCESS, type PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { counter, go, losing, names, type Pair, post, recvs } from "../testing/pair_testing.ts";
-import { OWED } from "../testing/rnic_testing.ts";
 import {
   damageOnceWritten,
   isCopied,
@@ -124,7 +123,7 @@ describe("V-09: verified and persisted in one request", () => {
   it("flow 2: plain writes before it are flushed with it (P-31)", () => {
     const p = verifiedPair({ persistence: { b: FLOW_2 } });
     // The second of its two requests finds no receive.
-    p.rig.mayHold = OWED;
+    p.rig.leavesRequests = true;
     recvs(p, 1);
     post(p, "write", { at: 8192, length: 128 });
     postVerified(p, { level: "check", length: 100, persist: true });

@@ -75,16 +75,16 @@ export interface PortWrite {
 /** An access of agent 0 to a line of a shared region. */
 export type LineTask =
   & {
-    /** Of the first byte. */
+    /** Of the first byte, and how many it is about, all in one line. */
     readonly address: number;
+    readonly length: number;
     state: "waits" | "runs" | "over";
     /** What was found, where it was done. */
     answer: Uint8Array<ArrayBuffer> | undefined;
     isGood: boolean;
   }
   & (
-    /** Bytes [from, to) of the line are what the read is about. */
-    | { readonly kind: "read"; readonly tag: number; readonly from: number; readonly to: number }
+    | { readonly kind: "read"; readonly tag: number }
     | { readonly kind: "write"; readonly change: LineChange }
     /** Done where the line is (decision 15), in the order of the writes. */
     | { readonly kind: "atomic"; readonly change: LineChange; readonly turn: AtomicTurn }

@@ -173,7 +173,7 @@ export interface ReceiveAhead {
   wanted: number;
   /** H-21: looked at from then on, by those who set them aside. */
   readyAt: Time;
-  /** The ring is looked at, since so many are wanted: what that finds counts for them. */
+  /** A look at the ring has begun since `wanted` last grew: if it finds none, none are posted for these. */
   isFetching: boolean;
   /** Pages of their memory, and why some were not asked for. */
   readonly pages: WantedPage[];

@@ -1,0 +1,34 @@
+/**
+ * Fair queueing of what hints alone have named (H-24): requesters are served in turn, an item each, so that none holds
+ * the others up.
+ */
+import { Fifo } from "../../../fabric/base/fifo.ts";
+
+export class FairQueue<T> {
+  /** By the requester's address, the one to be served next in front; none without an item. */
+  readonly #items = new Map<number, Fifo<T>>();
+
+  push(item: T, requester: number): void {
+    let its = this.#items.get(requester);
+    if (its === undefined) this.#items.set(requester, its = new Fifo());
+    its.push(item);
+  }
+
+  get isEmpty(): boolean {
+    return this.#items.size === 0;
+  }
+
+  shift(): T | undefined {
+    const [next] = this.#items;
+    if (next === undefined) return undefined;
+    const [requester, its] = next;
+    const item = its.shift();
+    this.#items.delete(requester);
+    if (its.length > 0) this.#items.set(requester, its);
+    return item;
+  }
+
+  clear(): void {
+    this.#items.clear();
+  }
+}
