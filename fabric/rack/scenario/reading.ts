@@ -1,5 +1,6 @@
 /** Reads values of a scenario by path and schema; reports problems with their position in the file. */
 import type { z } from "zod";
+import { namesInRange } from "../plan/names.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { knownKeys } from "./values.ts";
 import type { Path, YamlSource } from "./yaml_source.ts";
@@ -67,4 +68,24 @@ export function valueAt(data: unknown, path: Path): unknown {
     value = (value as Record<string | number, unknown>)[part];
   }
   return value;
+}
+
+/** Where each of the names at `path` stands, in their order; the names of a range stand at one place. */
+export function namePaths(data: unknown, path: Path): Path[] {
+  const given = valueAt(data, path);
+  const places: [unknown, Path][] = Array.isArray(given)
+    ? given.map((each, i) => [each, [...path, i]])
+    : [[given, path]];
+  return places.flatMap(([each, at]) => Array.from({ length: countNames(each) }, () => at));
+}
+
+function countNames(value: unknown): number {
+  return typeof value === "string" ? namesInRange(value).length : 1;
+}
+
+/** Whether the value at `path` stands for several: its key, the value or the item of a list has a range of names. */
+export function isOfRange(data: unknown, path: Path): boolean {
+  const item = typeof path[1] === "number" ? valueAt(data, path.slice(0, 2)) : undefined;
+  const names = [...path, valueAt(data, path), ...(isMapping(item) ? Object.values(item) : [])];
+  return names.some((name) => countNames(name) > 1);
 }

@@ -178,7 +178,7 @@ const probability = leaf(
 
 const MTUS = [256, 512, 1024, 2048, 4096] as const;
 
-/** SAI's dynamic thresholds are powers of two; switches have from 1/128 to 8. */
+/** Dynamic thresholds of SAI are powers of two. [choice] The range: Mellanox's SAI goes on to 64. */
 const ALPHAS: Readonly<Record<string, number>> = Object.fromEntries(
   Array.from({ length: 11 }, (_, i) => i - 7).map((power) => [
     power < 0 ? `1/${2 ** -power}` : String(2 ** power),

@@ -11,7 +11,7 @@ import {
 } from "../plan/shared_region.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
-import { read, type Reading, readList, type Report } from "./reading.ts";
+import { namePaths, read, type Reading, readList, type Report } from "./reading.ts";
 import { integer, leaf, mapping, oneOf, positiveTime, size, TEXT_SHAPE } from "./values.ts";
 import type { Path } from "./yaml_source.ts";
 
@@ -102,6 +102,7 @@ function resolved({ lease, ...section }: SharedSection): SharedScenario {
 // ── checks on several values ─────────────────────────────────────────────────────────────────────
 
 interface Checked {
+  readonly data: unknown;
   readonly shared: readonly DraftShared[];
   readonly hostNames: readonly string[];
   readonly hosts: readonly HostScenario[];
@@ -115,9 +116,10 @@ export function checkShared(draft: Checked, report: Report): void {
       report([...path, "name"], { found, expected: "another name for each region" });
     }
     names.add(region.name);
+    const places = namePaths(draft.data, [...path, "far"]);
     const hosts = [
       [[...path, "home"], region.home] as const,
-      ...region.far.map((each, i) => [[...path, "far", i], each] as const),
+      ...region.far.map((each, i) => [places[i]!, each] as const),
     ];
     for (const [at, host] of hosts) {
       const place = at.includes("far") ? "many" : "one";
@@ -127,7 +129,7 @@ export function checkShared(draft: Checked, report: Report): void {
     const own = region.far.indexOf(region.home);
     if (own >= 0) {
       const expected = "a host other than home, which has the memory";
-      report([...path, "far", own], { found: region.home, expected });
+      report(places[own]!, { found: region.home, expected });
     }
     if (region.at !== undefined && region.memory === "dram") {
       const expected = "none, as the system chooses a place in DRAM";
@@ -163,18 +165,23 @@ function checkHost(
 }
 
 /** Decision 8: cards of two versions of RoCE drop each other's frames. */
-function checkVersions({ hosts }: Checked, { path, region }: DraftShared, report: Report): void {
+function checkVersions(
+  { data, hosts }: Checked,
+  { path, region }: DraftShared,
+  report: Report,
+): void {
   const versionOf = (host: string) => {
     const scenario = hosts.find(({ name }) => name === host);
     return scenario && (scenario.roce ?? "v2");
   };
   const own = versionOf(region.home);
+  const places = namePaths(data, [...path, "far"]);
   for (const [i, host] of region.far.entries()) {
     const theirs = versionOf(host);
     if (own === undefined || theirs === undefined || own === theirs) continue;
     const found = `${host}, whose card speaks RoCE${theirs}`;
     const expected = `a host whose card speaks RoCE${own}, as that of ${region.home}`;
-    report([...path, "far", i], { found, expected });
+    report(places[i]!, { found, expected });
   }
 }
 
