@@ -19,7 +19,7 @@ import type { RunRecord } from "../../console/checks/run_record.ts";
 import { heldFor, withHeld } from "../../console/rack/survived.ts";
 import { recordOfShared } from "./shared_rack.ts";
 
-const LINES = 2, AT = 2 ** 20, FROM = 100 * PS_PER_US, STORES = 16;
+const LINES = 2, AT = 2 ** 20, FROM = 100 * PS_PER_US, STORES = 10;
 
 interface Cut {
   readonly domain: "wsp" | "eadr";
@@ -97,9 +97,9 @@ function foundAfter({ reports }: RunRecord): number[] {
     .map(({ value }) => (value as { found: number }).found);
 }
 
-/** Each instant at which a line changes its state in a cache, one before and one after it. */
-function instants(): Time[] {
-  const { notes } = runOf({ domain: "wsp" });
+/** Instants before, at and after each change of a line's state in a cache. */
+function instants(more: string): Time[] {
+  const { notes } = runOf({ domain: "wsp", more });
   const changes = notes.filter(({ time, note }) => time > FROM && note.kind === "line-state");
   return [...new Set(changes.flatMap(({ time }) => [time - 1, time + 1, time + 60_000]))].toSorted(
     (x, y) => x - y,
@@ -110,7 +110,7 @@ describe("whole-system persistence of home's local cache", () => {
   const TABLES = { "as they are": "", "one line": ", localCache: 1, writeBacks: 1" };
   for (const [name, more] of Object.entries(TABLES)) {
     it(`decision 12: each store that was done survives, whenever the power fails, and home finds it: tables ${name}`, () => {
-      const cuts = instants();
+      const cuts = instants(more);
       assert.ok(cuts.length > 60, `${cuts.length} instants`);
       let kept = 0;
       for (const at of cuts) {
