@@ -3,11 +3,11 @@ import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
-import { MAX_HOSTS, rangeExpected, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
+import { MAX_HOSTS, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";
 import { wordOf } from "../plan/power.ts";
-import { listOf, nearest, showFound } from "../plan/problem.ts";
-import { isMapping, namePaths, type Report, valueAt } from "./reading.ts";
+import { listOf, showFound } from "../plan/problem.ts";
+import { checkKnown, isMapping, namePaths, type Report, valueAt } from "./reading.ts";
 import type { Draft, DraftProgram, HostScenario } from "./scenario.ts";
 import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
@@ -287,30 +287,6 @@ function checkPeer(
   // A program of one's own may be its host's peer: its card loops the frames back.
   if (!Object.hasOwn(PROGRAMS, run)) return;
   report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
-}
-
-/** Whether the name is known; reports an unknown one. */
-function checkKnown(
-  name: string,
-  { path, known, kind, place = "many" }: {
-    readonly path: Path;
-    readonly known: readonly string[];
-    readonly kind: string;
-    readonly place?: "one" | "many";
-  },
-  report: Report,
-): boolean {
-  if (known.includes(name)) return true;
-  const range = rangeExpected(name, place);
-  if (range !== undefined) {
-    report(path, { found: showFound(name), expected: range });
-    return false;
-  }
-  const near = nearest(name, known);
-  const some = known.length <= 8 ? listOf(known) : kind;
-  const expected = near === undefined ? `${kind} of this rack (${some})` : `${near}, ${kind}`;
-  report(path, { found: showFound(name), expected });
-  return false;
 }
 
 /** Programs with several methods vary them together, so their lists must be equal. */

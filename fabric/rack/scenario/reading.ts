@@ -1,6 +1,6 @@
 /** Reads values of a scenario by path and schema; reports problems with their position in the file. */
 import type { z } from "zod";
-import { namesInRange } from "../plan/names.ts";
+import { namesInRange, rangeExpected } from "../plan/names.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { knownKeys } from "./values.ts";
 import type { Path, YamlSource } from "./yaml_source.ts";
@@ -44,6 +44,30 @@ export function checkKeys(
     const expected = nearest(key, keys.known) ?? listOf(keys.known);
     report([...path, key], { found: "an unknown key", expected, key: true });
   }
+}
+
+/** Whether the name is known; reports an unknown one. */
+export function checkKnown(
+  name: string,
+  { path, known, kind, place = "many" }: {
+    readonly path: Path;
+    readonly known: readonly string[];
+    readonly kind: string;
+    readonly place?: "one" | "many";
+  },
+  report: Report,
+): boolean {
+  if (known.includes(name)) return true;
+  const range = rangeExpected(name, place);
+  if (range !== undefined) {
+    report(path, { found: showFound(name), expected: range });
+    return false;
+  }
+  const near = nearest(name, known);
+  const some = known.length <= 8 ? listOf(known) : kind;
+  const expected = near === undefined ? `${kind} of this rack (${some})` : `${near}, ${kind}`;
+  report(path, { found: showFound(name), expected });
+  return false;
 }
 
 /** Paths of the items of an optional list. */

@@ -1,8 +1,7 @@
 /** `shared` of a scenario file: the schema of its items, what omitted values are, and what they must agree with. */
 import type { z } from "zod";
-import { namesInRange, rangeExpected } from "../plan/names.ts";
+import { namesInRange } from "../plan/names.ts";
 import { formatSize } from "../plan/units.ts";
-import { listOf, nearest, showFound } from "../plan/problem.ts";
 import {
   directoryBytes,
   PLACEMENTS,
@@ -11,7 +10,7 @@ import {
 } from "../plan/shared_region.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
-import { namePaths, read, type Reading, readList, type Report } from "./reading.ts";
+import { checkKnown, namePaths, read, type Reading, readList, type Report } from "./reading.ts";
 import { integer, leaf, mapping, oneOf, positiveTime, size, TEXT_SHAPE } from "./values.ts";
 import type { Path } from "./yaml_source.ts";
 
@@ -150,14 +149,7 @@ function checkHost(
   },
   report: Report,
 ): void {
-  if (!hostNames.includes(host)) {
-    const range = rangeExpected(host, place);
-    if (range !== undefined) return report(path, { found: showFound(host), expected: range });
-    const near = nearest(host, hostNames);
-    const some = hostNames.length <= 8 ? listOf(hostNames) : "a host";
-    const expected = near === undefined ? `a host of this rack (${some})` : `${near}, a host`;
-    return report(path, { found: showFound(host), expected });
-  }
+  if (!checkKnown(host, { path, known: hostNames, kind: "a host", place }, report)) return;
   const scenario = hosts.find((each) => each.name === host);
   if (scenario === undefined || scenario.attach === "coherent") return;
   const expected = "a host with attach: coherent, which shared regions need";
