@@ -96,7 +96,7 @@ export function resolveCongestion(
   };
 }
 
-/** A buffer of a given size is shared by alpha, one without by a fixed XOFF, unless the section says it. */
+/** A buffer of a given size is shared by alpha, one without by a fixed XOFF, unless the section says otherwise. */
 function resolvePfc(
   section: NonNullable<FabricSection["pfc"]>,
   from: { readonly queueBytes: number; readonly mtu: number; readonly isShared: boolean },

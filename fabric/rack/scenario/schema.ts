@@ -270,8 +270,13 @@ const fabricSchema = mapping({
     pmax: ["pmax", probability],
   }).optional().describe("marks of congestion: all defaults, none, or these"),
   pfc: switchable({
-    xoffBytes: ["xoff", size(0, GIB).describe("what of an input port may wait before a pause")],
-    xonBytes: ["xon", size(0, GIB).describe("at so much, and below, the sender goes on")],
+    xoffBytes: [
+      "xoff",
+      size(0, GIB).describe(
+        "bytes of an input port's lossless priority that may wait before a pause",
+      ),
+    ],
+    xonBytes: ["xon", size(0, GIB).describe("bytes that may still wait when the sender goes on")],
     alpha: ["alpha", alpha.describe("in place of xoff: a share of the free buffer")],
     xonOffsetBytes: [
       "xonOffset",
