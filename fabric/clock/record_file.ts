@@ -1,7 +1,10 @@
-/** Files of records, a line of JSON each: written whole or not at all, and read by who follows one that was killed. */
+/**
+ * The timekeeper's files of records, a line of JSON each. A line is written whole or not at all; a timekeeper that follows
+ * a killed one reads them.
+ */
 import { RecordError } from "./record.ts";
 
-/** @param from the byte from which on. */
+/** The file's text from a byte on; empty where there is no file. */
 export function readIfThere(path: string, from = 0): string {
   try {
     using file = Deno.openSync(path);
@@ -28,12 +31,12 @@ export function readLines<T>(path: string, from = 0): T[] {
   return lines.map((line) => JSON.parse(line) as T);
 }
 
-/** A full disk ends the lines only, as of a process's own log. */
+/** Adds a line of a log: a full disk loses such lines and nothing else, as in a process's own log. */
 export function appendText(path: string, text: string): void {
   try {
     Deno.writeTextFileSync(path, `${text}\n`, { append: true, mode: 0o600 });
   } catch {
-    // As said.
+    // The line is lost.
   }
 }
 

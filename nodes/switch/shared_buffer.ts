@@ -84,9 +84,10 @@ function toHeadroom(buffer: SharedBuffer, group: number, bytes: number): number 
   const kept = keptBytes[group]!;
   const ofPool = sharedOf(buffer, kept) + sharedBytes - sharedUsed;
   const most = threshold.kind === "static"
-    ? Math.min(threshold.xoffBytes, reservedBytes + ofPool)
-    : reservedBytes + Math.min(shareOfFree(buffer, threshold.alpha), ofPool);
-  return bytes - Math.min(bytes, Math.max(0, most - kept));
+    ? threshold.xoffBytes
+    : reservedBytes + shareOfFree(buffer, threshold.alpha);
+  const room = Math.min(most, reservedBytes + ofPool) - kept;
+  return bytes - Math.min(bytes, Math.max(0, room));
 }
 
 /** What a frame finds full: its group's headroom, its output's queue, alpha's share, or the pool. */

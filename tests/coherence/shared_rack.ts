@@ -135,6 +135,13 @@ function* accessOf(
   }
 }
 
+/** Runs the one variant of a scenario with these programs, by their paths in it. */
+export function recordOfText(text: string, programs: Readonly<Record<string, Program>>): RunRecord {
+  const [variant] = variants(parseScenario(text, "shared.yaml"));
+  const own = Object.entries(programs).map(([path, program]) => [path, () => ({ program })]);
+  return recordOfShared({ plan: makePlan(variant!), inputs: {}, own: Object.fromEntries(own) });
+}
+
 /** Runs the rack with these faults, to its end, and gives what checkers look at. */
 export function recordOfShared(rack: ExploredRack, plan: RackPlan = rack.plan): RunRecord {
   const { plan: ran, lives, reports, notes, scm, isCutOff, endPs } = runRack({ ...rack, plan });

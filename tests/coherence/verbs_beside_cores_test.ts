@@ -10,23 +10,12 @@ import { answered } from "../../console/checks/shared/answered.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { must } from "../../nodes/host/verbs/errors.ts";
-import { refused } from "../../nodes/host/cm/connection.ts";
-import {
-  IBV_ACCESS_LOCAL_WRITE,
-  IBV_ACCESS_REMOTE_ATOMIC,
-  IBV_ACCESS_REMOTE_READ,
-  IBV_ACCESS_REMOTE_WRITE,
-  IBV_SEND_SIGNALED,
-} from "../../nodes/host/verbs/flags.ts";
+import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 import { sge } from "../../nodes/host/verbs/post.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { recordOfShared } from "./shared_rack.ts";
+import { recordOfText } from "./shared_rack.ts";
+import { connectToHome, exposeScm } from "./verbs_to_home.ts";
 
 const DEPTH = 16, ADDS = 20, FROM = 400 * PS_PER_US, UNTIL = 500 * PS_PER_US;
-const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-  IBV_ACCESS_REMOTE_ATOMIC;
 
 const SCENARIO = (placement: string) => `
 name: verbs-beside-cores
@@ -38,39 +27,27 @@ programs: [ { on: all, program: ./verbs.ts } ]
 until: 1ms
 `;
 
-function* home({ cpu, device }: ProgramContext): Steps<void> {
-  const { allocPd, createCq, regMr, listen, waitEvent, accept } = device.verbs;
-  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 64 }));
-  const mr = must(yield* regMr(pd, cpu.scm, { offset: 1 << 20, length: 4096, access: ACCESS }));
-  const listener = must(listen(device, "reads"));
-  const event = yield* waitEvent(listener);
-  if (event?.kind !== "request") return;
-  const privateData = new Uint8Array(new BigUint64Array([mr.address, mr.rkey].map(BigInt)).buffer);
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: DEPTH, maxRecvWr: DEPTH };
-  yield* accept(listener, event.request, { qp, privateData });
-  yield* cpu.sleep(UNTIL);
+function* home(context: ProgramContext): Steps<void> {
+  yield* exposeScm(context, { offset: 1 << 20, length: 4096 });
+  yield* context.cpu.sleep(UNTIL);
 }
 
 /** Reads one word again and again, {@link DEPTH} at a time. */
-function* reader({ cpu, device }: ProgramContext): Steps<void> {
-  const { allocPd, createCq, regMr, connect, postSend, waitCompletion } = device.verbs;
-  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 64 }));
-  const mr = must(yield* regMr(pd, cpu.allocate(4096), { access: ACCESS }));
+function* reader(context: ProgramContext): Steps<void> {
+  const { cpu, device } = context;
+  const { postSend, waitCompletion } = device.verbs;
   yield* cpu.sleep(100 * PS_PER_US);
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: DEPTH, maxRecvWr: DEPTH };
-  const connection = yield* connect(device, { to: "a", service: "reads", qp });
-  assert.ok(!refused(connection));
-  const [va = 0n, rkey = 0n] = new BigUint64Array(connection.privateData.slice(0, 16).buffer);
+  const { qp, cq, mr, remote } = yield* connectToHome(context);
   yield* cpu.sleep(FROM - 10 * PS_PER_US - cpu.now);
   let posted = 0, done = 0;
   while (cpu.now < UNTIL) {
     for (; posted - done < DEPTH; posted++) {
       must(
-        yield* postSend(connection.qp, {
+        yield* postSend(qp, {
           opcode: "read",
           wrId: posted,
           sges: [sge(mr, 64 * (posted % DEPTH), 8)],
-          remote: { va: Number(va), rkey: Number(rkey) },
+          remote,
           sendFlags: IBV_SEND_SIGNALED,
         }),
       );
@@ -93,12 +70,7 @@ const PROGRAM: Program = function* (context) {
 describe("verbs beside the cores of far hosts", () => {
   for (const placement of ["remote", "local"]) {
     it(`C-09, C-10: ${DEPTH} READs outstanding hold no far host up, copies kept ${placement}`, () => {
-      const [variant] = variants(parseScenario(SCENARIO(placement), "verbs.yaml"));
-      const record = recordOfShared({
-        plan: makePlan(variant!),
-        inputs: {},
-        own: { "./verbs.ts": () => ({ program: PROGRAM }) },
-      });
+      const record = recordOfText(SCENARIO(placement), { "./verbs.ts": PROGRAM });
       const { reports } = record;
       const failed = reports.filter(({ topic }) => topic === "program-failed");
       assert.deepEqual(failed.map(({ value }) => value), []);

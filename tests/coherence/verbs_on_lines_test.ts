@@ -7,41 +7,24 @@ import { PS_PER_S, PS_PER_US } from "../../fabric/base/time.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
-import {
-  IBV_ACCESS_LOCAL_WRITE,
-  IBV_ACCESS_REMOTE_ATOMIC,
-  IBV_ACCESS_REMOTE_READ,
-  IBV_ACCESS_REMOTE_WRITE,
-  IBV_SEND_SIGNALED,
-} from "../../nodes/host/verbs/flags.ts";
+import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import { connectToHome, exposeScm } from "./verbs_to_home.ts";
 
-const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE |
-  IBV_ACCESS_REMOTE_ATOMIC;
 const LINES = 3, BYTES = LINES * 64;
 
-/** Home registers the region's memory, and takes connections. */
-const home: Program = function* ({ cpu, device }) {
-  const { allocPd, createCq, regMr, listen, waitEvent, accept, postRecv, sge, must } = device.verbs;
-  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 64 }));
+/** Home exposes the region's memory. */
+const home: Program = function* (context) {
+  const { cpu, device } = context;
+  const { postRecv, sge, must } = device.verbs;
   const region = yield* cpu.region("s");
-  const mr = must(yield* regMr(pd, cpu.scm, { offset: 4096, length: BYTES, access: ACCESS }));
-  const listener = must(listen(device, "x"));
-  for (;;) {
-    const event = yield* waitEvent(listener);
-    if (event?.kind !== "request") continue;
-    const place = new BigUint64Array([BigInt(mr.address), BigInt(mr.rkey)]);
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 32, maxRecvWr: 32 };
-    const made = yield* accept(listener, event.request, {
-      qp,
-      privateData: new Uint8Array(place.buffer),
-    });
-    if ("refused" in made) throw new Error(made.reason);
-    // A SEND's bytes go to the region too.
-    for (let i = 0; i < 8; i++) must(yield* postRecv(made.qp, { sges: [sge(mr, 0, 80)] }));
-    yield* cpu.sleep(PS_PER_US);
-    yield* region.load(0, BYTES);
-  }
+  const { qp, mr } = yield* exposeScm(context, { offset: 4096, length: BYTES });
+  // A SEND's bytes go to the region too.
+  for (let i = 0; i < 8; i++) must(yield* postRecv(qp, { sges: [sge(mr, 0, 80)] }));
+  yield* cpu.sleep(PS_PER_US);
+  yield* region.load(0, BYTES);
+  // Its end takes the connection with it.
+  yield* cpu.sleep(PS_PER_S / 200);
 };
 
 /** Loads, stores and atomics of a far host's cores. */
@@ -62,23 +45,18 @@ const far: Program = function* ({ cpu }) {
 /** The same by verbs, from a host without a coherent card. */
 function* verbs(context: ProgramContext): Steps<void> {
   const { cpu, device } = context;
-  const { allocPd, createCq, regMr, connect, postSend, waitCompletion, sge, must } = device.verbs;
+  const { postSend, waitCompletion, sge, must } = device.verbs;
   const rng = rngFor(4, cpu.host);
-  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 64 }));
-  const mr = must(yield* regMr(pd, cpu.allocate(4096), { access: ACCESS }));
-  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 32, maxRecvWr: 32 };
-  const made = yield* connect(device, { to: "a", service: "x", qp });
-  if ("refused" in made) throw new Error(made.reason);
-  const [va, rkey] = new BigUint64Array(made.privateData.slice(0, 16).buffer);
+  const { qp, cq, mr, remote: { va, rkey } } = yield* connectToHome(context);
   yield* cpu.sleep(300 * PS_PER_US - cpu.now);
   let sends = 0;
   for (let i = 0; i < 30; i++) {
     cpu.store(mr.address, new Uint8Array(100).fill(rng.below(256)));
     const at = rng.below(BYTES - 100), word = at - at % 8;
     const length = 1 + rng.below(100);
-    const remote = { va: Number(va) + at, rkey: Number(rkey) };
+    const remote = { va: va + at, rkey };
     const atomic = { swapAdd: 7n, compare: 0n };
-    const aligned = { remote: { ...remote, va: Number(va) + word }, atomic };
+    const aligned = { remote: { va: va + word, rkey }, atomic };
     const work = [
       { opcode: "write", sges: [sge(mr, 0, length)], remote },
       { opcode: "read", sges: [sge(mr, 200, length)], remote },
@@ -88,7 +66,7 @@ function* verbs(context: ProgramContext): Steps<void> {
     ] as const;
     const chosen = work[rng.below(work.length)]!;
     if (chosen.opcode === "send") sends++;
-    must(yield* postSend(made.qp, { ...chosen, sendFlags: IBV_SEND_SIGNALED }));
+    must(yield* postSend(qp, { ...chosen, sendFlags: IBV_SEND_SIGNALED }));
     const [done] = yield* waitCompletion(cq);
     assert.equal(done!.status, "SUCCESS", done!.reason);
   }

@@ -2,11 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
-import { recordOfShared, sharedScenario } from "./shared_rack.ts";
+import { recordOfShared, recordOfText, sharedRack, sharedScenario } from "./shared_rack.ts";
 
 /** Home's core stores then. */
 const STORED_AT = 300 * PS_PER_US;
@@ -35,12 +32,7 @@ describe("a wait for a change of a shared region", () => {
     };
     const text = sharedScenario({ hosts: ["a", "b"], more: SMALLEST })
       .replace("\nfaults", "\n  - { on: b, program: ./loads.ts }\nfaults");
-    const [variant] = variants(parseScenario(text, "shared.yaml"));
-    const { reports } = recordOfShared({
-      plan: makePlan(variant!),
-      inputs: {},
-      own: { "./shared.ts": () => ({ program: waits }), "./loads.ts": () => ({ program: loads }) },
-    });
+    const { reports } = recordOfText(text, { "./shared.ts": waits, "./loads.ts": loads });
     // C-03: both programs of b open the region at once.
     assert.deepEqual(reports.map(({ topic }) => topic), Array(3).fill("program-ended"));
     assert.equal(woken.length, 1);
@@ -66,11 +58,7 @@ describe("a wait for a change of a shared region", () => {
         answer = yield* region.waitChange(0, 128, begin + STORED_AT);
         woken = cpu.now;
       };
-      const [variant] = variants(
-        parseScenario(sharedScenario({ hosts: ["a", "b"], more: "" }), "shared.yaml"),
-      );
-      const own = { "./shared.ts": () => ({ program: waits }) };
-      recordOfShared({ plan: makePlan(variant!), inputs: {}, own });
+      recordOfShared(sharedRack({ hosts: ["a", "b"], program: waits }));
       assert.equal(answer, "changed");
       assert.ok(
         woken - storedAt < 10 * PS_PER_US,

@@ -5,21 +5,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
-import {
-  IBV_ACCESS_LOCAL_WRITE,
-  IBV_ACCESS_REMOTE_WRITE,
-  IBV_SEND_SIGNALED,
-} from "../../nodes/host/verbs/flags.ts";
+import { IBV_SEND_SIGNALED } from "../../nodes/host/verbs/flags.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
 import { heldFor, withHeld } from "../../console/rack/survived.ts";
-import { recordOfShared } from "./shared_rack.ts";
+import { recordOfText } from "./shared_rack.ts";
+import { connectToHome, exposeScm } from "./verbs_to_home.ts";
 
-const LINES = 2, AT = 2 ** 20, FROM = 100 * PS_PER_US, STORES = 16;
+const LINES = 2, AT = 2 ** 20, FROM = 100 * PS_PER_US, STORES = 10;
 
 interface Cut {
   readonly domain: "wsp" | "eadr";
@@ -65,12 +59,7 @@ const PROGRAM: Program = function* ({ cpu }) {
 };
 
 function runOf(cut: Cut): RunRecord {
-  const [variant] = variants(parseScenario(SCENARIO(cut), "wsp.yaml"));
-  return recordOfShared({
-    plan: makePlan(variant!),
-    inputs: {},
-    own: { "./wsp.ts": () => ({ program: PROGRAM }) },
-  });
+  return recordOfText(SCENARIO(cut), { "./wsp.ts": PROGRAM });
 }
 
 /** By line, what the far host knows to be stored before an instant. */
@@ -97,9 +86,9 @@ function foundAfter({ reports }: RunRecord): number[] {
     .map(({ value }) => (value as { found: number }).found);
 }
 
-/** Each instant at which a line changes its state in a cache, one before and one after it. */
-function instants(): Time[] {
-  const { notes } = runOf({ domain: "wsp" });
+/** Instants before, at and after each change of a line's state in a cache. */
+function instants(more: string): Time[] {
+  const { notes } = runOf({ domain: "wsp", more });
   const changes = notes.filter(({ time, note }) => time > FROM && note.kind === "line-state");
   return [...new Set(changes.flatMap(({ time }) => [time - 1, time + 1, time + 60_000]))].toSorted(
     (x, y) => x - y,
@@ -110,7 +99,7 @@ describe("whole-system persistence of home's local cache", () => {
   const TABLES = { "as they are": "", "one line": ", localCache: 1, writeBacks: 1" };
   for (const [name, more] of Object.entries(TABLES)) {
     it(`decision 12: each store that was done survives, whenever the power fails, and home finds it: tables ${name}`, () => {
-      const cuts = instants();
+      const cuts = instants(more);
       assert.ok(cuts.length > 60, `${cuts.length} instants`);
       let kept = 0;
       for (const at of cuts) {
@@ -138,7 +127,6 @@ const WRITE_BYTES = 128,
   NEWER = 0xaa,
   POSTED = 160 * PS_PER_US,
   BUSY_UNTIL = 180 * PS_PER_US;
-const ONE_REQUEST = { maxSendWr: 1, maxRecvWr: 1 };
 
 interface Overtaken {
   readonly stores: "home" | "far";
@@ -180,47 +168,15 @@ function* keepBusy({ cpu }: ProgramContext): Steps<void> {
   for (let i = 1; cpu.now < BUSY_UNTIL; i++) yield* region.store(64, Uint8Array.of(i));
 }
 
-function* exposeMemory({ cpu, device }: ProgramContext): Steps<void> {
-  const { allocPd, createCq, regMr, listen, waitEvent, accept, must } = device.verbs;
-  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 16 }));
-  const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  const mr = must(yield* regMr(pd, cpu.scm, { offset: AT, length: WRITE_BYTES, access }));
-  const listener = must(listen(device, "w"));
-  const event = yield* waitEvent(listener);
-  if (event?.kind !== "request") return;
-  const privateData = new Uint8Array(
-    new BigUint64Array([mr.address, mr.rkey].map(BigInt)).buffer,
-  );
-  yield* accept(listener, event.request, {
-    qp: { pd, sendCq: cq, recvCq: cq, ...ONE_REQUEST },
-    privateData,
-  });
-}
-
-function* write({ cpu, device }: ProgramContext): Steps<void> {
-  const { allocPd, createCq, regMr, connect, postSend, waitCompletion, sge, must } = device.verbs;
-  const pd = allocPd(device), cq = must(yield* createCq(device, { entries: 16 }));
-  const buffer = cpu.allocate(4096);
-  const mr = must(yield* regMr(pd, buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
-  cpu.store(mr.address, new Uint8Array(WRITE_BYTES).fill(WRITTEN));
+function* write(context: ProgramContext): Steps<void> {
+  const { cpu, device } = context;
+  const { postSend, waitCompletion, sge, must } = device.verbs;
   yield* cpu.sleep(20 * PS_PER_US);
-  const made = yield* connect(device, {
-    to: "a",
-    service: "w",
-    qp: { pd, sendCq: cq, recvCq: cq, ...ONE_REQUEST },
-  });
-  if ("refused" in made) throw new Error(made.reason);
-  const [va, rkey] = new BigUint64Array(made.privateData.slice(0, 16).buffer);
+  const { qp, cq, mr, remote } = yield* connectToHome(context);
+  cpu.store(mr.address, new Uint8Array(WRITE_BYTES).fill(WRITTEN));
   yield* cpu.sleep(POSTED - cpu.now);
-  const remote = { va: Number(va), rkey: Number(rkey) };
-  must(
-    yield* postSend(made.qp, {
-      opcode: "write",
-      sges: [sge(mr, 0, WRITE_BYTES)],
-      remote,
-      sendFlags: IBV_SEND_SIGNALED,
-    }),
-  );
+  const sges = [sge(mr, 0, WRITE_BYTES)];
+  must(yield* postSend(qp, { opcode: "write", sges, remote, sendFlags: IBV_SEND_SIGNALED }));
   yield* waitCompletion(cq);
 }
 
@@ -236,7 +192,7 @@ const overtaken = (stores: "home" | "far"): Program =>
       case "w":
         return yield* write(context);
       case "a":
-        yield* exposeMemory(context);
+        yield* exposeScm(context, { offset: AT, length: WRITE_BYTES });
         if (stores === "home") yield* storeNewer(context);
         // Its end takes the connection with it.
         return yield* cpu.sleep(BUSY_UNTIL - cpu.now);
@@ -249,12 +205,7 @@ const overtaken = (stores: "home" | "far"): Program =>
   };
 
 function runOvertaken(of: Overtaken): RunRecord {
-  const [variant] = variants(parseScenario(OVERTAKEN(of), "overtaken.yaml"));
-  return recordOfShared({
-    plan: makePlan(variant!),
-    inputs: {},
-    own: { "./overtaken.ts": () => ({ program: overtaken(of.stores) }) },
-  });
+  return recordOfText(OVERTAKEN(of), { "./overtaken.ts": overtaken(of.stores) });
 }
 
 describe("whole-system persistence of a WRITE whose first line is stored into anew", () => {

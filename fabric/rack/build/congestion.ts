@@ -14,7 +14,7 @@ import type {
   RnicTiming,
   SwitchCongestionPlan,
 } from "../plan/plan.ts";
-import { type CongestionScenario, FRAME_OVERHEAD_BYTES } from "../scenario/congestion.ts";
+import { type CongestionScenario, longestFrame } from "../scenario/congestion.ts";
 
 const PFC_WIRE_BYTES = 84;
 /** Source addresses of switches' own frames, by the switch's index in the plan. */
@@ -50,7 +50,7 @@ export function headroomBytes(
   ends: { readonly near: Transmitter; readonly far: Transmitter; readonly mtu: number },
 ): number {
   const { bitsPerSecond, latencyPs } = cable;
-  const framePs = transferTime(ends.mtu + FRAME_OVERHEAD_BYTES, bitsPerSecond);
+  const framePs = transferTime(longestFrame(ends.mtu), bitsPerSecond);
   const requestPs = transferTime(PFC_WIRE_BYTES, bitsPerSecond);
   const ps = committedPs(ends.near) + requestPs + committedPs(ends.far) + 2 * latencyPs +
     3 * framePs;
@@ -100,7 +100,7 @@ export function withCongestion(
   const nodes = plan.nodes.map((node, index): NodePlan => {
     if (node.kind === "host") return node;
     if (node.kind === "rnic") {
-      const ends = endsOf(node.name, { cables, byName, mtu: node.config.mtu });
+      const ends = endsOf(node.name, { cables, byName, mtu });
       return { ...node, config: { ...node.config, congestion: rnicCongestion(ends, congestion) } };
     }
     const { ports } = node.config;

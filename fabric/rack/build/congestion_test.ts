@@ -117,7 +117,7 @@ describe("congestion control of a scenario", () => {
     ["pfc: { xoff: 1KiB, alpha: 1 }", /fabric\.pfc\.alpha: found alpha beside xoff/],
     [
       "pfc: { alpha: 1, xon: 1KiB }",
-      /fabric\.pfc\.xon: found xon beside alpha, expected xonOffset/,
+      /fabric\.pfc\.xon: found xon, expected xonOffset/,
     ],
     ["pfc: { xon: 1KiB, xonOffset: 1KiB }", /fabric\.pfc\.xonOffset: found xonOffset beside xon/],
     ["pfc: { headroom: 5km }", /fabric\.pfc\.headroom: .*like 40KiB, or a cable's length/],

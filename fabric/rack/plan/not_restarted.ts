@@ -1,4 +1,4 @@
-/** Programs that a host no longer runs once its power is back: a scenario has to ask for it, and is told where it does not. */
+/** Warnings of programs that do not run again when their host's power is back, as the scenario does not ask for it. */
 import { formatTime } from "../../base/time.ts";
 import type { RackPlan } from "./plan.ts";
 

@@ -247,7 +247,7 @@ export interface SwitchPlan {
   readonly queueBytes: number;
   /** The switch's memory; absent: the sum of every port's queue, the groups' reserved bytes and all headroom. */
   readonly bufferBytes?: number;
-  /** Of each lossless priority of an input port, and of each output port's lossy frames. Absent: 0. */
+  /** Reserved for each lossless priority of an input port, and for each output port's lossy frames. Absent: 0. */
   readonly reservedBytes?: number;
   /** Lossy bytes at one port are at most this share of what is free in the pool. Absent: no such limit. */
   readonly alpha?: number;

@@ -23,8 +23,8 @@ export type BufferedSwitch = Pick<
 >;
 
 /**
- * The parts of a switch's memory. Without a `bufferBytes` they are all queues, the groups'
- * reserved bytes and all headroom: what groups hold of the pool below their threshold, lossy queues lack.
+ * The parts of a switch's memory. Without `bufferBytes` it is the sum of all queues, the groups' reserved bytes
+ * and all headroom: what groups hold of the pool below their threshold, lossy queues lack.
  */
 export function bufferParts(plan: BufferedSwitch): BufferParts {
   const { ports, queueBytes, reservedBytes: own = 0 } = plan;

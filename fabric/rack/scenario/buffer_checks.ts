@@ -6,8 +6,8 @@ import type { CablePlan } from "../plan/plan.ts";
 import { type BufferParts, bufferParts } from "../plan/switch_buffer.ts";
 import { formatSize } from "../plan/units.ts";
 import { priorityOfDscp } from "../../wire/roce/pfc.ts";
-import { FRAME_OVERHEAD_BYTES } from "./congestion.ts";
-import type { Report } from "./reading.ts";
+import { longestFrame } from "./congestion.ts";
+import { type Report, valueAt } from "./reading.ts";
 import type { Draft } from "./scenario.ts";
 
 interface Divided extends BufferParts {
@@ -20,7 +20,7 @@ export function checkBuffers(draft: Draft, report: Report): void {
   const least = leastShared(draft);
   if (least === undefined) return;
   const { name, totalBytes, sharedBytes, headroomBytes, reservedBytes } = least;
-  const frame = mtu + FRAME_OVERHEAD_BYTES;
+  const frame = longestFrame(mtu);
   if (own.bufferBytes !== undefined && sharedBytes < frame) {
     const parts = `headroom ${formatSize(headroomBytes)}, reserved ${formatSize(reservedBytes)}`;
     const expected = `at least ${headroomBytes + reservedBytes + frame} B in ${name}: ${parts}, ` +
@@ -39,7 +39,7 @@ export function checkBuffers(draft: Draft, report: Report): void {
   const isLossless = pfc !== null && lossless.includes(priorityOfDscp(dscp));
   const mostOfQueue = isLossless ? totalBytes : Math.min(own.queueBytes, mostOfGroup);
   if (ecn !== null && ecn.kminBytes >= mostOfQueue) {
-    if (draft.ecnKeys.has("kmin")) {
+    if (valueAt(draft.data, ["fabric", "ecn", "kmin"]) !== undefined) {
       const expected = `less than ${mostOfQueue} B, the most that waits at a port of ${name}`;
       report(["fabric", "ecn", "kmin"], { found: formatSize(ecn.kminBytes), expected });
     } else {

@@ -3,18 +3,18 @@ import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
-import { MAX_HOSTS, rangeExpected, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
+import { MAX_HOSTS, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";
 import { wordOf } from "../plan/power.ts";
-import { listOf, nearest, showFound } from "../plan/problem.ts";
-import type { Report } from "./reading.ts";
+import { listOf, showFound } from "../plan/problem.ts";
+import { checkKnown, isMapping, namePaths, type Report, valueAt } from "./reading.ts";
 import type { Draft, DraftProgram, HostScenario } from "./scenario.ts";
 import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
 import { checkBuffers } from "./buffer_checks.ts";
-import { checkCongestion, checkPfcKeys } from "./congestion.ts";
+import { checkCongestion, checkPfcKeys, HEADERS_BYTES } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
 
 /** Words with a special meaning in the place of a host name. */
@@ -23,8 +23,6 @@ const RESERVED_NAMES = ["all", "next", SWITCH_NAME];
 const QUEUE_BYTES = 256;
 /** The LLC has tags of 31 bits for lines of 64 B, and one of them is for no line. */
 const MEMORY_BYTES_END = 128 * 2 ** 30;
-/** Ethernet to RETH and ICRC, rounded up. */
-const FRAME_OVERHEAD_BYTES = 128;
 
 export function checkScenario(draft: Draft, report: Report): void {
   checkHostNames(draft, report);
@@ -65,14 +63,15 @@ function checkFabric(draft: Draft, report: Report): void {
   checkAttachments(draft, report);
   checkRoce(draft, report);
   if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
-  checkPfcKeys(draft.pfcKeys, fabric, report);
+  const pfc = valueAt(draft.data, ["fabric", "pfc"]);
+  checkPfcKeys(new Set(isMapping(pfc) ? Object.keys(pfc) : []), fabric, report);
   if (fabric.topology === "direct") {
     if (!hasSwitchOptions) return;
     const found = "options of a switch";
     report(["fabric", "switch"], { found, expected: "none, as the topology is direct", key: true });
     return;
   }
-  const least = fabric.mtu + FRAME_OVERHEAD_BYTES;
+  const least = fabric.mtu + HEADERS_BYTES;
   const { queueBytes } = fabric.switch;
   if (queueBytes < least) {
     const expected = `at least ${least} B, a frame of this MTU`;
@@ -210,20 +209,23 @@ function checkProgram(
   report: Report,
 ): void {
   const { hostNames } = draft;
-  const { on, options } = program;
+  const { on, run, options } = program;
   if (!(on.length === 1 && on[0] === "all")) {
+    const places = namePaths(draft.data, [...path, "on"]);
     on.forEach((name, i) => {
-      const exact = on.length > 1 ? [...path, "on", i] : [...path, "on"];
-      checkKnown(name, { path: exact, known: hostNames, kind: "a host" }, report);
+      checkKnown(name, { path: places[i]!, known: hostNames, kind: "a host" }, report);
     });
   }
   for (const key of ["to", "from"]) {
     const given = options[key];
+    const isMany = Object.hasOwn(PROGRAMS, run) && PROGRAMS[run]![key]?.kind === "hosts";
+    const places = isMany ? namePaths(draft.data, [...path, key]) : undefined;
     const peers: readonly unknown[] = Array.isArray(given) ? given : [given];
     for (const [i, peer] of peers.entries()) {
-      const at = Array.isArray(given) ? [...path, key, i] : [...path, key];
       if (typeof peer !== "string") continue;
-      checkPeer({ path: at, peer, on, hostNames, run: program.run }, report);
+      const at = places?.[i] ?? (Array.isArray(given) ? [...path, key, i] : [...path, key]);
+      const place = isMany ? "many" : "one";
+      checkPeer({ path: at, peer, place, on, hostNames, run }, report);
       checkVersions({ path: at, peer, on, draft }, report);
     }
   }
@@ -266,9 +268,10 @@ function checkVersions(
 
 /** Checks the other host that a program names. */
 function checkPeer(
-  { path, peer, on, hostNames, run }: {
+  { path, peer, place, on, hostNames, run }: {
     readonly path: Path;
     readonly peer: string;
+    readonly place: "one" | "many";
     readonly on: readonly string[];
     readonly hostNames: readonly string[];
     readonly run: string;
@@ -279,42 +282,11 @@ function checkPeer(
     if (hostNames.length > 1) return;
     return report(path, { found: '"next"', expected: "a second host to be next" });
   }
-  const place = isMany(run, path) ? "many" : "one";
   if (!checkKnown(peer, { path, known: hostNames, kind: "a host", place }, report)) return;
   if (!on.includes(peer) && on[0] !== "all") return;
   // A program of one's own may be its host's peer: its card loops the frames back.
   if (!Object.hasOwn(PROGRAMS, run)) return;
   report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
-}
-
-/** Whether the option of a shipped program to which `path` leads names several hosts. */
-function isMany(run: string, path: Path): boolean {
-  const key = path.findLast((part) => typeof part === "string");
-  return Object.hasOwn(PROGRAMS, run) && PROGRAMS[run]![key ?? ""]?.kind === "hosts";
-}
-
-/** Whether the name is known; reports an unknown one. */
-function checkKnown(
-  name: string,
-  { path, known, kind, place = "many" }: {
-    readonly path: Path;
-    readonly known: readonly string[];
-    readonly kind: string;
-    readonly place?: "one" | "many";
-  },
-  report: Report,
-): boolean {
-  if (known.includes(name)) return true;
-  const range = rangeExpected(name, place);
-  if (range !== undefined) {
-    report(path, { found: showFound(name), expected: range });
-    return false;
-  }
-  const near = nearest(name, known);
-  const some = known.length <= 8 ? listOf(known) : kind;
-  const expected = near === undefined ? `${kind} of this rack (${some})` : `${near}, ${kind}`;
-  report(path, { found: showFound(name), expected });
-  return false;
 }
 
 /** Programs with several methods vary them together, so their lists must be equal. */
@@ -336,8 +308,7 @@ function methodsOf(program: DraftProgram): readonly unknown[] {
 }
 
 /** Checks that the nodes and cables of faults exist. */
-function checkFaults(draft: Draft, reportEach: Report): void {
-  const { report, flush } = onceForRanges(draft, reportEach);
+function checkFaults(draft: Draft, report: Report): void {
   const nodes = draft.hostNames.flatMap((name) => [name, rnicName(name)]);
   nodes.push(...switchNames(draft.fabric));
   const faults = draft.faults.filter(({ path, fault }) => {
@@ -350,33 +321,4 @@ function checkFaults(draft: Draft, reportEach: Report): void {
   checkPowerFaults({ faults, until: draft.until }, report);
   checkLinkFaults(draft, report);
   checkDeviceFaults(draft, report);
-  flush();
-}
-
-/** What is wrong with the faults of one range is reported once for each of its keys, at `flush`. */
-function onceForRanges(
-  { faults, linkFaults, deviceFaults }: Draft,
-  report: Report,
-): { readonly report: Report; readonly flush: () => void } {
-  const items = new Set<unknown>(), ranges = new Set<unknown>();
-  for (const { path: [, item] } of [...faults, ...linkFaults, ...deviceFaults]) {
-    (items.has(item) ? ranges : items).add(item);
-  }
-  const held = new Map<string, { args: Parameters<Report>; count: number }>();
-  return {
-    report(...args) {
-      const [path] = args;
-      if (!ranges.has(path[1])) return report(...args);
-      const key = JSON.stringify(path);
-      const before = held.get(key);
-      if (before === undefined) held.set(key, { args, count: 1 });
-      else before.count++;
-    },
-    flush() {
-      for (const { args: [path, problem], count } of held.values()) {
-        const more = count === 1 ? "" : `, and ${count - 1} more of its range`;
-        report(path, { ...problem, found: problem.found + more });
-      }
-    },
-  };
 }

@@ -53,16 +53,18 @@ const DCQCN: DcqcnParameters = {
 /** [choice] RoCE's usual class: DSCP 26, priority 3; notifications 48, priority 6. */
 const DSCP = 26, CNP_DSCP = 48;
 
-/** Longest frame without its payload (Ethernet to ICRC), rounded up; FCS, preamble and gap. */
-export const FRAME_OVERHEAD_BYTES = 128 + 24;
+/** Ethernet to RETH and ICRC, rounded up: what a frame in a queue has beside its payload. */
+export const HEADERS_BYTES = 128;
+/** FCS, preamble and gap. */
+const BETWEEN_FRAMES_BYTES = 24;
 /** [choice] Share of a port's queue that one cable may fill before it is paused. */
 const XOFF_SHARE = 8;
-/** HPCC's ns-3 (`third.cc`: a shift of 3), where ports have one rate. */
+/** HPCC's ns-3 (`third.cc`: "by default 1/8", where all ports have the NIC's rate). */
 const ALPHA = 1 / 8;
 
-/** [choice] A frame: what a group has of its own moves on however full the pool is. */
-export function defaultReserved(mtu: number): number {
-  return mtu + FRAME_OVERHEAD_BYTES;
+/** Most bytes of a cable's time that a frame takes. */
+export function longestFrame(mtu: number): number {
+  return mtu + HEADERS_BYTES + BETWEEN_FRAMES_BYTES;
 }
 
 /** Where a queue is too short for the defaults to mark anything, the same shares of it as of 1 MiB. */
@@ -94,14 +96,14 @@ export function resolveCongestion(
   };
 }
 
-/** A buffer of a given size is shared by alpha, one without by a fixed XOFF, unless the section says it. */
+/** A buffer of a given size is shared by alpha, one without by a fixed XOFF, unless the section says otherwise. */
 function resolvePfc(
   section: NonNullable<FabricSection["pfc"]>,
   from: { readonly queueBytes: number; readonly mtu: number; readonly isShared: boolean },
 ): PfcScenario {
   const { headroom, headroomPoolBytes } = section;
   // [choice] Two frames below, so that one departing frame does not end a pause.
-  const offset = section.xonOffsetBytes ?? 2 * (from.mtu + FRAME_OVERHEAD_BYTES);
+  const offset = section.xonOffsetBytes ?? 2 * longestFrame(from.mtu);
   const isDynamic = section.alpha !== undefined ||
     (from.isShared && section.xoffBytes === undefined);
   const xoffBytes = section.xoffBytes ?? Math.floor(from.queueBytes / XOFF_SHARE);
@@ -137,8 +139,8 @@ export function checkPfcKeys(
   }
   const { congestion, topology } = fabric;
   if (given.has("xon") && congestion?.pfc?.threshold.kind === "dynamic") {
-    const expected = "xonOffset, as alpha's threshold moves";
-    report(["fabric", "pfc", "xon"], { found: "xon beside alpha", expected, key: true });
+    const expected = "xonOffset, as the threshold is a share of the free buffer";
+    report(["fabric", "pfc", "xon"], { found: "xon", expected, key: true });
   }
   if (topology !== "direct") return;
   for (const key of given) {

@@ -15,7 +15,7 @@ import type { QueuesSection } from "./queues_schema.ts";
 import type { FabricSection, HostSection } from "./schema.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { SERVICES } from "../plan/vocabulary.ts";
-import { defaultReserved, resolveCongestion } from "./congestion.ts";
+import { longestFrame, resolveCongestion } from "./congestion.ts";
 
 /** Memories are sparse, so an unused part costs nothing. */
 const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
@@ -37,7 +37,8 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
   const switchOptions = {
     ...profile.switch,
     ...section.switch,
-    ...(isDivided && { reservedBytes: reservedBytes ?? defaultReserved(mtu) }),
+    // [choice] A frame: what a group has of its own moves on however full the pool is.
+    ...(isDivided && { reservedBytes: reservedBytes ?? longestFrame(mtu) }),
   };
   const congestion = resolveCongestion(section, { queueBytes, mtu });
   const { leaves = 2, spines = 2, cables = 1, convergence = CONVERGENCE_PS } = section;

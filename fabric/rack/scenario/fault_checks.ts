@@ -4,8 +4,8 @@ import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
 import { hostOfRnic, rangeExpected } from "../plan/names.ts";
 import { cableEnds, networkOf } from "../build/network.ts";
 import { createPowerTracker, wordOf } from "../plan/power.ts";
-import { listOf, showFound } from "../plan/problem.ts";
-import type { Report } from "./reading.ts";
+import { showFound } from "../plan/problem.ts";
+import { checkKnown, type Report } from "./reading.ts";
 import { formatSize } from "../plan/units.ts";
 import { formatTime, type Time } from "../../base/time.ts";
 import type { Draft } from "./scenario.ts";
@@ -76,14 +76,8 @@ export function checkDeviceFaults(draft: Draft, report: Report): void {
   const sizes = new Map(draft.hosts.map(({ name, scmBytes }) => [name, scmBytes]));
   for (const { path, fault } of draft.deviceFaults) {
     const key = fault.kind === "flip" ? "rnic" : "scm";
-    if (!draft.hostNames.includes(fault.host)) {
-      const hosts = listOf(draft.hostNames.slice(0, 8));
-      report([...path, key], {
-        found: showFound(fault.host),
-        expected: rangeExpected(fault.host, "many") ?? `a host of this rack (${hosts})`,
-      });
-      continue;
-    }
+    const its = { path: [...path, key], known: draft.hostNames, kind: "a host" };
+    if (!checkKnown(fault.host, its, report)) continue;
     const scmBytes = sizes.get(fault.host);
     if (fault.kind === "flip" || scmBytes === undefined || fault.bit.offset < scmBytes) continue;
     const expected = `an offset into the SCM of ${fault.host}, below ${formatSize(scmBytes)}`;

@@ -8,6 +8,7 @@ import { nearest, type Problem, Refusal, showFound } from "../plan/problem.ts";
 import {
   checkKeys,
   isMapping,
+  isOfRange,
   read,
   type Reading,
   readList,
@@ -36,13 +37,33 @@ export function parseScenario(text: string, file: string): Scenario {
   const { source, problems: syntax } = readYaml(text, file);
   const problems: Problem[] = [...syntax];
   if (source.data === undefined && problems.length > 0) throw new Refusal(problems);
+  const ranges = new Map<string, OfRange>();
   const report: Report = (path, { found, expected, key }) => {
+    const at = formatPath(path);
+    const range = ranges.get(at);
+    if (range !== undefined) {
+      range.more++;
+      return;
+    }
+    if (isOfRange(source.data, path)) ranges.set(at, { place: problems.length, more: 0 });
     const position = key ? source.locateKey(path) : source.locate(path);
-    problems.push({ file, ...position, path: formatPath(path), found, expected });
+    problems.push({ file, ...position, path: at, found, expected });
   };
   const scenario = readSections({ source, report }, file);
+  for (const { place, more } of ranges.values()) {
+    const problem = problems[place]!;
+    const found = `${problem.found}, and ${more} more of its range`;
+    if (more > 0) problems[place] = { ...problem, found };
+  }
   if (problems.length > 0 || scenario === undefined) throw new Refusal(problems);
   return scenario;
+}
+
+/** What is wrong at one place with the names of a range is one problem. */
+interface OfRange {
+  /** Of the problem in the list of all. */
+  readonly place: number;
+  more: number;
 }
 
 function readSections(reading: Reading, file: string): Scenario | undefined {
@@ -61,12 +82,11 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
   const { paths, hosts } = readHosts(reading, profile, fabricSection.roce);
   const names = [...paths.keys()];
   const draft: Draft = {
+    data,
     hostNames: names,
     hostPaths: paths,
     fabric,
     hasSwitchOptions: fabricSection.switch !== undefined,
-    pfcKeys: keysOf(valueAt(data, ["fabric", "pfc"])),
-    ecnKeys: keysOf(valueAt(data, ["fabric", "ecn"])),
     hasCoherentBusOptions: fabricSection.coherentBus !== undefined,
     leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
       fabricSection[key] !== undefined
@@ -96,10 +116,6 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     shared: draft.shared.map(({ region }) => region),
     capture: read(reading, ["capture"], SECTIONS.capture) ?? {},
   };
-}
-
-function keysOf(section: unknown): ReadonlySet<string> {
-  return new Set(isMapping(section) ? Object.keys(section) : []);
 }
 
 function readHosts(

@@ -1,5 +1,6 @@
 /** Reads values of a scenario by path and schema; reports problems with their position in the file. */
 import type { z } from "zod";
+import { namesInRange, rangeExpected } from "../plan/names.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { knownKeys } from "./values.ts";
 import type { Path, YamlSource } from "./yaml_source.ts";
@@ -45,6 +46,30 @@ export function checkKeys(
   }
 }
 
+/** Whether the name is known; reports an unknown one. */
+export function checkKnown(
+  name: string,
+  { path, known, kind, place = "many" }: {
+    readonly path: Path;
+    readonly known: readonly string[];
+    readonly kind: string;
+    readonly place?: "one" | "many";
+  },
+  report: Report,
+): boolean {
+  if (known.includes(name)) return true;
+  const range = rangeExpected(name, place);
+  if (range !== undefined) {
+    report(path, { found: showFound(name), expected: range });
+    return false;
+  }
+  const near = nearest(name, known);
+  const some = known.length <= 8 ? listOf(known) : kind;
+  const expected = near === undefined ? `${kind} of this rack (${some})` : `${near}, ${kind}`;
+  report(path, { found: showFound(name), expected });
+  return false;
+}
+
 /** Paths of the items of an optional list. */
 export function readList(reading: Reading, path: Path): { path: Path }[] {
   const value = valueAt(reading.source.data, path);
@@ -67,4 +92,24 @@ export function valueAt(data: unknown, path: Path): unknown {
     value = (value as Record<string | number, unknown>)[part];
   }
   return value;
+}
+
+/** Where each of the names at `path` stands, in their order; the names of a range stand at one place. */
+export function namePaths(data: unknown, path: Path): Path[] {
+  const given = valueAt(data, path);
+  const places: [unknown, Path][] = Array.isArray(given)
+    ? given.map((each, i) => [each, [...path, i]])
+    : [[given, path]];
+  return places.flatMap(([each, at]) => Array.from({ length: countNames(each) }, () => at));
+}
+
+function countNames(value: unknown): number {
+  return typeof value === "string" ? namesInRange(value).length : 1;
+}
+
+/** Whether the value at `path` stands for several: its key, the value or the item of a list has a range of names. */
+export function isOfRange(data: unknown, path: Path): boolean {
+  const item = typeof path[1] === "number" ? valueAt(data, path.slice(0, 2)) : undefined;
+  const names = [...path, valueAt(data, path), ...(isMapping(item) ? Object.values(item) : [])];
+  return names.some((name) => countNames(name) > 1);
 }

@@ -116,16 +116,14 @@ export interface ProgramScenario {
 
 /** A partly read scenario, each part with its position in the file, for the checks. */
 export interface Draft {
+  /** The file as it is, without defaults and with its ranges of names. */
+  readonly data: unknown;
   /** Every name in the file's order, including hosts with invalid options. */
   readonly hostNames: readonly string[];
   /** The position of each host in the file. */
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
   readonly hasSwitchOptions: boolean;
-  /** Keys of `fabric.pfc` in the file. */
-  readonly pfcKeys: ReadonlySet<string>;
-  /** Keys of `fabric.ecn` in the file. */
-  readonly ecnKeys: ReadonlySet<string>;
   readonly hasCoherentBusOptions: boolean;
   /** Keys of `fabric` that only a leaf–spine network has. */
   readonly leafSpineKeys: readonly string[];

@@ -282,24 +282,47 @@ ${scm}
     }
   });
 
-  it("reports once what is wrong with the names of a fault's range", () => {
-    const more = ", and 499 more of its range";
+  it("reports once what is wrong with the names of a range, wherever it stands", () => {
     for (
-      const [fault, key, name] of [
-        ["{ at: 1us, kill: h1..h500 }", "kill", "h1"],
-        ["{ link: h1..h500, loss: 1% }", "link", "h1"],
-        ["{ rnic: h1..h500, flip: 1% }", "rnic", "h1"],
+      const [line, place] of [
+        ["faults: [{ at: 1us, kill: h1..h500 }]", "faults[0].kill"],
+        ["faults: [{ link: h1..h500, loss: 1% }]", "faults[0].link"],
+        ["faults: [{ rnic: h1..h500, flip: 1% }]", "faults[0].rnic"],
+        ["programs: [{ on: h1..h500, run: ./mine.ts }]", "programs[0].on"],
+        ["programs: [{ on: [a, h1..h500], run: ./mine.ts }]", "programs[0].on[1]"],
+        ["programs: [{ on: a, run: log, to: [b, h1..h500] }]", "programs[0].to[1]"],
+        [
+          "shared: [{ name: r, home: a, far: [b, h1..h29], bytes: 4KiB }]",
+          "shared[0].far[1]",
+        ],
       ] as const
     ) {
-      const found = messages(withLines(`faults: [${fault}]`));
-      assert.equal(found.length, 1);
-      assert.ok(
-        found[0]!.startsWith(`3: faults[0].${key}: found "${name}"${more}, expected`),
-        found[0],
-      );
+      const found = messages(withLines(line)).filter((each) => each.includes("of its range"));
+      assert.equal(found.length, 1, line);
+      const more = line.includes("h29") ? 28 : 499;
+      const start = `3: ${place}: found "h1", and ${more} more of its range, expected`;
+      assert.ok(found[0]!.startsWith(start), found[0]);
     }
+    assert.deepEqual(messages("name: x\nhosts: { h1..h500: { llc: { ways: 2, ddioWays: 4 } } }"), [
+      "2: hosts.h1..h500.llc.ddioWays: found 4, and 499 more of its range, " +
+      "expected at most 2, the LLC's ways",
+    ]);
     const [long] = messages(withLines("faults: [{ at: 1us, kill: h1..h99999 }]"));
     assert.match(long!, /found "h1..h99999", expected a range of names/);
+  });
+
+  it("reports a name where it stands in the file, whatever ranges stand before it", () => {
+    for (
+      const [program, place] of [
+        ["on: [h1..h2, a, zz, b], run: ./mine.ts", "on[2]"],
+        ["on: a, run: log, to: [h1..h2, b, zz]", "to[2]"],
+        ["on: a, run: ./mine.ts, to: [h1..h2, b, zz]", "to[2]"],
+      ] as const
+    ) {
+      const found = messages(withLines(`programs: [{ ${program} }]`));
+      const start = `3: programs[0].${place}: found "zz", expected`;
+      assert.ok(found.some((each) => each.startsWith(start)), `${found}`);
+    }
   });
 
   it("takes program: for run:, and refuses both at once", () => {

@@ -178,7 +178,7 @@ const probability = leaf(
 
 const MTUS = [256, 512, 1024, 2048, 4096] as const;
 
-/** SAI's dynamic thresholds are powers of two; switches have from 1/128 to 8. */
+/** Dynamic thresholds of SAI are powers of two. [choice] The range: Mellanox's SAI goes on to 64. */
 const ALPHAS: Readonly<Record<string, number>> = Object.fromEntries(
   Array.from({ length: 11 }, (_, i) => i - 7).map((power) => [
     power < 0 ? `1/${2 ** -power}` : String(2 ** power),
@@ -270,8 +270,13 @@ const fabricSchema = mapping({
     pmax: ["pmax", probability],
   }).optional().describe("marks of congestion: all defaults, none, or these"),
   pfc: switchable({
-    xoffBytes: ["xoff", size(0, GIB).describe("what of an input port may wait before a pause")],
-    xonBytes: ["xon", size(0, GIB).describe("at so much, and below, the sender goes on")],
+    xoffBytes: [
+      "xoff",
+      size(0, GIB).describe(
+        "bytes of an input port's lossless priority that may wait before a pause",
+      ),
+    ],
+    xonBytes: ["xon", size(0, GIB).describe("bytes that may still wait when the sender goes on")],
     alpha: ["alpha", alpha.describe("in place of xoff: a share of the free buffer")],
     xonOffsetBytes: [
       "xonOffset",

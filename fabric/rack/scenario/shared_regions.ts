@@ -1,8 +1,7 @@
 /** `shared` of a scenario file: the schema of its items, what omitted values are, and what they must agree with. */
 import type { z } from "zod";
-import { namesInRange, rangeExpected } from "../plan/names.ts";
+import { namesInRange } from "../plan/names.ts";
 import { formatSize } from "../plan/units.ts";
-import { listOf, nearest, showFound } from "../plan/problem.ts";
 import {
   directoryBytes,
   PLACEMENTS,
@@ -11,7 +10,7 @@ import {
 } from "../plan/shared_region.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
-import { read, type Reading, readList, type Report } from "./reading.ts";
+import { checkKnown, namePaths, read, type Reading, readList, type Report } from "./reading.ts";
 import { integer, leaf, mapping, oneOf, positiveTime, size, TEXT_SHAPE } from "./values.ts";
 import type { Path } from "./yaml_source.ts";
 
@@ -102,6 +101,7 @@ function resolved({ lease, ...section }: SharedSection): SharedScenario {
 // ── checks on several values ─────────────────────────────────────────────────────────────────────
 
 interface Checked {
+  readonly data: unknown;
   readonly shared: readonly DraftShared[];
   readonly hostNames: readonly string[];
   readonly hosts: readonly HostScenario[];
@@ -115,9 +115,10 @@ export function checkShared(draft: Checked, report: Report): void {
       report([...path, "name"], { found, expected: "another name for each region" });
     }
     names.add(region.name);
+    const places = namePaths(draft.data, [...path, "far"]);
     const hosts = [
       [[...path, "home"], region.home] as const,
-      ...region.far.map((each, i) => [[...path, "far", i], each] as const),
+      ...region.far.map((each, i) => [places[i]!, each] as const),
     ];
     for (const [at, host] of hosts) {
       const place = at.includes("far") ? "many" : "one";
@@ -127,7 +128,7 @@ export function checkShared(draft: Checked, report: Report): void {
     const own = region.far.indexOf(region.home);
     if (own >= 0) {
       const expected = "a host other than home, which has the memory";
-      report([...path, "far", own], { found: region.home, expected });
+      report(places[own]!, { found: region.home, expected });
     }
     if (region.at !== undefined && region.memory === "dram") {
       const expected = "none, as the system chooses a place in DRAM";
@@ -148,14 +149,7 @@ function checkHost(
   },
   report: Report,
 ): void {
-  if (!hostNames.includes(host)) {
-    const range = rangeExpected(host, place);
-    if (range !== undefined) return report(path, { found: showFound(host), expected: range });
-    const near = nearest(host, hostNames);
-    const some = hostNames.length <= 8 ? listOf(hostNames) : "a host";
-    const expected = near === undefined ? `a host of this rack (${some})` : `${near}, a host`;
-    return report(path, { found: showFound(host), expected });
-  }
+  if (!checkKnown(host, { path, known: hostNames, kind: "a host", place }, report)) return;
   const scenario = hosts.find((each) => each.name === host);
   if (scenario === undefined || scenario.attach === "coherent") return;
   const expected = "a host with attach: coherent, which shared regions need";
@@ -163,18 +157,23 @@ function checkHost(
 }
 
 /** Decision 8: cards of two versions of RoCE drop each other's frames. */
-function checkVersions({ hosts }: Checked, { path, region }: DraftShared, report: Report): void {
+function checkVersions(
+  { data, hosts }: Checked,
+  { path, region }: DraftShared,
+  report: Report,
+): void {
   const versionOf = (host: string) => {
     const scenario = hosts.find(({ name }) => name === host);
     return scenario && (scenario.roce ?? "v2");
   };
   const own = versionOf(region.home);
+  const places = namePaths(data, [...path, "far"]);
   for (const [i, host] of region.far.entries()) {
     const theirs = versionOf(host);
     if (own === undefined || theirs === undefined || own === theirs) continue;
     const found = `${host}, whose card speaks RoCE${theirs}`;
     const expected = `a host whose card speaks RoCE${own}, as that of ${region.home}`;
-    report([...path, "far", i], { found, expected });
+    report(places[i]!, { found, expected });
   }
 }
 

@@ -38,9 +38,7 @@ const LATE_NAK = changed(LATE, {
 });
 
 function notes(p: Pair): string[] {
-  return p.rig.reports.filter(({ topic }) => topic === "warning").map(({ value }) =>
-    (value as { message: string }).message.replace(/^.*? sends/, "sends")
-  );
+  return p.rig.warnings().map((message) => message.replace(/^.*? sends/, "sends"));
 }
 
 function note(expected: number, what: RegExp): RegExp {

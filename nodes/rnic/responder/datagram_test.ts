@@ -51,10 +51,7 @@ function bench(keys: { a?: number; b?: number } = {}): Bench {
     recv(length) {
       rig.recv(rig.b, b, [{ address: to.va, length, lkey: to.key }]);
     },
-    notes: () =>
-      rig.reports.flatMap(({ topic, value }) =>
-        topic === "warning" ? [(value as { message: string }).message.replace(/^.*?: /, "")] : []
-      ),
+    notes: () => rig.warnings().map((message) => message.replace(/^.*?: /, "")),
     drops: (reason) => rig.b.rnic.statistics()[`drop-${reason}`] ?? 0,
   };
 }

@@ -25,12 +25,6 @@ function next(psn: number, count = 1): number {
   return (psn + count) & 0xff_ffff;
 }
 
-function warnings(p: Pair): string[] {
-  return p.rig.reports.filter(({ topic }) => topic === "warning").map(({ value }) =>
-    (value as { message: string }).message
-  );
-}
-
 describe("an RNR wait", () => {
   it("rnr_retry 7 is endless (§3.3): after more RNR NAKs than seven a RECV still completes it", () => {
     const p = pair({}, { attributes: { rnrRetry: 7, minRnrTimer: 1 } });
@@ -55,7 +49,7 @@ describe("an RNR wait", () => {
     recvs(p, 1);
     p.rig.run();
     assert.deepEqual(statuses(p), ["SUCCESS"]);
-    assert.equal(warnings(p).length, 0);
+    assert.equal(p.rig.warnings().length, 0);
   });
 
   it("rnr_retry 7: without a receive the requester rests after a minute, and a warning says so", () => {
@@ -66,7 +60,7 @@ describe("an RNR wait", () => {
     p.rig.run();
     assert.ok(p.rig.now >= 60_000 * PS_PER_MS && p.rig.now < 61_000 * PS_PER_MS);
     assert.deepEqual(statuses(p), [], "it has neither failed nor completed");
-    const [warning, ...others] = warnings(p);
+    const [warning, ...others] = p.rig.warnings();
     assert.match(
       warning!,
       /^queue pair \d+ retries for ever: RNR NAK \(rnrRetry 7\): queue pair \d+ of [\d.]+ has had no receive, or no page of its memory, for 60/,
@@ -86,7 +80,7 @@ describe("an RNR wait", () => {
       seen.push(...statuses(p));
     }
     assert.deepEqual(seen, ["SUCCESS", "SUCCESS"]);
-    assert.deepEqual(warnings(p), []);
+    assert.deepEqual(p.rig.warnings(), []);
   });
 
   it("§3.3: progress gives all of rnr_retry back", () => {

@@ -145,11 +145,6 @@ const CASES: readonly Case[] = [
   },
 ];
 
-function saidBy(p: Pair, node: "a" | "b"): string[] {
-  return p.rig.reports.filter((each) => each.node === node && each.topic === "warning")
-    .map(({ value }) => (value as { message: string }).message);
-}
-
 describe("refusalText", () => {
   for (const { what, opcode = "write", make = pair, work, says, vendor } of CASES) {
     it(`NAK (§1.4): ${what}`, () => {
@@ -158,7 +153,7 @@ describe("refusalText", () => {
       post(p, opcode, { length: 64, ...work?.(p) });
       go(p);
       const nak = packets(p, "b").at(-1)!.aeth!;
-      const [message, ...more] = saidBy(p, "b");
+      const [message, ...more] = p.rig.warnings("b");
       assert.deepEqual(more, []);
       // The peer's address, the queue pairs of both, and the PSN tell whose request it was.
       const parts = /^(.+) to 10\.0\.0\.\d+, queue pair (\d+) to (\d+), PSN \d+: (.+)$/.exec(
@@ -167,7 +162,7 @@ describe("refusalText", () => {
       assert.ok(parts, message);
       assert.deepEqual(parts.slice(1, 4), [nakText(nak.syndrome)!, `${p.a.qpn}`, `${p.b.qpn}`]);
       assert.match(parts[4]!, says);
-      assert.deepEqual(saidBy(p, "a"), [], "the requester learns the syndrome alone");
+      assert.deepEqual(p.rig.warnings("a"), [], "the requester learns the syndrome alone");
       const [cqe] = p.rig.poll(p.rig.a, p.a.sendCq);
       const { status, code } = VENDOR_ERRORS[vendor];
       assert.deepEqual([cqe!.status, cqe!.vendorError], [status, code]);
@@ -188,7 +183,7 @@ describe("refusalText", () => {
     for (let i = 0; i < 3; i++) post(p, "read", { length: 4096 });
     go(p);
     assert.match(
-      saidBy(p, "b")[0]!,
+      p.rig.warnings("b")[0]!,
       /: max_dest_rd_atomic is 1, and as many READs and atomics are/,
     );
   });
@@ -203,7 +198,10 @@ describe("refusalText", () => {
     const { reth: _, ...bare } = changed(write, { bth: { psn, opcode: last } });
     inject(p, "b", bare);
     p.rig.run();
-    assert.match(saidBy(p, "b")[0]!, /: no message is coming in that a last packet continues$/);
+    assert.match(
+      p.rig.warnings("b")[0]!,
+      /: no message is coming in that a last packet continues$/,
+    );
   });
 
   it("says nothing where nothing is refused", () => {

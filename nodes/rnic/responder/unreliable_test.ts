@@ -148,9 +148,7 @@ describe("UC", () => {
   it("what is left of a message is noted where it is the first sign of a loss, not behind a refusal", () => {
     const pair = new Pair();
     const notes = () =>
-      pair.rig.reports.filter(({ topic }) => topic === "warning").map(({ value }) =>
-        (value as { message: string }).message.replace(/^.*? is dropped/, "")
-      );
+      pair.rig.warnings().map((message) => message.replace(/^.*? is dropped/, ""));
     pair.send(3 * MTU);
     pair.rig.run();
     assert.deepEqual(notes(), [" without an answer: no receive is posted"]);

@@ -234,6 +234,13 @@ export class Rig {
     throw new Error(`The rig is not quiet after ${steps} steps`);
   }
 
+  /** What the cards, or that of one side, have noted for the reader of the run. */
+  warnings(side?: "a" | "b"): string[] {
+    return this.reports.filter(({ node, topic }) =>
+      topic === "warning" && (side === undefined || node === side)
+    ).map(({ value }) => (value as { readonly message: string }).message);
+  }
+
   #assertAtRest(): void {
     for (const { name, rnic } of [this.a, this.b]) {
       const held = rnic.heldAtRest!().filter(({ kind }) =>
