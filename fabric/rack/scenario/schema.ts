@@ -11,12 +11,7 @@ import {
   type RnicTiming,
 } from "../plan/plan.ts";
 import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
-import {
-  isObjectName,
-  namesInRange,
-  OBJECT_NAME_BYTES_MAX,
-  OBJECT_NAME_EXPECTED,
-} from "../plan/names.ts";
+import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { parseDuration, parseSize } from "../plan/units.ts";
@@ -34,6 +29,7 @@ import {
   UPDATES,
 } from "../plan/vocabulary.ts";
 import {
+  differentNames,
   duration,
   DURATION_SHAPE,
   integer,
@@ -42,6 +38,7 @@ import {
   leaf,
   mapping,
   nameOf,
+  namesOf,
   NUMBER,
   oneOf,
   positiveTime,
@@ -325,11 +322,7 @@ const NAMES_SHAPE: JsonShape = {
   anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
 };
 const HOST_NAMES_EXPECTED = "a host's name, a range like s1..s4, a list of them, or all";
-const hostNames = leaf(HOST_NAMES_EXPECTED, NAMES_SHAPE, (value) => {
-  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-  const isRight = list.length > 0 && list.every((each) => typeof each === "string");
-  return isRight ? (list as readonly string[]).flatMap(namesInRange) : undefined;
-});
+const hostNames = leaf(HOST_NAMES_EXPECTED, NAMES_SHAPE, namesOf);
 
 const METHODS_EXPECTED = "a method, a list of different ones, or all";
 
@@ -370,12 +363,7 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "hosts": leaf(
     "a list of different hosts' names, or a range like s1..s4",
     NAMES_SHAPE,
-    (value) => {
-      const given: readonly unknown[] = Array.isArray(value) ? value : [value];
-      const list = given.flatMap((each) => typeof each === "string" ? namesInRange(each) : [each]);
-      const isRight = list.length > 0 && new Set(list).size === list.length;
-      return isRight && list.every((each) => typeof each === "string") ? list : undefined;
-    },
+    differentNames,
   ),
   "method": methodsOf(METHODS),
   "put-method": methodsOf(PUT_METHODS),

@@ -1,6 +1,5 @@
 /** `shared` of a scenario file: the schema of its items, what omitted values are, and what they must agree with. */
 import type { z } from "zod";
-import { namesInRange } from "../plan/names.ts";
 import { formatSize } from "../plan/units.ts";
 import {
   directoryBytes,
@@ -11,7 +10,16 @@ import {
 import { PS_PER_US } from "../../base/time.ts";
 import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
 import { checkKnown, namePaths, read, type Reading, readList, type Report } from "./reading.ts";
-import { integer, leaf, mapping, oneOf, positiveTime, size, TEXT_SHAPE } from "./values.ts";
+import {
+  differentNames,
+  integer,
+  leaf,
+  mapping,
+  oneOf,
+  positiveTime,
+  size,
+  TEXT_SHAPE,
+} from "./values.ts";
 import type { Path } from "./yaml_source.ts";
 
 const GIB = 2 ** 30;
@@ -36,10 +44,8 @@ const far = leaf(
   `a list of 1 to ${FAR_MAX} different hosts' names, or ranges like s1..s4`,
   { type: "array", items: { type: "string" }, minItems: 1, maxItems: FAR_MAX, uniqueItems: true },
   (value) => {
-    const given: readonly unknown[] = Array.isArray(value) ? value : [];
-    const list = given.flatMap((each) => typeof each === "string" ? namesInRange(each) : [each]);
-    const isRight = list.length > 0 && list.length <= FAR_MAX && new Set(list).size === list.length;
-    return isRight && list.every((each) => typeof each === "string") ? list as string[] : undefined;
+    const names = Array.isArray(value) ? differentNames(value) : undefined;
+    return names !== undefined && names.length <= FAR_MAX ? names : undefined;
   },
 );
 const entries = integer(1, 2 ** 20);

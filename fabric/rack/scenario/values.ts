@@ -3,6 +3,7 @@
  * what was expected: `reading.ts` adds the position and what was found.
  */
 import { z } from "zod";
+import { namesInRange } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
 
@@ -191,3 +192,16 @@ export const successRate = leaf(
     return match === null ? undefined : Number(match[1]! + (match[2] ?? "").padEnd(4, "0"));
   },
 );
+
+/** All names of a name, a range like s1..s4, or a list of both; undefined for anything else. */
+export function namesOf(value: unknown): string[] | undefined {
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+  const isRight = list.length > 0 && list.every((each) => typeof each === "string");
+  return isRight ? (list as readonly string[]).flatMap(namesInRange) : undefined;
+}
+
+/** The same, if none is there twice. */
+export function differentNames(value: unknown): string[] | undefined {
+  const names = namesOf(value);
+  return new Set(names).size === names?.length ? names : undefined;
+}
