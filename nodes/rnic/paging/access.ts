@@ -12,6 +12,7 @@ import { redeemLine, redeemPage } from "../state/hints/charges.ts";
 import { noteMiss } from "../state/hints/needless.ts";
 import { askForPages, type PageSpan } from "./page_requests.ts";
 import { fetchLine, isComing, isOnChip } from "./translation_cache.ts";
+import { pagesOfLine, rangeOf, traceMissing } from "../trace/page_trace.ts";
 
 export interface MemoryAccess {
   readonly segments: readonly MemorySegment[];
@@ -28,7 +29,12 @@ export interface MemoryAccess {
 export interface Accessor {
   readonly kind: MemoryWaiter;
   readonly qp: QueuePair;
+  /** Of its message, for that one's ladder. */
+  readonly psn?: number;
 }
+
+/** Accesses for messages of this card's own; all others are for the peer's. */
+const OWN: ReadonlySet<MemoryWaiter> = new Set(["gather", "response"]);
 
 /** Accesses of peers, whose hints they may have been announced by. */
 const PEERS: ReadonlySet<MemoryWaiter> = new Set(["request", "read", "atomic"]);
@@ -74,14 +80,33 @@ export function checkAccess(
   }
   if (hints !== undefined && pages.length + lines.length > 0) noteMiss(hints, by.qp);
   if (pages.length > 0) {
+    if (device.out.tracing) traceMiss(device, by, { step: "page-fault", pages: rangeOf(pages) });
     const beyond = access.ahead === true ? [...spansOf(behind(access))] : [];
     askForPages(device, pages, { beyond });
     return { pages };
   }
   if (lines.length === 0) return "ready";
+  if (device.out.tracing) {
+    for (const line of lines) {
+      traceMiss(device, by, { step: "translation-wait", pages: pagesOfLine(line) });
+    }
+  }
   const wait = beginWait(device, { ...by, pages: [] });
   for (const each of lines) fetchLine(device, each, wait);
   return "miss";
+}
+
+function traceMiss(
+  device: Device,
+  { kind, qp, psn }: Accessor,
+  { step, pages }: {
+    readonly step: "page-fault" | "translation-wait";
+    readonly pages: ReturnType<typeof rangeOf>;
+  },
+): void {
+  if (pages !== undefined) {
+    traceMissing(device, { qp, psn, inbound: !OWN.has(kind) }, { step, pages });
+  }
 }
 
 /** As {@link checkAccess}, of an access that waits for its pages. @returns whether it may go on now. */

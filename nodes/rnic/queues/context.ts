@@ -14,6 +14,7 @@ import { redeemContext } from "../state/hints/charges.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 import type { ControlFrame } from "../state/tx_frame.ts";
 import { noteMiss } from "../state/hints/needless.ts";
+import { traceContextWait } from "../trace/queue_trace.ts";
 import { findQueue } from "./queue_information.ts";
 
 export type ContextHalf = "requester" | "responder";
@@ -24,7 +25,11 @@ function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): numbe
 }
 
 /** @returns what waits for the context, undefined where it is on the chip. */
-function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
+function awaitContext(
+  device: Device,
+  qp: QueuePair,
+  { half, psn }: { readonly half: ContextHalf; readonly psn?: number | undefined },
+): ContextWait | undefined {
   // The firmware's own contexts are always on the chip.
   if (qp.card !== undefined) return undefined;
   const { cache, contextWaits, counters, hints } = device;
@@ -45,6 +50,7 @@ function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): Context
     if (half === "responder" && hints.carriers.size + hints.groups.size > 0) noteMiss(hints, qp);
   }
   counters.contextMisses++;
+  if (device.out.tracing) traceContextWait(device, qp, { queue, psn, half });
   return readContext(device, qp, queue);
 }
 
@@ -80,7 +86,7 @@ export function mayTake(
   input: PacketIn,
 ): "now" | "later" | "too many" {
   const half = input.row.direction === "response" ? "requester" : "responder";
-  const wait = awaitContext(device, qp, half);
+  const wait = awaitContext(device, qp, { half, psn: input.packet.bth.psn });
   if (wait === undefined) return "now";
   if (wait.packets.length >= LIMITS.stalledPackets) return "too many";
   wait.packets.push(input);
@@ -89,7 +95,7 @@ export function mayTake(
 
 /** Whether the queue pair may begin a data frame now: else it is scheduled again when it may. */
 export function mayBegin(device: Device, qp: QueuePair, half: ContextHalf): boolean {
-  const wait = awaitContext(device, qp, half);
+  const wait = awaitContext(device, qp, { half });
   if (wait === undefined) return true;
   wait.wantsTurn = true;
   return false;
@@ -97,7 +103,7 @@ export function mayBegin(device: Device, qp: QueuePair, half: ContextHalf): bool
 
 /** Whether a responder's control frame may leave now: else it is kept until it may. */
 export function mayAnswer(device: Device, frame: ControlFrame): boolean {
-  const wait = awaitContext(device, frame.qp, "responder");
+  const wait = awaitContext(device, frame.qp, { half: "responder" });
   wait?.controls.push(frame);
   return wait === undefined;
 }
