@@ -11,6 +11,7 @@ import {
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { ladderDocument, operationIn } from "../../console/rack/trace_operation.ts";
+import { perfettoOf } from "../../fabric/capture/perfetto.ts";
 import { StepLog } from "../../console/replay/step_log.ts";
 import type { Ladder, TraceLine } from "../../fabric/trace/trace.ts";
 import { ladderText } from "../../fabric/trace/trace_text.ts";
@@ -159,6 +160,53 @@ describe("ladders of hints", () => {
     ok(decision.sincePs > 0 && ladderText(read).includes(decision.document!));
   });
 });
+
+describe("a timeline of them", () => {
+  it("has instants with number and word, and slices of page requests and look-ups at their length", () => {
+    const { lines, plan } = trace(
+      `  server: { ddio: off, pin: false, hints: on }
+  client: { blueFlame: off, hints: on, queues: { scheme: classic } }`,
+      ["client"],
+    );
+    const names = plan.nodes.map(({ name }) => name);
+    const events = lines.map(({ time, node: name, ...step }, event) => {
+      const node = names.indexOf(name);
+      return { time, node, seen: [{ kind: "step" as const, time, node, event, step }] };
+    });
+    const text = [...perfettoOf([{ label: "", plan, events }])].join("");
+    const { traceEvents } = JSON.parse(text) as { traceEvents: TimelineEvent[] };
+    const instants = new Set(traceEvents.filter(({ ph }) => ph === "i").map(({ name }) => name));
+    for (const name of ["608 hint-out", "610 hint-in", "612.1 hint-decision", "address-read"]) {
+      ok(instants.has(name), `${name} is in ${[...instants].join(", ")}`);
+    }
+    const tracks = new Map(
+      traceEvents.filter(({ name }) => name === "thread_name").map(({ pid, tid, args }) =>
+        [String(args.name), `${pid}/${tid}`] as const
+      ),
+    );
+    const slicesOf = (track: string) =>
+      traceEvents.filter(({ ph, pid, tid }) => ph === "X" && tracks.get(track) === `${pid}/${tid}`);
+    const [request] = slicesOf("page requests");
+    const from = lines.find(({ step }) => /page-request/.test(step))!.time;
+    const to = lines.findLast(({ step }) => step === "pages-mapped")!.time;
+    same([request!.ts, request!.dur], [from / PS_PER_US, (to - from) / PS_PER_US]);
+    const known = lines.find(({ step }) => step === "queue-known")!.time;
+    const lookUp = slicesOf("queue information").find(({ ts, dur }) =>
+      Math.abs(ts + dur - known / PS_PER_US) < 1e-3
+    );
+    ok(lookUp !== undefined, "of both reads together");
+  });
+});
+
+interface TimelineEvent {
+  readonly ph: string;
+  readonly name: string;
+  readonly pid: number;
+  readonly tid: number;
+  readonly ts: number;
+  readonly dur: number;
+  readonly args: Readonly<Record<string, unknown>>;
+}
 
 describe("StepLog", () => {
   it("gives back what joins these lines: a replay's ladders are those of the trace", () => {
