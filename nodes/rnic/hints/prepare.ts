@@ -17,6 +17,7 @@ import { accountOf, chargeKey, contextKey, release } from "../state/hints/charge
 import { asksAgain, beginAction } from "../state/hints/work.ts";
 import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
 import type { Charge, HintElement, Hints, Word } from "../state/hints/hint_state.ts";
+import { type Lead, noteLead } from "../state/hints/leads.ts";
 import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
@@ -71,6 +72,8 @@ interface Task extends Sender {
   receiver: QueuePair | undefined;
   /** Something is read for it at once. */
   isRead: boolean;
+  /** Of the element that is looked at, once something is fetched for it. */
+  lead: Lead | undefined;
   /** H-20: something was not there for an element of the group that is looked at. */
   isNeeded: boolean;
   /** Of a group's queue pair one more row of hints has been needless. */
@@ -157,6 +160,7 @@ function newTask({ now }: Device, { hints, qp, end }: Sender, requester: number)
     word: undefined,
     receiver: undefined,
     isRead: false,
+    lead: undefined,
     isNeeded: false,
     isNews: false,
   };
@@ -176,6 +180,7 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
     task.word = undefined;
     task.receiver = undefined;
     task.isRead = false;
+    task.lead = undefined;
     // Without a queue pair there is no key check, so the answer is the same as without a key. Nor may one message
     // try many keys: a page that comes for the right one would delay the answer to all.
     if (target === undefined || task.end.refusedKeys >= REFUSED_KEYS_MAX) refuse(task, "no-access");
@@ -479,7 +484,7 @@ function charge(
   // Another element of the same hint wants it, too.
   if (known !== undefined && task.fresh.has(known)) return true;
   // The same again, as the host has taken it back meanwhile.
-  if (known !== undefined) waste(hints, known);
+  if (known !== undefined) waste(device, hints, known);
   const account = accountOf({ kind, requester });
   const count = charged.get(account) ?? 0;
   const most = Math.min(plan.quota, roomFor(device, kind));
@@ -488,7 +493,9 @@ function charge(
     refuse(task, "quota");
     return false;
   }
-  const added: Charge = { key, kind, requester, position, until: device.now + plan.quotaPs };
+  const lead = task.lead ??= { at: device.now, counted: undefined };
+  const until = device.now + plan.quotaPs;
+  const added: Charge = { key, kind, requester, position, lead, until };
   if (kind === "page") hints.counters.hintPagesAsked++;
   task.fresh.add(added);
   charges.set(key, added);
@@ -504,8 +511,9 @@ function roomFor({ paging, plan }: Device, kind: Charge["kind"]): number {
   return (kind === "line" ? paging.capacityLines : plan.queueCache.entries) >> 1;
 }
 
-function waste(hints: Hints, charge: Charge): void {
+function waste({ now }: Device, hints: Hints, charge: Charge): void {
   if (charge.kind === "word") return wasteWord(hints, charge);
+  noteLead(hints.leads, charge.lead, "wasted", now);
   release(hints, charge);
   if (charge.kind === "page") hints.counters.hintPagesWasted++;
   else if (charge.kind === "line") hints.counters.hintLinesWasted++;
@@ -522,13 +530,14 @@ function wasteWord(hints: Hints, charge: Charge): void {
 }
 
 /** What was fetched long ago, and not used, counts against its requester no more. */
-function forgetOld({ now }: Device, hints: Hints): void {
+function forgetOld(device: Device, hints: Hints): void {
+  const { now } = device;
   const { byTime, charges } = hints;
   for (let oldest = byTime.peek(); oldest !== undefined; oldest = byTime.peek()) {
     const isKnown = charges.get(oldest.key) === oldest;
     if (isKnown && oldest.until > now) return;
     byTime.shift();
-    if (isKnown) waste(hints, oldest);
+    if (isKnown) waste(device, hints, oldest);
   }
 }
 

@@ -53,7 +53,7 @@ export function checkAccess(
   access: MemoryAccess,
   by: Accessor,
 ): "ready" | "miss" | Fault {
-  const { paging } = device;
+  const { paging, now } = device;
   if (!mayMiss(paging)) return "ready";
   const pages: WantedPage[] = [];
   const lines: { readonly table: TranslationTable; readonly line: number }[] = [];
@@ -65,7 +65,7 @@ export function checkAccess(
       for (let page = first; page <= last; page++) {
         const isThere = table.demand[page]!.rights >= rights;
         if (!isThere) pages.push({ table, page, rights });
-        if (hints !== undefined) redeemPage(hints, { table, page }, isThere);
+        if (hints !== undefined) redeemPage(hints, { table, page, now }, isThere);
       }
     }
     if (isAdmitted || pages.length > 0) continue;
@@ -74,8 +74,8 @@ export function checkAccess(
       const isThere = isOnChip(paging, table, line);
       if (!isThere) lines.push({ table, line });
       if (hints === undefined) continue;
-      if (isThere) redeemLine(hints, { table, line }, "there");
-      else redeemLine(hints, { table, line }, isComing(paging, table, line) ? "coming" : "gone");
+      const found = isThere ? "there" : isComing(paging, table, line) ? "coming" : "gone";
+      redeemLine(hints, { table, line, now }, found);
     }
   }
   if (hints !== undefined && pages.length + lines.length > 0) noteMiss(hints, by.qp);

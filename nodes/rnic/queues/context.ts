@@ -32,20 +32,20 @@ function awaitContext(
 ): ContextWait | undefined {
   // The firmware's own contexts are always on the chip.
   if (qp.card !== undefined) return undefined;
-  const { cache, contextWaits, counters, hints } = device;
+  const { cache, contextWaits, counters, hints, now } = device;
   const queue = queueOf(qp, half);
   const waiting = contextWaits.get(queue);
   if (waiting !== undefined) {
-    if (hints !== undefined) redeemContext(hints, queue, "coming");
+    if (hints !== undefined) redeemContext(hints, { queue, now }, "coming");
     return waiting;
   }
   const entry = cache.find(queue);
   if (entry !== undefined && !(cache.isAbsent && entry.pins === 0)) {
-    if (hints !== undefined) redeemContext(hints, queue, "there");
+    if (hints !== undefined) redeemContext(hints, { queue, now }, "there");
     return undefined;
   }
   if (hints !== undefined) {
-    redeemContext(hints, queue, "gone");
+    redeemContext(hints, { queue, now }, "gone");
     // Its own hint needs the context as the request does: only others' bring it.
     if (half === "responder" && hints.carriers.size + hints.groups.size > 0) noteMiss(hints, qp);
   }
