@@ -15,8 +15,17 @@ import { verifiedTable } from "./verified_report.ts";
 
 /** Results of programs and effects of faults: tables, and a line for each failure. */
 export function figuresText(report: RunReport): string[] {
-  const { methods, congestion, faults, deviceFaults, queues = [], hints = [], hintLeads = [], shared, results } =
-    report;
+  const {
+    methods,
+    congestion,
+    faults,
+    deviceFaults,
+    queues = [],
+    hints = [],
+    hintLeads = [],
+    shared,
+    results,
+  } = report;
   return [
     ...(methods.length > 0 ? [reportTable(methods)] : []),
     ...methods.filter(({ error }) => error !== null).map(
