@@ -219,6 +219,7 @@ describe("StepLog", () => {
       log.push({ time, node, order }, step);
     }
     const kept = steps.map((_, i) => log.at(i));
+    same(kept.map(({ order: _, ...line }) => line), steps);
     const from = (read: readonly TraceLine[]) =>
       operationIn({ lines: read, plan, label: "" }, { index: 0, on: "client" }).ladder;
     same(from(kept), from(steps));
