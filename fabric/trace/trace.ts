@@ -363,10 +363,9 @@ function addDoorbells({ lines, cards }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const wqe = lines[i]!;
     if (wqe.step !== "wqe" || wqe.queue === undefined) continue;
-    const rung = lines.findIndex((line, at) =>
-      at > i && line.step === "doorbell" && line.node === wqe.node && line.queue === wqe.queue
-    );
-    if (rung < 0) continue;
+    let rung = i + 1;
+    while (rung < lines.length && !isDoorbellOf(lines[rung]!, wqe)) rung++;
+    if (rung === lines.length) continue;
     const card = cards.get(wqe.host!);
     const doorbell = lines[rung]!, reads: number[] = [];
     let last = rung, isTaken = false;
@@ -384,6 +383,10 @@ function addDoorbells({ lines, cards }: Trace, chosen: Set<number>): void {
     }
     for (const at of reads) if (at < last) chosen.add(at);
   }
+}
+
+function isDoorbellOf({ step, node, queue }: Line, wqe: Line): boolean {
+  return step === "doorbell" && node === wqe.node && queue === wqe.queue;
 }
 
 /** The RNIC begins with the WQE. */
