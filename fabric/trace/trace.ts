@@ -444,15 +444,21 @@ function addWaits(trace: Trace, chosen: Set<number>): void {
     const { step, pages, queue } = lines[i]!;
     if (!WAITS.has(step)) continue;
     if (pages !== undefined) addPages(trace, chosen, i);
-    if (queue === undefined) continue;
-    for (let at = i + 1; at < lines.length; at++) {
-      const line = lines[at]!;
-      if (line.node !== lines[i]!.node || line.queue !== queue || line.stamp !== undefined) {
-        continue;
-      }
-      if (line.psn === undefined && line.units === undefined) chosen.add(at);
-      if (line.step === "queue-known") break;
-    }
+    if (queue !== undefined) addLookUp(trace, chosen, i);
+  }
+}
+
+/** Adds the look-up of queue information that a line waits for. */
+function addLookUp({ lines }: Trace, chosen: Set<number>, of: number): void {
+  const { time, node, queue } = lines[of]!;
+  let from = of;
+  // It begins in the step in which it is needed, and before that is said.
+  while (from > 0 && lines[from - 1]!.time === time) from--;
+  for (let at = from; at < lines.length; at++) {
+    const line = lines[at]!;
+    if (line.node !== node || line.queue !== queue || line.stamp !== undefined) continue;
+    if (line.psn === undefined && line.units === undefined) chosen.add(at);
+    if (at > of && line.step === "queue-known") return;
   }
 }
 

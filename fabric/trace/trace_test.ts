@@ -267,6 +267,20 @@ describe("what prepares an operation", () => {
     equal(fetched.length, 1, "the read that brings its unit");
   });
 
+  it("Q-07: has the look-up of the context that a packet waits for, and no later one", () => {
+    const psn = 0xff_fffe, card = { node: "b-2-rnic", text: "", queue: 9 };
+    const steps = stepsIn(ladder([
+      ...persist(0),
+      { time: 1, ...card, step: "queue-known" },
+      { time: 2, ...card, step: "queue-read" },
+      { time: 2, ...far, step: "context-wait", text: "", psn, queue: 9 },
+      { time: 2, ...card, step: "queue-read", queue: 8 },
+      { time: 3, ...card, step: "queue-known" },
+      { time: 3, ...card, step: "queue-read" },
+    ]));
+    same(steps.filter((step) => /^203|context/.test(step)), ["203.2", "context-wait", "203.3"]);
+  });
+
   it("H-21: has what happens to the pages that it waits for, until they are there, and to no others", () => {
     const psn = 0xff_fffe, b = { node: "b-2", text: "" }, card = { node: "b-2-rnic", text: "" };
     const paging = [

@@ -101,8 +101,7 @@ export function resumeDoorbell(
   entry: QueueEntry,
   doorbell: DoorbellContent,
 ): void {
-  const { write: candidate } = doorbell;
-  if (candidate !== undefined) takePointer(device, entry, { candidate, from: "doorbell" });
+  if (doorbell.write !== undefined) takePointer(device, entry, doorbell.write, "doorbell");
   observeHandled(device, entry, doorbell);
   const owner: QueueOwner | undefined = device.owners[entry.queue];
   if (owner?.kind === "sq") {

@@ -25,11 +25,7 @@ function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): numbe
 }
 
 /** @returns what waits for the context, undefined where it is on the chip. */
-function awaitContext(
-  device: Device,
-  qp: QueuePair,
-  { half, psn }: { readonly half: ContextHalf; readonly psn?: number | undefined },
-): ContextWait | undefined {
+function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
   // The firmware's own contexts are always on the chip.
   if (qp.card !== undefined) return undefined;
   const { cache, contextWaits, counters, hints, now } = device;
@@ -50,7 +46,6 @@ function awaitContext(
     if (half === "responder" && hints.carriers.size + hints.groups.size > 0) noteMiss(hints, qp);
   }
   counters.contextMisses++;
-  if (device.out.tracing) traceContextWait(device, qp, { queue, psn, half });
   return readContext(device, qp, queue);
 }
 
@@ -86,8 +81,12 @@ export function mayTake(
   input: PacketIn,
 ): "now" | "later" | "too many" {
   const half = input.row.direction === "response" ? "requester" : "responder";
-  const wait = awaitContext(device, qp, { half, psn: input.packet.bth.psn });
+  const wait = awaitContext(device, qp, half);
   if (wait === undefined) return "now";
+  if (device.out.tracing && wait.packets.length === 0) {
+    const { psn } = input.packet.bth;
+    traceContextWait(device, qp, { queue: wait.queue, psn, half });
+  }
   if (wait.packets.length >= LIMITS.stalledPackets) return "too many";
   wait.packets.push(input);
   return "later";
@@ -95,15 +94,18 @@ export function mayTake(
 
 /** Whether the queue pair may begin a data frame now: else it is scheduled again when it may. */
 export function mayBegin(device: Device, qp: QueuePair, half: ContextHalf): boolean {
-  const wait = awaitContext(device, qp, { half });
+  const wait = awaitContext(device, qp, half);
   if (wait === undefined) return true;
+  if (device.out.tracing && !wait.wantsTurn) {
+    traceContextWait(device, qp, { queue: wait.queue, psn: undefined, half });
+  }
   wait.wantsTurn = true;
   return false;
 }
 
 /** Whether a responder's control frame may leave now: else it is kept until it may. */
 export function mayAnswer(device: Device, frame: ControlFrame): boolean {
-  const wait = awaitContext(device, frame.qp, { half: "responder" });
+  const wait = awaitContext(device, frame.qp, "responder");
   wait?.controls.push(frame);
   return wait === undefined;
 }

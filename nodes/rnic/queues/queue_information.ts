@@ -231,7 +231,7 @@ export function takeSpace(
   }
   const { hostPointer: pointer, stamp } = load.found;
   if (pointer !== undefined && stamp !== undefined) {
-    takePointer(device, entry, { candidate: { pointer, stamp }, from: "memory" });
+    takePointer(device, entry, { pointer, stamp }, "memory");
   }
   return entry;
 }
@@ -309,16 +309,17 @@ function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
 export function takePointer(
   device: Device,
   entry: QueueEntry,
-  brought: { readonly candidate: StampedPointer; readonly from: "doorbell" | "memory" },
+  candidate: StampedPointer,
+  from: "doorbell" | "memory",
 ): void {
   if (!device.out.tracing || entry.kind === "cq") {
-    acceptPointer(entry, brought.candidate);
+    acceptPointer(entry, candidate);
     return;
   }
   const before = { pointer: entry.host, stamp: entry.stamp };
-  const by = ruleFor(brought.candidate, before, ringOf(entry));
-  const isNewer = acceptPointer(entry, brought.candidate);
-  traceCompared(device, entry.queue, { ...brought, before, by, isNewer });
+  const by = ruleFor(candidate, before, ringOf(entry));
+  const isNewer = acceptPointer(entry, candidate);
+  traceCompared(device, entry.queue, { candidate, from, before, by, isNewer });
 }
 
 function ringOf({ own, depth, recycled }: QueueEntry): RingView {

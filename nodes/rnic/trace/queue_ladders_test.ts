@@ -114,6 +114,24 @@ describe("a doorbell's ladder", () => {
     }
   });
 
+  it("Q-07: a packet that waits for its context says so, beside the read that it waits for", () => {
+    const { rig, b, post } = pair({ layout: "record" }, 1);
+    // Its queue's entry takes the place of the context.
+    rig.createCq(rig.b);
+    rig.traces.length = 0;
+    post("pointer");
+    rig.run();
+    const steps = rig.traces.filter(({ node, step }) =>
+      node === "b" && step.queue === b.rq.queue && step.stamp === undefined
+    ).map(({ step }) => step);
+    const wait = steps.find(({ step }) => step === "context-wait")!;
+    const { psn } = rig.traces.find(({ node, step }) => node === "a" && step.psn !== undefined)!
+      .step;
+    assert.deepEqual([wait.psn, wait.inbound, wait.qpn], [psn, true, b.qpn]);
+    const names = steps.map(({ step }) => step).join(" ");
+    assert.equal(names, "queue-read context-wait queue-known");
+  });
+
   it("Q-06: one that is not served says why", () => {
     const doorbell = { form: "fifo", carries: "pointer", lostPpm: 999_999 } as const;
     const { rig, a, queue, post, said } = pair({ doorbell }, 64);
