@@ -88,6 +88,16 @@ export interface TraceStep {
   readonly recvs?: readonly number[];
   /** Bytes [from, to) of this host's SCM (on a requester: of the peer's) that the line is about. */
   readonly scm?: readonly [from: number, to: number];
+  /** Number of the queue whose information or WQEs the line is about. */
+  readonly queue?: number;
+  /** When the write pointer was stored that the line is about: it tells doorbells of a queue apart. */
+  readonly stamp?: Time;
+  /** Units [from, to) of the queue that are read, or come with the doorbell. */
+  readonly units?: readonly [from: number, to: number];
+  /** Pages [from, to) of the region with that key, on this machine, that the line is about. */
+  readonly pages?: readonly [key: number, from: number, to: number];
+  /** The RNIC's number of the hint that leaves, or is answered. */
+  readonly hint?: number;
   /** PCIe tag of the DMA read that leaves (RNIC) or has arrived (host). */
   readonly tag?: number;
   /** Line of a shared region that the line is about: the region's number in the scenario, the line's in it. */

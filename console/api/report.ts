@@ -55,6 +55,7 @@ const queueRow = z.object({
   cacheEvictions: z.number(),
   stalePointers: z.number().nullable(),
   queueBytes: z.number().describe("of one queue's information"),
+  pointerBytes: z.number().describe("of these for its write pointer, and for the address of that"),
   storeBytes: z.number().describe("of all that the card has room for"),
   latencyPs: latencies.nullable(),
   messagesPerSecond: z.number().nullable(),
@@ -92,6 +93,16 @@ const hintRow = z.object({
   overhead: z.number().describe("share of hints in the bytes that the card has sent"),
 }).meta({ id: "HintRow" });
 
+const leadRow = z.object({
+  variant: z.string(),
+  node: name.describe("the responder's card"),
+  fromPs: time.describe("how long the hint was ahead of its request"),
+  toPs: time.nullable().describe("null: no end"),
+  useful: z.number().describe("operations for which all was there"),
+  late: z.number().describe("operations for which something was on its way"),
+  wasted: z.number().describe("operations of which no request has used anything"),
+}).meta({ id: "LeadRow" });
+
 export const report = z.object({
   run: z.string(),
   scenario: z.string(),
@@ -113,6 +124,7 @@ export const report = z.object({
   deviceFaults: z.array(z.record(z.string(), z.unknown())),
   queues: z.array(queueRow).optional(),
   hints: z.array(hintRow).optional(),
+  hintLeads: z.array(leadRow).optional().describe("how long hints were ahead, as a histogram"),
   results: z.array(z.object({ node: name, variant: z.string(), value: z.unknown() })),
   warnings: z.array(z.object({ node: name, variant: z.string(), text: z.string() })).optional()
     .describe("what a program, or the host for it, warns of, and goes on"),

@@ -11,8 +11,20 @@ import { ByteLog, Numbers } from "./log_arrays.ts";
 export type StepRow = TraceLine & { readonly order: number };
 
 /** Members that are numbers; a bit of each says whether a step has it. */
-const NUMBERS = ["psn", "lastPsn", "wrId", "qpn", "operation", "wqe", "tag"] as const;
+const NUMBERS = [
+  "psn",
+  "lastPsn",
+  "wrId",
+  "qpn",
+  "operation",
+  "wqe",
+  "tag",
+  "queue",
+  "stamp",
+  "hint",
+] as const;
 const RECVS = 1 << NUMBERS.length, SCM = RECVS << 1, INBOUND = SCM << 1;
+const UNITS = INBOUND << 1, PAGES = UNITS << 1;
 const LETTER_BYTES = 3, TEXT_MOST = 64 << 10;
 const ENCODER = new TextEncoder(), DECODER = new TextDecoder();
 
@@ -62,7 +74,7 @@ export class StepLog {
 
   /** @returns which members it has. */
   #addNumbers(step: TraceStep): number {
-    const { recvs, scm, inbound } = step, numbers = this.#numbers;
+    const { recvs, scm, inbound, units, pages } = step, numbers = this.#numbers;
     let members = inbound === undefined ? 0 : INBOUND;
     for (let i = 0; i < NUMBERS.length; i++) {
       const value = step[NUMBERS[i]!];
@@ -74,6 +86,14 @@ export class StepLog {
       members |= SCM;
       numbers.push(scm[0]);
       numbers.push(scm[1]);
+    }
+    if (units !== undefined) {
+      members |= UNITS;
+      for (const each of units) numbers.push(each);
+    }
+    if (pages !== undefined) {
+      members |= PAGES;
+      for (const each of pages) numbers.push(each);
     }
     if (recvs !== undefined) {
       members |= RECVS;
@@ -98,6 +118,11 @@ export class StepLog {
       if ((members & 1 << i) !== 0) row[NUMBERS[i]!] = this.#numbers.at(next++);
     }
     if ((members & SCM) !== 0) row.scm = [this.#numbers.at(next++), this.#numbers.at(next++)];
+    if ((members & UNITS) !== 0) row.units = [this.#numbers.at(next++), this.#numbers.at(next++)];
+    if ((members & PAGES) !== 0) {
+      const key = this.#numbers.at(next++);
+      row.pages = [key, this.#numbers.at(next++), this.#numbers.at(next++)];
+    }
     if ((members & RECVS) !== 0) {
       const from = next + 1, count = this.#numbers.at(next);
       row.recvs = Array.from({ length: count }, (_, i) => this.#numbers.at(from + i));

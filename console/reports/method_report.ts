@@ -11,6 +11,7 @@ import type { DeviceFaultRow } from "./device_fault_report.ts";
 import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
 import type { HintRow } from "./hint_report.ts";
+import type { LeadRow } from "./lead_report.ts";
 import type { SharedReport } from "./shared_report.ts";
 import type { QueueRow } from "./queue_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
@@ -39,6 +40,8 @@ export interface RunReport {
   readonly queues?: readonly QueueRow[];
   /** What hints were worth (H-30); absent where no card takes part in them. */
   readonly hints?: readonly HintRow[];
+  /** How long hints were ahead (H-30); absent where none has had anything fetched. */
+  readonly hintLeads?: readonly LeadRow[];
   /** What memory that computers share has cost (C-11); absent where no program shares any. */
   readonly shared?: SharedReport;
   /** Results of programs other than `put`, and failures of programs. */

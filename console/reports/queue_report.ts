@@ -7,7 +7,12 @@ import type { QueueCachePlan, QueuePlan, QueueStore } from "../../fabric/rack/pl
 import { CACHED_QUEUES, QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { HostPlan, RnicPlan } from "../../fabric/rack/plan/plan.ts";
-import { layOut, PLACEMENTS, recordBytes } from "../../fabric/wire/host_bus/queue_placement.ts";
+import {
+  fieldBytes,
+  layOut,
+  PLACEMENTS,
+  recordBytes,
+} from "../../fabric/wire/host_bus/queue_placement.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import type { ManyQueuesResult, ManyQueuesRow } from "../../nodes/host/programs/many_queues.ts";
@@ -37,6 +42,8 @@ export interface QueueRow {
   readonly stalePointers: number | null;
   /** Bytes of queue information in memory: of one queue, and of all that the card has room for. */
   readonly queueBytes: number;
+  /** Of these the words that a write pointer takes: its own, of the classic scheme that of its address as well (Q-10). */
+  readonly pointerBytes: number;
   readonly storeBytes: number;
   /** Of what the host's programs sent; null where they do not say, or several do. */
   readonly latencyPs: Latencies | null;
@@ -120,6 +127,8 @@ function ofCard(variant: string, { host, queues, queueCache, queuePlan = QUEUE_P
     store,
     cache: cacheText(queueCache),
     queueBytes,
+    pointerBytes: fieldBytes("hostPointer") +
+      (scheme === "classic" ? fieldBytes("indexAddress") : 0),
     storeBytes: queues * queueBytes,
   };
 }
@@ -205,6 +214,8 @@ export function queueTable(rows: readonly QueueRow[]): string {
       { title: "evictions", value: ({ cacheEvictions }) => cacheEvictions },
       has("stalePointers") && { title: "stale", value: ({ stalePointers }) => stalePointers },
       { title: "B/queue", value: ({ queueBytes }) => queueBytes },
+      isSeveral(({ pointerBytes }) => pointerBytes) &&
+        { title: "B/pointer", value: ({ pointerBytes }) => pointerBytes },
       has("messagesPerSecond") &&
         rounded("M msg/s", ({ messagesPerSecond: rate }) => rate === null ? null : rate / 1e6),
       has("throughputBps") &&

@@ -45,6 +45,13 @@ describe("queueRows", () => {
     assert.deepEqual(counts, [0, 1, 1, 1, 1, 1]);
   });
 
+  it("Q-10: of the classic scheme a pointer takes two words, in the table where schemes differ", () => {
+    const rows = rowsOf("{ a: { queues: { scheme: classic } } }");
+    assert.deepEqual(rows.map(({ pointerBytes }) => pointerBytes), [12]);
+    assert.ok(!queueTable(rows).includes("B/pointer"));
+    assert.match(queueTable([...rows, { ...rows[0]!, pointerBytes: 4 }]), /B\/pointer/);
+  });
+
   it("Q-11: have counters, bytes of queue information, latency and throughput", () => {
     const value = { program: "mine", latencyPs: LATENCY, throughputBps: 5e9 };
     const host = "{ a: { queues: { count: 100, placement: both-in-3, cache: { entries: 32 } } } }";
@@ -67,6 +74,7 @@ describe("queueRows", () => {
       stalePointers: 0,
       // 32 B of space 1, 16 B of space 2 and of space 3.
       queueBytes: 64,
+      pointerBytes: 4,
       storeBytes: 6_400,
       latencyPs: LATENCY,
       messagesPerSecond: null,

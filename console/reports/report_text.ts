@@ -5,6 +5,7 @@ import { congestionTable } from "./congestion_report.ts";
 import { deviceFaultTable } from "./device_fault_report.ts";
 import { faultTable } from "./fault_report.ts";
 import { hintTable } from "./hint_report.ts";
+import { leadTable } from "./lead_report.ts";
 import { queueTable } from "./queue_report.ts";
 import { sharedTables } from "./shared_report.ts";
 import { programText } from "./program_report.ts";
@@ -14,8 +15,17 @@ import { verifiedTable } from "./verified_report.ts";
 
 /** Results of programs and effects of faults: tables, and a line for each failure. */
 export function figuresText(report: RunReport): string[] {
-  const { methods, congestion, faults, deviceFaults, queues = [], hints = [], shared, results } =
-    report;
+  const {
+    methods,
+    congestion,
+    faults,
+    deviceFaults,
+    queues = [],
+    hints = [],
+    hintLeads = [],
+    shared,
+    results,
+  } = report;
   return [
     ...(methods.length > 0 ? [reportTable(methods)] : []),
     ...methods.filter(({ error }) => error !== null).map(
@@ -28,6 +38,7 @@ export function figuresText(report: RunReport): string[] {
     ...(methods.some(({ verified }) => verified !== undefined) ? [verifiedTable(methods)] : []),
     ...(queues.length > 0 ? [queueTable(queues)] : []),
     ...(hints.length > 0 ? [hintTable(hints)] : []),
+    ...(hintLeads.length > 0 ? [leadTable(hintLeads)] : []),
     ...(shared ? sharedTables(shared) : []),
     ...programText(results),
   ];

@@ -12,6 +12,7 @@ import { congestionRows } from "./congestion_report.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
 import { hintRows } from "./hint_report.ts";
+import { leadRows } from "./lead_report.ts";
 import { queueRows } from "./queue_report.ts";
 import { joinedReport, sharedReport } from "./shared_report.ts";
 import { checkProtocols } from "./protocol_checks.ts";
@@ -79,6 +80,7 @@ export function summarise(
   ];
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
   const hints = outcomes.flatMap(({ one, outcome }) => hintRows(one, outcome));
+  const hintLeads = outcomes.flatMap(({ one, outcome }) => leadRows(one, outcome));
   const shared = joinedReport(
     outcomes.flatMap(({ one, outcome }) => sharedReport(one.label, reportsOf(outcome)) ?? []),
   );
@@ -102,6 +104,7 @@ export function summarise(
     ),
     ...(queues.length > 0 && { queues }),
     ...(hints.length > 0 && { hints }),
+    ...(hintLeads.length > 0 && { hintLeads }),
     ...(shared && { shared }),
     results: otherResults(outcomes),
     refused: outcomes.flatMap(({ one, outcome }) =>

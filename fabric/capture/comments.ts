@@ -6,6 +6,7 @@
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { endsOf, hostsByAddress } from "../trace/trace.ts";
+import { mechanismOf } from "../trace/mechanism_steps.ts";
 import {
   arrowOf,
   documentText,
@@ -130,6 +131,8 @@ export class Commentator {
     const { psn, qpn, connection } = step;
     const plan = this.#plan.nodes[node]!;
     if (plan.kind !== "rnic" || psn === undefined) return undefined;
+    // What prepares a request has the request's PSN, and no part in its frames.
+    if (mechanismOf(step.step) !== undefined) return undefined;
     // The read goes out when the DMA engine has room: a frame that arrives at that time did not
     // cause it.
     if (step.step === "dma-read") return undefined;

@@ -81,6 +81,18 @@ const SEND: TraceStep = {
 };
 
 describe("framedSteps", () => {
+  it("H-03: gives a request's frame none of the steps that announce it and prepare for it", () => {
+    const hint = { ...SEND, step: "hint-out" };
+    const step = { kind: "step", time: 1, node: placeOf("x-rnic"), event: 0, step: hint } as const;
+    const sent = passing("x-rnic", "sent", {
+      port: PORTS.rnicNetwork,
+      startPs: 2,
+      bytes: frame(7),
+    });
+    const { lines } = framedSteps(PLAN, [event("x-rnic", 1, step), event("x-rnic", 2, sent)]);
+    assert.deepEqual(lines.map(({ frame }) => frame), [undefined]);
+  });
+
   const send = { kind: "step", time: 1, node: placeOf("x-rnic"), event: 0, step: SEND } as const;
 
   it("follows a step's frame through the switch, that marks it, to its receiver", () => {

@@ -10,6 +10,7 @@ import { endsOf, hostsByAddress } from "../trace/trace.ts";
 import { describeFrame, formatAddress } from "../trace/describe.ts";
 import type { SeenEvent } from "./instants.ts";
 import type { MessageSeen } from "./observation.ts";
+import { mechanismOf } from "../trace/mechanism_steps.ts";
 import { type Lane, type TraceEvent, type Track, Tracks } from "./tracks.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { peekBth } from "./bth_peek.ts";
@@ -85,6 +86,9 @@ const COMPLETIONS: ReadonlySet<string> = new Set(
 /** Steps with which the PM module begins and ends. */
 const PM_BEGINS: ReadonlySet<string> = new Set(["S905", "S1006"]);
 const PM_ENDS: ReadonlySet<string> = new Set(["S907", "S1016"]);
+/** Steps with which a look-up of queue information, and a page request, begin. */
+const LOOK_UP_READS: ReadonlySet<string> = new Set(["queue-read", "address-read"]);
+const PAGE_REQUESTS: ReadonlySet<string> = new Set(["page-request", "hint-page-request"]);
 /** Minimum length of a slice, so that it is visible and an arrow can end at it. */
 const MOMENT_PS = 1_000;
 const UNFINISHED = { unfinished: true };
@@ -103,6 +107,10 @@ class RunWriter {
   readonly #persists = new Map<string, Open>();
   /** `connection:requester:psn` → flow, to which the responder's part is joined. */
   readonly #flows = new Map<string, number>();
+  /** `node queue` → the look-up of its information (Q-07). */
+  readonly #lookUps = new Map<string, Open>();
+  /** `node key` → page requests of that region which are not served. */
+  readonly #pageRequests = new Map<string, { readonly open: Open; readonly to: number }[]>();
   /** `node cache line` → its state in a cache, while it is not I (C-05). */
   readonly #copies = new Map<string, Open>();
   /** `node cache` → lines that it has. */
@@ -129,9 +137,9 @@ class RunWriter {
 
   /** Slices that never ended are drawn up to the end of the run. */
   end(): void {
-    for (const slices of [this.#work, this.#persists, this.#requests, this.#copies]) {
-      for (const open of slices.values()) this.#close(open, UNFINISHED);
-    }
+    const slices = [this.#work, this.#persists, this.#requests, this.#copies, this.#lookUps];
+    for (const open of slices.flatMap((each) => [...each.values()])) this.#close(open, UNFINISHED);
+    for (const { open } of [...this.#pageRequests.values()].flat()) this.#close(open, UNFINISHED);
   }
 
   *drain(): Generator<TraceEvent> {
@@ -174,13 +182,46 @@ class RunWriter {
     const { step: name, text, qpn, psn, operation, wqe } = step;
     const track = this.#tracks.find(node, "steps");
     const args = { text, qpn, psn, wqe, operation, connection: step.connection };
-    this.#events.push({ ph: "i", s: "t", name, cat: "step", ...track, ts: us(this.#now), args });
+    const { number } = mechanismOf(name) ?? {};
+    const shown = number === undefined ? name : `${number} ${name}`;
+    const instant = { ph: "i", s: "t", name: shown, cat: "step" } as const;
+    this.#events.push({ ...instant, ...track, ts: us(this.#now), args });
+    if (step.queue !== undefined) this.#lookUp(node, step, step.queue);
+    if (step.pages !== undefined) this.#paging(node, step, step.pages);
     if (this.#plan.nodes[node]!.kind === "host") {
       if (step.step === "wqe") this.#posted(node, step);
     } else if (step.wqe !== undefined) {
       this.#requester(node, step);
     } else {
       this.#responder(node, step);
+    }
+  }
+
+  /** A slice for each look-up of queue information, of as many reads as it takes. */
+  #lookUp(node: number, { step, text }: TraceStep, queue: number): void {
+    const key = `${node} ${queue}`, open = this.#lookUps.get(key);
+    if (LOOK_UP_READS.has(step) && open === undefined) {
+      this.#lookUps.set(key, this.#open(node, "queue information", text));
+    } else if (step === "queue-known" && open !== undefined) {
+      this.#lookUps.delete(key);
+      this.#close(open);
+    }
+  }
+
+  /** A slice for each page request, up to when its last page is there. */
+  #paging(
+    node: number,
+    { step, text }: TraceStep,
+    [key, first, end]: NonNullable<TraceStep["pages"]>,
+  ): void {
+    const name = `${node} ${key}`, waiting = this.#pageRequests.get(name) ?? [];
+    if (PAGE_REQUESTS.has(step)) {
+      waiting.push({ open: this.#open(node, "page requests", text), to: end });
+      this.#pageRequests.set(name, waiting);
+    } else if (step === "pages-mapped" || step === "pages-refused") {
+      const isServed = ({ to }: { readonly to: number }) => first < to && to <= end;
+      for (const { open } of waiting.filter(isServed)) this.#close(open);
+      this.#pageRequests.set(name, waiting.filter((each) => !isServed(each)));
     }
   }
 

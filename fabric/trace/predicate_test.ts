@@ -24,7 +24,10 @@ describe("parseGoal", () => {
     const cases: readonly (readonly [RegExp, string[], { count?: string; node?: string }?])[] = [
       [/^nothing: expected a time as 2ms, or a step of a device as b-rnic:S907$/, []],
       [/^"soon here": expected a time as 2ms, or a step .*: one of S201–S214, /, ["soon here"]],
-      [/: S907 \(one of .*S901–S909, .*, 4601–4608, persistence-ack, .*\)$/, ["b-rnic:S970"]],
+      [
+        /: S907 \(one of .*S901–S909, .*, 4601–4608, 202.1–202.2, .*, 612.1–612.5, persistence-ack, .*\)$/,
+        ["b-rnic:S970"],
+      ],
       [/: qp-err \(one of /, ["qp_err"]],
       [/^2 times: expected one$/, ["2ms", "3ms"]],
       [/^The count is "0": expected a whole number from 1 /, ["S907"], { count: "0" }],

@@ -1,4 +1,5 @@
 /** Words for the steps that have no number in the documents, and for what is asked for most. */
+import { MECHANISM_STEPS } from "./mechanism_steps.ts";
 
 /** A sentence with `@` for the device, and the steps that are meant where they are not called as the word. */
 interface Meaning {
@@ -74,4 +75,11 @@ export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "core-end": { text: "an access of a core of @ to a shared region has ended" },
   "state": { text: "@ changes the state of a line of a shared region" },
   "store-deposit": { text: "@ stores a message out of a receive buffer that survives" },
+  ...mechanismWords(),
 };
+
+/** Of hints and of queue information. */
+function mechanismWords(): Record<string, Meaning> {
+  const steps = Object.entries(MECHANISM_STEPS);
+  return Object.fromEntries(steps.map(([word, { text }]) => [word, { text: `@ ${text}` }]));
+}

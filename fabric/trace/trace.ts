@@ -5,6 +5,9 @@
  *
  *     operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
  *                                                receive WQEs they take → the lines that posted them
+ *                 the doorbell of the WQE, by its queue and the pointer's time, and what its RNIC
+ *                 reads of the queue until the WQE is begun
+ *                 pages and contexts that these lines wait for, until they are there
  *                 tags of DMA reads in these lines ─ the same reads as they come to the host
  *                 bytes of SCM ─ the memory's lines about them meanwhile
  */
@@ -245,6 +248,9 @@ export function ladderOf(trace: Trace, operation: Operation): Ladder {
     if (isOfSpan(lines[i]!, operation.connection, spans)) chosen.add(i);
   }
   addReceives(trace, chosen);
+  addDoorbells(trace, chosen);
+  addAnswers(trace, chosen);
+  addWaits(trace, chosen);
   addReads(trace, operation, chosen);
   addMemory(trace, operation, chosen);
   const picked = [...chosen].sort((x, y) => x - y).map((i) => lines[i]!);
@@ -319,10 +325,16 @@ function isOfSpan(line: Line, connection: string, spans: readonly Span[]): boole
   const { psn } = line;
   if (psn === undefined || line.connection !== connection) return false;
   const requester = line.inbound ? line.peer : line.host;
+  const { lastPsn = psn } = line;
   return spans.some((span) =>
     span.requester === requester &&
-    ((psn - span.from) & PSN_MASK) <= ((span.to - span.from) & PSN_MASK)
+    (isWithin(psn, span.from, span.to) || isWithin(span.from, psn, lastPsn))
   );
+}
+
+/** Whether a PSN is one of [from, to]. */
+function isWithin(psn: number, from: number, to: number): boolean {
+  return ((psn - from) & PSN_MASK) <= ((to - from) & PSN_MASK);
 }
 
 /** Adds the posts of the consumed receive WQEs, unless they belong to another operation. */
@@ -332,10 +344,135 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
     if (recvs === undefined || node === host) continue;
     for (let at = i - 1; at >= 0; at--) {
       const line = lines[at]!;
+      // H-21: a hint has had it set aside.
+      if (line.step === "receive-ahead" && line.node === node && line.recvs![0] === recvs[0]) {
+        chosen.add(at);
+      }
       if (line.node !== host || line.qpn !== qpn || !line.recvs?.includes(recvs[0]!)) continue;
       if (line.operation === undefined) chosen.add(at);
       break;
     }
+  }
+}
+
+/**
+ * Adds the doorbell by which the RNIC has learned of a WQE, and what the RNIC says of it and reads of the queue, until
+ * the WQE is begun.
+ */
+function addDoorbells({ lines, cards }: Trace, chosen: Set<number>): void {
+  for (const i of [...chosen]) {
+    const wqe = lines[i]!;
+    if (wqe.step !== "wqe" || wqe.queue === undefined) continue;
+    let rung = i + 1;
+    while (rung < lines.length && !isDoorbellOf(lines[rung]!, wqe)) rung++;
+    if (rung === lines.length) continue;
+    const card = cards.get(wqe.host!);
+    const doorbell = lines[rung]!, reads: number[] = [];
+    let last = rung, isTaken = false;
+    for (let at = rung; at < lines.length; at++) {
+      const line = lines[at]!;
+      if (isBegin(line, { wqe, card }) || isReused(line, wqe)) break;
+      if (line.queue !== wqe.queue || line.step === "wqe") continue;
+      if (line.node !== card && line.node !== wqe.node) continue;
+      const isIts = line.stamp === doorbell.stamp || hasUnit(line, wqe.wqe!);
+      if (isIts) {
+        chosen.add(at);
+        last = at;
+        isTaken ||= line.node === card;
+      } else if (isTaken && line.stamp === undefined && line.units === undefined) reads.push(at);
+    }
+    for (const at of reads) if (at < last) chosen.add(at);
+  }
+}
+
+function isDoorbellOf({ step, node, queue }: Line, wqe: Line): boolean {
+  return step === "doorbell" && node === wqe.node && queue === wqe.queue;
+}
+
+/** The RNIC begins with the WQE. */
+function isBegin(
+  line: Line,
+  { wqe, card }: { readonly wqe: Line; readonly card: string | undefined },
+): boolean {
+  return line.node === card && line.qpn === wqe.qpn && line.wqe === wqe.wqe;
+}
+
+/** The ring has wrapped around: another WQE lies there. */
+function isReused(line: Line, wqe: Line): boolean {
+  return line !== wqe && line.step === "wqe" && line.node === wqe.node && line.qpn === wqe.qpn &&
+    line.wqe === wqe.wqe;
+}
+
+function hasUnit({ units }: Line, unit: number): boolean {
+  return units !== undefined && units[0] <= unit && unit < units[1];
+}
+
+/** Adds the answers to the operation's hints, where the requester gets some (H-22). */
+function addAnswers({ lines }: Trace, chosen: Set<number>): void {
+  for (const i of [...chosen]) {
+    const { step, node, hint } = lines[i]!;
+    if (step !== "hint-out" || hint === undefined) continue;
+    for (let at = i + 1; at < lines.length; at++) {
+      const line = lines[at]!;
+      if (line.node !== node || line.hint !== hint) continue;
+      if (line.step === "hint-answered") chosen.add(at);
+      // A hint that a READ or WRITE of no bytes is has the PSN of its request as its number.
+      else if (line.time > lines[i]!.time) break;
+    }
+  }
+}
+
+/** Steps of a message that waits, or may have to wait, for pages or for queue information. */
+const WAITS: ReadonlySet<string> = new Set([
+  "hint-decision",
+  "page-fault",
+  "translation-wait",
+  "receive-ahead",
+  "context-wait",
+]);
+/** Steps by which pages are there, or never will be. */
+const PAGE_ENDS: ReadonlySet<string> = new Set([
+  "pages-mapped",
+  "pages-refused",
+  "translations-known",
+]);
+
+/** Adds what brings pages and queue information that the operation waits for. */
+function addWaits(trace: Trace, chosen: Set<number>): void {
+  const { lines } = trace;
+  for (const i of [...chosen]) {
+    const { step, pages, queue } = lines[i]!;
+    if (!WAITS.has(step)) continue;
+    if (pages !== undefined) addPages(trace, chosen, i);
+    if (queue !== undefined) addLookUp(trace, chosen, i);
+  }
+}
+
+/** Adds the look-up of queue information that a line waits for. */
+function addLookUp({ lines }: Trace, chosen: Set<number>, of: number): void {
+  const { time, node, queue } = lines[of]!;
+  let from = of;
+  // It begins in the step in which it is needed, and before that is said.
+  while (from > 0 && lines[from - 1]!.time === time) from--;
+  for (let at = from; at < lines.length; at++) {
+    const line = lines[at]!;
+    if (line.node !== node || line.queue !== queue || line.stamp !== undefined) continue;
+    if (line.psn === undefined && line.units === undefined) chosen.add(at);
+    if (at > of && line.step === "queue-known") return;
+  }
+}
+
+/** Adds what the RNIC and its host do about pages, until all of them are there. */
+function addPages({ lines }: Trace, chosen: Set<number>, from: number): void {
+  const { host, pages: [key, first, end] } = lines[from] as Line & Required<Pick<Line, "pages">>;
+  const away = new Set(Array.from({ length: end - first }, (_, i) => first + i));
+  for (let at = from + 1; at < lines.length && away.size > 0; at++) {
+    const { host: itsHost, psn, recvs, pages, step } = lines[at]!;
+    if (pages === undefined || itsHost !== host || pages[0] !== key) continue;
+    if (psn !== undefined || recvs !== undefined || pages[1] >= end || pages[2] <= first) continue;
+    chosen.add(at);
+    if (!PAGE_ENDS.has(step)) continue;
+    for (let page = pages[1]; page < pages[2]; page++) away.delete(page);
   }
 }
 

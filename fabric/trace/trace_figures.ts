@@ -4,6 +4,8 @@
  * SEND are the same in several figures; the operation determines the figure.
  */
 
+import { type Arrow, MECHANISM_NUMBERS, mechanismOf, mechanismWord } from "./mechanism_steps.ts";
+
 /** The documents' figures by the prefix of their steps: the second document's are 45 and 46. */
 export type Figure = 2 | 3 | 9 | 10 | 45 | 46;
 
@@ -68,7 +70,7 @@ export function stepIn(
 ): string {
   const { step, isOwn, write } = line;
   const part = PART_OF.get(step);
-  if (part === undefined) return step;
+  if (part === undefined) return mechanismOf(step)?.number ?? step;
   const numbers = PARTS[part]!;
   const isSend = part.startsWith("send") || part.startsWith("recv");
   if (isSend && figure !== 3) return part;
@@ -81,15 +83,13 @@ export function stepIn(
  * one number: so all numbers of a step that figures share mean the same. A SEND's steps are told apart.
  */
 export function tracedAs(step: string): readonly string[] {
+  if (mechanismOf(step) !== undefined) return [mechanismWord(step)];
   const part = PART_OF.get(step) ?? (Object.hasOwn(PARTS, step) ? step : undefined);
   const isSend = part !== undefined && (part.startsWith("send") || part.startsWith("recv"));
   if (part === undefined || (isSend && DOCUMENT[step] !== undefined)) return [step];
   const names = [...PART_OF].filter(([, of]) => of === part).map(([name]) => name);
   return [...new Set([part, ...names])];
 }
-
-/** The destination of a step's arrow: the own host, its RNIC, or the peer's RNIC. */
-export type Arrow = "host" | "card" | "peer";
 
 const ARROWS: Readonly<Record<Arrow, string>> = {
   card: "S201 S208 S301 S308 S311 S317 S321 S901 S1001 S1005 S1012 S1014 " +
@@ -108,7 +108,7 @@ const ARROW_OF: ReadonlyMap<string, Arrow> = new Map(
 );
 
 export function arrowOf(step: string): Arrow | undefined {
-  return ARROW_OF.get(step);
+  return ARROW_OF.get(step) ?? mechanismOf(step)?.arrow;
 }
 
 /** The document's text of each step, without its subject, which is the column's device. */
@@ -195,9 +195,9 @@ const DOCUMENT: Readonly<Record<string, string>> = {
   4608: "notifies the application that the write is complete, with the status",
 };
 
-/** The document's text of a step; undefined where it has no number. */
+/** The document's text of a step; undefined where it has none. */
 export function documentText(step: string): string | undefined {
-  return DOCUMENT[step];
+  return DOCUMENT[step] ?? mechanismOf(step)?.text;
 }
 
 /** Numbers of all steps of a figure, in the document's order. */
@@ -207,7 +207,7 @@ export function stepsOf(figure: Figure): string[] {
     .sort((x, y) => number(x) - number(y));
 }
 
-/** Numbers of all steps, figure by figure. */
+/** Numbers of all steps, figure by figure, behind them those of {@link MECHANISM_NUMBERS}. */
 export function documentSteps(): string[] {
-  return ([2, 3, 9, 10, 45, 46] as const).flatMap(stepsOf);
+  return [...([2, 3, 9, 10, 45, 46] as const).flatMap(stepsOf), ...MECHANISM_NUMBERS];
 }

@@ -222,6 +222,85 @@ describe("foldRepeats", () => {
   });
 });
 
+describe("what prepares an operation", () => {
+  const far = { node: "b-2-rnic", qpn: 18, connection: BY_ADDRESS, inbound: true } as const;
+
+  it("H-03: has a hint that counts several messages in the ladder of each of them, and of no other", () => {
+    const lines = [0, 1, 2].flatMap(persist);
+    const psn = 0xff_fffe;
+    // Of messages 0 and 1, whose PSNs are 0xfffffe to 1.
+    lines.push({ time: 1, step: "hint-in", text: "2 SENDs", psn, lastPsn: 0, ...far });
+    const has = [0, 1, 2].map((index) => stepsIn(ladder(lines, index)).includes("610"));
+    same(has, [true, false, false], "a ladder begins with its operation");
+    const early = lines.map((line) => line.step === "hint-in" ? { ...line, time: 1_001 } : line);
+    same([0, 1, 2].map((index) => stepsIn(ladder(early, index)).includes("610")), [
+      ...[true, true, false],
+    ]);
+  });
+
+  it("Q-06: has the WQE's own doorbell, and what its RNIC reads until it is begun", () => {
+    const card = { node: "a-rnic", qpn: 17, queue: 4, text: "" };
+    const of = (n: number, lines: readonly TraceLine[]) => [
+      ...persist(n).map((line) => line.step === "wqe" ? { ...line, queue: 4 } : line),
+      { time: 1_000 * n, node: "a", step: "doorbell", text: "", queue: 4, stamp: 50 + n },
+      ...lines,
+    ];
+    const lines = [
+      ...of(0, [
+        { time: 0, ...card, step: "doorbell-taken", stamp: 50 },
+        { time: 0, ...card, step: "queue-read" },
+        { time: 0, ...card, step: "queue-read", queue: 5 },
+        // The next doorbell finds this one's look-up under way.
+        { time: 0, ...card, step: "doorbell-taken", stamp: 51 },
+        { time: 0, ...card, step: "queue-known" },
+        { time: 0, ...card, step: "pointer-compared", stamp: 50 },
+        { time: 0, ...card, step: "pointer-compared", stamp: 51 },
+        { time: 0, ...card, step: "wqe-read", units: [0, 3] },
+        { time: 0, ...card, step: "wqe-read", units: [3, 4] },
+      ]),
+    ];
+    const found = ladder(lines);
+    same(stepsIn(found).filter((step) => /^20/.test(step)), [
+      ...["202.1", "202.2", "203.2", "203.3", "203.4", "204.1"],
+    ]);
+    const fetched = found.rows.filter(({ step }) => step === "204.1");
+    equal(fetched.length, 1, "the read that brings its unit");
+  });
+
+  it("Q-07: has the look-up of the context that a packet waits for, and no later one", () => {
+    const psn = 0xff_fffe, card = { node: "b-2-rnic", text: "", queue: 9 };
+    const steps = stepsIn(ladder([
+      ...persist(0),
+      { time: 1, ...card, step: "queue-known" },
+      { time: 2, ...card, step: "queue-read" },
+      { time: 2, ...far, step: "context-wait", text: "", psn, queue: 9 },
+      { time: 2, ...card, step: "queue-read", queue: 8 },
+      { time: 3, ...card, step: "queue-known" },
+      { time: 3, ...card, step: "queue-read" },
+    ]));
+    same(steps.filter((step) => /^203|context/.test(step)), ["203.2", "context-wait", "203.3"]);
+  });
+
+  it("H-21: has what happens to the pages that it waits for, until they are there, and to no others", () => {
+    const psn = 0xff_fffe, b = { node: "b-2", text: "" }, card = { node: "b-2-rnic", text: "" };
+    const paging = [
+      { time: 2, ...far, step: "hint-decision", text: "", psn, pages: [7, 4, 6] },
+      { time: 2, ...card, step: "hint-page-request", pages: [7, 4, 6] },
+      { time: 2, ...card, step: "hint-page-request", pages: [8, 4, 6] },
+      { time: 2, ...b, step: "pages-in", pages: [7, 5, 6] },
+      { time: 2, ...card, step: "pages-mapped", pages: [7, 5, 6] },
+      { time: 2, ...card, step: "pages-mapped", pages: [7, 6, 9] },
+      { time: 3, ...card, step: "pages-mapped", pages: [7, 0, 5] },
+      // Taken back meanwhile, and asked for by another.
+      { time: 3, ...card, step: "page-request", pages: [7, 4, 5] },
+    ] as const;
+    const steps = stepsIn(ladder([...persist(0), ...paging]));
+    same(steps.filter((step) => /^612|page/.test(step)), [
+      ...["612.1", "612.2", "pages-in", "pages-mapped", "pages-mapped"],
+    ]);
+  });
+});
+
 describe("stepIn", () => {
   it("takes the number of the figure that the program plays in", () => {
     const own = { isOwn: true, write: 2 } as const;

@@ -70,6 +70,7 @@ import { takeLine } from "./paging/translation_cache.ts";
 import { heldAtRest } from "./firmware/at_rest.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
+import { leadStatistics } from "./state/hints/leads.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
 import type { ContextWait, LookUpPart, QueueLoad, Waiter } from "./state/queues.ts";
 import { createDevice } from "./device.ts";
@@ -152,7 +153,11 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
         device.hints === undefined ? NEVER : hintsWakeAt(device, device.hints),
         device.hints === undefined ? NEVER : workWakeAt(device.hints),
       ),
-    statistics: () => statisticsOf(device),
+    statistics: () => ({
+      ...statisticsOf(device),
+      // Programs are not told of it: what they ask for stays as it was.
+      ...(device.hints && leadStatistics(device.hints.leads)),
+    }),
     inspect: () => inspectDevice(device),
     heldAtRest: () => isHeldOff ? [] : heldAtRest(device),
   };

@@ -16,12 +16,7 @@ import { storeFromHost } from "./dma/card_memory.ts";
 import { canRead } from "./dma/dma.ts";
 import { unpark } from "./transmit/flow_control.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
-import {
-  acceptPointer,
-  findQueue,
-  needsPointer,
-  rereadPointer,
-} from "./queues/queue_information.ts";
+import { findQueue, needsPointer, rereadPointer, takePointer } from "./queues/queue_information.ts";
 import { observeHandled } from "./queues/stale_pointers.ts";
 import { forgetPieces, noticeDoorbell, pushDoorbell } from "./queues/doorbell_space.ts";
 import { serveReceives } from "./queues/receive_queue.ts";
@@ -33,6 +28,7 @@ import { arm } from "./queues/completion_queue.ts";
 import { placeOfRegister } from "../../fabric/wire/host_bus/blue_flame.ts";
 import { takeCarried, takePiece } from "./queues/blue_flame.ts";
 import type { DoorbellContent, TakenDoorbell } from "./state/queues.ts";
+import { traceCached, traceDoorbell, traceLostDoorbell } from "./trace/queue_trace.ts";
 
 /** A core has written to the BAR. What is no doorbell is counted and ignored. */
 export function writeRegister(device: Device, write: RegisterWrite): void {
@@ -41,9 +37,9 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
     const doorbell = decodeDoorbell(write.data);
     if (doorbell !== undefined) {
       forgetPieces(device, doorbell.queue);
-      if (!noticeDoorbell(device)) return;
       const { stored } = write;
       const taken = stored === undefined ? doorbell : { ...doorbell, stored };
+      if (!noticeDoorbell(device, taken)) return;
       if (isMessage) serveDoorbell(device, taken);
       else pushDoorbell(device, taken);
       return;
@@ -58,7 +54,7 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
     const doorbell = place === undefined ? "refused" : takePiece(device, place, write.data);
     if (doorbell === undefined) return;
     if (doorbell !== "refused") {
-      if (!noticeDoorbell(device)) return;
+      if (!noticeDoorbell(device, doorbell)) return;
       if (device.doorbellPlan.form === "message") serveDoorbell(device, doorbell);
       else pushDoorbell(device, doorbell);
       return;
@@ -85,12 +81,16 @@ function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const owner = device.owners[doorbell.queue];
   if (owner === undefined || ("qp" in owner && owner.qp.state === "reset")) {
     device.counters.doorbellsRefused++;
+    traceLostDoorbell(device, doorbell, "there is no such queue, or it is in RESET");
     return;
   }
+  const { tracing } = device.out;
+  if (tracing) traceDoorbell(device, doorbell);
   const { write, wqe, stored } = doorbell;
   const waiter = { kind: "doorbell", write, wqe, stored } as const;
   const entry = findQueue(device, doorbell.queue, waiter);
   if (entry === undefined) return;
+  if (tracing) traceCached(device, entry, doorbell);
   if (needsPointer(device, entry, waiter)) rereadPointer(device, entry, waiter);
   else resumeDoorbell(device, entry, waiter);
 }
@@ -101,7 +101,7 @@ export function resumeDoorbell(
   entry: QueueEntry,
   doorbell: DoorbellContent,
 ): void {
-  if (doorbell.write !== undefined) acceptPointer(entry, doorbell.write);
+  if (doorbell.write !== undefined) takePointer(device, entry, doorbell.write, "doorbell");
   observeHandled(device, entry, doorbell);
   const owner: QueueOwner | undefined = device.owners[entry.queue];
   if (owner?.kind === "sq") {

@@ -16,6 +16,7 @@ import atomics from "../../scripts/scenarios/hints_atomics.ts";
 import hostile, { check } from "../../scripts/scenarios/hints_hostile.ts";
 import allReduce from "../../scripts/scenarios/hints_all_reduce.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
+import { leadsIn, leadStatistics } from "../../nodes/rnic/state/hints/leads.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { hintOf } from "../../fabric/wire/roce/hint.ts";
@@ -123,6 +124,9 @@ programs:
       [0, 1],
       "one range for 256 pages",
     );
+    // Of its pages the last ones came late: one operation, in the class up to 500 us. The warm ones needed nothing.
+    const { "server-rnic": card } = rack.simulator.statistics();
+    same(leadStatistics(leadsIn(card!)), { "hintLead-late-8": 1 });
   });
 
   it("H-30: hints_all_reduce.yaml: what a job announces while it computes stalls it no more", async () => {

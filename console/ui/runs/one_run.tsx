@@ -21,7 +21,7 @@ import { csv, saveAs } from "../frame/save.ts";
 import { go, hrefOf } from "../state.ts";
 import { Checkpoints } from "./checkpoints.tsx";
 import { MethodBars } from "./method_bars.tsx";
-import { hintColumns, queueColumns } from "./report_columns.ts";
+import { hintColumns, leadColumns, queueColumns } from "./report_columns.ts";
 import { ReportTable } from "./report_table.tsx";
 import { Throughput } from "./throughput.tsx";
 import { Verdict } from "./verdict.tsx";
@@ -313,6 +313,14 @@ function Reported({ report }: { readonly report: Report }) {
           file={`${report.run}-hints.csv`}
           columns={hintColumns(report.hints)}
           rows={report.hints}
+        />
+      )}
+      {report.hintLeads !== undefined && report.hintLeads.length > 0 && (
+        <ReportTable
+          title="Hints: lead times of operations"
+          file={`${report.run}-hint-leads.csv`}
+          columns={leadColumns(report.hintLeads)}
+          rows={report.hintLeads}
         />
       )}
     </>

@@ -4,6 +4,7 @@ import { bitRate, count, roughTime } from "../figures.ts";
 
 export type QueueRow = NonNullable<Report["queues"]>[number];
 export type HintRow = NonNullable<Report["hints"]>[number];
+export type LeadRow = NonNullable<Report["hintLeads"]>[number];
 type Value = number | string | null;
 
 export interface ReportColumn<Row> {
@@ -65,6 +66,12 @@ const QUEUES: readonly Draft<QueueRow>[] = [
   column("evictions", ({ cacheEvictions }) => cacheEvictions, count),
   column("stale", ({ stalePointers }) => stalePointers, count),
   column("B/queue", ({ queueBytes }) => queueBytes, count),
+  column(
+    "B/pointer",
+    ({ pointerBytes }) => pointerBytes,
+    count,
+    (rows) => new Set(rows.map(({ pointerBytes }) => pointerBytes)).size > 1,
+  ),
   column("M msg/s", ({ messagesPerSecond }) => messagesPerSecond, (rate) => ratio(rate / 1e6)),
   column("throughput", ({ throughputBps }) => throughputBps, bitRate),
   column("median", ({ latencyPs }) => latencyPs?.median ?? null, roughTime),
@@ -98,6 +105,20 @@ const HINTS: readonly Draft<HintRow>[] = [
   column("hints", ({ hints }) => hints, count),
   column("of the bytes", ({ overhead }) => overhead, (part) => `${(100 * part).toFixed(2)} %`),
 ];
+
+const LEADS: readonly Draft<LeadRow>[] = [
+  differing("run", ({ variant }) => variant),
+  column("card", ({ node }) => node),
+  column("hint ahead, from", ({ fromPs }) => fromPs, roughTime),
+  column("to", ({ toPs }) => toPs, roughTime),
+  column("useful", ({ useful }) => useful, count),
+  column("late", ({ late }) => late, count),
+  column("wasted", ({ wasted }) => wasted, count),
+];
+
+export function leadColumns(rows: readonly LeadRow[]): ReportColumn<LeadRow>[] {
+  return LEADS.filter(({ isShown }) => isShown(rows));
+}
 
 export function queueColumns(rows: readonly QueueRow[]): ReportColumn<QueueRow>[] {
   return QUEUES.filter(({ isShown }) => isShown(rows));

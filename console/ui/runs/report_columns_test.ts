@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { hintColumns, type HintRow, queueColumns, type QueueRow } from "./report_columns.ts";
+import {
+  hintColumns,
+  type HintRow,
+  leadColumns,
+  queueColumns,
+  type QueueRow,
+} from "./report_columns.ts";
 
 const QUEUES: QueueRow = {
   variant: "queues",
@@ -18,6 +24,7 @@ const QUEUES: QueueRow = {
   cacheEvictions: 821,
   stalePointers: null,
   queueBytes: 64,
+  pointerBytes: 12,
   storeBytes: 4096,
   latencyPs: null,
   messagesPerSecond: 4_993_205,
@@ -101,5 +108,24 @@ describe("tables of a kept run", () => {
       assert.ok(all.includes(each), `${each} in ${all}`);
     }
     assert.ok(!all.some((each) => /^(RNR|held|late entries|run)/.test(each)), String(all));
+  });
+
+  it("Q-10: bytes of a write pointer, where schemes differ", () => {
+    const other: QueueRow = { ...QUEUES, scheme: "three-space", pointerBytes: 4 };
+    const column = queueColumns([QUEUES, other]).find(({ name }) => name === "B/pointer")!;
+    assert.deepEqual([column.text(QUEUES), column.text(other)], ["12", "4"]);
+  });
+
+  it("H-30: lead times, the last class without an end", () => {
+    const row = { variant: "x", node: "b-rnic", fromPs: 1e10, useful: 3, late: 0, wasted: 1 };
+    const last = { ...row, toPs: null }, first = { ...row, fromPs: 5e9, toPs: 1e10 };
+    assert.deepEqual(shown(leadColumns([first, last]), last), [
+      "card b-rnic",
+      "hint ahead, from 10 ms",
+      "to ",
+      "useful 3",
+      "late 0",
+      "wasted 1",
+    ]);
   });
 });

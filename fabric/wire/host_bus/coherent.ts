@@ -12,6 +12,7 @@
  */
 import type { Time } from "../../base/time.ts";
 import { FLIT_BYTES } from "./flit.ts";
+import type { StampedPointer } from "./queue_information.ts";
 
 export const LINE_BYTES = 64;
 /** Lines of one message: as much as one read request of PCIe, so that both buses have as many events. */
@@ -103,7 +104,7 @@ export interface NonCoherentWrite {
   readonly op: "NcWr";
   readonly offset: number;
   readonly data: Uint8Array<ArrayBuffer>;
-  readonly stored?: number;
+  readonly stored?: StampedPointer;
   readonly by?: number;
 }
 

@@ -55,7 +55,9 @@ export function coherentToArray(message: CoherentMessage): unknown[] {
     case "NcWr": {
       const { offset, data, stored, by } = message;
       if (by !== undefined) return [op, offset, data, null, by];
-      return stored === undefined ? [op, offset, data] : [op, offset, data, stored];
+      return stored === undefined
+        ? [op, offset, data]
+        : [op, offset, data, stored.stamp, stored.pointer];
     }
     case "IntPhysical":
       return [op, message.vector];
@@ -123,8 +125,9 @@ export function coherentFromArray(
       if (!isCount(first) || data === undefined || data.length > LINE_BYTES) return undefined;
       const write = { kind, op, offset: first, data };
       if (length === 3) return write;
-      if (length === 5 && third === null && isCount(fourth)) return { ...write, by: fourth };
-      return length === 4 && isCount(third) ? { ...write, stored: third } : undefined;
+      if (length !== 5 || !isCount(fourth)) return undefined;
+      if (third === null) return { ...write, by: fourth };
+      return isCount(third) ? { ...write, stored: { pointer: fourth, stamp: third } } : undefined;
     }
     case "IntPhysical":
       return length === 2 && isCount(first) ? { kind, op, vector: first } : undefined;

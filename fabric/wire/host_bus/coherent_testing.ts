@@ -21,7 +21,7 @@ export const COHERENT_MESSAGES: readonly CoherentMessage[] = [
   { kind, op: "NcRd", tag: 5, offset: 48, length: 16 },
   { kind, op: "DataNc", tag: 5, data: bytes(16) },
   { kind, op: "NcWr", offset: 48, data: bytes(16) },
-  { kind, op: "NcWr", offset: 48, data: bytes(64), stored: 7 },
+  { kind, op: "NcWr", offset: 48, data: bytes(64), stored: { pointer: 3, stamp: 7 } },
   { kind, op: "NcWr", offset: 48, data: bytes(8), by: 2 },
   { kind, op: "IntPhysical", vector: 3 },
 ];

@@ -5,6 +5,7 @@
  * processor's coherent bus the messages of `coherent.ts` take the place of those for data.
  */
 import { COHERENT_CONTROL_BYTES, type CoherentMessage, coherentWireBytes } from "./coherent.ts";
+import type { StampedPointer } from "./queue_information.ts";
 import { isRegionMessage, type RegionMessage, regionWireBytes } from "./region_messages.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
 
@@ -66,10 +67,10 @@ export interface RegisterWrite {
   readonly offset: number;
   readonly data: Uint8Array<ArrayBuffer>;
   /**
-   * Not on the bus: a note for who observes. Of a doorbell with the queue's number only: when the pointer was
-   * stored that was the newest in the host's view as it rang (Q-11, stale pointers). No digest has it.
+   * Not on the bus: a note for who observes. Of a doorbell with the queue's number only: the pointer that
+   * was the newest in the host's view as it rang (Q-11, stale pointers). No digest has it.
    */
-  readonly stored?: number;
+  readonly stored?: StampedPointer;
   /** Into the card's memory (Q-04): the number of the process that stores, as in PCIe's PASID prefix. */
   readonly by?: number;
 }

@@ -59,7 +59,7 @@ export function pcieToArray(message: PcieMessage): unknown[] {
       if (message.by !== undefined) return [code, message.offset, message.data, null, message.by];
       return message.stored === undefined
         ? [code, message.offset, message.data]
-        : [code, message.offset, message.data, message.stored];
+        : [code, message.offset, message.data, message.stored.stamp, message.stored.pointer];
     case "register-read":
       return [code, message.tag, message.offset, message.length];
     case "access-error": {
@@ -135,15 +135,14 @@ function completion(fields: readonly unknown[]): PcieMessage | undefined {
 }
 
 function registerWrite(fields: readonly unknown[]): PcieMessage | undefined {
-  const [, offset, bytes, stored, by] = fields;
+  const [, offset, bytes, stamp, last] = fields;
   const data = ownBytes(bytes);
   if (!isCount(offset) || data === undefined || data.length > REGISTER_BYTES_MAX) return undefined;
   if (fields.length === 3) return { kind: "register-write", offset, data };
-  if (fields.length === 5 && stored === null && isCount(by)) {
-    return { kind: "register-write", offset, data, by };
-  }
-  if (fields.length !== 4 || !isCount(stored)) return undefined;
-  return { kind: "register-write", offset, data, stored };
+  if (fields.length !== 5 || !isCount(last)) return undefined;
+  if (stamp === null) return { kind: "register-write", offset, data, by: last };
+  if (!isCount(stamp)) return undefined;
+  return { kind: "register-write", offset, data, stored: { pointer: last, stamp } };
 }
 
 function registerRead(fields: readonly unknown[]): PcieMessage | undefined {

@@ -70,15 +70,18 @@ describe("pcieFromArray", () => {
     }
   });
 
-  it("Q-11: a doorbell may have a note of when its pointer was stored", () => {
+  it("Q-11: a doorbell may have a note of the pointer that was stored", () => {
     const doorbell = { kind: "register-write", offset: 0x800, data: new Uint8Array(4) } as const;
     assert.equal(pcieToArray(doorbell).length, 3);
     assert.deepEqual(pcieFromArray(pcieToArray(doorbell)), doorbell);
-    const noted = { ...doorbell, stored: 7 };
+    const noted = { ...doorbell, stored: { pointer: 3, stamp: 7 } };
     assert.deepEqual(pcieFromArray(pcieToArray(noted)), noted);
     for (const bad of [-1, 1.5, "1", null, undefined]) {
-      assert.equal(pcieFromArray([4, 0x800, new Uint8Array(4), bad]), undefined);
+      assert.equal(pcieFromArray([4, 0x800, new Uint8Array(4), 7, bad]), undefined);
+      if (bad === null) continue;
+      assert.equal(pcieFromArray([4, 0x800, new Uint8Array(4), bad, 3]), undefined);
     }
+    assert.equal(pcieFromArray([4, 0x800, new Uint8Array(4), 7]), undefined);
   });
 
   it("V-03 (in part): knows a read of the medium itself, which only says so where it is one", () => {

@@ -222,7 +222,7 @@ export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
     kind: is("register-write"),
     offset: count,
     data: bytes(64),
-    stored: count,
+    stored: fc.record({ pointer: count, stamp: count }, { noNullPrototype: true }),
   }),
   record<PcieMessage>({
     kind: is("register-write"),

@@ -3,11 +3,12 @@
  * within a line of 64 B is a message. A load is a message and its answer. The rules of Q-04 are held by the card,
  * which knows programs by numbers, as by PASIDs; what it refuses comes back as an error message.
  */
-import type { Time } from "../../../fabric/base/time.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
 import type { AccessError, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
-import { inCardMemory } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { decodeField, fieldBytes } from "../../../fabric/wire/host_bus/queue_placement.ts";
+import {
+  inCardMemory,
+  type StampedPointer,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
 import { breachText } from "../../../fabric/wire/host_bus/queue_rules.ts";
 import { AddressFault } from "./address_map.ts";
 import { LINE_BYTES } from "./llc.ts";
@@ -20,8 +21,8 @@ export class CardMemory {
   refused = 0;
   readonly #guard: QueueGuard;
   readonly #programs: string[] = [];
-  /** when the newest pointer of a queue was stored, in the host's view. */
-  readonly #stamps = new Map<number, Time>();
+  /** the newest pointer of a queue, in the host's view. */
+  readonly #pointers = new Map<number, StampedPointer>();
 
   constructor(guard: QueueGuard) {
     this.#guard = guard;
@@ -48,7 +49,7 @@ export class CardMemory {
       const part = Math.min(LINE_BYTES - offset % LINE_BYTES, bytes.length - done);
       const data = copyOf(bytes.subarray(done, done + part));
       messages.push({ kind: "register-write", offset, data, by });
-      this.#noteStamp(offset, data);
+      this.#notePointer(offset, data);
       done += part;
     }
     this.stores += messages.length;
@@ -61,9 +62,9 @@ export class CardMemory {
     this.loads++;
   }
 
-  /** The newest pointer's time of a queue; undefined where none was stored. */
-  stampOf(queue: number): Time | undefined {
-    return this.#stamps.get(queue);
+  /** The newest pointer of a queue; undefined where none was stored. */
+  pointerOf(queue: number): StampedPointer | undefined {
+    return this.#pointers.get(queue);
   }
 
   /** Whose store the card has refused, and what is thrown there. */
@@ -85,11 +86,12 @@ export class CardMemory {
     );
   }
 
-  #noteStamp(address: number, data: Uint8Array): void {
+  #notePointer(address: number, data: Uint8Array): void {
     for (const { space, queue } of this.#guard.parts(address, data.length)) {
-      const at = this.#guard.stampAddress(queue)! - address;
-      if (space !== 3 || at < 0 || at + fieldBytes("stamp") > data.length) continue;
-      this.#stamps.set(queue, decodeField("stamp", data.subarray(at)));
+      const place = this.#guard.pointerPlace(queue)!;
+      const at = place.address - address;
+      if (space !== 3 || at < 0 || at + place.length > data.length) continue;
+      this.#pointers.set(queue, this.#guard.pointerIn(data.subarray(at)));
     }
   }
 }

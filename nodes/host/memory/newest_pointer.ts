@@ -6,16 +6,15 @@ import {
   decodeDoorbell,
   DOORBELL_MESSAGE_OFFSET,
   DOORBELL_OFFSET,
+  type StampedPointer,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { decodeField, fieldBytes } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import type { Time } from "../../../fabric/base/time.ts";
 import type { CardMemory } from "./card_memory.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import type { QueueGuard } from "./queue_guard.ts";
 
 /**
- * When the newest pointer of a queue was stored, whose doorbell is leaving now. Undefined for other
- * registers, and for a doorbell with the pointer, which has the time itself.
+ * The newest pointer of a queue, whose doorbell is leaving now. Undefined for other registers, and for a doorbell with
+ * the pointer.
  */
 export function newestPointer(
   { memory, guard, cardMemory }: {
@@ -25,13 +24,12 @@ export function newestPointer(
   },
   offset: number,
   data: Uint8Array,
-): Time | undefined {
+): StampedPointer | undefined {
   if (offset !== DOORBELL_OFFSET && offset !== DOORBELL_MESSAGE_OFFSET) return undefined;
   const doorbell = decodeDoorbell(data);
   if (doorbell === undefined || doorbell.write !== undefined) return undefined;
   // It is on its way to the card, ahead of the doorbell.
-  if (cardMemory !== undefined) return cardMemory.stampOf(doorbell.queue);
-  const address = guard.stampAddress(doorbell.queue);
-  if (address === undefined) return undefined;
-  return decodeField("stamp", memory.peek(address, fieldBytes("stamp")));
+  if (cardMemory !== undefined) return cardMemory.pointerOf(doorbell.queue);
+  const place = guard.pointerPlace(doorbell.queue);
+  return place && guard.pointerIn(memory.peek(place.address, place.length));
 }

@@ -6,7 +6,9 @@
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { StampedPointer } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
+  decodeField,
   fieldAddress,
   fieldBytes,
   type SpaceBases,
@@ -92,10 +94,21 @@ export class QueueGuard {
     return address < this.#end && address + length > this.#from;
   }
 
-  /** Where the time of a queue's newest pointer lies; undefined of a queue that there is none of. */
-  stampAddress(queue: number): number | undefined {
+  /** Where a queue's newest pointer lies, and behind it its time; undefined of a queue that there is none of. */
+  pointerPlace(queue: number): { readonly address: number; readonly length: number } | undefined {
     if (queue >= this.#queues) return undefined;
-    return fieldAddress(this.#store, this.#bases, { queue, field: "stamp" });
+    const address = fieldAddress(this.#store, this.#bases, { queue, field: "hostPointer" });
+    const { hostPointer, stamp } = this.#store.offsets;
+    return { address, length: stamp + fieldBytes("stamp") - hostPointer };
+  }
+
+  /** The pointer in bytes of {@link pointerPlace}. */
+  pointerIn(bytes: Uint8Array): StampedPointer {
+    const { hostPointer, stamp } = this.#store.offsets;
+    return {
+      pointer: decodeField("hostPointer", bytes),
+      stamp: decodeField("stamp", bytes.subarray(stamp - hostPointer)),
+    };
   }
 
   /** A core is about to store for a program. @throws AddressFault where a rule forbids it. */

@@ -3,7 +3,7 @@
  * where they are away, a batch at a time, then the card is told. Taking back: the card is told and answers when it
  * uses the page no more; its last writes have left the I/O controller; only then the frame is another page's.
  */
-import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
+import { formatTime, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { DRAM_PAGE_BYTES, VIRTUAL_DRAM_BASE } from "../memory/address_map.ts";
 import type { PageTable } from "../memory/page_table.ts";
@@ -13,7 +13,10 @@ import type { DemandRegion, PageJob, PagePart, Pager, PageRange, RangeJob } from
 
 /** What the thread works on. */
 export interface PageServer {
-  readonly cpu: Pick<Cpu, "now" | "charge" | "settle" | "sleep" | "command" | "signal">;
+  readonly cpu: Pick<
+    Cpu,
+    "now" | "charge" | "settle" | "sleep" | "command" | "signal" | "tracing" | "trace"
+  >;
   readonly pager: Pager;
   readonly table: PageTable;
   readonly timing: HostTiming;
@@ -116,9 +119,21 @@ function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefine
   }
   cpu.charge(costPs);
   yield* cpu.settle();
+  if (cpu.tracing) traceIn(server, region, { ...run, costPs });
   const again = yield* tellCard(server, region, { ...run, rights, asked });
   const left = page < end ? [{ region, first: page, count: end - page }] : [];
   return rest([...again, ...left, ...others]);
+}
+
+function traceIn(
+  { cpu }: PageServer,
+  { key }: DemandRegion,
+  batch: { readonly first: number; readonly frames: readonly number[]; readonly costPs: Time },
+): void {
+  const { first, frames: { length: count }, costPs } = batch;
+  const which = count === 1 ? `page ${first}` : `pages ${first} to ${first + count - 1}`;
+  const text = `${which} of rkey 0x${key.toString(16)} in ${formatTime(costPs)}`;
+  cpu.trace({ step: "pages-in", text, pages: [key, first, first + count] });
 }
 
 /** A page as the card is to have it: the first of a batch, or a further one. @returns how long that takes. */

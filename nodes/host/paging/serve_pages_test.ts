@@ -84,6 +84,8 @@ class Machine {
         return { status: "ok", op: "done" };
       },
       signal: (name: string) => void machine.signals.push(name),
+      tracing: false,
+      trace: () => {},
     };
   }
 

@@ -182,11 +182,15 @@ export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
 }
 
 /** Tells trace and checks of a request that is posted. */
-export function noteSend({ device }: Qp, { opcode, wrId = 0 }: SendRequest, wqe: SendWqe): void {
+export function noteSend(
+  { device, sq: { queue } }: Qp,
+  { opcode, wrId = 0 }: SendRequest,
+  wqe: SendWqe,
+): void {
   const { qpn, index, signaled } = wqe;
   if (device.cpu.tracing) {
     const text = `WQE of ${opcode} at ${index} of the send queue`;
-    device.cpu.trace({ step: "wqe", text, wrId, qpn, wqe: index });
+    device.cpu.trace({ step: "wqe", text, wrId, qpn, wqe: index, queue });
   }
   if (device.cpu.auditing) {
     device.cpu.note({ kind: "posted", queue: "send", qpn, wqe: index, wrId, signaled });

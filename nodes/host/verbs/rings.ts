@@ -5,7 +5,7 @@
 import { VENDOR_ERRORS, vendorErrorText } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import { assert, fail } from "../../../fabric/base/assert.ts";
-import type { Time } from "../../../fabric/base/time.ts";
+import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { BLUE_FLAME_WQE_BYTES, encodeBlueFlame } from "../../../fabric/wire/host_bus/blue_flame.ts";
 import {
   DOORBELL_MESSAGE_OFFSET,
@@ -155,9 +155,26 @@ export function* repeatDoorbell(
   { cpu, state }: Device,
   { queue, write: pointer, stamp }: { readonly queue: number; readonly write: number; stamp: Time },
 ): Steps<void> {
+  if (cpu.tracing) traceDoorbell(cpu, { queue, pointer, stamp, how: state.doorbell });
   const doorbell = state.doorbell === "pointer" ? { queue, write: { pointer, stamp } } : { queue };
   const offset = state.doorbellForm === "fifo" ? DOORBELL_OFFSET : DOORBELL_MESSAGE_OFFSET;
   yield* cpu.registerWrite(offset, encodeDoorbell(doorbell));
+}
+
+/** Q-06: the host notifies the card of a queue. */
+function traceDoorbell(
+  cpu: Device["cpu"],
+  rung: {
+    readonly queue: number;
+    readonly pointer: number;
+    readonly stamp: Time;
+    readonly how: string;
+  },
+): void {
+  const { queue, pointer, stamp, how } = rung;
+  const text = `doorbell of queue ${queue}, by ${how}: write pointer ${pointer}, ` +
+    `stored at ${formatTime(stamp)}`;
+  cpu.trace({ step: "doorbell", text, queue, stamp });
 }
 
 /** Bytes of a WQE's control segment: one without anything else is not worth the store (mlx5). */
@@ -178,6 +195,7 @@ export function* ringSends(qp: Qp, posted: number): Steps<void> {
     bytes.length <= BLUE_FLAME_WQE_BYTES;
   if (!isCarried) return yield* ringDoorbell(device, sq);
   const write = { pointer: sq.write, stamp: storePointer(device, sq, sq.write) };
+  if (device.cpu.tracing) traceDoorbell(device.cpu, { queue: sq.queue, ...write, how: "WQE" });
   const stores = encodeBlueFlame({ queue: sq.queue, write }, bytes, sq.buffer);
   sq.buffer = sq.buffer === 0 ? 1 : 0;
   yield* device.cpu.writeCombined(stores.offset, stores.bytes);

@@ -256,7 +256,7 @@ function hasMemory(
   const { segments, length } = read;
   const bytes = Math.min(qp.attributes.pathMtu, length - offset);
   const access = { segments, offset, length: bytes, ahead: true, write: false };
-  return awaitAccess(device, access, { kind: "read", qp });
+  return awaitAccess(device, access, { kind: "read", qp, psn: read.psn });
 }
 
 /** A response frame has left; behind the last one the next answer may go. */

@@ -216,8 +216,7 @@ function noteRead(device: Device, { continuation, length }: ReadRequest, tag: nu
     }
     case "preload": {
       const { qp, psn } = continuation.word;
-      const ahead = `${text}, ahead of its atomic`;
-      return trace(device, qp, { step: "dma-read", text: ahead, psn, inbound: true, tag });
+      return trace(device, qp, { step: "preload", text, psn, inbound: true, tag });
     }
     case "read-back": {
       const { qp, firstPsn } = continuation.readBack;

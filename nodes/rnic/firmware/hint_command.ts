@@ -7,6 +7,7 @@ import { endHostWork } from "../hints/do_work.ts";
 import { sendHint } from "../hints/send_hint.ts";
 import type { Device } from "../state/device.ts";
 import { rights } from "../state/life_cycle.ts";
+import { traceHintOut } from "../trace/hint_trace.ts";
 import { DONE, noSuch, refusal } from "./reply.ts";
 
 /**
@@ -36,6 +37,7 @@ export function sendOwnHint(
     return refusal("EINVAL", `${bytes.length} B are no hint of at most ${most} B`);
   }
   hints.counters.hintsSent++;
+  if (device.out.tracing) traceHintOut(device, message, `of a program, by QP ${qpn}`);
   sendHint(device, { hints, qp, end }, message);
   return DONE;
 }

@@ -135,7 +135,7 @@ export function mapPagesOf(device: Device, command: CommandOf<"map-pages">): Rni
   }
   const wrong = checkPlace(device, { pages, pageBytes: region.pageBytes });
   if (wrong !== undefined) {
-    refusePages(region, { first, count: pages.length });
+    refusePages(device, region, { first, count: pages.length });
     return refusal("EINVAL", `Cannot map pages of region ${key} as ${wrong}`);
   }
   mapPages(device, region, { first, pages, writable });

@@ -9,6 +9,7 @@ import { senderOf, wantedKinds, wordOf } from "./agree.ts";
 import { needlessOf } from "./back_off.ts";
 import { splitGroups } from "./build_hint.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
+import { traceHintAnswer } from "../trace/hint_trace.ts";
 
 /** Answers hints that are prepared for. Called at the end of every step, while there are any. */
 export function answerPrepared(device: Device, hints: Hints): void {
@@ -77,6 +78,11 @@ export function sendAnswer(device: Device, hints: Hints, preparation: Preparatio
   const parts = [...byReason].flatMap(([reason, refused]) =>
     splitGroups(groupsOf(refused), pathMtu).map((groups) => ({ reason, groups }))
   );
+  if (device.out.tracing) {
+    for (const { reason, groups } of parts) {
+      for (const group of groups) traceHintAnswer(device, qp, { sequence, group, reason });
+    }
+  }
   for (const [i, { reason, groups }] of parts.entries()) {
     // With it the peer is told which kinds are wanted: some other ones may be.
     const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
@@ -95,6 +101,11 @@ function acknowledge(
   const { hints } = sender;
   const groups = needlessOf(device, hints, elements);
   if (!isAsked && groups.length === 0) return;
+  if (device.out.tracing) {
+    for (const group of groupsOf(elements)) {
+      traceHintAnswer(device, sender.qp, { sequence, group, reason: "none" });
+    }
+  }
   sendHint(device, sender, { ...wordOf(hints, { type: "prepared", sequence }), groups });
 }
 

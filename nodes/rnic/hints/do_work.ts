@@ -11,6 +11,7 @@ import { sendAnnouncement } from "./look_ahead.ts";
 import { sendAnswer } from "./answer_hint.ts";
 import { takeAnnouncement } from "./prepare.ts";
 import type { Sender } from "./send_hint.ts";
+import { traceHintIn } from "../trace/hint_trace.ts";
 
 /** A peer's hint has come: it is taken apart when those who do that have done it (H-20). */
 export function workOnHint(
@@ -19,6 +20,7 @@ export function workOnHint(
   { message, requester }: { readonly message: HintMessage; readonly requester: number },
 ): void {
   const { hints, qp } = sender;
+  if (device.out.tracing) traceHintIn(device, qp, message);
   const elements = message.groups.reduce((sum, { entries }) => sum + entries.length, 0);
   const item = { kind: "announcement", qp, life: qp.life, message, requester } as const;
   if (beginJob(device, hints, { job: "prepare", item, elements })) return;

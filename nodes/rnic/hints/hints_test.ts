@@ -1,3 +1,4 @@
+import { leadsIn } from "../state/hints/leads.ts";
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
@@ -419,6 +420,10 @@ describe("H-09: who takes part", () => {
     ]);
   });
 });
+
+function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0);
+}
 
 describe("a responder that gets hints", () => {
   it("H-20, H-21: pages of all elements are asked for at once, so that later ones do not stall", () => {
@@ -869,6 +874,9 @@ describe("a responder that gets hints", () => {
     p.rig.run();
     equal(counter(p, "b", "hintPagesAsked"), 4);
     equal(counter(p, "b", "hintPagesWasted"), 2);
+    // H-30: of one operation.
+    const leads = leadsIn(p.rig.b.rnic.statistics());
+    same([leads.useful, leads.late, leads.wasted].map(sumOf), [0, 0, 1]);
   });
 
   it("H-24: without valid rights nothing is started; a guesser is not listened to for long", () => {

@@ -15,6 +15,7 @@ import type { Batch, HeldWork, HintEnd, Hints, Hold } from "../state/hints/hint_
 import type { QueuePair } from "../state/queue_pair.ts";
 import { takeNeedless, takeProbeAnswer } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
+import { traceHintAnswered } from "../trace/hint_trace.ts";
 
 /** Hints without an answer, in a row, after which a peer gets no more. */
 const SILENCES_MAX = 3;
@@ -148,6 +149,7 @@ function noteSilence(hints: Hints, { carrier, unanswered }: Batch): void {
 export function takeAnswer(device: Device, sender: Sender, message: HintMessage): void {
   const { hints, qp, end } = sender;
   const { type, reason, kinds, answer } = message;
+  if (device.out.tracing) traceHintAnswered(device, qp, message);
   let isKnown = false;
   for (
     const [announced, its] of hints.carriers.get(qp.path.address) === qp

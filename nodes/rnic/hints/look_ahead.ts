@@ -34,6 +34,7 @@ import { isPassedOver, noteKeys } from "./back_off.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
 import { hold } from "./hold.ts";
 import { type Sender, sendHint, sendRange, sendToGroup, takeSequence } from "./send_hint.ts";
+import { traceHintOut } from "../trace/hint_trace.ts";
 
 /** Hints of a queue pair whose answers are waited for, though their work has been started. */
 const BATCHES_MAX = 16;
@@ -126,6 +127,9 @@ export function rideAlong(
     spans.push({ ...span, until });
   }
   const { messages: [message] } = announceIn(device, route, { spans, isMade: true });
+  if (message !== undefined && device.out.tracing) {
+    traceHintOut(device, message, `in a packet of QP ${qp.qpn}, ${form}`);
+  }
   return message && { form, message, bytes: bytesOf(message) + trailer };
 }
 
@@ -216,6 +220,10 @@ function announce(device: Device, route: HintRoute, spans: readonly Span[]): voi
 /** A hint leaves, when it is made. */
 export function sendAnnouncement(device: Device, route: HintRoute, message: HintMessage): void {
   const { hints, by, group, encoding } = route;
+  if (device.out.tracing) {
+    const how = group === undefined ? `by QP ${by.qpn}, ${encoding}` : `to a group by QP ${by.qpn}`;
+    traceHintOut(device, message, how);
+  }
   if (group !== undefined) sendToGroup(device, { hints, by, group }, message);
   else if (encoding !== "flagged") sendHint(device, route, message);
   else {

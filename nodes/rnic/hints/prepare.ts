@@ -17,6 +17,7 @@ import { accountOf, chargeKey, contextKey, release } from "../state/hints/charge
 import { asksAgain, beginAction } from "../state/hints/work.ts";
 import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
 import type { Charge, HintElement, Hints, Word } from "../state/hints/hint_state.ts";
+import { type Lead, noteLead } from "../state/hints/leads.ts";
 import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
@@ -29,6 +30,7 @@ import { isVerdict } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 import { takesPart } from "./agree.ts";
 import { answer, isDone } from "./answer_hint.ts";
+import { traceDecided, traceDecision, traceTranslationDecision } from "../trace/hint_trace.ts";
 import type { Sender } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
@@ -68,6 +70,10 @@ interface Task extends Sender {
   word: Word | undefined;
   /** It speaks of receives. */
   receiver: QueuePair | undefined;
+  /** Something is read for it at once. */
+  isRead: boolean;
+  /** Of the element that is looked at, once something is fetched for it. */
+  lead: Lead | undefined;
   /** H-20: something was not there for an element of the group that is looked at. */
   isNeeded: boolean;
   /** Of a group's queue pair one more row of hints has been needless. */
@@ -153,6 +159,8 @@ function newTask({ now }: Device, { hints, qp, end }: Sender, requester: number)
     reason: "none",
     word: undefined,
     receiver: undefined,
+    isRead: false,
+    lead: undefined,
     isNeeded: false,
     isNews: false,
   };
@@ -171,11 +179,14 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
     task.reason = "none";
     task.word = undefined;
     task.receiver = undefined;
+    task.isRead = false;
+    task.lead = undefined;
     // Without a queue pair there is no key check, so the answer is the same as without a key. Nor may one message
     // try many keys: a page that comes for the right one would delay the answer to all.
     if (target === undefined || task.end.refusedKeys >= REFUSED_KEYS_MAX) refuse(task, "no-access");
     else takeEntry(device, task, { target, entry });
     if (entry.operation === "write") task.writes.push(entry);
+    if (device.out.tracing) traceDecided(device, { qp: target ?? task.qp, entry }, task);
     const { pages, reason, word, receiver } = task;
     task.elements.push({ ends, entry, pages, reason, word, receiver });
     task.position++;
@@ -215,7 +226,7 @@ function takeEntry(
   const { hints: { plan, counters }, end } = task;
   const isUntagged = entry.operation === "send";
   const kinds = entry.kinds & plan.kinds & (isUntagged ? FOR_UNTAGGED : FOR_TAGGED);
-  if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, target);
+  if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, { target, entry });
   if ((kinds & HINT_KINDS.receive) !== 0) takeCount(device, task, { target, entry });
   // Objects are a region's, and found by its key (H-03): an untagged message has none, whatever its peer names.
   if (isUntagged) counters.hintObjectsUnknown += entry.objects.length;
@@ -237,7 +248,7 @@ function takeEntry(
   }
   const bringIn = (span: Span) => {
     if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { span, rights });
-    if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, span);
+    if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, { span, target, entry });
   };
   bringIn(spanOf(region, Number(va), length));
   if (entry.objects.length > 0) objectSpans(task, region, entry).forEach(bringIn);
@@ -297,6 +308,10 @@ function takeAtomic(
     }
     const key = wordKey(address);
     if (!charge(device, task, { kind: "word", key })) return;
+    task.isRead = true;
+    if (device.out.tracing) {
+      traceDecision(device, { qp: target, entry }, { text: "its word is read ahead" });
+    }
     word = beginPreload(device, hints, {
       address,
       charge: hints.charges.get(key)!,
@@ -416,20 +431,29 @@ function askForWanted(device: Device, { hints: { counters }, wanted, requester }
 }
 
 /** H-21: has the context read that the queue pair's requests will need, where it is not on the chip. */
-function warmQueuePair(device: Device, task: Task, target: QueuePair): void {
+function warmQueuePair(device: Device, task: Task, { target, entry }: About): void {
   const queue = missingContext(device, target);
   if (queue === undefined) return;
   task.isNeeded = true;
   if (!charge(device, task, { kind: "context", key: contextKey(queue) })) return;
   const { hints } = task;
   hints.counters.hintContextsFetched++;
+  task.isRead = true;
+  if (device.out.tracing) {
+    const text = `the context of QP ${target.qpn} is read`;
+    traceDecision(device, { qp: target, entry }, { text, queue });
+  }
   const item = { kind: "context", qp: target, life: target.life, queue } as const;
   if (beginAction(device, hints, { piece: "context", item }) !== undefined) return;
   warmContext(device, target, queue);
 }
 
 /** Has lines of translations read that are not on the chip. */
-function warmUp(device: Device, task: Task, { region: { table }, first, last }: Span): void {
+function warmUp(
+  device: Device,
+  task: Task,
+  { span: { region: { table }, first, last }, target, entry }: About & { readonly span: Span },
+): void {
   const { paging } = device;
   if (paging.cached.size >= paging.lines) return;
   const end = Math.floor(last / ENTRIES_PER_LINE);
@@ -439,6 +463,10 @@ function warmUp(device: Device, task: Task, { region: { table }, first, last }: 
     if (!isComing(paging, table, line)) {
       if (!charge(device, task, { kind: "line", key: chargeKey(table, "line", line) })) return;
       task.hints.counters.hintLinesFetched++;
+    }
+    task.isRead = true;
+    if (device.out.tracing) {
+      traceTranslationDecision(device, { qp: target, entry }, { table, line });
     }
     fetchLine(device, { table, line }, task.lines);
   }
@@ -456,7 +484,7 @@ function charge(
   // Another element of the same hint wants it, too.
   if (known !== undefined && task.fresh.has(known)) return true;
   // The same again, as the host has taken it back meanwhile.
-  if (known !== undefined) waste(hints, known);
+  if (known !== undefined) waste(device, hints, known);
   const account = accountOf({ kind, requester });
   const count = charged.get(account) ?? 0;
   const most = Math.min(plan.quota, roomFor(device, kind));
@@ -465,7 +493,9 @@ function charge(
     refuse(task, "quota");
     return false;
   }
-  const added: Charge = { key, kind, requester, position, until: device.now + plan.quotaPs };
+  const lead = task.lead ??= { at: device.now, counted: undefined };
+  const until = device.now + plan.quotaPs;
+  const added: Charge = { key, kind, requester, position, lead, until };
   if (kind === "page") hints.counters.hintPagesAsked++;
   task.fresh.add(added);
   charges.set(key, added);
@@ -481,8 +511,9 @@ function roomFor({ paging, plan }: Device, kind: Charge["kind"]): number {
   return (kind === "line" ? paging.capacityLines : plan.queueCache.entries) >> 1;
 }
 
-function waste(hints: Hints, charge: Charge): void {
+function waste({ now }: Device, hints: Hints, charge: Charge): void {
   if (charge.kind === "word") return wasteWord(hints, charge);
+  noteLead(hints.leads, charge.lead, "wasted", now);
   release(hints, charge);
   if (charge.kind === "page") hints.counters.hintPagesWasted++;
   else if (charge.kind === "line") hints.counters.hintLinesWasted++;
@@ -499,14 +530,21 @@ function wasteWord(hints: Hints, charge: Charge): void {
 }
 
 /** What was fetched long ago, and not used, counts against its requester no more. */
-function forgetOld({ now }: Device, hints: Hints): void {
+function forgetOld(device: Device, hints: Hints): void {
+  const { now } = device;
   const { byTime, charges } = hints;
   for (let oldest = byTime.peek(); oldest !== undefined; oldest = byTime.peek()) {
     const isKnown = charges.get(oldest.key) === oldest;
     if (isKnown && oldest.until > now) return;
     byTime.shift();
-    if (isKnown) waste(hints, oldest);
+    if (isKnown) waste(device, hints, oldest);
   }
+}
+
+/** The queue pair of an element. */
+interface About {
+  readonly target: QueuePair;
+  readonly entry: HintEntry;
 }
 
 function refuse(task: Task, reason: HintReason): void {

@@ -11,6 +11,7 @@ import type { Hints, ReceiveAhead } from "../state/hints/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { MemorySegment } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
+import { traceReceiveAhead } from "../trace/hint_trace.ts";
 
 /** Receive WQEs that are on the chip ahead of their messages, at most. */
 const RECEIVES_MAX = 64;
@@ -82,6 +83,7 @@ export function lookAtReceives(
     want(ahead, ahead.wanted - 1);
     counters.hintReceives++;
     const segments = recvSegments(device, qp, recv);
+    if (device.out.tracing) traceReceiveAhead(device, qp, { recv, segments });
     if (segments !== undefined) bringIn(segments);
   }
   if (ahead.wanted === 0 || busy) return;

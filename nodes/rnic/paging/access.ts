@@ -12,6 +12,7 @@ import { redeemLine, redeemPage } from "../state/hints/charges.ts";
 import { noteMiss } from "../state/hints/needless.ts";
 import { askForPages, type PageSpan } from "./page_requests.ts";
 import { fetchLine, isComing, isOnChip } from "./translation_cache.ts";
+import { pagesOfLine, rangeOf, traceMissing } from "../trace/page_trace.ts";
 
 export interface MemoryAccess {
   readonly segments: readonly MemorySegment[];
@@ -28,7 +29,12 @@ export interface MemoryAccess {
 export interface Accessor {
   readonly kind: MemoryWaiter;
   readonly qp: QueuePair;
+  /** Of its message, for that one's ladder. */
+  readonly psn?: number;
 }
+
+/** Accesses for messages of this card's own; all others are for the peer's. */
+const OWN: ReadonlySet<MemoryWaiter> = new Set(["gather", "response"]);
 
 /** Accesses of peers, whose hints they may have been announced by. */
 const PEERS: ReadonlySet<MemoryWaiter> = new Set(["request", "read", "atomic"]);
@@ -47,7 +53,7 @@ export function checkAccess(
   access: MemoryAccess,
   by: Accessor,
 ): "ready" | "miss" | Fault {
-  const { paging } = device;
+  const { paging, now } = device;
   if (!mayMiss(paging)) return "ready";
   const pages: WantedPage[] = [];
   const lines: { readonly table: TranslationTable; readonly line: number }[] = [];
@@ -59,7 +65,7 @@ export function checkAccess(
       for (let page = first; page <= last; page++) {
         const isThere = table.demand[page]!.rights >= rights;
         if (!isThere) pages.push({ table, page, rights });
-        if (hints !== undefined) redeemPage(hints, { table, page }, isThere);
+        if (hints !== undefined) redeemPage(hints, { table, page, now }, isThere);
       }
     }
     if (isAdmitted || pages.length > 0) continue;
@@ -68,20 +74,39 @@ export function checkAccess(
       const isThere = isOnChip(paging, table, line);
       if (!isThere) lines.push({ table, line });
       if (hints === undefined) continue;
-      if (isThere) redeemLine(hints, { table, line }, "there");
-      else redeemLine(hints, { table, line }, isComing(paging, table, line) ? "coming" : "gone");
+      const found = isThere ? "there" : isComing(paging, table, line) ? "coming" : "gone";
+      redeemLine(hints, { table, line, now }, found);
     }
   }
   if (hints !== undefined && pages.length + lines.length > 0) noteMiss(hints, by.qp);
   if (pages.length > 0) {
+    if (device.out.tracing) traceMiss(device, by, { step: "page-fault", pages: rangeOf(pages) });
     const beyond = access.ahead === true ? [...spansOf(behind(access))] : [];
     askForPages(device, pages, { beyond });
     return { pages };
   }
   if (lines.length === 0) return "ready";
+  if (device.out.tracing) {
+    for (const line of lines) {
+      traceMiss(device, by, { step: "translation-wait", pages: pagesOfLine(line) });
+    }
+  }
   const wait = beginWait(device, { ...by, pages: [] });
   for (const each of lines) fetchLine(device, each, wait);
   return "miss";
+}
+
+function traceMiss(
+  device: Device,
+  { kind, qp, psn }: Accessor,
+  { step, pages }: {
+    readonly step: "page-fault" | "translation-wait";
+    readonly pages: ReturnType<typeof rangeOf>;
+  },
+): void {
+  if (pages !== undefined) {
+    traceMissing(device, { qp, psn, inbound: !OWN.has(kind) }, { step, pages });
+  }
 }
 
 /** As {@link checkAccess}, of an access that waits for its pages. @returns whether it may go on now. */

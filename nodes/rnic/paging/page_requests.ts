@@ -11,6 +11,7 @@ import { asksAgain, asksIommu, pageRequestPs } from "../state/hints/work.ts";
 import type { Region } from "../state/memory.ts";
 import type { DueEvent, PageFault, WantedPage } from "../state/paging_state.ts";
 import { ABSENT, type HintRequest, type TranslationTable } from "../state/translation_table.ts";
+import { traceMapped, tracePageRequest } from "../trace/page_trace.ts";
 import { resumeMapped } from "./memory_waits.ts";
 import { writeEntries } from "./translation_cache.ts";
 
@@ -148,6 +149,7 @@ function raisePageRequest(device: Device, { event: asked, hint, repeats, table }
   const hintsOf = hint?.hintsOf;
   if (hint !== undefined) hint.raised = true;
   const event = hintsOf === undefined ? asked : { ...asked, hintsOf };
+  if (device.out.tracing) tracePageRequest(device, event);
   if (!asksIommu(device)) return raiseEvent(device, event);
   const { type: _, ...pages } = event;
   const message = { kind: "ats", step: "page-request", ...pages, frames: [] } as const;
@@ -187,15 +189,22 @@ export function mapPages(
     table.demand![first + i] = { rights: writable ? 2 : 1, asked: 0 };
   }
   device.paging.counters.pagesMapped += pages.length;
+  if (device.out.tracing) {
+    traceMapped(device, "pages-mapped", { key: table.key, first, count: pages.length });
+  }
   writeEntries(device, table, { first, count: pages.length });
   resumeMapped(device);
 }
 
 /** The driver has named pages that may not be mapped: they are not there, and may be asked for again. */
 export function refusePages(
+  device: Device,
   { table }: Pick<Region, "table">,
   { first, count }: { readonly first: number; readonly count: number },
 ): void {
+  if (device.out.tracing) {
+    traceMapped(device, "pages-refused", { key: table.key, first, count });
+  }
   for (let page = first; page < first + count; page++) table.demand![page]!.asked = 0;
 }
 

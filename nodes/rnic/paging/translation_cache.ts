@@ -19,6 +19,7 @@ import {
   LINE_BYTES,
   type TranslationTable,
 } from "../state/translation_table.ts";
+import { traceTranslations } from "../trace/page_trace.ts";
 import { resumeWait } from "./memory_waits.ts";
 
 /** Bytes of one DMA write of entries. */
@@ -171,6 +172,7 @@ export function fetchLine(
   const first = line * ENTRIES_PER_LINE;
   const count = Math.min(ENTRIES_PER_LINE, table.pages.length - first);
   assert(table.address !== undefined, "A line that is not on the chip lies in memory");
+  if (device.out.tracing) traceTranslations(device, "translation-read", { table, line });
   dmaRead(device, {
     address: table.address + first * ENTRY_BYTES,
     length: count * ENTRY_BYTES,
@@ -190,6 +192,7 @@ export function takeLine(
   const { paging } = device;
   const { table, line, version, waits } = fill;
   paging.fills.delete(numberOf(table, line));
+  if (device.out.tracing) traceTranslations(device, "translations-known", { table, line });
   if (paging.tables.has(table)) {
     if (data !== undefined && table.version === version) {
       const first = line * ENTRIES_PER_LINE;

@@ -20,6 +20,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { DoorbellContent, TakenDoorbell, WriteCombined } from "../state/queues.ts";
 import { isPaused } from "./pause.ts";
 import { takeWork } from "./send_queue.ts";
+import { traceUnits } from "../trace/queue_trace.ts";
 
 const WORDS = BUFFER_BYTES / WORD_BYTES;
 const DOORBELL_WORDS = 2;
@@ -102,6 +103,10 @@ export function takeCarried(
     return false;
   }
   device.counters.blueFlameTaken++;
+  if (device.out.tracing) {
+    const { queue, own: from } = entry;
+    traceUnits(device, queue, { step: "wqe-carried", from, to: from + units });
+  }
   takeWork(device, { qp, entry, units }, bytes);
   return true;
 }

@@ -14,6 +14,7 @@ import { redeemContext } from "../state/hints/charges.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 import type { ControlFrame } from "../state/tx_frame.ts";
 import { noteMiss } from "../state/hints/needless.ts";
+import { traceContextWait } from "../trace/queue_trace.ts";
 import { findQueue } from "./queue_information.ts";
 
 export type ContextHalf = "requester" | "responder";
@@ -27,20 +28,20 @@ function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): numbe
 function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
   // The firmware's own contexts are always on the chip.
   if (qp.card !== undefined) return undefined;
-  const { cache, contextWaits, counters, hints } = device;
+  const { cache, contextWaits, counters, hints, now } = device;
   const queue = queueOf(qp, half);
   const waiting = contextWaits.get(queue);
   if (waiting !== undefined) {
-    if (hints !== undefined) redeemContext(hints, queue, "coming");
+    if (hints !== undefined) redeemContext(hints, { queue, now }, "coming");
     return waiting;
   }
   const entry = cache.find(queue);
   if (entry !== undefined && !(cache.isAbsent && entry.pins === 0)) {
-    if (hints !== undefined) redeemContext(hints, queue, "there");
+    if (hints !== undefined) redeemContext(hints, { queue, now }, "there");
     return undefined;
   }
   if (hints !== undefined) {
-    redeemContext(hints, queue, "gone");
+    redeemContext(hints, { queue, now }, "gone");
     // Its own hint needs the context as the request does: only others' bring it.
     if (half === "responder" && hints.carriers.size + hints.groups.size > 0) noteMiss(hints, qp);
   }
@@ -82,6 +83,10 @@ export function mayTake(
   const half = input.row.direction === "response" ? "requester" : "responder";
   const wait = awaitContext(device, qp, half);
   if (wait === undefined) return "now";
+  if (device.out.tracing && wait.packets.length === 0) {
+    const { psn } = input.packet.bth;
+    traceContextWait(device, qp, { queue: wait.queue, psn, half });
+  }
   if (wait.packets.length >= LIMITS.stalledPackets) return "too many";
   wait.packets.push(input);
   return "later";
@@ -91,6 +96,9 @@ export function mayTake(
 export function mayBegin(device: Device, qp: QueuePair, half: ContextHalf): boolean {
   const wait = awaitContext(device, qp, half);
   if (wait === undefined) return true;
+  if (device.out.tracing && !wait.wantsTurn) {
+    traceContextWait(device, qp, { queue: wait.queue, psn: undefined, half });
+  }
   wait.wantsTurn = true;
   return false;
 }

@@ -7,15 +7,17 @@
  */
 import type { Device } from "../state/device.ts";
 import type { TakenDoorbell } from "../state/queues.ts";
+import { traceLostDoorbell } from "../trace/queue_trace.ts";
 
 const PER_MILLION = 1_000_000;
 
 /** A doorbell has come. @returns whether it is to be served: it has not got lost. */
-export function noticeDoorbell(device: Device): boolean {
+export function noticeDoorbell(device: Device, doorbell: TakenDoorbell): boolean {
   const { counters, doorbellRng, doorbellPlan: { lostPpm = 0 } } = device;
   counters.doorbells++;
   if (lostPpm === 0 || doorbellRng.below(PER_MILLION) >= lostPpm) return true;
   counters.doorbellsLost++;
+  traceLostDoorbell(device, doorbell, "lost on its way");
   return false;
 }
 
@@ -26,21 +28,21 @@ export function pushDoorbell(device: Device, doorbell: TakenDoorbell): void {
     counters.doorbellsCoalesced++;
   } else if (slots !== undefined && doorbells.length >= slots) {
     counters.doorbellsDropped++;
+    traceLostDoorbell(device, doorbell, "all doorbell slots are taken");
   } else {
     doorbells.push(doorbell);
   }
 }
 
 /** The queue's entry that waits is written over: the newer pointer comes in the older one's place. */
-function isCoalesced(
-  { doorbells, doorbellRng, doorbellPlan: { coalescedPpm = 0 } }: Device,
-  doorbell: TakenDoorbell,
-): boolean {
+function isCoalesced(device: Device, doorbell: TakenDoorbell): boolean {
+  const { doorbells, doorbellRng, doorbellPlan: { coalescedPpm = 0 } } = device;
   if (coalescedPpm === 0) return false;
   for (let at = doorbells.first; at < doorbells.end; at++) {
     const pending = doorbells.at(at)!;
     if (pending.queue !== doorbell.queue) continue;
     if (doorbellRng.below(PER_MILLION) >= coalescedPpm) return false;
+    traceLostDoorbell(device, pending, "a later one is written over it");
     Object.assign(pending, { wqe: undefined, write: undefined, stored: undefined }, doorbell);
     return true;
   }
@@ -51,11 +53,15 @@ function isCoalesced(
  * The queue begins a new life or is gone: doorbells of the old one that wait are dropped, and counted. They
  * would tell the new one of WQEs that are not there.
  */
-export function dropDoorbells({ doorbells, counters }: Device, queue: number): void {
+export function dropDoorbells(device: Device, queue: number): void {
+  const { doorbells, counters } = device;
   for (let left = doorbells.length; left > 0; left--) {
     const doorbell = doorbells.shift()!;
-    if (doorbell.queue === queue) counters.doorbellsRefused++;
-    else doorbells.push(doorbell);
+    if (doorbell.queue !== queue) doorbells.push(doorbell);
+    else {
+      counters.doorbellsRefused++;
+      traceLostDoorbell(device, doorbell, "its queue has begun anew, or is gone");
+    }
   }
 }
 

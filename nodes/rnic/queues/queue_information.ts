@@ -35,6 +35,7 @@ import { dmaRead, dmaWrite } from "../dma/dma.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { LookUpPart, QueueLoad, Waiter } from "../state/queues.ts";
 import type { Continuation } from "../state/dma_state.ts";
+import { traceCompared, traceKnown, traceLookUp, traceUnits } from "../trace/queue_trace.ts";
 
 /** Where a queue's entry of a space lies. */
 export function spaceAddress({ store, spaces }: Device, queue: number, space: Space): number {
@@ -111,6 +112,7 @@ function startLoad(
   const load: QueueLoad = {
     queue,
     known,
+    since: device.now,
     missing: 0,
     found: {},
     failed: false,
@@ -150,10 +152,9 @@ function readPart(device: Device, load: QueueLoad, part: LookUpPart): void {
     const isDoorbells = kind === "doorbell" || (kind === "send" && load.known !== undefined);
     if (isDoorbells) device.counters.doorbellReads++;
   }
-  dmaRead(device, {
-    ...rangeOf(device, load, part),
-    continuation: { kind: "queue-space", load, part },
-  });
+  const range = rangeOf(device, load, part);
+  if (device.out.tracing) traceLookUp(device, load, { part, ...range });
+  dmaRead(device, { ...range, continuation: { kind: "queue-space", load, part } });
 }
 
 function rangeOf(
@@ -208,22 +209,30 @@ export function takeSpace(
   }
   device.loads.delete(load.queue);
   const entry = load.known ?? entryOf(device, load);
-  if (entry === undefined) return "no queue";
+  if (entry === undefined) {
+    if (device.out.tracing) traceKnown(device, load, { entry, evicted: [] });
+    return "no queue";
+  }
   if (load.rung) entry.rung = true;
   const owner = device.owners[load.queue];
   // The chip knows the state first; the state in memory may be older.
   if (owner !== undefined && "qp" in owner) entry.state = owner.qp.state;
+  let evicted: readonly QueueEntry[] = [];
   if (load.known === undefined) {
     entry.pins++;
-    writeBack(device, device.cache.insert(entry, device.now));
+    evicted = device.cache.insert(entry, device.now);
+    writeBack(device, evicted);
   }
+  if (device.out.tracing) traceKnown(device, load, { entry, evicted });
   const moved = device.moved.get(load.queue);
   if (moved !== undefined && entry.stamp < moved.stamp) {
     entry.host = moved.pointer;
     entry.stamp = moved.stamp;
   }
   const { hostPointer: pointer, stamp } = load.found;
-  if (pointer !== undefined && stamp !== undefined) acceptPointer(entry, { pointer, stamp });
+  if (pointer !== undefined && stamp !== undefined) {
+    takePointer(device, entry, { pointer, stamp }, "memory");
+  }
   return entry;
 }
 
@@ -283,21 +292,38 @@ export function createEntry(
 }
 
 /** Q-08: takes the host's pointer over where it is newer than the cached one. */
-export function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
+function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
   // Stamp 0: the host has never written there.
   if (candidate.stamp === 0 || candidate.pointer >= entry.depth) return false;
   const newer = entry.kind === "cq"
     ? candidate.stamp > entry.stamp
-    : isNewer(candidate, { pointer: entry.host, stamp: entry.stamp }, {
-      read: entry.own,
-      depth: entry.depth,
-      recycled: entry.recycled,
-    });
+    : isNewer(candidate, { pointer: entry.host, stamp: entry.stamp }, ringOf(entry));
   if (newer) {
     entry.host = candidate.pointer;
     entry.stamp = candidate.stamp;
   }
   return newer;
+}
+
+/** {@link acceptPointer} of a pointer that a doorbell or a look-up brings, on the record. */
+export function takePointer(
+  device: Device,
+  entry: QueueEntry,
+  candidate: StampedPointer,
+  from: "doorbell" | "memory",
+): void {
+  if (!device.out.tracing || entry.kind === "cq") {
+    acceptPointer(entry, candidate);
+    return;
+  }
+  const before = { pointer: entry.host, stamp: entry.stamp };
+  const by = ruleFor(candidate, before, ringOf(entry));
+  const isNewer = acceptPointer(entry, candidate);
+  traceCompared(device, entry.queue, { candidate, from, before, by, isNewer });
+}
+
+function ringOf({ own, depth, recycled }: QueueEntry): RingView {
+  return { read: own, depth, recycled };
 }
 
 /** Moves the RNIC's own pointer of a send or receive queue on by `units` taken. */
@@ -382,6 +408,9 @@ export function fetchWqes(
   const units = Math.min(filled, device.timing.wqeFetchUnits, depth - own);
   entry.pins++;
   device.counters.wqeReads++;
+  if (device.out.tracing) {
+    traceUnits(device, entry.queue, { step: "wqe-read", from: own, to: own + units });
+  }
   dmaRead(device, {
     address: wqeAddress + own * unitBytes,
     length: units * unitBytes,
@@ -409,11 +438,19 @@ export function isNewer(
   cached: StampedPointer,
   ring: RingView,
 ): boolean {
-  if (mayHaveWrapped(candidate.pointer, ring) || mayHaveWrapped(cached.pointer, ring)) {
-    return candidate.stamp > cached.stamp;
-  }
+  if (ruleFor(candidate, cached, ring) === "time") return candidate.stamp > cached.stamp;
   return filledUnits(ring.read, candidate.pointer, ring.depth) >
     filledUnits(ring.read, cached.pointer, ring.depth);
+}
+
+/** Q-08: by what two pointers are compared. */
+function ruleFor(
+  candidate: StampedPointer,
+  cached: StampedPointer,
+  ring: RingView,
+): "distance" | "time" {
+  const wraps = mayHaveWrapped(candidate.pointer, ring) || mayHaveWrapped(cached.pointer, ring);
+  return wraps ? "time" : "distance";
 }
 
 /**

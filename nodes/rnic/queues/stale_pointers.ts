@@ -7,12 +7,15 @@
 import type { Device } from "../state/device.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { DoorbellContent } from "../state/queues.ts";
+import { traceStale } from "../trace/queue_trace.ts";
 
 /** A doorbell is being handled with the pointer that the entry has. */
 export function observeHandled(
-  { counters }: Device,
+  device: Device,
   entry: QueueEntry,
-  { write, stored = write?.stamp }: DoorbellContent,
+  { write, stored = write }: DoorbellContent,
 ): void {
-  if (stored !== undefined && entry.stamp < stored) counters.stalePointers++;
+  if (stored === undefined || entry.stamp >= stored.stamp) return;
+  device.counters.stalePointers++;
+  if (device.out.tracing) traceStale(device, entry, stored);
 }

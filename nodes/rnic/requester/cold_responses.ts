@@ -50,7 +50,7 @@ export function mayPlace(
   if (!mayMiss(paging)) return true;
   const { packet, row, work, offset, length } = place;
   const { segments } = work;
-  const by = { kind: "response", qp } as const;
+  const by = { kind: "response", qp, psn: work.firstPsn } as const;
   const access = { segments, offset, length, write: true, ahead: true } as const;
   const found = checkAccess(device, access, by);
   if (found === "ready") return true;

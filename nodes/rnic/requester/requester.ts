@@ -147,7 +147,7 @@ function hasMemory(
   const offset = index * mtu;
   const length = Math.min(most * mtu, work.length - offset);
   const access = { segments, offset, length, ahead: true, write: false };
-  return awaitAccess(device, access, { kind: "gather", qp });
+  return awaitAccess(device, access, { kind: "gather", qp, psn: work.firstPsn });
 }
 
 function framesPerRead(device: Device, qp: QueuePair, work: OutstandingWqe): number {

@@ -105,7 +105,7 @@ function taskNow(device: Device, qp: QueuePair, service: SingleService): AtomicT
   }
   const segments = [{ region, va: task.remoteVa, length: ATOMIC_BYTES }];
   const access = { segments, offset: 0, length: ATOMIC_BYTES, write: true, pagesOnly: true };
-  if (!awaitAccess(device, access, { kind: "atomic", qp })) return undefined;
+  if (!awaitAccess(device, access, { kind: "atomic", qp, psn: service.psn })) return undefined;
   return { ...task, address: physicalAddress(region, task.remoteVa) };
 }
 

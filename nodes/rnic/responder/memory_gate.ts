@@ -29,7 +29,11 @@ export function mayExecute(device: Device, qp: QueuePair, input: RequestIn): boo
   if (!mayMiss(device.paging)) return true;
   const access = accessOf(device, qp, input);
   if (access === undefined) return true;
-  const found = checkAccess(device, access, { kind: "request", qp });
+  const found = checkAccess(device, access, {
+    kind: "request",
+    qp,
+    psn: input.packet.bth.psn,
+  });
   if (found === "ready") {
     endRefusal(device, qp);
     return true;
@@ -51,7 +55,11 @@ export function findMemory(
   if (!mayMiss(device.paging)) return "ready";
   const access = accessOf(device, qp, input);
   if (access === undefined) return "ready";
-  const found = checkAccess(device, access, { kind: "request", qp });
+  const found = checkAccess(device, access, {
+    kind: "request",
+    qp,
+    psn: input.packet.bth.psn,
+  });
   if (found === "miss") stall(qp, input, "memory");
   return typeof found === "object" ? "fault" : found;
 }

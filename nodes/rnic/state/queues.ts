@@ -18,7 +18,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 export interface TakenDoorbell extends Doorbell {
   readonly wqe?: Uint8Array<ArrayBuffer>;
   /** A note for the observer of stale pointers, see `RegisterWrite.stored`. */
-  readonly stored?: Time;
+  readonly stored?: StampedPointer;
 }
 
 /** What has come of a BlueFlame buffer, by its words of 8 B: missing, here, or late. */
@@ -75,6 +75,8 @@ export interface QueueLoad {
   readonly queue: number;
   /** What is cached already, where only space 3 is read. */
   readonly known: QueueEntry | undefined;
+  /** When it began. */
+  readonly since: Time;
   /** Reads that have not completed. */
   missing: number;
   /** What the completed ones have brought. */

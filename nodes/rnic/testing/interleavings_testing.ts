@@ -223,7 +223,7 @@ export class Bench {
     const kind = "register-write", offset = DOORBELL_OFFSET;
     return bell === "pointer"
       ? { kind, offset, data: encodeDoorbell({ queue, write: { pointer, stamp } }) }
-      : { kind, offset, data: encodeDoorbell({ queue }), stored: stamp };
+      : { kind, offset, data: encodeDoorbell({ queue }), stored: { pointer, stamp } };
   }
 
   send(message: PcieMessage): void {

@@ -412,7 +412,7 @@ export class Rig {
     const data = encodeDoorbell(
       bell === "pointer" ? { queue: ring.queue, write } : { queue: ring.queue },
     );
-    const note = bell === "number" && { stored: write.stamp };
+    const note = bell === "number" && { stored: write };
     this.toRnic(side, { kind: "register-write", offset: DOORBELL_OFFSET, data, ...note });
   }
 

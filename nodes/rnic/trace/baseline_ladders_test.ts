@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_MS } from "../../../fabric/base/time.ts";
+import { mechanismOf } from "../../../fabric/trace/mechanism_steps.ts";
 import { arrowOf } from "../../../fabric/trace/trace_figures.ts";
 import { go, type Pair, post } from "../testing/pair_testing.ts";
 import { FLOW_1, FLOW_2, persistingPair } from "../testing/pm_testing.ts";
@@ -9,7 +10,8 @@ import { psnAdd } from "../state/psn.ts";
 
 describe("ladders of the baselines", () => {
   function steps(p: Pair): string[] {
-    return p.rig.traces.map(({ node, step }) => `${node} ${step.step}`);
+    const own = p.rig.traces.filter(({ step: { step } }) => mechanismOf(step) === undefined);
+    return own.map(({ node, step }) => `${node} ${step.step}`);
   }
 
   it("P-10: WRITE, then READ: S202 to S206, S209 to S213", () => {

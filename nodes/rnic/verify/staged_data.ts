@@ -75,10 +75,10 @@ export function stagedWakeAt(device: Device): Time {
 function hasPage(device: Device, { qp, service, data, offset }: StagedData): boolean {
   if (!mayMiss(device.paging)) return true;
   if (isWaiting(device, qp, "staged")) return false;
-  const { segments } = service.verified!.opened;
+  const { segments, firstPsn: psn } = service.verified!.opened;
   const length = Math.min(qp.attributes.pathMtu, data.length - offset);
   const access = { segments, offset, length, write: true, pagesOnly: true };
-  return awaitAccess(device, access, { kind: "staged", qp });
+  return awaitAccess(device, access, { kind: "staged", qp, psn });
 }
 
 /** Its memory is another's by now: as a WRITE that comes too late, but its packet is not known any more. */

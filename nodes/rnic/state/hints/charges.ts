@@ -1,6 +1,8 @@
 /** What was fetched for hints counts against its requester's quota until it is used (H-24, H-30). */
 import type { TranslationTable } from "../translation_table.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
 import type { Charge, Hints } from "./hint_state.ts";
+import { type LeadOutcome, noteLead } from "./leads.ts";
 
 /** More pages than a table can have. */
 const PAGES_END = 2 ** 27;
@@ -26,39 +28,58 @@ export function accountOf({ kind, requester }: Pick<Charge, "kind" | "requester"
   return requester * KINDS.length + KINDS.indexOf(kind);
 }
 
+const PAGE_COUNTERS = {
+  useful: "hintPagesUseful",
+  late: "hintPagesLate",
+  wasted: "hintPagesWasted",
+} as const;
+
 /** A request accesses a page: what a hint has done for it is told apart (H-30). */
 export function redeemPage(
   hints: Hints,
-  { table, page }: { readonly table: TranslationTable; readonly page: number },
+  { table, page, now }: {
+    readonly table: TranslationTable;
+    readonly page: number;
+    readonly now: Time;
+  },
   isThere: boolean,
 ): void {
   if (hints.charges.size === 0) return;
   const charge = hints.charges.get(chargeKey(table, "page", page));
   if (charge === undefined) return;
   release(hints, charge);
-  const { counters } = hints;
-  if (isThere) counters.hintPagesUseful++;
-  // It has come, and the host has taken it back.
-  else if (table.demand![page]!.asked === 0) counters.hintPagesWasted++;
-  else {
-    counters.hintPagesLate++;
-    if (charge.position > 0) counters.hintPagesLateBehindFirst++;
-  }
+  const { counters, leads } = hints;
+  // Else it has come, and the host has taken it back.
+  const outcome = isThere ? "useful" : table.demand![page]!.asked === 0 ? "wasted" : "late";
+  counters[PAGE_COUNTERS[outcome]]++;
+  if (outcome === "late" && charge.position > 0) counters.hintPagesLateBehindFirst++;
+  noteLead(leads, charge.lead, outcome, now);
 }
 
 /** How a request finds a line of translations or a context that was fetched for a hint. */
 export type Found = "there" | "coming" | "gone";
 
+const OUTCOMES: Readonly<Record<Found, LeadOutcome>> = {
+  there: "useful",
+  coming: "late",
+  gone: "wasted",
+};
+
 /** A request needs a line of translations. */
 export function redeemLine(
   hints: Hints,
-  { table, line }: { readonly table: TranslationTable; readonly line: number },
+  { table, line, now }: {
+    readonly table: TranslationTable;
+    readonly line: number;
+    readonly now: Time;
+  },
   found: Found,
 ): void {
   if (hints.charges.size === 0) return;
   const charge = hints.charges.get(chargeKey(table, "line", line));
   if (charge === undefined) return;
   release(hints, charge);
+  noteLead(hints.leads, charge.lead, OUTCOMES[found], now);
   const { counters } = hints;
   if (found === "there") counters.hintLinesUseful++;
   else if (found === "gone") counters.hintLinesWasted++;
@@ -79,11 +100,16 @@ export function contextKey(queue: number): number {
 }
 
 /** A packet needs its context. */
-export function redeemContext(hints: Hints, queue: number, found: Found): void {
+export function redeemContext(
+  hints: Hints,
+  { queue, now }: { readonly queue: number; readonly now: Time },
+  found: Found,
+): void {
   if (hints.charges.size === 0) return;
   const charge = hints.charges.get(contextKey(queue));
   if (charge === undefined) return;
   release(hints, charge);
+  noteLead(hints.leads, charge.lead, OUTCOMES[found], now);
   const { counters } = hints;
   if (found === "there") counters.hintContextsUseful++;
   else if (found === "gone") counters.hintContextsWasted++;

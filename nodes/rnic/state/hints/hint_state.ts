@@ -17,6 +17,7 @@ import type { AtomicTurn } from "../responder_state.ts";
 import type { MemoryWait, WantedPage } from "../paging_state.ts";
 import type { QueuePair, RingAhead } from "../queue_pair.ts";
 import { createLine, type TxOrder } from "../tx_frame.ts";
+import { createLeads, type Lead, type Leads } from "./leads.ts";
 
 export interface Hints {
   readonly plan: HintPlan;
@@ -53,6 +54,7 @@ export interface Hints {
   /** H-24: how many of them, by `accountOf`. */
   readonly charged: Map<number, number>;
   readonly counters: HintCounters;
+  readonly leads: Leads;
 }
 
 export interface HintGroupEnd {
@@ -223,6 +225,8 @@ export interface Charge {
   readonly until: Time;
   /** Place of its element in the hint: the first may stall, later ones should not (H-30). */
   readonly position: number;
+  /** Of the operation that it was fetched for. */
+  readonly lead: Lead;
 }
 
 export interface HintCounters {
@@ -417,6 +421,7 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
     charges: new Map(),
     byTime: new Fifo(),
     charged: new Map(),
+    leads: createLeads(),
     counters: {
       hintsSent: 0,
       hintFramesOut: 0,

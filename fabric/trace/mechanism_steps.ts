@@ -1,0 +1,100 @@
+/**
+ * Steps of the two mechanisms that stand around an operation: hints (document 001_, figure 6: 602 to 616) and queue
+ * information (document 003_, figure 2: 201 to 204). A step of a figure in which several things are done is its number
+ * and the place in it: `612.2`. What the figures do not have keeps its word: the classic scheme of 003_'s background,
+ * pages that a request itself asks for.
+ *
+ * A device traces the word. The number is said by a ladder and a timeline, and meant where it is asked for.
+ */
+/** The destination of a step's arrow: the own host, its RNIC, or the peer's RNIC. */
+export type Arrow = "host" | "card" | "peer";
+
+export interface MechanismStep {
+  /** Of the figure; absent: the documents have none. */
+  readonly number?: string;
+  /** What is done, without its subject, with the paragraph or the requirement that it stands in. */
+  readonly text: string;
+  readonly arrow?: Arrow;
+}
+
+/** By the word that a device traces, in the order in which an operation has them. */
+export const MECHANISM_STEPS = {
+  "doorbell": {
+    number: "202.1",
+    text: "notifies its RNIC of the queue (Q-06)",
+    arrow: "card",
+  },
+  "doorbell-taken": { number: "202.2", text: "takes the doorbell (Q-06)" },
+  "doorbell-lost": { text: "does not serve a doorbell (Q-06)" },
+  "queue-cached": { number: "203.1", text: "has the queue information in its cache (Q-07)" },
+  "queue-read": {
+    number: "203.2",
+    text: "reads the queue information from memory (Q-07)",
+    arrow: "host",
+  },
+  "queue-known": { number: "203.3", text: "has got the queue information, caches it (Q-07)" },
+  "address-read": {
+    text: "reads the address of the write pointer, the first of two reads (Q-10)",
+    arrow: "host",
+  },
+  "pointer-read": {
+    text: "reads the write pointer at that address, the second of two reads (Q-10)",
+    arrow: "host",
+  },
+  "pointer-compared": { number: "203.4", text: "takes the newer of two write pointers (Q-08)" },
+  "stale-pointer": { text: "goes on with a stale write pointer (Q-10, Q-11)" },
+  "wqe-read": { number: "204.1", text: "reads WQEs of the queue", arrow: "host" },
+  "wqe-carried": { number: "204.2", text: "takes the WQE that came with its doorbell" },
+  "hint-out": { number: "608", text: "sends the hint message [0158]", arrow: "peer" },
+  "hint-in": { number: "610", text: "receives the hint message [0159]" },
+  "hint-decision": { number: "612.1", text: "determines pre-emptive actions [0160] (H-20)" },
+  "hint-page-request": {
+    number: "612.2",
+    text: "requests pages ahead of the request [0140] (H-21)",
+    arrow: "host",
+  },
+  "preload": {
+    number: "612.3",
+    text: "reads an atomic's original data ahead [0140] (H-21)",
+    arrow: "host",
+  },
+  "receive-ahead": { number: "612.4", text: "sets a receive aside for a SEND [0087] (H-21)" },
+  "hint-answer": { number: "612.5", text: "answers the hint [0139] (H-22)", arrow: "peer" },
+  "hint-answered": { text: "learns what its hint has brought [0120] (H-22)" },
+  "page-fault": { text: "meets pages that are not there [0088]" },
+  "page-request": { text: "requests pages [0090]", arrow: "host" },
+  "pages-in": { text: "brings pages in for the card [0090]", arrow: "card" },
+  "pages-mapped": { text: "maps the pages [0090] (H-21)" },
+  "pages-refused": { text: "cannot map the pages [0090]" },
+  "translation-wait": { text: "waits for translations of pages [0089]" },
+  "translation-read": { text: "reads translations of pages [0089]", arrow: "host" },
+  "translations-known": { text: "has got the translations of pages [0089]" },
+  "context-wait": { text: "waits for the queue pair's context [0089] (Q-07)" },
+} as const satisfies Readonly<Record<string, MechanismStep>>;
+
+/** What a device traces of a mechanism. */
+export type MechanismWord = keyof typeof MECHANISM_STEPS;
+
+const STEPS: Readonly<Record<string, MechanismStep>> = MECHANISM_STEPS;
+
+const WORD_OF: ReadonlyMap<string, string> = new Map(
+  Object.entries(STEPS).flatMap(([word, { number }]) =>
+    number === undefined ? [] : [[number, word] as const]
+  ),
+);
+
+/** Numbers of the steps, in the order of the documents. */
+export const MECHANISM_NUMBERS: readonly string[] = [...WORD_OF.keys()].sort((x, y) =>
+  Number(x) - Number(y)
+);
+
+/** The word by which devices trace the step with that number; the step itself, where it is none of these. */
+export function mechanismWord(step: string): string {
+  return WORD_OF.get(step) ?? step;
+}
+
+/** By its word or its number; undefined for a step of neither mechanism. */
+export function mechanismOf(step: string): MechanismStep | undefined {
+  const word = mechanismWord(step);
+  return Object.hasOwn(STEPS, word) ? STEPS[word] : undefined;
+}

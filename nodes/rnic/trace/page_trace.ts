@@ -1,0 +1,100 @@
+/**
+ * The RNIC's lines about memory that is not there yet: pages that are met missing, asked for and mapped, translations
+ * that are read. Their names are those of `fabric/trace/mechanism_steps.ts`. What waits for pages has its message's PSN;
+ * what happens to pages has the pages, by which a ladder joins both.
+ */
+import type { TraceStep } from "../../../fabric/node.ts";
+import type { MechanismWord } from "../../../fabric/trace/mechanism_steps.ts";
+import type { Device } from "../state/device.ts";
+import type { PageFault, WantedPage } from "../state/paging_state.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_table.ts";
+import { trace } from "./trace.ts";
+
+/** A message that an access is of: see `psn` and `inbound` of {@link TraceStep}. */
+export interface AccessedBy {
+  readonly qp: QueuePair;
+  readonly psn: number | undefined;
+  readonly inbound: boolean;
+}
+
+interface Pages {
+  readonly key: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** `pages 0 to 15 of rkey 0x100`. */
+export function pagesText({ key, from, to }: Pages): string {
+  const which = to - from === 1 ? `page ${from}` : `pages ${from} to ${to - 1}`;
+  return `${which} of rkey 0x${key.toString(16)}`;
+}
+
+/** The first range that covers the pages, which are one table's. */
+export function rangeOf(pages: readonly WantedPage[]): Pages | undefined {
+  const [first] = pages;
+  if (first === undefined) return undefined;
+  const { table } = first;
+  let from = first.page, to = first.page + 1;
+  for (const { table: its, page } of pages) {
+    if (its !== table) continue;
+    from = Math.min(from, page);
+    to = Math.max(to, page + 1);
+  }
+  return { key: table.key, from, to };
+}
+
+function line(
+  step: MechanismWord,
+  { pages: { key, from, to }, text = "" }: { readonly pages: Pages; readonly text?: string },
+): TraceStep {
+  return { step, text: `${pagesText({ key, from, to })}${text}`, pages: [key, from, to] };
+}
+
+/** An access meets pages, or translations of pages, that are not there. */
+export function traceMissing(
+  device: Device,
+  { qp, psn, inbound }: AccessedBy,
+  missing: { readonly step: "page-fault" | "translation-wait"; readonly pages: Pages },
+): void {
+  const { step, pages } = missing;
+  const keys = { ...(psn !== undefined && { psn }), ...(inbound && { inbound }) };
+  trace(device, qp, { ...line(step, { pages }), ...keys });
+}
+
+/** A page request leaves: the driver's event, or the IOMMU's message. */
+export function tracePageRequest(device: Device, event: PageFault): void {
+  const { key, first, count, ahead, write, hintsOf } = event;
+  const step = hintsOf === undefined ? "page-request" : "hint-page-request";
+  const goesOn = ahead > 0 ? `, ${ahead} of them as the message goes on` : "";
+  const text = `, ${write ? "writable" : "readable"}${goesOn}`;
+  const pages = { key, from: first, to: first + count + ahead };
+  device.out.trace(line(step, { pages, text }));
+}
+
+/** The driver, or the IOMMU, says where pages are, or that they cannot be had. */
+export function traceMapped(
+  device: Device,
+  step: "pages-mapped" | "pages-refused",
+  { key, first, count }: { readonly key: number; readonly first: number; readonly count: number },
+): void {
+  device.out.trace(line(step, { pages: { key, from: first, to: first + count } }));
+}
+
+/** A line of translations is read, or has come. */
+export function traceTranslations(
+  device: Device,
+  step: "translation-read" | "translations-known",
+  { table, line: number }: { readonly table: TranslationTable; readonly line: number },
+): void {
+  device.out.trace(line(step, { pages: pagesOfLine({ table, line: number }) }));
+}
+
+/** The pages whose translations a line has. */
+export function pagesOfLine(
+  { table, line }: { readonly table: TranslationTable; readonly line: number },
+): Pages {
+  const from = line * ENTRIES_PER_LINE;
+  const to = Math.min(from + ENTRIES_PER_LINE, table.pages.length);
+  return { key: table.key, from, to };
+}
