@@ -55,14 +55,9 @@ export function checkBuffers(draft: Draft, report: Report): void {
 /** The division of the switch with the smallest pool; undefined without a switch. */
 function leastShared({ fabric, hosts }: Draft): Divided | undefined {
   if (hosts.length === 0) return undefined;
-  const { switches, cables: ends } = networkOf(fabric, hosts);
-  const { bitsPerSecond, latencyPs, congestion, mtu } = fabric;
-  const cables = ends.map((each): CablePlan => ({
-    kind: "network",
-    ...each,
-    bitsPerSecond,
-    latencyPs,
-  }));
+  const { switches, cables: joined } = networkOf(fabric, hosts);
+  const { congestion, mtu } = fabric;
+  const cables = joined.map((each): CablePlan => ({ kind: "network", ...each }));
   const byName = new Map<string, Transmitter>([
     ...hosts.map(({ name, timing }): [string, Transmitter] => [
       rnicName(name),
