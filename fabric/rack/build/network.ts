@@ -91,10 +91,7 @@ export interface Network {
   readonly cables: readonly NetworkCable[];
 }
 
-/**
- * The network of these hosts, in the order of their addresses. Of a fabric that the checks of a scenario
- * refuse it is what there is of it.
- */
+/** The network of these hosts, in the order of their addresses; a scenario's checks have passed it. */
 export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Network {
   if (options.topology === "direct") {
     const [a, b] = hosts.map(({ name }) => cardOf(name));

@@ -36,6 +36,11 @@ export function coreName(core: number): string {
   return `core${core + 1}`;
 }
 
+/** Whether a switch is one for hosts by its name: a leaf, or an edge switch of a fat tree. */
+export function isLeafName(name: string): boolean {
+  return /^(leaf|edge)\d+$/.test(name);
+}
+
 /** Bits of a host's number in its addresses. */
 const HOST_BITS = 16;
 
