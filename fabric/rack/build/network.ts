@@ -93,11 +93,6 @@ export interface Network {
 
 /** The network of these hosts, in the order of their addresses; a scenario's checks have passed it. */
 export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Network {
-  if (options.topology === "direct") {
-    const [a, b] = hosts.map(({ name }) => cardOf(name));
-    const isPair = a !== undefined && b !== undefined;
-    return { switches: [], cables: isPair ? [{ a, b, ...hostKind(options) }] : [] };
-  }
   const shape = shapeOf(options, hosts);
   return {
     switches: routed(shape, {
@@ -108,8 +103,14 @@ export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]
   };
 }
 
-function shapeOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Shape {
-  const { leafSpine, fatTree, listed } = options;
+/** The same without routes, which take most of the time that a large network takes. */
+export function shapeOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Shape {
+  const { topology, leafSpine, fatTree, listed } = options;
+  if (topology === "direct") {
+    const [a, b] = hosts.map(({ name }) => cardOf(name));
+    const isPair = a !== undefined && b !== undefined;
+    return { switches: [], cables: isPair ? [{ a, b, ...hostKind(options) }] : [], root: "" };
+  }
   if (leafSpine !== undefined) return leafSpineShape(leafSpine, options, hosts);
   if (fatTree !== undefined) return fatTreeShape(fatTree, options, hosts);
   if (listed !== undefined) return listedShape(listed, options, hosts);
@@ -139,7 +140,7 @@ function uplinkKind(options: NetworkOptions): CableKind {
 /** All cables of a rack by their ends: each host's bus, then the network. */
 export function cableEnds(
   hosts: readonly { readonly name: string }[],
-  network: Network,
+  network: Pick<Network, "cables">,
 ): Pick<CablePlan, "kind" | "a" | "b">[] {
   return [
     ...hosts.map(({ name }) => ({ kind: "bus" as const, ...busEnds(name) })),

@@ -18,7 +18,7 @@ export interface NetworkCable extends CableKind {
 export interface Shape {
   readonly switches: readonly { readonly name: string; readonly ports: number }[];
   readonly cables: readonly NetworkCable[];
-  /** The switch at the root of the tree that frames for all take. */
+  /** The switch at the root of the tree that frames for all take; "" where there is none. */
   readonly root: string;
 }
 
@@ -45,6 +45,7 @@ export function routed(
 ): SwitchShape[] {
   const indexes = new Map(switches.map(({ name }, i) => [name, i]));
   const ports = portsOf(cables, { indexes, macs: of.macs });
+  if (switches.length === 0) return [];
   if (switches.length === 1) return [single(switches[0]!, ports[0]!)];
   const trees = floodTree(ports, indexes.get(root)!);
   const homes = homesOf(ports);
