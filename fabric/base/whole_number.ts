@@ -6,6 +6,7 @@ export interface WholeRange {
   readonly most: number;
 }
 
+/** Whether the value is a whole number of the range, both ends included. */
 export function isWhole(value: unknown, { least, most }: WholeRange): value is number {
   return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most;
 }

@@ -22,6 +22,7 @@ export interface Shape {
   readonly root: string;
 }
 
+/** A switch with its tables. */
 export interface SwitchShape
   extends Pick<SwitchPlan, "ports" | "forwarding" | "multipath" | "flood" | "convergencePs"> {
   readonly name: string;

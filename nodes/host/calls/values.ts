@@ -36,6 +36,7 @@ export function whole(name: string, least: number, most: number): Kind {
   return within({ name, least, most });
 }
 
+/** Numbers within a limit of `verbs/limits.ts`, in the words that the verb has for it. */
 export function within(limit: Limit): Kind {
   return kind(limitText(limit), (value) => isWhole(value, limit));
 }
