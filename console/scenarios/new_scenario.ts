@@ -54,7 +54,8 @@ seed: 7
 # Timings of processors, memories, cards and switches.
 profile: clx-optane-cx5
 
-# One switch; or "direct" (two hosts, one cable), or "leaf-spine" (leaves: 2, spines: 2).
+# One switch; or "direct" (two hosts, one cable), "leaf-spine" (leaves: 2, spines: 2), "fat-tree" (k: 4), or
+# "explicit" (switches: s1..s2, cables: [a/s1, b/s2, s1/s2]).
 fabric: { topology: star, mtu: 4096, rate: 100Gbps }
 
 # Each host has an RNIC: host b has b-rnic. "h1..h8: {}" is eight hosts.

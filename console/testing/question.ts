@@ -1,6 +1,7 @@
 /** What a test has asked, checked: its options, and the scenario with what it changes. */
 import { z } from "zod";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
+import { wholeText } from "../../fabric/base/whole_number.ts";
 import { type Problem, Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
@@ -13,7 +14,7 @@ import { dumped, withPaths } from "../scenarios/run_text.ts";
 import { placesOf, withValues } from "../sweep/places.ts";
 
 const whole = (least: number, most: number) =>
-  z.int(`expected a whole number from ${least} to ${most}`).min(least).max(most);
+  z.int(`expected ${wholeText({ least, most })}`).min(least).max(most);
 const time = z.string().transform((text, context): Time => {
   const ps = parseTime(text);
   if (ps !== undefined) return ps;

@@ -70,7 +70,7 @@ export function cableChange(
  */
 export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
   return localNode.ports.flatMap((port, number) => {
-    if (port.up) return [];
+    if (port === undefined || port.up) return [];
     const input = { kind: "link", port: number, up: false } as const;
     return [ownEvent(localNode.index, 0, { time, kind: EVENT_KINDS.link, counter: number, input })];
   });
@@ -158,9 +158,9 @@ export function releaseHeld(
   post: (port: Port, passing: Passing) => void,
 ): void {
   for (const port of localNode.ports) {
-    const leaving = port.faults?.leaving;
+    const leaving = port?.faults?.leaving;
     const held = leaving?.held.find(({ number }) => number === release.counter);
-    if (leaving === undefined || held === undefined) continue;
+    if (port === undefined || leaving === undefined || held === undefined) continue;
     leaving.held = leaving.held.filter((each) => each !== held);
     if (!port.up) return;
     const arrival = Math.max(held.arrival, release.time + port.noticePs);
@@ -170,7 +170,10 @@ export function releaseHeld(
 
 /** Fault counters for frames that the node sent, and for those lost to a cut before they arrived. */
 export function countsOf(localNode: LocalNode): LinkFaultCount[] {
-  return localNode.ports.flatMap(({ faults }) =>
-    faults === undefined ? [] : [...faultCounts(faults.leaving), ...faultCounts(faults.arriving)]
-  );
+  return localNode.ports.flatMap((port) => {
+    const faults = port?.faults;
+    return faults === undefined
+      ? []
+      : [...faultCounts(faults.leaving), ...faultCounts(faults.arriving)];
+  });
 }

@@ -61,12 +61,11 @@ export function inspectNode(
     life,
     hasPower: node !== undefined,
     counters: node?.statistics() ?? {},
-    ports: ports.map(({ peerIndex, up, link }, port) => ({
-      port,
-      peer: plan.nodes[peerIndex]!.name,
-      up,
-      busyUntilPs: link.freeAt,
-    })),
+    ports: ports.flatMap((end, port) => {
+      if (end === undefined) return [];
+      const { peerIndex, up, link } = end;
+      return [{ port, peer: plan.nodes[peerIndex]!.name, up, busyUntilPs: link.freeAt }];
+    }),
     programs: node?.unfinished?.() ?? [],
     ...(rnic !== undefined && { rnic }),
     ...(operations !== undefined && { operations }),

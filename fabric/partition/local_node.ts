@@ -15,7 +15,7 @@ export interface LocalNode {
   readonly index: number;
   /** Index among this partition's deadlines. */
   readonly slot: number;
-  readonly ports: Port[];
+  readonly ports: readonly (Port | undefined)[];
   readonly outputs: Outputs;
   readonly digest: NodeDigest;
   /** Undefined while it has no power. */
@@ -55,17 +55,17 @@ export interface Port {
   peerLife: number;
 }
 
-/** The ends of a node's cables, by port number. */
+/** The ends of a node's cables, by port number; undefined where a port has none. */
 export function portsOf(
   rack: {
     readonly plan: RackPlan;
     readonly partitionOf: ReadonlyMap<string, string>;
   },
   name: string,
-): Port[] {
+): (Port | undefined)[] {
   const { plan, partitionOf } = rack;
   const own = partitionOf.get(name);
-  const ports: Port[] = [];
+  const ports: (Port | undefined)[] = [];
   for (const { cable: index, end, near, far } of cableEndsByNode(plan.cables).get(name) ?? []) {
     const cable = plan.cables[index]!;
     const peerPartition = partitionOf.get(far.node)!;

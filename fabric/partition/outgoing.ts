@@ -74,6 +74,7 @@ export class Outgoing {
   /** Notifies the peers of a node's cables that it lost or got power. */
   announce(localNode: LocalNode, time: Time, up: boolean): void {
     for (const port of localNode.ports) {
+      if (port === undefined) continue;
       const change = {
         at: time + port.noticePs,
         source: localNode.index,

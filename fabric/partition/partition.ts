@@ -188,7 +188,7 @@ export class Partition {
   addLinkFault(fault: LinkFaultPlan): void {
     for (const localNode of this.#localNodes.values()) {
       for (const [number, port] of localNode.ports.entries()) {
-        if (port?.cable !== fault.cable) continue;
+        if (port === undefined || port.cable !== fault.cable) continue;
         addFaultAt(this.#options.plan, { localNode, port }, fault);
         const end = { localNode, number };
         const change = cableChange(end, fault);
@@ -385,7 +385,9 @@ export class Partition {
     localNode.messages = 0;
     localNode.wakes = 0;
     localNode.releases = 0;
-    for (const { link, faults } of localNode.ports) {
+    for (const port of localNode.ports) {
+      if (port === undefined) continue;
+      const { link, faults } = port;
       link.freeAt = 0;
       if (faults !== undefined) beginLife(faults.leaving, localNode.life);
       faults?.arriving.cutOff.clear();

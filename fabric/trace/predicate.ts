@@ -12,6 +12,7 @@
  */
 import type { TraceStep } from "../node.ts";
 import { formatTime, parseTime, type Time } from "../base/time.ts";
+import { isWhole, wholeText } from "../base/whole_number.ts";
 import { nearest, oneOf, type Problem, refusal } from "../rack/plan/problem.ts";
 import { STEP_WORDS } from "./step_words.ts";
 import { documentSteps, documentText, tracedAs } from "./trace_figures.ts";
@@ -34,6 +35,7 @@ export interface Goal {
 }
 
 export const STEP_LETTERS_MAX = 100, COUNT_MAX = 1_000_000_000;
+const COUNTS = { least: 1, most: COUNT_MAX };
 
 /** As typed. */
 export interface GoalTerms {
@@ -71,8 +73,8 @@ function timeIn(text: string): Time | undefined {
 function countIn(text: string): number {
   if (text === "") return 1;
   const count = Number(text);
-  if (Number.isSafeInteger(count) && count >= 1 && count <= COUNT_MAX) return count;
-  const expected = `a whole number from 1 to ${COUNT_MAX}`;
+  if (isWhole(count, COUNTS)) return count;
+  const expected = wholeText(COUNTS);
   throw refusal("The count", { found: `"${text}"`, expected });
 }
 
@@ -124,10 +126,8 @@ export function predicateProblem(
   if (node !== undefined && !nodes.includes(node as string)) {
     return { found: `device "${node}"`, expected: oneOf(nodes, String(node)) };
   }
-  const isCount = count === undefined ||
-    (Number.isSafeInteger(count) && (count as number) > 0 && (count as number) <= COUNT_MAX);
-  if (isCount) return undefined;
-  return { found: `count ${count}`, expected: `a whole number from 1 to ${COUNT_MAX}` };
+  if (count === undefined || isWhole(count, COUNTS)) return undefined;
+  return { found: `count ${count}`, expected: wholeText(COUNTS) };
 }
 
 /** Whether a device's step is one that is meant. That a part of a device is busy is no step. */

@@ -1,5 +1,5 @@
 /**
- * Equal-cost multipath: selects one of several ports that lead to an address. A flow keeps its
+ * Equal-cost multipath (RFC 2991): selects one of several ports that lead to an address. A flow keeps its
  * port, as RC treats reordered packets as losses; flows are distinguished by the 5-tuple, of which
  * RoCEv2 leaves the UDP source port free for this (`rocev2.md` §1.1). Each switch hashes with a
  * seed of its own, so that the switches of one tier do not select alike (polarisation).
@@ -47,7 +47,8 @@ export function choosePort(
   const hash = flowHash(bytes, seed);
   for (const port of ways) {
     if (!isUp(port)) continue;
-    // Rendezvous hashing: when a port goes down only its own flows move, and they return to it.
+    // Rendezvous hashing (highest random weight: Thaler and Ravishankar, IEEE/ACM ToN 1998; RFC
+    // 2991): when a port goes down only its own flows move, and they return to it.
     const weight = mix(hash, port + 1);
     if (weight > bestWeight) [best, bestWeight] = [port, weight];
   }

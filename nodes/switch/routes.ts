@@ -3,12 +3,16 @@
  * is the part of a routing protocol that static routes need. A switch that has lost its last cable
  * to a leaf sends a withdrawal over its other trunks, and revokes it when a cable is restored; the
  * receiver applies it `convergencePs` later, which models detection, processing and programming of
- * tables (choice: BGP with BFD takes milliseconds to seconds, a hardware failover microseconds).
+ * tables (choice: BGP with BFD takes milliseconds to seconds, a hardware failover microseconds). Where
+ * the receiver has lost every path by it, it sends a withdrawal of its own then: in a fat tree from
+ * aggregation over core and aggregation to the edges of other pods.
  *
- * A message has its sender's complete state, so each replaces the previous one.
+ * A message has its sender's complete state for this neighbour, so each replaces the previous one. A
+ * neighbour that lies on the way to an address is not told of it: it would not send it back (split horizon,
+ * RFC 2453 §3.4.3).
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
-import type { Time } from "../../fabric/base/time.ts";
+import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { OwnFrame } from "./snooping.ts";
 
 /**
@@ -35,12 +39,26 @@ export interface Routes {
   readonly convergencePs: Time;
   /** By port, oldest first: the last withdrawal in effect, and pending ones. */
   readonly withdrawn: Map<number, readonly Withdrawn[]>;
+  /** By trunk: the lost addresses that the neighbour was last told; none while its cable is down. */
+  readonly told: Map<number, readonly number[]>;
+}
+
+/** When, and which links are up. */
+interface Now {
+  readonly now: Time;
+  readonly isUp: (port: number) => boolean;
 }
 
 export function createRoutes(plan: SwitchPlan): Routes {
   const groups = plan.multipath ?? [];
   const trunks = [...new Set(groups.flatMap(([, ports]) => ports))];
-  return { groups, trunks, convergencePs: plan.convergencePs ?? 0, withdrawn: new Map() };
+  return {
+    groups,
+    trunks,
+    convergencePs: plan.convergencePs ?? 0,
+    withdrawn: new Map(),
+    told: new Map(),
+  };
 }
 
 /** Whether a withdrawal of the address by the neighbour at `port` is in effect. */
@@ -55,26 +73,44 @@ function lastInEffect(withdrawals: readonly Withdrawn[], now: Time): number {
   return withdrawals.findLastIndex(({ at }) => at <= now);
 }
 
-/**
- * The link at `port` went down or came up: the messages for the neighbours.
- * @param isUp of every port, after the change.
- */
-export function changeRoutes(
-  routes: Routes,
-  change: { readonly port: number; readonly up: boolean },
-  isUp: (port: number) => boolean,
-): OwnFrame[] {
-  const { port, up } = change;
+/** The link at `port` went down or came up: neither neighbour knows anything of the other. */
+export function forgetNeighbour(routes: Routes, port: number): void {
   routes.withdrawn.delete(port);
-  const mine = routes.groups.filter(([, ports]) => ports.includes(port));
-  const isChanged = mine.some(([, ports]) => !ports.some((each) => each !== port && isUp(each)));
-  const audience = isChanged ? routes.trunks : up ? [port] : [];
-  return audience.filter(isUp).flatMap((to) => {
-    const lost = routes.groups.filter(([, ports]) => !ports.includes(to) && !ports.some(isUp));
-    // A neighbour whose link came up has an empty table.
-    if (lost.length === 0 && to === port) return [];
-    return [{ port: to, bytes: encodeWithdrawal(lost.flatMap(([macs]) => macs)) }];
+  routes.told.delete(port);
+}
+
+/** The messages for the neighbours to whom other addresses are lost than they were told. */
+export function withdrawals(routes: Routes, at: Now): OwnFrame[] {
+  return changes(routes, at).map(({ port, macs }) => {
+    routes.told.set(port, macs);
+    return { port, bytes: encodeWithdrawal(macs) };
   });
+}
+
+/** When there will be messages, as a withdrawal comes into effect and nothing else changes; NEVER without any. */
+export function nextWithdrawalAt(routes: Routes, { now, isUp }: Now): Time {
+  const pending = [...routes.withdrawn.values()].flat().map(({ at }) => at)
+    .filter((at) => at > now).sort((x, y) => x - y);
+  return pending.find((at) => changes(routes, { now: at, isUp }).length > 0) ?? NEVER;
+}
+
+function changes(routes: Routes, at: Now): { readonly port: number; readonly macs: number[] }[] {
+  const { groups, trunks, told } = routes;
+  if (trunks.every(at.isUp) && routes.withdrawn.size === 0 && told.size === 0) return [];
+  const lost = groups.map(([macs, ports]) => {
+    const up = ports.filter(at.isUp);
+    const isLost = (mac: number) =>
+      up.every((port) => isWithdrawn(routes, port, { mac, now: at.now }));
+    return { ports, macs: macs.filter(isLost) };
+  });
+  return trunks.filter(at.isUp).flatMap((port) => {
+    const macs = lost.flatMap((group) => group.ports.includes(port) ? [] : group.macs);
+    return isSame(macs, told.get(port) ?? []) ? [] : [{ port, macs }];
+  });
+}
+
+function isSame(some: readonly number[], others: readonly number[]): boolean {
+  return some.length === others.length && some.every((each, i) => each === others[i]);
 }
 
 /**

@@ -37,7 +37,16 @@ import { createCounters } from "./counters.ts";
 import { choosePort, createMultipath, type Multipath } from "./ecmp.ts";
 import { FLOOD, lookUp, RESERVED, UNKNOWN } from "./forwarding.ts";
 import { isMarked } from "./marking.ts";
-import { changeRoutes, createRoutes, isWithdrawn, type Routes, takeWithdrawal } from "./routes.ts";
+import { IncomingFrames } from "./incoming.ts";
+import {
+  createRoutes,
+  forgetNeighbour,
+  isWithdrawn,
+  nextWithdrawalAt,
+  type Routes,
+  takeWithdrawal,
+  withdrawals,
+} from "./routes.ts";
 import {
   createOutputQueue,
   dequeue,
@@ -86,8 +95,13 @@ class Switch implements Node {
   readonly #table: ReadonlyMap<number, number>;
   readonly #multipath: Multipath | undefined;
   readonly #routes: Routes;
+  /** When a withdrawal comes into effect that neighbours are to be told. */
+  #routesAt: Time = NEVER;
   readonly #groups: GroupTable;
   readonly #queues: OutputQueue[];
+  /** Of each port; undefined where all have one. */
+  readonly #rates: readonly number[] | undefined;
+  readonly #incoming = new IncomingFrames();
   readonly #buffer: SharedBuffer;
   /** By port: the pauses requested from the other end; none where PFC is off. */
   readonly #requests: PauseRequests[];
@@ -114,6 +128,7 @@ class Switch implements Node {
     this.#multipath = createMultipath(name, plan, { seed });
     this.#routes = createRoutes(plan);
     this.#groups = createGroupTable(plan);
+    this.#rates = plan.portRates;
     this.#buffer = createSharedBuffer(plan);
     this.#hasPriorities = plan.congestion !== undefined;
     const ports = Array.from({ length: plan.ports }, (_, port) => port);
@@ -131,12 +146,14 @@ class Switch implements Node {
   step(now: Time, input: Input, out: Outputs): void {
     this.#now = now;
     this.#out = out;
+    if (this.#incoming.nextAt <= now) this.#complete();
     switch (input.kind) {
       case "message":
         if (input.message.kind !== "frame") fail(`A switch got a ${input.message.kind}`);
-        this.#receive({ port: input.port, frame: input.message });
+        this.#receive({ port: input.port, frame: input.message, tailPs: input.tailPs });
         return;
       case "wake":
+        if (this.#routesAt <= now) this.#reroute();
         this.#refreshPauses();
         this.#serve();
         return;
@@ -172,8 +189,8 @@ class Switch implements Node {
     return { ...this.#counters, ...peaks, queueMeanBytes, pausedPs, ...ports };
   }
 
-  #receive(from: { port: number; frame: Frame }): void {
-    const { port, frame } = from;
+  #receive(from: Received): void {
+    const { port, frame, tailPs } = from;
     const counters = this.#counters;
     counters.receivedFrames++;
     counters.receivedBytes += lengthOf(frame);
@@ -195,7 +212,7 @@ class Switch implements Node {
     // The destination is on the segment of the frame's source, so it has received the frame already
     // (IEEE 802.1D §7.7).
     if (verdict === port) counters.droppedReturn++;
-    else this.#forward({ from: port, to: verdict, frame });
+    else this.#pass({ from: port, to: verdict, frame }, tailPs);
   }
 
   #wayOf(head: Uint8Array): number {
@@ -208,7 +225,7 @@ class Switch implements Node {
   }
 
   /** A frame to a group address: a membership report, or a copy for each output port. */
-  #receiveGroup({ port, frame }: { port: number; frame: Frame }): void {
+  #receiveGroup({ port, frame, tailPs }: Received): void {
     const reports = takeReport(this.#groups, port, headOf(frame));
     if (reports !== undefined) {
       this.#counters.snoopedReports++;
@@ -216,8 +233,16 @@ class Switch implements Node {
     }
     this.#counters.floodedFrames++;
     for (const to of groupPorts(this.#groups, port, headOf(frame))) {
-      this.#forward({ from: port, to, frame });
+      this.#pass({ from: port, to, frame }, tailPs);
     }
+  }
+
+  /** Tells the neighbours what of the routes they do not know, now and when a withdrawal comes into effect. */
+  #reroute(): void {
+    const at = { now: this.#now, isUp: (port: number) => this.#queues[port]!.up };
+    this.#announce(withdrawals(this.#routes, at));
+    this.#routesAt = nextWithdrawalAt(this.#routes, at);
+    this.#wakeAt = Math.min(this.#wakeAt, this.#routesAt);
   }
 
   #announce(frames: readonly OwnFrame[]): void {
@@ -228,8 +253,10 @@ class Switch implements Node {
 
   #learn({ port, frame }: { port: number; frame: Frame }): boolean {
     const isTaken = takeWithdrawal(this.#routes, { port, now: this.#now }, frame.bytes);
-    if (isTaken) this.#counters.routeUpdates++;
-    return isTaken;
+    if (!isTaken) return false;
+    this.#counters.routeUpdates++;
+    this.#reroute();
+    return true;
   }
 
   /** A link-local frame. @returns whether this switch processes it. */
@@ -242,6 +269,22 @@ class Switch implements Node {
     takePfc(queue.pauses, this.#now, pfc);
     this.#serve();
     return true;
+  }
+
+  /** Forwards a frame of which `tailPs` are missing, or stores it first. */
+  #pass(way: { from: number; to: number; frame: Frame }, tailPs: Time): void {
+    const rates = this.#rates;
+    const isFaster = rates !== undefined && rates[way.to]! > rates[way.from]!;
+    if (!isFaster || tailPs === 0) return this.#forward(way);
+    const at = this.#now + tailPs;
+    this.#incoming.hold({ ...way, at });
+    this.#wakeAt = Math.min(this.#wakeAt, at);
+  }
+
+  /** Forwards the stored frames that are complete. */
+  #complete(): void {
+    for (const frame of this.#incoming.takeComplete(this.#now)) this.#forward(frame);
+    this.#findWake();
   }
 
   #forward(way: { from: number; to: number; frame: Frame }): void {
@@ -369,13 +412,14 @@ class Switch implements Node {
     const wasUp = queue.up;
     queue.up = up;
     if (up !== wasUp) {
-      const isUp = (each: number) => this.#queues[each]!.up;
-      this.#announce(changeRoutes(this.#routes, { port, up }, isUp));
+      forgetNeighbour(this.#routes, port);
+      this.#reroute();
     }
     if (up) {
       if (!wasUp) this.#announce(introduce(this.#groups, port));
       return;
     }
+    this.#counters.droppedLinkDown += this.#incoming.cutOff(port);
     this.#announce(forgetPort(this.#groups, port));
     if (queue.pauses !== undefined) {
       endPauses(queue.pauses, this.#now);
@@ -392,7 +436,7 @@ class Switch implements Node {
   }
 
   #findWake(): void {
-    let wakeAt = NEVER;
+    let wakeAt = Math.min(this.#routesAt, this.#incoming.nextAt);
     for (const queue of this.#queues) {
       if (queue.frames > 0) wakeAt = Math.min(wakeAt, this.#portWakeAt(queue));
     }
@@ -404,6 +448,13 @@ class Switch implements Node {
   #portWakeAt(queue: OutputQueue): Time {
     return Math.max(queue.freeAt - this.processingPs, mayGoAt(queue, this.#now));
   }
+}
+
+/** A frame whose head has arrived; its last bit does so `tailPs` later. */
+interface Received {
+  readonly port: number;
+  readonly frame: Frame;
+  readonly tailPs: Time;
 }
 
 /** Where a lossy frame is dropped. */

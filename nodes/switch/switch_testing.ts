@@ -72,9 +72,9 @@ export class Bench {
   }
 
   /** Serves all deadlines before `time`, then lets the frame arrive. */
-  arrive(time: Time, port: number, frame: Frame): void {
+  arrive(time: Time, port: number, frame: Frame, tailPs: Time = 0): void {
     this.runBefore(time);
-    this.#step(time, { kind: "message", port, message: frame, tailPs: 0 });
+    this.#step(time, { kind: "message", port, message: frame, tailPs });
   }
 
   link(time: Time, port: number, up: boolean): void {

@@ -1,6 +1,7 @@
 /** Options shared by several commands, and the parsing of their values. */
 import type { Command } from "commander";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
+import { isWhole, type WholeRange, wholeText } from "../../fabric/base/whole_number.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
@@ -184,12 +185,11 @@ export function bytesOf(
 export function whole(
   option: string,
   text: string,
-  range: { readonly least: number; readonly most: number },
+  range: WholeRange,
 ): number {
   const value = /^-?\d+$/.test(text) ? Number(text) : NaN;
-  if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
-  const expected = `a whole number from ${range.least} to ${range.most}`;
-  throw refusal(option, { found: `"${text}"`, expected });
+  if (isWhole(value, range)) return value;
+  throw refusal(option, { found: `"${text}"`, expected: wholeText(range) });
 }
 
 /** A virtual time. @throws Refusal */

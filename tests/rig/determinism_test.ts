@@ -64,6 +64,50 @@ faults:
   observe: "frames",
 };
 
+/**
+ * Fabrics of several tiers: frames that are stored for faster ports, routes that are withdrawn hop by hop, and
+ * congestion between cables of different rates. A tree of k 2, and cables as listed, with loops.
+ */
+const FABRICS: Readonly<Record<string, RunOf>> = {
+  "a fat tree of two rates": {
+    scenario: `
+name: tree
+seed: 5
+fabric: { topology: fat-tree, k: 2, uplinks: { rate: 400Gbps, latency: 100ns }, pfc: on, ecn: on }
+hosts: { a: {}, b: { ddio: off, scm: { size: 1MiB } } }
+programs:
+  - { on: a, run: put, to: b, name: x, bytes: 48KiB, size: 4KiB, depth: 8, method: persist-opcode }
+faults:
+  - { at: 205us, cut: agg1/core1 }
+  - { at: 600us, heal: agg1/core1 }
+`,
+  },
+  "cables as listed": {
+    scenario: `
+name: listed
+seed: 5
+fabric:
+  topology: explicit
+  switches: s1..s3
+  cables:
+    - a/s1:5
+    - { ends: b/s2, rate: 40Gbps }
+    - c/s3
+    - { ends: s1/s2, count: 2, rate: 200Gbps }
+    - { ends: s1..s2/s3, rate: 40Gbps, latency: 1us }
+  pfc: { xoff: 16KiB, xon: 8KiB }
+hosts: { a: {}, b: { ddio: off, scm: { size: 1MiB } }, c: {} }
+programs:
+  - { on: a, run: put, to: b, name: x, bytes: 48KiB, size: 4KiB, depth: 8, method: persist-opcode }
+  - { on: c, run: put, to: b, name: y, bytes: 48KiB, size: 4KiB, depth: 8, method: write-read }
+faults:
+  - { at: 205us, cut: s1/s2#1 }
+  - { at: 210us, cut: s1/s2#2 }
+  - { at: 600us, heal: s1/s2#1 }
+`,
+  },
+};
+
 const DDIO = ["off", "on"] as const;
 
 describe("Determinism: the same scenario and seed give the same digest", () => {
@@ -176,6 +220,20 @@ describe("Determinism: the same scenario and seed give the same digest", () => {
       assert.ok(counters.some((of) => (of[counter] ?? 0) > 0), counter);
     }
   });
+
+  for (const [name, run] of Object.entries(FABRICS)) {
+    it(`in ${name}, a process for each switch`, async () => {
+      const one = await bench.run({ ...run, packing: "all" });
+      const many = await bench.run({ ...run, packing: "node" });
+      assert.equal(many.outcome.digest, one.outcome.digest);
+      const inOrder = ({ puts }: Ran) => puts.toSorted((x, y) => x.startPs - y.startPs);
+      assert.deepEqual(inOrder(many), inOrder(one));
+      assert.ok(one.puts.every(({ status }) => status === "done"));
+      const updates = Object.values(one.outcome.finals[0]!.statistics)
+        .filter((counters) => (counters["routeUpdates"] ?? 0) > 0);
+      assert.ok(updates.length > 0, "routes were withdrawn");
+    });
+  }
 
   async function captureOf({ prepared: { plan, label }, outcome: { directory } }: Ran) {
     const [path] = await writeCaptures([{ label, plan, directory }], { pcap: `${directory}/pcap` });

@@ -24,6 +24,7 @@ describe("a rack of 1 000 hosts in one process", () => {
     const [topology, fabric] of [
       ["one switch", ""],
       ["32 leaves and 8 spines", "fabric: { topology: leaf-spine, leaves: 32, spines: 8 }"],
+      ["a fat tree of 320 switches", "fabric: { topology: fat-tree, k: 16 }"],
     ] as const
   ) {
     it(`keeps its promises behind ${topology}, and has the same digest twice`, () => {

@@ -156,7 +156,7 @@ describe("rack validate", () => {
       "programs:\n  - { on: a, run: putt, to: b }\n";
     const file = await rig.file("wrong.yaml", wrong);
     const lines = [
-      /wrong\.yaml:2: seed: found -1, expected a whole number ≥ 0/,
+      /wrong\.yaml:2: seed: found -1, expected a whole number ≥ 0, below 2\^53/,
       /wrong\.yaml:5: hosts\.b\.ddio: found "offf", expected on, off or both/,
       /wrong\.yaml:7: programs\[0\]\.run: found "putt", expected put/,
     ];

@@ -31,14 +31,19 @@ interface Put {
   readonly faults: readonly string[];
   readonly ddio?: "on" | "off";
   readonly fabric?: string;
+  /** Of the two hosts, in a network with leaves. */
+  readonly leaves?: readonly [number, number];
   readonly seed?: number;
 }
 
-function scenarioOf({ method, faults, ddio = "off", fabric = "{}", seed = 7 }: Put): string {
+function scenarioOf(
+  { method, faults, ddio = "off", fabric = "{}", leaves, seed = 7 }: Put,
+): string {
+  const [a, b] = (leaves ?? []).map((leaf) => `leaf: ${leaf}, `);
   return `name: faulty
 seed: ${seed}
 fabric: ${fabric}
-hosts: { a: {}, b: { ddio: ${ddio}, scm: { size: 1MiB } } }
+hosts: { a: { ${a ?? ""} }, b: { ${b ?? ""}ddio: ${ddio}, scm: { size: 1MiB } } }
 programs: [{ on: a, run: put, to: b, method: ${method}, file: data, depth: 8, size: 2KiB }]
 faults: [${faults.join(", ")}]
 `;
@@ -178,6 +183,60 @@ describe("a leaf–spine fabric", () => {
     }
     const whole = run({ method: "write-send", fabric, faults: [] });
     assert.ok(longest > whole.put.endPs, "one of them was in use");
+  });
+});
+
+describe("a fat tree", () => {
+  const fabric = "{ topology: fat-tree, k: 4, uplinks: { rate: 400Gbps, latency: 100ns } }";
+  const tree = { method: "write-send", fabric, leaves: [1, 3] } as const;
+  /** Of the four ways from a to b. */
+  const trunks = [
+    ...["edge1/agg1", "edge1/agg2", "edge3/agg3", "edge3/agg4"],
+    ...["agg1/core1", "agg1/core2", "agg2/core3", "agg2/core4"],
+    ...["agg3/core1", "agg3/core2", "agg4/core3", "agg4/core4"],
+  ];
+  const cutOf = (trunk: string, at = "1us") => `{ at: ${at}, cut: ${trunk} }`;
+
+  it("goes around any cable that is cut, near or far, before and in the middle", () => {
+    let longest = 0;
+    for (const trunk of trunks) {
+      for (const at of ["1us", "208us"]) {
+        const done = run({ ...tree, faults: [cutOf(trunk, at)] });
+        isWell(done);
+        longest = Math.max(longest, done.put.endPs);
+      }
+    }
+    const whole = run({ ...tree, faults: [] });
+    assert.ok(longest > whole.put.endPs, "one of them was in use");
+  });
+
+  it("goes the one way that is left, whichever it is", () => {
+    const [near, far] = [trunks.slice(0, 2), trunks.slice(2, 4)];
+    for (let core = 1; core <= 4; core++) {
+      const place = core <= 2 ? 0 : 1;
+      const used = [
+        near[place]!,
+        far[place]!,
+        `agg${1 + place}/core${core}`,
+        `agg${3 + place}/core${core}`,
+      ];
+      const faults = trunks.filter((trunk) => !used.includes(trunk)).map((each) => cutOf(each));
+      isWell(run({ ...tree, faults }));
+    }
+  });
+
+  it("goes around a core and an aggregation switch without power", () => {
+    for (const node of ["core1", "agg2", "agg3"]) {
+      isWell(run({ ...tree, faults: [`{ at: 208us, kill: ${node} }`] }));
+    }
+  });
+
+  it("has no way where the last cable is cut, and comes back with it", () => {
+    const faults = trunks.slice(2, 4).map((each) => cutOf(each, "208us"));
+    const lost = run({ ...tree, faults });
+    assert.equal(lost.put.status, "failed");
+    const heals = trunks.slice(2, 3).map((each) => `{ at: 1ms, heal: ${each} }`);
+    isWell(run({ ...tree, faults: [...faults, ...heals] }));
   });
 });
 

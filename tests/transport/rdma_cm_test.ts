@@ -533,8 +533,9 @@ describe("What is refused at the call", () => {
           "EINVAL: The id is idle: expected rep-sent",
           "ENOENT: No host is called z: expected one of a, b",
           "EINVAL: The port is 0: expected a whole number from 1 to 65535",
-          "EINVAL: options.timeoutPs is 0: expected picoseconds, a whole number from 1 to 9007199254740991",
-          "EINVAL: The backlog is 1025: expected a whole number from 0 to 1024",
+          "EINVAL: options.timeoutPs is 0: expected picoseconds, a whole number ≥ 1, below 2^53",
+          "EINVAL: options.backlog is 1025: expected a number of connection requests, " +
+          "a whole number from 0 to 1024",
           "EINVAL: The queue pair is ud: expected rc or uc in port space tcp",
           "EINVAL: The id has no queue pair",
           "EINVAL: The id is in state listen: expected addr-bound",

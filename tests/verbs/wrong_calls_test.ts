@@ -31,16 +31,17 @@ type Case = readonly [args: (things: Things) => readonly unknown[], text: string
 
 const KEY = "a key, a whole number from 0 to 4294967295";
 const ELEMENT_BYTES = "a length in bytes, a whole number from 0 to 4294967295";
-const BYTES = "a length in bytes, a whole number from 0 to 9007199254740991";
-const SIZE = "a length in bytes, a whole number from 1 to 9007199254740991";
-const OFFSET = "an offset in bytes, a whole number from 0 to 9007199254740991";
-const ADDRESS = "an address, a whole number from 0 to 9007199254740991";
+const BYTES = "a length in bytes, a whole number ≥ 0, below 2^53";
+const SIZE = "a length in bytes, a whole number ≥ 1, below 2^53";
+const OFFSET = "an offset in bytes, a whole number ≥ 0, below 2^53";
+const ADDRESS = "an address, a whole number ≥ 0, below 2^53";
 const BITS_32 = "32 bits, a whole number from 0 to 4294967295";
 const BITS_24 = "24 bits, a whole number from 0 to 16777215";
 const BITS_8 = "8 bits, a whole number from 0 to 255";
 const ENTRIES = "a number of completions, a whole number from 1 to 1048576";
 const RECEIVES = "a number of receives, a whole number from 1 to 32767";
-const COUNT = "a number of them, a whole number from 0 to 9007199254740991";
+const REQUESTS = "a number of work requests, a whole number from 0 to 65535";
+const COUNT = "a number of them, a whole number ≥ 0, below 2^53";
 const BIGINT = "a bigint of 64 bits, as 1n";
 const QP = "a queue pair, as createQp or a connection's qp returns it";
 const PD = "a protection domain, as allocPd returns it";
@@ -222,8 +223,19 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
     pair({ sendCq: undefined }),
     "options.sendCq is not given: expected a completion queue, as createCq returns it",
   ],
-  ["createQp", pair({ maxSendWr: -1 }), `options.maxSendWr is -1: expected ${COUNT}`],
-  ["createQp", pair({ maxSendWr: 2.5 }), `options.maxSendWr is 2.5: expected ${COUNT}`],
+  ["createQp", pair({ maxSendWr: -1 }), `options.maxSendWr is -1: expected ${REQUESTS}`],
+  ["createQp", pair({ maxSendWr: 2.5 }), `options.maxSendWr is 2.5: expected ${REQUESTS}`],
+  ["createQp", pair({ maxRecvWr: 65_536 }), `options.maxRecvWr is 65536: expected ${REQUESTS}`],
+  [
+    "createQp",
+    pair({ maxSendSge: 31 }),
+    "options.maxSendSge is 31: expected a number of elements (sge), a whole number from 0 to 30",
+  ],
+  [
+    "createQp",
+    pair({ maxInlineData: 221 }),
+    "options.maxInlineData is 221: expected a length in bytes, a whole number from 0 to 220",
+  ],
   [
     "createQp",
     pair({ weight: 256 }),
@@ -275,7 +287,7 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
     attributes({ accessFlags: 1 << 28 }),
     `attributes.accessFlags is 0x10000000, of which 0x10000000 is none: expected ${ACCESS}`,
   ],
-  ["resizeQp", attributes({ maxSendWr: "64" }), `size.maxSendWr is "64": expected ${COUNT}`],
+  ["resizeQp", attributes({ maxSendWr: "64" }), `size.maxSendWr is "64": expected ${REQUESTS}`],
   ["postSend", ({ write }) => [undefined, write], `qp is not given: expected ${QP}`],
   ["postSend", ({ qp }) => [qp], "requests is not given: expected a send request"],
   [
@@ -301,12 +313,12 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
   [
     "postSend",
     post(() => ({ wrId: -1 })),
-    "requests.wrId is -1: expected a work request's id, a whole number from 0 to 9007199254740991",
+    "requests.wrId is -1: expected a work request's id, a whole number ≥ 0, below 2^53",
   ],
   [
     "postSend",
     post(() => ({ wrId: 7n })),
-    "requests.wrId is 7n, a bigint: expected a work request's id, a whole number from 0 to 9007199254740991",
+    "requests.wrId is 7n, a bigint: expected a work request's id, a whole number ≥ 0, below 2^53",
   ],
   [
     "postSend",
@@ -411,7 +423,7 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
   [
     "postSend",
     ({ qp, write }) => [qp, [write, { ...write, wrId: 0.5 }]],
-    "requests[1].wrId is 0.5: expected a work request's id, a whole number from 0 to 9007199254740991",
+    "requests[1].wrId is 0.5: expected a work request's id, a whole number ≥ 0, below 2^53",
   ],
   [
     "postRecv",
@@ -439,7 +451,11 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
     /^batch is an object with .*: expected a batch, as wrStart returns it$/ as Any,
   ],
   ["createSrq", ({ pd }) => [pd, { maxWr: -1 }], `options.maxWr is -1: expected ${RECEIVES}`],
-  ["modifySrq", ({ srq }) => [srq, { limit: 0.5 }], `change.limit is 0.5: expected ${COUNT}`],
+  [
+    "modifySrq",
+    ({ srq }) => [srq, { limit: 0.5 }],
+    "change.limit is 0.5: expected a number of receives, a whole number from 0 to 32767",
+  ],
   ["sge", ({ mr }) => [mr, -1], `offset is -1: expected ${OFFSET}`],
   ["sge", ({ mr }) => [mr, 0, NaN], `length is NaN: expected ${BYTES}`],
   [

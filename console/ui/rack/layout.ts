@@ -1,9 +1,11 @@
 /**
- * Where devices and cables stand in the picture, in a plane of its own units (a pixel at zoom 1): spines on top, below
- * them a rack for each leaf, in it the hosts. A rack of a few hosts is drawn large, with card and memory apart; one of
- * many is a stack of units.
+ * Where devices and cables stand in the picture, in a plane of its own units (a pixel at zoom 1): a rack for each
+ * switch that has hosts, and above these a row of switches for each hop that they are away from hosts: spines, or
+ * aggregation and core switches. A rack of a few hosts is drawn large, with card and memory apart; one of many is a
+ * stack of units.
  */
 import type { Topology } from "../../api/rack.ts";
+import { isLeafName } from "../../../fabric/rack/plan/names.ts";
 
 export interface Box {
   readonly x: number;
@@ -73,6 +75,7 @@ function groupsOf({ nodes, cables }: Shape): Group[] {
   }
   const groups = new Map<string | undefined, string[]>();
   for (const { name, kind } of nodes) {
+    if (kind === "switch" && isLeafName(name) && !groups.has(name)) groups.set(name, []);
     if (kind !== "host") continue;
     const leaf = leaves.get(name), own = groups.get(leaf);
     if (own === undefined) groups.set(leaf, [name]);
@@ -97,7 +100,7 @@ function largeGroup(group: Group, at: { x: number; y: number }) {
     const box = { x, y: at.y + LARGE.card + LARGE.bus, w: LARGE.w, h: LARGE.host };
     return { host, box, cardBox };
   });
-  const w = group.hosts.length * (LARGE.w + LARGE.gap) - LARGE.gap;
+  const w = Math.max(SWITCH.w, group.hosts.length * (LARGE.w + LARGE.gap) - LARGE.gap);
   return { hosts, w, h: LARGE.card + LARGE.bus + LARGE.host };
 }
 
@@ -112,7 +115,7 @@ function unitGroup(group: Group, at: { x: number; y: number; rows: number }) {
     return { host, box, cardBox };
   });
   const columns = Math.ceil(group.hosts.length / at.rows);
-  const w = columns * UNIT.w + (columns - 1) * UNIT.columns;
+  const w = Math.max(SWITCH.w, columns * UNIT.w + (columns - 1) * UNIT.columns);
   return { hosts, w, h: Math.min(at.rows, group.hosts.length) * (UNIT.h + UNIT.gap) };
 }
 
@@ -131,10 +134,10 @@ export function layOut(shape: Shape): Layout {
   const { nodes, cables } = shape;
   const groups = groupsOf(shape);
   const isLarge = groups.reduce((sum, { hosts }) => sum + hosts.length, 0) <= LARGE_HOSTS_MAX;
-  const leaves = new Set(groups.map(({ leaf }) => leaf));
-  const spines = nodes.filter(({ name, kind }) => kind === "switch" && !leaves.has(name))
-    .map(({ name }) => name).sort(byNumber);
-  const leafY = MARGIN + (spines.length > 0 ? SWITCH.h + RISE : 0);
+  const leaves = groups.flatMap(({ leaf }) => leaf ?? []);
+  const rowsAbove = rowsOf(shape, leaves);
+  const topY = MARGIN + (hasLanes(cables, rowsAbove.at(-1) ?? leaves) ? LANES : 0);
+  const leafY = topY + rowsAbove.length * (SWITCH.h + RISE);
   const hasLeaves = groups.some(({ leaf }) => leaf !== undefined);
   const hostY = hasLeaves ? leafY + SWITCH.h + RISE : leafY;
   const rows = rowsFor(groups);
@@ -152,13 +155,19 @@ export function layOut(shape: Shape): Layout {
     height = Math.max(height, hostY + placed.h);
     x += placed.w + (isLarge ? 2 * LARGE.gap : UNIT.columns + SWITCH.gap);
   }
-  const width = Math.max(x - (isLarge ? 2 * LARGE.gap : UNIT.columns + SWITCH.gap), SWITCH.w) +
-    MARGIN;
-  const span = width / Math.max(1, spines.length);
-  switches.push(...spines.map((name, i) => ({
-    name,
-    box: { x: (i + 0.5) * span - SWITCH.w / 2, y: MARGIN, w: SWITCH.w, h: SWITCH.h },
-  })));
+  const most = Math.max(0, ...rowsAbove.map((row) => row.length));
+  const width = Math.max(
+    x - (isLarge ? 2 * LARGE.gap : UNIT.columns + SWITCH.gap) + MARGIN,
+    SWITCH.w + 2 * MARGIN,
+    most * (SWITCH.w + SWITCH.gap),
+  );
+  for (const [row, names] of rowsAbove.entries()) {
+    const span = width / names.length, y = leafY - (row + 1) * (SWITCH.h + RISE);
+    switches.push(...names.map((name, i) => ({
+      name,
+      box: { x: (i + 0.5) * span - SWITCH.w / 2, y, w: SWITCH.w, h: SWITCH.h },
+    })));
+  }
   const cardOf = new Map(nodes.flatMap(({ name, host }) => host === null ? [] : [[host, name]]));
   const withCards = hosts.map((each) => ({ ...each, card: cardOf.get(each.host) }));
   const boxes = new Map<string, Box>([
@@ -177,18 +186,65 @@ export function layOut(shape: Shape): Layout {
   };
 }
 
+/** Above the switches of each rack, from there upward: those that are one hop, two hops … away from them. */
+function rowsOf({ nodes, cables }: Shape, leaves: readonly string[]): string[][] {
+  const isSwitch = new Set(nodes.flatMap(({ name, kind }) => kind === "switch" ? [name] : []));
+  const neighbours = new Map<string, string[]>();
+  for (const { a, b } of cables) {
+    for (const [near, far] of [[a.node, b.node], [b.node, a.node]] as const) {
+      if (!isSwitch.has(near) || !isSwitch.has(far)) continue;
+      const own = neighbours.get(near);
+      if (own === undefined) neighbours.set(near, [far]);
+      else own.push(far);
+    }
+  }
+  const left = new Set([...isSwitch].filter((name) => !leaves.includes(name)));
+  const rows: string[][] = [];
+  for (let below = leaves; left.size > 0;) {
+    const next = new Set(
+      below.flatMap((name) => neighbours.get(name) ?? [])
+        .filter((name) => left.has(name)),
+    );
+    // What no cable leads to stands on top.
+    const row = [...next.size > 0 ? next : left].sort(byNumber);
+    for (const name of row) left.delete(name);
+    rows.push(row);
+    below = row;
+  }
+  return rows;
+}
+
+/** Room above the topmost row for cables between its switches. */
+const LANES = RISE - 24;
+
+function hasLanes(cables: Shape["cables"], row: readonly string[]): boolean {
+  const names = new Set(row);
+  return cables.some(({ a, b }) => names.has(a.node) && names.has(b.node));
+}
+
 function cableLines(
   cables: Shape["cables"],
   { boxes, isLarge }: { readonly boxes: ReadonlyMap<string, Box>; readonly isLarge: boolean },
 ): CableLine[] {
   const ports = portsOf(cables, boxes);
   const levels = levelsOf(cables, { boxes, ports });
-  return cables.flatMap(({ kind, name, a, b }, index) => {
+  const lanes = lanesOf(cables, { boxes, ports });
+  return cables.flatMap(({ kind, name, a, b }, index): CableLine[] => {
     const [from, to] = [boxes.get(a.node), boxes.get(b.node)];
     if (kind !== "network" || from === undefined || to === undefined) return [];
     const isDown = from.y < to.y;
     const [upper, lower] = isDown ? [a, b] : [b, a];
     const [top, bottom] = isDown ? [from, to] : [to, from];
+    if (from.y === to.y && from.h === SWITCH.h) {
+      const points = lane({
+        y: from.y,
+        fromX: ports.get(`${index} ${a.node}`)!,
+        toX: ports.get(`${index} ${b.node}`)!,
+        rise: lanes.get(index)!,
+      });
+      const [, [leftX, y], [rightX]] = points;
+      return [{ index, name, points, label: [(leftX + rightX) / 2, y - 4] as const }];
+    }
     const points = line({
       top,
       bottom,
@@ -207,6 +263,53 @@ function cableLines(
         : [x + (bottom.h === UNIT.h ? 4 : 8), y - (bottom.h === UNIT.h ? 21 : 12)],
     }];
   });
+}
+
+/** Whether both are switches of one row, so that a cable between them goes over those in between. */
+function isBeside(one: Box, other: Box): boolean {
+  return one.y === other.y && one.h === SWITCH.h && other.h === SWITCH.h;
+}
+
+type Points = [[number, number], [number, number], [number, number], [number, number]];
+
+/** From a switch up, across and down to another one of its row. */
+function lane(
+  { y, fromX, toX, rise }: {
+    readonly y: number;
+    readonly fromX: number;
+    readonly toX: number;
+    readonly rise: number;
+  },
+): Points {
+  return [[fromX, y], [fromX, y - rise], [toX, y - rise], [toX, y]];
+}
+
+/** How far above its row each cable between switches of one row goes: the longer ones above the shorter. */
+function lanesOf(
+  cables: Shape["cables"],
+  { boxes, ports }: {
+    readonly boxes: ReadonlyMap<string, Box>;
+    readonly ports: ReadonlyMap<string, number>;
+  },
+): Map<number, number> {
+  const byRow = new Map<number, { readonly index: number; readonly length: number }[]>();
+  for (const [index, { kind, a, b }] of cables.entries()) {
+    const [from, to] = [boxes.get(a.node), boxes.get(b.node)];
+    if (kind !== "network" || from === undefined || to === undefined) continue;
+    if (!isBeside(from, to)) continue;
+    const length = Math.abs(ports.get(`${index} ${a.node}`)! - ports.get(`${index} ${b.node}`)!);
+    const own = byRow.get(from.y);
+    if (own === undefined) byRow.set(from.y, [{ index, length }]);
+    else own.push({ index, length });
+  }
+  const lanes = new Map<number, number>();
+  for (const row of byRow.values()) {
+    const step = Math.min(10, (LANES - 16) / row.length);
+    row.sort((x, y) => x.length - y.length).forEach(({ index }, i) => {
+      lanes.set(index, 12 + i * step);
+    });
+  }
+  return lanes;
 }
 
 /** The x at which each cable ends at each device: side by side, sorted by where they lead. */
@@ -229,8 +332,8 @@ function portsOf(cables: Shape["cables"], boxes: ReadonlyMap<string, Box>): Map<
     // Cables upwards and downwards leave on two sides.
     for (
       const side of [
-        ends.filter(({ to }) => to.y < box.y),
-        ends.filter(({ to }) => to.y >= box.y),
+        ends.filter(({ to }) => to.y < box.y || isBeside(to, box)),
+        ends.filter(({ to }) => to.y >= box.y && !isBeside(to, box)),
       ]
     ) {
       const sorted = side.sort((x, y) => x.to.x - y.to.x || x.index - y.index);

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { makePlan } from "../../../fabric/rack/build/topology.ts";
+import { hostOfRnic } from "../../../fabric/rack/plan/names.ts";
+import { parseScenario } from "../../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../../fabric/rack/scenario/variants.ts";
 import type { Topology } from "../../api/rack.ts";
-import { type Box, layOut } from "./layout.ts";
+import { type Box, type CableLine, type Layout, layOut } from "./layout.ts";
 
 type Shape = Pick<Topology, "nodes" | "cables">;
 
@@ -76,4 +80,91 @@ describe("layOut", () => {
       assert.equal(points.at(-1)![1], leaf.y + leaf.h);
     }
   });
+});
+
+/** The rack of a scenario with this fabric and these hosts. */
+function built(fabric: string, hosts: string): Shape {
+  const scenario = parseScenario(`name: x\nfabric: ${fabric}\nhosts: ${hosts}\n`, "x.yaml");
+  const { nodes, cables } = makePlan(variants(scenario, {})[0]!);
+  return {
+    nodes: nodes.map(({ name, kind }) => ({
+      name,
+      kind,
+      process: name,
+      host: hostOfRnic(name) ?? null,
+      config: {},
+    })),
+    cables: cables.map(({ kind, a, b, latencyPs, bitsPerSecond }) => ({
+      name: `${a.node}/${b.node}`,
+      kind,
+      a,
+      b,
+      latencyPs,
+      bitsPerSecond,
+    })),
+  };
+}
+
+/** Devices that a cable passes over, other than its ends. */
+function passedOver({ points, name }: CableLine, { hosts, switches }: Layout): string[] {
+  const ends = name.split("/");
+  const boxes: readonly (readonly [string, Box])[] = [
+    ...switches.map(({ name, box }) => [name, box] as const),
+    ...hosts.flatMap(({ host, box, card, cardBox }) => [[host, box], [card!, cardBox]] as const),
+  ];
+  return boxes.flatMap(([device, { x, y, w, h }]) => {
+    const isOver = points.slice(1).some(([toX, toY], i) => {
+      const [fromX, fromY] = points[i]!;
+      return Array.from({ length: 101 }, (_, step) => step / 100).some((part) => {
+        const atX = fromX + (toX - fromX) * part, atY = fromY + (toY - fromY) * part;
+        return atX > x && atX < x + w && atY > y && atY < y + h;
+      });
+    });
+    return isOver && !ends.includes(device) ? [device] : [];
+  });
+}
+
+describe("layOut of fabrics of several tiers", () => {
+  const RING = "{ topology: explicit, switches: s1..s4, cables: " +
+    "[h1..h2/s1, h3..h4/s3, { ends: s1/s2, count: 2 }, s2/s3, s3/s4, s4/s1, s1/s3] }";
+  const LINE = "{ topology: explicit, switches: s1..s3, cables: [h1/s1, h2/s2, h3..h4/s3, " +
+    "s1/s2, s2/s3, { ends: s1/s3, count: 2 }] }";
+  const fabrics: Readonly<Record<string, readonly [Shape, rows: number]>> = {
+    "a fat tree, its hosts drawn large": [
+      built("{ topology: fat-tree, k: 4 }", "{ h1..h8: {} }"),
+      3,
+    ],
+    "a full fat tree": [built("{ topology: fat-tree, k: 4 }", "{ h1..h16: {} }"), 3],
+    "a fat tree of k 8 with two hosts": [
+      built("{ topology: fat-tree, k: 8 }", "{ h1..h2: {} }"),
+      3,
+    ],
+    "more spines than two leaves are wide": [
+      built("{ topology: leaf-spine, leaves: 2, spines: 12 }", "{ h1..h2: {} }"),
+      2,
+    ],
+    "a ring of switches": [built(RING, "{ h1..h4: {} }"), 2],
+    "cables along a row": [built(LINE, "{ h1..h4: {} }"), 1],
+  };
+  for (const [name, [shape, rows]] of Object.entries(fabrics)) {
+    it(`stands ${name} in ${rows} rows, no device over another and no cable over a third`, () => {
+      const layout = layOut(shape);
+      const { hosts, switches, width, height, cables } = layout;
+      assert.equal(new Set(switches.map(({ box }) => box.y)).size, rows);
+      const boxes = [
+        ...hosts.flatMap(({ box, cardBox }) => [box, cardBox]),
+        ...switches.map(({ box }) => box),
+      ];
+      for (const [i, box] of boxes.entries()) {
+        assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.w <= width && box.y + box.h <= height);
+        for (const other of boxes.slice(i + 1)) assert.ok(!overlap(box, other));
+      }
+      assert.equal(cables.length, shape.cables.filter(({ kind }) => kind === "network").length);
+      for (const cable of cables) {
+        assert.deepEqual(passedOver(cable, layout), [], cable.name);
+        assert.ok(cable.points.every(([x, y]) => x >= 0 && y >= 0 && x <= width && y <= height));
+      }
+      assert.equal(new Set(cables.map(({ points }) => points.join(" "))).size, cables.length);
+    });
+  }
 });

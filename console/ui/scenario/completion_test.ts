@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { TOPOLOGIES } from "../../../fabric/rack/build/network.ts";
 import { scenarioJsonSchema } from "../../../fabric/rack/scenario/json_schema.ts";
 import { completionsAt } from "./completion.ts";
 
@@ -23,7 +24,7 @@ describe("completionsAt", () => {
   });
 
   it("knows values", () => {
-    assert.deepEqual(wordsAt("fabric: { topology: |"), ["star", "direct", "leaf-spine"]);
+    assert.deepEqual(wordsAt("fabric: { topology: |"), [...TOPOLOGIES]);
     assert.deepEqual(wordsAt("hosts:\n  b:\n    domain: e|"), ["eadr"]);
     assert.deepEqual(wordsAt("expect:\n  - surv|"), ["survives-what-was-reported"]);
     assert.deepEqual(wordsAt("programs:\n  - { on: a, run: pu|"), ["put"]);

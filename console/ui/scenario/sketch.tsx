@@ -3,15 +3,19 @@
 export interface Shape {
   /** Hosts below each leaf. */
   readonly leaves: readonly number[];
+  /** Of a fat tree, aggregation switches. */
   readonly spines: number;
+  /** Of a fat tree: ports of a switch. */
+  readonly k?: number;
 }
 
 /** The shape that a scenario's text has; undefined where its lines are not written as the shipped ones are. */
 export function shapeOf(text: string): Shape | undefined {
   const section = /^hosts:\n((?:[ \t]+.*\n|#.*\n|\n)+)/m.exec(text)?.[1];
-  if (section === undefined) return undefined;
+  if (section === undefined || /topology: explicit\b/.test(text)) return undefined;
   const number = (name: string) => Number(new RegExp(`\\b${name}: (\\d+)`).exec(text)?.[1] ?? 0);
-  const leaves = new Array<number>(Math.max(1, number("leaves"))).fill(0);
+  const k = /topology: fat-tree\b/.test(text) ? number("k") : 0, edges = k * k / 2;
+  const leaves = new Array<number>(Math.max(1, number("leaves"), edges)).fill(0);
   for (const line of section.split("\n")) {
     const name = /^ {2}([\w.-]+):/.exec(line)?.[1];
     if (name === undefined) continue;
@@ -21,7 +25,7 @@ export function shapeOf(text: string): Shape | undefined {
       ? 1
       : Number(range[2]) - Number(range[1]) + 1;
   }
-  return { leaves, spines: number("spines") };
+  return k > 0 ? { leaves, spines: edges, k } : { leaves, spines: number("spines") };
 }
 
 const W = 200, H = 72;
@@ -30,18 +34,38 @@ export function Sketch({ shape }: { readonly shape: Shape | undefined }) {
   if (shape === undefined) {
     return <svg class="sketch" viewBox={`0 0 ${W} ${H}`} aria-hidden="true" />;
   }
-  const { leaves, spines } = shape, room = W / leaves.length;
+  const { leaves, spines, k } = shape, room = W / leaves.length;
+  const cores = k === undefined ? 0 : k * k / 4, half = (k ?? 0) / 2;
+  const coreX = (core: number) => W * (core + 0.5) / cores;
+  /** Of a fat tree, only switches of one pod are joined. */
+  const isJoined = (spine: number, leaf: number) =>
+    k === undefined || Math.floor(spine / half) === Math.floor(leaf / half);
+  const isCoreOf = (core: number, spine: number) => Math.floor(core / half) === spine % half;
+  const spineY = cores > 0 ? 16 : 4;
   const leafY = spines > 0 ? 32 : 16;
   const leafX = (leaf: number) => (leaf + 0.5) * room;
   const spineX = (spine: number) => W * (spine + 0.5) / spines;
+  const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
+  const width = (count: number, most: number) => Math.min(most, W / Math.max(1, count) - 4);
+  const spineW = width(spines, 28), leafW = width(leaves.length, 36);
   return (
     <svg class="sketch" viewBox={`0 0 ${W} ${H}`} aria-hidden="true">
-      {Array.from({ length: spines }, (_, spine) => (
-        <g key={spine}>
-          {leaves.map((_, leaf) => (
-            <line key={leaf} x1={spineX(spine)} y1="12" x2={leafX(leaf)} y2={leafY} />
+      {upTo(cores).map((core) => (
+        <g key={core}>
+          {upTo(spines).filter((spine) => isCoreOf(core, spine)).map((spine) => (
+            <line key={spine} x1={coreX(core)} y1="10" x2={spineX(spine)} y2={spineY} />
           ))}
-          <rect x={spineX(spine) - 14} y="4" width="28" height="8" />
+          <rect x={coreX(core) - 14} y="2" width="28" height="8" />
+        </g>
+      ))}
+      {upTo(spines).map((spine) => (
+        <g key={spine}>
+          {leaves.map((_, leaf) =>
+            isJoined(spine, leaf) && (
+              <line key={leaf} x1={spineX(spine)} y1={spineY + 8} x2={leafX(leaf)} y2={leafY} />
+            )
+          )}
+          <rect x={spineX(spine) - spineW / 2} y={spineY} width={spineW} height="8" />
         </g>
       ))}
       {leaves.map((hosts, leaf) => {
@@ -66,7 +90,7 @@ export function Sketch({ shape }: { readonly shape: Shape | undefined }) {
                 height={rows === 2 ? 7 : 14}
               />
             ))}
-            <rect x={leafX(leaf) - 18} y={leafY} width="36" height="8" />
+            <rect x={leafX(leaf) - leafW / 2} y={leafY} width={leafW} height="8" />
           </g>
         );
       })}

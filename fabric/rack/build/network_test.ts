@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { macOf, type Network, networkOf, switchNames } from "./network.ts";
+import { fatTreeSizes, macOf, type Network, networkOf, switchNames } from "./network.ts";
 
 const HOSTS = ["a", "b", "c", "d", "e"].map((name) => ({ name }));
-const SHAPE = { leaves: 2, spines: 3, cables: 2, convergencePs: 5 };
-const FABRIC = networkOf({ topology: "leaf-spine", leafSpine: SHAPE }, HOSTS);
+const KIND = { latencyPs: 25, bitsPerSecond: 100, convergencePs: 5 };
+const SHAPE = { leaves: 2, spines: 3, cables: 2 };
+const LEAF_SPINE = { ...KIND, topology: "leaf-spine", leafSpine: SHAPE } as const;
+const FABRIC = networkOf(LEAF_SPINE, HOSTS);
+const STAR = { ...KIND, topology: "star" } as const;
 
 function farEnd(network: Network, node: string, port: number) {
   for (const { a, b } of network.cables) {
@@ -51,7 +54,7 @@ describe("networkOf", () => {
     const leafOf = (network: Network, host: string) => farEnd(network, `${host}-rnic`, 1)!.node;
     const leaves = HOSTS.map(({ name }) => leafOf(FABRIC, name));
     assert.deepEqual(leaves, ["leaf1", "leaf2", "leaf1", "leaf2", "leaf1"]);
-    const own = networkOf({ topology: "leaf-spine", leafSpine: SHAPE }, [
+    const own = networkOf(LEAF_SPINE, [
       { name: "a" },
       { name: "b", leaf: 1 },
       { name: "c", leaf: 1 },
@@ -60,7 +63,7 @@ describe("networkOf", () => {
   });
 
   it("joins each leaf to each spine by the cables asked for, and uses every port once", () => {
-    assert.deepEqual(switchNames({ topology: "leaf-spine", leafSpine: SHAPE }), [
+    assert.deepEqual(switchNames(LEAF_SPINE), [
       ...["leaf1", "leaf2", "spine1", "spine2", "spine3"],
     ]);
     assert.equal(FABRIC.cables.length, HOSTS.length + 2 * 3 * 2);
@@ -92,7 +95,109 @@ describe("networkOf", () => {
     for (const { name } of HOSTS) {
       const others = HOSTS.filter((other) => other.name !== name).map((o) => `${o.name}-rnic`);
       assert.deepEqual(flooded(FABRIC, `${name}-rnic`), others);
-      assert.deepEqual(flooded(networkOf({ topology: "star" }, HOSTS), `${name}-rnic`), others);
+      assert.deepEqual(flooded(networkOf(STAR, HOSTS), `${name}-rnic`), others);
     }
+  });
+});
+
+describe("networkOf a fat tree", () => {
+  const K = 4;
+  const options = {
+    ...KIND,
+    topology: "fat-tree",
+    fatTree: { k: K },
+    uplinks: { latencyPs: 100, bitsPerSecond: 400 },
+  } as const;
+  const hosts = Array.from({ length: 16 }, (_, i) => ({ name: `h${i + 1}` }));
+  const network = networkOf(options, hosts);
+  const podOf = (name: string) => Math.ceil(Number(name.replace(/\D+/, "")) / (K / 2));
+  const reached = (node: string) =>
+    Array.from({ length: K }, (_, port) => farEnd(network, node, port)!.node);
+
+  it("has k pods of k/2 edge and k/2 aggregation switches, (k/2)² cores, k³/4 hosts", () => {
+    assert.deepEqual(fatTreeSizes({ k: K }), { half: 2, edges: 8, cores: 4, hosts: 16 });
+    assert.deepEqual(network.switches.map(({ name }) => name), switchNames(options));
+    assert.equal(network.switches.length, 5 * K * K / 4);
+    assert.ok(network.switches.every(({ ports }) => ports === K));
+    assert.equal(network.cables.length, 3 * 16);
+  });
+
+  it("joins each edge to its pod's aggregation switches, and each core to one of every pod", () => {
+    for (let edge = 1; edge <= 8; edge++) {
+      const up = reached(`edge${edge}`).filter((name) => name.startsWith("agg"));
+      assert.equal(new Set(up).size, K / 2);
+      assert.ok(up.every((name) => podOf(name) === podOf(`edge${edge}`)));
+    }
+    for (let core = 1; core <= 4; core++) {
+      assert.deepEqual(reached(`core${core}`).map(podOf), [1, 2, 3, 4], "port i leads to pod i");
+    }
+    assert.deepEqual(reached("agg2").slice(2), ["core3", "core4"], "strides of k/2");
+  });
+
+  it("brings a frame to its addressee by (k/2)² ways between pods, and k/2 within one", () => {
+    for (const [to, { name }] of hosts.entries()) {
+      for (const { name: from } of hosts) {
+        if (from === name) continue;
+        const start = farEnd(network, `${from}-rnic`, 1)!;
+        const end = farEnd(network, `${name}-rnic`, 1)!;
+        const ends = deliveredTo(network, start, macOf(to));
+        assert.deepEqual(new Set(ends), new Set([`${name}-rnic`]));
+        const ways = start.node === end.node ? 1 : podOf(start.node) === podOf(end.node) ? 2 : 4;
+        assert.equal(ends.length, ways, `${from} to ${name}`);
+      }
+    }
+  });
+
+  it("brings a frame for all to every other host once", () => {
+    const all = hosts.map(({ name }) => `${name}-rnic`);
+    for (const { name } of hosts) {
+      const others = all.filter((card) => card !== `${name}-rnic`).sort();
+      assert.deepEqual(flooded(network, `${name}-rnic`), others);
+    }
+  });
+
+  it("gives uplinks their own rate and latency", () => {
+    for (const { a, latencyPs, bitsPerSecond } of network.cables) {
+      const expected = a.node.endsWith("-rnic") ? [25, 100] : [100, 400];
+      assert.deepEqual([latencyPs, bitsPerSecond], expected);
+    }
+  });
+
+  it("spreads fewer hosts over the edge switches, and puts one on that which it names", () => {
+    const few = networkOf(options, [{ name: "a" }, { name: "b", leaf: 1 }, { name: "c" }]);
+    const edges = ["a", "b", "c"].map((host) => farEnd(few, `${host}-rnic`, 1)!.node);
+    assert.deepEqual(edges, ["edge2", "edge1", "edge3"]);
+    assert.deepEqual(flooded(few, "a-rnic"), ["b-rnic", "c-rnic"]);
+  });
+});
+
+describe("networkOf listed cables", () => {
+  const end = (name: string, port?: number) => ({ name, ...(port !== undefined && { port }) });
+  const listed = {
+    switches: ["s1", "s2"],
+    cables: [
+      { ends: [end("s1"), end("a")], item: 0 },
+      { ends: [end("b"), end("s2", 0)], item: 1, bitsPerSecond: 40 },
+      { ends: [end("s2"), end("s1", 3)], item: 2 },
+      { ends: [end("s1"), end("s2")], item: 3, latencyPs: 7 },
+    ],
+  } as const;
+  const options = {
+    ...KIND,
+    topology: "explicit",
+    listed,
+    uplinks: { latencyPs: 100, bitsPerSecond: 400 },
+  } as const;
+  const network = networkOf(options, [{ name: "a" }, { name: "b" }]);
+
+  it("takes given ports, and the lowest free one for others; a card is end a", () => {
+    const ends = network.cables.map(({ a, b }) => `${a.node}:${a.port} ${b.node}:${b.port}`);
+    assert.deepEqual(ends, ["a-rnic:1 s1:0", "b-rnic:1 s2:0", "s2:1 s1:3", "s1:1 s2:2"]);
+    assert.deepEqual(network.switches.map(({ ports }) => ports), [4, 3]);
+  });
+
+  it("takes a cable's own rate and latency before those of its kind", () => {
+    const kinds = network.cables.map(({ latencyPs, bitsPerSecond }) => [latencyPs, bitsPerSecond]);
+    assert.deepEqual(kinds, [[25, 100], [25, 40], [100, 400], [7, 400]]);
   });
 });

@@ -1,9 +1,11 @@
 /** A variant of a scenario as a rack (nodes, cables, addresses); partitions. */
+import { PORTS } from "../../node.ts";
 import { leastDelay } from "../../link/link.ts";
 import { withCongestion } from "./congestion.ts";
 import { resolveLinkFaults } from "./link_faults.ts";
 import { hostOfRnic, rnicName } from "../plan/names.ts";
-import { addressOf, cableEnds, macOf, networkOf, type SwitchShape } from "./network.ts";
+import { addressOf, busEnds, macOf, type Network, networkOf } from "./network.ts";
+import type { SwitchShape } from "./routes.ts";
 import type {
   CablePlan,
   FaultPlan,
@@ -28,26 +30,30 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
   const { hosts, fabric } = variant;
   const addresses = Object.fromEntries(hosts.map(({ name }, i) => [name, addressOf(i)]));
   const shared = sharedRegions(variant, (host) => addresses[host]!);
+  const network = networkOf(fabric, hosts);
+  const rates = portRates(network);
   const nodes: NodePlan[] = [];
   for (const [i, host] of hosts.entries()) {
     const its = sharedPart(host.name, shared);
     const config = { ...hostPlan(host, variant), ...its };
     nodes.push({ name: host.name, kind: "host", config });
-    const card = { ...rnicPlan(host, { variant, i }), ...its };
+    const bitsPerSecond = rates.get(rnicName(host.name))?.[PORTS.rnicNetwork] ??
+      fabric.bitsPerSecond;
+    const card = { ...rnicPlan(host, { variant, i, bitsPerSecond }), ...its };
     nodes.push({ name: rnicName(host.name), kind: "rnic", config: card });
   }
-  const network = networkOf(fabric, hosts);
   for (const shape of network.switches) {
-    nodes.push({ name: shape.name, kind: "switch", config: switchPlan(shape, variant) });
+    const config = switchPlan(shape, { variant, rates: rates.get(shape.name) ?? [] });
+    nodes.push({ name: shape.name, kind: "switch", config });
   }
-  const { latencyPs, bitsPerSecond } = fabric;
-  const attachments = new Map(hosts.map(({ name, attach }) => [name, attach]));
-  const cables = cableEnds(hosts, network).map((cable): CablePlan => ({
-    ...cable,
-    ...(cable.kind === "bus"
-      ? busOf(attachments.get(cable.a.node), fabric)
-      : { latencyPs, bitsPerSecond }),
-  }));
+  const cables = [
+    ...hosts.map(({ name, attach }): CablePlan => ({
+      kind: "bus",
+      ...busEnds(name),
+      ...busOf(attach, fabric),
+    })),
+    ...network.cables.map((cable): CablePlan => ({ kind: "network", ...cable })),
+  ];
   const linkFaults = resolveLinkFaults({ cables }, variant.linkFaults);
   return withCongestion({
     scenario: variant.name,
@@ -146,7 +152,10 @@ function flushOnFail(
   };
 }
 
-function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }): RnicPlan {
+function rnicPlan(
+  host: HostVariant,
+  at: { variant: ScenarioVariant; i: number; bitsPerSecond: number },
+): RnicPlan {
   const { fabric } = at.variant;
   return {
     host: host.name,
@@ -154,7 +163,7 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
     address: addressOf(at.i),
     mac: macOf(at.i),
     mtu: fabric.mtu,
-    bitsPerSecond: fabric.bitsPerSecond,
+    bitsPerSecond: at.bitsPerSecond,
     queueCache: host.queueCache,
     ...(host.queuePlan && { queuePlan: host.queuePlan }),
     translations: host.translations,
@@ -168,10 +177,33 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
   };
 }
 
-function switchPlan(shape: SwitchShape, { fabric }: ScenarioVariant): SwitchPlan {
+/** By node and port, the rate of the cable there. */
+function portRates({ cables }: Network): Map<string, number[]> {
+  const ends = cables.flatMap(({ a, b, bitsPerSecond }) => [
+    { ...a, bitsPerSecond },
+    { ...b, bitsPerSecond },
+  ]);
+  const byNode = Map.groupBy(ends, ({ node }) => node);
+  return new Map(
+    [...byNode].map(([node, its]) => {
+      const rates: number[] = [];
+      for (const { port, bitsPerSecond } of its) rates[port] = bitsPerSecond;
+      return [node, rates];
+    }),
+  );
+}
+
+function switchPlan(
+  shape: SwitchShape,
+  of: { readonly variant: ScenarioVariant; readonly rates: readonly number[] },
+): SwitchPlan {
+  const { fabric } = of.variant;
   const { ports, forwarding, multipath, flood, convergencePs } = shape;
+  const portRates = Array.from({ length: ports }, (_, port) => of.rates[port] ?? 0);
+  const isMixed = new Set(portRates.filter((rate) => rate > 0)).size > 1;
   return {
     ports,
+    ...(isMixed && { portRates }),
     ...fabric.switch,
     forwarding,
     ...(multipath !== undefined && { multipath }),

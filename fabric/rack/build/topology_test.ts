@@ -79,6 +79,25 @@ describe("makePlan", () => {
     assert.ok(DIRECT.nodes.every(({ kind }) => kind !== "switch"));
   });
 
+  it("gives a card its cable's rate, in PFC and DCQCN too, and a switch those of its ports", () => {
+    const plan = planOf(
+      "name: x\nhosts: { a: {}, b: {}, c: {} }\nfabric:\n" +
+        "  { topology: explicit, switches: [s1, s2], uplinks: { rate: 400Gbps }, pfc: on, dcqcn: on,\n" +
+        "    cables: [a/s1, { ends: b/s1:3, rate: 40Gbps }, c/s2, { ends: s1/s2, rate: 100Gbps }] }",
+    );
+    const rates = ["a-rnic", "b-rnic", "c-rnic"].map((name) => {
+      const { bitsPerSecond, congestion } = node(plan, name, "rnic").config;
+      return [bitsPerSecond, congestion!.bitsPerSecond];
+    });
+    assert.deepEqual(rates, [[100e9, 100e9], [40e9, 40e9], [100e9, 100e9]]);
+    const s1 = node(plan, "s1", "switch").config;
+    assert.deepEqual(s1.portRates, [100e9, 100e9, 0, 40e9], "port 2 has no cable");
+    const its = s1.congestion!.pfc!.ports;
+    assert.deepEqual(its.map((port) => port.bitsPerSecond), [100e9, 100e9, 1, 40e9]);
+    assert.ok(its[3]!.headroomBytes < its[0]!.headroomBytes, "a slower cable holds less");
+    assert.equal(node(plan, "s2", "switch").config.portRates, undefined, "all have one rate");
+  });
+
   it("numbers addresses and MACs by sorted host names, and the switch forwards to them", () => {
     const plan = planOf("name: x\nhosts: { z: {}, a: {} }");
     assert.deepEqual(plan.addresses, { a: 0x0a00_0001, z: 0x0a00_0002 });

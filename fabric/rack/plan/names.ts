@@ -23,6 +23,24 @@ export function spineName(spine: number): string {
   return `spine${spine + 1}`;
 }
 
+/** Switches of a fat tree, in the same way; edge and aggregation switches are counted through all pods. */
+export function edgeName(edge: number): string {
+  return `edge${edge + 1}`;
+}
+
+export function aggregationName(aggregation: number): string {
+  return `agg${aggregation + 1}`;
+}
+
+export function coreName(core: number): string {
+  return `core${core + 1}`;
+}
+
+/** Whether a switch is one for hosts by its name: a leaf, or an edge switch of a fat tree. */
+export function isLeafName(name: string): boolean {
+  return /^(leaf|edge)\d+$/.test(name);
+}
+
 /** Bits of a host's number in its addresses. */
 const HOST_BITS = 16;
 

@@ -241,6 +241,8 @@ export interface VerifyHistoryPlan {
 
 export interface SwitchPlan {
   readonly ports: number;
+  /** The rate of each port's cable, in bit/s; 0 without a cable. Absent: all have one rate. */
+  readonly portRates?: readonly number[];
   readonly mode: "cut-through" | "store-and-forward";
   readonly latencyPs: Time;
   /** Most lossy bytes that may be queued at one port. */

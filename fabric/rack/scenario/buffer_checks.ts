@@ -1,6 +1,6 @@
 /** Whether the switches' memory can hold what the scenario asks of it: `plan/switch_buffer.ts` divides it. */
 import { portLimits, switchCongestion, type Transmitter } from "../build/congestion.ts";
-import { networkOf } from "../build/network.ts";
+import { shapeOf } from "../build/network.ts";
 import { rnicName } from "../plan/names.ts";
 import type { CablePlan } from "../plan/plan.ts";
 import { type BufferParts, bufferParts } from "../plan/switch_buffer.ts";
@@ -55,14 +55,9 @@ export function checkBuffers(draft: Draft, report: Report): void {
 /** The division of the switch with the smallest pool; undefined without a switch. */
 function leastShared({ fabric, hosts }: Draft): Divided | undefined {
   if (hosts.length === 0) return undefined;
-  const { switches, cables: ends } = networkOf(fabric, hosts);
-  const { bitsPerSecond, latencyPs, congestion, mtu } = fabric;
-  const cables = ends.map((each): CablePlan => ({
-    kind: "network",
-    ...each,
-    bitsPerSecond,
-    latencyPs,
-  }));
+  const { switches, cables: joined } = shapeOf(fabric, hosts);
+  const { congestion, mtu } = fabric;
+  const cables = joined.map((each): CablePlan => ({ kind: "network", ...each }));
   const byName = new Map<string, Transmitter>([
     ...hosts.map(({ name, timing }): [string, Transmitter] => [
       rnicName(name),

@@ -3,10 +3,10 @@ import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
-import { MAX_HOSTS, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
+import { rnicName } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";
 import { wordOf } from "../plan/power.ts";
-import { listOf, showFound } from "../plan/problem.ts";
+import { showFound } from "../plan/problem.ts";
 import { checkKnown, isMapping, namePaths, type Report, valueAt } from "./reading.ts";
 import type { Draft, DraftProgram, HostScenario } from "./scenario.ts";
 import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
@@ -14,59 +14,35 @@ import { PROGRAMS } from "../plan/vocabulary.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
 import { checkBuffers } from "./buffer_checks.ts";
+import { checkNetwork } from "./fabric_checks.ts";
 import { checkCongestion, checkPfcKeys, HEADERS_BYTES } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
 
-/** Words with a special meaning in the place of a host name. */
-const RESERVED_NAMES = ["all", "next", SWITCH_NAME];
 /** Bytes of queue information and doorbell records per queue, rounded up. */
 const QUEUE_BYTES = 256;
 /** The LLC has tags of 31 bits for lines of 64 B, and one of them is for no line. */
 const MEMORY_BYTES_END = 128 * 2 ** 30;
 
 export function checkScenario(draft: Draft, report: Report): void {
-  checkHostNames(draft, report);
-  checkFabric(draft, report);
+  const isBuilt = checkNetwork(draft, report);
+  checkFabric(draft, { isBuilt }, report);
   for (const host of draft.hosts) checkHost(host, draft.hostPaths.get(host.name)!, report);
   for (const { path, program } of draft.programs) checkProgram({ path, program, draft }, report);
   checkMethods(draft, report);
-  checkFaults(draft, report);
+  checkFaults(draft, { isBuilt }, report);
   checkShared(draft, report);
 }
 
-function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report): void {
-  const names = switchNames(fabric);
-  const reserved = [...RESERVED_NAMES, ...names.filter((name) => name !== SWITCH_NAME)];
-  for (const [name, path] of hostPaths) {
-    const found = showFound(name);
-    if (!NAME_PATTERN.test(name)) {
-      report(path, { found, expected: NAME_EXPECTED, key: true });
-    } else if (name.endsWith(RNIC_SUFFIX)) {
-      const expected = `a name that does not end in ${RNIC_SUFFIX}, as RNICs' names do`;
-      report(path, { found, expected, key: true });
-    } else if (reserved.includes(name)) {
-      const expected = `a name other than ${listOf(reserved)}`;
-      report(path, { found, expected, key: true });
-    }
-  }
-  const count = `${hostNames.length} hosts`;
-  if (fabric.topology === "direct" && hostNames.length !== 2) {
-    report(["hosts"], { found: count, expected: "2 hosts, as the topology is direct", key: true });
-  } else if (hostNames.length === 0 || hostNames.length > MAX_HOSTS) {
-    report(["hosts"], { found: count, expected: `1 to ${MAX_HOSTS} hosts`, key: true });
-  }
-}
-
-function checkFabric(draft: Draft, report: Report): void {
-  const { fabric, hasSwitchOptions } = draft;
-  checkLeafSpine(draft, report);
+/** @param of.isBuilt whether the network can be built. */
+function checkFabric(draft: Draft, of: { isBuilt: boolean }, report: Report): void {
+  const { fabric, fabricSection } = draft;
   checkAttachments(draft, report);
   checkRoce(draft, report);
   if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
   const pfc = valueAt(draft.data, ["fabric", "pfc"]);
   checkPfcKeys(new Set(isMapping(pfc) ? Object.keys(pfc) : []), fabric, report);
   if (fabric.topology === "direct") {
-    if (!hasSwitchOptions) return;
+    if (fabricSection.switch === undefined) return;
     const found = "options of a switch";
     report(["fabric", "switch"], { found, expected: "none, as the topology is direct", key: true });
     return;
@@ -77,11 +53,13 @@ function checkFabric(draft: Draft, report: Report): void {
     const expected = `at least ${least} B, a frame of this MTU`;
     report(["fabric", "switch", "queue"], { found: formatSize(queueBytes), expected });
   }
-  checkBuffers(draft, report);
+  if (of.isBuilt) checkBuffers(draft, report);
 }
 
-function checkAttachments({ hosts, hasCoherentBusOptions }: Draft, report: Report): void {
-  if (!hasCoherentBusOptions || hosts.some(({ attach }) => attach === "coherent")) return;
+function checkAttachments({ hosts, fabricSection }: Draft, report: Report): void {
+  if (
+    fabricSection.coherentBus === undefined || hosts.some(({ attach }) => attach === "coherent")
+  ) return;
   const found = "a coherent bus, and no host on it";
   const expected = "at least one host with attach: coherent";
   report(["fabric", "coherentBus"], { found, expected, key: true });
@@ -101,23 +79,6 @@ function checkRoce({ fabric, hosts, hostPaths }: Draft, report: Report): void {
     if (roce === "v1") continue;
     const expected = `v1, as the card of ${old.name} at the other end of the cable`;
     report(hostPaths.get(name)!, { found: `RoCE${roce} at ${name}`, expected, key: true });
-  }
-}
-
-function checkLeafSpine(draft: Draft, report: Report): void {
-  const { fabric: { topology, leafSpine }, leafSpineKeys, hosts, hostPaths } = draft;
-  if (leafSpine === undefined) {
-    for (const key of leafSpineKeys) {
-      const found = `${key} of a ${topology}`;
-      report(["fabric", key], { found, expected: "it with topology: leaf-spine", key: true });
-    }
-  }
-  for (const { name, leaf } of hosts) {
-    if (leaf === undefined || leaf <= (leafSpine?.leaves ?? 0)) continue;
-    const expected = leafSpine === undefined
-      ? "none, as the topology has no leaves"
-      : `a leaf from 1 to ${leafSpine.leaves}`;
-    report([...hostPaths.get(name)!, "leaf"], { found: String(leaf), expected });
   }
 }
 
@@ -308,7 +269,7 @@ function methodsOf(program: DraftProgram): readonly unknown[] {
 }
 
 /** Checks that the nodes and cables of faults exist. */
-function checkFaults(draft: Draft, report: Report): void {
+function checkFaults(draft: Draft, of: { isBuilt: boolean }, report: Report): void {
   const nodes = draft.hostNames.flatMap((name) => [name, rnicName(name)]);
   nodes.push(...switchNames(draft.fabric));
   const faults = draft.faults.filter(({ path, fault }) => {
@@ -319,6 +280,6 @@ function checkFaults(draft: Draft, report: Report): void {
     return checkKnown(fault.node, { path: [...path, word], ...its }, report);
   });
   checkPowerFaults({ faults, until: draft.until }, report);
-  checkLinkFaults(draft, report);
+  if (of.isBuilt) checkLinkFaults(draft, report);
   checkDeviceFaults(draft, report);
 }

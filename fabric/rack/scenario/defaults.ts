@@ -41,19 +41,44 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
     ...(isDivided && { reservedBytes: reservedBytes ?? longestFrame(mtu) }),
   };
   const congestion = resolveCongestion(section, { queueBytes, mtu });
-  const { leaves = 2, spines = 2, cables = 1, convergence = CONVERGENCE_PS } = section;
-  const leafSpine = { leaves, spines, cables, convergencePs: convergence };
+  const bitsPerSecond = section.rate ?? profile.network.bitsPerSecond;
+  const latencyPs = section.latency ?? profile.network.latencyPs;
   return {
     topology: section.topology ?? "star",
-    ...(section.topology === "leaf-spine" && { leafSpine }),
-    bitsPerSecond: section.rate ?? profile.network.bitsPerSecond,
-    latencyPs: section.latency ?? profile.network.latencyPs,
+    ...shapeOf(section),
+    bitsPerSecond,
+    latencyPs,
+    ...(section.uplinks !== undefined && {
+      uplinks: { bitsPerSecond, latencyPs, ...section.uplinks },
+    }),
+    convergencePs: section.convergence ?? CONVERGENCE_PS,
     mtu,
     switch: switchOptions,
     bus: { ...profile.bus, ...section.bus },
     coherentBus: { ...profile.coherent.bus, ...section.coherentBus },
     ...(congestion !== undefined && { congestion }),
   };
+}
+
+/** The part of its own that a topology has. */
+function shapeOf(
+  { topology, leaves = 2, spines = 2, k = 4, switches = [], cables }: FabricSection,
+): Pick<FabricScenario, "leafSpine" | "fatTree" | "listed"> {
+  const list = typeof cables === "object" ? cables : [];
+  switch (topology) {
+    case "leaf-spine":
+      return { leafSpine: { leaves, spines, cables: typeof cables === "number" ? cables : 1 } };
+    case "fat-tree":
+      return { fatTree: { k } };
+    case "explicit": {
+      const all = list.flatMap((its, item) => its.map((cable) => ({ ...cable, item })));
+      return { listed: { switches, cables: all } };
+    }
+    case "star":
+    case "direct":
+    case undefined:
+      return {};
+  }
 }
 
 export function resolveHost(

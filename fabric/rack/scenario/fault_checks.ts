@@ -2,7 +2,7 @@
 import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
 import { hostOfRnic, rangeExpected } from "../plan/names.ts";
-import { cableEnds, networkOf } from "../build/network.ts";
+import { cableEnds, shapeOf } from "../build/network.ts";
 import { createPowerTracker, wordOf } from "../plan/power.ts";
 import { showFound } from "../plan/problem.ts";
 import { checkKnown, type Report } from "./reading.ts";
@@ -46,6 +46,7 @@ export function checkPowerFaults(
 
 /** Checks faults of cables: the cables exist, and cuts and heals alternate. */
 export function checkLinkFaults(draft: Draft, report: Report): void {
+  if (draft.linkFaults.length === 0) return;
   const rack = { cables: cablesOf(draft) };
   const known: LinkFaultPlan[] = [];
   const faults = draft.linkFaults.map((each, id) => ({ ...each, id }));
@@ -92,5 +93,5 @@ function cablesOf({ hostNames, hosts, fabric }: Draft) {
     const leaf = leaves.get(name);
     return { name, ...(leaf !== undefined && { leaf }) };
   });
-  return cableEnds(all, networkOf(fabric, all));
+  return cableEnds(all, shapeOf(fabric, all));
 }

@@ -1,4 +1,5 @@
 /** `hints` of a host, in a scenario file. */
+import { wholeText } from "../../base/whole_number.ts";
 import { listOf } from "../plan/problem.ts";
 import { HINT_BACK_OFFS, HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";
 import {
@@ -67,7 +68,7 @@ const hintWaits = renamed({
 }).describe("how long peers that send as agreed are asked to wait, behind a hint of each kind");
 
 const hintBatch = leaf(
-  `adaptive, or a whole number from 1 to ${HINT_BATCH.most}`,
+  `adaptive, or ${wholeText({ least: 1, most: HINT_BATCH.most })}`,
   { anyOf: [{ enum: ["adaptive"] }, { type: "integer", minimum: 1, maximum: HINT_BATCH.most }] },
   (value): HintPlan["batch"] | undefined => {
     if (value === "adaptive") return value;

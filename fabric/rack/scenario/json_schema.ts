@@ -16,7 +16,16 @@ import {
   STUCK_KEYS,
   stuckSchema,
 } from "./fault_schema.ts";
-import { hostSchema, NAME_PATTERN, OPTION_SCHEMAS, programSchema, SECTIONS } from "./schema.ts";
+import { cablesShape } from "./cables_schema.ts";
+import {
+  CABLES_DESCRIBED,
+  fabricSchema,
+  hostSchema,
+  NAME_PATTERN,
+  OPTION_SCHEMAS,
+  programSchema,
+  SECTIONS,
+} from "./schema.ts";
 import { sharedSchema } from "./shared_regions.ts";
 import { type JsonShape, SHORT, textLike, WORDS } from "./values.ts";
 
@@ -33,6 +42,8 @@ function scenarioShape() {
   const hostKey = textLike(name, String.raw`(\.\.`, name, ")?");
   return z.strictObject({
     ...SECTIONS,
+    fabric: fabricSchema.extend({ cables: cablesShape.optional().describe(CABLES_DESCRIBED) })
+      .nullish().describe(SECTIONS.fabric.description!),
     defaults: host.describe("options of all hosts"),
     hosts: z.record(z.string(), host).meta({
       description: "each host's options by its name; h1..h8 names eight",

@@ -86,11 +86,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     hostNames: names,
     hostPaths: paths,
     fabric,
-    hasSwitchOptions: fabricSection.switch !== undefined,
-    hasCoherentBusOptions: fabricSection.coherentBus !== undefined,
-    leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
-      fabricSection[key] !== undefined
-    ),
+    fabricSection,
     hosts,
     programs: readPrograms(reading),
     ...readFaults(reading),

@@ -32,7 +32,7 @@ const WRONG: readonly Refusal[] = [
   [
     "a log's quorum of 0 of three",
     "name: x\nhosts: { a: , b: , c: , d: }\nprograms: [{ on: a, run: log, to: [b, c, d], quorum: 0 }]",
-    "3: programs[0].quorum: found 0, expected a whole number ≥ 1",
+    "3: programs[0].quorum: found 0, expected a whole number ≥ 1, below 2^53",
   ],
   [
     "a log's quorum of 1 of three",

@@ -1,5 +1,6 @@
 /** `queues` of a host, in a scenario file. */
 import { z } from "zod";
+import { wholeText } from "../../base/whole_number.ts";
 import { listOf } from "../plan/problem.ts";
 import {
   CACHED_QUEUES,
@@ -140,7 +141,7 @@ export const queuesSchema = orShort(
     ).optional().describe("the card's cache of queue information; none: every doorbell reads it"),
   }),
   {
-    or: "a whole number from 8 to 262144 ",
+    or: `${wholeText({ least: 8, most: QUEUES_MOST })} `,
     schema: queueCount,
     shape: { type: "integer", minimum: 8, maximum: QUEUES_MOST },
     meaning: (count) => ({ count }),

@@ -7,9 +7,9 @@ import type { PowerFault } from "../plan/power.ts";
 import type { Time } from "../../base/time.ts";
 import type { DeviceFaultScenario } from "../build/device_faults.ts";
 import type { LinkFaultScenario } from "../build/link_faults.ts";
-import type { LeafSpine } from "../build/network.ts";
+import type { NetworkOptions } from "../build/network.ts";
 import type { ProfileName } from "../plan/profile.ts";
-import type { CaptureSection } from "./schema.ts";
+import type { CaptureSection, FabricSection } from "./schema.ts";
 import type { ExpectationName } from "../plan/vocabulary.ts";
 import type { CongestionScenario } from "./congestion.ts";
 import type { RegionPlacement, RegionSizes } from "../plan/shared_region.ts";
@@ -41,12 +41,7 @@ export interface Scenario {
   readonly capture: CaptureSection;
 }
 
-export interface FabricScenario {
-  readonly topology: "star" | "direct" | "leaf-spine";
-  readonly leafSpine?: LeafSpine;
-  readonly bitsPerSecond: number;
-  /** Latency of each network cable. */
-  readonly latencyPs: Time;
+export interface FabricScenario extends NetworkOptions {
   readonly mtu: RnicPlan["mtu"];
   readonly switch: Pick<
     SwitchPlan,
@@ -123,10 +118,8 @@ export interface Draft {
   /** The position of each host in the file. */
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
-  readonly hasSwitchOptions: boolean;
-  readonly hasCoherentBusOptions: boolean;
-  /** Keys of `fabric` that only a leaf–spine network has. */
-  readonly leafSpineKeys: readonly string[];
+  /** The section that it is made of. */
+  readonly fabricSection: FabricSection;
   readonly hosts: readonly HostScenario[];
   readonly programs: readonly { readonly path: Path; readonly program: DraftProgram }[];
   readonly faults: readonly DraftFault<PowerFault>[];

@@ -144,11 +144,15 @@ const WRONG: readonly Refusal[] = [
       "x".repeat(76)
     }…", expected an object's name of 1 to 96 bytes without control characters, and not "." or ".."`,
   ],
-  ["a negative seed", withLines("seed: -1"), "3: seed: found -1, expected a whole number ≥ 0"],
+  [
+    "a negative seed",
+    withLines("seed: -1"),
+    "3: seed: found -1, expected a whole number ≥ 0, below 2^53",
+  ],
   [
     "a seed beyond exact numbers",
     withLines("seed: 9007199254740993"),
-    "3: seed: found 9007199254740992, expected a whole number ≥ 0",
+    "3: seed: found 9007199254740992, expected a whole number ≥ 0, below 2^53",
   ],
   [
     "a missing name",

@@ -11,6 +11,8 @@ import {
   type RnicTiming,
 } from "../plan/plan.ts";
 import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
+import { isWhole } from "../../base/whole_number.ts";
+import { TOPOLOGIES } from "../build/network.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
@@ -52,6 +54,7 @@ import {
   textLike,
   within,
 } from "./values.ts";
+import { cablesSchema, switchList } from "./cables_schema.ts";
 import { hintsSchema } from "./hints_schema.ts";
 import { queuesSchema } from "./queues_schema.ts";
 
@@ -88,6 +91,9 @@ const scmMapping = mapping({
 });
 
 const roceVersion = oneOf(["v1", "v2"]);
+
+/** A choice: 8 192 hosts and 1 280 switches; every process knows the routes of all. */
+const FAT_TREE_K_MOST = 32;
 
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
@@ -155,8 +161,8 @@ export const hostSchema = mapping({
     "what runs on the host besides its programs",
   ),
   roce: roceVersion.optional().describe("what its card speaks; else as the fabric says"),
-  leaf: integer(1, 64).optional().describe(
-    "its switch in a leaf-spine network; else where the fewest hosts are",
+  leaf: integer(1, FAT_TREE_K_MOST ** 2 / 2).optional().describe(
+    "its leaf, or its edge switch in a fat tree; else where the fewest hosts are",
   ),
   timing: mapping({
     host: timing(Object.keys(host) as (keyof HostTiming)[]).optional().describe(
@@ -220,21 +226,34 @@ const headroom = leaf(
   "for what arrives after a pause: bytes, or for cables so long; else what each cable needs",
 );
 
-const fabricSchema = mapping({
-  topology: oneOf(["star", "direct", "leaf-spine"]).optional().describe(
-    "star: one switch; direct: two hosts, one cable; leaf-spine: two layers of switches",
+export const CABLES_DESCRIBED =
+  "cables between each leaf and each spine; of an explicit network, the list of all";
+
+export const fabricSchema = mapping({
+  topology: oneOf(TOPOLOGIES).optional().describe(
+    "star: one switch; direct: two hosts, one cable; leaf-spine: two layers of switches; " +
+      "fat-tree: three layers, in pods; explicit: switches and cables as listed",
   ),
   leaves: integer(1, 64).optional().describe("leaf switches of a leaf-spine network"),
   spines: integer(1, 64).optional().describe("spine switches of a leaf-spine network"),
-  cables: integer(1, 16).optional().describe("cables between each leaf and each spine"),
+  k: leaf(
+    `an even number from 2 to ${FAT_TREE_K_MOST}`,
+    { type: "integer", minimum: 2, maximum: FAT_TREE_K_MOST, multipleOf: 2 },
+    (value) =>
+      isWhole(value, { least: 2, most: FAT_TREE_K_MOST }) && value % 2 === 0 ? value : undefined,
+  ).optional().describe("ports of each switch of a fat tree, which has room for k³/4 hosts"),
+  switches: switchList.optional().describe("names of the switches of an explicit network"),
+  cables: cablesSchema.optional().describe(CABLES_DESCRIBED),
+  uplinks: renamed({ bitsPerSecond: ["rate", rate], latencyPs: ["latency", latency] }).optional()
+    .describe("cables between switches; else as those of hosts"),
   convergence: duration.optional().describe(
     "until switches leave out one that has lost its last cable to a leaf",
   ),
   roce: roceVersion.optional().describe(
     "what cards speak: v2, over UDP and IP, or v1, over Ethernet alone",
   ),
-  rate: rate.optional().describe("of every network cable, like 100Gbps"),
-  latency: latency.optional().describe("of every network cable, > 0, like 25ns"),
+  rate: rate.optional().describe("of hosts' cables, like 100Gbps"),
+  latency: latency.optional().describe("of hosts' cables, > 0, like 25ns"),
   mtu: leaf(
     "256, 512, 1024, 2048 or 4096",
     { enum: MTUS },

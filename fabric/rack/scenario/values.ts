@@ -3,6 +3,7 @@
  * what was expected: `reading.ts` adds the position and what was found.
  */
 import { z } from "zod";
+import { isWhole, wholeText } from "../../base/whole_number.ts";
 import { namesInRange } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
@@ -39,11 +40,9 @@ export function nameOf<const T extends string>(words: readonly T[]) {
 
 export function integer(least: number, most: number) {
   return leaf(
-    most === Number.MAX_SAFE_INTEGER
-      ? `a whole number ≥ ${least}`
-      : `a whole number from ${least} to ${most}`,
+    wholeText({ least, most }),
     { type: "integer", minimum: least, maximum: most },
-    (value) => Number.isSafeInteger(value) ? within(value as number, least, most) : undefined,
+    (value) => isWhole(value, { least, most }) ? value : undefined,
   );
 }
 

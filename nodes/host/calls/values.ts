@@ -3,7 +3,9 @@
  * was expected. They are put together to the tables of calls (`verb_calls.ts`, `core_calls.ts`). zod would
  * cost more than a post does; these cost what they look at.
  */
+import { isWhole } from "../../../fabric/base/whole_number.ts";
 import { notAwaited } from "../cpu/forgotten_calls.ts";
+import { type Limit, limitText } from "../verbs/limits.ts";
 
 /** What is wrong: where in the value (`[1].lkey`), what is there, what should be. */
 export interface Wrong {
@@ -31,10 +33,12 @@ export function kind(expected: string, holds: (value: unknown) => boolean): Kind
 
 /** Whole numbers from `least` to `most`. @param name what they are: `a key`. */
 export function whole(name: string, least: number, most: number): Kind {
-  return kind(
-    `${name}, a whole number from ${least} to ${most}`,
-    (value) => Number.isInteger(value) && (value as number) >= least && (value as number) <= most,
-  );
+  return within({ name, least, most });
+}
+
+/** Numbers within a limit of `verbs/limits.ts`, in the words that the verb has for it. */
+export function within(limit: Limit): Kind {
+  return kind(limitText(limit), (value) => isWhole(value, limit));
 }
 
 /** One of a few texts or numbers. @param names what the standard calls some of them. */

@@ -2,6 +2,7 @@
  * What the verbs' arguments must be: a row for each verb, which the compiler demands, as it does that an error is
  * answered as the verb itself answers one.
  */
+import { LIMITS } from "../verbs/limits.ts";
 import type { BindOptions } from "../verbs/post.ts";
 import type { Verbs } from "../verbs.ts";
 import { type AnswerOf, type CallRow, checksOf, row } from "./calls.ts";
@@ -20,6 +21,7 @@ import {
   optional,
   shape,
   u16,
+  within,
 } from "./values.ts";
 import {
   acceptOptions,
@@ -197,7 +199,9 @@ export const VERB_CALLS = {
   rdmaListen: row("value", {
     id,
     options: optional(
-      shape<{ readonly backlog?: number }>("options", { backlog: optional(count) }),
+      shape<{ readonly backlog?: number }>("options", {
+        backlog: optional(within(LIMITS.backlog)),
+      }),
     ),
   }),
   rdmaResolveAddr: row("value", { id, options: resolveOptions }),

@@ -1,13 +1,8 @@
 /** What the verbs' arguments must be: objects, options and requests. `verb_calls.ts` has a row for each verb. */
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
-import { QP_WEIGHT_MAX, type QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import {
-  MAX_OBJECTS,
-  type ObjectPart,
-  type Sge,
-  WQE_OPCODES,
-} from "../../../fabric/wire/host_bus/wqe.ts";
+import { type ObjectPart, type Sge, WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import {
   HINT_ENCODINGS,
@@ -29,9 +24,9 @@ import type {
 } from "../cm/rdma_id.ts";
 import type { AhOptions } from "../verbs/address_handle.ts";
 import type { WaitOptions } from "../verbs/completion_queue.ts";
-import { SRQ_WR_MAX } from "../verbs/shared_receive_queue.ts";
-import { CQ_ENTRIES_MAX, type CqOptions } from "../verbs/create_cq.ts";
+import type { CqOptions } from "../verbs/create_cq.ts";
 import * as constants from "../verbs/flags.ts";
+import { LIMITS } from "../verbs/limits.ts";
 import type {
   Advice,
   MemoryAdvice,
@@ -81,6 +76,7 @@ import {
   u64,
   u8,
   whole,
+  within,
 } from "./values.ts";
 
 /** The constants whose names begin so, by name. */
@@ -257,14 +253,15 @@ export const memoryAdvice = shape<MemoryAdvice>("advice", {
   advice: oneOf(["dontneed", "pageout"], { MADV_DONTNEED: "dontneed", MADV_PAGEOUT: "pageout" }),
 });
 
-export const cqEntries = whole("a number of completions", 1, CQ_ENTRIES_MAX);
-const receives = whole("a number of receives", 1, SRQ_WR_MAX);
+export const cqEntries = within(LIMITS.completions);
+const receives = within(LIMITS.receives);
+const workRequests = within(LIMITS.requests), elements = within(LIMITS.elements);
 export const cqOptions = shape<CqOptions>("options of a completion queue", {
   entries: cqEntries,
   interrupts: optional(flag),
   channel: optional(channel),
   vector: optional(count),
-  compVector: optional(count),
+  compVector: optional(within(LIMITS.vector)),
   wcFlags: optional(wcExFlags),
   flags: optional(cqFlags),
 });
@@ -295,21 +292,21 @@ const TYPES_THERE = { IBV_QPT_RC: "rc", IBV_QPT_UC: "uc", IBV_QPT_UD: "ud" } as 
 const qpFields = {
   sendCq: cq,
   recvCq: cq,
-  maxSendWr: count,
-  maxRecvWr: count,
+  maxSendWr: workRequests,
+  maxRecvWr: workRequests,
   srq: optional(srq),
-  maxSendSge: optional(count),
-  maxRecvSge: optional(count),
-  maxInlineData: optional(count),
+  maxSendSge: optional(elements),
+  maxRecvSge: optional(elements),
+  maxInlineData: optional(within(LIMITS.inlineBytes)),
   inline: optional(inlineRule),
   sqSigAll: optional(flag),
   blueFlame: optional(oneOf(BLUE_FLAME)),
   persistCompletion: optional(oneOf(["persistence", "reception"])),
-  weight: optional(whole("a weight", 1, QP_WEIGHT_MAX)),
+  weight: optional(within(LIMITS.weight)),
   hints: optional(oneOf(["on", "off", "carrier", "group"])),
   hintEncoding: optional(oneOf(HINT_ENCODINGS)),
   oneSided: optional(flag),
-  maxObjects: optional(whole("a number of objects", 0, MAX_OBJECTS)),
+  maxObjects: optional(within(LIMITS.objects)),
 };
 export const idQpOptions = shape<RdmaQpOptions>("options of an id's queue pair", {
   ...qpFields,
@@ -356,15 +353,15 @@ export const attributes = shape<QpAttributes>("attributes of a queue pair", {
   qKey: optional(u32),
 });
 export const qpSize = shape<QpSize>("sizes of a queue pair", {
-  maxSendWr: optional(count),
-  maxRecvWr: optional(count),
+  maxSendWr: optional(workRequests),
+  maxRecvWr: optional(workRequests),
 });
 export const srqOptions = shape<SrqOptions>("options of a shared receive queue", {
   maxWr: receives,
-  maxSge: optional(atLeastOne),
+  maxSge: optional(within(LIMITS.sharedElements)),
 });
 export const srqChange = shape<{ readonly limit?: number; readonly maxWr?: number }>("changes", {
-  limit: optional(count),
+  limit: optional(within({ ...LIMITS.receives, least: 0 })),
   maxWr: optional(receives),
 });
 export const ahOptions = shape<AhOptions>("attributes of an address handle", {

@@ -1,4 +1,5 @@
 /** What a connection's options may be: each check returns what was found and what was expected. */
+import { isWhole, type WholeRange, wholeText } from "../../../fabric/base/whole_number.ts";
 import { type CmType, privateDataBytes, timeoutOfCode } from "../../../fabric/wire/roce/cm.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import type { CmRetry } from "./cm_state.ts";
@@ -29,13 +30,10 @@ export function withDefaults<T extends object>(
 export function refuseInteger(
   name: string,
   value: unknown,
-  range: { readonly least: number; readonly most: number },
+  range: WholeRange,
 ): string | undefined {
-  const { least, most } = range;
-  if (Number.isInteger(value) && (value as number) >= least && (value as number) <= most) {
-    return undefined;
-  }
-  return `${name} is ${String(value)}: expected a whole number from ${least} to ${most}`;
+  if (isWhole(value, range)) return undefined;
+  return `${name} is ${String(value)}: expected ${wholeText(range)}`;
 }
 
 /** Refuses time-outs of the connection manager that no message can express, and too many tries. */

@@ -10,6 +10,7 @@ import type { Steps } from "../cpu/program.ts";
 import { verbError } from "../verbs/device.ts";
 import type { Pd, Qp, VerbError } from "../verbs/objects.ts";
 import { failed } from "../verbs/errors.ts";
+import { LIMITS, refuseBeyond } from "../verbs/limits.ts";
 import { createQp, destroyQp, modifyQp } from "../verbs/queue_pair.ts";
 import { refuseInteger, refuseRetry, withDefaults } from "./check_options.ts";
 import { disconnectEndpoint, endListening } from "./cm_agent.ts";
@@ -113,8 +114,6 @@ const NO_PEER = { address: 0, port: 0, host: "" } as const;
 /** Ports that `rdma_bind_addr` draws for port 0 (Linux: ip_local_port_range). */
 const EPHEMERAL = { first: 32_768, last: 60_999 } as const;
 const PORT_MAX = 0xffff;
-/** Linux: `net.rdma_ucm.max_backlog`. */
-const BACKLOG_MAX = 1024;
 /** UD queue pairs of ids (RDMA_UDP_QKEY of Linux). */
 export const RDMA_UDP_QKEY = 0x0123_4567;
 /** ETIMEDOUT, as an event's negative status has it. */
@@ -267,8 +266,8 @@ export function rdmaListen(
   { backlog = 0 }: { readonly backlog?: number } = {},
 ): VerbError | undefined {
   const { device, channel, ps, retry } = id;
-  const range = refuseInteger("The backlog", backlog, { least: 0, most: BACKLOG_MAX });
-  if (range !== undefined) return verbError("EINVAL", range);
+  const beyond = refuseBeyond("backlog", backlog, LIMITS.backlog);
+  if (beyond !== undefined) return beyond;
   const unbound = id.state === "idle" ? rdmaBindAddr(id, { port: 0 }) : undefined;
   const wrong = unbound ?? refuseState(id, "addr-bound");
   if (wrong !== undefined) return wrong;
@@ -281,7 +280,7 @@ export function rdmaListen(
     signal,
     retry,
     events,
-    backlog: backlog === 0 ? BACKLOG_MAX : backlog,
+    backlog: backlog === 0 ? LIMITS.backlog.most : backlog,
     ...(ps === "udp" && { datagrams: true as const }),
   };
   channel.byEndpoint.set(id.listener, id);

@@ -29,11 +29,10 @@ import {
 } from "./flags.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Steps } from "../cpu/program.ts";
+import { LIMITS, refuseBeyond } from "./limits.ts";
 import type { CompChannel, Cq, CqPlace, Device, VerbError } from "./objects.ts";
 import { refuseCqInUse } from "./query/users.ts";
 import type { Buffer } from "../memory/address_map.ts";
-
-export const CQ_ENTRIES_MAX = 1 << 20;
 
 /** Options of `createCq`. */
 export interface CqOptions {
@@ -45,7 +44,7 @@ export interface CqOptions {
   readonly channel?: CompChannel;
   /** The driver's own vector; else one of the following. */
   readonly vector?: number;
-  /** Index of its {@link COMP_VECTORS}; without channel and index it has a vector of its own. */
+  /** Its index among the shared vectors ({@link LIMITS}); without channel and index it has a vector of its own. */
   readonly compVector?: number;
   /**
    * ibv_create_cq_ex: fields that its completions are to have. Those of IBV_WC_STANDARD_FLAGS are there in any
@@ -81,8 +80,6 @@ function refuseFlags({ wcFlags = 0, flags = 0 }: CqOptions): VerbError | undefin
   return undefined;
 }
 
-/** Number of interrupt vectors that completion queues can share (`num_comp_vectors`). */
-export const COMP_VECTORS = 64;
 /** Number of the first shared vector; lower ones belong to single queues and to channels. */
 const FIRST_COMP_VECTOR = 1 << 16;
 
@@ -95,11 +92,7 @@ export function ringEntries(wanted: number): number {
 }
 
 export function refuseEntries(wanted: number): VerbError | undefined {
-  if (Number.isInteger(wanted) && wanted >= 1 && wanted <= CQ_ENTRIES_MAX) return undefined;
-  return verbError(
-    "EINVAL",
-    `entries is ${wanted}: expected a number of completions, a whole number from 1 to ${CQ_ENTRIES_MAX}`,
-  );
+  return refuseBeyond("entries", wanted, LIMITS.completions);
 }
 
 /** Initialises every entry of a ring as unwritten. */
@@ -123,9 +116,8 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   if (channel?.uses.alive === false) {
     return verbError("EINVAL", "The completion channel is gone");
   }
-  if (!Number.isInteger(compVector) || compVector < 0 || compVector >= COMP_VECTORS) {
-    return verbError("EINVAL", `Vectors are 0 to ${COMP_VECTORS - 1}: it is ${compVector}`);
-  }
+  const beyond = refuseBeyond("compVector", compVector, LIMITS.vector);
+  if (beyond !== undefined) return beyond;
   const entries = ringEntries(wanted);
   const ring = allocated(() => device.cpu.allocateContiguous(entries * CQE_BYTES));
   if (failed(ring)) return ring;

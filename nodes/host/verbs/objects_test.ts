@@ -9,7 +9,8 @@ import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/s
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
-import { COMP_VECTORS, createCq } from "./create_cq.ts";
+import { createCq } from "./create_cq.ts";
+import { COMP_VECTORS } from "./limits.ts";
 import { failed, getAsyncEvent, handleEvent, must } from "./device.ts";
 import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts";
 import {

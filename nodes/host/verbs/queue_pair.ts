@@ -6,21 +6,14 @@ import { encodeHint, type HintMessage } from "../../../fabric/wire/roce/hint.ts"
 import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import {
-  type CqesWritten,
-  type HintPart,
-  QP_WEIGHT_MAX,
-  type QpAttributes,
-  type QpState,
-  type QpType,
+import type {
+  CqesWritten,
+  HintPart,
+  QpAttributes,
+  QpState,
+  QpType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import {
-  MAX_INLINE_BYTES,
-  MAX_OBJECTS,
-  MAX_SGE,
-  OBJECTS_BYTES,
-  WQE_UNIT_BYTES,
-} from "../../../fabric/wire/host_bus/wqe.ts";
+import { OBJECTS_BYTES, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { endLife, refuseCq } from "./completion_queue.ts";
 import {
   allocated,
@@ -41,6 +34,7 @@ import {
 } from "./device.ts";
 import type { BlueFlame } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
+import { LIMITS, refuseBeyond, RING_UNITS_MAX } from "./limits.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type {
   Cq,
@@ -54,11 +48,6 @@ import type {
   Srq,
   VerbError,
 } from "./objects.ts";
-
-/** A completion returns a WQE's position in 16 bits. */
-export const RING_UNITS_MAX = 1 << 16;
-/** Work requests of one queue: of one unit each, one unit stays free. */
-export const QP_WR_MAX = RING_UNITS_MAX - 1;
 
 /** ibv_qp_init_attr: options of `createQp`. */
 export interface QpOptions {
@@ -74,12 +63,12 @@ export interface QpOptions {
   readonly maxRecvWr: number;
   /** Receives come from this shared queue. */
   readonly srq?: Srq;
-  /** Elements of one send, 0 to {@link MAX_SGE}; 1 by default. A WQE of more takes more of the ring. */
+  /** Elements of one send, 0 to {@link LIMITS}; 1 by default. A WQE of more takes more of the ring. */
   readonly maxSendSge?: number;
-  /** Elements of one receive, 0 to {@link MAX_SGE}; 1 by default. */
+  /** Elements of one receive, 0 to {@link LIMITS}; 1 by default. */
   readonly maxRecvSge?: number;
   /**
-   * max_inline_data: bytes that are to go inline, up to {@link MAX_INLINE_BYTES}; 0 by default. `caps` has what is
+   * max_inline_data: bytes that are to go inline, up to {@link LIMITS}; 0 by default. `caps` has what is
    * granted: what the WQEs have room for, so 28 B where nothing is asked for (12 B of UD).
    */
   readonly maxInlineData?: number;
@@ -108,7 +97,7 @@ export interface QpOptions {
    * WRITE with immediate, is refused with EINVAL.
    */
   readonly oneSided?: boolean;
-  /** H-01: objects that one request may cover, up to {@link MAX_OBJECTS}; 0 by default. */
+  /** H-01: objects that one request may cover, up to {@link LIMITS}; 0 by default. */
   readonly maxObjects?: number;
   /** Only the GSI requests a number. */
   readonly qpn?: number;
@@ -125,7 +114,10 @@ function segmentBytes(type: QpType): number {
 /** max_inline_data that a queue pair gets: the rest of its largest WQE (as mlx5's calc_sq_size grants it). */
 function grantedInline(type: QpType, caps: Parameters<typeof largestUnits>[1]): number {
   const room = largestUnits(type, caps) * WQE_UNIT_BYTES - segmentBytes(type);
-  return Math.max(caps.maxInlineData, Math.min(room - INLINE_HEADER_BYTES, MAX_INLINE_BYTES));
+  return Math.max(
+    caps.maxInlineData,
+    Math.min(room - INLINE_HEADER_BYTES, LIMITS.inlineBytes.most),
+  );
 }
 
 /** Units of the largest WQE of such a queue pair. */
@@ -178,18 +170,11 @@ function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | und
   if (srq !== undefined && !srq.uses.alive) {
     return verbError("EINVAL", "The shared receive queue is gone");
   }
-  for (const [name, most] of SIZES) {
-    const value = caps[name];
-    if (Number.isInteger(value) && value >= 0 && value <= most) continue;
-    return verbError("EINVAL", `${name} is 0 to ${most}: found ${value}`);
-  }
-  if (!Number.isInteger(caps.weight) || caps.weight < 1 || caps.weight > QP_WEIGHT_MAX) {
-    return verbError("EINVAL", `A weight is 1 to ${QP_WEIGHT_MAX}: it is ${caps.weight}`);
+  for (const [name, limit] of SIZES) {
+    const beyond = refuseBeyond(name, caps[name], limit);
+    if (beyond !== undefined) return beyond;
   }
   const { maxObjects } = caps;
-  if (!Number.isInteger(maxObjects) || maxObjects < 0 || maxObjects > MAX_OBJECTS) {
-    return verbError("EINVAL", `A request covers 0 to ${MAX_OBJECTS} objects: it is ${maxObjects}`);
-  }
   if (maxObjects > 0 && options.hintEncoding === "flagged") {
     return verbError(
       "EINVAL",
@@ -200,19 +185,18 @@ function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | und
     return verbError("EINVAL", "Requests of a UD queue pair cover no objects: they have no hints");
   }
   const { maxInlineData: inline = 0 } = options;
-  if (!Number.isInteger(inline) || inline < 0 || caps.maxInlineData > MAX_INLINE_BYTES) {
-    const found = inline <= MAX_INLINE_BYTES ? caps.maxInlineData : inline;
-    return verbError("EINVAL", `max_inline_data is 0 to ${MAX_INLINE_BYTES} B: found ${found}`);
-  }
-  return undefined;
+  return refuseBeyond("maxInlineData", inline, LIMITS.inlineBytes) ??
+    refuseBeyond("maxInlineData", caps.maxInlineData, LIMITS.inlineBytes);
 }
 
 /** What `createQp` takes, at most. Depths are limited by the rings of their WQEs, too (ENOMEM). */
 const SIZES = [
-  ["maxSendWr", QP_WR_MAX],
-  ["maxRecvWr", QP_WR_MAX],
-  ["maxSendSge", MAX_SGE],
-  ["maxRecvSge", MAX_SGE],
+  ["maxSendWr", LIMITS.requests],
+  ["maxRecvWr", LIMITS.requests],
+  ["maxSendSge", LIMITS.elements],
+  ["maxRecvSge", LIMITS.elements],
+  ["weight", LIMITS.weight],
+  ["maxObjects", LIMITS.objects],
 ] as const;
 
 const EMPTY_RING = { stamp: 0, resizing: false, write: -1, tail: 0, used: 0, requests: 0 };
@@ -499,14 +483,11 @@ function refuseSize(qp: Qp, { maxSendWr, maxRecvWr }: QpSize): VerbError | undef
   if (maxRecvWr !== undefined && qp.srq !== undefined) {
     return verbError("EINVAL", "Receives come from a shared queue, which has a size of its own");
   }
-  for (const [wanted, ring] of [[maxSendWr, qp.sq], [maxRecvWr, qp.rq]] as const) {
+  const rows = [["maxSendWr", maxSendWr, qp.sq], ["maxRecvWr", maxRecvWr, qp.rq]] as const;
+  for (const [name, wanted, ring] of rows) {
     if (wanted === undefined) continue;
-    if (!Number.isInteger(wanted) || wanted < 0 || wanted > QP_WR_MAX) {
-      return verbError(
-        "EINVAL",
-        `A queue has room for 0 to ${QP_WR_MAX} work requests: found ${wanted}`,
-      );
-    }
+    const beyond = refuseBeyond(name, wanted, LIMITS.requests);
+    if (beyond !== undefined) return beyond;
     if (wanted < ring.requests) {
       return verbError("EBUSY", `${ring.requests} work requests are outstanding, not ${wanted}`);
     }

@@ -5,7 +5,6 @@
  * are reused, while the ring only advances.
  */
 import { encodeSrqWqe, SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
-import { MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import {
   allocated,
   contiguous,
@@ -23,14 +22,12 @@ import {
   verbError,
 } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
+import { LIMITS, refuseBeyond } from "./limits.ts";
 import { noRoom, refuseElements } from "./refuse_send.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
 import { refuseSrqInUse } from "./query/users.ts";
 import { postAll, ringDoorbell } from "./rings.ts";
-
-/** Maximum WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
-export const SRQ_WR_MAX = 2 ** 15 - 1;
 
 /** Creates a shared receive queue. EINVAL for invalid sizes. */
 export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> {
@@ -38,11 +35,8 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   const { maxWr, maxSge = 1 } = options;
   const gone = refusePd(pd);
   if (gone !== undefined) return gone;
-  const tooMany = refuseReceives(maxWr);
+  const tooMany = refuseReceives(maxWr) ?? refuseBeyond("maxSge", maxSge, LIMITS.sharedElements);
   if (tooMany !== undefined) return tooMany;
-  if (!Number.isInteger(maxSge) || maxSge < 1 || maxSge > MAX_SGE) {
-    return verbError("EINVAL", `A receive has 1 to ${MAX_SGE} elements: it has ${maxSge}`);
-  }
   const depth = depthFor(maxWr);
   const stride = SRQ_SEGMENT_BYTES + (maxSge === 1 ? 16 : 16 * powerOfTwo(maxSge));
   const buffer = allocated(() => device.cpu.allocateContiguous(depth * stride));
@@ -77,11 +71,7 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
 }
 
 function refuseReceives(maxWr: number): VerbError | undefined {
-  if (Number.isInteger(maxWr) && maxWr >= 1 && maxWr <= SRQ_WR_MAX) return undefined;
-  return verbError(
-    "EINVAL",
-    `maxWr is ${maxWr}: expected a number of receives, a whole number from 1 to ${SRQ_WR_MAX}`,
-  );
+  return refuseBeyond("maxWr", maxWr, LIMITS.receives);
 }
 
 function refuseUse(srq: Srq): VerbError | undefined {

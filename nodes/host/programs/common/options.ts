@@ -1,5 +1,6 @@
 /** Reads and checks the options of a program; errors name the option. */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
+import { wholeText } from "../../../../fabric/base/whole_number.ts";
 import { ProgramError } from "../../verbs/device.ts";
 import type { Device } from "../../verbs/objects.ts";
 
@@ -34,7 +35,7 @@ export function countOption(
   if (typeof count === "number" && Number.isSafeInteger(count) && count >= bounds.least) {
     return count;
   }
-  return wrong(name, `a whole number of at least ${bounds.least}`, value);
+  return wrong(name, wholeText({ least: bounds.least, most: Number.MAX_SAFE_INTEGER }), value);
 }
 
 /** A number of microseconds, as picoseconds. */

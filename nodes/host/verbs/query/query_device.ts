@@ -4,16 +4,10 @@
  * from the card (`query-device`).
  */
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import { QP_WEIGHT_MAX, type RnicReply } from "../../../../fabric/wire/host_bus/rnic_command.ts";
-import {
-  MAX_INLINE_BYTES,
-  MAX_OBJECTS,
-  MAX_SGE,
-  WQE_UNIT_BYTES,
-} from "../../../../fabric/wire/host_bus/wqe.ts";
+import type { RnicReply } from "../../../../fabric/wire/host_bus/rnic_command.ts";
+import { WQE_UNIT_BYTES } from "../../../../fabric/wire/host_bus/wqe.ts";
 import { VERIFY_BYTES_MAX } from "../../../../fabric/wire/roce/verify_eth.ts";
 import type { Steps } from "../../cpu/program.ts";
-import { COMP_VECTORS, CQ_ENTRIES_MAX } from "../create_cq.ts";
 import { failed, inTime, request } from "../device.ts";
 import {
   type DeviceCapFlags,
@@ -37,8 +31,7 @@ import {
   type OdpTransportFlags,
 } from "../flags.ts";
 import type { Device, VerbError } from "../objects.ts";
-import { QP_WR_MAX, RING_UNITS_MAX } from "../queue_pair.ts";
-import { SRQ_WR_MAX } from "../shared_receive_queue.ts";
+import { COMP_VECTORS, LIMITS, RING_UNITS_MAX } from "../limits.ts";
 
 /**
  * ibv_device_attr. Numbers of objects are upper bounds, as libibverbs has them: queues of all kinds share the
@@ -180,11 +173,11 @@ function attributesOf({ state }: Device, card: Answer): DeviceAttributes {
     maxMrSize: Number.MAX_SAFE_INTEGER,
     deviceCapFlags: CAPABILITIES,
     maxQp,
-    maxQpWr: QP_WR_MAX,
-    maxSge: MAX_SGE,
-    maxSgeRd: MAX_SGE,
+    maxQpWr: LIMITS.requests.most,
+    maxSge: LIMITS.elements.most,
+    maxSgeRd: LIMITS.elements.most,
     maxCq: queues,
-    maxCqe: CQ_ENTRIES_MAX,
+    maxCqe: LIMITS.completions.most,
     maxMr: keys,
     maxMw: keys,
     maxPd: INT_MAX,
@@ -194,8 +187,8 @@ function attributesOf({ state }: Device, card: Answer): DeviceAttributes {
     maxResRdAtom: maxQp * RD_ATOMIC_MAX,
     atomicCap: "hca",
     maxSrq: queues,
-    maxSrqWr: SRQ_WR_MAX,
-    maxSrqSge: MAX_SGE,
+    maxSrqWr: LIMITS.receives.most,
+    maxSrqSge: LIMITS.sharedElements.most,
     maxMcastGrp: card.multicastGroups,
     maxMcastQpAttach: card.multicastMembers,
     maxTotalMcastQpAttach: card.multicastGroups * card.multicastMembers,
@@ -229,10 +222,10 @@ export function* queryDeviceEx(device: Device): Steps<DeviceAttributesEx | VerbE
       freeKeys: card.freeKeys,
       ringUnits: RING_UNITS_MAX,
       wqeUnitBytes: WQE_UNIT_BYTES,
-      maxInlineData: MAX_INLINE_BYTES,
-      maxObjects: MAX_OBJECTS,
+      maxInlineData: LIMITS.inlineBytes.most,
+      maxObjects: LIMITS.objects.most,
       maxRegionObjects: card.regionObjects,
-      maxWeight: QP_WEIGHT_MAX,
+      maxWeight: LIMITS.weight.most,
       maxVerifyBytes: VERIFY_BYTES_MAX,
     },
   };

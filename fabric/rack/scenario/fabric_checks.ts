@@ -1,0 +1,305 @@
+/** Checks of a scenario's network: its keys, the places of hosts, and the cables that it lists. */
+import {
+  fatTreeSizes,
+  type ListedCable,
+  type ListedEnd,
+  type ListedFabric,
+  switchNames,
+  type TOPOLOGIES,
+} from "../build/network.ts";
+import { MAX_HOSTS, RNIC_SUFFIX, SWITCH_NAME } from "../plan/names.ts";
+import { listOf, nearest, showFound } from "../plan/problem.ts";
+import { PORT_MOST } from "./cables_schema.ts";
+import type { Report } from "./reading.ts";
+import type { Draft } from "./scenario.ts";
+import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
+import type { Path } from "./yaml_source.ts";
+
+/** Words with a special meaning in the place of a host name. */
+const WORDS = ["all", "next"];
+/** As many as the largest fat tree has: each process knows the distances between all. */
+const SWITCHES_MOST = 1280;
+/** So many names are listed in a message. */
+const NAMES_MOST = 8;
+
+type Topology = typeof TOPOLOGIES[number];
+
+const OF_SEVERAL: readonly Topology[] = ["leaf-spine", "fat-tree", "explicit"];
+/** Which topologies have a key of `fabric`. */
+const KEYS = {
+  leaves: ["leaf-spine"],
+  spines: ["leaf-spine"],
+  k: ["fat-tree"],
+  switches: ["explicit"],
+  cables: ["leaf-spine", "explicit"],
+  uplinks: OF_SEVERAL,
+  convergence: OF_SEVERAL,
+} as const satisfies Readonly<Record<string, readonly Topology[]>>;
+
+/** @returns whether the network can be built, so that its cables can be asked for. */
+export function checkNetwork(draft: Draft, report: Report): boolean {
+  let isSound = true;
+  const noting: Report = (path, problem) => {
+    isSound = false;
+    report(path, problem);
+  };
+  checkKeysOfTopology(draft, noting);
+  checkHostNames(draft, noting);
+  checkLeaves(draft, noting);
+  if (draft.fabric.listed !== undefined) checkListed(draft.fabric.listed, draft, noting);
+  return isSound;
+}
+
+function checkKeysOfTopology({ fabric: { topology }, fabricSection }: Draft, report: Report): void {
+  for (const [key, topologies] of Object.entries(KEYS)) {
+    if (fabricSection[key as keyof typeof KEYS] === undefined) continue;
+    if ((topologies as readonly Topology[]).includes(topology)) continue;
+    const found = `${key} of a ${topology}`;
+    const expected = `it with topology: ${listOf(topologies)}`;
+    report(["fabric", key], { found, expected, key: true });
+  }
+  const { cables } = fabricSection;
+  if (topology === "leaf-spine" && typeof cables === "object") {
+    const expected = "a number of cables between each leaf and each spine, as the topology is " +
+      "leaf-spine: a list is of topology: explicit";
+    report(["fabric", "cables"], { found: "a list", expected });
+  }
+  if (topology === "explicit" && typeof cables === "number") {
+    const expected = "a list of cables, as the topology is explicit";
+    report(["fabric", "cables"], { found: String(cables), expected });
+  }
+}
+
+function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report): void {
+  // A name of the list that is a host's is the list's problem.
+  const own = fabric.listed === undefined ? switchNames(fabric) : [];
+  const switches = new Set([SWITCH_NAME, ...own]);
+  const reserved = [...WORDS, ...switches];
+  const others = reserved.length <= NAMES_MOST
+    ? listOf(reserved)
+    : `${WORDS.join(", ")} and the switches' names`;
+  for (const [name, path] of hostPaths) {
+    const found = showFound(name);
+    if (!NAME_PATTERN.test(name)) {
+      report(path, { found, expected: NAME_EXPECTED, key: true });
+    } else if (name.endsWith(RNIC_SUFFIX)) {
+      report(path, { found, expected: NO_RNIC, key: true });
+    } else if (WORDS.includes(name) || switches.has(name)) {
+      report(path, { found, expected: `a name other than ${others}`, key: true });
+    }
+  }
+  const found = `${hostNames.length} hosts`;
+  const refuse = (expected: string) => report(["hosts"], { found, expected, key: true });
+  if (fabric.topology === "direct" && hostNames.length !== 2) {
+    return refuse("2 hosts, as the topology is direct");
+  }
+  if (hostNames.length === 0 || hostNames.length > MAX_HOSTS) {
+    return refuse(`1 to ${MAX_HOSTS} hosts`);
+  }
+  if (fabric.fatTree === undefined) return;
+  const { k } = fabric.fatTree, most = fatTreeSizes(fabric.fatTree).hosts;
+  if (hostNames.length > most) {
+    refuse(`at most ${most}, k³/4 of a fat tree with k: ${k}, or a higher k`);
+  }
+}
+
+const NO_RNIC = `a name that does not end in ${RNIC_SUFFIX}, as RNICs' names do`;
+
+/** The leaves that hosts name, and of a fat tree how many hosts an edge switch has ports for. */
+function checkLeaves({ fabric, hosts, hostPaths }: Draft, report: Report): void {
+  const { leafSpine, fatTree } = fabric;
+  const sizes = fatTree && fatTreeSizes(fatTree);
+  const leaves = leafSpine?.leaves ?? sizes?.edges ?? 0;
+  const kind = sizes === undefined ? "a leaf" : "an edge switch";
+  const counts = new Map<number, number>();
+  for (const { name, leaf } of hosts) {
+    if (leaf === undefined) continue;
+    const path = [...hostPaths.get(name)!, "leaf"];
+    if (leaf > leaves) {
+      const expected = leaves === 0
+        ? "none, as the topology has no leaves"
+        : `${kind} from 1 to ${leaves}`;
+      report(path, { found: String(leaf), expected });
+      continue;
+    }
+    const count = (counts.get(leaf) ?? 0) + 1;
+    counts.set(leaf, count);
+    if (sizes === undefined || count <= sizes.half) continue;
+    const found = `${name} as host number ${count} at edge switch ${leaf}`;
+    report(path, { found, expected: `at most k/2, ${sizes.half}, at one edge switch` });
+  }
+}
+
+/** Names, ports and ends of the cables of an explicit network, and that there is a way from each host to each. */
+function checkListed(listed: ListedFabric, draft: Draft, report: Report): void {
+  const { fabricSection, hostNames } = draft;
+  if (fabricSection.switches === undefined) {
+    const expected = "the switches' names, like [s1, s2], as the topology is explicit";
+    return report(["fabric"], { found: "no switches", expected, key: true });
+  }
+  if (fabricSection.cables === undefined) {
+    const expected = "a list of cables, like h1..h4/s1, as the topology is explicit";
+    return report(["fabric"], { found: "no cables", expected, key: true });
+  }
+  if (typeof fabricSection.cables === "number") return;
+  const isHost = new Set(hostNames);
+  checkSwitchNames(listed.switches, isHost, report);
+  let isJoined = true;
+  const ends = new Ends({ isHost, switches: listed.switches });
+  const said = new Set<number>();
+  for (const cable of listed.cables) {
+    const problem = ends.refuse(cable);
+    if (problem === undefined) continue;
+    isJoined = false;
+    // What is wrong with the names of a range is one problem.
+    if (!said.has(cable.item)) report(["fabric", "cables", cable.item], problem);
+    said.add(cable.item);
+  }
+  if (isJoined) checkWays(listed, { draft, isHost }, report);
+}
+
+function checkSwitchNames(
+  switches: readonly string[],
+  isHost: ReadonlySet<string>,
+  report: Report,
+): void {
+  if (switches.length > SWITCHES_MOST) {
+    const found = `${switches.length} switches`;
+    return report(["fabric", "switches"], { found, expected: `at most ${SWITCHES_MOST}` });
+  }
+  for (const name of switches) {
+    const expected = !NAME_PATTERN.test(name)
+      ? NAME_EXPECTED
+      : name.endsWith(RNIC_SUFFIX)
+      ? NO_RNIC
+      : WORDS.includes(name)
+      ? `a name other than ${listOf(WORDS)}`
+      : isHost.has(name)
+      ? "another name than a host's"
+      : undefined;
+    if (expected === undefined) continue;
+    return report(["fabric", "switches"], { found: showFound(name), expected });
+  }
+}
+
+/** The ends of cables so far: each switch's port, and each host, has one. */
+class Ends {
+  readonly #isHost: ReadonlySet<string>;
+  readonly #isSwitch: ReadonlySet<string>;
+  readonly #names: readonly string[];
+  readonly #used = new Set<string>();
+
+  constructor(of: { isHost: ReadonlySet<string>; switches: readonly string[] }) {
+    this.#isHost = of.isHost;
+    this.#isSwitch = new Set(of.switches);
+    this.#names = [...of.isHost, ...of.switches];
+  }
+
+  refuse({ ends }: ListedCable): { readonly found: string; readonly expected: string } | undefined {
+    const found = ends.map(endName).join("/");
+    for (const { name } of ends) {
+      if (this.#isHost.has(name) || this.#isSwitch.has(name)) continue;
+      const near = nearest(name, this.#names);
+      const some = this.#names.length <= NAMES_MOST ? ` (${listOf(this.#names)})` : "";
+      const expected = near === undefined ? `a host or a switch of this rack${some}` : near;
+      return { found: `${name} of ${found}`, expected };
+    }
+    const [one, other] = ends;
+    if (one.name === other.name) {
+      return { found, expected: "two ends: no cable leads back to its own switch" };
+    }
+    if (ends.every(({ name }) => this.#isHost.has(name))) {
+      const expected = "a switch at one end at least (two hosts alone are topology: direct)";
+      return { found, expected };
+    }
+    for (const end of ends) {
+      const isHost = this.#isHost.has(end.name);
+      if (isHost && end.port !== undefined) {
+        return { found: endName(end), expected: `${end.name} alone, as a card has one port` };
+      }
+      if (!isHost && end.port === undefined) continue;
+      const name = endName(end);
+      if (this.#used.has(name)) {
+        const expected = isHost ? "one cable of each host" : "one cable at each port";
+        return { found: `a second cable of ${name}`, expected };
+      }
+      this.#used.add(name);
+    }
+    return undefined;
+  }
+}
+
+function endName({ name, port }: ListedEnd): string {
+  return port === undefined ? name : `${name}:${port}`;
+}
+
+/** That every host and switch has a cable, and that there is a way between any two. */
+function checkWays(
+  { switches, cables }: ListedFabric,
+  { draft: { hostPaths }, isHost }: {
+    readonly draft: Draft;
+    readonly isHost: ReadonlySet<string>;
+  },
+  report: Report,
+): void {
+  const parts = new Parts([...isHost, ...switches]);
+  const joined = new Map<string, number>();
+  for (const { ends: [one, other] } of cables) {
+    for (const { name } of [one, other]) joined.set(name, (joined.get(name) ?? 0) + 1);
+    parts.join(one.name, other.name);
+  }
+  const listPath: Path = ["fabric", "cables"];
+  const full = switches.find((name) => (joined.get(name) ?? 0) > PORT_MOST + 1);
+  if (full !== undefined) {
+    const found = `${joined.get(full)} cables of ${full}`;
+    report(listPath, { found, expected: `at most ${PORT_MOST + 1} of one switch`, key: true });
+  }
+  const without = [...isHost].filter((name) => !joined.has(name));
+  for (const name of without) {
+    const found = `${name} without a cable`;
+    report(hostPaths.get(name)!, { found, expected: "a cable of each host", key: true });
+  }
+  const alone = switches.filter((name) => !joined.has(name));
+  if (alone.length > 0) {
+    const found = `no cable of ${some(alone)}`;
+    report(listPath, { found, expected: "a cable of each switch at least", key: true });
+  }
+  if (without.length > 0 || alone.length > 0) return;
+  const [first, ...others] = [...isHost, ...switches];
+  const apart = others.find((name) => !parts.areJoined(first!, name));
+  if (apart === undefined) return;
+  const found = `no way from ${first} to ${apart}`;
+  report(listPath, { found, expected: "a way between any two", key: true });
+}
+
+/** Names for a message. */
+function some(names: readonly string[]): string {
+  const more = names.length > NAMES_MOST ? " …" : "";
+  return `${names.slice(0, NAMES_MOST).join(", ")}${more}`;
+}
+
+/** Which names are joined: a forest, in which each name points towards the root of its part. */
+class Parts {
+  readonly #towards: Map<string, string>;
+
+  constructor(names: readonly string[]) {
+    this.#towards = new Map(names.map((name) => [name, name]));
+  }
+
+  join(one: string, other: string): void {
+    this.#towards.set(this.#root(one), this.#root(other));
+  }
+
+  areJoined(one: string, other: string): boolean {
+    return this.#root(one) === this.#root(other);
+  }
+
+  #root(name: string): string {
+    let at = name;
+    for (let next = this.#towards.get(at)!; next !== at; next = this.#towards.get(at)!) {
+      this.#towards.set(at, this.#towards.get(next)!);
+      at = next;
+    }
+    return at;
+  }
+}
