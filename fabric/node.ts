@@ -96,6 +96,14 @@ export interface TraceStep {
   readonly access?: number;
   /** The state of the shared line in a cache, or of its entry in a directory, from now on (C-05). */
   readonly cached?: { readonly cache: string; readonly state: string; readonly before?: string };
+  /** What home's judge found of a shared region in a window, and where its copies are to be from now on (C-04). */
+  readonly judged?: {
+    readonly region: number;
+    readonly name: string;
+    readonly home: number;
+    readonly far: number;
+    readonly place: "local" | "remote";
+  };
   /** How long a part of the device is busy: for a timeline, not a line of a ladder. */
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }

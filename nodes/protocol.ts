@@ -44,6 +44,15 @@ export type {
 export type { TraceStep } from "../fabric/node.ts";
 export { type LatencySummary, summarize } from "./host/programs/common/summary.ts";
 
+// A rule of one's own for where copies of shared regions are kept (C-04).
+export type {
+  JudgedWindow,
+  Judgement,
+  JudgeRule,
+  JudgeRules,
+  WindowCounts,
+} from "../fabric/coherence/judge_placement.ts";
+
 // Recovery after a power failure, and what must hold then.
 export type {
   Check,

@@ -5,6 +5,7 @@
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { type PlacementRow, placementText } from "./placement_report.ts";
 import { type Column, columnsOf, tableText } from "./table.ts";
 
 /** Latencies of operations, in ps. */
@@ -91,6 +92,8 @@ export interface Crossover {
 }
 
 export interface SharedReport {
+  /** Of each shared region of the rack, whatever its programs are; none of PCIe cards alone. */
+  readonly placements: readonly PlacementRow[];
   readonly costs: readonly CostRow[];
   readonly accesses: readonly AccessRow[];
   readonly queues: readonly SharedQueueRow[];
@@ -136,15 +139,25 @@ export function isInSharedTable({ value }: { readonly value: unknown }): boolean
     typeof value["workload"] === "string" && typeof value["busMessages"] === "number";
 }
 
-/** The rows of one variant, from what its nodes have reported; undefined of a run without such programs. */
+/**
+ * The rows of one variant, from what its nodes have reported; undefined of a run without shared regions and such
+ * programs.
+ */
 export function sharedReport(
   variant: string,
-  reports: readonly { readonly node: string; readonly topic: string; readonly value: unknown }[],
+  { reports, placements = [] }: {
+    readonly reports: readonly {
+      readonly node: string;
+      readonly topic: string;
+      readonly value: unknown;
+    }[];
+    readonly placements?: readonly PlacementRow[];
+  },
 ): SharedReport | undefined {
   const parts = reports.flatMap(({ node, topic, value }): Part[] =>
     topic === "result" && isInSharedTable({ value }) ? [{ node, told: value as Told }] : []
   );
-  if (parts.length === 0) return undefined;
+  if (parts.length === 0 && placements.length === 0) return undefined;
   const groups = (workload: Told["workload"], ...by: readonly (keyof Told)[]) => {
     const own = parts.filter(({ told }) => told.workload === workload);
     const key = ({ told }: Part) =>
@@ -154,6 +167,7 @@ export function sharedReport(
   const accesses = groups("access", "farPercent").map((group) => accessRow(variant, group))
     .toSorted(byMemoryAndShare);
   return {
+    placements,
     costs: groups("cost", "access", "after").flatMap((group) => costRow(variant, group))
       .toSorted(byAccess),
     accesses,
@@ -167,6 +181,7 @@ export function sharedReport(
 export function joinedReport(reports: readonly SharedReport[]): SharedReport | undefined {
   if (reports.length === 0) return undefined;
   return {
+    placements: reports.flatMap(({ placements }) => placements),
     costs: reports.flatMap(({ costs }) => costs),
     accesses: reports.flatMap(({ accesses }) => accesses),
     queues: reports.flatMap(({ queues }) => queues),
@@ -290,7 +305,7 @@ export function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
 
 /** A table of each workload, and a line for each crossover. */
 export function sharedTables(report: SharedReport): string[] {
-  const { costs, accesses, queues, locks, crossovers } = report;
+  const { placements, costs, accesses, queues, locks, crossovers } = report;
   return [
     ...(costs.length > 0 ? [costTable(costs)] : []),
     ...(accesses.length > 0 ? [accessTable(accesses)] : []),
@@ -299,6 +314,7 @@ export function sharedTables(report: SharedReport): string[] {
     ),
     ...(queues.length > 0 ? [queueTable(queues)] : []),
     ...(locks.length > 0 ? [lockTable(locks)] : []),
+    ...placementText(placements),
   ];
 }
 

@@ -18,7 +18,7 @@ function access(side: string, placement: string, farPercent: number, more: objec
 }
 
 function reportOf(results: readonly { readonly node: string; readonly value: unknown }[]) {
-  return sharedReport("x", results.map((each) => ({ topic: "result", ...each })));
+  return sharedReport("x", { reports: results.map((each) => ({ topic: "result", ...each })) });
 }
 
 describe("sharedReport", () => {

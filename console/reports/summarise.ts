@@ -13,6 +13,7 @@ import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
 import { hintRows } from "./hint_report.ts";
 import { queueRows } from "./queue_report.ts";
+import { placementRows } from "./placement_report.ts";
 import { joinedReport, sharedReport } from "./shared_report.ts";
 import { checkProtocols } from "./protocol_checks.ts";
 import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
@@ -80,7 +81,10 @@ export function summarise(
   const queues = outcomes.flatMap(({ one, outcome }) => queueRows(one, outcome));
   const hints = outcomes.flatMap(({ one, outcome }) => hintRows(one, outcome));
   const shared = joinedReport(
-    outcomes.flatMap(({ one, outcome }) => sharedReport(one.label, reportsOf(outcome)) ?? []),
+    outcomes.flatMap(({ one, outcome }) => {
+      const placements = placementRows(one, outcome);
+      return sharedReport(one.label, { reports: reportsOf(outcome), placements }) ?? [];
+    }),
   );
   return {
     run: id,

@@ -57,7 +57,8 @@ function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
     if (line.time > lastPs) break;
     const isIts = line.shared?.[0] === region && line.shared[1] === index;
     if (lastPs < Infinity && isIts && BEGIN.test(line.step)) break;
-    if (isIts || isEnd) picked.push(line);
+    // What home's judge decides meanwhile moves this line, too.
+    if (isIts || isEnd || line.judged?.region === region) picked.push(line);
   }
   return picked;
 }

@@ -41,7 +41,7 @@ export function measureShared(workload: SharedWorkload, seed: number): SharedRep
   simulatorOf(plan, (_time, node, topic, value) => void reports.push({ node, topic, value }), {
     own: { [`./coherent_${workload}.ts`]: () => ({ program }) },
   }).run();
-  const report = sharedReport(plan.scenario, reports);
+  const report = sharedReport(plan.scenario, { reports });
   if (report === undefined) throw new Error(`${plan.scenario} has reported nothing`);
   return report;
 }

@@ -63,7 +63,7 @@ interface Latency {
 }
 
 function sharedOf(rack: SimulatedRack) {
-  return sharedReport("x", rack.reports)!;
+  return sharedReport("x", { reports: rack.reports })!;
 }
 
 describe("coherent_cost.yaml", () => {

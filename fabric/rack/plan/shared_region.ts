@@ -3,6 +3,7 @@
  * other hosts, the *far* ones. Hosts and cards get the same records, each the regions that it has a part in.
  */
 import type { Time } from "../../base/time.ts";
+import { JUDGE_RULES, type JudgeRules } from "../../coherence/judge_placement.ts";
 
 /** Where SCM begins in a host's physical addresses; DRAM begins at 0. */
 export const SCM_BASE = 2 ** 40;
@@ -17,6 +18,17 @@ export type RegionPlacement = typeof PLACEMENTS[number];
  * `placement: auto`. A choice: some tens of accesses over the network.
  */
 export const JUDGE_WINDOW_PS: Time = 100_000_000;
+
+/** Decision 17: by what home's judge decides, of a region with `placement: auto`. */
+export interface JudgePlan extends JudgeRules {
+  /** For so long accesses are counted. The same for all such regions of a home: its far cards report them together. */
+  readonly windowPs: Time;
+  /** The path of a file of the user's, whose default export decides (`JudgeRule`); absent: `judgePlacement`. */
+  readonly rule?: string;
+}
+
+/** What a plan without one means. */
+export const JUDGE_PLAN: JudgePlan = { ...JUDGE_RULES, windowPs: JUDGE_WINDOW_PS };
 
 /** A far host of a region. */
 export interface FarHost {
@@ -51,6 +63,8 @@ export interface SharedRegion extends RegionSizes {
   readonly address: number;
   readonly bytes: number;
   readonly placement: RegionPlacement;
+  /** Absent: {@link JUDGE_PLAN}. */
+  readonly judge?: JudgePlan;
   /** Decision 13: the bound after which a partition's far side stops serving. */
   readonly leasePs: Time;
   /** What home waits longer than the far side, so that the two never overlap. */
@@ -95,4 +109,12 @@ export function partIn(region: SharedRegion, host: string): "home" | "far" | und
 /** The regions that a host has a part in, in the scenario's order. */
 export function regionsOf(regions: readonly SharedRegion[], host: string): SharedRegion[] {
   return regions.filter((region) => partIn(region, host) !== undefined);
+}
+
+/** The user's own rules by which a host judges placements: paths of files, each once. */
+export function judgeRulesOf(regions: readonly SharedRegion[] | undefined, host: string): string[] {
+  const rules = (regions ?? []).flatMap((region) =>
+    partIn(region, host) === "home" ? region.judge?.rule ?? [] : []
+  );
+  return [...new Set(rules)];
 }

@@ -7,6 +7,7 @@ import { fail } from "../../../fabric/base/assert.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { cardLostAt } from "../../../fabric/coherence/lease.ts";
+import type { JudgeRule } from "../../../fabric/coherence/judge_placement.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import { rangesOf } from "../../../fabric/coherence/output.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
@@ -33,8 +34,8 @@ import { LineChanges } from "./line_changes.ts";
 import { MemoryDirectory } from "./memory_directory.ts";
 import { Registration } from "./registration.ts";
 import { RegionHandle } from "./region_handle.ts";
-import { declareRegion, noteState, reportLost } from "./region_reports.ts";
-import { traceBegin, traceEnd, traceLineMessage } from "./region_trace.ts";
+import { declareRegion, noteState, reportLost, reportMoved } from "./region_reports.ts";
+import { traceBegin, traceEnd, traceJudged, traceLineMessage, traceMoved } from "./region_trace.ts";
 
 /** The parts of a host that shared regions work with. */
 export interface RegionHost {
@@ -53,6 +54,8 @@ export interface RegionParts {
   readonly plan: HostPlan;
   /** Number of this life of the host, from 0. */
   readonly life: number;
+  /** The rule in a file of the user's, by which home's judge moves copies (C-04). */
+  readonly ruleOf: (path: string) => JudgeRule;
   /** The access with this number, for which a core waits, has ended. */
   readonly ended: (ticket: number) => void;
 }
@@ -103,9 +106,17 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const own = this.regions.filter((region) => this.isHome(region));
     this.#places = new HomePlaces(own, host.map);
     const judged = own.filter(({ placement }) => placement === "auto");
-    this.judge = judged.length === 0
-      ? undefined
-      : new PlacementJudge(judged, (signal) => host.signal(signal));
+    this.judge = judged.length === 0 ? undefined : new PlacementJudge(judged, {
+      wake: (signal) => host.signal(signal),
+      ruleOf: parts.ruleOf,
+      judged: (verdict) => {
+        if (host.out.tracing) traceJudged(host.out, verdict);
+      },
+      moved: (verdict, refused) => {
+        if (host.out.tracing) traceMoved(host.out, verdict, refused);
+        reportMoved(host.out, verdict, refused);
+      },
+    });
     this.#home = new HomeAgent({
       memory: host.memory,
       timing: plan.timing,
@@ -383,7 +394,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
         ...(this.#places.regions.some(({ directory }) => directory === "memory") && {
           regionDirectoryWrites: this.#home.directoryWrites,
         }),
-        ...(this.judge && { regionMoves: this.judge.moves }),
+        ...(this.judge && { regionMoves: this.judge.moves, ...this.judge.statistics() }),
       }),
     };
   }
