@@ -8,6 +8,7 @@ import type { PcieMessage } from "./wire/host_bus/pcie.ts";
 import type { ProgramPlan } from "./rack/plan/plan.ts";
 import type { AuditRecord } from "./audit.ts";
 import type { HostLoss, OperationFigures, RnicInspection } from "./inspection.ts";
+import type { Spent } from "./trace/access_modules.ts";
 import type { Time } from "./base/time.ts";
 
 /** An Ethernet frame without FCS, as a capture shows it. Nothing of it changes once sent. */
@@ -104,6 +105,8 @@ export interface TraceStep {
     readonly far: number;
     readonly place: "local" | "remote";
   };
+  /** Of a message about a shared line, and of an access's end: what the device has spent on it, by module. */
+  readonly spent?: Spent;
   /** How long a part of the device is busy: for a timeline, not a line of a ladder. */
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }

@@ -52,6 +52,7 @@ export type {
   JudgeRules,
   WindowCounts,
 } from "../fabric/coherence/judge_placement.ts";
+export type { Placement } from "../fabric/coherence/messages.ts";
 
 // Recovery after a power failure, and what must hold then.
 export type {

@@ -4,15 +4,18 @@ import { formatTime } from "../../../fabric/base/time.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { FarResult, LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
+import type { Spent } from "../../../fabric/trace/access_modules.ts";
 import type { FarRequest } from "./far_port.ts";
 import type { Verdict } from "./placement_judge.ts";
 
 /** A core's access to a line begins. */
 export function traceBegin(
   out: Outputs,
-  { region, isHome, request, ticket }: {
+  { region, isHome, request, ticket, spent }: {
     readonly region: SharedRegion;
     readonly isHome: boolean;
+    /** Of a far host: up to the request's departure. */
+    readonly spent: Spent | undefined;
     readonly request: Omit<FarRequest, "region">;
     readonly ticket: number;
   },
@@ -25,21 +28,27 @@ export function traceBegin(
     text: `${what} of ${region.name} line ${line}${more}`,
     shared: [region.id, line],
     access: ticket,
+    ...(spent && { spent }),
   });
 }
 
-/** It has ended. */
+/** It has ended, and its core has paid for it. */
 export function traceEnd(
   out: Outputs,
-  { ticket, result }: { readonly ticket: number; readonly result: FarResult },
+  { ticket, result, spent }: {
+    readonly ticket: number;
+    readonly result: FarResult;
+    readonly spent: Spent;
+  },
 ): void {
-  out.trace({ step: "core-end", text: `the access is ${result}`, access: ticket });
+  out.trace({ step: "core-end", text: `the access is ${result}`, access: ticket, spent });
 }
 
 /** The home agent sends a message to the card. */
 export function traceLineMessage(
   out: Outputs,
-  { region, line, op, data }: Pick<LineMessage, "op"> & {
+  { region, line, op, data, spent }: Pick<LineMessage, "op"> & {
+    readonly spent: Spent;
     readonly data: LineMessage["data"] | undefined;
     readonly region: SharedRegion;
     readonly line: number;
@@ -50,6 +59,7 @@ export function traceLineMessage(
     step: `bus-${op}`,
     text: `sends ${op} of ${region.name} line ${line}${content}`,
     shared: [region.id, line],
+    spent,
   });
 }
 

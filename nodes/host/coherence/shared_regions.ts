@@ -26,7 +26,8 @@ import type { AddressMap } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import { FarPort } from "./far_port.ts";
-import { HomeAgent } from "./home_agent.ts";
+import type { Spent } from "../../../fabric/trace/access_modules.ts";
+import { type CoreCost, HomeAgent } from "./home_agent.ts";
 import { PlacementJudge } from "./placement_judge.ts";
 import { HomePlaces } from "./home_places.ts";
 import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
@@ -123,13 +124,13 @@ export class HostRegions implements SharedRegions, RegionAccess {
       processingPs: host.processingPs,
       directory: new MemoryDirectory(host.memory, own),
       directoryOf: (line) => this.#places.at(line)?.region.directory ?? "card",
-      send: (message) => {
+      send: (message, spent) => {
         // A snoop that is due to the lost card: a new one knows nothing of the line.
         if (this.#lostAt < NEVER) return;
-        if (host.out.tracing) this.#traceSent(message);
+        if (host.out.tracing) this.#traceSent(message, spent);
         host.bus.send(message);
       },
-      ended: (answer, costPs) => this.#endedAtHome(answer, costPs),
+      ended: (answer, cost) => this.#endedAtHome(answer, cost),
       changed: (line) => this.#changedAtHome(line),
       state: (line, state) => {
         const at = this.#places.at(line);
@@ -138,7 +139,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     });
     this.#far = new FarPort({
       send: (access) => host.bus.send(access),
-      ended: (ticket, outcome) => this.#end(ticket, { ...outcome, costPs: 0 }),
+      ended: (ticket, outcome) => this.#end(ticket, { ...outcome, cost: {} }),
       refused: (region) => this.#registration.forget(region),
     });
   }
@@ -317,9 +318,15 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#atOnce = undefined;
     this.#count(op, change);
     const isHome = this.isHome(region);
-    if (host.out.tracing) traceBegin(host.out, { region, isHome, request, ticket });
+    if (host.out.tracing) {
+      const { now, processingPs } = host;
+      const spent = isHome
+        ? undefined
+        : { untilPs: now + processingPs, by: { "host port": processingPs } };
+      traceBegin(host.out, { region, isHome, request, ticket, spent });
+    }
     if (!isHome) {
-      if (host.bus.card === undefined) this.#end(ticket, { result: "fenced", costPs: 0 });
+      if (host.bus.card === undefined) this.#end(ticket, { result: "fenced", cost: {} });
       else this.#far.request(ticket, { region: region.id, line, op, change, lines });
       return ticket;
     }
@@ -338,6 +345,11 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const outcome = this.#outcomes.get(ticket);
     if (outcome !== undefined) this.#outcomes.delete(ticket);
     return outcome;
+  }
+
+  paid(ticket: number, { result, cost }: Outcome): void {
+    const { out, now } = this.#parts.host;
+    if (out.tracing) traceEnd(out, { ticket, result, spent: { untilPs: now, by: cost } });
   }
 
   flushRoomAt(region: SharedRegion, line: number): Time {
@@ -401,16 +413,14 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   // ── ends of accesses ───────────────────────────────────────────────────────────────────────────
 
-  #endedAtHome({ access, result, data }: Answer, costPs: Time): void {
+  #endedAtHome({ access, result, data }: Answer, cost: CoreCost): void {
     const bytes = data instanceof Uint8Array ? data : undefined;
-    this.#end(access.ticket, { result, data: bytes, costPs });
+    this.#end(access.ticket, { result, data: bytes, cost });
   }
 
   #end(ticket: number, outcome: Outcome): void {
     this.#ends++;
     if (outcome.result === "fenced") this.fenced++;
-    const { out } = this.#parts.host;
-    if (out.tracing) traceEnd(out, { ticket, result: outcome.result });
     if (ticket === this.#beginning) {
       this.#atOnce = outcome;
       return;
@@ -435,9 +445,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
     else if (bus.card !== undefined) this.#early.push(message);
   }
 
-  #traceSent({ op, address, data }: LineMessage): void {
+  #traceSent({ op, address, data }: LineMessage, spent: Spent): void {
     const at = this.#places.at(address / LINE_BYTES);
-    if (at !== undefined) traceLineMessage(this.#parts.host.out, { ...at, op, data });
+    if (at !== undefined) traceLineMessage(this.#parts.host.out, { ...at, op, data, spent });
   }
 
   #invalidated({ region, line }: FarInvalidate): void {
