@@ -42,6 +42,7 @@ export type {
   TimedRecord,
 } from "../fabric/audit.ts";
 export type { TraceStep } from "../fabric/node.ts";
+export type { AccessModule, Spent } from "../fabric/trace/access_modules.ts";
 export { type LatencySummary, summarize } from "./host/programs/common/summary.ts";
 
 // A rule of one's own for where copies of shared regions are kept (C-04).

@@ -25,10 +25,12 @@ export const ACCESS_MODULES = [
   /** Behind another message of the line, or for what no line tells of. */
   "waits",
 ] as const;
+/** One of them. */
 export type AccessModule = typeof ACCESS_MODULES[number];
 
 /** What a device has spent by the departure of a message, or by the end of an access at its core. */
 export interface Spent {
+  /** Of the departure, or of the end. */
   readonly untilPs: Time;
   /** Parts that end there, one after the other; those of 0 may be left out. */
   readonly by: Readonly<Partial<Record<AccessModule, Time>>>;
