@@ -100,6 +100,17 @@ export function directoryBytes(
   return Math.ceil(entries / REGION_LINE_BYTES) * REGION_LINE_BYTES;
 }
 
+/**
+ * An entry of that directory: nothing is lent, copies are, or memory's content is not the last, as the line is lent
+ * exclusively or poison.
+ */
+export const DIRECTORY_ENTRY = { none: 0, shared: 1, stale: 2 } as const;
+
+/** Where the directory of a region in SCM begins, in home's physical memory. */
+export function directoryAt({ address, bytes }: Pick<SharedRegion, "address" | "bytes">): number {
+  return address + bytes;
+}
+
 /** The part of a host in a region; undefined without one. */
 export function partIn(region: SharedRegion, host: string): "home" | "far" | undefined {
   if (region.home.host === host) return "home";

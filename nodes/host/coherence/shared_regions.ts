@@ -100,6 +100,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
   /** Since when cores of this life may access regions at home: leases of an earlier life are over then. */
   #homeFrom: Time = 0;
 
+  /** When this life finds out what an earlier one has lost, where it cannot at its boot; else NEVER. */
+  #judgesAt: Time = NEVER;
+
   constructor(parts: RegionParts) {
     this.#parts = parts;
     const { host, plan } = parts;
@@ -154,10 +157,14 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   /** When {@link run} has something to do. */
   get nextAt(): Time {
-    return Math.min(this.#home.nextAt, this.#lostAt);
+    return Math.min(this.#home.nextAt, this.#lostAt, this.#judgesAt);
   }
 
   run(now: Time): void {
+    if (now >= this.#judgesAt) {
+      this.#judgesAt = NEVER;
+      this.#lostAtHome(this.#home.boot(false));
+    }
     if (now >= this.#lostAt) this.#cardLost(now);
     this.#home.run(now);
   }
@@ -166,7 +173,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
   boot(now: Time): void {
     const isFirst = this.#parts.life === 0;
     if (!isFirst) this.#homeFrom = this.#leasesEndAt(now);
-    this.#lostAtHome(this.#home.boot(isFirst));
+    // Under `wsp` the card first brings what it has kept, directory entries too; no access comes before the leases' end.
+    if (!isFirst && this.#parts.plan.domain === "wsp") this.#judgesAt = this.#homeFrom - 1;
+    else this.#lostAtHome(this.#home.boot(isFirst));
   }
 
   take(message: RegionMessage): void {
