@@ -8,6 +8,7 @@ import type { PcieMessage } from "./wire/host_bus/pcie.ts";
 import type { ProgramPlan } from "./rack/plan/plan.ts";
 import type { AuditRecord } from "./audit.ts";
 import type { HostLoss, OperationFigures, RnicInspection } from "./inspection.ts";
+import type { Spent } from "./trace/access_modules.ts";
 import type { Time } from "./base/time.ts";
 
 /** An Ethernet frame without FCS, as a capture shows it. Nothing of it changes once sent. */
@@ -106,6 +107,16 @@ export interface TraceStep {
   readonly access?: number;
   /** The state of the shared line in a cache, or of its entry in a directory, from now on (C-05). */
   readonly cached?: { readonly cache: string; readonly state: string; readonly before?: string };
+  /** What home's judge found of a shared region in a window, and where its copies are to be from now on (C-04). */
+  readonly judged?: {
+    readonly region: number;
+    readonly name: string;
+    readonly home: number;
+    readonly far: number;
+    readonly place: "local" | "remote";
+  };
+  /** Of a message about a shared line, and of an access's end: what the device has spent on it, by module. */
+  readonly spent?: Spent;
   /** How long a part of the device is busy: for a timeline, not a line of a ladder. */
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }

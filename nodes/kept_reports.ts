@@ -17,11 +17,17 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "rnic-event",
   "warning",
   "held",
+  "region-moved",
 ]);
 
 /** Of the programs of orders, and of each topic that services, cards and connections report under. */
 const ENDLESS_MAX = 1000;
-const ENDLESS_TOPICS: ReadonlySet<string> = new Set(["served", "rnic-event", "warning"]);
+const ENDLESS_TOPICS: ReadonlySet<string> = new Set([
+  "served",
+  "rnic-event",
+  "warning",
+  "region-moved",
+]);
 
 /** The kind that has no end; undefined for what the plan's programs report. */
 function endlessKind({ topic, value }: Kept): string | undefined {

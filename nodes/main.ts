@@ -17,6 +17,7 @@ import {
   type RunFile,
 } from "../fabric/rack/build/run_file.ts";
 import { delaysTo } from "../fabric/rack/plan/distances.ts";
+import { judgeRulesOf } from "../fabric/rack/plan/shared_region.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
@@ -250,8 +251,11 @@ function ownProgramsOf(
   nodes: readonly string[],
 ): Record<string, string> {
   const hosts = plan.nodes.filter(({ name }) => nodes.includes(name));
-  const runs = hosts.flatMap((node) => node.kind === "host" ? node.config.programs : [])
-    .map(({ run }) => run);
+  const runs = hosts.flatMap((node) => {
+    if (node.kind !== "host") return [];
+    const { programs: listed, shared } = node.config;
+    return [...listed.map(({ run }) => run), ...judgeRulesOf(shared, node.name)];
+  });
   return Object.fromEntries(Object.entries(programs).filter(([name]) => runs.includes(name)));
 }
 

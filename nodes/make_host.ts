@@ -3,6 +3,8 @@
  * process of a card or a switch need not load it.
  */
 import type { HostPlan, RackPlan } from "../fabric/rack/plan/plan.ts";
+import type { JudgeRule } from "../fabric/coherence/judge_placement.ts";
+import { judgeRulesOf } from "../fabric/rack/plan/shared_region.ts";
 import type { Program } from "./host/program_context.ts";
 import type { MemoryLog } from "./host/memory/memory_log.ts";
 import type { DurableWrite, Node } from "../fabric/node.ts";
@@ -46,7 +48,7 @@ export function makeHost(
   options: FactoryOptions & { readonly programs: Readonly<Record<string, Program>> },
 ): Node {
   const { name, life, unsaved, config } = host;
-  const own = instancesOf(config, options.own ?? {});
+  const own = instancesOf(host, options.own ?? {});
   const saved = options.image(name);
   const image = unsaved.length === 0 ? saved : overlaid(saved, unsaved);
   const retryPs = config.queuePlan?.doorbell.retryPs;
@@ -64,6 +66,8 @@ export function makeHost(
         return [run, (context) => instance().program(context)];
       }),
     ),
+    // A file's default export is what it is used as: a program, or a rule of the judge.
+    judgeRule: (path) => (window) => (own[path]!().program as unknown as JudgeRule)(window),
     services: SERVICES,
     boot: (cpu) => boot(cpu, host, own),
     reopen: (device) => reopenDevice(device, config),
@@ -76,13 +80,13 @@ export function makeHost(
   });
 }
 
-/** The host's own programs: one instance of each in this life, made when it is first needed. */
+/** The host's own programs and rules: one instance of each in this life, made when it is first needed. */
 function instancesOf(
-  { programs }: HostPlan,
+  { name, config: { programs, shared } }: HostLife,
   makers: Readonly<Record<string, MakeProgram>>,
 ): Record<string, MakeProgram> {
   const own: Record<string, MakeProgram> = {};
-  for (const { run } of programs) {
+  for (const run of [...programs.map(({ run }) => run), ...judgeRulesOf(shared, name)]) {
     if (!Object.hasOwn(makers, run)) continue;
     let instance: OwnProgram | undefined;
     own[run] = () => instance ??= makers[run]!();

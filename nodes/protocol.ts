@@ -42,7 +42,18 @@ export type {
   TimedRecord,
 } from "../fabric/audit.ts";
 export type { TraceStep } from "../fabric/node.ts";
+export type { AccessModule, Spent } from "../fabric/trace/access_modules.ts";
 export { type LatencySummary, summarize } from "./host/programs/common/summary.ts";
+
+// A rule of one's own for where copies of shared regions are kept (C-04).
+export type {
+  JudgedWindow,
+  Judgement,
+  JudgeRule,
+  JudgeRules,
+  WindowCounts,
+} from "../fabric/coherence/judge_placement.ts";
+export type { Placement } from "../fabric/coherence/messages.ts";
 
 // Recovery after a power failure, and what must hold then.
 export type {

@@ -67,7 +67,7 @@ export function hasContent(
 /** Topics of hosts, cards and services, which report without a program's own doing. */
 const OF_THE_RACK: ReadonlySet<string> = new Set([
   ...RESERVED_TOPICS,
-  ...["recovered", "warning", "iommu-fault", "region-fenced", "region-lost"],
+  ...["recovered", "warning", "iommu-fault", "region-fenced", "region-lost", "region-moved"],
 ]);
 
 /** QP 1 is the connection manager's. */

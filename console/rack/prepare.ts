@@ -350,7 +350,8 @@ async function findPrograms(
 ): Promise<Pick<Prepared, "programs" | "hooked">> {
   const programs: Record<string, string> = {};
   const hooked = new Set<string>();
-  for (const { run } of variant.programs) {
+  const rules = variant.shared.flatMap(({ judge }) => judge?.rule ?? []);
+  for (const run of [...variant.programs.map(({ run }) => run), ...rules]) {
     if (!isOwnProgram(run)) continue;
     if (!bundled.has(run)) bundled.set(run, findProgram(run, base, options));
     const { text, isHooked } = await bundled.get(run)!;

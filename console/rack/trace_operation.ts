@@ -58,7 +58,7 @@ export async function traceScenario(
       trace: true,
       ...(log && { onProgress: (...told) => log.hear(...told) }),
     });
-    return { lines: linesIn(`${directory}/trace`), plan, label };
+    return { lines: tracedIn(directory), plan, label };
   } finally {
     await Deno.remove(directory, { recursive: true });
   }
@@ -74,14 +74,18 @@ export interface VariantChoice {
 export async function traceOfRun(run: string, choice: VariantChoice): Promise<Trace> {
   const { id, path } = await findRun(run);
   const directory = variantOf({ id, path }, choice);
-  const file = readRunFile(directory), lines = linesIn(`${directory}/trace`);
+  const file = readRunFile(directory), lines = tracedIn(directory);
   if (file === undefined || lines.length === 0) {
     throw refusal("", { found: `${id} has no trace`, expected: "one that was run with --trace" });
   }
   return { lines, plan: file.plan, label: directory.slice(path.length + 1) || id };
 }
 
-/** The steps in a run's folder, by time. @throws DamagedFileError */
+/** The steps of a run or a variant by its directory, by time; none where it was not traced. @throws DamagedFileError */
+export function tracedIn(directory: string): TraceLine[] {
+  return linesIn(`${directory}/trace`);
+}
+
 function linesIn(folder: string): TraceLine[] {
   const all = [...ifThere(() => [...Deno.readDirSync(folder)]) ?? []].flatMap(({ name }) => {
     const path = `${folder}/${name}`;
@@ -142,9 +146,10 @@ export function operationIn(
 
 /** The ladder as a JSON document. */
 export function ladderDocument({ plan, label }: Trace, ladder: Ladder) {
-  const { operation, columns, rows, conclusion, figure } = ladder;
+  const { operation, columns, rows, conclusion, figure, costs } = ladder;
   const { node, connection, number, startPs } = operation;
   return {
+    ...(costs && { costs }),
     scenario: plan.scenario,
     seed: plan.seed,
     variant: label,

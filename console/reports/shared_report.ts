@@ -1,10 +1,12 @@
 /**
  * What memory that computers share has cost (C-11): accesses by placement and by the far computer's share of them, with
- * the shares at which another placement costs less; queues and locks. Of programs as those of
+ * the shares between which another placement begins to cost less; queues and locks. Of programs as those of
  * `scripts/scenarios/coherent_*.yaml`: each computer tells its own part, a row is of all computers of a memory.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
+import { type ModuleRow, moduleTable } from "./module_report.ts";
+import { type PlacementRow, placementText } from "./placement_report.ts";
 import { type Column, columnsOf, tableText } from "./table.ts";
 
 /** Latencies of operations, in ps. */
@@ -26,6 +28,8 @@ interface OfMemory {
 /** Accesses of two computers, of which the far one makes so many of a hundred. */
 export interface AccessRow extends OfMemory {
   readonly farPercent: number;
+  /** Of several with this share, in which other lines and stores were drawn: from 0. */
+  readonly draw: number;
   /** null where the computer has made none. */
   readonly homeLoadPs: SharedLatency | null;
   readonly homeStorePs: SharedLatency | null;
@@ -81,16 +85,27 @@ export interface CostRow extends OfMemory {
   readonly networkMessages: number;
 }
 
-/** Where two placements' accesses cost the same: on either side of this share another one costs less. */
+/**
+ * Between which measured shares another placement begins to cost less. Up to `fromPercent` one of them costs less in
+ * every draw, from `toPercent` on another one; between them draws differ, or nothing was measured.
+ */
 export interface Crossover {
   readonly variant: string;
-  readonly farPercent: number;
-  /** The placement that costs less below it, and the one above. */
-  readonly below: string;
-  readonly above: string;
+  /** null where no share has the one, or the other, throughout. */
+  readonly fromPercent: number | null;
+  readonly toPercent: number | null;
+  /** The placement that costs less below, and the one above. */
+  readonly below: "local" | "remote";
+  readonly above: "local" | "remote";
+  /** Draws of each share. */
+  readonly draws: number;
 }
 
 export interface SharedReport {
+  /** Of each shared region of the rack, whatever its programs are; none of PCIe cards alone. */
+  readonly placements: readonly PlacementRow[];
+  /** Where the time of accesses has passed, of a run that was traced; else none. */
+  readonly modules: readonly ModuleRow[];
   readonly costs: readonly CostRow[];
   readonly accesses: readonly AccessRow[];
   readonly queues: readonly SharedQueueRow[];
@@ -111,6 +126,7 @@ interface Told {
   readonly after?: string;
   readonly tookPs?: Time;
   readonly farPercent?: number;
+  readonly draw?: number;
   readonly loadPs?: SharedLatency;
   readonly storePs?: SharedLatency;
   readonly hits?: number;
@@ -136,24 +152,37 @@ export function isInSharedTable({ value }: { readonly value: unknown }): boolean
     typeof value["workload"] === "string" && typeof value["busMessages"] === "number";
 }
 
-/** The rows of one variant, from what its nodes have reported; undefined of a run without such programs. */
+/**
+ * The rows of one variant, from what its nodes have reported; undefined of a run without shared regions and such
+ * programs.
+ */
 export function sharedReport(
   variant: string,
-  reports: readonly { readonly node: string; readonly topic: string; readonly value: unknown }[],
+  { reports, placements = [], modules = [] }: {
+    readonly reports: readonly {
+      readonly node: string;
+      readonly topic: string;
+      readonly value: unknown;
+    }[];
+    readonly placements?: readonly PlacementRow[];
+    readonly modules?: readonly ModuleRow[];
+  },
 ): SharedReport | undefined {
   const parts = reports.flatMap(({ node, topic, value }): Part[] =>
     topic === "result" && isInSharedTable({ value }) ? [{ node, told: value as Told }] : []
   );
-  if (parts.length === 0) return undefined;
+  if (parts.length === 0 && placements.length === 0) return undefined;
   const groups = (workload: Told["workload"], ...by: readonly (keyof Told)[]) => {
     const own = parts.filter(({ told }) => told.workload === workload);
     const key = ({ told }: Part) =>
       ["card", "placement", ...by].map((name) => told[name as "card"]);
     return [...Map.groupBy(own, (part) => key(part).join(" ")).values()];
   };
-  const accesses = groups("access", "farPercent").map((group) => accessRow(variant, group))
+  const accesses = groups("access", "farPercent", "draw").map((group) => accessRow(variant, group))
     .toSorted(byMemoryAndShare);
   return {
+    placements,
+    modules,
     costs: groups("cost", "access", "after").flatMap((group) => costRow(variant, group))
       .toSorted(byAccess),
     accesses,
@@ -167,6 +196,8 @@ export function sharedReport(
 export function joinedReport(reports: readonly SharedReport[]): SharedReport | undefined {
   if (reports.length === 0) return undefined;
   return {
+    placements: reports.flatMap(({ placements }) => placements),
+    modules: reports.flatMap(({ modules }) => modules),
     costs: reports.flatMap(({ costs }) => costs),
     accesses: reports.flatMap(({ accesses }) => accesses),
     queues: reports.flatMap(({ queues }) => queues),
@@ -217,6 +248,7 @@ function accessRow(variant: string, parts: readonly Part[]): AccessRow {
   return {
     ...memoryOf(variant, parts as [Part]),
     farPercent: parts[0]!.told.farPercent ?? 0,
+    draw: parts[0]!.told.draw ?? 0,
     ...latencies,
     accesses,
     meanPs: accesses === 0 ? 0 : Math.round(spentPs / accesses),
@@ -229,7 +261,7 @@ function accessRow(variant: string, parts: readonly Part[]): AccessRow {
 function byMemoryAndShare(one: AccessRow, other: AccessRow): number {
   const [first, second] = [one, other].map(({ card, placement }) => `${card} ${placement}`);
   if (first !== second) return first! < second! ? -1 : 1;
-  return one.farPercent - other.farPercent;
+  return one.farPercent - other.farPercent || one.draw - other.draw;
 }
 
 function queueRow(variant: string, parts: readonly Part[]): SharedQueueRow[] {
@@ -265,40 +297,67 @@ function over(count: number, of: number): number {
 }
 
 /**
- * The shares of far accesses at which `local` and `remote` cost the same (C-04), straight lines drawn between the shares
- * that were measured. Several where they cross several times; none where one costs less throughout.
+ * Where `local` and `remote` change places as the one that costs less (C-04), as a range of the shares that were
+ * measured: nothing is drawn between them. None where one costs less throughout.
  */
 export function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
   const variants = new Set(rows.map(({ variant }) => variant));
-  return [...variants].flatMap((variant) => {
+  return [...variants].flatMap((variant): Crossover[] => {
     const of = (placement: string) =>
       rows.filter((row) => row.variant === variant && row.placement === placement);
-    // What `remote` costs more, by share.
-    const more = of("local").flatMap(({ farPercent, meanPs }): [number, number][] => {
-      const other = of("remote").find((row) => row.farPercent === farPercent);
-      return other === undefined ? [] : [[farPercent, other.meanPs - meanPs]];
-    }).toSorted(([one], [other]) => one - other);
-    return more.flatMap(([share, ps], i): Crossover[] => {
-      const [next, then] = more[i + 1] ?? [share, ps];
-      if (ps === 0 || Math.sign(ps) === Math.sign(then)) return [];
-      const farPercent = Math.round(10 * (share + (next - share) * ps / (ps - then))) / 10;
-      const [below, above] = ps > 0 ? ["local", "remote"] : ["remote", "local"];
-      return [{ variant, farPercent, below, above }] as Crossover[];
-    });
+    const remote = of("remote");
+    // By share: what `remote` costs more than `local`, of each draw. Equal costs say nothing.
+    const shares = Map.groupBy(
+      of("local").flatMap(({ farPercent, draw, meanPs }) => {
+        const other = remote.find((row) => row.farPercent === farPercent && row.draw === draw);
+        const more = other === undefined ? 0 : other.meanPs - meanPs;
+        return more === 0 ? [] : [{ farPercent, cheaper: more > 0 ? "local" : "remote" } as const];
+      }),
+      ({ farPercent }) => farPercent,
+    );
+    const sorted = [...shares].toSorted(([one], [other]) => one - other);
+    const all = sorted.flatMap(([, draws]) => draws.map(({ cheaper }) => cheaper));
+    const below = all[0], above = all.at(-1);
+    if (below === undefined || above === undefined || new Set(all).size === 1) return [];
+    const isOnly = (place: string) => ([, draws]: typeof sorted[number]) =>
+      draws.every(({ cheaper }) => cheaper === place);
+    const end = sorted.findIndex((each) => !isOnly(below)(each));
+    const begin = sorted.findLastIndex((each) => !isOnly(above)(each)) + 1;
+    return [{
+      variant,
+      fromPercent: sorted[end - 1]?.[0] ?? null,
+      toPercent: sorted[begin]?.[0] ?? null,
+      below,
+      above,
+      draws: Math.max(...sorted.map(([, draws]) => draws.length)),
+    }];
   });
+}
+
+function crossoverText(
+  { variant, fromPercent, toPercent, below, above, draws }: Crossover,
+): string {
+  const of = draws === 1 ? "" : ` in all ${draws} draws`;
+  const low = fromPercent === null
+    ? `${below} costs less at no share throughout`
+    : `up to ${fromPercent} % of far accesses placement ${below} costs less${of}`;
+  const high = toPercent === null
+    ? `${above} at none from there on`
+    : `from ${toPercent} % on ${above}`;
+  return `${variant}: ${low}, ${high}; between them nothing is claimed`;
 }
 
 /** A table of each workload, and a line for each crossover. */
 export function sharedTables(report: SharedReport): string[] {
-  const { costs, accesses, queues, locks, crossovers } = report;
+  const { placements, modules, costs, accesses, queues, locks, crossovers } = report;
   return [
     ...(costs.length > 0 ? [costTable(costs)] : []),
     ...(accesses.length > 0 ? [accessTable(accesses)] : []),
-    ...crossovers.map(({ variant, farPercent, below, above }) =>
-      `${variant}: up to ${farPercent} % of far accesses placement ${below} costs less, beyond it ${above}`
-    ),
+    ...crossovers.map(crossoverText),
     ...(queues.length > 0 ? [queueTable(queues)] : []),
     ...(locks.length > 0 ? [lockTable(locks)] : []),
+    ...placementText(placements),
+    ...(modules.length > 0 ? [moduleTable(modules)] : []),
   ];
 }
 
@@ -345,6 +404,7 @@ function accessTable(rows: readonly AccessRow[]): string {
     hitRate === null ? "" : `${(100 * hitRate).toFixed(1)} %`;
   const columns = columnsOf<AccessRow>(
     { title: "far", value: (row) => row.farPercent, text: (row) => `${row.farPercent} %` },
+    rows.some(({ draw }) => draw > 0) && { title: "draw", value: ({ draw }) => draw },
     time("home load", ({ homeLoadPs }) => homeLoadPs?.median),
     time("home store", ({ homeStorePs }) => homeStorePs?.median),
     time("far load", ({ farLoadPs }) => farLoadPs?.median),

@@ -18,7 +18,7 @@ function access(side: string, placement: string, farPercent: number, more: objec
 }
 
 function reportOf(results: readonly { readonly node: string; readonly value: unknown }[]) {
-  return sharedReport("x", results.map((each) => ({ topic: "result", ...each })));
+  return sharedReport("x", { reports: results.map((each) => ({ topic: "result", ...each })) });
 }
 
 describe("sharedReport", () => {
@@ -32,6 +32,7 @@ describe("sharedReport", () => {
       card: "coherent",
       placement: "local",
       farPercent: 25,
+      draw: 0,
       homeLoadPs: latency(20, 60),
       homeStorePs: latency(10, 15),
       farLoadPs: latency(2_000, 25),
@@ -44,16 +45,33 @@ describe("sharedReport", () => {
     }]);
   });
 
-  it("C-04, C-11: a crossover lies between the shares where the cheaper placement changes", () => {
-    const costs = (placement: string, means: readonly number[]) =>
-      means.map((mean, i) => access("far", placement, 50 * i, { loadPs: latency(mean) }));
-    const crossovers = (local: readonly number[], remote: readonly number[]) =>
+  it("C-04, C-11: a crossover is the range of measured shares in which the cheaper placement changes", () => {
+    const costs = (placement: string, means: readonly (number | readonly number[])[]) =>
+      means.flatMap((draws, i) =>
+        [draws].flat().map((mean, draw) =>
+          access("far", placement, 25 * i, { draw, loadPs: latency(mean) })
+        )
+      );
+    type Means = readonly (number | readonly number[])[];
+    const crossovers = (local: Means, remote: Means) =>
       reportOf([...costs("local", local), ...costs("remote", remote)])!.crossovers;
-    const found = { variant: "x", farPercent: 25, below: "local", above: "remote" };
-    assert.deepEqual(crossovers([100, 300, 500], [200, 200, 200]), [found]);
-    assert.deepEqual(crossovers([200, 200, 200], [300, 100, 300]), [
-      found,
-      { variant: "x", farPercent: 75, below: "remote", above: "local" },
+    const found = { variant: "x", below: "local", above: "remote", draws: 1 };
+    assert.deepEqual(crossovers([100, 300, 500], [200, 200, 200]), [
+      { ...found, fromPercent: 0, toPercent: 25 },
+    ]);
+    // They cross three times: nothing is claimed from the first to the last of them.
+    assert.deepEqual(crossovers([1, 3, 1, 3], [2, 2, 2, 2]), [
+      { ...found, fromPercent: 0, toPercent: 75 },
+    ]);
+    assert.deepEqual(crossovers([3, 1, 3], [2, 2, 2]), [
+      { ...found, below: "remote", fromPercent: 0, toPercent: 50 },
+    ]);
+    // Draws of one share that differ are in between.
+    assert.deepEqual(crossovers([[1, 1], [1, 3], [3, 3]], [[2, 2], [2, 2], [2, 2]]), [
+      { ...found, fromPercent: 0, toPercent: 50, draws: 2 },
+    ]);
+    assert.deepEqual(crossovers([[1, 3], [3, 3]], [[2, 2], [2, 2]]), [
+      { ...found, fromPercent: null, toPercent: 25, draws: 2 },
     ]);
     assert.deepEqual(crossovers([100, 100, 100], [200, 200, 200]), [], "one costs less throughout");
     assert.deepEqual(crossovers([100, 200], [100, 100]), [], "they part from the same cost");
@@ -117,7 +135,7 @@ describe("sharedTables", () => {
     assert.match(table!, /coherent\s+remote\s+0 %\s+2 us\s+2 us\s+0\.50\s+0\.25\s+50\.0 %/);
     assert.equal(
       line,
-      "x: up to 50 % of far accesses placement local costs less, beyond it remote",
+      "x: up to 0 % of far accesses placement local costs less, from 100 % on remote; between them nothing is claimed",
     );
     assert.deepEqual(more, []);
   });

@@ -14,7 +14,10 @@ import { faultRows } from "./fault_report.ts";
 import { hintRows } from "./hint_report.ts";
 import { leadRows } from "./lead_report.ts";
 import { queueRows } from "./queue_report.ts";
+import { moduleRows } from "./module_report.ts";
+import { placementRows } from "./placement_report.ts";
 import { joinedReport, sharedReport } from "./shared_report.ts";
+import { tracedIn } from "../rack/trace_operation.ts";
 import { checkProtocols } from "./protocol_checks.ts";
 import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
 import { checksOf, type JudgedVariant, promisesOf } from "./run_checks.ts";
@@ -82,7 +85,11 @@ export function summarise(
   const hints = outcomes.flatMap(({ one, outcome }) => hintRows(one, outcome));
   const hintLeads = outcomes.flatMap(({ one, outcome }) => leadRows(one, outcome));
   const shared = joinedReport(
-    outcomes.flatMap(({ one, outcome }) => sharedReport(one.label, reportsOf(outcome)) ?? []),
+    outcomes.flatMap(({ one, outcome }) => {
+      const placements = placementRows(one, outcome);
+      const modules = placements.length === 0 ? [] : moduleRows(one, tracedIn(outcome.directory));
+      return sharedReport(one.label, { reports: reportsOf(outcome), placements, modules }) ?? [];
+    }),
   );
   return {
     run: id,

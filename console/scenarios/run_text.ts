@@ -49,7 +49,13 @@ export function chosenText(text: string, options: RunTextOptions): string {
     return withPaths(withChoices(item, { ...options, method: isIts ? method : undefined }), base);
   });
   const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
-  const chosen: Mapping = { ...data, seed: variant.seed, programs };
+  const shared = Array.isArray(data["shared"]) ? data["shared"] as Mapping[] : undefined;
+  const chosen: Mapping = {
+    ...data,
+    ...(shared && { shared: shared.map((item) => withRulePath(item, base)) }),
+    seed: variant.seed,
+    programs,
+  };
   if (ddio) Object.assign(chosen, withDdio(chosen, ddio));
   // What is expected of all runs of a scenario need not hold for one of them.
   if (method || ddio) delete chosen["expect"];
@@ -107,6 +113,14 @@ export function withPaths(item: Mapping, base: string): Mapping {
     ...(isOwnProgram(run) && { [key]: absolute(run, base) }),
     ...(typeof file === "string" && { file: absolute(file, base) }),
   };
+}
+
+/** An item of `shared` whose judge's rule has an absolute path. */
+function withRulePath(item: Mapping, base: string): Mapping {
+  const { judge } = item;
+  if (typeof judge === "string") return { ...item, judge: absolute(judge, base) };
+  if (!isMapping(judge) || judge["rule"] === undefined) return item;
+  return { ...item, judge: { ...judge, rule: absolute(judge["rule"], base) } };
 }
 
 function absolute(path: unknown, base: string): string {

@@ -53,6 +53,17 @@ describe("chosenText", () => {
     );
   });
 
+  it("C-04: has the rules of judges at absolute paths", () => {
+    const shared = (judge: string) =>
+      `name: x\ndefaults: { attach: coherent }\nhosts: { a: {}, b: {} }\n` +
+      `shared: [{ name: s, home: a, far: [b], bytes: 64, judge: ${judge} }]\n`;
+    const variant = { method: "write-flush" as const, ddio: "off" as const, seed: 1 };
+    for (const judge of ["./r.ts", "{ rule: ./r.ts, margin: 1 }"]) {
+      const text = chosenText(shared(judge), { base: "/base", variant });
+      assert.equal(parseScenario(text, "").shared[0]!.judge?.rule, "/base/r.ts", judge);
+    }
+  });
+
   it("has a choice everywhere where the scenario varies nothing", () => {
     const text = TEXT.replace("method: all", "method: write-only").replace(
       "ddio: both",

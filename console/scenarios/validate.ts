@@ -3,7 +3,7 @@ import { notRestarted, type PlanWarning } from "../../fabric/rack/plan/not_resta
 import { isMapping, valueAt } from "../../fabric/rack/scenario/reading.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { formatPath, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
+import { formatPath, type Path, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import {
   baseOf,
@@ -75,15 +75,12 @@ export async function validateScenario(file: string, base?: string): Promise<Val
 async function programProblems(file: string): Promise<Problem[]> {
   const { source } = readYaml(await readScenarioText(file), file);
   const base = await baseOf(file);
-  const items = valueAt(source.data, ["programs"]);
   const problems: Problem[] = [];
   const seen = new Set<string>();
-  for (const [i, item] of (Array.isArray(items) ? items : []).entries()) {
-    const key = isMapping(item) && "run" in item ? "run" : "program";
-    const run = valueAt(item, [key]);
+  for (const path of [...programPaths(source.data), ...rulePaths(source.data)]) {
+    const run = valueAt(source.data, path);
     if (typeof run !== "string" || !isOwnProgram(run) || seen.has(run)) continue;
     seen.add(run);
-    const path = ["programs", i, key];
     for (const { found, expected } of await problemsWith(run, base)) {
       problems.push({
         file,
@@ -95,6 +92,25 @@ async function programProblems(file: string): Promise<Problem[]> {
     }
   }
   return problems;
+}
+
+function programPaths(data: unknown): Path[] {
+  return listAt(data, "programs").map((item, i) => {
+    return ["programs", i, isMapping(item) && "run" in item ? "run" : "program"];
+  });
+}
+
+/** Rules of judges (C-04). */
+function rulePaths(data: unknown): Path[] {
+  return listAt(data, "shared").map((item, i) => {
+    const judge = valueAt(item, ["judge"]);
+    return ["shared", i, "judge", ...(isMapping(judge) ? ["rule"] : [])];
+  });
+}
+
+function listAt(data: unknown, key: string): readonly unknown[] {
+  const items = valueAt(data, [key]);
+  return Array.isArray(items) ? items : [];
 }
 
 async function problemsWith(run: string, base: string): Promise<readonly Problem[]> {

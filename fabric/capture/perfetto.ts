@@ -179,6 +179,7 @@ class RunWriter {
       return;
     }
     if (step.cached !== undefined) return this.#cached(node, step, step.cached);
+    if (step.judged !== undefined) this.#judged(node, step, step.judged);
     const { step: name, text, qpn, psn, operation, wqe } = step;
     const track = this.#tracks.find(node, "steps");
     const args = { text, qpn, psn, wqe, operation, connection: step.connection };
@@ -247,6 +248,23 @@ class RunWriter {
     const { pid } = this.#tracks.find(node, "steps");
     const name = `${cache}: lines`;
     this.#events.push({ ph: "C", name, pid, tid: 0, ts: us(this.#now), args: { lines } });
+  }
+
+  /** A track for each region with a slice for each placement, and a counter of accesses in each window (C-04). */
+  #judged(
+    node: number,
+    { step, text }: TraceStep,
+    { name: region, home, far, place }: NonNullable<TraceStep["judged"]>,
+  ): void {
+    if (step !== "judge") return;
+    const { pid } = this.#tracks.find(node, "steps"), key = `${node} placement ${region}`;
+    const name = `${region}: accesses a window`;
+    this.#events.push({ ph: "C", name, pid, tid: 0, ts: us(this.#now), args: { home, far } });
+    const before = this.#copies.get(key);
+    if (before?.name === place) return;
+    if (before !== undefined) this.#close(before);
+    const lane = this.#tracks.take(node, `${region}: copies are kept`, this.#now);
+    this.#copies.set(key, { lane, startPs: this.#now, name: place, args: { text } });
   }
 
   #posted(node: number, { text, qpn, wqe }: TraceStep): void {

@@ -99,7 +99,9 @@ export type BusKind = keyof typeof BUS_MESSAGES;
 
 /** Where a region's copy is kept (C-03, C-04), and how often that has changed (decision 18). */
 export interface Placement {
+  /** Whose card: home's, `local`, or the far one. */
   readonly place: "local" | "remote";
+  /** Moves so far. */
   readonly version: number;
 }
 

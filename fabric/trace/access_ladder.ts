@@ -3,6 +3,8 @@
  * of that line meanwhile, and what follows of it, at most as long as the access took, until the next one begins.
  * Other accesses to the same line that are under way are in it, too: they are what it waits for.
  */
+import { accessCosts, destinationOf } from "./access_costs.ts";
+import type { ModuleCost } from "./access_modules.ts";
 import { type AccessFigure, accessStep } from "./access_steps.ts";
 import type { Ladder, LadderRow, Line, Operation, Trace } from "./trace.ts";
 
@@ -38,7 +40,16 @@ export function accessLadderOf(trace: Trace, operation: Operation): Ladder {
     columns: columnsOf(trace, { operation, picked }),
     rows,
     conclusion: ended ?? rows.at(-1)!,
+    ...(ended && { costs: costsOf(trace, { begin, picked }) }),
   };
+}
+
+function costsOf(
+  trace: Trace,
+  { begin, picked }: { readonly begin: Line; readonly picked: readonly Line[] },
+): ModuleCost[] {
+  const at = picked.findIndex((line) => isEndOf(line, begin));
+  return accessCosts(trace, { begin, end: picked[at]!, between: picked.slice(1, at) });
 }
 
 function isEndOf(line: Line, begin: Line): boolean {
@@ -57,25 +68,19 @@ function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
     if (line.time > lastPs) break;
     const isIts = line.shared?.[0] === region && line.shared[1] === index;
     if (lastPs < Infinity && isIts && BEGIN.test(line.step)) break;
-    if (isIts || isEnd) picked.push(line);
+    // What home's judge decides meanwhile moves this line, too.
+    if (isIts || isEnd || line.judged?.region === region) picked.push(line);
   }
   return picked;
 }
 
-function rowOf({ cards }: Trace, line: Line, figure: AccessFigure): LadderRow {
-  const { time, node, text, host, peer, frame, cached } = line;
-  const isCard = host !== undefined && node !== host;
+function rowOf(trace: Trace, line: Line, figure: AccessFigure): LadderRow {
+  const { time, node, text, frame, cached } = line;
   // A copy comes: the line was asked for, and can be read now. Other changes of states have no number.
   const isKept = cached !== undefined && /^(?:IS|IM|SM)$/.test(cached.before ?? "") &&
     /^[SEM]$/.test(cached.state);
   const named = isKept ? accessStep(cached.cache, figure) : accessStep(line.step, figure);
-  const to = /^wire-/.test(line.step)
-    ? cards.get(peer ?? "")
-    : !/^(?:bus|core)-/.test(line.step) || line.step === "core-end"
-    ? undefined
-    : isCard
-    ? host
-    : cards.get(host ?? "");
+  const to = destinationOf(trace, line);
   return {
     ...{ time, node, step: named ?? line.step, text },
     ...(to !== undefined && to !== node && { to }),

@@ -73,6 +73,8 @@ export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "home-flush": { text: "a core of @ flushes a shared region of its own" },
   "core-answer": { text: "@ answers its core's access to a shared region" },
   "core-end": { text: "an access of a core of @ to a shared region has ended" },
+  "judge": { text: "the judge of @ has judged where the copies of a shared region are to be" },
+  "judge-moved": { text: "the card of @ has moved the copies of a shared region, or refused to" },
   "state": { text: "@ changes the state of a line of a shared region" },
   "store-deposit": { text: "@ stores a message out of a receive buffer that survives" },
   ...mechanismWords(),

@@ -12,6 +12,7 @@
  *                 bytes of SCM ─ the memory's lines about them meanwhile
  */
 import type { TraceStep } from "../node.ts";
+import type { ModuleCost } from "./access_modules.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Time } from "../base/time.ts";
 import { formatAddress } from "./describe.ts";
@@ -74,6 +75,8 @@ export interface Ladder {
   readonly columns: readonly string[];
   readonly rows: readonly LadderRow[];
   readonly conclusion: LadderRow;
+  /** Of an access to a shared region that has ended: its time by module. */
+  readonly costs?: readonly ModuleCost[];
 }
 
 /** Reads trace lines in order of time, those of one node in the order in which it wrote them. */

@@ -1,6 +1,7 @@
 /** A ladder as text: a column for each device, a line for each step, arrows for messages. */
 import { formatTime, type Time } from "../base/time.ts";
 import type { Ladder, LadderRow } from "./trace.ts";
+import type { ModuleCost } from "./access_modules.ts";
 import { accessText } from "./access_steps.ts";
 import { documentText } from "./trace_figures.ts";
 
@@ -8,7 +9,7 @@ const GAP = 3;
 
 /** Lines of at most about 180 characters, without a line break at the end. */
 export function ladderText(ladder: Ladder): string {
-  const { columns, rows, operation, conclusion } = ladder;
+  const { columns, rows, operation, conclusion, costs } = ladder;
   const width = Math.max(...columns.map((name) => name.length)) + GAP;
   const places = columns.map((_, i) => i * width + Math.floor(width / 2));
   const times = rows.map(({ time }) => formatFixed(time));
@@ -31,7 +32,14 @@ export function ladderText(ladder: Ladder): string {
     indent + heading(columns, { places, length: width * columns.length }),
     ...lines,
     `${conclusion.node}, after ${after}: ${conclusion.text.replace(/^takes the CQE: /, "")}`,
+    ...(costs === undefined ? [] : [`by module: ${costsText(costs)}`]),
   ].join("\n");
+}
+
+/** `memory 81 ns + core 5 ns = 86 ns`. */
+function costsText(costs: readonly ModuleCost[]): string {
+  const parts = costs.map(({ module, ps }) => `${module} ${formatTime(ps)}`);
+  return `${parts.join(" + ")} = ${formatTime(costs.reduce((sum, { ps }) => sum + ps, 0))}`;
 }
 
 /**

@@ -35,6 +35,7 @@ import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { CardMemory } from "./memory/card_memory.ts";
 import { CoherentAgent } from "./memory/coherent_agent.ts";
 import { Iommu } from "./memory/iommu.ts";
+import type { JudgeRule } from "../../fabric/coherence/judge_placement.ts";
 import { HostRegions } from "./coherence/shared_regions.ts";
 import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { PageTable } from "./memory/page_table.ts";
@@ -57,6 +58,8 @@ export interface HostOptions extends ProgramOptions {
   readonly addresses: Readonly<Record<string, number>>;
   /** Input files of programs, by their path in the scenario. */
   readonly inputs: Readonly<Record<string, Uint8Array>>;
+  /** The rule in a file of the user's, by which the judge moves the copies of a region (C-04). */
+  readonly judgeRule?: (path: string) => JudgeRule;
   /** Driver's handler of the firmware's asynchronous events. */
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
@@ -155,6 +158,7 @@ export class Host implements Node, Machine<ThreadContext> {
       host: this,
       plan,
       life,
+      ruleOf: (path) => options.judgeRule?.(path) ?? fail(`${name} has no rule ${path}`),
       ended: (ticket) => this.#processor.lineDone(ticket, this.now),
     });
     this.iio = new Iio(plan, {

@@ -109,6 +109,7 @@ export interface PutTable {
     | "queues"
     | "shared-costs"
     | "shared-accesses"
+    | "shared-crossover"
     | "shared-queue"
     | "shared-lock";
   readonly header: readonly string[];

@@ -32,16 +32,23 @@ const FILES = { cost: "cost", access: "placement", queue: "queue", lock: "lock" 
 export type SharedWorkload = keyof typeof FILES;
 
 /** The report on one of the shipped scenarios. */
-export function measureShared(workload: SharedWorkload, seed: number): SharedReport {
+export function measureShared(
+  workload: SharedWorkload,
+  { seed, change = (text) => text }: {
+    readonly seed: number;
+    /** Of the scenario's text. */
+    readonly change?: (text: string) => string;
+  },
+): SharedReport {
   const file = new URL(`../scenarios/coherent_${FILES[workload]}.yaml`, import.meta.url);
-  const text = Deno.readTextFileSync(file).replace(/^seed: \d+$/m, `seed: ${seed}`);
+  const text = change(Deno.readTextFileSync(file).replace(/^seed: \d+$/m, `seed: ${seed}`));
   const plan = planOf(text);
   const reports: { node: string; topic: string; value: unknown }[] = [];
   const program = SHIPPED[workload]!;
   simulatorOf(plan, (_time, node, topic, value) => void reports.push({ node, topic, value }), {
     own: { [`./coherent_${workload}.ts`]: () => ({ program }) },
   }).run();
-  const report = sharedReport(plan.scenario, reports);
+  const report = sharedReport(plan.scenario, { reports });
   if (report === undefined) throw new Error(`${plan.scenario} has reported nothing`);
   return report;
 }
@@ -103,10 +110,11 @@ export function measureSharedRate({ seed, quick }: Measured): Figure[] {
 /** All tables of (s). */
 export function sharedTables(seed: number): PutTable[] {
   return [
-    costTable(measureShared("cost", seed)),
-    accessTable(measureShared("access", seed)),
-    queueTable(measureShared("queue", seed)),
-    lockTable(measureShared("lock", seed)),
+    costTable(measureShared("cost", { seed })),
+    accessTable(measureShared("access", { seed })),
+    crossoverTable(measureShared("access", { seed, change: finely })),
+    queueTable(measureShared("queue", { seed })),
+    lockTable(measureShared("lock", { seed })),
   ];
 }
 
@@ -165,6 +173,58 @@ function accessTable({ accesses }: SharedReport): PutTable {
       row.hitRate === null ? "" : `${(100 * row.hitRate).toFixed(1)} %`,
     ]),
   };
+}
+
+/** Shares around the crossover, with so many draws and accesses of each that a single draw decides nothing. */
+const FINE_SHARES = [24, 28, 30, 32, 34, 36, 38, 40, 42, 44, 46, 50];
+const DRAWS = 5, FINE_ACCESSES = 1000;
+
+/** @throws Error where the scenario does not say these numbers. */
+function finely(text: string): string {
+  const shares = /^ {4}shares: .*$/m, accesses = /^ {4}accesses: \d+$/m;
+  if (!shares.test(text) || !accesses.test(text)) {
+    throw new Error("No shares or accesses to change");
+  }
+  return text.replace(shares, `    shares: ${FINE_SHARES.join(" ")}\n    draws: ${DRAWS}`)
+    .replace(accesses, `    accesses: ${FINE_ACCESSES}`);
+}
+
+/** A row for each share: the least and the greatest mean of its draws, and how many were cheaper with which placement. */
+function crossoverTable({ accesses, crossovers }: SharedReport): PutTable {
+  const [range] = crossovers;
+  const row = (farPercent: number): string[] => {
+    const means = (placement: string) =>
+      accesses.filter((each) => each.placement === placement && each.farPercent === farPercent)
+        .map(({ meanPs }) => meanPs);
+    const local = means("local"), remote = means("remote");
+    const cheaper = local.filter((ps, draw) => ps < remote[draw]!).length;
+    return [
+      `${farPercent} %`,
+      ...[local, remote, means("auto")].map(spread),
+      `${cheaper} of ${local.length}`,
+    ];
+  };
+  const known = (percent: number | null | undefined) => percent === null ? "?" : `${percent} %`;
+  return {
+    name: "shared-crossover",
+    header: ["far accesses", "local", "remote", "auto", "draws in which local costs less"],
+    rows: [
+      ...FINE_SHARES.map(row),
+      [
+        `crossover: from ${known(range?.fromPercent)} to ${known(range?.toPercent)}`,
+        "",
+        "",
+        "",
+        "",
+      ],
+    ],
+  };
+}
+
+/** `437 to 445 ns`. */
+function spread(ps: readonly Time[]): string {
+  const [least, most] = [Math.min(...ps), Math.max(...ps)].map((each) => Math.round(each / 1e3));
+  return `${least} to ${most} ns`;
 }
 
 function queueTable({ queues }: SharedReport): PutTable {

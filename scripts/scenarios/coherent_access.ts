@@ -32,12 +32,15 @@ interface AccessOptions {
   readonly stores: number;
   /** Of a hundred accesses those of the far computer, for each phase: `0 50 100`. */
   readonly shares: string;
+  /** Phases of each share, each with other lines and stores drawn; 1 unless given. */
+  readonly draws?: number;
 }
 
 /** One phase, as both computers know it. */
 interface Phase {
   readonly number: number;
   readonly farPercent: number;
+  readonly draw: number;
   readonly begin: Time;
   readonly everyPs: Time;
 }
@@ -51,9 +54,13 @@ export default function* coherentAccess(context: ProgramContext): Steps<void> {
   const everyPs = timeOption(context.options, "every");
   let begin = timeOption(context.options, "begin");
   const access = new Accesses(context, shared, options);
-  for (const [number, share] of String(options.shares).split(" ").entries()) {
+  const { draws = 1 } = options;
+  const phases = String(options.shares).split(" ").flatMap((share) =>
+    Array.from({ length: draws }, (_, draw) => ({ farPercent: Number(share), draw }))
+  );
+  for (const [number, of] of phases.entries()) {
     if (begin < cpu.now) throw new Error(`Phase ${number} begins at ${begin}, it is ${cpu.now}`);
-    const phase = { number, farPercent: Number(share), begin, everyPs };
+    const phase = { number, ...of, begin, everyPs };
     yield* access.run(phase);
     begin += (options.warmUp + options.accesses) * everyPs + 4 * QUIET_PS;
   }
@@ -83,7 +90,7 @@ class Accesses {
   *run(phase: Phase): Steps<void> {
     const { cpu } = this.#context, { warmUp, accesses } = this.#options;
     const { side } = this.#part;
-    const { begin, everyPs, farPercent } = phase;
+    const { begin, everyPs, farPercent, draw } = phase;
     const loads: number[] = [], stores: number[] = [];
     const isMine = (i: number) => (farOf(i, farPercent) ? "far" : "home") === side;
     for (let i = 0; i < warmUp; i++) {
@@ -107,6 +114,7 @@ class Accesses {
       workload: "access",
       ...this.#part,
       farPercent,
+      draw,
       ...(load && { loadPs: load }),
       ...(store && { storePs: store }),
       ...{ busMessages: bus, networkMessages: network, asked, hits },

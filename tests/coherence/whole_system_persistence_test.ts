@@ -116,6 +116,29 @@ describe("whole-system persistence of home's local cache", () => {
     });
   }
 
+  it("decisions 7, 12: a directory in memory does not call lost what the card has kept", () => {
+    const more = ", directory: memory";
+    let wasLent = 0;
+    const { notes } = runOf({ domain: "wsp", more });
+    // From the instant on at which the card has its grant.
+    const changes = notes.filter(({ time, note }) =>
+      time > FROM && note.kind === "line-state" && note.cache === "local"
+    );
+    for (const at of new Set(changes.flatMap(({ time }) => [time + 1, time + 30_000]))) {
+      const left = survived(runOf({ domain: "wsp", at, more }));
+      const back = runOf({ domain: "wsp", at, starts: true, more });
+      // The far host's store may have been fenced.
+      const of = (name: string) =>
+        back.reports.filter(({ topic, node }) => topic === name && node === "a");
+      assert.deepEqual(of("region-lost").map(({ value }) => value), [], `${at} ps`);
+      assert.deepEqual(of("program-failed").map(({ value }) => value), [], `${at} ps`);
+      assert.deepEqual(foundAfter(back).slice(0, LINES), left, `${at} ps`);
+      const adr = runOf({ domain: "eadr", at, starts: true, more });
+      if (adr.reports.some(({ topic }) => topic === "region-lost")) wasLent++;
+    }
+    assert.ok(wasLent > 5, `${wasLent} cuts, at which eADR says that lines are lost`);
+  });
+
   it("decision 12: eADR does not power the card", () => {
     assert.deepEqual(survived(runOf({ domain: "eadr", at: 102 * PS_PER_US })), [0, 0]);
   });

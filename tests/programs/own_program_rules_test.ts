@@ -111,6 +111,42 @@ describe("programs that do what they may", () => {
   });
 });
 
+describe("a rule of the judge of placements", () => {
+  it("C-04: decides in every packing alike, and a run needs its file", async () => {
+    await rig.file(
+      "rule.ts",
+      "let windows = 0;\nexport default () => ++windows % 2 === 1 ? 'local' : 'remote';\n",
+    );
+    await rig.file(
+      "loads.ts",
+      "export default function* ({ cpu }) {\n  const region = yield* cpu.region('s');\n" +
+        "  for (let i = 0; i < 30; i++) { yield* region.load(0, 8); yield* cpu.sleep(10e6); }\n}\n",
+    );
+    const scenario = (rule: string) =>
+      "name: ruled\ndefaults: { attach: coherent, services: none }\nhosts: { a: {}, b: {} }\n" +
+      `shared: [{ name: s, home: a, far: [b], bytes: 64, judge: { rule: ${rule}, window: 40us } }]\n` +
+      "programs: [{ on: all, program: ./loads.ts }]\n";
+    const file = await rig.file("ruled.yaml", scenario("./rule.ts"));
+    const digests = new Set<string>();
+    for (const pack of PACKINGS) {
+      const { code, stdout, stderr } = await rig.run(["run", file, "--pack", pack, "--json"]);
+      assert.equal(code, 0, stdout + stderr);
+      const { digest, shared: { placements: [row] } } = JSON.parse(stdout);
+      digests.add(digest);
+      assert.ok(row.moves.length >= 2, stdout);
+      assert.deepEqual(row.moves.slice(0, 2).map(({ place }: { place: string }) => place), [
+        "local",
+        "remote",
+      ]);
+    }
+    assert.equal(digests.size, 1);
+    const missing = await rig.file("missing.yaml", scenario("./none.ts"));
+    const { code, stderr } = await rig.run(["validate", missing]);
+    assert.notEqual(code, 0);
+    assert.match(stderr, /none\.ts/);
+  });
+});
+
 describe("programs that do what they may not", () => {
   /** Each use, and what its program fails with. */
   const uses: Readonly<Record<string, readonly [use: string, said: RegExp]>> = {

@@ -63,7 +63,7 @@ interface Latency {
 }
 
 function sharedOf(rack: SimulatedRack) {
-  return sharedReport("x", rack.reports)!;
+  return sharedReport("x", { reports: rack.reports })!;
 }
 
 describe("coherent_cost.yaml", () => {
@@ -156,7 +156,8 @@ describe("coherent_placement.yaml, its placements", () => {
       accesses.find((row) => row.placement === placement && row.farPercent === farPercent)!.meanPs;
     ok(mean("local", 10) < mean("remote", 10) && mean("remote", 100) < mean("local", 100));
     equal(crossovers.length, 1);
-    equal(crossovers[0]!.below, "local");
+    const [{ below, above, fromPercent, toPercent }] = crossovers as [typeof crossovers[number]];
+    same([below, fromPercent, above, toPercent], ["local", 10, "remote", 100]);
     equal(mean("auto", 10), mean("local", 10));
     equal(mean("auto", 100), mean("remote", 100));
     const { regionMoves } = rack.simulator.statistics()["home-auto"]!;

@@ -45,6 +45,7 @@ const INTERNAL: ReadonlySet<string> = new Set([
   ],
   // Tables, and types that are made of them.
   ...["verbs", "Done", "Flags", "EVENTS", "EventType", "ValueOf", "HeaderOf", "OBJECT_TYPES"],
+  "ACCESS_MODULES",
   ...["HINT_OPERANDS_FIELDS", "HINT_PART_FIELDS"],
 ]);
 

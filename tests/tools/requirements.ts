@@ -698,7 +698,7 @@ const COHERENCE_LINES: Readonly<Record<string, Standing>> = {
   "C-11": {
     proof: [
       "joins what both computers tell of accesses, and counts messages and hits of each access",
-      "a crossover lies between the shares where the cheaper placement changes",
+      "a crossover is the range of measured shares in which the cheaper placement changes",
       "a queue has both computers' looks and messages, a lock a row for each that locks",
       "who keeps a copy serves it alone; others ask over the network",
       "behind PCIe cards a far access is a message each way, and home's meet no other computer",

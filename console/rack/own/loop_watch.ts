@@ -3,6 +3,7 @@
  * a wait: such a program holds up this thread. The thread also ends a process whose parent has ended.
  */
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
+import { judgeRulesOf } from "../../../fabric/rack/plan/shared_region.ts";
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
 
 /** The module of the thread. A process reads it when it starts the watch. */
@@ -90,7 +91,12 @@ export function ownProgramsOf(
 ): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const node of nodes) {
-    const runs = node.kind === "host" ? node.config.programs.map(({ run }) => run) : [];
+    const runs = node.kind === "host"
+      ? [
+        ...node.config.programs.map(({ run }) => run),
+        ...judgeRulesOf(node.config.shared, node.name),
+      ]
+      : [];
     const programs = [...new Set(runs)].filter((run) => Object.hasOwn(own, run));
     if (programs.length > 0) found.set(node.name, programs);
   }

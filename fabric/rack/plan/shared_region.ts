@@ -3,6 +3,7 @@
  * other hosts, the *far* ones. Hosts and cards get the same records, each the regions that it has a part in.
  */
 import type { Time } from "../../base/time.ts";
+import { JUDGE_RULES, type JudgeRules } from "../../coherence/judge_placement.ts";
 
 /** Where SCM begins in a host's physical addresses; DRAM begins at 0. */
 export const SCM_BASE = 2 ** 40;
@@ -17,6 +18,17 @@ export type RegionPlacement = typeof PLACEMENTS[number];
  * `placement: auto`. A choice: some tens of accesses over the network.
  */
 export const JUDGE_WINDOW_PS: Time = 100_000_000;
+
+/** Decision 17: by what home's judge decides, of a region with `placement: auto`. */
+export interface JudgePlan extends JudgeRules {
+  /** For so long accesses are counted. The same for all such regions of a home: its far cards report them together. */
+  readonly windowPs: Time;
+  /** The path of a file of the user's, whose default export decides (`JudgeRule`); absent: `judgePlacement`. */
+  readonly rule?: string;
+}
+
+/** What a plan without one means. */
+export const JUDGE_PLAN: JudgePlan = { ...JUDGE_RULES, windowPs: JUDGE_WINDOW_PS };
 
 /** A far host of a region. */
 export interface FarHost {
@@ -51,6 +63,8 @@ export interface SharedRegion extends RegionSizes {
   readonly address: number;
   readonly bytes: number;
   readonly placement: RegionPlacement;
+  /** Absent: {@link JUDGE_PLAN}. */
+  readonly judge?: JudgePlan;
   /** Decision 13: the bound after which a partition's far side stops serving. */
   readonly leasePs: Time;
   /** What home waits longer than the far side, so that the two never overlap. */
@@ -86,6 +100,17 @@ export function directoryBytes(
   return Math.ceil(entries / REGION_LINE_BYTES) * REGION_LINE_BYTES;
 }
 
+/**
+ * An entry of that directory: nothing is lent, copies are, or memory's content is not the last, as the line is lent
+ * exclusively or poison.
+ */
+export const DIRECTORY_ENTRY = { none: 0, shared: 1, stale: 2 } as const;
+
+/** Where the directory of a region in SCM begins, in home's physical memory. */
+export function directoryAt({ address, bytes }: Pick<SharedRegion, "address" | "bytes">): number {
+  return address + bytes;
+}
+
 /** The part of a host in a region; undefined without one. */
 export function partIn(region: SharedRegion, host: string): "home" | "far" | undefined {
   if (region.home.host === host) return "home";
@@ -95,4 +120,12 @@ export function partIn(region: SharedRegion, host: string): "home" | "far" | und
 /** The regions that a host has a part in, in the scenario's order. */
 export function regionsOf(regions: readonly SharedRegion[], host: string): SharedRegion[] {
   return regions.filter((region) => partIn(region, host) !== undefined);
+}
+
+/** The user's own rules by which a host judges placements: paths of files, each once. */
+export function judgeRulesOf(regions: readonly SharedRegion[] | undefined, host: string): string[] {
+  const rules = (regions ?? []).flatMap((region) =>
+    partIn(region, host) === "home" ? region.judge?.rule ?? [] : []
+  );
+  return [...new Set(rules)];
 }

@@ -31,6 +31,7 @@ import { readFaults } from "./fault_reading.ts";
 import { checkScenario } from "./checks.ts";
 import { namesInRange } from "../plan/names.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
+import { isOwnFile } from "./values.ts";
 
 /** Reads a scenario. `file` is its name in messages. @throws {Refusal} with all problems. */
 export function parseScenario(text: string, file: string): Scenario {
@@ -194,7 +195,7 @@ function readOptions(
 
 /** The name of a user's program is its path. */
 export function isOwnProgram(run: string): boolean {
-  return /^(\.{0,2}\/).*\.[jt]s$/.test(run);
+  return isOwnFile(run);
 }
 
 /** One program for each of its hosts; `next` is the next host by name, cyclically. */

@@ -12,7 +12,7 @@ import type { ProfileName } from "../plan/profile.ts";
 import type { CaptureSection, FabricSection } from "./schema.ts";
 import type { ExpectationName } from "../plan/vocabulary.ts";
 import type { CongestionScenario } from "./congestion.ts";
-import type { RegionPlacement, RegionSizes } from "../plan/shared_region.ts";
+import type { JudgePlan, RegionPlacement, RegionSizes } from "../plan/shared_region.ts";
 import type { Path } from "./yaml_source.ts";
 
 /** A scenario in which `method` may be a list and `ddio` may be `both`. Plain data. */
@@ -88,6 +88,7 @@ export interface SharedScenario extends RegionSizes {
   readonly at?: number;
   readonly bytes: number;
   readonly placement: RegionPlacement;
+  readonly judge?: JudgePlan;
   readonly leasePs: Time;
   readonly directory?: "card" | "memory";
 }

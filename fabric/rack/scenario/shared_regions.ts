@@ -3,20 +3,26 @@ import type { z } from "zod";
 import { formatSize } from "../plan/units.ts";
 import {
   directoryBytes,
+  JUDGE_PLAN,
+  type JudgePlan,
   PLACEMENTS,
   REGION_LINE_BYTES,
   REGION_SIZES,
 } from "../plan/shared_region.ts";
-import { PS_PER_US } from "../../base/time.ts";
+import { formatTime, PS_PER_US } from "../../base/time.ts";
 import type { DraftShared, HostScenario, SharedScenario } from "./scenario.ts";
 import { checkKnown, namePaths, read, type Reading, readList, type Report } from "./reading.ts";
 import {
   differentNames,
   integer,
+  isOwnFile,
   leaf,
   mapping,
   oneOf,
+  orShort,
+  OWN_FILE_SHAPE,
   positiveTime,
+  renamed,
   size,
   TEXT_SHAPE,
 } from "./values.ts";
@@ -50,6 +56,27 @@ const far = leaf(
 );
 const entries = integer(1, 2 ** 20);
 
+const ownRule = leaf(
+  "a path like ./my_rule.ts",
+  OWN_FILE_SHAPE,
+  (value) => typeof value === "string" && isOwnFile(value) ? value : undefined,
+);
+/** By what home's judge moves copies (C-04, decision 17); a path alone is that of a rule. */
+const judgeSchema = orShort(
+  renamed({
+    marginPercent: ["margin", integer(0, 10_000)],
+    windows: ["windows", integer(1, 1_000_000)],
+    windowPs: ["window", positiveTime("a time > 0 with its unit, like 100us")],
+    rule: ["rule", ownRule],
+  }).transform((given): JudgePlan => ({ ...JUDGE_PLAN, ...given })),
+  {
+    or: "a path like ./my_rule.ts ",
+    schema: ownRule,
+    shape: OWN_FILE_SHAPE,
+    meaning: (rule) => ({ rule }),
+  },
+);
+
 /** An item of `shared`. */
 export const sharedSchema = mapping({
   name: name.describe("by which programs ask for it: cpu.region(name)"),
@@ -61,6 +88,10 @@ export const sharedSchema = mapping({
   far: far.describe("the hosts that register it"),
   placement: oneOf(PLACEMENTS).optional().describe(
     "which card keeps copies: home's, the far one's, or where the more accesses come from",
+  ),
+  judge: judgeSchema.optional().describe(
+    "how home's judge moves the copies of placement: auto: a margin in percent, for so many windows of this time; " +
+      "or a rule of your own, by its file",
   ),
   lease: positiveTime("a time > 0 with its unit, like 50us").optional().describe(
     "so long after its last word from home a far card stops serving",
@@ -143,6 +174,31 @@ export function checkShared(draft: Checked, report: Report): void {
   }
   for (const home of draft.hosts) checkMemory(draft.shared, home, report);
   checkAgents(draft.shared, report);
+  checkJudges(draft.shared, report);
+}
+
+/** A judge has something to judge, and far cards report the counts of all regions of a home together. */
+function checkJudges(shared: readonly DraftShared[], report: Report): void {
+  const first = new Map<string, DraftShared["region"]>();
+  for (const { path, region } of shared) {
+    const { name, home, placement, judge } = region;
+    if (placement !== "auto") {
+      if (judge === undefined) continue;
+      const expected = `none, as placement: ${placement} leaves nothing to judge`;
+      report([...path, "judge"], { found: "a judge", expected, key: true });
+      continue;
+    }
+    const other = first.get(home);
+    first.set(home, other ?? region);
+    const { windowPs } = judge ?? JUDGE_PLAN, known = other?.judge ?? JUDGE_PLAN;
+    if (other === undefined || known.windowPs === windowPs) continue;
+    const expected = `a window of ${formatTime(known.windowPs)} as of region ${other.name}: far ` +
+      `cards count for all regions of ${home} together`;
+    report(judge === undefined ? [...path, "name"] : [...path, "judge"], {
+      found: `${name} with a window of ${formatTime(windowPs)}`,
+      expected,
+    });
+  }
 }
 
 /** C-03: both ends speak on a coherent bus. */

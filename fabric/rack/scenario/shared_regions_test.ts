@@ -73,7 +73,45 @@ describe("shared", () => {
   });
 });
 
+describe("shared, judge", () => {
+  const judgeOf = (more: string) =>
+    configOf(planOf(sharing(`{ name: s, home: a, far: [b], bytes: 64${more} }`)), "a").shared![0]!
+      .judge;
+
+  it("decision 17: replaces margin, windows and length of a window, each alone, and the rule", () => {
+    assert.equal(judgeOf(""), undefined);
+    const usual = { marginPercent: 25, windows: 2, windowPs: 100e6 };
+    assert.deepEqual(judgeOf(", judge: { margin: 0 }"), { ...usual, marginPercent: 0 });
+    assert.deepEqual(judgeOf(", judge: { windows: 5, window: 7us }"), {
+      ...usual,
+      windows: 5,
+      windowPs: 7e6,
+    });
+    const rule = { ...usual, rule: "./rule.ts" };
+    assert.deepEqual(judgeOf(", judge: ./rule.ts"), rule);
+    assert.deepEqual(judgeOf(", judge: { rule: ./rule.ts }"), rule);
+  });
+});
+
 const WRONG: readonly Refusal[] = [
+  [
+    "decision 17: a judge where nothing is judged",
+    sharing("{ name: s, home: a, far: [b], bytes: 64, placement: local, judge: { margin: 1 } }"),
+    "5: shared[0].judge: found a judge, expected none, as placement: local leaves nothing to judge",
+  ],
+  [
+    "decision 17: windows of one home that differ",
+    sharing(
+      "{ name: s, home: a, far: [b], bytes: 64, judge: { window: 50us } }",
+      "{ name: t, home: a, far: [c], bytes: 64 }",
+    ),
+    "6: shared[1].name: found t with a window of 100 us, expected a window of 50 us as of region s: far cards count for all regions of a together",
+  ],
+  [
+    "decision 17: a rule that is no file",
+    sharing("{ name: s, home: a, far: [b], bytes: 64, judge: often }"),
+    '5: shared[0].judge: found "often", expected a path like ./my_rule.ts or a mapping',
+  ],
   [
     "a host that there is not",
     sharing("{ name: s, home: aa, far: [b], bytes: 64 }"),

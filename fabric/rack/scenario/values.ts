@@ -109,6 +109,13 @@ export const text = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
+/** The path of a file of the user's own code. */
+const OWN_FILE = /^(\.{0,2}\/).*\.[jt]s$/;
+export function isOwnFile(value: string): boolean {
+  return OWN_FILE.test(value);
+}
+export const OWN_FILE_SHAPE: JsonShape = { type: "string", pattern: OWN_FILE.source };
+
 /** Names words that may stand where a mapping may: see `json_schema.ts`. */
 export const WORDS = "x-words";
 

@@ -2,6 +2,7 @@
 import { partIn, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 import { RegionRefused } from "../cpu/region.ts";
+import { MOVED_TOPIC, type RegionMoved } from "./region_reports.ts";
 
 /** Returns when home's card goes by it: requests with the old place are sent back then. @throws RegionRefused */
 export function* choosePlace(
@@ -13,6 +14,8 @@ export function* choosePlace(
   if (why !== undefined) throw refused(region, why);
   const reply = yield* cpu.command({ op: "move-region", region: region.id, place });
   if (reply.status !== "ok") throw refused(region, reply.reason);
+  const moved: RegionMoved = { region: region.name, place };
+  cpu.report(MOVED_TOPIC, moved);
 }
 
 function refusalOf(region: SharedRegion, place: unknown, host: string): string | undefined {

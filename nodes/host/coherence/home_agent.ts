@@ -29,6 +29,7 @@ import { type Answer, type Data, LOST } from "../../../fabric/coherence/messages
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
+import type { AccessModule, Spent } from "../../../fabric/trace/access_modules.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { SCM_BASE } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
@@ -43,19 +44,25 @@ export interface HomeAgentParts {
   readonly directoryOf: HostAgent["directoryOf"];
   /** What outlasts a power failure of it. */
   readonly directory: MemoryDirectory;
-  /** Sends a message, which departs `processingPs` from now. */
-  readonly send: (message: LineMessage) => void;
-  /** An access has ended; `costPs` is what its core has to pay beyond its wait. */
-  readonly ended: (answer: Answer, costPs: Time) => void;
+  /** Sends a message, which departs `processingPs` from now; `spent` is what that has taken. */
+  readonly send: (message: LineMessage, spent: Spent) => void;
+  /** An access has ended; `cost` is what its core has to pay beyond its wait. */
+  readonly ended: (answer: Answer, cost: CoreCost) => void;
   /** What cores have seen of this line may have changed. */
   readonly changed: (line: number) => void;
   /** The LLC's state of a line has changed (C-05). */
   readonly state: (line: number, state: HostLine["llc"]) => void;
 }
 
+/** What a core pays for an access, by module. */
+export type CoreCost = Spent["by"];
+
+const FREE: CoreCost = {};
+
 /** A message for the card, and when it is sent. */
 interface Leaving {
   readonly at: Time;
+  readonly spent: Spent;
   readonly message: LineMessage;
 }
 
@@ -75,7 +82,7 @@ export class HomeAgent {
   readonly #scratch = new Uint8Array(LINE_BYTES);
   #now: Time = 0;
   /** What the access that is being done costs its core. */
-  #costPs: Time = 0;
+  #cost: CoreCost = FREE;
 
   constructor(parts: HomeAgentParts) {
     this.#parts = parts;
@@ -139,7 +146,8 @@ export class HomeAgent {
 
   #sendDue(): void {
     while (this.#outbox.length > 0 && this.#outbox[0]!.at <= this.#now) {
-      this.#parts.send(this.#outbox.shift()!.message);
+      const { message, spent } = this.#outbox.shift()!;
+      this.#parts.send(message, spent);
     }
   }
 
@@ -195,7 +203,7 @@ export class HomeAgent {
 
   #do(line: number, act: (out: Output) => void): void {
     const out = newOutput();
-    this.#costPs = 0;
+    this.#cost = FREE;
     act(out);
     this.#finish(out);
     this.#forget(line);
@@ -209,21 +217,24 @@ export class HomeAgent {
     }
     for (const answer of out.answers) {
       const { access, result } = answer;
-      if (access.kind === "load" && result === "done") this.#costPs = this.#load(access.line);
+      if (access.kind === "load" && result === "done") this.#cost = this.#load(access.line);
       if (access.kind === "store" && result === "done") this.#parts.changed(access.line);
-      this.#parts.ended(answer, this.#costPs);
-      this.#costPs = 0;
+      this.#parts.ended(answer, this.#cost);
+      this.#cost = FREE;
     }
   }
 
   /** A core's load through the LLC. @returns its cost. */
-  #load(line: number): Time {
+  #load(line: number): CoreCost {
     const { memory } = this.#parts, { llc } = memory;
     const { misses } = llc;
-    const cost = memory.load(line * LINE_BYTES, this.#scratch);
-    if (llc.misses > misses) this.misses++;
-    else this.hits++;
-    return cost;
+    const ps = memory.load(line * LINE_BYTES, this.#scratch);
+    if (llc.misses === misses) {
+      this.hits++;
+      return { LLC: ps };
+    }
+    this.misses++;
+    return { memory: ps };
   }
 
   // ── the table's decisions, done in the host's memory ───────────────────────────────────────────
@@ -252,11 +263,13 @@ export class HomeAgent {
     const base = before.llc === "I" ? after.memory : before.cached;
     const [from, to] = base instanceof Uint8Array ? differing(base, bytes) : [0, LINE_BYTES];
     const { misses } = llc;
-    this.#costPs = memory.store(address + from, bytes.subarray(from, to));
+    const core = memory.store(address + from, bytes.subarray(from, to));
+    this.#cost = { core };
     if (llc.misses === misses) this.hits++;
     else {
       this.misses++;
-      this.#costPs += address >= SCM_BASE ? timing.scmLoadPs : timing.dramLoadPs;
+      // The core waits for the line (decision 16). A plain store that misses waits in the core's store buffer.
+      this.#cost = { core, memory: address >= SCM_BASE ? timing.scmLoadPs : timing.dramLoadPs };
     }
   }
 
@@ -305,26 +318,35 @@ export class HomeAgent {
   #leave(message: LineMessage): void {
     const { processingPs } = this.#parts;
     if (message.op === "SnpInv" || message.op === "SnpData") this.snoops++;
-    const ready = this.#now + Math.max(0, this.#delayOf(message) - processingPs);
+    const { module, ps } = this.#delayOf(message);
+    const ready = this.#now + Math.max(0, ps - processingPs);
     const earlier = this.#outbox.findLast((each) => each.message.address === message.address);
     const at = Math.max(ready, earlier?.at ?? 0);
     let place = this.#outbox.length;
     while (place > 0 && this.#outbox[place - 1]!.at > at) place--;
-    this.#outbox.splice(place, 0, { at, message });
+    const inPort = Math.max(0, processingPs - ps);
+    const by = { waits: at - ready, "host port": inPort, [module]: ps };
+    this.#outbox.splice(place, 0, { at, message, spent: { untilPs: at + processingPs, by } });
   }
 
   /** From its cause to its departure: reading the line, its acceptance by the iMC, a look into the LLC. */
-  #delayOf({ op, address }: LineMessage): Time {
+  #delayOf({ op, address }: LineMessage): { readonly module: AccessModule; readonly ps: Time } {
     const { timing, memory } = this.#parts;
     switch (op) {
       case "GrantS":
-      case "GrantE":
-        if (memory.llc.find(memory.physical.lineOf(address)) >= 0) return timing.dmaReadLlcPs;
-        return address >= SCM_BASE ? timing.dmaReadScmPs : timing.dmaReadDramPs;
+      case "GrantE": {
+        if (memory.llc.find(memory.physical.lineOf(address)) >= 0) {
+          return { module: "LLC", ps: timing.dmaReadLlcPs };
+        }
+        return {
+          module: "memory",
+          ps: address >= SCM_BASE ? timing.dmaReadScmPs : timing.dmaReadDramPs,
+        };
+      }
       case "Cmp":
-        return timing.iioPs;
+        return { module: "memory", ps: timing.iioPs };
       default:
-        return timing.llcHitPs;
+        return { module: "LLC", ps: timing.llcHitPs };
     }
   }
 }

@@ -67,7 +67,10 @@ export class HomeBench {
       directoryOf: () => "card",
       directory: new MemoryDirectory(memory, []),
       send: (message) => this.#toCard(message),
-      ended: (answer, costPs) => this.#end({ answer, at: this.now, costPs }),
+      ended: (answer, cost) => {
+        const costPs = Object.values(cost).reduce((sum, ps) => sum + ps, 0);
+        this.#end({ answer, at: this.now, costPs });
+      },
       changed: (line) => void this.changes.push(line),
       state: (line, state) => void this.states.push(`${line} ${state}`),
     });

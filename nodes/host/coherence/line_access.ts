@@ -4,6 +4,7 @@ import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { FarOp, FarResult } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
+import type { CoreCost } from "./home_agent.ts";
 
 /** What a core asks of a line; `lines`: of a flush. */
 export interface LineRequest {
@@ -20,8 +21,8 @@ export interface Outcome {
   readonly data?: Uint8Array | undefined;
   /** Of a far load: a program has moved the copies to home's card, where no invalidation tells of a change. */
   readonly away?: true;
-  /** What its core owes beyond its wait. */
-  readonly costPs: Time;
+  /** What its core owes beyond its wait, by module. */
+  readonly cost: CoreCost;
 }
 
 /** What a handle needs of its host's regions. */
@@ -42,6 +43,8 @@ export interface RegionAccess {
   begin(region: SharedRegion, request: LineRequest): number;
   /** How an access has ended, once; undefined while it has not. */
   outcome(ticket: number): Outcome | undefined;
+  /** Its core has paid for an access that has ended so: it goes on. */
+  paid(ticket: number, outcome: Outcome): void;
   /** When the iMC has room for a write-back of a line at home. */
   flushRoomAt(region: SharedRegion, line: number): Time;
   /** How often what cores have seen of a line may have changed. */

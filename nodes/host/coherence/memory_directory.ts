@@ -9,6 +9,8 @@
 import { LOST } from "../../../fabric/coherence/messages.ts";
 import type { HostLine } from "../../../fabric/coherence/host_agent_table.ts";
 import {
+  DIRECTORY_ENTRY,
+  directoryAt,
   directoryBytes,
   SCM_BASE,
   type SharedRegion,
@@ -16,8 +18,7 @@ import {
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 
-/** An entry: nothing is lent, copies are, or memory's content is not the last. */
-const NONE = 0, SHARED = 1, STALE = 2;
+const { none: NONE, shared: SHARED, stale: STALE } = DIRECTORY_ENTRY;
 
 /** The entries of a region: as memory has them. */
 interface Table {
@@ -32,10 +33,21 @@ export class MemoryDirectory {
   constructor(memory: MemorySystem, regions: readonly SharedRegion[]) {
     this.#memory = memory;
     this.#tables = regions.filter((region) => directoryBytes(region) > 0).map((region) => {
-      const entries = new Uint8Array(directoryBytes(region));
-      memory.physical.read(placeOf(region), entries);
-      return { region, entries };
+      const table = { region, entries: new Uint8Array(directoryBytes(region)) };
+      this.#read(table);
+      return table;
     });
+  }
+
+  #read({ region, entries }: Table): void {
+    const { physical, llc } = this.#memory, from = directoryAt(region);
+    for (let address = from; address < from + entries.length; address += LINE_BYTES) {
+      // What a card's journal has brought back may be in the LLC.
+      if (llc.find(physical.lineOf(address)) < 0) continue;
+      this.#memory.cleanLine(address);
+      this.#memory.dropLine(address);
+    }
+    physical.read(from, entries);
   }
 
   /** A line has changed. */
@@ -48,8 +60,12 @@ export class MemoryDirectory {
     if (table !== undefined) this.#put(table, line - firstOf(table.region), entryOf(after));
   }
 
-  /** As an earlier life of home has left it: lines whose last content memory does not have. */
+  /**
+   * As an earlier life of home has left it, and its card's journal under `wsp`: lines whose last content memory does
+   * not have.
+   */
   staleLines(): number[] {
+    for (const table of this.#tables) this.#read(table);
     return this.#tables.flatMap(({ region, entries }) =>
       linesOf(region).filter((line) => entries[line - firstOf(region)] === STALE)
     );
@@ -69,7 +85,7 @@ export class MemoryDirectory {
   #put({ region, entries }: Table, index: number, entry: number): void {
     entries[index] = entry;
     const { physical, durable } = this.#memory;
-    const from = index - index % LINE_BYTES, offset = placeOf(region) - SCM_BASE;
+    const from = index - index % LINE_BYTES, offset = directoryAt(region) - SCM_BASE;
     physical.scmImc.acceptEvicted(offset + from, entries.slice(from, from + LINE_BYTES), 1);
     durable.add(offset + index, Uint8Array.of(entry));
   }
@@ -78,10 +94,6 @@ export class MemoryDirectory {
 function entryOf({ phase, memory }: HostLine): number {
   if (phase.endsWith("X") || memory === LOST) return STALE;
   return phase.endsWith("S") ? SHARED : NONE;
-}
-
-function placeOf({ address, bytes }: SharedRegion): number {
-  return address + bytes;
 }
 
 function firstOf({ address }: SharedRegion): number {

@@ -3,16 +3,25 @@
  * `placement: auto`. Cores of home count their accesses here, far cards report theirs window by window; at each report
  * `fabric/coherence/judge_placement.ts` judges, and home's card is told to move the copies where the place is another.
  *
+ * What it does is seen: each window is a line of the trace, each move is reported, and counters sum the windows up.
+ *
  * Without far accesses no report comes and nothing is moved: wherever copies would be kept, home's cores find what
  * they use in their own cache. So an idle rack is quiet.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import {
   FRESH_JUDGEMENT,
+  judgeByRule,
   type Judgement,
   judgePlacement,
+  type JudgeRule,
+  type WindowCounts,
 } from "../../../fabric/coherence/judge_placement.ts";
-import { JUDGE_WINDOW_PS, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import {
+  JUDGE_PLAN,
+  type JudgePlan,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 
@@ -24,6 +33,9 @@ interface FarReport {
 
 interface Judged {
   readonly region: SharedRegion;
+  readonly plan: JudgePlan;
+  /** The user's own rule; undefined: the project's. */
+  readonly rule: JudgeRule | undefined;
   readonly home: RecentCount;
   /** By the far card's number: its last report. */
   readonly far: Map<number, FarReport>;
@@ -31,29 +43,82 @@ interface Judged {
   isDue: boolean;
   judgedAt: Time;
   judgement: Judgement;
+  /** Since the host's power-on: windows that were judged, their accesses, and moves. */
+  windows: number;
+  homeAccesses: number;
+  farAccesses: number;
+  moves: number;
+}
+
+/** A window, and what the judge makes of it. */
+export interface Verdict {
+  readonly region: SharedRegion;
+  readonly plan: JudgePlan;
+  readonly counts: WindowCounts;
+  readonly before: Judgement;
+  readonly after: Judgement;
+}
+
+export interface JudgeParts {
+  readonly wake: (signal: string) => void;
+  /** The rule in a file of the user's. */
+  readonly ruleOf: (path: string) => JudgeRule;
+  /** A window is judged. */
+  readonly judged: (verdict: Verdict) => void;
+  /** Home's card has moved the copies, or has not, for this reason. */
+  readonly moved: (verdict: Verdict, refused: string | undefined) => void;
 }
 
 const SIGNAL = "region-counts";
 
 export class PlacementJudge {
-  /** Moves that home's card was told of. */
-  moves = 0;
   readonly #its: ReadonlyMap<number, Judged>;
-  readonly #wake: (signal: string) => void;
+  readonly #parts: JudgeParts;
   /** The power-on of the card that judgements are of: another one keeps all copies where a fresh region has them. */
   #card: number | undefined;
 
   /** @param regions of this home, those with `placement: auto`. */
-  constructor(regions: readonly SharedRegion[], wake: (signal: string) => void) {
-    this.#wake = wake;
-    this.#its = new Map(regions.map((region) => [region.id, {
-      region,
-      home: new RecentCount(JUDGE_WINDOW_PS),
-      far: new Map<number, FarReport>(),
-      isDue: false,
-      judgedAt: -NEVER,
-      judgement: FRESH_JUDGEMENT,
-    }]));
+  constructor(regions: readonly SharedRegion[], parts: JudgeParts) {
+    this.#parts = parts;
+    this.#its = new Map(regions.map((region) => {
+      const { judge: plan = JUDGE_PLAN } = region;
+      return [region.id, {
+        region,
+        plan,
+        rule: plan.rule === undefined ? undefined : parts.ruleOf(plan.rule),
+        home: new RecentCount(plan.windowPs),
+        far: new Map<number, FarReport>(),
+        isDue: false,
+        judgedAt: -NEVER,
+        judgement: FRESH_JUDGEMENT,
+        ...{ windows: 0, homeAccesses: 0, farAccesses: 0, moves: 0 },
+      }];
+    }));
+  }
+
+  /** Moves that home's card was told of. */
+  get moves(): number {
+    let moves = 0;
+    for (const judged of this.#its.values()) moves += judged.moves;
+    return moves;
+  }
+
+  /** `region.NAME.windows` …: what was judged of each region. */
+  statistics(): Record<string, number> {
+    const all: Record<string, number> = {};
+    for (
+      const { region, windows, homeAccesses, farAccesses, moves, judgement } of this.#its.values()
+    ) {
+      const of = `region.${region.name}`;
+      Object.assign(all, {
+        [`${of}.windows`]: windows,
+        [`${of}.homeAccesses`]: homeAccesses,
+        [`${of}.farAccesses`]: farAccesses,
+        [`${of}.moves`]: moves,
+        [`${of}.isLocal`]: Number(judgement.place === "local"),
+      });
+    }
+    return all;
   }
 
   /** A core of this host has accessed a region at home. */
@@ -67,7 +132,7 @@ export class PlacementJudge {
     if (judged === undefined) return;
     judged.far.set(agent, { accesses, at });
     judged.isDue = true;
-    this.#wake(SIGNAL);
+    this.#parts.wake(SIGNAL);
   }
 
   /** Serves for ever. */
@@ -82,21 +147,28 @@ export class PlacementJudge {
   *#judge(judged: Judged, cpu: Cpu): Steps<void> {
     const { now, card } = cpu;
     if (card !== this.#card) this.#begin(card);
-    const { region, home, far, judgement, judgedAt, isDue } = judged;
+    const { region, plan, home, far, judgement: before, judgedAt, isDue } = judged;
     judged.isDue = false;
     // Reports of several far cards come at different times: each window is judged once, with the last one of each.
-    if (!isDue || card === undefined || now < judgedAt + JUDGE_WINDOW_PS / 2) return;
+    if (!isDue || card === undefined || now < judgedAt + plan.windowPs / 2) return;
     let farAccesses = 0;
     for (const { accesses, at } of far.values()) {
-      if (at > now - 1.5 * JUDGE_WINDOW_PS) farAccesses += accesses;
+      if (at > now - 1.5 * plan.windowPs) farAccesses += accesses;
     }
-    const next = judgePlacement(judgement, { home: home.sum(now), far: farAccesses });
-    judged.judgement = next;
+    const counts = { home: home.sum(now), far: farAccesses };
+    const after = afterWindow(judged, counts, now);
+    judged.judgement = after;
     judged.judgedAt = now;
-    if (next.place === judgement.place) return;
-    const reply = yield* cpu.command({ op: "move-region", region: region.id, place: next.place });
-    if (reply.status === "ok") this.moves++;
-    else if (cpu.card === card) judged.judgement = judgement;
+    judged.windows++;
+    judged.homeAccesses += counts.home;
+    judged.farAccesses += counts.far;
+    const verdict = { region, plan, counts, before, after };
+    this.#parts.judged(verdict);
+    if (after.place === before.place) return;
+    const reply = yield* cpu.command({ op: "move-region", region: region.id, place: after.place });
+    if (reply.status === "ok") judged.moves++;
+    else if (cpu.card === card) judged.judgement = before;
+    this.#parts.moved(verdict, reply.status === "ok" ? undefined : reply.reason);
   }
 
   #begin(card: number | undefined): void {
@@ -105,12 +177,26 @@ export class PlacementJudge {
   }
 }
 
+function afterWindow(
+  { region, plan, rule, judgement }: Judged,
+  counts: WindowCounts,
+  now: Time,
+): Judgement {
+  if (rule === undefined) return judgePlacement(judgement, counts, plan);
+  const { marginPercent, windows, windowPs } = plan;
+  const window = { region: region.name, now, windowPs, marginPercent, windows };
+  return judgeByRule(rule, { ...window, ...judgement, ...counts });
+}
+
 const PARTS = 8;
 
-/** How often something has happened in the last span of time, to an eighth of the span. */
+/**
+ * How often something has happened in the last span of time, by parts of it. The oldest part is counted by the share of
+ * it that the span still has, so that the sum is of a whole span: far cards' counts, which it is compared with, are.
+ */
 class RecentCount {
   readonly #partPs: Time;
-  readonly #counts = new Float64Array(PARTS);
+  readonly #counts = new Float64Array(PARTS + 1);
   /** The newest part, counted from time 0. */
   #newest = 0;
 
@@ -120,18 +206,21 @@ class RecentCount {
 
   add(now: Time): void {
     this.#turn(now);
-    this.#counts[this.#newest % PARTS]! += 1;
+    this.#counts[this.#newest % this.#counts.length]! += 1;
   }
 
+  /** Rounded to a whole number. */
   sum(now: Time): number {
     this.#turn(now);
-    return this.#counts.reduce((sum, count) => sum + count, 0);
+    const oldest = this.#counts[(this.#newest + 1) % this.#counts.length]!;
+    const all = this.#counts.reduce((sum, count) => sum + count, 0);
+    return Math.round(all - oldest * (now / this.#partPs - this.#newest));
   }
 
   #turn(now: Time): void {
-    const part = Math.floor(now / this.#partPs);
-    for (let left = Math.min(PARTS, part - this.#newest); left > 0; left--) {
-      this.#counts[(part - left + 1) % PARTS] = 0;
+    const part = Math.floor(now / this.#partPs), { length } = this.#counts;
+    for (let left = Math.min(length, part - this.#newest); left > 0; left--) {
+      this.#counts[(part - left + 1) % length] = 0;
     }
     this.#newest = part;
   }

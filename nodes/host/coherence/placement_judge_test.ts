@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { JUDGE_WINDOW_PS, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import {
+  JUDGE_PLAN,
+  JUDGE_WINDOW_PS,
+  type JudgePlan,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu } from "../cpu/program.ts";
-import { PlacementJudge } from "./placement_judge.ts";
+import { PlacementJudge, type Verdict } from "./placement_judge.ts";
+import type { JudgeRule } from "../../../fabric/coherence/judge_placement.ts";
 
 const REGION = { id: 3, name: "s", placement: "auto" } as SharedRegion;
 
@@ -12,10 +18,20 @@ class Bench {
   card: number | undefined = 0;
   isRefused = false;
   readonly told: string[] = [];
-  readonly judge = new PlacementJudge([REGION], () => {});
+  readonly verdicts: Verdict[] = [];
+  readonly refused: (string | undefined)[] = [];
+  readonly judge: PlacementJudge;
+  readonly #windowPs: number;
   readonly #run;
 
-  constructor() {
+  constructor({ judge, rule }: { readonly judge?: JudgePlan; readonly rule?: JudgeRule } = {}) {
+    this.#windowPs = judge?.windowPs ?? JUDGE_WINDOW_PS;
+    this.judge = new PlacementJudge([{ ...REGION, ...(judge && { judge }) }], {
+      wake: () => {},
+      ruleOf: () => rule!,
+      judged: (verdict) => void this.verdicts.push(verdict),
+      moved: (_, refused) => void this.refused.push(refused),
+    });
     // deno-lint-ignore no-this-alias -- the core has the bench's time and card
     const bench = this;
     const cpu = {
@@ -43,9 +59,9 @@ class Bench {
   /** A window of so many accesses of home's cores, and of each far card as it reports at the window's end. */
   window(home: number, ...far: readonly number[]): void {
     for (let i = 0; i < home; i++) {
-      this.judge.accessed(REGION, this.now + i * JUDGE_WINDOW_PS / home);
+      this.judge.accessed(REGION, this.now + i * this.#windowPs / home);
     }
-    this.now += JUDGE_WINDOW_PS;
+    this.now += this.#windowPs;
     for (const [agent, accesses] of far.entries()) {
       this.judge.reported(REGION.id, { agent: agent + 1, accesses, at: this.now });
       this.#run.next({ kind: "done" });
@@ -103,5 +119,65 @@ describe("PlacementJudge", () => {
     bench.window(90, 10);
     assert.deepEqual(bench.told, ["move-region 3 local", "move-region 3 local"]);
     assert.equal(bench.judge.moves, 1);
+  });
+
+  it("C-04: goes by the region's own margin, windows and length of a window", () => {
+    const strict = new Bench({ judge: { marginPercent: 200, windows: 3, windowPs: 7_000_000 } });
+    strict.window(90, 10);
+    for (let i = 0; i < 4; i++) strict.window(30, 70);
+    assert.equal(strict.judge.moves, 1, "70 is not three times 30");
+    for (let i = 0; i < 2; i++) strict.window(10, 90);
+    assert.equal(strict.judge.moves, 1, "two windows");
+    strict.window(10, 90);
+    assert.equal(strict.judge.moves, 2);
+  });
+
+  it("C-04: goes by a rule of the user's own, which gets the window and what was before", () => {
+    const seen: unknown[] = [];
+    const bench = new Bench({
+      judge: { ...JUDGE_PLAN, rule: "./rule.ts" },
+      rule: ({ region, now, home, far, place, isFresh }) => {
+        seen.push([region, now, home, far, place, isFresh]);
+        return far > 5 ? "local" : "remote";
+      },
+    });
+    bench.window(90, 10);
+    bench.window(90, 0);
+    bench.window(0, 0);
+    assert.deepEqual(bench.told, ["move-region 3 local", "move-region 3 remote"]);
+    assert.deepEqual(seen, [
+      ["s", JUDGE_WINDOW_PS, 90, 10, "remote", true],
+      ["s", 2 * JUDGE_WINDOW_PS, 90, 0, "local", false],
+    ], "a window without an access is no rule's matter");
+    const wrong = new Bench({
+      judge: { ...JUDGE_PLAN, rule: "./rule.ts" },
+      rule: () => "near" as "local",
+    });
+    assert.throws(() => wrong.window(1, 1), /region s: its rule answers near: expected "local" or/);
+  });
+
+  it("C-04: tells each window with its counts and decision, each move with its end, and sums", () => {
+    const bench = new Bench();
+    bench.isRefused = true;
+    bench.window(90, 10);
+    bench.isRefused = false;
+    bench.window(90, 10);
+    bench.window(10, 90);
+    assert.deepEqual(
+      bench.verdicts.map(({ counts, after: { place, forMove } }) => [counts, place, forMove]),
+      [
+        [{ home: 90, far: 10 }, "local", 0],
+        [{ home: 90, far: 10 }, "local", 0],
+        [{ home: 10, far: 90 }, "local", 1],
+      ],
+    );
+    assert.deepEqual(bench.refused, ["", undefined]);
+    assert.deepEqual(bench.judge.statistics(), {
+      "region.s.windows": 3,
+      "region.s.homeAccesses": 190,
+      "region.s.farAccesses": 110,
+      "region.s.moves": 1,
+      "region.s.isLocal": 1,
+    });
   });
 });

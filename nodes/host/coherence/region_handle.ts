@@ -246,13 +246,14 @@ export class RegionHandle implements Region {
             (outcome = this.#its.outcome(ticket)) === undefined
           );
         }
-        if (outcome.costPs > 0) cpu.charge(outcome.costPs);
+        for (const ps of Object.values(outcome.cost)) cpu.charge(ps);
         if (cpu.owedPs > 0) yield* cpu.settle();
       } catch (error) {
         outcome ??= this.#its.outcome(ticket);
         if (outcome === undefined) throw error;
         thrown = { error };
       }
+      this.#its.paid(ticket, outcome);
       if (id >= 0) this.#auditEnd(id, piece, op, outcome);
       if (outcome.result !== "refused" || thrown !== undefined || isAgain) break;
       // The card has done nothing: it has a new life, or home has taken the region back and will refuse it.

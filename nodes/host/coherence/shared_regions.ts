@@ -7,6 +7,7 @@ import { fail } from "../../../fabric/base/assert.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { cardLostAt } from "../../../fabric/coherence/lease.ts";
+import type { JudgeRule } from "../../../fabric/coherence/judge_placement.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import { rangesOf } from "../../../fabric/coherence/output.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
@@ -25,7 +26,8 @@ import type { AddressMap } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import { FarPort } from "./far_port.ts";
-import { HomeAgent } from "./home_agent.ts";
+import type { Spent } from "../../../fabric/trace/access_modules.ts";
+import { type CoreCost, HomeAgent } from "./home_agent.ts";
 import { PlacementJudge } from "./placement_judge.ts";
 import { HomePlaces } from "./home_places.ts";
 import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
@@ -33,8 +35,8 @@ import { LineChanges } from "./line_changes.ts";
 import { MemoryDirectory } from "./memory_directory.ts";
 import { Registration } from "./registration.ts";
 import { RegionHandle } from "./region_handle.ts";
-import { declareRegion, noteState, reportLost } from "./region_reports.ts";
-import { traceBegin, traceEnd, traceLineMessage } from "./region_trace.ts";
+import { declareRegion, noteState, reportLost, reportMoved } from "./region_reports.ts";
+import { traceBegin, traceEnd, traceJudged, traceLineMessage, traceMoved } from "./region_trace.ts";
 
 /** The parts of a host that shared regions work with. */
 export interface RegionHost {
@@ -53,6 +55,8 @@ export interface RegionParts {
   readonly plan: HostPlan;
   /** Number of this life of the host, from 0. */
   readonly life: number;
+  /** The rule in a file of the user's, by which home's judge moves copies (C-04). */
+  readonly ruleOf: (path: string) => JudgeRule;
   /** The access with this number, for which a core waits, has ended. */
   readonly ended: (ticket: number) => void;
 }
@@ -96,6 +100,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
   /** Since when cores of this life may access regions at home: leases of an earlier life are over then. */
   #homeFrom: Time = 0;
 
+  /** When this life finds out what an earlier one has lost, where it cannot at its boot; else NEVER. */
+  #judgesAt: Time = NEVER;
+
   constructor(parts: RegionParts) {
     this.#parts = parts;
     const { host, plan } = parts;
@@ -103,22 +110,30 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const own = this.regions.filter((region) => this.isHome(region));
     this.#places = new HomePlaces(own, host.map);
     const judged = own.filter(({ placement }) => placement === "auto");
-    this.judge = judged.length === 0
-      ? undefined
-      : new PlacementJudge(judged, (signal) => host.signal(signal));
+    this.judge = judged.length === 0 ? undefined : new PlacementJudge(judged, {
+      wake: (signal) => host.signal(signal),
+      ruleOf: parts.ruleOf,
+      judged: (verdict) => {
+        if (host.out.tracing) traceJudged(host.out, verdict);
+      },
+      moved: (verdict, refused) => {
+        if (host.out.tracing) traceMoved(host.out, verdict, refused);
+        reportMoved(host.out, verdict, refused);
+      },
+    });
     this.#home = new HomeAgent({
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,
       directory: new MemoryDirectory(host.memory, own),
       directoryOf: (line) => this.#places.at(line)?.region.directory ?? "card",
-      send: (message) => {
+      send: (message, spent) => {
         // A snoop that is due to the lost card: a new one knows nothing of the line.
         if (this.#lostAt < NEVER) return;
-        if (host.out.tracing) this.#traceSent(message);
+        if (host.out.tracing) this.#traceSent(message, spent);
         host.bus.send(message);
       },
-      ended: (answer, costPs) => this.#endedAtHome(answer, costPs),
+      ended: (answer, cost) => this.#endedAtHome(answer, cost),
       changed: (line) => this.#changedAtHome(line),
       state: (line, state) => {
         const at = this.#places.at(line);
@@ -127,7 +142,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     });
     this.#far = new FarPort({
       send: (access) => host.bus.send(access),
-      ended: (ticket, outcome) => this.#end(ticket, { ...outcome, costPs: 0 }),
+      ended: (ticket, outcome) => this.#end(ticket, { ...outcome, cost: {} }),
       refused: (region) => this.#registration.forget(region),
     });
   }
@@ -142,10 +157,14 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   /** When {@link run} has something to do. */
   get nextAt(): Time {
-    return Math.min(this.#home.nextAt, this.#lostAt);
+    return Math.min(this.#home.nextAt, this.#lostAt, this.#judgesAt);
   }
 
   run(now: Time): void {
+    if (now >= this.#judgesAt) {
+      this.#judgesAt = NEVER;
+      this.#lostAtHome(this.#home.boot(false));
+    }
     if (now >= this.#lostAt) this.#cardLost(now);
     this.#home.run(now);
   }
@@ -154,7 +173,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
   boot(now: Time): void {
     const isFirst = this.#parts.life === 0;
     if (!isFirst) this.#homeFrom = this.#leasesEndAt(now);
-    this.#lostAtHome(this.#home.boot(isFirst));
+    // Under `wsp` the card first brings what it has kept, directory entries too; no access comes before the leases' end.
+    if (!isFirst && this.#parts.plan.domain === "wsp") this.#judgesAt = this.#homeFrom - 1;
+    else this.#lostAtHome(this.#home.boot(isFirst));
   }
 
   take(message: RegionMessage): void {
@@ -306,9 +327,15 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#atOnce = undefined;
     this.#count(op, change);
     const isHome = this.isHome(region);
-    if (host.out.tracing) traceBegin(host.out, { region, isHome, request, ticket });
+    if (host.out.tracing) {
+      const { now, processingPs } = host;
+      const spent = isHome
+        ? undefined
+        : { untilPs: now + processingPs, by: { "host port": processingPs } };
+      traceBegin(host.out, { region, isHome, request, ticket, spent });
+    }
     if (!isHome) {
-      if (host.bus.card === undefined) this.#end(ticket, { result: "fenced", costPs: 0 });
+      if (host.bus.card === undefined) this.#end(ticket, { result: "fenced", cost: {} });
       else this.#far.request(ticket, { region: region.id, line, op, change, lines });
       return ticket;
     }
@@ -327,6 +354,11 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const outcome = this.#outcomes.get(ticket);
     if (outcome !== undefined) this.#outcomes.delete(ticket);
     return outcome;
+  }
+
+  paid(ticket: number, { result, cost }: Outcome): void {
+    const { out, now } = this.#parts.host;
+    if (out.tracing) traceEnd(out, { ticket, result, spent: { untilPs: now, by: cost } });
   }
 
   flushRoomAt(region: SharedRegion, line: number): Time {
@@ -383,23 +415,21 @@ export class HostRegions implements SharedRegions, RegionAccess {
         ...(this.#places.regions.some(({ directory }) => directory === "memory") && {
           regionDirectoryWrites: this.#home.directoryWrites,
         }),
-        ...(this.judge && { regionMoves: this.judge.moves }),
+        ...(this.judge && { regionMoves: this.judge.moves, ...this.judge.statistics() }),
       }),
     };
   }
 
   // ── ends of accesses ───────────────────────────────────────────────────────────────────────────
 
-  #endedAtHome({ access, result, data }: Answer, costPs: Time): void {
+  #endedAtHome({ access, result, data }: Answer, cost: CoreCost): void {
     const bytes = data instanceof Uint8Array ? data : undefined;
-    this.#end(access.ticket, { result, data: bytes, costPs });
+    this.#end(access.ticket, { result, data: bytes, cost });
   }
 
   #end(ticket: number, outcome: Outcome): void {
     this.#ends++;
     if (outcome.result === "fenced") this.fenced++;
-    const { out } = this.#parts.host;
-    if (out.tracing) traceEnd(out, { ticket, result: outcome.result });
     if (ticket === this.#beginning) {
       this.#atOnce = outcome;
       return;
@@ -424,9 +454,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
     else if (bus.card !== undefined) this.#early.push(message);
   }
 
-  #traceSent({ op, address, data }: LineMessage): void {
+  #traceSent({ op, address, data }: LineMessage, spent: Spent): void {
     const at = this.#places.at(address / LINE_BYTES);
-    if (at !== undefined) traceLineMessage(this.#parts.host.out, { ...at, op, data });
+    if (at !== undefined) traceLineMessage(this.#parts.host.out, { ...at, op, data, spent });
   }
 
   #invalidated({ region, line }: FarInvalidate): void {

@@ -23,7 +23,7 @@ import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Answer, WireMessage } from "../../../fabric/coherence/messages.ts";
 import { WIRE_MESSAGES } from "../../../fabric/coherence/messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
-import { JUDGE_WINDOW_PS, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import { JUDGE_PLAN, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { FarAccess } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -83,8 +83,7 @@ export function newFarEnd(
     regionOf: (line) => regionAt(regions, line)?.id ?? -1,
     lease: { lease, grace },
     life,
-    // Home judges nothing where the scenario says the place.
-    window: regions.some(({ placement }) => placement === "auto") ? JUDGE_WINDOW_PS : NEVER,
+    window: windowOf(regions),
   });
   return {
     home,
@@ -104,6 +103,15 @@ export function newFarEnd(
     renewAt: NEVER,
     readable: new Set(),
   };
+}
+
+/**
+ * For so long accesses are counted for home's judge, the same for all regions that it judges: none where the scenario
+ * says the place.
+ */
+function windowOf(regions: readonly SharedRegion[]): Time {
+  const judged = regions.find(({ placement }) => placement === "auto");
+  return judged === undefined ? NEVER : (judged.judge ?? JUDGE_PLAN).windowPs;
 }
 
 /** Lets the far card do something, at this time, and passes on what comes out. */

@@ -5,22 +5,36 @@
  */
 import { dirtyInLocalCache } from "../../../fabric/coherence/home_card.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { REGION_LINE_BYTES } from "../../../fabric/rack/plan/shared_region.ts";
+import { farLine } from "../../../fabric/coherence/far_card.ts";
+import { type HomeCard, homeLine } from "../../../fabric/coherence/home_card_state.ts";
+import { LOST, NONE } from "../../../fabric/coherence/messages.ts";
+import {
+  DIRECTORY_ENTRY,
+  directoryAt,
+  directoryBytes,
+  REGION_LINE_BYTES,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
 import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { noteInJournal } from "../dma/journal.ts";
 import type { Device } from "../state/device.ts";
 import type { Journal } from "../state/dma_state.ts";
-import { regionAt } from "./report.ts";
+import { firstLine, linesOf, regionAt } from "./report.ts";
 
 /** A line goes to the host by this message, which the bus has taken at `freeAt`. */
 export function noteLine(device: Device, { address, data }: LineMessage, freeAt: Time): void {
   const { coherence, journal } = device;
   if (journal === undefined || coherence === undefined || !(data instanceof Uint8Array)) return;
-  if (regionAt(coherence.regions, address / REGION_LINE_BYTES)?.memory !== "scm") return;
+  const line = address / REGION_LINE_BYTES, region = regionAt(coherence.regions, line);
+  if (region?.memory !== "scm") return;
   keep(device, journal, { address, data, freeAt });
+  keepEntry(device, region, { index: line - firstLine(region), freeAt });
 }
 
-/** The host has lost its power: dirty lines of the local cache are kept. */
+/**
+ * The host has lost its power: dirty lines of the local cache are kept. What no far card has is in memory then, and the
+ * directory in SCM says so (decision 7): an entry goes with its line, as a processor has it among the line's check bits.
+ */
 export function keepLocalCache(device: Device): void {
   const { coherence, journal } = device;
   if (journal === undefined || coherence?.home === undefined) return;
@@ -33,6 +47,35 @@ export function keepLocalCache(device: Device): void {
       freeAt: NEVER,
     });
   }
+  for (const region of regions.filter((each) => directoryBytes(each) > 0)) {
+    const first = firstLine(region);
+    for (let index = 0; index < linesOf(region); index++) {
+      if (isKeptHere(card, first + index)) keepEntry(device, region, { index, freeAt: NEVER });
+    }
+  }
+}
+
+/** The directory in SCM says that memory has the line's last content, as it goes there. */
+function keepEntry(
+  device: Device,
+  region: SharedRegion,
+  { index, freeAt }: { readonly index: number; readonly freeAt: Time },
+): void {
+  if (directoryBytes(region) === 0) return;
+  const address = directoryAt(region) + index, data = Uint8Array.of(DIRECTORY_ENTRY.none);
+  noteInJournal(device, { kind: "memory-write", address, data, noSnoop: true }, freeAt);
+}
+
+/**
+ * Whether memory and this card have the last content of a line that the host has lent exclusively. While its grant is on
+ * the bus the card does not know whether the line is poison: the host takes it for lost then.
+ */
+function isKeptHere(card: HomeCard, line: number): boolean {
+  const { owner, right, phase, data } = homeLine(card, line);
+  if (right !== "X" || phase === "P0" || data === LOST) return false;
+  if (owner === NONE) return true;
+  const { state, data: cached } = farLine(card.local, line);
+  return owner === card.local.agent && state !== "I" && cached !== LOST;
 }
 
 /** The line as it is here, with writes of verbs over it that were asked for earlier and are not done. */

@@ -14,6 +14,7 @@ import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { trace } from "../trace/trace.ts";
 import { firstLine, regionAt } from "./report.ts";
+import { spentOn } from "./timing.ts";
 
 type Track = "remote-cache" | "local-cache" | "directory";
 
@@ -39,7 +40,10 @@ export function showSent(
   trace(device, qp, {
     step: `wire-${kind}`,
     text: `sends ${kind}${about}${contentText(data)}${where}`,
-    ...(line !== undefined && { shared: [region!.id, line] }),
+    ...(line !== undefined && {
+      shared: [region!.id, line],
+      spent: spentOn(device, coherence.links.get(qp)?.role ?? "far"),
+    }),
   });
 }
 
@@ -58,7 +62,8 @@ export function showToHost(
   if (region === undefined) return;
   const index = line - firstLine(region);
   const about = `${text} of ${region.name} line ${index}${contentText(data)}`;
-  device.out.trace({ step, text: about, shared: [region.id, index] });
+  const spent = spentOn(device, step === "core-answer" ? "far" : "home");
+  device.out.trace({ step, text: about, shared: [region.id, index], spent });
 }
 
 function contentText(data: unknown): string {

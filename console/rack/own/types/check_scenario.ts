@@ -37,8 +37,9 @@ export async function filesOfScenario(scenario: string): Promise<string[]> {
 }
 
 async function programsOf(scenario: string, more: readonly string[]): Promise<string[]> {
-  const { programs } = await readScenario(scenario);
-  const runs = new Set([...programs.map(({ run }) => run), ...more].filter(isOwnProgram));
+  const { programs, shared } = await readScenario(scenario);
+  const rules = shared.flatMap(({ judge }) => judge?.rule ?? []);
+  const runs = new Set([...programs.map(({ run }) => run), ...rules, ...more].filter(isOwnProgram));
   if (runs.size === 0) return [];
   const base = await baseOf(scenario);
   const files: string[] = [];

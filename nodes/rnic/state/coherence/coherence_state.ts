@@ -136,6 +136,19 @@ export interface CoherenceCounters {
   malformed: number;
 }
 
+/** What of a step's time up to `stageAt` was for looking up and for conversion; the rest is the ports'. */
+export interface StageSpent {
+  /** When that was added: a step at this time that has this stage. */
+  at: Time;
+  stageAt: Time;
+  lookUpPs: Time;
+  convertPs: Time;
+}
+
+export function newStageSpent(): StageSpent {
+  return { at: 0, stageAt: 0, lookUpPs: 0, convertPs: 0 };
+}
+
 export interface Coherence {
   readonly regions: readonly SharedRegion[];
   readonly home: HomeEnd | undefined;
@@ -152,6 +165,8 @@ export interface Coherence {
   /** What audit records have told of lines, by cache, region and line; absent: I. */
   readonly noted: Map<string, LineStateRecord>;
   readonly counters: CoherenceCounters;
+  /** Of the present step (`coherence/timing.ts`). */
+  readonly spent: StageSpent;
 }
 
 export function newCoherenceCounters(): CoherenceCounters {

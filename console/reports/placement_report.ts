@@ -1,0 +1,140 @@
+/**
+ * Where the copies of shared regions were kept, and by what (C-04): a row for each region, whatever its programs are.
+ * Its home's judge counts what it judges; each move is reported as it is done, by the judge or by a program.
+ */
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import {
+  JUDGE_PLAN,
+  type JudgePlan,
+  type SharedRegion,
+} from "../../fabric/rack/plan/shared_region.ts";
+import { MOVED_TOPIC, type RegionMoved } from "../../nodes/host/coherence/region_reports.ts";
+import { countOf } from "../checks/finding.ts";
+import { type Reported, reportsOf } from "../rack/run_variant.ts";
+import type { Prepared } from "../rack/prepare.ts";
+import { columnsOf, tableText } from "./table.ts";
+
+export interface PlacementRow {
+  readonly variant: string;
+  readonly region: string;
+  readonly home: string;
+  readonly far: readonly string[];
+  /** As the scenario says it. */
+  readonly placement: SharedRegion["placement"];
+  /** Of `auto`; null of a region whose place the scenario says. */
+  readonly judge: JudgePlan | null;
+  /** What the judge has judged: windows, and the accesses that they had. Of home's last life; null without a judge. */
+  readonly windows: number | null;
+  readonly homeAccesses: number | null;
+  readonly farAccesses: number | null;
+  /** In the order of time, of all lives; where home's card has refused one, with its reason. */
+  readonly moves: readonly PlacementMove[];
+  /** Where the copies were at the end. */
+  readonly place: "local" | "remote";
+}
+
+export interface PlacementMove extends Omit<RegionMoved, "region"> {
+  readonly at: Time;
+}
+
+/** The rows of one variant, in the scenario's order; none of a run without shared regions. */
+export function placementRows(
+  { label: variant, plan }: Pick<Prepared, "label" | "plan">,
+  outcome: Reported,
+): PlacementRow[] {
+  const reports = reportsOf(outcome).filter(({ topic }) => topic === MOVED_TOPIC);
+  return regionsIn(plan).map((region): PlacementRow => {
+    const { name, home, far, placement, judge = JUDGE_PLAN } = region;
+    const counters = outcome.finals.map(({ statistics }) => statistics[home.host])
+      .find((each) => each !== undefined);
+    const isJudged = placement === "auto";
+    const count = (what: string) => isJudged ? counters?.[`region.${name}.${what}`] ?? null : null;
+    const moves = reports.flatMap(({ time, node, value }): PlacementMove[] => {
+      const { region: moved, ...move } = value as RegionMoved;
+      return moved === name && node === home.host ? [{ at: time, ...move }] : [];
+    });
+    const last = moves.findLast(({ refused }) => refused === undefined)?.place;
+    const start = placement === "local" ? "local" : "remote";
+    return {
+      variant,
+      region: name,
+      home: home.host,
+      far: far.map(({ host }) => host),
+      placement,
+      judge: isJudged ? judge : null,
+      windows: count("windows"),
+      homeAccesses: count("homeAccesses"),
+      farAccesses: count("farAccesses"),
+      moves,
+      place: isJudged && counters !== undefined
+        ? count("isLocal") === 1 ? "local" : "remote"
+        : last ?? start,
+    };
+  });
+}
+
+/** Regions of a rack, each as its home has it. */
+function regionsIn({ nodes }: Prepared["plan"]): SharedRegion[] {
+  return nodes.flatMap((node) =>
+    node.kind !== "host"
+      ? []
+      : (node.config.shared ?? []).filter(({ home }) => home.host === node.name)
+  ).toSorted((one, other) => one.id - other.id);
+}
+
+/** Lines of moves that a text has of one region; `--json` has all. */
+const SHOWN = 8;
+
+/** A table of the regions that were judged or moved, and a line for each move; nothing where the scenario decided all. */
+export function placementText(rows: readonly PlacementRow[]): string[] {
+  const told = rows.filter(({ judge, moves }) => judge !== null || moves.length > 0);
+  if (told.length === 0) return [];
+  const hasVariants = new Set(told.map(({ variant }) => variant)).size > 1;
+  const perWindow = (of: "homeAccesses" | "farAccesses") => (row: PlacementRow) =>
+    row.windows ? (row[of] ?? 0) / row.windows : null;
+  const rate = (value: number | null) => value === null ? "" : value.toFixed(1);
+  const column = (title: string, of: "homeAccesses" | "farAccesses") => ({
+    title,
+    value: (row: PlacementRow) => perWindow(of)(row) ?? "",
+    text: (row: PlacementRow) => rate(perWindow(of)(row)),
+  });
+  const table = tableText(
+    columnsOf<PlacementRow>(
+      hasVariants && { title: "run", value: ({ variant }) => variant },
+      { title: "region", value: ({ region }) => region },
+      { title: "judged by", value: judgeText },
+      { title: "windows", value: ({ windows }) => windows ?? "" },
+      column("home a window", "homeAccesses"),
+      column("far a window", "farAccesses"),
+      { title: "moves", value: ({ moves }) => doneOf(moves).length },
+      { title: "copies at the end", value: ({ place }) => place },
+    ),
+    told,
+  );
+  return [table, ...told.flatMap((row) => moveLines(row, hasVariants))];
+}
+
+function judgeText({ judge }: PlacementRow): string {
+  if (judge === null) return "programs";
+  const { marginPercent, windows, windowPs, rule } = judge;
+  const of = `of ${formatTime(windowPs)}`;
+  if (rule !== undefined) return `${rule.replace(/^.*\//, "")}, windows ${of}`;
+  return `margin ${marginPercent} %, ${countOf(windows, "window")} ${of}`;
+}
+
+function doneOf(moves: readonly PlacementMove[]): PlacementMove[] {
+  return moves.filter(({ refused }) => refused === undefined);
+}
+
+function moveLines({ variant, region, moves }: PlacementRow, hasVariants: boolean): string[] {
+  const whose = hasVariants ? `${variant}, ${region}` : region;
+  const lines = moves.slice(0, SHOWN).map(({ at, place, home, far, windowPs, refused }) => {
+    const why = windowPs === undefined
+      ? "by a program"
+      : `${home} accesses of home, ${far} of far in ${formatTime(windowPs)}`;
+    const what = refused === undefined ? `copies move to ${place}` : `copies stay (${refused})`;
+    return `${whose}: at ${formatTime(at)} ${what}: ${why}`;
+  });
+  const more = moves.length - lines.length;
+  return more > 0 ? [...lines, `${whose}: ${more} more, in --json`] : lines;
+}
