@@ -95,6 +95,30 @@ describe("connectNats", () => {
     assert.equal((await connecting).connected, true);
   });
 
+  it("waits for a server that takes the connection and is too busy to greet, beyond its time", async () => {
+    const address = new URL(server.address.url);
+    const far = { hostname: address.hostname, port: Number(address.port) };
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = listener.addr as Deno.NetAddr, held: Deno.Conn[] = [];
+    // The first dial is answered by nothing, the second one as by any server.
+    const serving = (async () => {
+      for await (const near of listener) {
+        if (held.push(near) === 1) continue;
+        const server = await Deno.connect(far);
+        near.readable.pipeTo(server.writable).catch(() => {});
+        server.readable.pipeTo(near.writable).catch(() => {});
+      }
+    })();
+    const url = `nats://127.0.0.1:${port}`;
+    const bus = await connect({ ...server.address, url }, 100);
+    assert.equal(bus.connected, true);
+    assert.equal(held.length, 2);
+    await bus.close();
+    held[0]!.close();
+    listener.close();
+    await serving;
+  });
+
   it("waits without an end where it is to, and says again and again what for", async () => {
     await server.stop();
     const said: string[] = [];

@@ -120,6 +120,25 @@ describe("ControlClient", () => {
     assert.equal(await control.final("b", { forMs: 100 }), undefined);
   });
 
+  it("waits for the report of a process that is busy, as long as it has power", async () => {
+    const rows = (status: string) => ({ ok: true, why: [{ partition: "b", status }] });
+    const asked = answers(
+      "status",
+      rows("running"),
+      rows("running"),
+      rows("running"),
+      rows("dead"),
+      rows("running"),
+    );
+    const busy = control.finalIfPowered("b");
+    while (asked.length < 2) await sleep(5);
+    answers("final-b", { partition: "b", reports: [], reportsLeft: 0 });
+    assert.deepEqual(await busy, { partition: "b", reports: [] });
+    while (asked.length < 3) await control.status();
+    assert.equal(await control.finalIfPowered("b"), undefined);
+    assert.equal(await control.finalIfPowered("elsewhere"), undefined);
+  });
+
   it("orders a fault of a cable with one token until it has its time", async () => {
     const asked = answers("link", {}, {}, { at: 7, fault: 3 }) as { token: string }[];
     const ask = (verb: string, body: unknown) => control.ask(verb, body);
