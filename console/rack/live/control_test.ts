@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
@@ -101,7 +102,7 @@ describe("ControlClient", () => {
       reportsLeft,
     });
     const asked = answers("final-b", page([1, 2], 1), { error: "busy" }, page([3], 0));
-    assert.deepEqual(await control.final("b", { forMs: 1_000 }), {
+    assert.deepEqual(await control.final("b", { forMs: PATIENCE_MS }), {
       partition: "b",
       reports: [1, 2, 3],
     });
@@ -109,7 +110,7 @@ describe("ControlClient", () => {
   });
 
   it("asks on for a final report while the partition is not back on the bus", async () => {
-    const asked = control.final("b", { forMs: 5_000 });
+    const asked = control.final("b", { forMs: PATIENCE_MS });
     await sleep(200);
     answers("final-b", { partition: "b", reports: [], reportsLeft: 0 });
     assert.deepEqual(await asked, { partition: "b", reports: [] });
