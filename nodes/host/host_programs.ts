@@ -311,7 +311,7 @@ export class HostPrograms {
       const found = `${machine.name} runs ${processor.running} programs and threads`;
       refuse("EAGAIN", `${found}: expected at most ${THREADS_MAX}`);
     }
-    if (processor.isRunning((other) => other === name)) {
+    if (processor.isRunning(name)) {
       const found = `${JSON.stringify(name.split("/").at(-1))}, as that of a thread that runs`;
       refuse("EINVAL", `name is ${found}: expected one of its own`);
     }
