@@ -65,10 +65,10 @@ export interface ProgramsParts {
 const CARD_WAIT_PS = PS_PER_MS;
 
 /**
- * Programs and threads of a host at a time. [choice] Each turn of a core looks at all of them, so that ten times as
- * many would take minutes to start.
+ * Programs and threads of a host at a time. [choice] Each takes some 45 KiB of the process that emulates the host, so that
+ * a program that starts them without end is refused before the process ends.
  */
-const THREADS_MAX = 4096;
+const THREADS_MAX = 16_384;
 
 function* nothing(): Steps<void> {}
 
