@@ -139,8 +139,10 @@ async function run(
   await junit.write(exploreSuites(explored));
   if (flags.json) print(JSON.stringify(exploredDocument(explored)));
   else print(exploredText(explored.explored));
-  const unchecked = explored.explored.filter(({ verdict }) => verdict.why === UNCHECKED)
-    .map(({ label }) => label);
+  // What has no oracle: of others the verdict says why they had nothing to judge.
+  const unchecked = explored.explored.filter(({ verdict: { verdict, judgedBy } }) =>
+    verdict === "unchecked" && judgedBy.length === 0
+  ).map(({ label }) => label);
   if (unchecked.length > 0) say(uncheckedText(unchecked, { claims: flags.claims === true }));
   Deno.exitCode = exitOf(explored);
 }
