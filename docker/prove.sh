@@ -16,6 +16,8 @@
 set -uo pipefail
 root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
 base='' nats_image='' keep=no
+# For anything that is waited for, in s: a busy machine is slow, not wrong.
+patience=600
 while [ $# -gt 0 ]; do
   case $1 in
     --base) base=$2 && shift 2 ;;
@@ -196,7 +198,7 @@ take_down
 
 # await WHAT LOG: until it stands in the log of the reporter, which must not end before.
 await() {
-  local deadline=$((SECONDS + 120))
+  local deadline=$((SECONDS + patience))
   until grep -q "$1" "$2" 2>/dev/null; do
     kill -0 "$reporter" 2>/dev/null || die "the run ended before it could be broken: $(cat "$2")"
     [ "$SECONDS" -lt "$deadline" ] || die "the run does not get on: $(cat "$2")"
@@ -291,7 +293,7 @@ api() {
   "$RACKMESH_DENO" eval '
     const [key, method, path, expression, body] = Deno.args;
     const headers = { authorization: `Bearer ${key}`, "x-rackmesh": "1", "content-type": "application/json" };
-    const request = { method, headers, ...(body && { body }), signal: AbortSignal.timeout(60_000) };
+    const request = { method, headers, ...(body && { body }), signal: AbortSignal.timeout(10 * 60_000) };
     const response = await fetch(path, request).catch((error) => ({ status: 0, text: () => `${error}` }));
     const text = await response.text(), { status } = response;
     let r;
@@ -309,7 +311,7 @@ api() {
 
 # ended JOB: waits for the end of a job of the console.
 ended() {
-  local deadline=$((SECONDS + 240))
+  local deadline=$((SECONDS + patience))
   until [ "$(api "$key" GET "/api/v1/jobs/$1" '/running|ending/.test(r.job.state)')" = false ]; do
     [ "$SECONDS" -lt "$deadline" ] || die "$1 does not end: $(api "$key" GET "/api/v1/jobs/$1" 'JSON.stringify(r)')"
     sleep 0.5
@@ -328,7 +330,7 @@ check "the console is published on loopback alone, without the Docker socket" \
   "$(compose config | grep -cE "docker\.sock|0\.0\.0\.0:$console_port")" 0
 compose up -d --no-deps console >/dev/null 2>&1 || die "docker-compose up console"
 run_until_writing "$work/page"
-deadline=$((SECONDS + 120))
+deadline=$((SECONDS + patience))
 until [ "$(api none GET /healthz r.ok)" = true ]; do
   [ "$SECONDS" -lt "$deadline" ] || die "the console does not answer: $(compose logs console 2>&1)"
   sleep 0.1

@@ -14,6 +14,7 @@ import {
   type FinalReply,
   type RunFile,
 } from "../fabric/rack/build/run_file.ts";
+import { PATIENCE_MS } from "../fabric/base/patience.ts";
 import { sleep } from "../fabric/bus/wall_time.ts";
 import type { ClockStatus } from "../fabric/clock/clock_service.ts";
 import { formatTime } from "../fabric/base/time.ts";
@@ -23,10 +24,9 @@ import { explain } from "../console/rack/failure.ts";
 import { inexactIn } from "../console/rack/fault_lines.ts";
 import { refusedByProcesses, violationsOf } from "../console/rack/refused.ts";
 import { RackError } from "../console/base/rack_error.ts";
-import { noFinal } from "../console/rack/supervisor.ts";
 import { BROKER_LOG_FILE, IN_CONTAINER } from "../console/rack/containers/compose_file.ts";
 import { stallText } from "../console/rack/stall_text.ts";
-import { ControlClient } from "../console/rack/live/control.ts";
+import { ControlClient, noFinal } from "../console/rack/live/control.ts";
 import type { Outcome } from "../console/rack/run_variant.ts";
 import type { Ran } from "../console/reports/method_report.ts";
 import { checksText, effortText, figuresText } from "../console/reports/report_text.ts";
@@ -35,10 +35,6 @@ import { print, Progress, say } from "../scripts/commands/output.ts";
 
 const POLL_MS = 250;
 const STATUS_TIMEOUT_MS = 1_000;
-const FINAL_MS = 5_000;
-const CONNECT_TIMEOUT_MS = 30_000;
-/** How long a timekeeper may be silent, or a partition absent. */
-const PATIENCE_MS = 60_000;
 const STALLED_MS = 10_000;
 /** Where {@link linkState} puts the SCM files together. */
 const DIRECTORY = "/tmp/run";
@@ -49,7 +45,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     ...busAddressFrom((variable) => Deno.env.get(variable)),
     run,
     name: USERS.report,
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    connectTimeoutMs: PATIENCE_MS,
     onError: (error) => say(error.message),
   });
   const progress = new Progress({ quiet: false });
@@ -69,7 +65,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
       .map(({ partition }) => askFinal(control, partition)),
   );
   // The timekeeper has heard meanwhile what they refused.
-  const { refusals } = await control.statusNow(STATUS_TIMEOUT_MS) ?? status;
+  const { refusals } = await control.status();
   const refused = [...refusedByProcesses(refusals, finals), ...violationsOf(BROKER_LOG_FILE)];
   await bus.close();
   progress.clear();
@@ -129,7 +125,7 @@ async function askFinal(
   control: ControlClient,
   partition: string,
 ): Promise<FinalReply> {
-  const final = await control.final(partition, { forMs: FINAL_MS });
+  const final = await control.final(partition, { forMs: PATIENCE_MS });
   if (final === undefined) throw new RackError(noFinal([partition]));
   return final;
 }

@@ -25,6 +25,7 @@ export type {
   Wake,
 } from "./host/cpu/program.ts";
 export type { Buffer } from "./host/memory/address_map.ts";
+export { PAGES_PER_BATCH } from "./host/paging/serve_pages.ts";
 export { sizeOption, timeOption } from "./host/own_options.ts";
 export {
   formatTime,

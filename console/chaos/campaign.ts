@@ -142,7 +142,7 @@ export async function startCampaign(
   const input = await inputIn(files ?? directory, isOpen ? defaultInput() : options.fixed.input);
   const fixed = { ...options.fixed, ...(input !== undefined && { input }) };
   options.onStart?.({ id: run, seed });
-  const field = await fieldOf(scenario, fixed);
+  const field = await fieldOf(scenario, { fixed, signal: options.signal });
   if (field.hasFaults && packing === "machine") {
     const expected = `node, as ${scenario} has power failures of its own`;
     throw refusal("--pack", { found: '"machine"', expected });
@@ -229,7 +229,7 @@ async function inputIn(
  * reference is taken ({@link referenceFor}), in this process, can be ended as well. @throws Refusal
  */
 async function assertEnds(draft: RoundDraft, campaign: Campaign): Promise<void> {
-  const { programs } = await prepareRound(campaign.scenario, draft);
+  const { programs } = await prepareRound(campaign.scenario, draft, { signal: campaign.signal });
   if (Object.keys(programs).length === 0) return;
   await inUndisturbed(campaign, (directory) =>
     runUndisturbed(draft, {
@@ -247,7 +247,7 @@ async function referenceFor(draft: RoundDraft, campaign: Campaign) {
   const known = references.get(key);
   if (known !== undefined) return known;
   const { ran, nothing } = await inUndisturbed(campaign, async (directory) => {
-    const ran = await simulate(await prepareRound(scenario, draft, { packing: "all" }), {
+    const ran = await simulate(await prepareRound(scenario, draft, { packing: "all", signal }), {
       run: "undisturbed",
       directory,
       check: "notes",
@@ -299,14 +299,14 @@ interface Played extends PlayedRound {
 }
 
 async function play(draft: RoundDraft, campaign: Campaign): Promise<Played> {
-  const { scenario } = campaign;
+  const { scenario, signal } = campaign;
   const directory = `${campaign.directory}/round-${draft.number}`;
   await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
   const { reference, deadlineMs, nothing } = await referenceFor(draft, campaign);
-  const { plan } = await prepareRound(scenario, draft);
+  const { plan } = await prepareRound(scenario, draft, { signal });
   const { seed, putFiles: files } = campaign;
   const puts = drawPuts(rngFor(seed, `puts ${draft.number}`), { plan, ...reference, files });
-  const prepared = await prepareRound(scenario, draft, { morePrograms: puts });
+  const prepared = await prepareRound(scenario, draft, { morePrograms: puts, signal });
   const choices = { ...draft.choices, packing: draft.packing };
   await keepScenario(directory, { scenario, choices, variant: prepared.variant });
   const played = await playRound({ draft, prepared, puts }, {

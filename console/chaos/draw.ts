@@ -88,9 +88,12 @@ export interface Field {
   readonly takes: { readonly size: boolean; readonly depth: boolean };
 }
 
-/** @throws Refusal */
-export async function fieldOf(scenario: string, fixed: VariantChoices): Promise<Field> {
-  const all = await prepare(scenario, { ...fixed, packing: "node", isTyped: true });
+/** @throws Refusal; the signal's reason. */
+export async function fieldOf(
+  scenario: string,
+  { fixed, signal }: Pick<DrawOptions, "fixed"> & Pick<PrepareOptions, "signal">,
+): Promise<Field> {
+  const all = await prepare(scenario, { ...fixed, packing: "node", isTyped: true, signal });
   const hasFaults = all.some(({ plan }) => plan.faults.length > 0);
   const programs = all.flatMap(({ variant }) => variant.programs);
   const isTaken = (option: string) => programs.some((program) => takes(program, option));
@@ -107,7 +110,7 @@ export async function fieldOf(scenario: string, fixed: VariantChoices): Promise<
 export async function prepareRound(
   scenario: string,
   draft: RoundDraft,
-  more: Pick<PrepareOptions, "faults" | "linkFaults" | "morePrograms"> & {
+  more: Pick<PrepareOptions, "faults" | "linkFaults" | "morePrograms" | "signal"> & {
     readonly packing?: Packing;
   } = {},
 ): Promise<Prepared> {

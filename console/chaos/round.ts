@@ -231,7 +231,11 @@ async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) 
     return { ...common, untold: null, replay: "inexact", again: undefined } as const;
   }
   const again: ReplayJob = {
-    one: await prepareRound(options.scenario, draft, { ...faults, packing: "all" }),
+    one: await prepareRound(options.scenario, draft, {
+      ...faults,
+      packing: "all",
+      signal: options.signal,
+    }),
     run: { run: `${options.run}-replay`, directory: `${directory}/replay` },
     ...(broken.length > 0 && { check: draft.observe }),
     limitMs: options.deadlineMs,
@@ -255,7 +259,7 @@ export async function runUndisturbed(
   options: Omit<RoundOptions, "reference">,
 ): Promise<{ readonly endless: string } | Ended> {
   const free: RoundDraft = { ...draft, manner: { kind: "free" } };
-  const prepared = await prepareRound(options.scenario, free);
+  const prepared = await prepareRound(options.scenario, free, { signal: options.signal });
   const round = { draft: free, prepared, actions: [] };
   const ran = await runUnderChaos(round, { ...options, reference: NO_REFERENCE });
   if ("outcome" in ran) return ran;

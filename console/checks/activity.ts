@@ -19,7 +19,7 @@ export interface Activity {
 
 /**
  * Whether any host's SCM has bytes at the end that are not those of a new directory, which the service of each host
- * makes. Statistics begin anew with each life, and a host without power has none: they only tell of zeros that were
+ * makes; or a cache has lines of it that are newer, as of a program that only stores. Statistics begin anew with each life, and a host without power has none: they only tell of zeros that were
  * written.
  */
 export function hasWritten(
@@ -27,7 +27,9 @@ export function hasWritten(
   finals: readonly Pick<FinalReply, "statistics">[],
 ): boolean {
   const isMore = finals.some(({ statistics }) =>
-    Object.values(statistics).some(({ scmBytesIn = 0 }) => scmBytesIn > NEW_DIRECTORY_BYTES)
+    Object.values(statistics).some(({ scmBytesIn = 0, scmLinesDirty = 0 }) =>
+      scmBytesIn > NEW_DIRECTORY_BYTES || scmLinesDirty > 0
+    )
   );
   if (isMore) return true;
   return plan.nodes.some((node) => {

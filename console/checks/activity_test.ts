@@ -98,6 +98,8 @@ describe("hasWritten", () => {
   });
 
   it("is zeros that were written in a host's last life", () => {
+    const stored = [{ statistics: { a: { scmLinesDirty: 1 } } }] as unknown as FinalReply[];
+    equal(hasWritten(withBytes(HEAD), stored), true, "in a cache, as the explorer counts it");
     equal(hasWritten(withBytes(HEAD), finals(NEW_DIRECTORY_BYTES + 8)), true);
   });
 

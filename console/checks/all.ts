@@ -60,9 +60,8 @@ export async function checkAllInTurns(run: RunRecord, signal?: AbortSignal): Pro
   };
   for (const checker of CHECKERS) {
     await turn();
-    const findings = checker.steps === undefined
-      ? checker.check(run)
-      : await taken(checker.steps(run), turn);
+    const findings = await taken(checker.steps(run), turn);
+    await turn();
     verdicts.push({ checker, looked: checker.looked(run), findings });
   }
   return verdicts;

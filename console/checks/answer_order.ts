@@ -43,6 +43,8 @@ interface Requests {
   arrivals: Arrival[];
   /** Number of the first of `arrivals`, in the order of arrival. */
   first: number;
+  /** Arrivals before this number are duplicates, whatever they say of themselves. */
+  duplicatesTo: number;
   /** Of the latest packet's connection, and of its neighbour: packets may arrive late. */
   psns: Psns;
   otherPsns: Psns | undefined;
@@ -184,6 +186,7 @@ function arrive(peer: Peer, seen: Seen): void {
       path,
       arrivals: [],
       first: 0,
+      duplicatesTo: 0,
       psns: psnsFrom(psn),
       otherPsns: undefined,
       owner: undefined,
@@ -317,10 +320,10 @@ function rqPsnOf({ bth: { psn }, row, aeth }: Seen): number | undefined {
   return parseSyndrome(aeth!.syndrome).kind === "ack" ? psnAdd(psn, 1) : undefined;
 }
 
-/** The same requests for a responder that expects `psn`: what comes before it are duplicates. */
+/** The same requests for a responder that expects `psn`: what has come, before it, are duplicates. */
 function expectFrom(requests: Requests, psn: number): Requests {
-  const arrivals = requests.arrivals.map((arrival) => ({ ...arrival, isFirst: false }));
-  return { ...requests, arrivals, psns: psnsFrom(psn) };
+  const { first, arrivals } = requests;
+  return { ...requests, duplicatesTo: first + arrivals.length, psns: psnsFrom(psn) };
 }
 
 /**
@@ -500,11 +503,12 @@ function find(
 
 /** The number after the first arrival of this PSN, or of the last one before it. */
 function behindFirst(
-  { arrivals, first }: Requests,
+  { arrivals, first, duplicatesTo }: Requests,
   at: { readonly position: number; readonly psn: number },
 ): number {
   let number = 0;
-  for (let i = Math.max(0, at.position - first); i < arrivals.length; i++) {
+  const from = Math.max(at.position, duplicatesTo) - first;
+  for (let i = Math.max(0, from); i < arrivals.length; i++) {
     const { isFirst, psn } = arrivals[i]!;
     if (!isFirst || !isNear(psn, at.psn)) continue;
     if (psnDistance(psn, at.psn) < 0) break;

@@ -11,37 +11,38 @@ import type {
   TimedRecord,
 } from "../../fabric/audit.ts";
 import { nameOf } from "./noted_writes.ts";
-import type { Checker, RunRecord } from "./run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "./run_record.ts";
 import { isPutResult, isReportedOnce } from "./survival.ts";
 import { lifeAt } from "./lives.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
-export const completions: Checker = {
+export const completions = checkerOf({
   name: "completes-once-in-order",
   promise: "Each completion is of a work request that was posted, comes once and in the order of " +
     "its queue; after an error only flushes follow; no write is confirmed persistent twice.",
   looked: (run) => countOf(completedIn(run), "completion"),
   subjects: completedIn,
   without: "no completion was taken",
-  check: checkCompletions,
-};
+  steps: checkCompletions,
+});
 
 function completedIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "completed").length;
 }
 
-function checkCompletions(run: RunRecord): Finding[] {
+function* checkCompletions(run: RunRecord): CheckSteps {
   const findings: Finding[] = [];
   const queues = new Queues();
   const states = new Map<string, "written" | "persistent">();
-  for (const timed of run.notes) {
+  yield* inSteps(run.notes, (timed) => {
     const { note } = timed;
     const life = () => `${timed.node} in life ${lifeAt(run, timed.node, timed.time)}`;
     const wrong = isOfQueue(note) ? queues.take(life(), note) : wrongState(states, timed);
-    if (wrong === undefined) continue;
+    if (wrong === undefined) return undefined;
     findings.push({ text: `${timed.node}: ${wrong}` });
-    if (findings.length >= FINDINGS_MAX) return findings;
-  }
+    return findings.length >= FINDINGS_MAX ? "stop" : undefined;
+  });
+  if (findings.length >= FINDINGS_MAX) return findings;
   for (const { node, value } of run.reports) {
     if (!isPutResult(value) || isReportedOnce(value)) continue;
     const text =

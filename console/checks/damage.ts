@@ -4,7 +4,7 @@
  * to be right in spite of faults.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { type NotedWrite, partOf, UNIT_BYTES } from "./values.ts";
+import { maskOf, type Part, partOf, UNIT_BYTES, type WriteOrder } from "./values.ts";
 
 export interface Damage {
   /** Faults that flip a bit of a packet's data, at most one each. */
@@ -30,48 +30,125 @@ export function damageOf(plan: RackPlan, host: string): Damage | undefined {
   return { faults, stuck };
 }
 
+/** The least bits that are flipped, by how many writes are damaged; Infinity: none are enough. */
+type Flips = Float64Array;
+
+/** How the bytes that do not matter any more can have come to be what was found. */
+interface Way {
+  readonly flips: Flips;
+  /** So many of the writes that may be applied next were tried on it. */
+  tried: number;
+}
+
+const MASKS = 1 << UNIT_BYTES, DAMAGED_MOST = UNIT_BYTES;
+
 /**
- * Whether `found` is an allowed value in which writes without a promise are damaged.
- * @param unit offset of the eight bytes, which all of `writes` touch.
+ * Whether a unit may have a value in which writes without a promise are damaged. It goes backwards in time as `reaches`
+ * does, over all sets of bytes that do not matter any more, of which there are 256: so it takes time that grows as the
+ * number of writes. A fault hits each packet's data once: of every write, and of one that goes on within the eight bytes.
+ * @param unit offset of the eight bytes, which all writes of `order` touch.
  */
 export function isDamaged(
   { faults, stuck }: Damage,
   unit: number,
-  { found, writes, allowed }: {
+  { found, order: { promised, behind } }: {
     readonly found: Uint8Array;
-    readonly writes: readonly NotedWrite[];
-    readonly allowed: Iterable<Uint8Array>;
+    readonly order: WriteOrder;
   },
 ): boolean {
   const cells = new Uint8Array(UNIT_BYTES);
   for (const { offset, bit } of stuck) {
     if (offset >= unit && offset < unit + UNIT_BYTES) cells[offset - unit]! |= 1 << bit;
   }
-  const open = writes.filter(({ promised }) => promised === undefined)
-    .map((write) => partOf(write, unit));
-  for (const value of allowed) {
-    const there = open.filter(({ begin, bytes }) =>
-      bytes.every((byte, i) => byte === value[begin + i])
-    );
-    // A fault hits each packet's data once: of every write, and of one that goes on within the eight bytes.
-    const packets = new Set(there.map(({ begin }) => begin)).size + 1;
-    if (flippedBits({ found, value, there, cells }) <= faults * packets) return true;
+  /** By set of free bytes. */
+  let ways = new Map<number, Way>([[0, { flips: flipsFrom(0), tried: 0 }]]);
+  const waiting: Part[] = [];
+  for (let settled = promised.length;; settled--) {
+    for (const write of behind[settled]!) waiting.push(partOf(write, unit));
+    spread(ways, waiting, { found, cells });
+    const last = promised[settled - 1];
+    if (last === undefined) break;
+    const promise = partOf(last, unit), after = new Map<number, Way>();
+    for (const [free, { flips, tried }] of ways) {
+      // What is promised has to be right in spite of faults.
+      if (flippedBits(promise, { found, free }) > 0) continue;
+      const now = free | maskOf(promise);
+      least(after, now, { flips, tried: now === free ? tried : 0 });
+    }
+    ways = after;
   }
-  return false;
+  const isOpen = waiting.some(({ write }) => write.promised === undefined);
+  const rest = { begin: 0, end: UNIT_BYTES, bytes: new Uint8Array(UNIT_BYTES) };
+  return isOpen &&
+    ways.entries().some(([free, { flips }]) =>
+      flippedBits(rest, { found, cells, free }) === 0 &&
+      flips.some((bits, damaged) => bits <= faults * (damaged + 1))
+    );
 }
 
-/** Bits of these writes' bytes that differ; Infinity where other bits do, or there is no such write. */
-function flippedBits({ found, value, there, cells }: {
-  readonly found: Uint8Array;
-  readonly value: Uint8Array;
-  readonly there: readonly { readonly begin: number; readonly end: number }[];
-  readonly cells: Uint8Array;
-}): number {
-  if (there.length === 0) return Infinity;
+function flipsFrom(bits: number): Flips {
+  const flips = new Float64Array(DAMAGED_MOST + 1).fill(Infinity);
+  flips[0] = bits;
+  return flips;
+}
+
+/** Lets any of the writes be the last one before those that are applied, each as often as it sets more bytes free. */
+function spread(
+  ways: Map<number, Way>,
+  waiting: readonly Part[],
+  seen: { readonly found: Uint8Array; readonly cells: Uint8Array },
+): void {
+  // A write sets bytes free, so sets with fewer of them are complete before those with more.
+  for (let free = 0; free < MASKS; free++) {
+    const way = ways.get(free);
+    if (way === undefined) continue;
+    const { flips } = way;
+    for (; way.tried < waiting.length; way.tried++) {
+      const part = waiting[way.tried]!, now = free | maskOf(part);
+      if (now === free) continue;
+      const bits = flippedBits(part, { ...seen, free });
+      if (part.write.promised !== undefined) {
+        const isRight = bits === 0 && flippedBits(part, { found: seen.found, free }) === 0;
+        if (isRight) least(ways, now, { flips, tried: 0 });
+      } else if (bits === 0) least(ways, now, { flips, tried: 0 });
+      else {
+        const more = flipsFrom(Infinity);
+        for (let i = 0; i < DAMAGED_MOST; i++) more[i + 1] = flips[i]! + bits;
+        least(ways, now, { flips: more, tried: 0 });
+      }
+    }
+  }
+}
+
+/** Adds a way to a set of free bytes: what is better than before has to be tried with every write again. */
+function least(ways: Map<number, Way>, free: number, { flips, tried }: Way): void {
+  const known = ways.get(free);
+  if (known === undefined) {
+    ways.set(free, { flips: flips.slice(), tried });
+    return;
+  }
+  let isBetter = false;
+  for (const [i, bits] of flips.entries()) {
+    if (bits >= known.flips[i]!) continue;
+    known.flips[i] = bits;
+    isBetter = true;
+  }
+  known.tried = isBetter ? 0 : Math.min(known.tried, tried);
+}
+
+/** Bits of a write's bytes that are others than those found, but for free bytes and for cells that are stuck. */
+function flippedBits(
+  { begin, end, bytes }: Pick<Part, "begin" | "end" | "bytes">,
+  { found, free, cells }: {
+    readonly found: Uint8Array;
+    readonly free: number;
+    readonly cells?: Uint8Array;
+  },
+): number {
   let count = 0;
-  for (const [i, byte] of found.entries()) {
-    let bits = (byte ^ value[i]!) & ~cells[i]!;
-    if (bits !== 0 && !there.some(({ begin, end }) => i >= begin && i < end)) return Infinity;
+  for (let i = begin; i < end; i++) {
+    if ((free >> i & 1) === 1) continue;
+    let bits = (bytes[i - begin]! ^ found[i]!) & ~(cells?.[i] ?? 0);
     for (; bits !== 0; bits &= bits - 1) count++;
   }
   return count;

@@ -1,6 +1,7 @@
 /** When each node of a run had power. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { firstPlace } from "./values.ts";
 
 /** An interval in which a node has power: from `from` on, before `to`. */
 export interface Life {
@@ -31,7 +32,8 @@ export interface Lives {
 /** Number of the life in which something happens at `time`; −1 where the node has no power then. */
 export function lifeAt(run: Lives, node: string, time: Time): number {
   const lives = run.lives.get(node) ?? [];
-  return lives.findIndex(({ from, to }) => time >= from && time < to);
+  const place = firstPlace(lives.length, (i) => lives[i]!.to > time);
+  return time >= (lives[place]?.from ?? Infinity) ? place : -1;
 }
 
 /**

@@ -1,17 +1,26 @@
 /** The writes that programs declare in audit records, with what they have confirmed of them. */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Lives } from "./lives.ts";
-import { flushedWrites, unknownUnits } from "./shared/flushed.ts";
-import { type Instant, type NotedWrite, UNIT_BYTES } from "./values.ts";
+import { drained, inSteps, type Steps } from "./run_record.ts";
+import { flushedWriteSteps, unknownUnits } from "./shared/flushed.ts";
+import { firstPlace, type Instant, type NotedWrite, UNIT_BYTES } from "./values.ts";
 
 /** All declared writes of a run, and stores to shared regions in SCM, in the order of their posting. */
 export function notedWrites(
   notes: readonly TimedRecord[],
-  { claims, lives }: { readonly claims: boolean; readonly lives: Lives["lives"] },
+  options: { readonly claims: boolean; readonly lives: Lives["lives"] },
 ): NotedWrite[] {
+  return drained(notedWriteSteps(notes, options));
+}
+
+/** The same, in steps. */
+export function* notedWriteSteps(
+  notes: readonly TimedRecord[],
+  { claims, lives }: { readonly claims: boolean; readonly lives: Lives["lives"] },
+): Steps<NotedWrite[]> {
   const writes: NotedWrite[] = [];
   const byName = new Map<string, NotedWrite>();
-  for (const [order, { time, node, by, note }] of notes.entries()) {
+  yield* inSteps(notes, ({ time, node, by, note }, order) => {
     const at: Instant = { time, node, order };
     if (note.kind === "writes") {
       const { id, on, at: from, bytes, line, after = [], isOrderClaimed } = note;
@@ -33,13 +42,13 @@ export function notedWrites(
       byName.set(name, write);
     } else if (note.kind === "visible" || note.kind === "persistent") {
       const write = byName.get(nameOf(by, note.id));
-      if (write === undefined) continue;
+      if (write === undefined) return;
       // The first confirmation counts; `completions.ts` finds a second one.
       write.visible ??= at;
       if (note.kind === "persistent" && (note.promised || claims)) write.promised ??= at;
     }
-  }
-  const stores = flushedWrites(notes, lives);
+  });
+  const stores = yield* flushedWriteSteps(notes, lives);
   if (stores.length === 0) return writes;
   return [...writes, ...stores].sort((x, y) => x.issued.order - y.issued.order);
 }
@@ -53,24 +62,57 @@ export interface FreedRange {
 }
 
 /** By host: a large rack has many hosts and notes. */
-export function freedRanges(notes: readonly TimedRecord[]): Map<string, FreedRange[]> {
+export function* freedRanges(notes: readonly TimedRecord[]): Steps<Map<string, FreedRange[]>> {
   const freed = new Map<string, FreedRange[]>();
-  const homes = new Set<string>();
   const add = (host: string, range: FreedRange) => {
     const known = freed.get(host);
     if (known === undefined) freed.set(host, [range]);
     else known.push(range);
   };
-  for (const [order, { node, note }] of notes.entries()) {
+  yield* inSteps(notes, ({ node, note }, order) => {
     if (note.kind === "freed") add(node, { from: note.at, to: note.at + note.length, order });
-    if (note.kind === "region") homes.add(note.home);
-  }
-  for (const home of homes) {
-    for (const unit of unknownUnits(notes, home)) {
-      add(home, { from: unit, to: unit + UNIT_BYTES, order: Infinity });
-    }
+  });
+  for (const [home, units] of yield* unknownUnits(notes)) {
+    for (const unit of units) add(home, { from: unit, to: unit + UNIT_BYTES, order: Infinity });
   }
   return freed;
+}
+
+/** The last of some freed ranges that has a byte of a unit. */
+export class LastFreed {
+  /** Units [from, next one's from), ascending: the order of the last range over them, −1 where there is none. */
+  readonly #spans: readonly { readonly from: number; readonly order: number }[];
+
+  /** @param ranges by their order. */
+  constructor(ranges: readonly FreedRange[]) {
+    const down = (offset: number) => offset - offset % UNIT_BYTES;
+    const units = ranges.map(({ from, to, order }) => {
+      return { from: down(from), to: down(to + UNIT_BYTES - 1), order };
+    });
+    const edges = [...new Set(units.flatMap(({ from, to }) => [from, to]))].sort((x, y) => x - y);
+    const spans = edges.map((from) => ({ from, order: -1 }));
+    const places = new Map(edges.map((edge, i) => [edge, i]));
+    /** By span: the next one that may have no range yet. So each is set once, by the last of its ranges. */
+    const next = Int32Array.from({ length: edges.length + 1 }, (_, i) => i);
+    const open = (i: number) => {
+      while (next[i] !== i) i = next[i] = next[next[i]!]!;
+      return i;
+    };
+    for (const { from, to, order } of units.toReversed()) {
+      const end = places.get(to)!;
+      for (let i = open(places.get(from)!); i < end; i = open(i)) {
+        spans[i]!.order = order;
+        next[i] = i + 1;
+      }
+    }
+    this.#spans = spans;
+  }
+
+  /** Place among all notes; −1: no range has a byte of the unit. */
+  orderAt(unit: number): number {
+    const spans = this.#spans;
+    return spans[firstPlace(spans.length, (i) => spans[i]!.from > unit) - 1]?.order ?? -1;
+  }
 }
 
 export function nameOf(by: string, id: number): string {

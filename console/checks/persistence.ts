@@ -4,17 +4,18 @@
  */
 import { areEqual } from "../base/bytes.ts";
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
-import { type FreedRange, freedRanges, notedWrites } from "./noted_writes.ts";
+import { freedRanges, LastFreed, notedWriteSteps } from "./noted_writes.ts";
 import { withReceived } from "./received.ts";
 import {
-  type Checker,
+  checkerOf,
   type CheckSteps,
   drained,
   type ImageView,
+  inSteps,
   type RunRecord,
+  type Steps,
 } from "./run_record.ts";
 import {
-  allowedIn,
   firstPlace,
   isMixed,
   type NotedWrite,
@@ -25,30 +26,44 @@ import {
 } from "./values.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
-export const persistence: Checker = {
+export const persistence = checkerOf({
   name: "survives-what-was-reported",
   promise:
     "Every write that was confirmed persistent is in the SCM after a power failure; every eight " +
     "bytes there are as one program wrote them, or as they were before.",
-  looked: (run) => `${countOf(writesOf(run).length, "write")}, ${promisedIn(run)} promised`,
-  subjects: promisedIn,
+  looked: (run) => {
+    const { writes, promised } = drained(notedIn(run));
+    return `${countOf(writes.length, "write")}, ${promised} promised`;
+  },
+  subjects: (run) => drained(notedIn(run)).promised,
   without: "no write was confirmed persistent",
-  check: (run) => drained(checkSteps(run)),
   steps: checkSteps,
-};
+});
 
-function writesOf({ notes, lives, claims = false }: RunRecord): NotedWrite[] {
-  return notedWrites(notes, { claims, lives });
+interface Noted {
+  /** The check adds the promises that follow from their order. */
+  readonly writes: readonly NotedWrite[];
+  /** How many of them were promised by a confirmation. */
+  readonly promised: number;
 }
 
-function promisedIn(run: RunRecord): number {
-  return writesOf(run).filter(({ promised }) => promised !== undefined).length;
+/** What a check, its subjects and its text ask for. Of a record that has grown since it is made anew. */
+const NOTED = new WeakMap<RunRecord, { readonly count: number; readonly noted: Noted }>();
+
+function* notedIn(run: RunRecord): Steps<Noted> {
+  const { notes, lives, claims = false } = run, known = NOTED.get(run);
+  if (known?.count === notes.length) return known.noted;
+  const writes = yield* notedWriteSteps(notes, { claims, lives });
+  const promised = writes.reduce((sum, each) => each.promised === undefined ? sum : sum + 1, 0);
+  const noted = { writes, promised };
+  NOTED.set(run, { count: notes.length, noted });
+  return noted;
 }
 
 function* checkSteps(run: RunRecord): CheckSteps {
-  const writes = writesOf(run);
+  const { writes } = yield* notedIn(run);
   const findings: Finding[] = [];
-  const freed = freedRanges(run.notes);
+  const freed = yield* freedRanges(run.notes);
   for (const [host, on] of Map.groupBy(writes, (write) => write.on)) {
     const found = run.scm(host);
     if (found === undefined) {
@@ -60,12 +75,12 @@ function* checkSteps(run: RunRecord): CheckSteps {
       host,
       image,
       damage: damageOf(run.plan, host),
-      freed: freed.get(host) ?? [],
+      freed: new LastFreed(freed.get(host) ?? []),
     };
     yield* promiseWhatIsBehind(scm, on);
-    for (const range of byteRangesOf(on)) {
+    for (const range of yield* byteRangesOf(on)) {
       yield;
-      findings.push(...judge(scm, range));
+      findings.push(...yield* judge(scm, range));
       if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
     }
   }
@@ -83,7 +98,7 @@ interface Scm {
   readonly host: string;
   readonly image: ImageView;
   readonly damage: Damage | undefined;
-  readonly freed: readonly FreedRange[];
+  readonly freed: LastFreed;
 }
 
 /** Whole units [from, to) that the same writes touch, each of them all or the same part of it. */
@@ -103,11 +118,21 @@ function up(offset: number): number {
 }
 
 /** All of SCM that declared writes touch, cut where they begin and end. */
-function* byteRangesOf(writes: readonly NotedWrite[]): Generator<ByteRange> {
-  const edges = [
-    ...new Set(writes.flatMap(({ from, to }) => [down(from), up(from), down(to), up(to)])),
-  ].sort((x, y) => x - y);
-  const waiting = writes.toSorted((x, y) => x.from - y.from);
+function* byteRangesOf(writes: readonly NotedWrite[]): Steps<Iterable<ByteRange>> {
+  const edges = new Set<number>();
+  yield* inSteps(writes, ({ from, to }) => {
+    for (const edge of [down(from), up(from), down(to), up(to)]) edges.add(edge);
+  });
+  const sorted = Float64Array.from(edges).sort();
+  yield;
+  return rangesBetween(sorted, writes.toSorted((x, y) => x.from - y.from));
+}
+
+/** @param edges ascending. @param waiting ascending by their begin. */
+function* rangesBetween(
+  edges: Float64Array,
+  waiting: readonly NotedWrite[],
+): Generator<ByteRange> {
   let next = 0;
   let active: NotedWrite[] = [];
   for (const [i, from] of edges.entries()) {
@@ -122,7 +147,10 @@ function* byteRangesOf(writes: readonly NotedWrite[]): Generator<ByteRange> {
   }
 }
 
-function judge(scm: Scm, range: ByteRange): Finding[] {
+/** So many bytes of a range, of each of which all writes to it may be looked at, are a step. */
+const STEP_BYTES = 64 * UNIT_BYTES;
+
+function* judge(scm: Scm, range: ByteRange): CheckSteps {
   const { from, to, writes } = range;
   const found = scm.image.read(from, to);
   const plain = scm.image.possible === undefined ? plainContents(range) : [];
@@ -131,6 +159,7 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
   const findings: Finding[] = [];
   for (let at = from; at < to && findings.length < FINDINGS_MAX; at += UNIT_BYTES) {
     const place = at - from;
+    if (place % STEP_BYTES === STEP_BYTES - UNIT_BYTES) yield;
     if (plain.some((content) => isSameUnit(content, found, place))) continue;
     if (!isJudged(scm, at, writes)) continue;
     const unit = found.subarray(place, place + UNIT_BYTES);
@@ -139,8 +168,7 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
     const wrong = open.find((value) => {
       if (reaches(value, { unit: at, order: known }) !== undefined) return false;
       if (scm.damage === undefined) return true;
-      const allowed = allowedIn(at, known);
-      return !isDamaged(scm.damage, at, { found: value, writes, allowed });
+      return !isDamaged(scm.damage, at, { found: value, order: known });
     });
     if (wrong !== undefined) findings.push(breach(scm, { at, writes, found: wrong }));
   }
@@ -152,11 +180,10 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
  * all of them does that was made since.
  */
 function isJudged({ freed }: Scm, at: number, writes: readonly NotedWrite[]): boolean {
-  const end = at + UNIT_BYTES;
-  const last = freed.findLast(({ from, to }) => from < end && at < to);
-  return last === undefined ||
+  const end = at + UNIT_BYTES, last = freed.orderAt(at);
+  return last < 0 ||
     writes.some(({ from, to, promised, issued }) =>
-      promised !== undefined && issued.order > last.order && from <= at && end <= to
+      promised !== undefined && issued.order > last && from <= at && end <= to
     );
 }
 
@@ -246,11 +273,13 @@ const BEHIND = new WeakMap<NotedWrite, NotedWrite>();
 /** Promises the writes before one that is promised, or found. */
 function* promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): Generator<void, void> {
   if (writes.every(({ after }) => after.length === 0)) return;
-  const found = new FoundWrites(scm, writes);
+  const ranges: ByteRange[] = [];
+  yield* inSteps(yield* byteRangesOf(writes), (range) => void ranges.push(range));
+  const found = new FoundWrites(scm, ranges);
   for (const write of writes) {
     yield;
     if (write.after.length === 0) continue;
-    if (write.promised === undefined && !found.isThere(write)) continue;
+    if (write.promised === undefined && !(yield* found.isThere(write))) continue;
     const open = [...write.after];
     for (let behind = open.pop(); behind !== undefined; behind = open.pop()) {
       if (behind.promised !== undefined) continue;
@@ -285,15 +314,16 @@ class FoundWrites {
   readonly #ranges: readonly ByteRange[];
   readonly #found = new Map<ByteRange, FoundRange>();
 
-  constructor(scm: Scm, writes: readonly NotedWrite[]) {
+  constructor(scm: Scm, ranges: readonly ByteRange[]) {
     this.#scm = scm;
-    this.#ranges = [...byteRangesOf(writes)];
+    this.#ranges = ranges;
   }
 
-  isThere(write: NotedWrite): boolean {
+  *isThere(write: NotedWrite): Steps<boolean> {
     for (const range of this.#rangesOf(write)) {
       const { order, units } = this.#foundIn(range);
       for (let unit = range.from; unit < range.to; unit += UNIT_BYTES) {
+        if ((unit - range.from) % STEP_BYTES === STEP_BYTES - UNIT_BYTES) yield;
         const { open, needed } = this.#unit(unit, { order, units });
         // A value that no write can have left shows nothing; one that does not need it may be another's.
         if (!needed.every((writes) => writes?.has(write) === true)) continue;

@@ -8,10 +8,17 @@ import {
   scanLog,
   slotBytes,
 } from "../../nodes/host/programs/log/layout.ts";
-import type { Checker, RunRecord } from "./run_record.ts";
+import {
+  checkerOf,
+  type CheckSteps,
+  drained,
+  inSteps,
+  type RunRecord,
+  type Steps,
+} from "./run_record.ts";
 import { countOf, type Finding } from "./finding.ts";
 
-export const replicatedLog: Checker = {
+export const replicatedLog = checkerOf({
   name: "durable-records-are-kept",
   promise:
     "Every record that a replicated log confirmed durable is found, whole and in its place, in any " +
@@ -19,27 +26,34 @@ export const replicatedLog: Checker = {
   looked: (run) => countOf(durableIn(run), "durable record"),
   subjects: durableIn,
   without: "no log has confirmed a record",
-  check: (run) => lastNotes(run).flatMap((note) => checkLog(run, note)),
-};
+  steps: checkLogs,
+});
+
+function* checkLogs(run: RunRecord): CheckSteps {
+  const findings: Finding[] = [];
+  for (const note of yield* lastNotes(run)) findings.push(...yield* checkLog(run, note));
+  return findings;
+}
 
 function durableIn(run: RunRecord): number {
-  return lastNotes(run).reduce((sum, { durable }) => sum + durable, 0);
+  return drained(lastNotes(run)).reduce((sum, { durable }) => sum + durable, 0);
 }
 
 /** The last note, and so the highest count, of each log since it was begun. */
-function lastNotes({ plan, notes, claims = false }: RunRecord): LogRecord[] {
+function* lastNotes({ plan, notes, claims = false }: RunRecord): Steps<LogRecord[]> {
   const last = new Map<string, LogRecord>();
   const begun = new Map<string, number>();
-  for (const { time, node, note } of notes) {
-    if (note.kind !== "log" || note.anew !== true || !mayBeginAnew(plan, node)) continue;
+  yield* inSteps(notes, ({ time, node, note }) => {
+    if (note.kind !== "log" || note.anew !== true || !mayBeginAnew(plan, node)) return;
     begun.set(nameOf(note), Math.max(time, begun.get(nameOf(note)) ?? 0));
-  }
-  for (const { time, note } of notes) {
-    if (note.kind !== "log" || !(note.promised || claims)) continue;
-    if (time < (begun.get(nameOf(note)) ?? 0)) continue;
-    const known = last.get(nameOf(note));
-    if (known === undefined || note.durable >= known.durable) last.set(nameOf(note), note);
-  }
+  });
+  yield* inSteps(notes, ({ time, note }) => {
+    if (note.kind !== "log" || !(note.promised || claims)) return;
+    const name = nameOf(note);
+    if (time < (begun.get(name) ?? 0)) return;
+    const known = last.get(name);
+    if (known === undefined || note.durable >= known.durable) last.set(name, note);
+  });
   return [...last.values()];
 }
 
@@ -56,14 +70,16 @@ function mayBeginAnew({ nodes }: RunRecord["plan"], node: string): boolean {
   );
 }
 
-function checkLog(run: RunRecord, note: LogRecord): Finding[] {
+function* checkLog(run: RunRecord, note: LogRecord): CheckSteps {
   const { replicas, quorum } = note;
-  const scans = replicas.map((replica) => ({
-    host: replica.host,
-    scan: scanOf(run, note, replica),
-  }));
+  const scans: { readonly host: string; readonly scan: LogScan }[] = [];
+  for (const replica of replicas) {
+    yield;
+    scans.push({ host: replica.host, scan: scanOf(run, note, replica) });
+  }
   const findings: Finding[] = [];
   for (const chosen of subsets(scans, readQuorum(replicas.length, quorum))) {
+    yield;
     const found = crcOfFirst(note.durable, chosen.map(({ scan }) => scan));
     if (found === note.crc) continue;
     const hosts = chosen.map(({ host }) => host).join(", ");

@@ -62,20 +62,44 @@ export interface Checker {
   readonly concerns?: (run: RunRecord) => boolean;
   /** Text for a run without subjects: `no frame was seen`. */
   readonly without: string;
-  /** @returns what breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. */
+  /**
+   * What breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. In steps of some ms at most, between
+   * which an interrupt is heard: see {@link inSteps}.
+   */
+  readonly steps: (run: RunRecord) => CheckSteps;
+  /** The same, all steps at once. */
   readonly check: (run: RunRecord) => Finding[];
-  /** The same, in steps of some ms at most; absent: a check of a few passes over the run. */
-  readonly steps?: (run: RunRecord) => CheckSteps;
 }
 
-/** A check that may be left between its steps. */
-export type CheckSteps = Generator<void, Finding[]>;
+export function checkerOf(of: Omit<Checker, "check">): Checker {
+  return { ...of, check: (run) => drained(of.steps(run)) };
+}
+
+/** Work that may be left between its steps. */
+export type Steps<Result> = Generator<void, Result>;
+
+export type CheckSteps = Steps<Finding[]>;
 
 /** All steps at once. */
-export function drained(steps: CheckSteps): Finding[] {
+export function drained<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const { done, value } = steps.next();
     if (done === true) return value;
+  }
+}
+
+/** So many items of a run, each of which costs some µs, are a step. */
+const STEP_ITEMS = 512;
+
+/** Looks at each item in turn, and lets go between so many. @param see answers `stop` where no later one matters. */
+export function* inSteps<Item>(
+  items: Iterable<Item>,
+  see: (item: Item, place: number) => "stop" | undefined | void,
+): Steps<void> {
+  let place = 0;
+  for (const item of items) {
+    if (place % STEP_ITEMS === STEP_ITEMS - 1) yield;
+    if (see(item, place++) === "stop") return;
   }
 }
 

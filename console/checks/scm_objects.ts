@@ -12,7 +12,7 @@ const DIRECTORY_BYTES = 65_536, ALIGNMENT = 256;
 const READ_BYTES = 4096;
 export const ENTRY_BYTES = 128;
 /** "RCKM", then the version. */
-const MAGIC = 0x5243_4b4d, VERSION = 1;
+export const MAGIC = 0x5243_4b4d, VERSION = 1;
 /** By the two highest bits of the word that has the generation, too. */
 const STATES = ["complete", "pending", "incomplete", "pending"] as const;
 const GENERATION_BITS = 30;

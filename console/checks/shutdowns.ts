@@ -4,12 +4,18 @@
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
+import { countOf, FINDINGS_MAX } from "./finding.ts";
 import { lifeAt } from "./lives.ts";
-import type { Checker, RunRecord } from "./run_record.ts";
+import {
+  checkerOf,
+  type CheckSteps,
+  inSteps,
+  type ReportSeen,
+  type RunRecord,
+} from "./run_record.ts";
 import { firstFault } from "./shared/faults.ts";
 
-export const shutdowns: Checker = {
+export const shutdowns = checkerOf({
   name: "shutdowns-end-in-time",
   promise:
     "A host that is shut down has given its shared regions back, and has written to memory what caches alone have of " +
@@ -18,8 +24,8 @@ export const shutdowns: Checker = {
   subjects: (run) => shutdownsOf(run).length,
   concerns: ({ plan }) => plannedIn(plan).length > 0,
   without: "no host was shut down",
-  check: checkShutdowns,
-};
+  steps: checkShutdowns,
+});
 
 interface Planned extends ShutdownPlan {
   readonly host: string;
@@ -41,14 +47,33 @@ function shutdownsOf(run: RunRecord): Planned[] {
   );
 }
 
-function checkShutdowns(run: RunRecord): Finding[] {
-  return shutdownsOf(run).flatMap((each) => [...lateTexts(run, each)])
-    .slice(0, FINDINGS_MAX).map((text) => ({ text }));
+function* checkShutdowns(run: RunRecord): CheckSteps {
+  const planned = shutdownsOf(run);
+  if (planned.length === 0) return [];
+  const byHost = new Map(planned.map(({ host }) => [host, [] as ReportSeen[]]));
+  yield* inSteps(run.reports, (report) => {
+    if (isOfShutdown(report)) byHost.get(report.node)?.push(report);
+  });
+  const faultAt = firstFault(run), texts: string[] = [];
+  for (const each of planned) {
+    yield;
+    texts.push(...lateTexts(each, { reports: byHost.get(each.host)!, faultAt }));
+    if (texts.length >= FINDINGS_MAX) break;
+  }
+  return texts.slice(0, FINDINGS_MAX).map((text) => ({ text }));
 }
 
-function* lateTexts(run: RunRecord, { host, at, offAt }: Planned): Generator<string> {
-  const reports = run.reports.filter(({ node, time, value }) =>
-    node === host && time <= offAt && Object(value).begun === at
+function isOfShutdown({ topic }: ReportSeen): boolean {
+  return topic === "shutdown" || topic === "shutdown-step";
+}
+
+/** @param seen what the host has reported of its shutdowns. */
+function* lateTexts(
+  { host, at, offAt }: Planned,
+  seen: { readonly reports: readonly ReportSeen[]; readonly faultAt: Time },
+): Generator<string> {
+  const reports = seen.reports.filter(({ time, value }) =>
+    time <= offAt && Object(value).begun === at
   );
   const ended = reports.find(({ topic }) => topic === "shutdown");
   if (ended === undefined) {
@@ -58,7 +83,7 @@ function* lateTexts(run: RunRecord, { host, at, offAt }: Planned): Generator<str
   }
   const { failed } = Object(ended.value) as { readonly failed?: readonly string[] };
   // A card or a cable that has failed before takes with it what it alone had: its loss is reported by range.
-  if (firstFault(run) < ended.time) return;
+  if (seen.faultAt < ended.time) return;
   for (const why of failed ?? []) {
     yield `${host}: its shutdown at ${formatTime(at)} has not given a region back: ${why}`;
   }

@@ -1,9 +1,9 @@
 /** P-41: a node without power does nothing: it sends, receives, reports and persists nothing. */
-import type { Checker, RunRecord } from "./run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "./run_record.ts";
 import { lifeAt } from "./lives.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
-export const silence: Checker = {
+export const silence = checkerOf({
   name: "silent-without-power",
   promise:
     "A node that has no power reports and notes nothing, sends and receives nothing, and makes " +
@@ -11,21 +11,21 @@ export const silence: Checker = {
   looked: (run) => countOf(deathsIn(run), "power failure"),
   subjects: deathsIn,
   without: "nothing has lost its power",
-  check: checkSilence,
-};
+  steps: checkSilence,
+});
 
 function deathsIn({ lives }: RunRecord): number {
   return [...lives.values()].flat().filter(({ to }) => to !== Infinity).length;
 }
 
-function checkSilence(run: RunRecord): Finding[] {
+function* checkSilence(run: RunRecord): CheckSteps {
   const findings: Finding[] = [];
   const look = (node: string, time: number, act: string) => {
     if (findings.length >= FINDINGS_MAX || lifeAt(run, node, time) >= 0) return;
     findings.push({ text: `${node} ${act} at ${time} ps, when it has no power` });
   };
-  for (const { node, time, topic } of run.reports) look(node, time, `reports ${topic}`);
-  for (const { node, time, note } of run.notes) look(node, time, `notes ${note.kind}`);
-  for (const { node, time } of run.durable ?? []) look(node, time, "makes bytes persistent");
+  yield* inSteps(run.reports, ({ node, time, topic }) => look(node, time, `reports ${topic}`));
+  yield* inSteps(run.notes, ({ node, time, note }) => look(node, time, `notes ${note.kind}`));
+  yield* inSteps(run.durable ?? [], ({ node, time }) => look(node, time, "makes bytes persistent"));
   return [...findings, ...run.wire?.withoutPower ?? []].slice(0, FINDINGS_MAX);
 }

@@ -39,7 +39,7 @@ export function isBefore(x: Instant, y: Instant): boolean {
 }
 
 /** One write's part of one unit: bytes [begin, end) of it. */
-interface Part {
+export interface Part {
   readonly write: NotedWrite;
   readonly begin: number;
   readonly end: number;
@@ -52,60 +52,6 @@ export function partOf(write: NotedWrite, unit: number): Part {
   const end = Math.min(UNIT_BYTES, write.to - unit);
   const from = unit + begin - write.from;
   return { write, begin, end, bytes: write.bytes.subarray(from, from + end - begin) };
-}
-
-/** Values of a unit, each once. */
-class Values {
-  readonly #byKey = new Map<string, Uint8Array>();
-
-  constructor(values: Iterable<Uint8Array>) {
-    for (const value of values) this.add(value);
-  }
-
-  /** @returns whether it is new. */
-  add(value: Uint8Array): boolean {
-    const key = keyOf(value);
-    if (this.#byKey.has(key)) return false;
-    this.#byKey.set(key, value);
-    return true;
-  }
-
-  has(value: Uint8Array): boolean {
-    return this.#byKey.has(keyOf(value));
-  }
-
-  [Symbol.iterator](): Iterator<Uint8Array> {
-    return this.#byKey.values();
-  }
-}
-
-function keyOf(value: Uint8Array): string {
-  return String.fromCharCode(...value);
-}
-
-function applied(part: Part, value: Uint8Array): Uint8Array {
-  const after = value.slice();
-  after.set(part.bytes, part.begin);
-  return after;
-}
-
-/** Adds all values that these writes can make, in any order and each at any time. */
-function close(values: Values, parts: readonly Part[]): Values {
-  // What covers the unit makes the same value of each.
-  for (const part of parts) if (coversUnit(part)) values.add(part.bytes.slice());
-  const partial = parts.filter((part) => !coversUnit(part));
-  const open = [...values];
-  for (let value = open.pop(); value !== undefined; value = open.pop()) {
-    for (const part of partial) {
-      const next = applied(part, value);
-      if (values.add(next)) open.push(next);
-    }
-  }
-  return values;
-}
-
-function coversUnit({ begin, end }: Pick<Part, "begin" | "end">): boolean {
-  return begin === 0 && end === UNIT_BYTES;
 }
 
 /** The first place in a list at which it holds, from which on it holds everywhere; its length where it holds nowhere. */
@@ -159,30 +105,6 @@ export function orderOf(writes: readonly NotedWrite[]): WriteOrder {
   return { promised, behind };
 }
 
-/**
- * Values that the unit at `unit` may have, which is zeros before the run: `order` has all writes that touch it. Where
- * writes of parts of a unit overlap in time there are as many as combinations of them: {@link reaches} counts none.
- */
-export function allowedIn(unit: number, { promised, behind }: WriteOrder): Values {
-  const promises = promised.map((write) => partOf(write, unit));
-  // Bytes below a promise of the whole unit do not matter.
-  const first = Math.max(0, promises.findLastIndex(coversUnit));
-  // A promise that is still to come is on top of all that it would do before.
-  const onTop = (settled: number) => {
-    const next = promised[settled]?.issued.order ?? Infinity;
-    return behind.slice(settled).flat()
-      .filter((write) => write.promised === undefined || write.issued.order < next)
-      .map((write) => partOf(write, unit));
-  };
-  let values = new Values([new Uint8Array(UNIT_BYTES)]);
-  for (const [i, promise] of promises.entries()) {
-    if (i < first) continue;
-    if (!coversUnit(promise)) close(values, onTop(i));
-    values = new Values(Array.from(values, (value) => applied(promise, value)));
-  }
-  return close(values, onTop(promises.length));
-}
-
 /** Bits of the bytes [begin, end) of a unit. */
 export function maskOf({ begin, end }: Pick<Part, "begin" | "end">): number {
   return (1 << end) - (1 << begin);
@@ -199,7 +121,9 @@ function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boo
 }
 
 /**
- * Whether the unit at `unit` may have this value ({@link allowedIn}), in time that grows as the number of writes. It goes
+ * Whether the unit at `unit` may have this value: it is zeros before the run, and `order` has all writes that touch it.
+ * Where writes of parts of a unit overlap in time there are as many values as combinations of them, so none is counted, and
+ * it takes time that grows as the number of writes. It goes
  * backwards in time: a write that fits the value may have been the last one, and what its bytes were before does not
  * matter then. With more bytes free no write fits less, so none has to be taken back.
  * @param options.free bits of bytes that do not matter: the value of those may be any; default: none.

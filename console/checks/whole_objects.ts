@@ -2,15 +2,23 @@
  * P-41: an object that `put` replaces is the old one or the new one, as a whole. Judged by what its
  * program noted, by the writes that it declared, and by the directory that a power failure leaves.
  */
-import type { ObjectRecord, TimedRecord } from "../../fabric/audit.ts";
+import type { ObjectRecord } from "../../fabric/audit.ts";
 import { areEqual } from "../base/bytes.ts";
 import { damageOf } from "./damage.ts";
 import { countOf, type Finding } from "./finding.ts";
-import type { Checker, ImageView, RunRecord } from "./run_record.ts";
+import {
+  checkerOf,
+  type CheckSteps,
+  drained,
+  type ImageView,
+  inSteps,
+  type RunRecord,
+  type Steps,
+} from "./run_record.ts";
 import { type FoundEntry, objectsIn } from "./scm_objects.ts";
-import { UNIT_BYTES } from "./values.ts";
+import { firstPlace, UNIT_BYTES } from "./values.ts";
 
-export const wholeObjects: Checker = {
+export const wholeObjects = checkerOf({
   name: "objects-are-whole",
   promise:
     "What a put replaces is after a power failure the old object or the new one, byte for byte, and " +
@@ -18,15 +26,26 @@ export const wholeObjects: Checker = {
   looked: (run) => `${countOf(storedIn(run), "object")} stored`,
   subjects: storedIn,
   without: "no put has stored a complete object",
-  check: (run) => [...replacedIn(run).values()].flatMap((puts) => judge(run, puts)),
-};
+  steps: checkObjects,
+});
+
+function* checkObjects(run: RunRecord): CheckSteps {
+  const findings: Finding[] = [];
+  const objects = yield* replacedIn(run);
+  if (objects.size === 0) return findings;
+  const known = new Known(run, yield* writesOf(run));
+  for (const object of objects.values()) {
+    yield;
+    findings.push(...judge(known, object));
+  }
+  return findings;
+}
 
 /** A put that has asked for its object to be published. Numbers are places among all notes. */
 interface Replacement {
   readonly by: string;
   readonly host: string;
   readonly note: ObjectRecord;
-  readonly bytes: Uint8Array;
   readonly asked: number;
   stored: number | undefined;
 }
@@ -45,11 +64,14 @@ interface Replaced {
   readonly removals: Removal[];
   /** When the host's service last removed the object to make room. */
   withdrawn: number;
+  /** By program: what it has asked for last, which its next confirmation is of. */
+  readonly latest: Map<string, Replacement>;
+  readonly latestRemoval: Map<string, Removal>;
 }
 
 /** Objects that were stored as complete: an incomplete one promises nothing. */
 function storedIn(run: RunRecord): number {
-  return [...replacedIn(run).values()].reduce(
+  return [...drained(replacedIn(run)).values()].reduce(
     (sum, { puts }) =>
       sum + puts.filter(({ stored, note }) => stored !== undefined && note.complete).length,
     0,
@@ -57,57 +79,122 @@ function storedIn(run: RunRecord): number {
 }
 
 /** By host and name. */
-function replacedIn({ notes }: RunRecord): Map<string, Replaced> {
+function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
   const replaced = new Map<string, Replaced>();
-  const writes = new Map<string, TimedRecord[]>();
-  for (const [order, timed] of notes.entries()) {
-    const { by, node, note } = timed;
-    if (note.kind === "writes") {
-      const own = writes.get(by) ?? [];
-      writes.set(by, own);
-      own.push(timed);
+  yield* inSteps(notes, ({ by, node, note }, order) => {
+    if (note.kind !== "object") return;
+    const host = note.on ?? node, { name } = note;
+    const key = `${host} ${name}`;
+    let object = replaced.get(key);
+    if (object === undefined) {
+      object = {
+        ...{ host, name, puts: [], removals: [], withdrawn: -1 },
+        ...{ latest: new Map(), latestRemoval: new Map() },
+      };
+      replaced.set(key, object);
     }
-    if (note.kind !== "object") continue;
-    const host = note.on ?? node;
-    const key = `${host} ${note.name}`;
-    const { name } = note;
-    const object = replaced.get(key) ?? { host, name, puts: [], removals: [], withdrawn: -1 };
-    replaced.set(key, object);
-    if (note.state === "removing") object.removals.push({ by, asked: order, done: undefined });
-    if (note.state === "removed") {
-      const removal = object.removals.findLast((each) => each.by === by);
-      if (removal !== undefined) removal.done ??= order;
+    switch (note.state) {
+      case "removing": {
+        const removal = { by, asked: order, done: undefined };
+        object.removals.push(removal);
+        object.latestRemoval.set(by, removal);
+        break;
+      }
+      case "removed": {
+        const removal = object.latestRemoval.get(by);
+        if (removal !== undefined) removal.done ??= order;
+        break;
+      }
+      case "withdrawn":
+        object.withdrawn = order;
+        break;
+      case "asked": {
+        const put = { by, host, note, asked: order, stored: undefined };
+        object.puts.push(put);
+        object.latest.set(by, put);
+        break;
+      }
+      case "stored": {
+        const put = object.latest.get(by);
+        if (put !== undefined) put.stored ??= order;
+        break;
+      }
     }
-    if (note.state === "withdrawn") object.withdrawn = order;
-    if (note.state === "asked") {
-      const bytes = contentOf(note, writes.get(by) ?? []);
-      object.puts.push({ by, host, note, bytes, asked: order, stored: undefined });
-    }
-    if (note.state === "stored") {
-      const put = object.puts.findLast((each) => each.by === by);
-      if (put !== undefined) put.stored ??= order;
-    }
-  }
+  });
   return replaced;
 }
 
-/** What a program has declared to write into its object. */
-function contentOf({ at, length }: ObjectRecord, writes: readonly TimedRecord[]): Uint8Array {
-  const content = new Uint8Array(length);
-  for (const { note } of writes) {
-    if (note.kind !== "writes" || note.at < at || note.at + note.bytes.length > at + length) {
-      continue;
-    }
-    content.set(note.bytes, note.at - at);
-  }
-  return content;
+/** A declared write. */
+interface Written {
+  readonly at: number;
+  readonly bytes: Uint8Array;
+  /** Place among all notes. */
+  readonly order: number;
 }
 
-function judge(run: RunRecord, { host, name, puts, removals, withdrawn }: Replaced): Finding[] {
-  const node = run.plan.nodes.find((each) => each.name === host);
-  const image = run.scm(host);
-  if (node?.kind !== "host" || image === undefined || puts.length === 0) return [];
-  const found = objectsIn(image, node.config.scmBytes).get(name);
+/** By program, ascending by offset. */
+function* writesOf({ notes }: RunRecord): Steps<ReadonlyMap<string, readonly Written[]>> {
+  const byProgram = new Map<string, Written[]>();
+  yield* inSteps(notes, ({ by, note }, order) => {
+    if (note.kind !== "writes") return;
+    const own = byProgram.get(by), write = { at: note.at, bytes: note.bytes, order };
+    if (own === undefined) byProgram.set(by, [write]);
+    else own.push(write);
+  });
+  for (const own of byProgram.values()) {
+    yield;
+    own.sort((x, y) => x.at - y.at);
+  }
+  return byProgram;
+}
+
+/** What is asked for each object. */
+class Known {
+  readonly run: RunRecord;
+  readonly #writes: ReadonlyMap<string, readonly Written[]>;
+  readonly #hosts = new Map<string, KnownHost | undefined>();
+
+  constructor(run: RunRecord, writes: ReadonlyMap<string, readonly Written[]>) {
+    this.run = run;
+    this.#writes = writes;
+  }
+
+  /** Undefined where there is no such host, or its SCM is not known. */
+  host(name: string): KnownHost | undefined {
+    if (this.#hosts.has(name)) return this.#hosts.get(name);
+    const node = this.run.plan.nodes.find((each) => each.name === name);
+    const image = this.run.scm(name);
+    const host = node?.kind !== "host" || image === undefined
+      ? undefined
+      : { image, objects: objectsIn(image, node.config.scmBytes) };
+    this.#hosts.set(name, host);
+    return host;
+  }
+
+  /** What the program of a put has declared to write into its object by then. */
+  contentOf({ by, asked, note: { at, length } }: Replacement): Uint8Array {
+    const writes = this.#writes.get(by) ?? [], own: Written[] = [];
+    const first = firstPlace(writes.length, (i) => writes[i]!.at >= at);
+    for (let i = first; i < writes.length && writes[i]!.at <= at + length; i++) {
+      const write = writes[i]!;
+      if (write.order < asked && write.at + write.bytes.length <= at + length) own.push(write);
+    }
+    const content = new Uint8Array(length);
+    own.sort((x, y) => x.order - y.order);
+    for (const { at: from, bytes } of own) content.set(bytes, from - at);
+    return content;
+  }
+}
+
+interface KnownHost {
+  readonly image: ImageView;
+  readonly objects: ReadonlyMap<string, FoundEntry>;
+}
+
+function judge(known: Known, { host, name, puts, removals, withdrawn }: Replaced): Finding[] {
+  const there = known.host(host), { run } = known;
+  if (there === undefined || puts.length === 0) return [];
+  const found = there.objects.get(name);
   const lastAsked = puts.reduce(
     (last, { stored, asked }) => stored === undefined ? last : Math.max(last, asked),
     -1,
@@ -134,7 +221,7 @@ function judge(run: RunRecord, { host, name, puts, removals, withdrawn }: Replac
   );
   if (removal !== undefined) return [{ text: `${what} is there, though ${removal.by} removed it` }];
   // A fault of the scenario may have flipped a bit on the way.
-  return damageOf(run.plan, host) ? [] : mixture(image, { what, put, found });
+  return damageOf(run.plan, host) ? [] : mixture(known, { what, put, found });
 }
 
 /** An object of the scenario's regions is written in its place: it is incomplete until it is stored. */
@@ -149,14 +236,14 @@ function hasFixedPlace({ plan }: RunRecord, host: string, name: string): boolean
 
 /** The first bytes of an object that are not the put's, whatever the caches have written back. */
 function mixture(
-  image: ImageView,
+  known: Known,
   { what, put, found }: {
     readonly what: string;
     readonly put: Replacement;
     readonly found: FoundEntry;
   },
 ): Finding[] {
-  const { bytes, by, host } = put;
+  const { by, host } = put, bytes = known.contentOf(put), { image } = known.host(host)!;
   const { offset, length } = found;
   if (length !== bytes.length) {
     return [{ text: `${what} has ${length} B, where ${by} wrote ${bytes.length} B` }];

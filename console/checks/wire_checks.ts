@@ -1,11 +1,12 @@
 /** What the frames of a run must keep to, judged by the {@link WireLedger} where frames were recorded. */
-import type { Checker, RunRecord } from "./run_record.ts";
+import { type Checker, checkerOf, type CheckSteps, inSteps, type RunRecord } from "./run_record.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
+import { firstPlace } from "./values.ts";
 import type { WireLedger } from "./wire_ledger.ts";
 
 /** P-41, last part: frames at both ends of each cable are compared. */
-export const conservation: Checker = {
+export const conservation = checkerOf({
   name: "frames-are-conserved",
   promise:
     "A frame that arrives over a cable was sent over it, in this order and once, unchanged " +
@@ -14,11 +15,11 @@ export const conservation: Checker = {
   looked: lookedAt(({ frames }) => `${frames} ends of frames' ways`),
   subjects: ({ wire }) => wire?.frames ?? 0,
   without: "no frame was seen on a cable",
-  check: checkConservation,
-};
+  steps: checkConservation,
+});
 
 /** Judged at the network ports of all RNICs: see `answer_order.ts`. */
-export const answersInOrder: Checker = {
+export const answersInOrder = checkerOf({
   name: "answers-in-order",
   promise:
     "A responder answers what has come, in the order of the requests: no ACK, READ response or other " +
@@ -26,11 +27,11 @@ export const answersInOrder: Checker = {
   looked: lookedAt(({ answers }) => countOf(answers, "answer")),
   subjects: ({ wire }) => wire?.answers ?? 0,
   without: "no responder has sent an answer",
-  check: checkAnswers,
-};
+  steps: checkAnswers,
+});
 
 /** At a port no two frames overlap in time, whatever faults of the cable have done to them. */
-export const lineRate: Checker = {
+export const lineRate = checkerOf({
   name: "ports-keep-their-rate",
   promise:
     "A port sends, and receives, one frame after the other at the rate of its cable, also where the cable " +
@@ -38,45 +39,56 @@ export const lineRate: Checker = {
   looked: lookedAt(({ timed }) => countOf(timed, "frame at a port", "frames at ports")),
   subjects: ({ wire }) => wire?.timed ?? 0,
   without: "no frame was sent or received",
-  check: ({ wire }) => [...wire?.overlapping ?? []],
-};
+  // deno-lint-ignore require-yield
+  *steps({ wire }) {
+    return [...wire?.overlapping ?? []];
+  },
+});
 
 function lookedAt(textOf: (wire: WireLedger) => string): Checker["looked"] {
   return ({ wire }) => wire === undefined ? "frames were not recorded" : textOf(wire);
 }
 
 /** What a program set for its queue pairs, no frame says: its notes do. */
-function checkAnswers({ wire, notes }: RunRecord): Finding[] {
+function* checkAnswers({ wire, notes }: RunRecord): CheckSteps {
   if (wire === undefined) return [];
-  const set = new Map<string, { readonly time: Time; readonly rqPsn: number }[]>();
-  for (const { time, node, note } of wire.doubts.length === 0 ? [] : notes) {
-    if (note.kind !== "connects") continue;
-    const key = `${node} ${note.qpn}`;
+  const { doubts } = wire;
+  /** By queue pair, and by queue pair and PSN: when it was connected, in the order of time. */
+  const set = new Map<string, Time[]>();
+  const add = (key: string, time: Time) => {
     const known = set.get(key);
-    if (known === undefined) set.set(key, [{ time, rqPsn: note.rqPsn }]);
-    else known.push({ time, rqPsn: note.rqPsn });
-  }
-  const unsettled = wire.doubts.filter(({ host, unless, time: before }) =>
-    set.get(`${host} ${unless.qpn}`)?.some(({ time, rqPsn }) =>
-      time > unless.since && time <= before && (unless.rqPsn ?? rqPsn) === rqPsn
-    ) !== true
-  );
-  return [...wire.outOfOrder, ...unsettled.map(({ text }) => ({ text }))].slice(0, FINDINGS_MAX);
+    if (known === undefined) set.set(key, [time]);
+    else known.push(time);
+  };
+  yield* inSteps(doubts.length === 0 ? [] : notes, ({ time, node, note }) => {
+    if (note.kind !== "connects") return;
+    add(`${node} ${note.qpn}`, time);
+    add(`${node} ${note.qpn} ${note.rqPsn}`, time);
+  });
+  const unsettled: Finding[] = [];
+  yield* inSteps(doubts, ({ host, unless: { qpn, rqPsn, since }, time: before, text }) => {
+    const times = set.get(`${host} ${qpn}${rqPsn === undefined ? "" : ` ${rqPsn}`}`) ?? [];
+    const first = times[firstPlace(times.length, (i) => times[i]! > since)];
+    if (first === undefined || first > before) unsettled.push({ text });
+  });
+  return [...wire.outOfOrder, ...unsettled].slice(0, FINDINGS_MAX);
 }
 
-function checkConservation({ wire, until = Infinity }: RunRecord): Finding[] {
+function* checkConservation({ wire, until = Infinity }: RunRecord): CheckSteps {
   if (wire === undefined) return [];
   const findings = [...wire.unexplained];
-  for (const { direction: { name, from, to }, sentAt, dueAt } of wire.unreceived()) {
-    if (findings.length >= FINDINGS_MAX) break;
-    if (dueAt >= until) continue;
+  yield* inSteps(wire.unreceived(), ({ direction: { name, from, to }, sentAt, dueAt }) => {
+    if (findings.length >= FINDINGS_MAX) return "stop";
+    if (dueAt >= until) return undefined;
     const text = `${to.node} never receives what ${from.node} sent at ${sentAt} ps (${name})`;
     findings.push({ text });
-  }
-  for (const { name, sentAt, dueAt } of wire.unlooped()) {
-    if (findings.length >= FINDINGS_MAX) break;
-    if (dueAt >= until) continue;
+    return undefined;
+  });
+  yield* inSteps(wire.unlooped(), ({ name, sentAt, dueAt }) => {
+    if (findings.length >= FINDINGS_MAX) return "stop";
+    if (dueAt >= until) return undefined;
     findings.push({ text: `${name} never receives what it sent to itself at ${sentAt} ps` });
-  }
+    return undefined;
+  });
   return findings;
 }

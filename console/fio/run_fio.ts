@@ -71,6 +71,7 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
     ...(seed !== undefined && { seed }),
     faults: [],
     linkFaults: "none",
+    signal: options.signal,
   };
   const bare = onlyOne(await prepare(path, { ...manner, programs: [] }), path);
   const placed = placeJobs(plan.jobs, {

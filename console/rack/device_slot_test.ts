@@ -52,7 +52,8 @@ describe("DeviceSlot", () => {
     const { slot, started, told } = slotWith(() => answers.shift());
     slot.start();
     slot.kill();
-    await sleep(500);
+    while (told.length < 4) await sleep(10);
+    await sleep(150);
     assert.deepEqual(told, Array(4).fill(started[0]));
     assert.equal(slot.child, undefined);
   });

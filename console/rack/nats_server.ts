@@ -184,7 +184,7 @@ export async function findNatsServer(): Promise<string> {
 
 export class NatsServer implements Broker {
   /** It has answered once: on a busy machine the next answer takes longer. */
-  readonly connectTimeoutMs = 60_000;
+  readonly connectTimeoutMs = PATIENCE_MS;
   readonly logFile: string;
   readonly #options: NatsServerOptions & { readonly binary: string };
   readonly #configFile: string;

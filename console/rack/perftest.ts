@@ -46,6 +46,7 @@ export async function runPerftest(
       ],
       faults: [],
       linkFaults: "none",
+      signal: options.signal,
     }),
     path,
   );

@@ -16,7 +16,7 @@ import {
   type RunFile,
 } from "../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
-import { ControlClient } from "./live/control.ts";
+import { ControlClient, noFinal, WITHOUT_POWER } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import type { Broker } from "./nats_server.ts";
 import { type Child, type ChildOptions, endChildren, startChild, statusText } from "./children.ts";
@@ -54,8 +54,6 @@ export type SupervisorEvent =
 
 const TIMEKEEPER = "timekeeper";
 const FINAL_LOOK_MS = 500;
-/** Partitions without power when the run ended. */
-const ASIDE: ReadonlySet<MemberStatus["status"]> = new Set(["dead", "absent", "joining"]);
 const BROKER_AGAIN_MS = 50;
 const GRACE_MS = 3_000;
 const INTERRUPT_MS = 1_000;
@@ -195,7 +193,7 @@ export class Supervisor {
     const { why } = await this.control.status({ signal });
     // A process that was started too late to take part has none.
     const took = new Set(
-      why.filter(({ status }) => !ASIDE.has(status)).map((row) => row.partition),
+      why.filter(({ status }) => !WITHOUT_POWER.has(status)).map((row) => row.partition),
     );
     await Promise.all(
       this.#slots.filter(({ name }) => took.has(name)).map(async (slot) => {
@@ -358,11 +356,6 @@ export class Supervisor {
       }),
     );
   }
-}
-
-/** For people: which partitions gave no final report. */
-export function noFinal(partitions: readonly string[]): string {
-  return `Found no final report of ${partitions.join(", ")}: nothing is known of their programs`;
 }
 
 function isSummary(value: unknown): value is Summary {

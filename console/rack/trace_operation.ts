@@ -56,6 +56,7 @@ export async function traceScenario(
       run: "trace",
       directory,
       trace: true,
+      signal: options.signal,
       ...(log && { onProgress: (...told) => log.hear(...told) }),
     });
     return { lines: tracedIn(directory), plan, label };

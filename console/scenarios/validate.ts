@@ -37,17 +37,21 @@ export interface ValidScenario {
 
 /**
  * Reads, checks and resolves a scenario, and loads the programs of the user's own.
- * @param base the folder in which its paths begin; default: its own.
- * @throws Refusal with all problems, those of a value with its line.
+ * @param options.base the folder in which its paths begin; default: its own.
+ * @throws Refusal with all problems, those of a value with its line; the signal's reason.
  */
-export async function validateScenario(file: string, base?: string): Promise<ValidScenario> {
+export async function validateScenario(
+  file: string,
+  { base, signal }: { readonly base?: string | undefined; readonly signal?: AbortSignal } = {},
+): Promise<ValidScenario> {
   if (base !== undefined) setBase(file, base);
   const scenario = await readScenario(file);
-  const problems = await programProblems(file);
+  const problems = await programProblems(file, signal);
   if (problems.length > 0) throw new Refusal(problems);
   const needsInput = new Set<string>();
   const prepared = await prepare(file, {
     packing: "node",
+    signal,
     change: (program) => {
       if (!lacksInput(program, undefined)) return program;
       needsInput.add(program.on);
@@ -72,7 +76,10 @@ export async function validateScenario(file: string, base?: string): Promise<Val
 }
 
 /** Own programs that are not there or do not load, each where the file names it first. */
-async function programProblems(file: string): Promise<Problem[]> {
+async function programProblems(
+  file: string,
+  signal: AbortSignal | undefined,
+): Promise<Problem[]> {
   const { source } = readYaml(await readScenarioText(file), file);
   const base = await baseOf(file);
   const problems: Problem[] = [];
@@ -81,7 +88,7 @@ async function programProblems(file: string): Promise<Problem[]> {
     const run = valueAt(source.data, path);
     if (typeof run !== "string" || !isOwnProgram(run) || seen.has(run)) continue;
     seen.add(run);
-    for (const { found, expected } of await problemsWith(run, base)) {
+    for (const { found, expected } of await problemsWith(run, base, signal)) {
       problems.push({
         file,
         ...source.locate(path),
@@ -113,9 +120,13 @@ function listAt(data: unknown, key: string): readonly unknown[] {
   return Array.isArray(items) ? items : [];
 }
 
-async function problemsWith(run: string, base: string): Promise<readonly Problem[]> {
+async function problemsWith(
+  run: string,
+  base: string,
+  signal: AbortSignal | undefined,
+): Promise<readonly Problem[]> {
   try {
-    await findProgram(run, base);
+    await findProgram(run, base, { signal });
     return [];
   } catch (error) {
     if (error instanceof Refusal) return error.problems;

@@ -87,7 +87,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
     // What any of them lacks is said before the first one runs: a file, a program of one's own.
     const first = `${path}/${rows[0]!.scenario}`;
     setBase(first, base);
-    await prepare(first, { packing, ...inputOf(options) });
+    await prepare(first, { packing, ...inputOf(options), signal });
     return rows;
   });
   options.onStart?.(id);

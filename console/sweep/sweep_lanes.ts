@@ -64,7 +64,7 @@ export async function runInLanes(
     const one: Combination = { ...none, row, scenario, choices, directory };
     try {
       await Deno.mkdir(directory, { mode: 0o700 });
-      const variants = await keepInputs(await prepare(scenario, choices), directory);
+      const variants = await keepInputs(await prepare(scenario, { ...choices, signal }), directory);
       const combination = { ...one, variants };
       combinations.push(combination);
       for (const [variant, one] of variants.entries()) {

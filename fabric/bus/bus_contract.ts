@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { InvariantError } from "../base/assert.ts";
+import { PATIENCE_MS } from "../base/patience.ts";
 import { type Bus, BusError, type BusErrorKind } from "./bus.ts";
 import { sleep, wallMs } from "./wall_time.ts";
 
@@ -111,7 +112,10 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       a.publish("t", Uint8Array.of(1));
       a.subscribe("t", (payload) => got.push(payload[0]!));
       a.publish("t", Uint8Array.of(2));
-      const answer = await a.request("double", Uint8Array.of(4), { by: "b", timeoutMs: 5_000 });
+      const answer = await a.request("double", Uint8Array.of(4), {
+        by: "b",
+        timeoutMs: PATIENCE_MS,
+      });
       await until(() => got.length > 0);
       assert.deepEqual([got, [...answer]], [[2], [8]]);
     });
@@ -157,14 +161,16 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       a.publish("t", Uint8Array.of(1));
       const asked = Array.from({ length: 50 }, (_, i) => i);
       const answers = await Promise.all(
-        asked.map((i) => a.request("double", Uint8Array.of(i), { by: "b", timeoutMs: 5_000 })),
+        asked.map((i) =>
+          a.request("double", Uint8Array.of(i), { by: "b", timeoutMs: PATIENCE_MS })
+        ),
       );
       assert.deepEqual(answers.map((answer) => answer[0]), asked.map((i) => i * 2));
       assert.deepEqual(reported, []);
     });
 
     it("fails a request without a subscriber at once", async () => {
-      const failed = a.request("nobody", Uint8Array.of(1), { by: "b", timeoutMs: 60_000 });
+      const failed = a.request("nobody", Uint8Array.of(1), { by: "b", timeoutMs: PATIENCE_MS });
       await rejects(failed, "no-responders");
     });
 
@@ -219,7 +225,7 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       b.subscribe("mute", () => {});
       await b.flush();
       const asked = rejects(
-        a.request("mute", Uint8Array.of(1), { by: "b", timeoutMs: 60_000 }),
+        a.request("mute", Uint8Array.of(1), { by: "b", timeoutMs: PATIENCE_MS }),
         "closed",
       );
       await Promise.all([a.close(), a.close()]);
@@ -228,7 +234,10 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       assert.equal(await a.closed, undefined);
       assert.equal(a.connected, false);
       a.publish("t", Uint8Array.of(1));
-      await rejects(a.request("t", Uint8Array.of(1), { by: "b", timeoutMs: 1_000 }), "closed");
+      await rejects(
+        a.request("t", Uint8Array.of(1), { by: "b", timeoutMs: PATIENCE_MS }),
+        "closed",
+      );
       await rejects(a.flush(), "closed");
       assert.throws(() => a.subscribe("t", () => {}), { name: "BusError", kind: "closed" });
       await until(() => statuses.length > 0);
@@ -268,11 +277,11 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
   });
 }
 
-/** Resolves once `condition` holds; fails after 10 s. */
+/** Resolves once `condition` holds. */
 export async function until(condition: () => boolean): Promise<void> {
-  const deadline = wallMs() + 10_000;
+  const deadline = wallMs() + PATIENCE_MS;
   while (!condition()) {
-    assert.ok(wallMs() < deadline, `Did not happen within 10 s: ${condition}`);
+    assert.ok(wallMs() < deadline, `Did not happen within ${PATIENCE_MS / 1_000} s: ${condition}`);
     await sleep(1);
   }
 }

@@ -1,6 +1,7 @@
 /** The bus over core NATS: `README.md` has the reason of each setting. */
 import { errors, type NatsConnection } from "@nats-io/nats-core";
 import { assert, fail } from "../base/assert.ts";
+import { PATIENCE_MS } from "../base/patience.ts";
 import {
   type Bus,
   BusError,
@@ -37,7 +38,10 @@ export interface NatsOptions extends NatsAddress {
   readonly run: string;
   /** The name of this user, a token: shown by the server, and part of the subjects of answers. */
   readonly name: string;
-  /** How long to retry where no server answers; 0 tries once, Infinity never ends. Default: 5 s. */
+  /**
+   * How long to retry where there is no server; 0 tries once, Infinity never ends. Default: 5 s. One that is there, takes the
+   * connection and says nothing may be busy: it has {@link PATIENCE_MS} at least.
+   */
   readonly connectTimeoutMs?: number;
   /** Told why there is no connection yet, each time that {@link sayAfterMs} have passed. */
   readonly onWaiting?: (why: string) => void;
@@ -63,11 +67,11 @@ const SAY_AFTER_MS = 10_000;
 /** How long {@link Bus.close} waits until the server has read what was published. */
 const CLOSE_FLUSH_MS = 1_000;
 
-/** Connects. @throws BusError `unreachable` after `connectTimeoutMs`, `refused` at once. */
+/** Connects. @throws BusError `unreachable` where there is no server, `refused` at once. */
 export async function connectNats(options: NatsOptions): Promise<Bus> {
   assert(isToken(options.run) && isToken(options.name), "Run and name must be subject tokens");
   const { connectTimeoutMs = 5_000, sayAfterMs = SAY_AFTER_MS, onWaiting } = options;
-  const beganMs = wallMs(), deadline = beganMs + connectTimeoutMs;
+  const beganMs = wallMs(), silentMs = Math.max(connectTimeoutMs, PATIENCE_MS);
   let sayMs = beganMs + sayAfterMs, timeoutMs = DIAL_TIMEOUT_MS;
   for (;;) {
     const dialMs = wallMs();
@@ -76,7 +80,9 @@ export async function connectNats(options: NatsOptions): Promise<Bus> {
     } catch (cause) {
       const now = wallMs();
       const refused = cause instanceof errors.AuthorizationError;
-      if (refused || now + RETRY_MS > deadline) throw connectError(cause, options);
+      const isSilent = cause instanceof errors.TimeoutError;
+      const limitMs = isSilent && connectTimeoutMs > 0 ? silentMs : connectTimeoutMs;
+      if (refused || now + RETRY_MS > beganMs + limitMs) throw connectError(cause, options);
       if (now - dialMs >= timeoutMs) timeoutMs = Math.min(2 * timeoutMs, DIAL_TIMEOUT_MOST_MS);
       if (now >= sayMs) {
         const waited = `it has been tried for ${Math.round((now - beganMs) / 1_000)} s`;

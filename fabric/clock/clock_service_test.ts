@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { PATIENCE_MS } from "../base/patience.ts";
 import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";
 import { until } from "../bus/bus_contract.ts";
@@ -40,7 +41,7 @@ function restarted(broker: MemoryBroker, options: Partial<ClockServiceOptions>):
     ...options,
   });
 }
-const ASK = { by: USERS.timekeeper, timeoutMs: 2_000 };
+const ASK = { by: USERS.timekeeper, timeoutMs: PATIENCE_MS };
 
 describe("ClockService", () => {
   let broker: MemoryBroker;

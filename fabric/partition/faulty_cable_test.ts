@@ -150,7 +150,7 @@ async function order(
 ): Promise<void> {
   const bus = broker.connect({ onError: () => {} });
   const subject = subjectOf({ kind: "control", run: "toys", verb: "link" });
-  for (let i = 0; i < 100 && !of.isOver(); i++) {
+  while (!of.isOver()) {
     const payload = encode({ token: of.token, fault: of.fault });
     const answer = await bus.request(subject, payload, ASK).then(decode, () => ({}));
     const { at, error } = answer as { at?: number; error?: string };

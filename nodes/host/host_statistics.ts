@@ -1,5 +1,5 @@
 /** A host's counters, by the names that reports and tests use. Times end in Ps, sizes in Bytes. */
-import type { AddressMap } from "./memory/address_map.ts";
+import { type AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import type { CoherentAgent } from "./memory/coherent_agent.ts";
 import type { CardMemory } from "./memory/card_memory.ts";
 import type { Iio } from "./memory/iio.ts";
@@ -41,6 +41,8 @@ export function hostStatistics(
   counts: HostCounts,
 ): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
+  const isOfScm = (line: number) => memory.physical.addressOf(line) >= SCM_BASE;
+  const dirty = llc.dirtyLines().filter(isOfScm).length;
   const cores = Object.fromEntries(
     processor.cpuPs.map((cpuPs, core) => [`core${core}.cpuPs`, cpuPs]),
   );
@@ -80,6 +82,8 @@ export function hostStatistics(
     // Bytes that the controller has received, and bytes written to the medium (P-01: blocks of 256
     // B).
     scmBytesIn: scmImc.acceptedBytes,
+    // Lines of SCM that are newer in the LLC: what was stored, and has not come to the controller.
+    ...(dirty > 0 && { scmLinesDirty: dirty }),
     scmLinesOut: scmBuffer.lines,
     scmBlocksOut: scmBuffer.blocksOut,
     scmBytesOut: scmBuffer.bytesOut,

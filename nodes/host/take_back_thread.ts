@@ -50,7 +50,8 @@ export class TakeBackThread {
   }
 
   #hasEnded(program: string): boolean {
-    return !this.#parts.processor.isRunning((name) => programOf(name) === program);
+    for (const name of this.#parts.processor.names) if (programOf(name) === program) return false;
+    return true;
   }
 
   *#steps(device: OpenDevice, ended: readonly string[]): Steps<void> {

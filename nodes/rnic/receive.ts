@@ -18,7 +18,7 @@ import { isOverrun, obeyPause } from "./transmit/flow_control.ts";
 import type { DropReason } from "./state/counters.ts";
 import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
-import { dropInSilence } from "./responder/silent_loss.ts";
+import { dropInSilence, dropOverrun } from "./responder/silent_loss.ts";
 import { operationOf } from "./responder/operations.ts";
 import { receiveGroupHint, receiveHint, takeHintOff } from "./hints/receive_hint.ts";
 import { CARD_QPN } from "./coherence/link.ts";
@@ -40,7 +40,7 @@ export function receiveFrame(device: Device, frame: Frame): void {
 
 /** A frame that has arrived at the port, or that the card has turned round inside: no port counter has that. */
 export function takeFrame(device: Device, frame: Frame): void {
-  if (isOverrun(device)) return drop(device, "receive-overrun");
+  if (isOverrun(device)) return dropOverrun(device, frame);
   const packet = frame.packet ?? decodePacket(frame.bytes);
   if (isRefusal(packet)) return drop(device, "undecodable");
   // C-01: a card knows the version that it was built for.

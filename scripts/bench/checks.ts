@@ -6,22 +6,32 @@ import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { CHECKERS } from "../../console/checks/all.ts";
 import { livesOf } from "../../console/checks/lives.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
+import { ENTRY_BYTES, MAGIC, VERSION } from "../../console/checks/scm_objects.ts";
+import { crc32 } from "../../fabric/wire/roce/icrc.ts";
 import type { Figure, Measured } from "./figure.ts";
 
 const RECORD_BYTES = 64, TAIL = 0, FIRST = 64, OUTSTANDING = 4;
 const REGION_BYTES = 1 << 20, REGION_AT = 1 << 25;
+/** Puts of one program, each to a place of its own, by so many names, and units that a service has given back. */
+const OBJECT_BYTES = 8, NAMES = 500, OBJECTS_AT = 0x1c0_0000, FREED_AT = 0x180_0000;
+const DIRECTORY_AT = 0x300_0000;
+/** Homes of a region without accesses. */
+const HOMES_MOST = 1_000;
 
 /**
  * A run of a log without promises: records one behind the other, each with an update of one tail that comes after it
- * (P-04), and as many stores of a far host to a shared region in SCM, each flushed.
+ * (P-04), as many stores of a far host to a shared region in SCM, each flushed, as many objects that one program has put,
+ * and as many ranges that a service gave back. Of every hundred records there is a home.
  */
 export function appendedRecord(records: number): RunRecord {
   const text = "name: checks\nseed: 1\nhosts: { a: {}, b: { scm: { size: 64MiB } } }\n";
   const plan = makePlan(variants(parseScenario(text, "checks.yaml"))[0]!);
   const image = new Uint8Array(1 << 26), words = new DataView(image.buffer);
   const notes: TimedRecord[] = [];
-  const note = (each: AuditRecord) =>
-    void notes.push({ time: 1_000 * notes.length, node: "a", by: "a/0/append#0", note: each });
+  const note = (each: AuditRecord, node = "a") =>
+    void notes.push({ time: 1_000 * notes.length, node, by: `${node}/0/append#0`, note: each });
+  words.setUint32(DIRECTORY_AT + 4, MAGIC);
+  words.setUint32(DIRECTORY_AT + 8, VERSION);
   const region = { region: "shared", offset: 0, length: 8 };
   note({
     ...{ kind: "region", region: "shared", home: "b", bytes: REGION_BYTES, at: REGION_AT },
@@ -52,6 +62,23 @@ export function appendedRecord(records: number): RunRecord {
     note({ kind: "accessed", id: 2 * i, result: "done" });
     note({ kind: "access", id: 2 * i + 1, ...own, op: "flush" });
     note({ kind: "accessed", id: 2 * i + 1, result: "done" });
+    const put = { kind: "object", name: `o${i % NAMES}`, on: "b", complete: true } as const;
+    const object = OBJECTS_AT + i * OBJECT_BYTES, freed = FREED_AT + i * OBJECT_BYTES;
+    note({ kind: "writes", id: -1 - i, on: "b", at: object, bytes: tail });
+    note({ ...put, at: object, length: OBJECT_BYTES, state: "asked" });
+    note({ ...put, at: object, length: OBJECT_BYTES, state: "stored" });
+    image.set(tail, object);
+    image.set(entryOf(put.name, object), DIRECTORY_AT + (1 + i % NAMES) * ENTRY_BYTES);
+    note({ kind: "writes", id: -1 - records - i, on: "b", at: freed, bytes: tail });
+    note({ kind: "freed", at: freed, length: OBJECT_BYTES }, "b");
+    // What others use is no more what was written.
+    image.fill(0xee, freed, freed + OBJECT_BYTES);
+    if (i % 100 === 0 && i / 100 < HOMES_MOST) {
+      note({
+        ...{ kind: "region", region: `of ${i}`, home: `h${i}`, bytes: 64, at: 0 },
+        ...{ answerWithinPs: 1e9, homeWaitPs: 0 },
+      });
+    }
     image.set(bytes, at);
     image.set(tail, REGION_AT + offset);
   }
@@ -63,6 +90,18 @@ export function appendedRecord(records: number): RunRecord {
     notes,
     scm: (host) => host === "b" ? { read: (from, to) => image.slice(from, to) } : undefined,
   };
+}
+
+/** A place of the directory of objects: `console/checks/scm_objects.ts` reads it. */
+function entryOf(name: string, at: number): Uint8Array {
+  const bytes = new Uint8Array(ENTRY_BYTES), view = new DataView(bytes.buffer);
+  view.setUint32(4, 1);
+  view.setBigUint64(8, BigInt(at));
+  view.setBigUint64(16, BigInt(OBJECT_BYTES));
+  bytes[24] = name.length;
+  bytes.set(new TextEncoder().encode(name), 25);
+  view.setUint32(0, crc32(bytes.subarray(4)));
+  return bytes;
 }
 
 export function measureChecks({ quick }: Measured): Figure[] {

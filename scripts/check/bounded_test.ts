@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ifThere } from "../../console/base/files.ts";
 import { runBounded, tellsOfTest, testUnderWay } from "./bounded.ts";
+import { atSomePace } from "../../tests/support/eventually.ts";
 
 /** @param text a process' id. It may be there still for its parent to ask how it ended; it has no command line then. */
 function assertGone(text: string): void {
@@ -12,7 +13,7 @@ function assertGone(text: string): void {
 describe("runBounded", () => {
   it("gives both outputs, and whether the program succeeded", async () => {
     const args = ["-c", "echo one; echo two >&2; exit 3"];
-    const { success, isLate, text } = await runBounded("sh", args, { withinMs: 60_000 });
+    const { success, isLate, text } = await runBounded("sh", args, { withinMs: 600_000 });
     assert.deepEqual([success, isLate], [false, false]);
     assert.deepEqual(text.split("\n").sort(), ["", "one", "two"]);
   });
@@ -20,7 +21,7 @@ describe("runBounded", () => {
   it("tells the processor time of a program and its children", async () => {
     const busy = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
     const { processorSeconds } = await runBounded("sh", ["-c", `sh -c '${busy}'; true`], {
-      withinMs: 60_000,
+      withinMs: 600_000,
     });
     assert.ok(processorSeconds! > 0, `${processorSeconds} s`);
   });
@@ -49,7 +50,7 @@ describe("runBounded", () => {
 
   it("gives a program variables", async () => {
     const { text } = await runBounded("sh", ["-c", "echo $GIVEN"], {
-      withinMs: 60_000,
+      withinMs: 600_000,
       env: { GIVEN: "17" },
     });
     assert.equal(text, "17\n");
@@ -58,38 +59,45 @@ describe("runBounded", () => {
 
 describe("runBounded, of what says when a part of it has ended", () => {
   it("goes on for as long as it says something, and ends it when it has said nothing for so long", async () => {
-    const speaks = "for i in 1 2 3 4; do sleep 0.2; echo $i; done";
-    const talking = await runBounded("sh", ["-c", speaks], { withinMs: 60_000, silentMs: 700 });
-    assert.deepEqual([talking.success, talking.isLate], [true, false]);
-    const silent = await runBounded("sh", ["-c", `${speaks}; sleep 1000`], {
-      withinMs: 60_000,
-      silentMs: 700,
+    await atSomePace(async (slower) => {
+      const limits = { withinMs: 600_000, silentMs: 700 * slower };
+      const speaks = `for i in 1 2 3 4; do sleep ${0.2 * slower}; echo $i; done`;
+      const talking = await runBounded("sh", ["-c", speaks], limits);
+      assert.deepEqual([talking.success, talking.isLate], [true, false]);
+      const silent = await runBounded("sh", ["-c", `${speaks}; sleep 1000`], limits);
+      assert.ok(silent.isLate);
+      assert.equal(silent.text, "1\n2\n3\n4\n");
     });
-    assert.ok(silent.isLate);
-    assert.equal(silent.text, "1\n2\n3\n4\n");
   });
 });
 
 describe("runBounded, of what goes on to say what it waits for", () => {
   const waits = (line: string) => `while true; do sleep 0.1; echo ${line}; done`;
-  const limits = { withinMs: 600_000, silentMs: 700, isWord: tellsOfTest };
+  const limitsOf = (slower: number) => {
+    return { withinMs: 600_000, silentMs: 700 * slower, isWord: tellsOfTest };
+  };
 
   it("ends it when no test has ended for so long", async () => {
     const begins = "echo 'running 1 test from ./a_test.ts'";
-    const { isLate, text } = await runBounded(
-      "sh",
-      ["-c", `${begins}; ${waits("waits for b ...")}`],
-      limits,
-    );
-    assert.ok(isLate);
-    assert.match(text, /^running 1 test from .*\nwaits for b \.\.\.\nwaits for b/);
+    await atSomePace(async (slower) => {
+      const { isLate, text } = await runBounded(
+        "sh",
+        ["-c", `${begins}; ${waits("waits for b ...")}`],
+        limitsOf(slower),
+      );
+      assert.ok(isLate);
+      assert.match(text, /^running 1 test from .*\nwaits for b \.\.\.\nwaits for b/);
+    });
   });
 
   it("goes on where a test ends, whose line comes in parts and between others", async () => {
-    const script = "for i in 1 2 3 4 5 6; do printf 'one ...'; sleep 0.1; echo err >&2; " +
-      "sleep 0.1; echo ' ok (3ms)'; done";
-    const { success, isLate } = await runBounded("sh", ["-c", script], limits);
-    assert.deepEqual([success, isLate], [true, false]);
+    await atSomePace(async (slower) => {
+      const pause = `sleep ${0.1 * slower}`;
+      const script = `for i in 1 2 3 4 5 6; do printf 'one ...'; ${pause}; echo err >&2; ` +
+        `${pause}; echo ' ok (3ms)'; done`;
+      const { success, isLate } = await runBounded("sh", ["-c", script], limitsOf(slower));
+      assert.deepEqual([success, isLate], [true, false]);
+    });
   });
 });
 

@@ -2,6 +2,7 @@
 import type { Command } from "commander";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { composeRack } from "../../console/rack/containers/compose.ts";
+import { onInterrupt } from "./interrupt.ts";
 import {
   addCheckOption,
   addVariantOptions,
@@ -64,6 +65,7 @@ async function compose(scenario: string, flags: ComposeFlags): Promise<void> {
   await checkTypesFirst(scenario, flags);
   const run = await composeRack(scenario, {
     ...options,
+    signal: onInterrupt("stopping"),
     ...{ trace, stayUp, consolePort },
     onLeftOut: (hosts) => {
       if (flags.json !== true) say(`put on ${hosts.join(", ")} is left out as it has no file`);

@@ -115,24 +115,34 @@ function refuseWithMatrix(flags: ExploreFlags): void {
 async function run(
   scenario: string,
   flags: ExploreFlags,
-  { jobs, isWanted }: { readonly jobs: number; readonly isWanted: () => boolean },
+  { jobs, isWanted, signal }: {
+    readonly jobs: number;
+    readonly isWanted: () => boolean;
+    readonly signal: AbortSignal;
+  },
 ): Promise<void> {
   const progress = new Progress({ quiet: flags.json === true });
   const prepare = prepareOptions(flags, "all"), explore = optionsOf(flags);
   const junit = await JunitFile.open(flags, `rack explore ${scenario}`);
   await junit.of(checkTypesFirst(scenario, flags));
   const exploring = exploreScenario(scenario, {
-    prepare,
+    prepare: { ...prepare, signal },
     explore: { ...explore, stopped: isWanted },
     jobs,
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
-  const explored = await junit.of(exploring);
+  const explored = await junit.of(exploring).catch((error) => {
+    if (error !== signal.reason) throw error;
+    // Nothing is known yet: its programs were still being tried.
+    Deno.exit(130);
+  });
   await junit.write(exploreSuites(explored));
   if (flags.json) print(JSON.stringify(exploredDocument(explored)));
   else print(exploredText(explored.explored));
-  const unchecked = explored.explored.filter(({ verdict }) => verdict.why === UNCHECKED)
-    .map(({ label }) => label);
+  // What has no oracle: of others the verdict says why they had nothing to judge.
+  const unchecked = explored.explored.filter(({ verdict: { verdict, judgedBy } }) =>
+    verdict === "unchecked" && judgedBy.length === 0
+  ).map(({ label }) => label);
   if (unchecked.length > 0) say(uncheckedText(unchecked, { claims: flags.claims === true }));
   Deno.exitCode = exitOf(explored);
 }
@@ -186,11 +196,12 @@ function cutOf(text: string): Cut {
 
 /** The first Ctrl-C ends with the results so far; a second one ends at once. */
 function stopOnInterrupt() {
-  let signals = 0;
+  const ending = new AbortController(), { signal } = ending;
   const listen = () => {
-    if (++signals > 1) Deno.exit(130);
+    if (signal.aborted) Deno.exit(130);
     say("stopping: what is known by now follows");
+    ending.abort();
   };
-  for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, listen);
-  return { isWanted: () => signals > 0 };
+  for (const name of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(name, listen);
+  return { isWanted: () => signal.aborted, signal };
 }

@@ -10,6 +10,7 @@ import { shippedScenarios } from "../../console/scenarios/shipped.ts";
 import { validateScenario, type ValidScenario } from "../../console/scenarios/validate.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { painted } from "./colour.ts";
+import { onInterrupt } from "./interrupt.ts";
 import { addCheckOption, type CheckFlags, checkTypesFirst, typesOf } from "./options.ts";
 import { print, printResult } from "./output.ts";
 
@@ -131,7 +132,7 @@ async function check(file: string, flags: JsonFlag): Promise<void> {
 async function validate(file: string, flags: JsonFlag & CheckFlags): Promise<void> {
   try {
     await checkTypesFirst(file, flags);
-    const valid = await validateScenario(file);
+    const valid = await validateScenario(file, { signal: onInterrupt("ending the check") });
     print(flags.json ? JSON.stringify({ ok: true, ...valid }) : painted(validText(valid)));
   } catch (error) {
     refuseAsJson(error, file, flags);

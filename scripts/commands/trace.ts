@@ -10,6 +10,7 @@ import {
   traceOfRun,
   traceScenario,
 } from "../../console/rack/trace_operation.ts";
+import { onInterrupt } from "./interrupt.ts";
 import {
   addCheckOption,
   addVariantOptions,
@@ -66,7 +67,11 @@ async function traceOf(scenario: string | undefined, flags: TraceFlags): Promise
   if (scenario !== undefined && run === undefined) {
     const options = prepareOptions(flags, "all");
     await checkTypesFirst(scenario, flags);
-    return await traceScenario(scenario, { ...options, onLog: say });
+    return await traceScenario(scenario, {
+      ...options,
+      signal: onInterrupt("ending the run"),
+      onLog: say,
+    });
   }
   if (scenario === undefined && run !== undefined) {
     return await traceOfRun(run, given({ method, ddio }));

@@ -17,6 +17,7 @@ import {
   IBV_ACCESS_REMOTE_READ,
   IBV_ACCESS_REMOTE_WRITE,
   IBV_SEND_SIGNALED,
+  PAGES_PER_BATCH,
   type ProgramContext,
   type Steps,
 } from "rackmesh";
@@ -128,9 +129,9 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   // The command that maps pages takes no longer: driver, bus, firmware and bus again.
   const commandPs = cpu.now - began;
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, counters[name] ?? 0]));
-  // What hints ask for gives way: the driver may be at one batch of it, of 64 pages.
+  // What hints ask for gives way: the driver may be at one batch of it.
   const { minorFaultPs, rangePagePs } = device.state.timing;
-  const boundPs = minorFaultPs + 63 * rangePagePs + commandPs;
+  const boundPs = minorFaultPs + (PAGES_PER_BATCH - 1) * rangePagePs + commandPs;
   cpu.report("server", { memory, boundPs, hints: counts.hintsIn });
   const row = { memory, unit: "us", bound: microseconds(boundPs), ...counts };
   cpu.report("result", { program: "hints", host: cpu.host, ...row });

@@ -6,6 +6,7 @@ import type { Rng } from "../../fabric/base/rng.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { findProcesses } from "../../console/rack/process_table.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { HANGS_MS } from "./live_rack.ts";
 import { count, type Findings } from "./orders.ts";
 
 const RACK = fromFileUrl(projectFile("scripts/rack"));
@@ -18,7 +19,6 @@ const ORDERS = [
   "kill b",
   "kill timekeeper",
 ];
-const LIMIT_S = 240;
 
 /** @returns why it was left out, where it was. */
 export async function soakFullDisk(
@@ -60,7 +60,7 @@ export async function soakFullDisk(
   for (const { pid } of left) Deno.kill(pid, "SIGKILL");
   const log = await Deno.readTextFile(`${directory}/disk.log`).catch(() => "");
   const where = `full disk, rack ${order}`;
-  if (isHung) failures.push(`${where}: no end after ${LIMIT_S} s: ${log}`);
+  if (isHung) failures.push(`${where}: no end after ${HANGS_MS / 1_000} s: ${log}`);
   else if (left.length > 0) failures.push(`${where}: ${left.length} processes were left`);
   else if (code >= 90) failures.push(`${where}: ${WRONG[code] ?? "ended"}: ${stderr}${log}`);
   else if (code === EXIT.internal || /\n\s+at /.test(log)) {
@@ -95,7 +95,7 @@ async function shell(script: string, cache: string) {
   const timer = setTimeout(() => {
     isHung = true;
     child.kill("SIGKILL");
-  }, LIMIT_S * 1_000);
+  }, HANGS_MS);
   const { code, stderr } = await child.output();
   clearTimeout(timer);
   return { code, isHung, stderr: new TextDecoder().decode(stderr) };

@@ -5,6 +5,7 @@
 import { USERS } from "../../fabric/bus/access.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
+import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { after } from "../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { ControlClient } from "../../console/rack/live/control.ts";
@@ -19,9 +20,10 @@ export interface Ended {
   readonly isHung: boolean;
 }
 
-/** The longest that any command or order may take: the machine may be busy with other work. */
-export const ORDER_S = 90;
-const COMMAND_MS = (ORDER_S + 60) * 1_000;
+/** What a command gives an order: the machine may be busy with other work. */
+export const ORDER_S = PATIENCE_MS / 1_000;
+/** What has not ended by then hangs. An order to a process that does not answer may take its patience and the command's. */
+export const HANGS_MS = 4 * PATIENCE_MS;
 
 export const RACK = fromFileUrl(projectFile("scripts/rack"));
 
@@ -34,10 +36,10 @@ export function rackEnv(cache: string): Record<string, string> {
   };
 }
 
-/** Runs the `rack` command to its end, for {@link COMMAND_MS} at most. */
+/** Runs the `rack` command to its end, for {@link HANGS_MS} at most. */
 export async function rackCommand(
   args: readonly string[],
-  { cache, limitMs = COMMAND_MS, signal }: {
+  { cache, limitMs = HANGS_MS, signal }: {
     readonly cache: string;
     readonly limitMs?: number;
     /** Interrupts it. */
@@ -86,6 +88,7 @@ export class LiveRack {
       ...rack.supervisor,
       run,
       name: USERS.supervisor,
+      connectTimeoutMs: PATIENCE_MS,
       onError: () => {},
     });
     return new LiveRack(cache, { rack, bus, control: new ControlClient(bus, run) });

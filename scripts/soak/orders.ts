@@ -1,6 +1,6 @@
 /**
  * Orders to a rack under soak, each checked against the ledger. An order that was disturbed may fail
- * with a sentence; one that was not has to succeed. None may take longer than {@link ORDER_S}.
+ * with a sentence; one that was not has to succeed. None may hang ({@link HANGS_MS}).
  */
 import { after } from "../../fabric/bus/wall_time.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
@@ -9,7 +9,7 @@ import { explain } from "../../console/rack/failure.ts";
 import { getObject, listObjects, putObject } from "../../console/rack/live/transfer.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { Ledger, Place } from "./ledger.ts";
-import { type Ended, type LiveRack, ORDER_S } from "./live_rack.ts";
+import { type Ended, HANGS_MS, type LiveRack, ORDER_S } from "./live_rack.ts";
 
 /** The counts of a soak, and what it found wrong. */
 export interface Findings {
@@ -184,8 +184,8 @@ interface Outcome {
 
 async function bounded(order: () => Promise<unknown>): Promise<Outcome> {
   const late = Promise.withResolvers<Outcome>();
-  const hung = { message: `no end after ${2 * ORDER_S} s` };
-  const cancel = after(2 * ORDER_S * 1_000, () => late.resolve(hung));
+  const hung = { message: `no end after ${HANGS_MS / 1_000} s` };
+  const cancel = after(HANGS_MS, () => late.resolve(hung));
   const done = order().then(
     (value): Outcome => ({ value, code: EXIT.done, message: "" }),
     (error): Outcome => explain(error),

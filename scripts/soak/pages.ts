@@ -3,6 +3,7 @@ import { type Browser, type CDPSession, chromium, type Page } from "playwright-c
 import { ifThere } from "../../console/base/files.ts";
 import { statOf } from "../../console/base/process_stat.ts";
 import { residentBytes } from "../../console/rack/process_table.ts";
+import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { after } from "../../fabric/bus/wall_time.ts";
 import { browserProgram, SIGNALS } from "../bench/console/browser.ts";
 import { RACK, rackEnv } from "./live_rack.ts";
@@ -10,7 +11,6 @@ import type { Samples } from "./samples.ts";
 
 /** Each page shows another view, in this order. */
 const VIEWS = ["rack", "memory", "operation", "runs", "chaos"] as const;
-const START_MS = 120_000;
 
 interface Watched {
   readonly name: string;
@@ -91,7 +91,7 @@ export class SoakPages {
     }
     await this.#browser.close();
     this.#child.kill("SIGINT");
-    const cancel = after(START_MS, () => this.#child.kill("SIGKILL"));
+    const cancel = after(PATIENCE_MS, () => this.#child.kill("SIGKILL"));
     const { code } = await this.#child.status;
     cancel();
     if (code !== 130) wrong.push(`rack console ended with code ${code}`);
@@ -114,7 +114,7 @@ function isReplay(pid: number): boolean {
 async function firstDocument(
   child: Deno.ChildProcess,
 ): Promise<{ readonly url: string; readonly origin: string }> {
-  const cancel = after(START_MS, () => child.kill("SIGKILL"));
+  const cancel = after(PATIENCE_MS, () => child.kill("SIGKILL"));
   let text = "";
   try {
     for await (const part of child.stdout.pipeThrough(new TextDecoderStream())) {

@@ -41,7 +41,6 @@ const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
   "replay MB": 1_200,
 };
 
-const FINAL_MS = 3_000;
 /** Statistics of an RNIC: what programs make with verbs. */
 const OBJECTS = [
   "queuePairs",
@@ -72,7 +71,7 @@ export class Samples {
       if (descriptors !== undefined) add(name, "descriptors", descriptors);
     }
     for (const { name } of link.rack.file.partitions) {
-      const final = await link.control.final(name, { forMs: FINAL_MS });
+      const final = await link.control.finalIfPowered(name);
       for (const [node, all] of Object.entries(final?.statistics ?? {})) {
         const objects = OBJECTS.map((each) => all[each]).filter((each) => each !== undefined);
         if (objects.length > 0) {

@@ -22,7 +22,7 @@ const WHEN = { from: 200_000_000, length: 400_000_000, busy: BUSY };
 
 async function optionsFor(scenario: string, seed: number): Promise<DrawOptions> {
   const fixed = { input: fromFileUrl(projectFile("LICENSE")) };
-  return { scenario, seed, fixed, field: await fieldOf(scenario, fixed) };
+  return { scenario, seed, fixed, field: await fieldOf(scenario, { fixed }) };
 }
 
 function actionsOf({ rng }: RoundDraft, { plan, partitions }: Prepared) {
@@ -94,7 +94,10 @@ describe("drawRound", () => {
     const own = await optionsFor(OWN, 7);
     const choices = Array.from({ length: 20 }, (_, i) => drawRound(i, own).choices);
     assert.ok(choices.every(({ size, depth }) => size === undefined && depth === undefined));
-    await assert.rejects(fieldOf(OWN, { method: "write-read" }), /no program of .* has a method/);
+    await assert.rejects(
+      fieldOf(OWN, { fixed: { method: "write-read" } }),
+      /no program of .* has a method/,
+    );
   });
 
   it("lets the command line have the last word", async () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { EXPECTATIONS } from "../../fabric/rack/plan/vocabulary.ts";
 import { checkAll, checkAllInTurns, CHECKERS, findingsText } from "../../console/checks/all.ts";
+import { appendedRecord } from "../../scripts/bench/checks.ts";
 import { fill, imageOf, noted, recordOf } from "../../console/checks/record_testing.ts";
 
 describe("P-41: the promises of every run", () => {
@@ -20,6 +21,19 @@ describe("P-41: the promises of every run", () => {
     const broken = checkAll(recordOf({ notes }));
     assert.match(findingsText(broken), /^survives-what-was-reported: b: SCM at 0x0 is lost/);
   });
+
+  it("are looked at in steps, each of them, so that an interrupt is heard in the middle of it", () => {
+    const run = appendedRecord(1_000);
+    // What frames and shutdowns are judged by is no long record.
+    const short = ["frames-are-conserved", "answers-in-order", "ports-keep-their-rate"];
+    short.push("shutdowns-end-in-time");
+    for (const { name, steps } of CHECKERS.filter((each) => !short.includes(each.name))) {
+      let count = 0;
+      for (const _ of steps(run)) count++;
+      assert.ok(count > 2, `${name}: ${count}`);
+    }
+  });
+
   it("are left in the middle of one where the command is interrupted", async () => {
     const writes = Array.from(
       { length: 500 },

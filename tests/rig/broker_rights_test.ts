@@ -14,12 +14,12 @@ import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { parseSubject, subjectOf } from "../../fabric/bus/subjects.ts";
 import { BUS_ENVIRONMENT } from "../../fabric/rack/build/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { ALIVE_MS } from "../../fabric/runner/runner.ts";
-import { sleep } from "../../fabric/bus/wall_time.ts";
+import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { encodeSealed } from "../../fabric/bus/codec.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { contentOf } from "../support/process_rack.ts";
 import { CommandRig, processesNaming } from "../support/command.ts";
+import { eventually } from "../support/eventually.ts";
 
 const RUN = "r1";
 const SCENARIO = "name: three\nhosts: { a: {}, b: {}, c: {} }\n";
@@ -330,9 +330,10 @@ describe("what is forged", () => {
     assert.doesNotMatch((await rig.run(["why"])).stdout, /refused/);
     const lines = await forge(run);
     // A process tells the timekeeper with its next heartbeat.
-    await sleep(ALIVE_MS + 200);
-    const { stdout } = await rig.run(["why"]);
-    for (const line of lines) assert.ok(stdout.includes(line), stdout);
+    await eventually("every line is shown", async () => {
+      const { stdout } = await rig.run(["why"]);
+      return lines.every((line) => stdout.includes(line));
+    });
     const { refusals } = JSON.parse((await rig.run(["why", "--json"])).stdout);
     assert.equal(refusals.length, 4);
   });
@@ -374,9 +375,12 @@ describe("a request over a broker with rights", () => {
       });
       await clock!.flush();
       const by = USERS.timekeeper;
-      const answer = await asker!.request(subject, Uint8Array.of(7), { by, timeoutMs: 5_000 });
+      const answer = await asker!.request(subject, Uint8Array.of(7), {
+        by,
+        timeoutMs: PATIENCE_MS,
+      });
       assert.deepEqual([...answer], [7]);
-      const refused = device!.request(subject, Uint8Array.of(7), { by, timeoutMs: 5_000 });
+      const refused = device!.request(subject, Uint8Array.of(7), { by, timeoutMs: PATIENCE_MS });
       await assert.rejects(refused, { kind: "forbidden" });
       // A subject for the reply that is not of answers is none.
       const raw = await RawClient.connect(server, USERS.supervisor);

@@ -45,6 +45,8 @@ interface Seen {
   readonly plan: RackPlan;
   /** What the switch says. */
   readonly warnings: readonly string[];
+  /** What the card of the host says to which eight write. */
+  readonly cardWarnings: readonly string[];
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** A counter over all nodes. */
   readonly total: (counter: string) => number;
@@ -55,12 +57,15 @@ function run(text: string, change?: RackOptions["change"]): Seen {
   const all = rack.reports.filter(({ topic }) => topic === "result")
     .map(({ value }) => value as unknown as Flow);
   const statistics = rack.simulator.statistics();
+  const warningsOf = (of: string) =>
+    rack.reports.filter(({ topic, node }) => topic === "warning" && node === of)
+      .map(({ value }) => (value as { readonly message: string }).message);
   return {
     flows: all.filter(({ to }) => to === "r"),
     victim: all.find(({ to }) => to === "v")!,
     plan: rack.plan,
-    warnings: rack.reports.filter(({ topic, node }) => topic === "warning" && node === "tor")
-      .map(({ value }) => (value as { readonly message: string }).message),
+    warnings: warningsOf("tor"),
+    cardWarnings: warningsOf("r-rnic"),
     statistics,
     total: (counter) =>
       Object.values(statistics).reduce((sum, node) => sum + (node[counter] ?? 0), 0),
@@ -237,7 +242,15 @@ describe("lossless means that nothing is dropped for lack of room", () => {
     assert.ok(seen.statistics["r-rnic"]!["pausesOut"]! > 0);
     assert.ok(seen.statistics["tor"]!["pausesIn"]! > 0);
     const lossy = run(lossless(bus).replace(/pfc: \{.*?\}/, "pfc: off"));
-    assert.ok(lossy.total("drop-receive-overrun") > 0);
+    assert.ok(lossy.total("drop-receive-overrun") > 1);
+    // The first one, as of all that is lost without a sign to its sender.
+    const said = lossy.cardWarnings.filter((text) => text.includes("the receive buffer is full"));
+    assert.equal(said.length, 1);
+    assert.match(
+      said[0]!,
+      /^a frame \(RC RDMA WRITE .*\) of 10\..* to queue pair \d+ is dropped without an answer, and comes again: /,
+    );
+    assert.deepEqual(seen.cardWarnings, []);
   });
 
   it("thanks to the headroom: with a quarter of it, frames are dropped, and the switch says why", () => {

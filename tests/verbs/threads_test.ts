@@ -134,10 +134,10 @@ describe("cpu.spawn: a thread", () => {
     });
     assert.match(
       said,
-      /^EAGAIN: spawn at threads_test\.ts:\d+:\d+: a runs 4096 programs and threads: expected at most 4096$/,
+      /^EAGAIN: spawn at threads_test\.ts:\d+:\d+: a runs 16384 programs and threads: expected at most 16384$/,
     );
     assert.equal(ended, started + 1);
-    assert.ok(started > 4_000, `${started}`);
+    assert.ok(started > 16_000, `${started}`);
   });
 
   it("posts to its creator's queue pair, and the creator gets the completion", () => {

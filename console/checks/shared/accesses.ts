@@ -8,6 +8,7 @@ import type {
 } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { lifeAt, type Lives } from "../lives.ts";
+import { drained, inSteps, type Steps } from "../run_record.ts";
 import type { Instant } from "../values.ts";
 
 /** An access of a program, from the record of its begin. */
@@ -44,17 +45,36 @@ export function usesRegions({ notes }: { readonly notes: readonly TimedRecord[] 
   return notes.some(({ note }) => note.kind === "region" || note.kind === "line-state");
 }
 
+/** What several checks of a run ask for. Of a record that has grown since it is made anew. */
+const KNOWN = new WeakMap<
+  readonly TimedRecord[],
+  { readonly count: number; readonly found: SharedAccesses }
+>();
+
 /** All accesses of a run, in the order of their begins. */
 export function sharedAccesses(notes: readonly TimedRecord[]): SharedAccesses {
+  return drained(sharedAccessSteps(notes));
+}
+
+/** The same, in steps. */
+export function* sharedAccessSteps(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
+  const known = KNOWN.get(notes);
+  if (known?.count === notes.length) return known.found;
+  const found = yield* accessesIn(notes);
+  KNOWN.set(notes, { count: notes.length, found });
+  return found;
+}
+
+function* accessesIn(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
   const regions = new Map<string, Region>();
   const open = new Map<string, Access>();
   const wrong: string[] = [];
   // A card may access a region before a program does, or one that none uses.
-  for (const { note } of notes) {
-    if (note.kind !== "region" || regions.has(note.region)) continue;
+  yield* inSteps(notes, ({ note }) => {
+    if (note.kind !== "region" || regions.has(note.region)) return;
     regions.set(note.region, { record: note, accesses: [], losses: [] });
-  }
-  for (const [order, { time, node, by, note }] of notes.entries()) {
+  });
+  yield* inSteps(notes, ({ time, node, by, note }, order) => {
     const at: Instant = { time, node, order };
     switch (note.kind) {
       case "region": {
@@ -93,7 +113,7 @@ export function sharedAccesses(notes: readonly TimedRecord[]): SharedAccesses {
         break;
       }
     }
-  }
+  });
   return { regions, wrong };
 }
 

@@ -3,14 +3,15 @@
  * and an access is told of a loss only where that loss is reported by range.
  */
 import type { Time } from "../../../fabric/base/time.ts";
-import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
+import { countOf, FINDINGS_MAX } from "../finding.ts";
 import { lifeAt } from "../lives.ts";
 import { LINE_BYTES } from "./line_content.ts";
-import type { Checker, RunRecord } from "../run_record.ts";
-import { type Access, hadPower, type Region, sharedAccesses, usesRegions } from "./accesses.ts";
-import { faultSpans, firstFault } from "./faults.ts";
+import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "../run_record.ts";
+import { firstPlace } from "../values.ts";
+import { type Access, hadPower, type Region, sharedAccessSteps, usesRegions } from "./accesses.ts";
+import { type FaultSpan, faultSpans, firstFault } from "./faults.ts";
 
-export const answered: Checker = {
+export const answered = checkerOf({
   name: "every-access-is-answered",
   promise:
     "Each access to a shared region ends within the region's bound while its host has power; bytes are lost " +
@@ -19,31 +20,90 @@ export const answered: Checker = {
   subjects: accessesIn,
   concerns: usesRegions,
   without: "no program accessed a shared region",
-  check: checkAnswers,
-};
+  steps: checkAnswers,
+});
 
 /** Accesses of programs: what cards do for verbs has no bound, and no program is told. */
 export function accessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access" && note.dma !== true).length;
 }
 
-function checkAnswers(run: RunRecord): Finding[] {
-  const { regions, wrong } = sharedAccesses(run.notes);
+function* checkAnswers(run: RunRecord): CheckSteps {
+  const { regions, wrong } = yield* sharedAccessSteps(run.notes);
   const texts = [...wrong];
   const faultAt = firstFault(run);
   for (const region of regions.values()) {
-    for (const access of region.accesses) {
-      if (texts.length >= FINDINGS_MAX) break;
-      if (access.note.dma === true) continue;
-      const text = lateText(run, region, access) ?? lossText(run, region, { access, faultAt });
+    const known = new KnownOfRegion(run, region);
+    yield* inSteps(region.accesses, (access) => {
+      if (texts.length >= FINDINGS_MAX) return "stop";
+      if (access.note.dma === true) return undefined;
+      const text = lateText(run, region, access) ??
+        lossText(run, region, { access, faultAt, known });
       if (text !== undefined) texts.push(text);
-    }
+      return undefined;
+    });
     for (const { at, note } of region.losses) {
       if (at.time >= faultAt) continue;
       texts.push(`${at.node}: bytes of ${note.region} are lost at ${at.time} ps, before any fault`);
     }
   }
   return texts.slice(0, FINDINGS_MAX).map((text) => ({ text }));
+}
+
+/** What is asked for each access that was told of a loss or a fence. */
+class KnownOfRegion {
+  readonly #run: RunRecord;
+  readonly #region: Region;
+  readonly #spans = new Map<string, readonly FaultSpan[]>();
+  #done: ReadonlyMap<string, readonly Access[]> | undefined;
+  /** Ascending by offset, with the farthest end of all up to it. */
+  #lost: { readonly offset: number; readonly end: number }[] | undefined;
+
+  constructor(run: RunRecord, region: Region) {
+    this.#run = run;
+    this.#region = region;
+  }
+
+  /** Faults that may part this host from home; all where it is home itself. */
+  spansOf(node: string): readonly FaultSpan[] {
+    const { home } = this.#region.record;
+    let spans = this.#spans.get(node);
+    if (spans === undefined) {
+      spans = faultSpans(this.#run, node === home ? undefined : { host: node, home });
+      this.#spans.set(node, spans);
+    }
+    return spans;
+  }
+
+  /** The last access of the node that began before and was done. */
+  lastDone({ node, began: { order } }: Access): Access | undefined {
+    this.#done ??= Map.groupBy(
+      this.#region.accesses.filter(({ ended }) => ended?.note.result === "done"),
+      (access) => access.node,
+    );
+    const own = this.#done.get(node) ?? [];
+    return own[firstPlace(own.length, (i) => own[i]!.began.order >= order) - 1];
+  }
+
+  /** Whether one report names all bytes of an access; of a flush's lines, those of one: its answer does not say which. */
+  isReported({ offset, length }: Pick<Access["note"], "offset" | "length">): boolean {
+    const lost = this.#lost ??= this.#lostRanges();
+    const end = offset + length;
+    for (let from = offset; from < end;) {
+      const to = Math.min(end, from - from % LINE_BYTES + LINE_BYTES);
+      const before = lost[firstPlace(lost.length, (i) => lost[i]!.offset > from) - 1];
+      if (before !== undefined && before.end >= to) return true;
+      from = to;
+    }
+    return false;
+  }
+
+  #lostRanges() {
+    let end = 0;
+    return this.#region.losses.flatMap(({ note: { ranges } }) => ranges)
+      .toSorted((x, y) => x.offset - y.offset)
+      .map(({ offset, length }) => ({ offset, end: end = Math.max(end, offset + length) }));
+  }
 }
 
 function lateText(
@@ -66,7 +126,11 @@ function lateText(
 function lossText(
   run: RunRecord,
   region: Region,
-  { access, faultAt }: { readonly access: Access; readonly faultAt: Time },
+  { access, faultAt, known }: {
+    readonly access: Access;
+    readonly faultAt: Time;
+    readonly known: KnownOfRegion;
+  },
 ): string | undefined {
   const { name, ended, note: { offset } } = access;
   if (ended === undefined) return undefined;
@@ -74,13 +138,9 @@ function lossText(
   if (ended.note.result === "done" || ended.note.result === "refused") return undefined;
   const { at: { time }, note: { result } } = ended;
   if (time < faultAt) return `${name} ended as ${result} at ${time} ps, before any fault`;
-  if (result === "fenced") return fenceText(run, region, access);
-  const isReported = region.losses.some(({ note: { ranges } }) =>
-    ranges.some((range) => covers(range, access.note))
-  );
-  if (isReported || mayBeUnreported(run, region, access) || run.until !== undefined) {
-    return undefined;
-  }
+  if (result === "fenced") return fenceText(region, access, known);
+  if (known.isReported(access.note) || run.until !== undefined) return undefined;
+  if (mayBeUnreported(run, region, access)) return undefined;
   return `${name} was told that bytes of ${access.note.region} at 0x${
     offset.toString(16)
   } are lost, and no report names them`;
@@ -91,33 +151,16 @@ function lossText(
  * nothing of home's has no lease: only its next access finds that home has had another life meanwhile.
  */
 function fenceText(
-  run: RunRecord,
-  { accesses, record: { home, answerWithinPs } }: Region,
-  { name, node, began, ended }: Access,
+  { record: { home, answerWithinPs } }: Region,
+  access: Access,
+  known: KnownOfRegion,
 ): string | undefined {
-  const pair = node === home ? undefined : { host: node, home };
+  const { name, node, began, ended } = access;
   const { time } = ended!.at;
-  const lastDone = accesses.findLast((each) =>
-    each.node === node && each.began.order < began.order && each.ended?.note.result === "done"
-  );
-  const since = Math.min(began.time, lastDone?.began.time ?? 0) - answerWithinPs;
-  if (faultSpans(run, pair).some(({ from, to }) => from <= time && to >= since)) return undefined;
-  const where = pair === undefined ? "" : ` between ${node} and ${home}`;
+  const since = Math.min(began.time, known.lastDone(access)?.began.time ?? 0) - answerWithinPs;
+  if (known.spansOf(node).some(({ from, to }) => from <= time && to >= since)) return undefined;
+  const where = node === home ? "" : ` between ${node} and ${home}`;
   return `${name} ended as fenced at ${time} ps, without a fault${where} since ${since} ps`;
-}
-
-/** Whether all bytes of an access are in the range; of a flush's lines, those of one: its answer does not say which. */
-function covers(
-  range: { readonly offset: number; readonly length: number },
-  { offset, length }: Pick<Access["note"], "offset" | "length">,
-): boolean {
-  const end = offset + length, rangeEnd = range.offset + range.length;
-  for (let from = offset; from < end;) {
-    const to = Math.min(end, from - from % LINE_BYTES + LINE_BYTES);
-    if (range.offset <= from && rangeEnd >= to) return true;
-    from = to;
-  }
-  return false;
 }
 
 /** The report is made by home, or by the host of the card that had the bytes: not by one that fails before it is due. */

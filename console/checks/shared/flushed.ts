@@ -6,7 +6,8 @@ import type { TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Life, Lives } from "../lives.ts";
 import { firstPlace, type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
-import { type Access, type Region, sharedAccesses } from "./accesses.ts";
+import { drained, inSteps, type Steps } from "../run_record.ts";
+import { type Access, type Region, sharedAccessSteps } from "./accesses.ts";
 import { isEqual, LINE_BYTES, sumOf } from "./line_content.ts";
 
 /**
@@ -17,44 +18,55 @@ export function flushedWrites(
   notes: readonly TimedRecord[],
   lives: Lives["lives"] = new Map(),
 ): NotedWrite[] {
-  if (!notes.some(({ note }) => note.kind === "region")) return [];
-  return [...sharedAccesses(notes).regions.values()]
-    .flatMap((region) => writesOf(region, lives.get(region.record.home) ?? []))
-    .sort((x, y) => x.issued.order - y.issued.order);
+  return drained(flushedWriteSteps(notes, lives));
 }
 
-function writesOf(
+/** The same, in steps. */
+export function* flushedWriteSteps(
+  notes: readonly TimedRecord[],
+  lives: Lives["lives"],
+): Steps<NotedWrite[]> {
+  if (!notes.some(({ note }) => note.kind === "region")) return [];
+  const all: NotedWrite[] = [];
+  for (const region of (yield* sharedAccessSteps(notes)).regions.values()) {
+    const writes = yield* writesOf(region, lives.get(region.record.home) ?? []);
+    for (const write of writes) all.push(write);
+  }
+  return all.sort((x, y) => x.issued.order - y.issued.order);
+}
+
+function* writesOf(
   { record: { home, at }, accesses }: Region,
   lives: readonly Life[],
-): NotedWrite[] {
+): Steps<NotedWrite[]> {
   if (at === undefined) return [];
   const writes: NotedWrite[] = [], offsets: number[] = [];
-  for (const access of accesses) {
+  yield* inSteps(accesses, (access) => {
     const bytes = writtenBy(access);
-    if (bytes === undefined) continue;
+    if (bytes === undefined) return;
     const { name, began, ended, note: { offset } } = access;
     const from = at + offset;
     const visible = ended?.note.result === "done" ? ended.at : undefined;
     const common = { name, on: home, from, to: from + bytes.length, bytes, line: undefined };
     writes.push({ ...common, issued: began, visible, promised: undefined, after: [] });
     offsets.push(offset);
-  }
+  });
   const flushes = accesses.filter(({ note, ended }) =>
     note.op === "flush" && ended?.note.result === "done"
   ).sort((x, y) => x.ended!.at.order - y.ended!.at.order);
   const byLine = new Map<number, Access[]>();
-  for (const flush of flushes) {
+  yield* inSteps(flushes, (flush) => {
     const { offset, length } = flush.note;
     for (let line = Math.floor(offset / LINE_BYTES); line * LINE_BYTES < offset + length; line++) {
       const own = byLine.get(line);
       if (own === undefined) byLine.set(line, [flush]);
       else own.push(flush);
     }
-  }
-  for (const [i, write] of writes.entries()) {
+  });
+  yield* inSteps(writes, (write, i) => {
     const from = offsets[i]!, to = from + write.bytes.length;
     write.promised = coveredAt(byLine, { from, to, done: write.visible, lives });
-  }
+  });
   return writes;
 }
 
@@ -69,7 +81,7 @@ function coveredAt(
   },
 ): Instant | undefined {
   if (done === undefined) return undefined;
-  const returns = (time: Time) => lives.filter((life) => life.from <= time).length;
+  const returns = (time: Time) => firstPlace(lives.length, (i) => lives[i]!.from > time);
   const own = returns(done.time);
   let covered = from;
   let last: Instant | undefined;
@@ -110,18 +122,23 @@ function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   return old !== undefined && !isEqual(old, compare) ? undefined : bytes;
 }
 
-/** Units of SCM that an access may have changed in a way that its record does not tell. */
-export function unknownUnits(notes: readonly TimedRecord[], host: string): Set<number> {
-  const units = new Set<number>();
-  if (!notes.some(({ note }) => note.kind === "region")) return units;
-  for (const { record: { home, at }, accesses } of sharedAccesses(notes).regions.values()) {
-    if (at === undefined || home !== host) continue;
-    for (const { note: { op, offset }, ended } of accesses) {
-      if (op !== "add" || ended?.note.bytes !== undefined) continue;
-      if (ended?.note.result === "refused") continue;
+/** By home: units of SCM that an access may have changed in a way that its record does not tell. */
+export function* unknownUnits(
+  notes: readonly TimedRecord[],
+): Steps<ReadonlyMap<string, ReadonlySet<number>>> {
+  const byHome = new Map<string, Set<number>>();
+  if (!notes.some(({ note }) => note.kind === "region")) return byHome;
+  const { regions } = yield* sharedAccessSteps(notes);
+  for (const { record: { home, at }, accesses } of regions.values()) {
+    if (at === undefined) continue;
+    const units = byHome.get(home) ?? new Set<number>();
+    byHome.set(home, units);
+    yield* inSteps(accesses, ({ note: { op, offset }, ended }) => {
+      if (op !== "add" || ended?.note.bytes !== undefined) return;
+      if (ended?.note.result === "refused") return;
       const from = at + offset;
       units.add(from - from % UNIT_BYTES);
-    }
+    });
   }
-  return units;
+  return byHome;
 }

@@ -15,6 +15,7 @@
  *
  * A line whose last value is gone is *lost* (decision 13): loads say so, and a store to the whole line ends that.
  */
+import { drained, type Steps } from "../run_record.ts";
 import {
   bytesText,
   type Content,
@@ -66,10 +67,16 @@ interface Open {
 }
 
 export function judgeLine(events: Iterable<LineEvent>): LineVerdict {
+  return drained(lineSteps(events));
+}
+
+/** The same, in steps: each end may try {@link LIMITS}. */
+export function* lineSteps(events: Iterable<LineEvent>): Steps<LineVerdict> {
   const all = [...events];
   const ended = new Set(all.flatMap((event) => event.kind === "end" ? [event.op] : []));
   const line = new Line(ended);
-  for (const event of all) {
+  for (const [i, event] of all.entries()) {
+    if (i > 0) yield;
     const verdict = line.see(event);
     if (verdict !== undefined) return verdict;
   }

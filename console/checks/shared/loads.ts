@@ -1,15 +1,15 @@
 /** C-09, C-10: a load of a shared region returns the last store; after a loss is reported, never what was before. */
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
-import type { Checker, RunRecord } from "../run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, type RunRecord, type Steps } from "../run_record.ts";
 import type { Instant } from "../values.ts";
-import { type Access, type Region, sharedAccesses, usesRegions } from "./accesses.ts";
+import { type Access, type Region, sharedAccessSteps, usesRegions } from "./accesses.ts";
 import { firstFault } from "./faults.ts";
 import { LINE_BYTES, type LineOp } from "./line_content.ts";
-import { judgeLine, type LineEvent, type LineVerdict } from "./line_order.ts";
+import { type LineEvent, lineSteps, type LineVerdict } from "./line_order.ts";
 import { mayHaveOf } from "./persisted_lines.ts";
 
-export const loads: Checker = {
+export const loads = checkerOf({
   name: "loads-return-the-last-store",
   promise:
     "There is one order of all accesses to a line of a shared region, each between its begin and its end, in which " +
@@ -19,19 +19,21 @@ export const loads: Checker = {
   subjects: allAccessesIn,
   concerns: usesRegions,
   without: "no program accessed a shared region",
-  check: checkLoads,
-};
+  steps: checkLoads,
+});
 
 /** Those of verbs too. */
 function allAccessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access").length;
 }
 
-function checkLoads(run: RunRecord): Finding[] {
+function* checkLoads(run: RunRecord): CheckSteps {
   const findings: Finding[] = [];
-  for (const region of sharedAccesses(run.notes).regions.values()) {
-    for (const [line, events] of linesOf(run, region)) {
-      const text = textOf(judgeLine(events));
+  const { regions } = yield* sharedAccessSteps(run.notes);
+  for (const region of regions.values()) {
+    for (const [line, events] of yield* linesOf(run, region)) {
+      yield;
+      const text = textOf(yield* lineSteps(events));
       if (text === undefined) continue;
       findings.push({ text: `line ${line} of ${region.record.region}: ${text}` });
       if (findings.length >= FINDINGS_MAX) return findings;
@@ -63,22 +65,24 @@ interface Placed {
 }
 
 /** What happens to each line, in time: begins before ends of the same instant, as they may have overlapped. */
-function linesOf(run: RunRecord, region: Region): Map<number, LineEvent[]> {
+function* linesOf(run: RunRecord, region: Region): Steps<Map<number, LineEvent[]>> {
   const placed = new Map<number, Placed[]>();
   const add = (line: number, event: LineEvent, { time, phase }: Omit<Placed, "event">) => {
     const all = placed.get(line) ?? [];
     placed.set(line, all);
     all.push({ event, time, phase });
   };
-  const phases = phasesOf(region.accesses);
-  for (const access of region.accesses) {
-    for (const [line, op, isSure] of piecesOf(access, region.accesses)) {
+  const phases = yield* phasesOf(region.accesses);
+  const seen = yield* seenBytes(region.accesses);
+  yield* inSteps(region.accesses, (access) => {
+    for (const [line, op, isSure] of piecesOf(access, seen)) {
       const { began, ended } = access;
       add(line, { kind: "begin", op }, { time: began.time, phase: phases.get(began.order)! });
       if (!isSure || ended === undefined) continue;
       add(line, { kind: "end", op }, { time: ended.at.time, phase: phases.get(ended.at.order)! });
     }
-  }
+  });
+  const faultAt = region.losses.length === 0 ? Infinity : firstFault(run);
   for (const { at, note } of region.losses) {
     for (const { offset, length } of note.ranges) {
       for (let line = lineOf(offset); line * LINE_BYTES < offset + length; line++) {
@@ -87,7 +91,7 @@ function linesOf(run: RunRecord, region: Region): Map<number, LineEvent[]> {
         const isPossible = at.node !== region.record.home;
         const op: LineOp = { name, op: "lose", from: 0, length: LINE_BYTES, isPossible };
         const opensAt = isPossible ? undefined : opensAfter(run, region, at.time);
-        const from = opensAt ?? lossFrom(run, region, at.time);
+        const from = opensAt ?? lossFrom(run, region, { at: at.time, faultAt });
         add(line, { kind: "begin", op }, { time: from, phase: 0 });
         add(line, { kind: "end", op }, { time: opensAt ?? at.time, phase: 0.5 });
       }
@@ -97,6 +101,7 @@ function linesOf(run: RunRecord, region: Region): Map<number, LineEvent[]> {
   const failures = lives.filter(({ to }) => to !== Infinity);
   const lines = new Map<number, LineEvent[]>();
   for (const [line, all] of placed) {
+    yield;
     for (const [i, { to }] of failures.entries()) {
       const mayHave = mayHaveOf(run, region, { line, at: to });
       const event: LineEvent = { kind: "restart", mayHave };
@@ -128,27 +133,33 @@ function opensAfter(
 }
 
 /** From when on bytes may have been lost that are reported at `at`: from the first fault on, in home's life. */
-function lossFrom(run: RunRecord, { record }: Region, at: Time): Time {
+function lossFrom(
+  run: RunRecord,
+  { record }: Region,
+  { at, faultAt }: { readonly at: Time; readonly faultAt: Time },
+): Time {
   const { home, answerWithinPs } = record;
   const life = run.lives.get(home)?.findLast(({ from }) => from + answerWithinPs < at);
-  return Math.min(Math.max(firstFault(run), life?.from ?? 0), at);
+  return Math.min(Math.max(faultAt, life?.from ?? 0), at);
 }
 
 /** By the order of a note: whole numbers for begins, and half of one more for ends. */
-function phasesOf(accesses: readonly Access[]): Map<number, number> {
-  const ends = accesses.flatMap(({ began, ended }) => [
-    { ...began, isEnd: false },
-    ...ended === undefined ? [] : [{ ...ended.at, isEnd: true }],
-  ]).sort((x, y) => x.order - y.order);
+function* phasesOf(accesses: readonly Access[]): Steps<ReadonlyMap<number, number>> {
+  const all: { readonly at: Instant; readonly isEnd: boolean }[] = [];
+  yield* inSteps(accesses, ({ began, ended }) => {
+    all.push({ at: began, isEnd: false });
+    if (ended !== undefined) all.push({ at: ended.at, isEnd: true });
+  });
+  all.sort((x, y) => x.at.order - y.at.order);
   const phases = new Map<number, number>();
-  const last = new Map<string, Instant & { phase: number }>();
-  for (const { isEnd, ...at } of ends) {
-    const before = last.get(at.node);
-    const known = before?.time === at.time ? before.phase : 0;
+  const last = new Map<string, { readonly time: Time; readonly phase: number }>();
+  yield* inSteps(all, ({ at: { time, node, order }, isEnd }) => {
+    const before = last.get(node);
+    const known = before?.time === time ? before.phase : 0;
     const phase = isEnd ? Math.floor(known) + 0.5 : Math.ceil(known);
-    phases.set(at.order, phase);
-    last.set(at.node, { ...at, phase });
-  }
+    phases.set(order, phase);
+    last.set(node, { time, phase });
+  });
   return phases;
 }
 
@@ -162,7 +173,7 @@ function lineOf(offset: number): number {
  */
 function* piecesOf(
   access: Access,
-  all: readonly Access[],
+  seenAt: SeenBytes,
 ): Generator<readonly [line: number, op: LineOp, isSure: boolean]> {
   const { name, note: { op, offset, length, bytes, compare }, ended } = access;
   const result = ended?.note.result;
@@ -173,7 +184,7 @@ function* piecesOf(
   const isLost = result === "lost" && first === last;
   const isSure = result === "done" || isLost;
   if (op === "load" && !isSure) return;
-  if (op === "store" && !isSure && !isEverSeen(access, all)) return;
+  if (op === "store" && !isSure && !isEverSeen(access, seenAt)) return;
   for (let line = first; line <= last; line++) {
     const begin = Math.max(offset, line * LINE_BYTES);
     const end = Math.min(offset + length, (line + 1) * LINE_BYTES);
@@ -192,18 +203,31 @@ function* piecesOf(
   }
 }
 
-/** Whether an access has seen a byte of a store that may not have been done: else it makes no difference. */
-function isEverSeen({ note, began }: Access, all: readonly Access[]): boolean {
-  const { offset, bytes } = note;
-  if (bytes === undefined) return false;
-  return all.some(({ note: other, ended }) => {
-    const seen = ended?.note.bytes;
-    if (seen === undefined || ended!.at.time < began.time) return false;
-    const from = Math.max(offset, other.offset);
-    const to = Math.min(offset + bytes.length, other.offset + seen.length);
-    for (let at = from; at < to; at++) {
-      if (bytes[at - offset] === seen[at - other.offset]) return true;
+/** By byte of a region and its value: when the last access that saw it has ended. */
+type SeenBytes = ReadonlyMap<number, Time>;
+
+function seenKey(offset: number, byte: number): number {
+  return 256 * offset + byte;
+}
+
+/** Empty where all stores are done: nobody asks then. */
+function* seenBytes(accesses: readonly Access[]): Steps<SeenBytes> {
+  const seenAt = new Map<number, Time>();
+  const isOpen = ({ note: { op }, ended }: Access) => {
+    return op === "store" && ended?.note.result !== "done" && ended?.note.result !== "refused";
+  };
+  if (!accesses.some(isOpen)) return seenAt;
+  yield* inSteps(accesses, ({ note: { offset }, ended }) => {
+    for (const [i, byte] of (ended?.note.bytes ?? new Uint8Array(0)).entries()) {
+      const key = seenKey(offset + i, byte);
+      seenAt.set(key, Math.max(seenAt.get(key) ?? 0, ended!.at.time));
     }
-    return false;
   });
+  return seenAt;
+}
+
+/** Whether an access has seen a byte of a store that may not have been done: else it makes no difference. */
+function isEverSeen({ note: { offset, bytes }, began }: Access, seenAt: SeenBytes): boolean {
+  return bytes?.some((byte, i) => (seenAt.get(seenKey(offset + i, byte)) ?? -1) >= began.time) ===
+    true;
 }

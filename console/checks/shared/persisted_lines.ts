@@ -1,6 +1,6 @@
 /** What a line of a region may have after home's power has failed: by the promises of flushes, as SCM keeps them. */
 import type { Time } from "../../../fabric/base/time.ts";
-import type { RunRecord } from "../run_record.ts";
+import { drained, type RunRecord } from "../run_record.ts";
 import { maskOf, type NotedWrite, orderOf, reaches, UNIT_BYTES, WHOLE } from "../values.ts";
 import type { Region } from "./accesses.ts";
 import { flushedWrites, unknownUnits } from "./flushed.ts";
@@ -57,7 +57,7 @@ function knownAt(
       else own.push(write);
     }
   }
-  const known = { writes, unknown: unknownUnits(until, home) };
+  const known = { writes, unknown: drained(unknownUnits(until)).get(home) ?? new Set() };
   all.set(key, known);
   return known;
 }

@@ -6,10 +6,10 @@ import type { LineTurnRecord } from "../../../fabric/audit.ts";
 import { PASSES_MAX } from "../../../fabric/coherence/home_card_state.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
 import { lifeAt } from "../lives.ts";
-import type { Checker, RunRecord } from "../run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, type RunRecord } from "../run_record.ts";
 import { usesRegions } from "./accesses.ts";
 
-export const servedInTurn: Checker = {
+export const servedInTurn = checkerOf({
   name: "requests-are-served-in-turn",
   promise:
     "A request that home's card has taken begins before those for its line that came later; " +
@@ -18,8 +18,8 @@ export const servedInTurn: Checker = {
   subjects: begunIn,
   concerns: usesRegions,
   without: "no far host and no verb asked for a line",
-  check: checkTurns,
-};
+  steps: checkTurns,
+});
 
 function begunIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "line-turn" && note.step === "begun").length;
@@ -30,19 +30,19 @@ interface Waiting {
   passed: number;
 }
 
-function checkTurns(run: RunRecord): Finding[] {
+function* checkTurns(run: RunRecord): CheckSteps {
   const findings: Finding[] = [];
   /** By card, its life, region and line. */
   const queues = new Map<string, Waiting[]>();
-  for (const { time, node, note } of run.notes) {
-    if (note.kind !== "line-turn") continue;
+  yield* inSteps(run.notes, ({ time, node, note }) => {
+    if (note.kind !== "line-turn") return undefined;
     // A card that has lost its power has forgotten what it had taken. One that is reset with its host has dropped it.
     const key = `${node} ${lifeAt(run, node, time)} ${note.region} ${note.line}`;
     const queue = queues.get(key) ?? [];
     queues.set(key, queue);
     if (note.step === "taken") {
       queue.push({ note, passed: 0 });
-      continue;
+      return undefined;
     }
     const at = queue.findIndex((each) =>
       each.note.agent === note.agent && each.note.request === note.request
@@ -59,9 +59,9 @@ function checkTurns(run: RunRecord): Finding[] {
         `that came later were served, the last one ${textOf(note)}`;
       findings.push({ text });
     }
-    if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
-  }
-  return findings;
+    return findings.length >= FINDINGS_MAX ? "stop" : undefined;
+  });
+  return findings.slice(0, FINDINGS_MAX);
 }
 
 function textOf({ agent, request }: LineTurnRecord): string {

@@ -2,11 +2,11 @@
 import type { LineStateRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "../finding.ts";
-import { sharedAccesses, usesRegions } from "./accesses.ts";
+import { sharedAccessSteps, usesRegions } from "./accesses.ts";
 import { LINE_BYTES } from "./line_content.ts";
-import type { Checker, RunRecord } from "../run_record.ts";
+import { checkerOf, type CheckSteps, inSteps, type RunRecord, type Steps } from "../run_record.ts";
 
-export const singleWriter: Checker = {
+export const singleWriter = checkerOf({
   name: "single-writer-or-readers",
   promise:
     "At each instant at most one cache has a line of a shared region in M or E, and no other cache " +
@@ -15,8 +15,8 @@ export const singleWriter: Checker = {
   subjects: statesIn,
   concerns: usesRegions,
   without: "no cache noted a line's state",
-  check: checkStates,
-};
+  steps: checkStates,
+});
 
 function statesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "line-state").length;
@@ -29,28 +29,29 @@ interface Change {
   readonly note?: LineStateRecord;
 }
 
-function checkStates(run: RunRecord): Finding[] {
+function* checkStates(run: RunRecord): CheckSteps {
   const changes: Change[] = [];
   for (const [node, lives] of run.lives) {
     for (const { to } of lives) if (to !== Infinity) changes.push({ time: to, node });
   }
-  for (const { time, node, note } of run.notes) {
+  yield* inSteps(run.notes, ({ time, node, note }) => {
     if (note.kind === "line-state") changes.push({ time, node, note });
-  }
+  });
   // A power failure comes before everything else at its instant: `sort` keeps the order.
   changes.sort((x, y) => x.time - y.time);
-  const findings: Finding[] = uncheckedLines(run).map((text) => ({ text }));
+  const findings: Finding[] = (yield* uncheckedLines(run)).map((text) => ({ text }));
   if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
   const lines = new Lines();
-  for (const [i, change] of changes.entries()) {
+  yield* inSteps(changes, (change, i) => {
     lines.see(change);
     // All that happens at one instant counts at once.
-    if (changes[i + 1]?.time === change.time) continue;
+    if (changes[i + 1]?.time === change.time) return undefined;
     for (const text of lines.wrong()) {
       findings.push({ text: `${text} at ${change.time} ps` });
-      if (findings.length >= FINDINGS_MAX) return findings;
+      if (findings.length >= FINDINGS_MAX) return "stop";
     }
-  }
+    return undefined;
+  });
   return findings;
 }
 
@@ -58,21 +59,22 @@ function checkStates(run: RunRecord): Finding[] {
  * Lines of which loads or stores were done and no cache noted a state: each of them needs one (C-05), so the notes of
  * this run are not whole, and nothing can be said of the line.
  */
-function uncheckedLines({ notes }: RunRecord): string[] {
+function* uncheckedLines({ notes }: RunRecord): Steps<string[]> {
   const known = new Set<string>();
-  for (const { note } of notes) {
+  yield* inSteps(notes, ({ note }) => {
     if (note.kind === "line-state") known.add(`${note.region} ${note.line}`);
-  }
+  });
   const texts: string[] = [];
-  for (const { accesses, record: { region } } of sharedAccesses(notes).regions.values()) {
-    for (const { name, note: { op, offset }, ended } of accesses) {
+  const { regions } = yield* sharedAccessSteps(notes);
+  for (const { accesses, record: { region } } of regions.values()) {
+    yield* inSteps(accesses, ({ name, note: { op, offset }, ended }) => {
       const line = Math.floor(offset / LINE_BYTES), key = `${region} ${line}`;
-      if (op === "flush" || ended?.note.result !== "done" || known.has(key)) continue;
+      if (op === "flush" || ended?.note.result !== "done" || known.has(key)) return;
       known.add(key);
       texts.push(
         `line ${line} of ${region}: unchecked: ${name} was done, and no cache noted a state`,
       );
-    }
+    });
   }
   return texts;
 }
@@ -80,16 +82,17 @@ function uncheckedLines({ notes }: RunRecord): string[] {
 class Lines {
   /** By line, then by cache: states other than I. */
   readonly #states = new Map<string, Map<string, "M" | "E" | "S">>();
+  /** By node: its caches, each with a line that it has had since its last power failure. */
+  readonly #ofNode = new Map<string, (readonly [line: string, cache: string])[]>();
   /** Lines that have changed since the last look. */
   readonly #changed = new Set<string>();
 
   see({ node, note }: Change): void {
     if (note === undefined) {
-      for (const caches of this.#states.values()) {
-        for (const cache of [...caches.keys()]) {
-          if (cache.startsWith(`${node} `)) caches.delete(cache);
-        }
+      for (const [line, cache] of this.#ofNode.get(node) ?? []) {
+        this.#states.get(line)?.delete(cache);
       }
+      this.#ofNode.delete(node);
       return;
     }
     const line = `line ${note.line} of ${note.region}`;
@@ -97,8 +100,14 @@ class Lines {
     this.#states.set(line, caches);
     this.#changed.add(line);
     const cache = `${node} ${note.cache}`;
-    if (note.state === "I") caches.delete(cache);
-    else caches.set(cache, note.state);
+    if (note.state === "I") {
+      caches.delete(cache);
+      return;
+    }
+    caches.set(cache, note.state);
+    const own = this.#ofNode.get(node);
+    if (own === undefined) this.#ofNode.set(node, [[line, cache]]);
+    else own.push([line, cache]);
   }
 
   *wrong(): Generator<string> {

@@ -16,6 +16,8 @@ import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from 
 
 export interface ComposeOptions {
   readonly prepare: PrepareOptions;
+  /** Gives up trying own programs. */
+  readonly signal?: AbortSignal;
   readonly out: string;
   readonly image: string;
   readonly natsImage: string;
@@ -40,7 +42,7 @@ export async function composeRack(scenario: string, options: ComposeOptions): Pr
   const { out, image, natsImage, livenessMs, trace, stayUp, consolePort } = options;
   const one = stayUp
     ? (await prepareOne(scenario, options)).prepared
-    : onlyOne(await prepare(scenario, options.prepare), scenario);
+    : onlyOne(await prepare(scenario, { ...options.prepare, signal: options.signal }), scenario);
   refuseNames(one);
   refuseCaptures(one);
   await makeFolder(out);

@@ -80,14 +80,13 @@ export async function orderLinkFault(
   return undefined;
 }
 
-const FINAL_MS = 2_000;
-
-/** The planned and ordered cable faults, and how many frames each has affected so far. */
+/**
+ * The planned and ordered cable faults, and how many frames each has affected so far.
+ * @throws RackError where a process with power does not answer: its counts are not known.
+ */
 export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRow[]> {
   const { file: { partitions, plan }, directory } = rack;
-  const finals = await Promise.all(
-    partitions.map(({ name }) => control.final(name, { forMs: FINAL_MS })),
-  );
+  const finals = await Promise.all(partitions.map(({ name }) => control.finalIfPowered(name)));
   const linkFaults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
   return faultRows(plan.scenario, {
     plan: { ...plan, linkFaults },

@@ -11,6 +11,8 @@ import { subjectOf } from "../../../fabric/bus/subjects.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { FinalPage, FinalReply } from "../../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
+import type { MemberStatus } from "../../../fabric/clock/record.ts";
+import { RackError } from "../../base/rack_error.ts";
 
 /** The answer to an order or a query. */
 export type Answer<T = Readonly<Record<string, unknown>>> =
@@ -36,6 +38,8 @@ export interface AskOptions {
 const TIMEOUT_MS = 1_000, AGAIN_MS = 50;
 /** Timeout of a request that is sent once, and whose answer the caller can do without. */
 const ATTEMPT_MS = 500;
+/** Of a partition's report, before its power is looked at again. */
+const FINAL_LOOK_MS = 500;
 
 export class ControlClient {
   readonly #bus: Bus;
@@ -159,6 +163,34 @@ export class ControlClient {
       else await sleep(AGAIN_MS);
     }
   }
+
+  /**
+   * A partition's report (see {@link final}); undefined where it has no power. A process that is busy is waited for.
+   * @throws RackError where one with power has not answered for {@link PATIENCE_MS}.
+   */
+  async finalIfPowered(partition: string): Promise<FinalReply | undefined> {
+    const deadline = performance.now() + PATIENCE_MS;
+    do {
+      const { why } = await this.status();
+      const row = why.find((each) => each.partition === partition);
+      if (row === undefined || WITHOUT_POWER.has(row.status)) return undefined;
+      const final = await this.final(partition, { forMs: FINAL_LOOK_MS });
+      if (final !== undefined) return final;
+    } while (performance.now() < deadline);
+    throw new RackError(noFinal([partition]));
+  }
+}
+
+/** Partitions without power, as the timekeeper sees them. One whose process comes up has none yet. */
+export const WITHOUT_POWER: ReadonlySet<MemberStatus["status"]> = new Set([
+  "dead",
+  "absent",
+  "joining",
+]);
+
+/** For people: which partitions gave no final report. */
+export function noFinal(partitions: readonly string[]): string {
+  return `Found no final report of ${partitions.join(", ")}: nothing is known of their programs`;
 }
 
 /** Rejects with the signal's reason where that is aborted first. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
@@ -101,7 +102,7 @@ describe("ControlClient", () => {
       reportsLeft,
     });
     const asked = answers("final-b", page([1, 2], 1), { error: "busy" }, page([3], 0));
-    assert.deepEqual(await control.final("b", { forMs: 1_000 }), {
+    assert.deepEqual(await control.final("b", { forMs: PATIENCE_MS }), {
       partition: "b",
       reports: [1, 2, 3],
     });
@@ -109,7 +110,7 @@ describe("ControlClient", () => {
   });
 
   it("asks on for a final report while the partition is not back on the bus", async () => {
-    const asked = control.final("b", { forMs: 5_000 });
+    const asked = control.final("b", { forMs: PATIENCE_MS });
     await sleep(200);
     answers("final-b", { partition: "b", reports: [], reportsLeft: 0 });
     assert.deepEqual(await asked, { partition: "b", reports: [] });
@@ -118,6 +119,25 @@ describe("ControlClient", () => {
   it("has no final report where a page is missing", async () => {
     answers("final-b", { partition: "b", reports: [1], reportsLeft: 1 }, {});
     assert.equal(await control.final("b", { forMs: 100 }), undefined);
+  });
+
+  it("waits for the report of a process that is busy, as long as it has power", async () => {
+    const rows = (status: string) => ({ ok: true, why: [{ partition: "b", status }] });
+    const asked = answers(
+      "status",
+      rows("running"),
+      rows("running"),
+      rows("running"),
+      rows("dead"),
+      rows("running"),
+    );
+    const busy = control.finalIfPowered("b");
+    while (asked.length < 2) await sleep(5);
+    answers("final-b", { partition: "b", reports: [], reportsLeft: 0 });
+    assert.deepEqual(await busy, { partition: "b", reports: [] });
+    while (asked.length < 3) await control.status();
+    assert.equal(await control.finalIfPowered("b"), undefined);
+    assert.equal(await control.finalIfPowered("elsewhere"), undefined);
   });
 
   it("orders a fault of a cable with one token until it has its time", async () => {

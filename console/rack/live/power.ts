@@ -143,8 +143,10 @@ async function bootContainers(link: RackLink, entry: ProcessEntry, node: string)
   const started = [...booted.started];
   for (const { name } of cards) {
     const partition = partitions.find(({ nodes }) => nodes.includes(name))!;
-    const answer = await control.attempt<Booted>(bootVerb(partition.name), {});
-    // One that has power is refused; one that does not answer has no container.
+    const answer = await control.attempt<Booted>(bootVerb(partition.name), {}, {
+      timeoutMs: PATIENCE_MS,
+    });
+    // One that has power is refused; where no container listens, the broker says so at once.
     if (answer !== undefined && "ok" in answer) started.push(...answer.ok.started);
   }
   return { ...booted, started };

@@ -13,6 +13,11 @@ import { PROBE_BEGINS } from "./frames.ts";
 
 /** How much processor time the top level of a program may take, in ms. */
 const TOP_LEVEL_MS = 10_000;
+/**
+ * Processor time of the whole process, in s, after which the kernel ends it. It is far more than a top level and Deno's own
+ * start may take: it is for a process that lost its parent to SIGKILL, and would compute for ever.
+ */
+const ORPHAN_S = 30;
 const LOOK_MS = 100;
 
 /** What is known of a program that has been tried. */
@@ -87,8 +92,9 @@ export async function probeProgram(
 }
 
 function startProbe() {
-  return new Deno.Command(Deno.execPath(), {
+  return new Deno.Command("sh", {
     args: [
+      ...["-c", `ulimit -t ${ORPHAN_S}; exec "$@"`, "sh", Deno.execPath()],
       ...["run", "--quiet", "--no-prompt", "--cached-only", "--deny-import"],
       v8Flags(),
       ...["--config", fromFileUrl(projectFile("deno.json"))],

@@ -143,7 +143,7 @@ async function explore({ order, scenario, signal }: Work<"explore">): Promise<vo
     throw refusal("fromPs", { found: `${fromPs}`, expected: `a time before ${untilPs}` });
   }
   const explored = await exploreScenario(scenario, {
-    prepare: { ...choicesOf(order), packing: "all", isTyped: true },
+    prepare: { ...choicesOf(order), packing: "all", isTyped: true, signal },
     explore: {
       ...EXPLORE_DEFAULTS,
       ...(cut !== undefined && { cut }),

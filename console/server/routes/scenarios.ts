@@ -64,12 +64,13 @@ export function scenarioRoutes() {
   return newRoutes()
     .openapi(ofRun, async (c) => {
       const row = await runNamed(c.req.valid("param").run), { id } = row;
+      const { signal } = c.req.raw;
       const directory = variantFolder(row, c.req.valid("query").variant);
       const runFile = readRunFile(directory);
       if (runFile === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
       const { plan, partitions } = runFile;
       const found = scenarioOfRun({ run: id, directory, plan, partitions });
-      const problems = await keepText(found.text).then((path) => validateScenario(path))
+      const problems = await keepText(found.text).then((path) => validateScenario(path, { signal }))
         .then(() => [], problemsOf);
       return c.json({ ...found, notes: [...found.notes], name: plan.scenario, problems }, 200);
     })
@@ -95,10 +96,10 @@ export function scenarioRoutes() {
         : (await shippedScenarios()).find((each) => each.name === like)?.file;
       const path = await keepText(text);
       try {
-        const { file: _, ...scenario } = await validateScenario(
-          path,
-          base?.replace(/\/[^/]*$/, ""),
-        );
+        const { file: _, ...scenario } = await validateScenario(path, {
+          base: base?.replace(/\/[^/]*$/, ""),
+          signal: c.req.raw.signal,
+        });
         const { runs, programs, needsInput } = scenario;
         const document = {
           ...scenario,

@@ -7,11 +7,13 @@ import { assert, InvariantError } from "../../../fabric/base/assert.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
+import { Agenda, type Core, PlacedHeap, type Turn } from "./agenda.ts";
 import { notAwaited } from "./forgotten_calls.ts";
 import { logText } from "./log_text.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
 import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./spin.ts";
 import { awaited, polledIn, siteOf } from "./wait_site.ts";
+import { WatchedRanges } from "./watched_ranges.ts";
 
 /** Bytes by their virtual address. */
 export interface Range {
@@ -65,57 +67,91 @@ export interface Unfinished {
   readonly at?: string;
 }
 
-interface Core {
-  readonly index: number;
-  busyUntil: Time;
-  cpuPs: Time;
+interface Task extends Turn {
+  readonly plan: TaskPlan<unknown>;
+  readonly account: Account;
+  steps: Steps<unknown> | undefined;
+  /** Its last wait, and when that began. */
+  wait: Wait | undefined;
+  since: Time;
+  /** When it resumes, also while its core is busy. */
+  resumeAt: Time;
+  wake: Wake;
+  /** The sources that can end its wait; empty once the wait has ended. */
+  sources: readonly Source[];
+  /** Physical ranges of memory sources: from, to, from, to… */
+  ranges: readonly number[];
+  /** Id of the command whose reply it waits for; −1 without one. */
+  replyId: number;
+  /** Bytes of a load from the device that it waits for; then the core waits, too. */
+  loads: number;
+  /** Id of the access to a shared region that it waits for, as does its core; −1 without one. */
+  lineId: number;
+  /** What is thrown where it resumes next. */
+  error: Error | undefined;
+  /** When the time owed at the wait's beginning is paid. */
+  paidAt: Time;
+  polling: boolean;
+  /** Its polls that are being passed over. */
+  spin: Spin | undefined;
+  /** The number of resumes without time passing, and their time. */
+  resumesAtOnce: number;
+  lastResume: Time;
 }
 
-function createTask(plan: TaskPlan<unknown>, core: Core, order: number, spins: Spins) {
+function createTask(
+  plan: TaskPlan<unknown>,
+  { agenda, spins, core, order }: {
+    readonly agenda: Agenda<Task>;
+    readonly spins: Spins;
+    readonly core: Core;
+    readonly order: number;
+  },
+): Task {
   const account: Account = { owed: 0, paidPs: 0, writeBacks: [], streak: new PollStreak(spins) };
   return {
     plan,
     core,
     order,
     account,
-    steps: undefined as Steps<unknown> | undefined,
-    /** Its last wait, and when that began. */
-    wait: undefined as Wait | undefined,
+    at: plan.startAt,
+    isQueued: false,
+    place: -1,
+    get resumeAt() {
+      return agenda.resumeAt(this);
+    },
+    set resumeAt(at) {
+      agenda.move(this, at);
+    },
+    steps: undefined,
+    wait: undefined,
     since: plan.startAt,
-    /** When it resumes unless a source ends its wait earlier, and when it became ready. */
-    resumeAt: plan.startAt,
     readyAt: plan.startAt,
     wake: DONE,
-    /** The sources that can end its wait; empty once the wait has ended. */
     sources: NO_SOURCES,
-    /** Physical ranges of memory sources: from, to, from, to… */
-    ranges: new Array<number>(),
-    /** Id of the command whose reply it waits for; −1 without one. */
+    ranges: NO_RANGES,
     replyId: -1,
-    /** Bytes of a load from the device that it waits for; then the core waits, too. */
     loads: 0,
-    /** Id of the access to a shared region that it waits for, as does its core; −1 without one. */
     lineId: -1,
-    /** What is thrown where it resumes next. */
-    error: undefined as Error | undefined,
-    /** When the time owed at the wait's beginning is paid. */
+    error: undefined,
     paidAt: plan.startAt,
     polling: false,
-    /** Its polls that are being passed over. */
-    spin: undefined as Spin | undefined,
-    /** The number of resumes without time passing, and their time. */
+    spin: undefined,
     resumesAtOnce: 0,
     lastResume: -1,
   };
 }
 
-type Task = ReturnType<typeof createTask>;
-
 /** Limit on yields without time passing: beyond it, the program would never end. */
 const RESUMES_AT_ONCE_MAX = 100_000;
 const DONE: Wake = { kind: "done" };
 const TIMEOUT: Wake = { kind: "timeout" };
-const NO_SOURCES: readonly Source[] = [];
+const NO_SOURCES: readonly Source[] = [], NO_RANGES: readonly number[] = [];
+const NO_TASKS: readonly Task[] = [];
+
+function inOrder(x: Task, y: Task): number {
+  return x.order - y.order;
+}
 
 export class Processor {
   /** Time spent spinning on memory; not counted as the cores' work. */
@@ -125,37 +161,43 @@ export class Processor {
   /** The account of the thread that is being executed. */
   payer: Account | undefined;
   readonly #plan: ProcessorPlan;
-  readonly #cores: Core[];
   readonly #latched = new Set<number>();
-  /** Those that have begun, or are due to: in the order of their adding. */
-  #tasks: Task[] = [];
-  /** Those that begin later, by their begin: there may be thousands. */
-  readonly #planned: Task[] = [];
+  readonly #agenda: Agenda<Task>;
+  /** Those that have begun, or are due to: there may be tens of thousands. */
+  readonly #tasks = new Set<Task>();
+  /** Those that begin later, by their begin. */
+  readonly #planned = new PlacedHeap<Task>((x, y) =>
+    x.at < y.at || (x.at === y.at && x.order < y.order)
+  );
+  /** All of them by their name. */
+  readonly #byName = new Map<string, Task>();
+  /** Those whose polls are being passed over. */
+  readonly #spinning = new Set<Task>();
+  /** What each waits for: memory, an interrupt, a signal, a reply, a load of the device, an access to a region. */
+  readonly #watched = new WatchedRanges<Task>();
+  readonly #byVector = new Map<number, Set<Task>>();
+  readonly #bySignal = new Map<string, Set<Task>>();
+  readonly #byReply = new Map<number, Task>();
+  readonly #byLoad = new Map<number, Task>();
+  readonly #byLine = new Map<number, Task>();
   #started = 0;
   #turns = 0;
-  /** Number of tasks that wait for memory: at 0 the search is skipped. */
-  #watching = 0;
 
   constructor(plan: ProcessorPlan) {
     assert(plan.cores >= 1, "A host has at least one core");
     this.#plan = plan;
     this.#spins = new Spins(plan.onBusy);
-    this.#cores = Array.from(
-      { length: plan.cores },
-      (_, index) => ({ index, busyUntil: 0, cpuPs: 0 }),
-    );
+    this.#agenda = new Agenda(plan.cores);
   }
 
   /** When the next program resumes. */
   get nextAt(): Time {
-    let next = this.#planned[0]?.resumeAt ?? NEVER;
-    for (const { resumeAt } of this.#tasks) if (resumeAt < next) next = resumeAt;
-    return next;
+    return Math.min(this.#planned.first?.at ?? NEVER, this.#agenda.nextAt);
   }
 
   /** The programs that have not ended; ends none of them. */
   unfinished(): Unfinished[] {
-    const all = [...this.#tasks, ...this.#planned].sort((x, y) => x.order - y.order);
+    const all = [...this.#tasks, ...this.#planned].sort(inOrder);
     return all.map(({ plan, steps, wait, readyAt, since }) => {
       if (steps === undefined) {
         return { plan, waitsFor: `its start at ${formatTime(readyAt)}`, since, sources: [] };
@@ -170,94 +212,88 @@ export class Processor {
     });
   }
 
-  /** Whether a program has not ended, by its name. */
-  isRunning(matches: (name: string) => boolean): boolean {
-    const isMeant = ({ plan }: Task) => matches(plan.name);
-    return this.#tasks.some(isMeant) || this.#planned.some(isMeant);
+  /** Whether the program of this name has not ended. */
+  isRunning(name: string): boolean {
+    return this.#byName.has(name);
+  }
+
+  /** The names of the programs that have not ended. */
+  get names(): Iterable<string> {
+    return this.#byName.keys();
   }
 
   /** Number of programs that have not ended. */
   get running(): number {
-    return this.#tasks.length + this.#planned.length;
+    return this.#tasks.size + this.#planned.size;
   }
 
   /** Work of each core in ps, without polling. */
   get cpuPs(): readonly Time[] {
-    return this.#cores.map(({ cpuPs }) => cpuPs);
+    return this.#agenda.cores.map(({ cpuPs }) => cpuPs);
   }
 
   /** Puts a program on the next core, round robin. */
   add<T>(plan: TaskPlan<T>): void {
     const turn = plan.driver === true ? 0 : this.#turns++;
-    const core = this.#cores[turn % this.#cores.length]!;
-    const task = createTask(plan as TaskPlan<unknown>, core, this.#started++, this.#spins);
-    insert(this.#planned, task, (other) => other.resumeAt <= task.resumeAt);
+    const { cores } = this.#agenda, core = cores[turn % cores.length]!;
+    const own = { agenda: this.#agenda, spins: this.#spins, core, order: this.#started++ };
+    const task = createTask(plan as TaskPlan<unknown>, own);
+    this.#byName.set(plan.name, task);
+    this.#planned.push(task);
   }
 
   /** Runs every program that is due at `now`. */
   run(now: Time): void {
     for (;;) {
       this.#begin(now);
-      const task = this.#firstDue(now);
+      const task = this.#agenda.next(now);
       if (task === undefined) return;
-      // It keeps its place in the core's queue.
-      if (task.core.busyUntil > now) task.resumeAt = task.core.busyUntil;
-      else this.#resume(task, now);
+      this.#resume(task, now);
     }
   }
 
   /** Something is about to happen on the host at `now`. @param what whether only programs can be due. */
   interruptSpins(now: Time, what: "programs" | "more"): void {
-    const isPlanned = this.#planned.length > 0 && this.#planned[0]!.resumeAt <= now;
-    if (what === "more" || isPlanned || !areOnlySpinsDue(this.#tasks, now)) {
-      this.#spins.interrupt(this.#tasks, now);
+    const isPlanned = (this.#planned.first?.at ?? NEVER) <= now;
+    if (what === "more" || isPlanned || !areOnlySpinsDue(this.#agenda.due(now), this.#spinning)) {
+      this.#spins.interrupt(this.#spinningInOrder(), now);
+      this.#spinning.clear();
     }
   }
 
   /** Whether a program waits for a change in a physical range. */
   isWatched(from: number, length: number): boolean {
-    if (this.#watching === 0) return false;
-    for (const { ranges } of this.#tasks) if (overlaps(ranges, from, length)) return true;
-    return false;
+    return this.#watched.in(from, length).length > 0;
   }
 
   /** A DMA write has become visible in a physical range. */
   memoryChanged(range: { from: number; length: number }, now: Time): void {
-    if (this.#watching === 0) return;
-    for (const task of this.#tasks) {
-      if (overlaps(task.ranges, range.from, range.length)) this.#end(task, now, this.#plan.pollPs);
+    for (const task of this.#watched.in(range.from, range.length).sort(inOrder)) {
+      this.#end(task, now, this.#plan.pollPs);
     }
   }
 
   /** MSI-X: wakes the programs that wait for the vector; without one it is latched. */
   raise(vector: number, now: Time): void {
     this.interrupts++;
-    let taken = false;
-    for (const task of this.#tasks) {
-      if (!task.sources.some((source) => source.kind === "interrupt" && source.vector === vector)) {
-        continue;
-      }
-      taken = true;
+    const waiting = [...this.#byVector.get(vector) ?? []].sort(inOrder);
+    for (const task of waiting) {
       task.core.cpuPs += this.#plan.interruptPs;
       const busyUntil = now + this.#plan.interruptPs;
       this.#plan.onBusy?.({ index: task.core.index, busyUntil }, "interrupt");
       task.account.paidPs += this.#plan.interruptPs;
       this.#end(task, now, this.#plan.interruptPs);
     }
-    if (!taken) this.#latched.add(vector);
+    if (waiting.length === 0) this.#latched.add(vector);
   }
 
   signal(name: string, now: Time): void {
-    for (const task of this.#tasks) {
-      if (task.sources.some((source) => source.kind === "signal" && source.name === name)) {
-        this.#end(task, now, 0);
-      }
-    }
+    for (const task of [...this.#bySignal.get(name) ?? []].sort(inOrder)) this.#end(task, now, 0);
   }
 
   /** What a core has loaded from the device, for which it has waited. @returns false where no program waits. */
   loaded(id: number, data: Uint8Array<ArrayBuffer> | undefined, now: Time): boolean {
-    const task = this.#tasks.find(({ replyId, loads }) => loads > 0 && replyId === id);
+    const task = this.#byLoad.get(id);
     if (task !== undefined) this.#endLoad(task, data, now);
     return task !== undefined;
   }
@@ -265,6 +301,7 @@ export class Processor {
   /** Without `data` all bits are ones, as of a device that is not there. */
   #endLoad(task: Task, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {
     const { loads } = task;
+    this.#byLoad.delete(task.replyId);
     task.loads = 0;
     task.replyId = -1;
     this.#release(task, { kind: "done", data: data ?? new Uint8Array(loads).fill(0xff) }, now);
@@ -272,8 +309,9 @@ export class Processor {
 
   /** An access to a shared region has ended, for which a core has waited. */
   lineDone(id: number, now: Time): void {
-    const task = this.#tasks.find(({ lineId }) => lineId === id);
+    const task = this.#byLine.get(id);
     if (task === undefined) return;
+    this.#byLine.delete(id);
     task.lineId = -1;
     this.#release(task, DONE, now);
   }
@@ -286,12 +324,7 @@ export class Processor {
     account.paidPs += until - paidAt;
     core.busyUntil = until;
     this.#setResume(task, until, wake);
-    // Those that became ready meanwhile.
-    for (const other of this.#tasks) {
-      if (other.core === core && other.resumeAt === NEVER && other.readyAt !== NEVER) {
-        other.resumeAt = Math.max(now, other.readyAt);
-      }
-    }
+    this.#agenda.wake(core, now);
   }
 
   /**
@@ -299,8 +332,8 @@ export class Processor {
    * where it resumes next. @returns false where the program has ended.
    */
   throwInto(program: string, error: Error, now: Time): boolean {
-    const task = this.#tasks.find(({ plan }) => plan.name === program);
-    if (task === undefined) return false;
+    const task = this.#byName.get(program);
+    if (task === undefined || !this.#tasks.has(task)) return false;
     this.#throw(task, error, now);
     return true;
   }
@@ -312,21 +345,25 @@ export class Processor {
 
   /** Whether a program, not the driver's own work, has not ended. */
   get hasPrograms(): boolean {
-    return this.#tasks.some(({ plan }) => plan.driver !== true);
+    return this.#tasks.values().some(({ plan }) => plan.driver !== true);
   }
 
   /** Throws an error into all programs; those that have not begun never do. @returns their number. */
   stopPrograms(error: Error, now: Time): number {
-    const begun = this.#tasks.filter(({ plan }) => plan.driver !== true);
+    const isProgram = ({ plan }: Task) => plan.driver !== true;
+    const begun = [...this.#tasks].filter(isProgram).sort(inOrder);
     for (const task of begun) this.#throw(task, error, now);
-    const later = this.#planned.filter(({ plan }) => plan.driver !== true);
-    for (const task of later) this.#planned.splice(this.#planned.indexOf(task), 1);
+    const later = [...this.#planned].filter(isProgram);
+    for (const task of later) {
+      this.#planned.remove(task);
+      this.#forgetName(task);
+    }
     return begun.length + later.length;
   }
 
   /** @returns false where no program waits for this reply. */
   reply(answer: { readonly id: number; readonly reply: RnicReply }, now: Time): boolean {
-    const task = this.#tasks.find(({ replyId, loads }) => loads === 0 && replyId === answer.id);
+    const task = this.#byReply.get(answer.id);
     if (task === undefined) return false;
     this.#answer(task, answer.reply, now);
     return true;
@@ -334,29 +371,44 @@ export class Processor {
 
   /** Answers every outstanding command: the device is gone. */
   replyToAll(reply: RnicReply, now: Time): void {
-    for (const task of this.#tasks) {
+    const waiting = [...this.#byLoad.values(), ...this.#byReply.values()].sort(inOrder);
+    for (const task of waiting) {
       if (task.loads > 0) this.#endLoad(task, undefined, now);
-      else if (task.replyId >= 0) this.#answer(task, reply, now);
+      else this.#answer(task, reply, now);
     }
   }
 
   #answer(task: Task, reply: RnicReply, now: Time): void {
+    this.#byReply.delete(task.replyId);
     task.replyId = -1;
     this.#setResume(task, Math.max(now, task.paidAt), { kind: "done", reply });
   }
 
   #end(task: Task, now: Time, delay: Time): void {
     this.#spins.interrupt([task], now);
+    this.#spinning.delete(task);
     this.#forgetSources(task);
     this.#setResume(task, Math.max(now, task.paidAt) + delay, DONE);
   }
 
   #forgetSources(task: Task): void {
+    for (const source of task.sources) {
+      if (source.kind === "interrupt") remove(this.#byVector, source.vector, task);
+      else if (source.kind === "signal") remove(this.#bySignal, source.name, task);
+    }
     task.sources = NO_SOURCES;
     if (task.ranges.length > 0) {
-      task.ranges = [];
-      this.#watching--;
+      this.#watched.remove(task);
+      task.ranges = NO_RANGES;
     }
+  }
+
+  #spinningInOrder(): readonly Task[] {
+    return this.#spinning.size === 0 ? NO_TASKS : [...this.#spinning].sort(inOrder);
+  }
+
+  #forgetName(task: Task): void {
+    if (this.#byName.get(task.plan.name) === task) this.#byName.delete(task.plan.name);
   }
 
   /** A wait beyond the end of virtual time does not end. */
@@ -367,22 +419,15 @@ export class Processor {
 
   /** Takes up the programs that begin at `now` or before. */
   #begin(now: Time): void {
-    while (this.#planned.length > 0 && this.#planned[0]!.resumeAt <= now) {
-      const task = this.#planned.shift()!;
-      insert(this.#tasks, task, ({ order }) => order < task.order);
+    for (
+      let task = this.#planned.first;
+      task !== undefined && task.at <= now;
+      task = this.#planned.first
+    ) {
+      this.#planned.remove(task);
+      this.#tasks.add(task);
+      task.resumeAt = task.at;
     }
-  }
-
-  #firstDue(now: Time): Task | undefined {
-    let first: Task | undefined;
-    for (const task of this.#tasks) {
-      if (task.resumeAt > now) continue;
-      if (
-        first === undefined || task.readyAt < first.readyAt ||
-        (task.readyAt === first.readyAt && task.order < first.order)
-      ) first = task;
-    }
-    return first;
   }
 
   #resume(task: Task, now: Time): void {
@@ -391,6 +436,7 @@ export class Processor {
       task.polling = false;
     }
     this.#spins.end(task);
+    this.#spinning.delete(task);
     this.#forgetSources(task);
     const { readyAt } = task;
     task.resumesAtOnce = task.lastResume === now ? task.resumesAtOnce + 1 : 0;
@@ -408,21 +454,30 @@ export class Processor {
     } catch (error) {
       this.payer = undefined;
       this.#leave(task, now);
-      this.#spins.interruptOthers(this.#tasks, task, { readyAt, now });
+      this.#interruptOthers(task, { readyAt, now });
       if (error instanceof InvariantError) throw error;
       task.plan.onFailure(error);
       return;
     }
     this.payer = undefined;
-    if (!task.spin) this.#spins.interruptOthers(this.#tasks, task, { readyAt, now });
+    if (!task.spin) this.#interruptOthers(task, { readyAt, now });
     if (!result.done) return;
     this.#leave(task, now);
     task.plan.onReturn?.(result.value);
   }
 
+  /** A thread has done something else than poll. */
+  #interruptOthers(task: Task, at: { readonly readyAt: Time; readonly now: Time }): void {
+    this.#spins.interruptOthers(this.#spinningInOrder(), task, at);
+    this.#spinning.clear();
+  }
+
   #leave(task: Task, now: Time): void {
     this.#pay(task, now);
-    this.#tasks = this.#tasks.filter((other) => other !== task);
+    this.#forgetSources(task);
+    this.#agenda.leave(task);
+    this.#tasks.delete(task);
+    this.#forgetName(task);
   }
 
   #pay(task: Task, now: Time): void {
@@ -449,20 +504,24 @@ export class Processor {
         return this.#setResume(task, Math.max(wait.at, task.paidAt), DONE);
       case "reply":
         task.replyId = wait.id;
+        this.#byReply.set(wait.id, task);
         return this.#setResume(task, NEVER, DONE);
       case "load":
         task.replyId = wait.id;
+        this.#byLoad.set(wait.id, task);
         task.loads = wait.length;
         // An uncached load holds its core until the data is there.
         task.core.busyUntil = NEVER;
         return this.#setResume(task, NEVER, DONE);
       case "line":
         task.lineId = wait.id;
+        this.#byLine.set(wait.id, task);
         task.core.busyUntil = NEVER;
         return this.#setResume(task, NEVER, DONE);
       case "spin":
         task.since = task.account.streak.since;
         task.spin = { firstAt: task.paidAt, roundPs: wait.roundPs };
+        this.#spinning.add(task);
         return this.#setResume(task, task.paidAt + wait.rounds * wait.roundPs, DONE);
       case "any":
         return this.#watch(task, wait.sources, wait.deadline);
@@ -483,11 +542,12 @@ export class Processor {
         task.polling = true;
       } else if (source.kind === "interrupt") {
         latched = this.#latched.delete(source.vector) || latched;
-      }
+        add(this.#byVector, source.vector, task);
+      } else add(this.#bySignal, source.name, task);
     }
     if (ranges.length > 0) {
       task.ranges = ranges;
-      this.#watching++;
+      this.#watched.add(task);
     }
     // The handler ran when the interrupt was raised: the wait ends without further cost.
     if (latched) this.#end(task, task.paidAt, 0);
@@ -506,7 +566,6 @@ export class Processor {
   }
 }
 
-/** Inserts a task behind the last one that stays before it; new ones mostly come last. */
 /** `yield cpu.sleep(5)`, without the star, or `yield 5`. Its stack would be ours alone. */
 function noWait(found: unknown): TypeError {
   const what = notAwaited(found) ?? `a yield of ${logText([found])}: expected yield* and a call`;
@@ -515,16 +574,14 @@ function noWait(found: unknown): TypeError {
   return error;
 }
 
-function insert(tasks: Task[], task: Task, staysBefore: (other: Task) => boolean): void {
-  let at = tasks.length;
-  while (at > 0 && !staysBefore(tasks[at - 1]!)) at--;
-  tasks.splice(at, 0, task);
+function add<Key>(waiting: Map<Key, Set<Task>>, key: Key, task: Task): void {
+  const known = waiting.get(key);
+  if (known === undefined) waiting.set(key, new Set([task]));
+  else known.add(task);
 }
 
-/** Whether one of the ranges (from, to, from, to…) has a byte of these. */
-function overlaps(ranges: readonly number[], from: number, length: number): boolean {
-  for (let i = 0; i < ranges.length; i += 2) {
-    if (ranges[i]! < from + length && ranges[i + 1]! > from) return true;
-  }
-  return false;
+function remove<Key>(waiting: Map<Key, Set<Task>>, key: Key, task: Task): void {
+  const known = waiting.get(key);
+  known?.delete(task);
+  if (known?.size === 0) waiting.delete(key);
 }

@@ -155,16 +155,19 @@ interface Poller {
 }
 
 /**
- * Whether nothing runs at `now` but threads that poll in a loop: one such thread leaves the others' loops alone,
- * unless it shares its core with one.
+ * Whether nothing runs but threads that poll in a loop: one such thread leaves the others' loops alone, unless it shares
+ * its core with one.
+ * @param due threads. @param spinning all whose polls are being passed over.
  */
-export function areOnlySpinsDue(tasks: readonly Poller[], now: Time): boolean {
-  for (const task of tasks) {
-    if (task.resumeAt > now) continue;
+export function areOnlySpinsDue(due: Iterable<Poller>, spinning: Iterable<Poller>): boolean {
+  let cores: Map<object, number> | undefined;
+  for (const task of due) {
     if (task.wait?.kind !== "spin") return false;
-    if (tasks.some((other) => other.spin && other !== task && other.core === task.core)) {
-      return false;
+    if (cores === undefined) {
+      cores = new Map();
+      for (const { core } of spinning) cores.set(core, (cores.get(core) ?? 0) + 1);
     }
+    if ((cores.get(task.core) ?? 0) > (task.spin === undefined ? 0 : 1)) return false;
   }
   return true;
 }
@@ -182,13 +185,17 @@ export class Spins {
   /**
    * Something is about to happen on the host at `now`: the threads are from now on in the middle of the poll that
    * they would have under way.
+   * @param tasks those whose polls are being passed over.
    */
   interrupt(tasks: readonly Poller[], now: Time): void {
     this.eventAt = now;
     for (const task of tasks) this.#interrupt(task, now);
   }
 
-  /** A thread has done something else than poll: others' polls at this instant came before it, or come now. */
+  /**
+   * A thread has done something else than poll: others' polls at this instant came before it, or come now.
+   * @param tasks those whose polls are being passed over.
+   */
   interruptOthers(
     tasks: readonly Poller[],
     { order }: Poller,

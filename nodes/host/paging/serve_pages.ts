@@ -79,7 +79,7 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
  * 100 Gb/s bring its bytes in 22 us. Of a cold WRITE of 1 MiB whose hint is sent one page request's round trip ahead,
  * 475 us, batches of 64 leave 32 us of stall, as those of 48 and 96 do; with 32 it is 45 us, with one batch 77 us.
  */
-const PAGES_PER_BATCH = 64;
+export const PAGES_PER_BATCH = 64;
 /** A choice: pages that are there are not kept longer for others, which what waits for them need not wait for. */
 const BATCH_PS: Time = 100 * PS_PER_US;
 

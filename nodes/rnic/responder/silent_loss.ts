@@ -1,9 +1,12 @@
 /**
  * What UC and UD lose, of which the sender does not hear: its request succeeds (`rocev2.md` §3.8). The standard wants it
- * so; the first of each kind is a note of the run, which `rack why` has, too.
+ * so; the first of each kind is a note of the run, which `rack why` has, too. So is what finds the receive buffer full.
  */
 import { formatAddress } from "../../../fabric/trace/describe.ts";
+import type { Frame } from "../../../fabric/node.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
+import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import { decodePacket, isRefusal } from "../../../fabric/wire/roce/packet.ts";
 import type { DropReason } from "../state/counters.ts";
 import { type Device, drop, noteLoss } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -47,6 +50,25 @@ export function dropInSilence(
     const from = formatAddress(packet.sourceAddress);
     const to = `queue pair ${qp?.qpn ?? packet.bth.destQpn}`;
     return `${what} of ${from} to ${to} is dropped without an answer: ${whyOf(lost)}`;
+  });
+}
+
+/**
+ * Drops a frame for which the receive buffer has no room, and notes the first of its kind. Nothing of it is checked: what it
+ * is, its own bytes say. Of RC it comes again, at the cost of a timeout of which the requester does not hear the reason.
+ */
+export function dropOverrun(device: Device, frame: Frame): void {
+  drop(device, "receive-overrun");
+  const packet = frame.packet ?? decodePacket(frame.bytes);
+  const row = isRefusal(packet) ? undefined : opcodeRow(packet.bth.opcode);
+  if (isRefusal(packet) || row === undefined) return;
+  const { service, name, operation } = row;
+  if (operation === "hint" || packet.bth.destQpn === GSI_QPN) return;
+  noteLoss(device, `${service} receive-overrun`, () => {
+    const from = formatAddress(packet.sourceAddress), to = `queue pair ${packet.bth.destQpn}`;
+    const comesAgain = service === "rc" ? ", and comes again" : "";
+    return `a frame (${name}) of ${from} to ${to} is dropped without an answer${comesAgain}: the receive buffer is full, as ` +
+      "the bus takes less than the wire brings";
   });
 }
 

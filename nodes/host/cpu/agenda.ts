@@ -1,0 +1,182 @@
+/**
+ * Which thread of a host has the next turn. Each resumes at a time of its own (`resumeAt`); of those that are due the one
+ * that became ready first has the turn (`readyAt`, then `order`), where its core is free. What is due on a busy core waits
+ * in that core's queue and has one time together, so that a turn costs as much as a heap does, however many wait.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+
+/** A binary heap whose items know their place in it, so that each can be taken out. */
+export class PlacedHeap<Item extends { place: number }> {
+  readonly #isBefore: (x: Item, y: Item) => boolean;
+  readonly #items: Item[] = [];
+
+  constructor(isBefore: (x: Item, y: Item) => boolean) {
+    this.#isBefore = isBefore;
+  }
+
+  get first(): Item | undefined {
+    return this.#items[0];
+  }
+
+  get size(): number {
+    return this.#items.length;
+  }
+
+  push(item: Item): void {
+    this.#items.push(item);
+    this.#settle(item, this.#items.length - 1);
+  }
+
+  /** Takes an item out that is in this heap. */
+  remove(item: Item): void {
+    const last = this.#items.pop()!;
+    if (last !== item) this.#settle(last, item.place);
+    item.place = -1;
+  }
+
+  /** All items, in no order. */
+  [Symbol.iterator](): Iterator<Item> {
+    return this.#items[Symbol.iterator]();
+  }
+
+  /** Those for which it holds; it does so for whatever comes before them. */
+  *upTo(holds: (item: Item) => boolean): Generator<Item> {
+    const places = [0];
+    for (let place = places.pop(); place !== undefined; place = places.pop()) {
+      const item = this.#items[place];
+      if (item === undefined || !holds(item)) continue;
+      yield item;
+      places.push(2 * place + 1, 2 * place + 2);
+    }
+  }
+
+  /** Puts an item where it belongs, from a place on that is free. */
+  #settle(item: Item, from: number): void {
+    const items = this.#items;
+    let place = from;
+    for (let up = (place - 1) >> 1; place > 0; up = (place - 1) >> 1) {
+      const above = items[up]!;
+      if (!this.#isBefore(item, above)) break;
+      items[place] = above;
+      above.place = place;
+      place = up;
+    }
+    for (;;) {
+      let down = 2 * place + 1;
+      if (down >= items.length) break;
+      if (down + 1 < items.length && this.#isBefore(items[down + 1]!, items[down]!)) down++;
+      const below = items[down]!;
+      if (!this.#isBefore(below, item)) break;
+      items[place] = below;
+      below.place = place;
+      place = down;
+    }
+    items[place] = item;
+    item.place = place;
+  }
+}
+
+/** A core, as far as turns are concerned. */
+export interface Core {
+  readonly index: number;
+  busyUntil: Time;
+  cpuPs: Time;
+  /** Threads that are due. */
+  readonly queue: PlacedHeap<Turn>;
+  /** When the core's queue is looked at again; NEVER: when the core goes on. */
+  queueAt: Time;
+}
+
+/** A thread's next turn. */
+export interface Turn {
+  readonly core: Core;
+  /** Of its adding: no two have the same. */
+  readonly order: number;
+  /** When it became ready. */
+  readyAt: Time;
+  /** When it resumes, unless something ends its wait earlier; while it is queued, {@link Core.queueAt} says so. */
+  at: Time;
+  /** Whether it waits in its core's queue. */
+  isQueued: boolean;
+  /** In the heap that it is in; −1: it is in none. */
+  place: number;
+}
+
+function isReadyBefore(x: Turn, y: Turn): boolean {
+  return x.readyAt < y.readyAt || (x.readyAt === y.readyAt && x.order < y.order);
+}
+
+export class Agenda<Of extends Turn> {
+  readonly cores: readonly Core[];
+  /** Threads that are not due, by their time. */
+  readonly #later = new PlacedHeap<Turn>((x, y) => x.at < y.at);
+
+  constructor(cores: number) {
+    this.cores = Array.from({ length: cores }, (_, index): Core => {
+      const queue = new PlacedHeap<Turn>(isReadyBefore);
+      return { index, busyUntil: 0, cpuPs: 0, queue, queueAt: NEVER };
+    });
+  }
+
+  /** When the next thread resumes, or finds its core busy; NEVER: none does. */
+  get nextAt(): Time {
+    let next = this.#later.first?.at ?? NEVER;
+    for (const { queue, queueAt } of this.cores) {
+      if (queue.size > 0 && queueAt < next) next = queueAt;
+    }
+    return next;
+  }
+
+  resumeAt({ isQueued, core, at }: Of): Time {
+    return isQueued ? core.queueAt : at;
+  }
+
+  /** The thread resumes at another time; NEVER: only something else ends its wait. */
+  move(turn: Of, at: Time): void {
+    this.leave(turn);
+    turn.at = at;
+    if (at < NEVER) this.#later.push(turn);
+  }
+
+  /** The thread has no turn any more. */
+  leave(turn: Of): void {
+    if (turn.place >= 0) (turn.isQueued ? turn.core.queue : this.#later).remove(turn);
+    turn.isQueued = false;
+  }
+
+  /** Threads that are due at `now`, in no order. */
+  *due(now: Time): Generator<Of> {
+    yield* this.#later.upTo(({ at }) => at <= now) as Iterable<Of>;
+    for (const { queue, queueAt } of this.cores) {
+      if (queueAt <= now) yield* queue as Iterable<Turn> as Iterable<Of>;
+    }
+  }
+
+  /** The thread whose turn it is at `now`; undefined where none is due whose core is free. */
+  next(now: Time): Of | undefined {
+    for (
+      let turn = this.#later.first;
+      turn !== undefined && turn.at <= now;
+      turn = this.#later.first
+    ) {
+      const { core } = turn;
+      this.#later.remove(turn);
+      if (core.queue.size === 0) core.queueAt = now;
+      core.queue.push(turn);
+      turn.isQueued = true;
+    }
+    let first: Turn | undefined;
+    for (const core of this.cores) {
+      const turn = core.queue.first;
+      if (turn === undefined || core.queueAt > now) continue;
+      if (core.busyUntil > now) core.queueAt = core.busyUntil;
+      else if (first === undefined || isReadyBefore(turn, first)) first = turn;
+    }
+    return first as Of | undefined;
+  }
+
+  /** A core goes on that has waited for an answer: those that became ready meanwhile are due. */
+  wake(core: Core, now: Time): void {
+    if (core.queue.size > 0 && core.queueAt === NEVER) core.queueAt = now;
+  }
+}

@@ -1,0 +1,76 @@
+/** Who waits for a change of which bytes: by pages, so that a write of the device finds its few among thousands. */
+
+/** One that waits for changes in physical ranges: from, to, from, to… */
+export interface Watcher {
+  readonly ranges: readonly number[];
+}
+
+const PAGE_BYTES = 4096;
+/** One that watches more pages is looked at for every change. */
+const PAGES_MAX = 16;
+const NONE: readonly never[] = [];
+
+export class WatchedRanges<Of extends Watcher> {
+  readonly #byPage = new Map<number, Set<Of>>();
+  readonly #wide = new Set<Of>();
+
+  /** @param watcher whose ranges stay as they are until it is removed. */
+  add(watcher: Of): void {
+    const pages = pagesOf(watcher.ranges);
+    if (pages === undefined) {
+      this.#wide.add(watcher);
+      return;
+    }
+    for (const page of pages) {
+      const known = this.#byPage.get(page);
+      if (known === undefined) this.#byPage.set(page, new Set([watcher]));
+      else known.add(watcher);
+    }
+  }
+
+  remove(watcher: Of): void {
+    if (this.#wide.delete(watcher)) return;
+    for (const page of pagesOf(watcher.ranges)!) {
+      const known = this.#byPage.get(page);
+      known?.delete(watcher);
+      if (known?.size === 0) this.#byPage.delete(page);
+    }
+  }
+
+  /** Those that watch one of these bytes, in no order. */
+  in(from: number, length: number): Of[] {
+    const found: Of[] = [];
+    for (const each of this.#wide) if (overlaps(each.ranges, from, length)) found.push(each);
+    if (this.#byPage.size === 0) return found;
+    const first = Math.floor(from / PAGE_BYTES);
+    const last = Math.floor((from + length - 1) / PAGE_BYTES);
+    for (let page = first; page <= last; page++) {
+      for (const each of this.#byPage.get(page) ?? NONE) {
+        const isKnown = page > first && found.includes(each);
+        if (!isKnown && overlaps(each.ranges, from, length)) found.push(each);
+      }
+    }
+    return found;
+  }
+}
+
+/** Undefined where there are more than {@link PAGES_MAX}. */
+function pagesOf(ranges: readonly number[]): Set<number> | undefined {
+  const pages = new Set<number>();
+  for (let i = 0; i < ranges.length; i += 2) {
+    const last = Math.floor((ranges[i + 1]! - 1) / PAGE_BYTES);
+    for (let page = Math.floor(ranges[i]! / PAGE_BYTES); page <= last; page++) {
+      pages.add(page);
+      if (pages.size > PAGES_MAX) return undefined;
+    }
+  }
+  return pages;
+}
+
+/** Whether one of the ranges (from, to, from, to…) has a byte of these. */
+function overlaps(ranges: readonly number[], from: number, length: number): boolean {
+  for (let i = 0; i < ranges.length; i += 2) {
+    if (ranges[i]! < from + length && ranges[i + 1]! > from) return true;
+  }
+  return false;
+}
