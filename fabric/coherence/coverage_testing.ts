@@ -1,5 +1,5 @@
 /** For tests only: which rows of the tables were looked up. */
-import { TABLES, type Tables } from "./system_testing.ts";
+import { TABLES, type Tables } from "./tables.ts";
 
 export interface Coverage {
   /** The tables, each look-up of a row noted. */

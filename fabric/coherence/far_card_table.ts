@@ -11,18 +11,20 @@ import type { Table } from "./table.ts";
 export type FarState = "I" | "S" | "E" | "M" | "IS" | "IM" | "SM" | "MI" | "II";
 
 /** `load`, `store`: of a core. `evict`: the cache needs the place. `fence`: the lease is over (decision 13). */
-export type FarEvent =
-  | "load"
-  | "store"
-  | "evict"
-  | "fence"
-  | "DataS"
-  | "DataE"
-  | "WbAck"
-  | "Retry"
-  | "Inv"
-  | "RecI"
-  | "RecS";
+export const FAR_EVENTS = [
+  "load",
+  "store",
+  "evict",
+  "fence",
+  "DataS",
+  "DataE",
+  "WbAck",
+  "Retry",
+  "Inv",
+  "RecI",
+  "RecS",
+] as const;
+export type FarEvent = typeof FAR_EVENTS[number];
 
 export interface FarRow {
   readonly next: FarState;

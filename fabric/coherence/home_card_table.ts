@@ -21,19 +21,22 @@ import type { Table } from "./table.ts";
 
 export type HomePhase = "idle" | "P0" | "P1" | "P2" | "P3";
 /** A request that has a transaction of its own; `Purge` is the card's own, for a migration or a directory entry. */
-export type Demand = "GetS" | "GetM" | "Put" | "Flush" | "Purge";
-export type HomeEvent =
-  | Demand
-  | "InvAck"
-  | "RecIData"
-  | "RecSData"
-  | "Complete"
-  | "Dirty"
-  | "GrantS"
-  | "GrantE"
-  | "Cmp"
-  | "SnpInv"
-  | "SnpData";
+export const DEMANDS = ["GetS", "GetM", "Put", "Flush", "Purge"] as const;
+export type Demand = typeof DEMANDS[number];
+export const HOME_EVENTS = [
+  ...DEMANDS,
+  "InvAck",
+  "RecIData",
+  "RecSData",
+  "Complete",
+  "Dirty",
+  "GrantS",
+  "GrantE",
+  "Cmp",
+  "SnpInv",
+  "SnpData",
+] as const;
+export type HomeEvent = typeof HOME_EVENTS[number];
 
 export interface HomeLine {
   /** `b`: the card's right on the bus, at least as strong as all that it has lent. */

@@ -10,20 +10,22 @@ import type { BusKind, BusMessage, Data } from "./messages.ts";
 import type { Table } from "./table.ts";
 
 export type HostPhase = `${"" | "busy "}${"none" | "S" | "X"}`;
-export type HostEvent =
-  | "load"
-  | "store"
-  | "flush"
-  | "evict"
-  | "cardLost"
-  | "RdData"
-  | "RdInvOwn"
-  | "WbMtoI"
-  | "WbMtoS"
-  | "WbMtoE"
-  | "BusFlush"
-  | "RspI"
-  | "RspS";
+export const HOST_EVENTS = [
+  "load",
+  "store",
+  "flush",
+  "evict",
+  "cardLost",
+  "RdData",
+  "RdInvOwn",
+  "WbMtoI",
+  "WbMtoS",
+  "WbMtoE",
+  "BusFlush",
+  "RspI",
+  "RspS",
+] as const;
+export type HostEvent = typeof HOST_EVENTS[number];
 
 export interface HostLine {
   readonly phase: HostPhase;
