@@ -49,7 +49,7 @@ export function chosenText(text: string, options: RunTextOptions): string {
     return withPaths(withChoices(item, { ...options, method: isIts ? method : undefined }), base);
   });
   const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
-  const chosen: Mapping = { ...data, seed: variant.seed, programs };
+  const chosen: Mapping = { ...data, ...coherencePath(data, base), seed: variant.seed, programs };
   if (ddio) Object.assign(chosen, withDdio(chosen, ddio));
   // What is expected of all runs of a scenario need not hold for one of them.
   if (method || ddio) delete chosen["expect"];
@@ -107,6 +107,11 @@ export function withPaths(item: Mapping, base: string): Mapping {
     ...(isOwnProgram(run) && { [key]: absolute(run, base) }),
     ...(typeof file === "string" && { file: absolute(file, base) }),
   };
+}
+
+/** The path of a scenario's protocol, made absolute as those of its programs are. */
+export function coherencePath({ coherence }: Mapping, base: string): Mapping {
+  return typeof coherence === "string" ? { coherence: absolute(coherence, base) } : {};
 }
 
 function absolute(path: unknown, base: string): string {

@@ -1,5 +1,5 @@
 /**
- * For tests only: one home with its cores, its card, and far cards, joined by links that deliver when they are
+ * One home with its cores, its card, and far cards, joined by links that deliver when they are
  * told to. Explorer and random tester drive it; it is the real code, and only the links are models (decision 8):
  *
  * - for each far card queue pairs REQ, SNP and RSP (one each way), each in order, with no order between them;

@@ -29,7 +29,7 @@ import { resolveFabric, resolveHost } from "./defaults.ts";
 import { readShared } from "./shared_regions.ts";
 import { readFaults } from "./fault_reading.ts";
 import { checkScenario } from "./checks.ts";
-import { namesInRange } from "../plan/names.ts";
+import { isOwnFile, namesInRange } from "../plan/names.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 
 /** Reads a scenario. `file` is its name in messages. @throws {Refusal} with all problems. */
@@ -95,6 +95,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     programs: readPrograms(reading),
     ...readFaults(reading),
     shared: readShared(reading),
+    coherence: read(reading, ["coherence"], SECTIONS.coherence),
     until,
   };
   if (names.length > 0 || isMapping(data.hosts)) checkScenario(draft, report);
@@ -114,6 +115,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     ),
     until,
     shared: draft.shared.map(({ region }) => region),
+    ...(draft.coherence !== undefined && { coherence: draft.coherence }),
     capture: read(reading, ["capture"], SECTIONS.capture) ?? {},
   };
 }
@@ -198,7 +200,7 @@ function readOptions(
 
 /** The name of a user's program is its path. */
 export function isOwnProgram(run: string): boolean {
-  return /^(\.{0,2}\/).*\.[jt]s$/.test(run);
+  return isOwnFile(run);
 }
 
 /** One program for each of its hosts; `next` is the next host by name, cyclically. */

@@ -24,6 +24,7 @@ import type { HostBus } from "../cpu/host_bus.ts";
 import type { AddressMap } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
+import type { HostTable } from "../../../fabric/coherence/host_agent_table.ts";
 import { FarPort } from "./far_port.ts";
 import { HomeAgent } from "./home_agent.ts";
 import { PlacementJudge } from "./placement_judge.ts";
@@ -53,6 +54,8 @@ export interface RegionParts {
   readonly plan: HostPlan;
   /** Number of this life of the host, from 0. */
   readonly life: number;
+  /** The home agent's; absent: the protocol's own. */
+  readonly table?: HostTable | undefined;
   /** The access with this number, for which a core waits, has ended. */
   readonly ended: (ticket: number) => void;
 }
@@ -107,6 +110,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       ? undefined
       : new PlacementJudge(judged, (signal) => host.signal(signal));
     this.#home = new HomeAgent({
+      table: parts.table,
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,

@@ -37,8 +37,13 @@ export async function filesOfScenario(scenario: string): Promise<string[]> {
 }
 
 async function programsOf(scenario: string, more: readonly string[]): Promise<string[]> {
-  const { programs } = await readScenario(scenario);
-  const runs = new Set([...programs.map(({ run }) => run), ...more].filter(isOwnProgram));
+  const { programs, coherence } = await readScenario(scenario);
+  const named = [
+    ...programs.map(({ run }) => run),
+    ...more,
+    ...(coherence === undefined ? [] : [coherence]),
+  ];
+  const runs = new Set(named.filter(isOwnProgram));
   if (runs.size === 0) return [];
   const base = await baseOf(scenario);
   const files: string[] = [];
