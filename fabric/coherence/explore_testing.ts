@@ -70,6 +70,8 @@ export interface Exploration {
   readonly isAnswered?: boolean;
   /** Told each state once. */
   readonly onState?: (system: System) => void;
+  /** Told each step from a state to the next. */
+  readonly onStep?: (from: System, to: System) => void;
   /** States at most: beyond, the exploration says that it is not whole. */
   readonly statesMax?: number;
 }
@@ -503,6 +505,7 @@ export function* exploring(given: Exploration): Generator<number, Explored> {
           if (error instanceof Error) return failed(error.message, at, action.name());
           throw error;
         }
+        given.onStep?.(state.system, next.system);
         if (action.isFaultStep) faults.set(action.name(), (faults.get(action.name()) ?? 0) + 1);
         const key = keyOfState(next);
         let target = seen.get(key);
