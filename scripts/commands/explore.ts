@@ -126,8 +126,8 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   return await exploreTheMatrix({ json, jobs, ...given({ junit }), isStopped: stop.isWanted });
 }
 
-const MATRIX_FLAGS = ["json", "junit", "check", "jobs"];
-const PROTOCOL_FLAGS = [...MATRIX_FLAGS, "limit"];
+const MATRIX_FLAGS = ["jobs", "json", "junit", "check"];
+const PROTOCOL_FLAGS = ["check", "jobs", "json", "junit", "limit"];
 
 /** The matrix and a protocol's racks are fixed: options that would change them are refused. @throws Refusal */
 function refuseWith(
