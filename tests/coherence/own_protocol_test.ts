@@ -5,6 +5,8 @@ import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { exploreProtocol } from "../../console/explore/protocol/explore_protocol.ts";
 import { exitOfProtocol, protocolText } from "../../console/explore/protocol/protocol_report.ts";
 import { PROTOCOL_RACKS } from "../../console/explore/protocol/racks.ts";
+import { readScenario } from "../../console/rack/prepare.ts";
+import { writeNewProtocol } from "../../console/scenarios/new_protocol.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackBench } from "../support/process_rack.ts";
 
@@ -85,6 +87,22 @@ describe("a rack with rows of one's own in its protocol", () => {
     }
     const scenario = scenarioWith(undefined).replace(shipped("coherent_access.ts"), OWN);
     await assert.rejects(bench.run({ scenario, packing: "all" }), /my_coherence\.ts is rows of a/);
+  });
+
+  it("is what rack new --coherence writes: rows, a scenario that names them, and the names of the doors", async () => {
+    const made = await writeNewProtocol(`${folder}/mine_rows`, "coherence");
+    assert.deepEqual([made.protocol, made.scenario], ["mine_rows.ts", "mine_rows.yaml"]);
+    const { coherence, shared } = await readScenario(`${made.folder}/${made.scenario}`);
+    assert.deepEqual([coherence, shared.length], ["./mine_rows.ts", 1]);
+    const rows = await Deno.readTextFile(`${made.folder}/${made.protocol}`);
+    assert.match(rows, /rack explore --protocol mine_rows\.ts$/m);
+    const found = await exploreProtocol(`${made.folder}/${made.protocol}`, {
+      jobs: 1,
+      racks: PROTOCOL_RACKS.slice(0, 1),
+      stopped: () => false,
+    });
+    assert.equal(found.verdict, "holds");
+    await assert.rejects(writeNewProtocol(`${folder}/mine_rows`, "coherence"), Refusal);
   });
 
   describe("explored", () => {
