@@ -41,6 +41,7 @@ import type { MakeProgram } from "./host/own_programs.ts";
 import type { Program } from "./host/program_context.ts";
 import type { FactoryOptions } from "./make_host.ts";
 import { LOG_TOPIC, logLineText } from "./host/cpu/log_text.ts";
+import { ownTables, withOwnRows } from "./own_tables.ts";
 import { createKeptReports } from "./kept_reports.ts";
 import { OUTPUT_TOPIC } from "../fabric/node.ts";
 
@@ -245,18 +246,23 @@ function startRack(
   };
 }
 
-/** The user's own programs that hosts among `nodes` run. */
+/** The user's own programs that hosts among `nodes` run, and the protocol of their coherent cards. */
 function ownProgramsOf(
   { plan, programs }: RunFile,
   nodes: readonly string[],
 ): Record<string, string> {
-  const hosts = plan.nodes.filter(({ name }) => nodes.includes(name));
-  const runs = hosts.flatMap((node) => {
+  const its = plan.nodes.filter(({ name }) => nodes.includes(name));
+  const runs = its.flatMap((node) => {
     if (node.kind !== "host") return [];
     const { programs: listed, shared } = node.config;
     return [...listed.map(({ run }) => run), ...judgeRulesOf(shared, node.name)];
   });
-  return Object.fromEntries(Object.entries(programs).filter(([name]) => runs.includes(name)));
+  const hasRows = its.some(({ kind }) => kind !== "switch");
+  return Object.fromEntries(
+    Object.entries(programs).filter(([name]) =>
+      runs.includes(name) || (hasRows && name === plan.coherence)
+    ),
+  );
 }
 
 /** Creates a partition's nodes, and loads a program before an order starts it. */
@@ -289,7 +295,13 @@ async function factoryFor(nodes: readonly string[], options: FactoryOptions): Pr
     }
     case "rnic": {
       const { createRnic } = await loadModule<typeof import("./rnic/rnic.ts")>("./rnic/rnic.ts");
-      return { create: (name) => createRnic(name, node.config, { seed: options.plan.seed }) };
+      const { plan, own = {} } = options;
+      return {
+        create: (name) => {
+          const tables = ownTables(plan, own);
+          return withOwnRows(createRnic(name, node.config, { seed: plan.seed, tables }), plan);
+        },
+      };
     }
     case "switch": {
       const { createSwitch } = await loadModule<typeof import("./switch/switch.ts")>(

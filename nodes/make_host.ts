@@ -13,6 +13,7 @@ import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
 import type { MakeProgram, OwnProgram } from "./host/own_programs.ts";
 import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
 import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
+import { ownTables, withOwnRows } from "./own_tables.ts";
 import { takeBack } from "./host/take_back.ts";
 import { handleEvent } from "./host/verbs/device.ts";
 import { serveEvents } from "./host/verbs/event_queue.ts";
@@ -53,8 +54,9 @@ export function makeHost(
   const image = unsaved.length === 0 ? saved : overlaid(saved, unsaved);
   const retryPs = config.queuePlan?.doorbell.retryPs;
   const memoryLog = options.memoryLog?.(name, life);
-  return new Host(name, config, {
+  const made = new Host(name, config, {
     seed: options.plan.seed,
+    tables: ownTables(options.plan, options.own ?? {}),
     life,
     ...(image && { image }),
     ...(memoryLog && { memoryLog }),
@@ -78,6 +80,7 @@ export function makeHost(
     ...(config.queuePlan?.events === "queue" && { serveEvents }),
     onEvent: handleEvent,
   });
+  return withOwnRows(made, options.plan);
 }
 
 /** The host's own programs and rules: one instance of each in this life, made when it is first needed. */

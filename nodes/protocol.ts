@@ -173,3 +173,36 @@ export {
   type HintReason,
   type HintType,
 } from "../fabric/wire/roce/hint_eth.ts";
+
+// Rows of the coherent cards' protocol, for a file that a scenario's `coherence` or `rack explore --protocol` names.
+export type { CoherenceProtocol, OwnRows } from "../fabric/coherence/own_rows.ts";
+export type { Agent, BusKind, Data, WireKind } from "../fabric/coherence/messages.ts";
+export {
+  FAR_TABLE,
+  type FarEvent,
+  type FarRow,
+  type FarState,
+  type FarTable,
+} from "../fabric/coherence/far_card_table.ts";
+export {
+  type Demand,
+  HOME_TABLE,
+  type HomeEvent,
+  type HomeInput,
+  type HomeLine,
+  type HomeMove,
+  type HomePhase,
+  type HomeRow,
+  type HomeSend,
+  type HomeState,
+  type HomeTable,
+} from "../fabric/coherence/home_card_table.ts";
+export {
+  HOST_TABLE,
+  type HostEvent,
+  type HostLine,
+  type HostMove,
+  type HostPhase,
+  type HostRow,
+  type HostTable,
+} from "../fabric/coherence/host_agent_table.ts";

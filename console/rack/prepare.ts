@@ -6,7 +6,7 @@ import {
   partitionsOf,
 } from "../../fabric/rack/build/topology.ts";
 import { type BundleOptions, bundleProgram } from "./own/bundle.ts";
-import { probeProgram } from "./own/probe.ts";
+import { type Probed, probeProgram } from "./own/probe.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -35,7 +35,7 @@ export interface Prepared {
   readonly base: string;
   /** Host → name in the scenario → absolute path. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The user's own programs: name in the scenario → module text, see `own/bundle.ts`. */
+  /** The user's own programs and protocol: name in the scenario → module text, see `own/bundle.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   /** Those that export `recover` or `check`. */
   readonly hooked: readonly string[];
@@ -350,21 +350,37 @@ async function findPrograms(
 ): Promise<Pick<Prepared, "programs" | "hooked">> {
   const programs: Record<string, string> = {};
   const hooked = new Set<string>();
+  const load = (file: string) => {
+    if (!bundled.has(file)) bundled.set(file, findProgram(file, base, options));
+    return bundled.get(file)!;
+  };
   const rules = variant.shared.flatMap(({ judge }) => judge?.rule ?? []);
   for (const run of [...variant.programs.map(({ run }) => run), ...rules]) {
     if (!isOwnProgram(run)) continue;
-    if (!bundled.has(run)) bundled.set(run, findProgram(run, base, options));
-    const { text, isHooked } = await bundled.get(run)!;
+    const { text, isHooked, isProtocol } = await load(run);
+    if (isProtocol) throw misplaced(run, "rows of a protocol", "a program, or coherence: for it");
     programs[run] = text;
     if (isHooked) hooked.add(run);
+  }
+  const { coherence } = variant;
+  if (coherence !== undefined) {
+    const { text, isProtocol } = await load(coherence);
+    if (!isProtocol) {
+      throw misplaced(coherence, "a program", "rows of the coherent cards' protocol");
+    }
+    programs[coherence] = text;
   }
   return { programs, hooked: [...hooked] };
 }
 
-/** The module text of a user's program. */
-interface OwnText {
+/** A file of one kind where another is meant. */
+export function misplaced(file: string, what: string, expected: string): Refusal {
+  return refusal("", { found: `The default export of ${file} is ${what}`, expected });
+}
+
+/** The module text of a user's program, or of a protocol. */
+interface OwnText extends Omit<Probed, "why"> {
   readonly text: string;
-  readonly isHooked: boolean;
 }
 
 /**
@@ -378,8 +394,8 @@ export async function findProgram(
 ): Promise<OwnText> {
   const path = await findProgramFile(run, base);
   const text = await bundleProgram(path, options);
-  const { isHooked } = await probeProgram(text, { path, signal });
-  return { text, isHooked };
+  const { isHooked, isProtocol } = await probeProgram(text, { path, signal });
+  return { text, isHooked, isProtocol };
 }
 
 /** The path of a user's program. @throws Refusal where there is no such file. */

@@ -23,19 +23,27 @@ export const INSPECTOR_PORT = 9229;
 
 const PROGRAM_ENDING = /\.ts$/;
 const STEM = /^[A-Za-z][A-Za-z0-9_]{0,39}$/;
-const TEMPLATE = "scripts/scenarios/my_protocol";
+const TEMPLATES = {
+  program: "scripts/scenarios/my_protocol",
+  coherence: "scripts/scenarios/my_coherence",
+} as const;
+/** A program, or rows of the coherent cards' protocol. */
+export type NewKind = keyof typeof TEMPLATES;
 
 /**
  * Writes what is missing of such a folder. @param target the folder, or the protocol's file in it (`x.ts`).
  * @throws Refusal where the protocol or its scenario is there already, before anything is written.
  */
-export async function writeNewProtocol(target: string): Promise<NewProtocol> {
+export async function writeNewProtocol(
+  target: string,
+  kind: NewKind = "program",
+): Promise<NewProtocol> {
   const path = resolve(target);
   const isFile = PROGRAM_ENDING.test(path);
   const folder = isFile ? dirname(path) : path;
   const stem = stemOf(basename(path).replace(PROGRAM_ENDING, ""), { isFile });
   const protocol = `${stem}.ts`, scenario = `${stem}.yaml`;
-  const files = await filesOf(stem);
+  const files = kind === "program" ? await filesOf(stem) : await coherenceFiles(stem);
   for (const file of [protocol, scenario]) {
     if (isThere(`${folder}/${file}`)) throw alreadyThere(`${folder}/${file}`);
   }
@@ -91,9 +99,9 @@ async function writeNew(path: string, text: string): Promise<boolean> {
 async function filesOf(stem: string): Promise<Record<string, string>> {
   const rack = fromFileUrl(projectFile("scripts/rack"));
   return {
-    [`${stem}.ts`]: await shipped(`${TEMPLATE}.ts`, stem),
+    [`${stem}.ts`]: await shipped(`${TEMPLATES.program}.ts`, stem),
     [`${stem}_test.ts`]: testOf(stem),
-    [`${stem}.yaml`]: (await shipped(`${TEMPLATE}.yaml`, stem))
+    [`${stem}.yaml`]: (await shipped(`${TEMPLATES.program}.yaml`, stem))
       .replace(/^# yaml-language-server.*$/m, `${SCHEMA_COMMENT}${SCHEMA_FILE}`)
       .replace(/^# .*: rack run .*$/m, `# The protocol on both hosts: rack run ${stem}.yaml`),
     "deno.json": json({ ...await editorConfig(), tasks: tasksOf(stem, rack) }),
@@ -102,6 +110,27 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
     ".vscode/launch.json": json(launchOf(stem, rack)),
     "README.md": readmeOf(stem),
   };
+}
+
+/** The same of rows of the coherent cards' protocol; the programs of its scenario stay in the clone. */
+async function coherenceFiles(stem: string): Promise<Record<string, string>> {
+  const program = fromFileUrl(projectFile("scripts/scenarios/coherent_access.ts"));
+  return {
+    [`${stem}.ts`]: await shippedCoherence(".ts", stem),
+    [`${stem}.yaml`]: (await shippedCoherence(".yaml", stem))
+      .replace(/^# yaml-language-server.*$/m, `${SCHEMA_COMMENT}${SCHEMA_FILE}`)
+      .replace("./coherent_access.ts", program),
+    "deno.json": json(await editorConfig()),
+    ".vscode/settings.json": json({ "deno.enable": true }),
+    ".vscode/extensions.json": json({ recommendations: ["denoland.vscode-deno"] }),
+  };
+}
+
+async function shippedCoherence(ending: ".ts" | ".yaml", stem: string): Promise<string> {
+  const text = await Deno.readTextFile(projectFile(`${TEMPLATES.coherence}${ending}`));
+  const name = stem.replaceAll(/_+/g, "-").replace(/-$/, "");
+  return text.replaceAll(/(?<=rack .*)scripts\/scenarios\/(?=my_coherence)/g, "")
+    .replaceAll("my_coherence", stem).replaceAll("my-coherence", name);
 }
 
 /** A shipped file with the names of this protocol. */

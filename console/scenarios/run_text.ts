@@ -52,6 +52,7 @@ export function chosenText(text: string, options: RunTextOptions): string {
   const shared = Array.isArray(data["shared"]) ? data["shared"] as Mapping[] : undefined;
   const chosen: Mapping = {
     ...data,
+    ...coherencePath(data, base),
     ...(shared && { shared: shared.map((item) => withRulePath(item, base)) }),
     seed: variant.seed,
     programs,
@@ -121,6 +122,11 @@ function withRulePath(item: Mapping, base: string): Mapping {
   if (typeof judge === "string") return { ...item, judge: absolute(judge, base) };
   if (!isMapping(judge) || judge["rule"] === undefined) return item;
   return { ...item, judge: { ...judge, rule: absolute(judge["rule"], base) } };
+}
+
+/** The path of a scenario's protocol, made absolute as those of its programs are. */
+export function coherencePath({ coherence }: Mapping, base: string): Mapping {
+  return typeof coherence === "string" ? { coherence: absolute(coherence, base) } : {};
 }
 
 function absolute(path: unknown, base: string): string {

@@ -10,7 +10,7 @@ import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { EXPLORE_DEFAULTS } from "../explore/types.ts";
 import { baseOf, type PrepareOptions, readScenario, readScenarioText } from "../rack/prepare.ts";
-import { dumped, withPaths } from "../scenarios/run_text.ts";
+import { coherencePath, dumped, withPaths } from "../scenarios/run_text.ts";
 import { placesOf, withValues } from "../sweep/places.ts";
 
 const whole = (least: number, most: number) =>
@@ -124,6 +124,7 @@ export async function changedScenario(
   const own = Array.isArray(changed["faults"]) ? changed["faults"] : [];
   const text = dumped({
     ...changed,
+    ...coherencePath(changed, base),
     ...(programs.length > 0 && {
       programs: programs.map((item) => isMapping(item) ? withPaths(item, base) : item),
     }),

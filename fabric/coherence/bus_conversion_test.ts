@@ -24,15 +24,8 @@ import {
   QPI_FORMS,
   type QpiMessage,
 } from "./qpi_messages.ts";
-import {
-  act,
-  deliver,
-  deliveries,
-  HOST,
-  newSystem,
-  type System,
-  TABLES,
-} from "./system_testing.ts";
+import { act, deliver, deliveries, HOST, newSystem, type System } from "./system_testing.ts";
+import { TABLES } from "./tables.ts";
 
 const textOf = ({ at, from, to }: Pick<Conversion, "at" | "from" | "to">) =>
   `${at}: ${from} → ${to}`;

@@ -1,5 +1,5 @@
 /**
- * For tests only: a state of a {@link System} as bytes, and these as a number of 53 bits: what the explorer has
+ * A state of a {@link System} as bytes, and these as a number of 53 bits: what the explorer has
  * seen is a map of numbers. Two states fall on one number with a probability of n² / 2^54: for a million of
  * states 6 in 100 000, and then a state is not walked.
  *

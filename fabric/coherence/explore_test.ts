@@ -64,6 +64,13 @@ describe("every state of the coherent card's protocol", () => {
     holds({ size: smallest(2), statesMax: 8000 }, 8588);
   });
 
+  it("C-12: an access that asks again whenever the copy moves need not end, and is found", () => {
+    const moving: Exploration = { size: smallest(1), with: ["moves"], isAnswered: true };
+    const { violation } = explore(moving);
+    assert.match(violation?.message ?? "", /^an access of card 1 may wait for ever, .* go round$/);
+    assert.deepEqual(violation?.path, ["card 1: load 0", "moves to local", "(stuck)"]);
+  });
+
   it("C-05 (in part): uses every row of the tables but two", () => {
     // A `Dirty` that comes while a third card is invalidated: three computers, beyond the first 8 000 states.
     assert.deepEqual(coverage.unused(), ["home snooped free: Dirty", "home P1 free: Dirty"]);

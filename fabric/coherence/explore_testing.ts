@@ -1,13 +1,17 @@
 /**
- * For tests only: every reachable state of a {@link System}: accesses of one core of each computer, evictions
+ * Every reachable state of a {@link System}: accesses of one core of each computer, evictions
  * and moves whenever they may begin, and messages in every order that links allow. Whatever the number of
  * accesses is: content is old or new (`invariants_testing.ts`), so the set is finite.
  *
  * Besides what holds in each state it proves liveness: from everywhere a quiet state is reached by deliveries
- * alone, without a new access or eviction that might free what is stuck. It proves fairness at home's card, too: later
+ * alone, without a new access or eviction that might free what is stuck; and where each link that has a message delivers
+ * one at some time, every access is answered (`fair_cycles.ts`). It proves fairness at home's card, too: later
  * requests pass over one that waits at most {@link PASSES_MAX} times.
+ *
+ * Tests and `rack explore --protocol` run it.
  */
-import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
+import { type Link, StateGraph } from "./fair_cycles.ts";
+import { canEvict, evict, farAccess, type FarCard, farLine } from "./far_card.ts";
 import { keyOf } from "./encode_testing.ts";
 import { faultsOf } from "./faults_testing.ts";
 import { canEvictLocal, evictLocal, homeAccess, move } from "./home_card.ts";
@@ -31,7 +35,7 @@ import {
   TOKENS,
   Violation,
 } from "./invariants_testing.ts";
-import { type Access, LOCAL_CACHE, type WireMessage } from "./messages.ts";
+import { type Access, BUS_MESSAGES, LOCAL_CACHE, type WireMessage } from "./messages.ts";
 import type { Turn } from "./output.ts";
 import {
   act,
@@ -46,8 +50,8 @@ import {
   newSystem,
   type System,
   type SystemSize,
-  type Tables,
 } from "./system_testing.ts";
+import type { Tables } from "./tables.ts";
 
 export interface Exploration {
   readonly size: SystemSize;
@@ -62,6 +66,12 @@ export interface Exploration {
   readonly directory?: "card" | "memory";
   /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
   readonly isEarly?: "home's card" | "home's host";
+  /** Whether each access has to be answered at some time; else unless the copy moves. */
+  readonly isAnswered?: boolean;
+  /** Told each state once. */
+  readonly onState?: (system: System) => void;
+  /** Told each step from a state to the next. */
+  readonly onStep?: (from: System, to: System) => void;
   /** States at most: beyond, the exploration says that it is not whole. */
   readonly statesMax?: number;
 }
@@ -81,6 +91,11 @@ export interface Explored {
 /** Something that may happen in a state. */
 interface Action {
   readonly name: () => string;
+  /** Whose step it is; a message also has whom it goes to. */
+  readonly at: Lane;
+  readonly to?: Lane;
+  /** What delivers, or brings about, this step at some time after it has become possible; none: nobody has to. */
+  readonly link?: () => string;
   /** Not a new access or eviction: what is under way goes on by itself. */
   readonly isProgress: boolean;
   /** It counts for {@link Exploration.lossesMax}. */
@@ -88,6 +103,29 @@ interface Action {
   /** Of `faults_testing.ts`. */
   readonly isFaultStep?: true;
   readonly act: (system: System) => Events;
+}
+
+/** Home with its cores, caches and agent; its card; a far card by its number, with its cores. */
+export type Lane = "home" | "home card" | `card ${number}`;
+
+function laneOf(agent: number): Lane {
+  return agent === LOCAL_CACHE ? "home card" : `card ${agent}`;
+}
+
+/** Both ends of a message. */
+function lanesOf({ from, agent = 0 }: Delivery): Required<Pick<Action, "at" | "to">> {
+  switch (from) {
+    case "toHost":
+      return { at: "home card", to: "home" };
+    case "toHome":
+      return { at: "home", to: "home card" };
+    case "req":
+    case "up":
+      return { at: laneOf(agent), to: "home card" };
+    case "snp":
+    case "down":
+      return { at: "home card", to: laneOf(agent) };
+  }
 }
 
 /** What was promised of lines, beside the system: 1 where memory has to have the last write by the answer. */
@@ -119,6 +157,8 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
   for (const delivery of deliveries(system)) {
     yield {
       name: () => nameOf(system, delivery),
+      ...lanesOf(delivery),
+      link: () => linkOf(system, delivery),
       isProgress: true,
       act: (next) => deliver(next, delivery),
     };
@@ -128,6 +168,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
     if (system.outage !== "host" && canEvictFromLlc(host, line)) {
       yield {
         name: () => `the LLC evicts ${line}`,
+        at: "home",
         isProgress: false,
         act: (next) => act(next, HOST, (out) => evictFromLlc(next.host, line, out)),
       };
@@ -135,6 +176,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
     if (system.outage === null && canEvictLocal(home, line)) {
       yield {
         name: () => `the local cache evicts ${line}`,
+        at: "home card",
         isProgress: false,
         act: (next) => act(next, 0, (out) => evictLocal(next.home, line, out)),
       };
@@ -143,6 +185,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
       if (!canEvict(card, line)) continue;
       yield {
         name: () => `card ${card.agent} evicts ${line}`,
+        at: laneOf(card.agent),
         isProgress: false,
         act: (next) => act(next, at + 1, (out) => evict(cardOf(next, at), line, out)),
       };
@@ -152,6 +195,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
     const place = homePlacement(home, 0).place === "local" ? "remote" : "local";
     yield {
       name: () => `moves to ${place}`,
+      at: "home card",
       isProgress: false,
       act: (next) => act(next, 0, (out) => move(next.home, { region: 0, place }, out)),
     };
@@ -163,12 +207,21 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
   for (const { name, isProgress, isFault, act } of steps) {
     yield {
       name: () => name,
+      at: faultLane(name),
+      ...(isProgress && { link: () => name }),
       isProgress,
       act,
       isFaultStep: true,
       ...(isFault && { isLoss: true }),
     };
   }
+}
+
+/** A fault of a far card, of its cable or its lease is its own; else it is home's. */
+function faultLane(name: string): Lane {
+  const [, agent] = /card (\d+)/.exec(name) ?? [];
+  if (agent !== undefined) return laneOf(Number(agent));
+  return name.startsWith("home's host") ? "home" : "home card";
 }
 
 function cardOf(system: System, at: number) {
@@ -191,6 +244,7 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
     if (host.waiting.length === 0 && isHostAccess(access) && system.outage !== "host") {
       yield {
         name: () => `home's core: ${name()}`,
+        at: "home",
         isProgress: false,
         act: (next) => act(next, HOST, (out) => hostAccess(next.host, access, out)),
       };
@@ -200,6 +254,7 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
     if (given.with?.includes("verbs") && /^(load|store)$/.test(kind) && isIdle) {
       yield {
         name: () => `a verb: ${name()}`,
+        at: "home card",
         isProgress: false,
         act: (next) => act(next, 0, (out) => homeAccess(next.home, access, out)),
       };
@@ -208,11 +263,21 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
       if (card.waiting.length + card.active.size > 0) continue;
       yield {
         name: () => `card ${card.agent}: ${name()}`,
+        at: laneOf(card.agent),
         isProgress: false,
         act: (next) => act(next, at + 1, (out) => farAccess(cardOf(next, at), access, out)),
       };
     }
   }
+}
+
+/** A queue pair of one way, or of the bus what keeps its order: messages of a class and a line. */
+function linkOf(system: System, { from, agent, index }: Delivery): string {
+  if (from !== "toHost" && from !== "toHome") return `${from} ${agent}`;
+  const message = system[from][index];
+  return message === undefined
+    ? from
+    : `${from} ${BUS_MESSAGES[message.kind].class} ${message.line}`;
 }
 
 function nameOf(system: System, { from, agent = 0, index }: Delivery): string {
@@ -257,6 +322,7 @@ function step(
   }
   keepPromises(system, next, kept);
   checkState(next);
+  checkLinks(next);
   return {
     system: next,
     promises: kept,
@@ -265,6 +331,20 @@ function step(
       : passesAfter({ before: system, after: next, turns, passed }),
     losses: losses + (isLoss ? 1 : 0),
   };
+}
+
+/** Far more messages than a protocol has on its way that sends no more than it is sent. */
+const MESSAGES_MAX = 24;
+
+/** Without this bound the states of a protocol that sends more and more would have none. */
+function checkLinks({ wires, toHost, toHome }: System): void {
+  const queues = [
+    toHost,
+    toHome,
+    ...wires.flatMap(({ req, snp, up, down }) => [req, snp, up, down]),
+  ];
+  const most = Math.max(...queues.map(({ length }) => length));
+  if (most > MESSAGES_MAX) throw new Violation(`${most} messages are on their way by one link`);
 }
 
 // ── order of service ─────────────────────────────────────────────────────────────────────────────
@@ -377,16 +457,31 @@ function keepPromises(before: System, after: System, kept: number[]): void {
 
 /** Walks breadth first, so that a violation's path is a shortest one. */
 export function explore(given: Exploration): Explored {
+  const search = exploring(given);
+  for (;;) {
+    const { done, value } = search.next();
+    if (done) return value;
+  }
+}
+
+/** States between two words of {@link exploring}. */
+const WORD_STATES = 1000;
+
+/** The same in parts: says every now and then how many states there are. */
+export function* exploring(given: Exploration): Generator<number, Explored> {
   const first = firstState(given);
   const seen = new Map<number, number>([[keyOfState(first), 0]]);
   const parents = [-1], choices = [-1];
   const from: number[] = [], to: number[] = [];
+  const graph = isAnswered(given) ? new StateGraph() : undefined;
+  graph?.holds.push(0);
   const quiet = new Set<string>(), quietStates: number[] = [0];
   const faults = new Map<string, number>();
   const statesMax = given.statesMax ?? Infinity;
-  let transitions = 0;
+  let transitions = 0, walked = 0;
   let level: [number, State][] = [[0, first]];
   quiet.add(stableState(first.system));
+  given.onState?.(first.system);
   const failed = (message: string, at: number, name: string): Explored => ({
     states: seen.size,
     transitions,
@@ -398,6 +493,7 @@ export function explore(given: Exploration): Explored {
   while (level.length > 0 && seen.size < statesMax) {
     const following: [number, State][] = [];
     for (const [at, state] of level) {
+      if (++walked % WORD_STATES === 0) yield seen.size;
       let choice = -1;
       for (const action of actionsOf(state, given)) {
         choice++;
@@ -409,6 +505,7 @@ export function explore(given: Exploration): Explored {
           if (error instanceof Error) return failed(error.message, at, action.name());
           throw error;
         }
+        given.onStep?.(state.system, next.system);
         if (action.isFaultStep) faults.set(action.name(), (faults.get(action.name()) ?? 0) + 1);
         const key = keyOfState(next);
         let target = seen.get(key);
@@ -418,11 +515,14 @@ export function explore(given: Exploration): Explored {
           parents.push(at);
           choices.push(choice);
           following.push([target, next]);
+          graph?.holds.push(waitingAgents(next.system));
+          given.onState?.(next.system);
           if (isQuiet(next.system)) {
             quietStates.push(target);
             quiet.add(stableState(next.system));
           }
         }
+        graph?.add(at, target, linkNamed(action.link?.()));
         if (action.isProgress) {
           from.push(at);
           to.push(target);
@@ -434,9 +534,74 @@ export function explore(given: Exploration): Explored {
   const isWhole = level.length === 0;
   if (isWhole) {
     const stuck = firstStuck(parents.length, quietStates, { from, to });
-    if (stuck >= 0) return failed("nothing quiet can be reached from here", stuck, "(stuck)");
+    if (stuck >= 0) return failed("nothing quiet can be reached from here", stuck, STUCK);
+    for (const [bit, who] of whoMayWait(given).entries()) {
+      const stays = graph?.staysFor(bit);
+      if (stays === undefined) continue;
+      const message = `an access of ${who} may wait for ever, though all messages arrive: ` +
+        `${stays.size} states go round`;
+      return failed(message, stays.state, STUCK);
+    }
   }
   return { states: seen.size, transitions, isWhole, quiet, faults, violation: null };
+}
+
+/** Queue pairs of requests wait for one slot, and take turns at it: who gets it is their arbiter's choice. */
+function linkNamed(name: string | undefined): Link | undefined {
+  return name === undefined ? undefined : { name, takesTurns: name.startsWith("req ") };
+}
+
+/** The last step of a path from which nothing goes on. */
+const STUCK = "(stuck)";
+
+/** Where the copy may move at any time, an access asks again as often as it does: so it need not end. */
+function isAnswered({ with: also = [], isAnswered = !also.includes("moves") }: Exploration) {
+  return isAnswered;
+}
+
+/** Whose accesses may wait: the bits of {@link waitingAgents}. */
+function whoMayWait({ size: { fars } }: Exploration): string[] {
+  const cards = Array.from({ length: fars }, (_, at) => `card ${at + 1}`);
+  return ["home's core", "a verb", ...cards];
+}
+
+/** One access of each at a time: while a bit stays, it is the same access that waits. */
+function waitingAgents({ host, home, fars }: System): number {
+  const waits = ({ waiting, active }: Pick<FarCard, "waiting" | "active">) =>
+    waiting.length + active.size > 0;
+  let bits = (host.waiting.length > 0 ? 1 : 0) + (waits(home.local) ? 2 : 0);
+  for (const [at, card] of fars.entries()) if (waits(card)) bits |= 4 << at;
+  return bits;
+}
+
+/** A step of a path, as a line of a ladder. */
+export interface PathStep {
+  readonly name: string;
+  readonly at: Lane;
+  readonly to?: Lane;
+  /** Of each line, what is known where after the step, `key=value`; null where the step has broken something. */
+  readonly state: string | null;
+}
+
+/** The steps of a violation's path, with what each leads to. */
+export function stepsOf(given: Exploration, path: readonly string[]): PathStep[] {
+  const steps: PathStep[] = [];
+  let state = firstState(given);
+  for (const name of path) {
+    const action = [...actionsOf(state, given)].find((each) => each.name() === name);
+    if (action === undefined) break;
+    const { at, to } = action;
+    const line = { name, at, ...(to !== undefined && { to }) };
+    try {
+      state = step(state, action);
+    } catch (error) {
+      if (!(error instanceof Error)) throw error;
+      steps.push({ ...line, state: null });
+      break;
+    }
+    steps.push({ ...line, state: stableState(state.system) });
+  }
+  return steps;
 }
 
 /**

@@ -8,24 +8,31 @@
 import type { WireKind } from "./messages.ts";
 import type { Table } from "./table.ts";
 
+/** Of a line in a remote cache. */
 export type FarState = "I" | "S" | "E" | "M" | "IS" | "IM" | "SM" | "MI" | "II";
 
 /** `load`, `store`: of a core. `evict`: the cache needs the place. `fence`: the lease is over (decision 13). */
-export type FarEvent =
-  | "load"
-  | "store"
-  | "evict"
-  | "fence"
-  | "DataS"
-  | "DataE"
-  | "WbAck"
-  | "Retry"
-  | "Inv"
-  | "RecI"
-  | "RecS";
+export const FAR_EVENTS = [
+  "load",
+  "store",
+  "evict",
+  "fence",
+  "DataS",
+  "DataE",
+  "WbAck",
+  "Retry",
+  "Inv",
+  "RecI",
+  "RecS",
+] as const;
+/** What a remote cache's line meets: an access, what the cache does, a message of home's card. */
+export type FarEvent = typeof FAR_EVENTS[number];
 
+/** What a cache does with a line on an event: data, so that it can be read as the page's table. */
 export interface FarRow {
+  /** Its state from now on. */
   readonly next: FarState;
+  /** The message that goes to home's card. */
   readonly send?: WireKind;
   /** The core's access is done by it. */
   readonly serves?: true;
@@ -33,12 +40,14 @@ export interface FarRow {
   readonly loses?: true;
 }
 
+/** Rows of remote caches, by state and event. */
 export type FarTable = Table<FarState, FarEvent, FarRow>;
 
 /** Decision 13: "stops serving"; 14: "drops all and reports its M lines". */
 const DROPPED: FarRow = { next: "I" };
 const REPORTED: FarRow = { next: "I", loses: true };
 
+/** Every row of a remote cache. */
 export const FAR_TABLE: FarTable = {
   I: {
     // "Load: I → IS, GetS. Store: I → IM … GetM."

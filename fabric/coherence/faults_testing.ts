@@ -1,5 +1,5 @@
 /**
- * For tests only: what can fail in a {@link System}, and what goes on by itself afterwards (C-10, decisions 13 and
+ * What can fail in a {@link System}, and what goes on by itself afterwards (C-10, decisions 13 and
  * 14). A step is a fault, or the end of a time that a fault has started: so its order is all that times would
  * say. Explorer and random tester do the same steps.
  */

@@ -19,22 +19,28 @@ import {
 } from "./messages.ts";
 import type { Table } from "./table.ts";
 
+/** Of a line's transaction. */
 export type HomePhase = "idle" | "P0" | "P1" | "P2" | "P3";
+export const DEMANDS = ["GetS", "GetM", "Put", "Flush", "Purge"] as const;
 /** A request that has a transaction of its own; `Purge` is the card's own, for a migration or a directory entry. */
-export type Demand = "GetS" | "GetM" | "Put" | "Flush" | "Purge";
-export type HomeEvent =
-  | Demand
-  | "InvAck"
-  | "RecIData"
-  | "RecSData"
-  | "Complete"
-  | "Dirty"
-  | "GrantS"
-  | "GrantE"
-  | "Cmp"
-  | "SnpInv"
-  | "SnpData";
+export type Demand = typeof DEMANDS[number];
+export const HOME_EVENTS = [
+  ...DEMANDS,
+  "InvAck",
+  "RecIData",
+  "RecSData",
+  "Complete",
+  "Dirty",
+  "GrantS",
+  "GrantE",
+  "Cmp",
+  "SnpInv",
+  "SnpData",
+] as const;
+/** What home's card meets: a request, a far card's answer, a message of the bus. */
+export type HomeEvent = typeof HOME_EVENTS[number];
 
+/** What home's card knows of a line. */
 export interface HomeLine {
   /** `b`: the card's right on the bus, at least as strong as all that it has lent. */
   readonly right: "I" | "S" | "X";
@@ -44,10 +50,13 @@ export interface HomeLine {
   readonly owner: Agent;
   /** Of X(o): o has said that it has written; E counts as perhaps M until then (decision 10). */
   readonly dirty: boolean;
+  /** Of the transaction that is served. */
   readonly phase: HomePhase;
+  /** That transaction: what was asked, by which agent, in which of its lives. */
   readonly serving: { readonly kind: Demand; readonly agent: Agent; readonly life: number } | null;
   /** Agents that have not yet answered, in P1 or to a snoop: a bit for each. */
   readonly waiting: number;
+  /** Of the bus: served now, or at the transaction's end. */
   readonly snoop: { readonly kind: "SnpInv" | "SnpData"; readonly isServed: boolean } | null;
   /** On its way from the bus to the requester, or the other way. */
   readonly data: Data | undefined;
@@ -76,14 +85,21 @@ export type HomeSend =
     readonly life?: number;
   };
 
+/** What a row does. */
 export interface HomeMove {
+  /** The line as it is from now on. */
   readonly line: HomeLine;
+  /** Messages, in order. */
   readonly send?: readonly HomeSend[];
 }
 
+/** What a row is told of the message: who sends it, in which life, and content. */
 export type HomeInput = Partial<Pick<WireMessage, "agent" | "life">> & Pick<BusMessage, "data">;
+/** What home's card does with a line on a message or an event. It depends on nothing else. */
 export type HomeRow = (line: HomeLine, message: HomeInput) => HomeMove;
+/** A phase, or a snoop that is served, and whether the line is lent to one alone. */
 export type HomeState = `${HomePhase | "snooped"} ${"free" | "owned"}`;
+/** Rows of home's card, by state and event. */
 export type HomeTable = Table<HomeState, HomeEvent, HomeRow>;
 
 /** The row's state: phase, and column of the page's table. */
@@ -316,6 +332,7 @@ const ignored: HomeRow = (line) => ({ line });
 
 const DEFERRED = { SnpInv: defer("SnpInv"), SnpData: defer("SnpData") } as const;
 
+/** Every row of home's card. */
 export const HOME_TABLE: HomeTable = {
   "idle free": {
     GetS: askBus("GetS", "RdData"),

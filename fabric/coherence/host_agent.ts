@@ -7,7 +7,7 @@
 import { type HostEvent, type HostLine, type HostTable, newHostLine } from "./host_agent_table.ts";
 import { type Access, type BusMessage, type Contents, type Data, LOST } from "./messages.ts";
 import type { Output } from "./output.ts";
-import { rowOf } from "./table.ts";
+import { MissingRow, rowOf } from "./table.ts";
 
 /** An access of a core of home's, which needs no card for ownership: its stores ask for it themselves. */
 export type HostAccess = Access & { readonly kind: Exclude<Access["kind"], "own"> };
@@ -126,6 +126,9 @@ function attempt(agent: HostAgent, line: number, out: Output): void {
     const access = agent.waiting.find((each) => each.line === line);
     if (access === undefined) return;
     apply(agent, { line, event: access.kind }, out);
+    if (isBusy(agent, line) || !agent.waiting.includes(access)) continue;
+    // A row of a protocol of one's own: it would be tried for ever.
+    throw new MissingRow(`host agent, line ${line}: ${access.kind} is neither served nor waits`);
   }
 }
 

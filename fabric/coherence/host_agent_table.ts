@@ -9,24 +9,31 @@
 import type { BusKind, BusMessage, Data } from "./messages.ts";
 import type { Table } from "./table.ts";
 
+/** What the home card has of a line: nothing, S or X; and whether a core waits for a snoop. */
 export type HostPhase = `${"" | "busy "}${"none" | "S" | "X"}`;
-export type HostEvent =
-  | "load"
-  | "store"
-  | "flush"
-  | "evict"
-  | "cardLost"
-  | "RdData"
-  | "RdInvOwn"
-  | "WbMtoI"
-  | "WbMtoS"
-  | "WbMtoE"
-  | "BusFlush"
-  | "RspI"
-  | "RspS";
+export const HOST_EVENTS = [
+  "load",
+  "store",
+  "flush",
+  "evict",
+  "cardLost",
+  "RdData",
+  "RdInvOwn",
+  "WbMtoI",
+  "WbMtoS",
+  "WbMtoE",
+  "BusFlush",
+  "RspI",
+  "RspS",
+] as const;
+/** What the home agent meets: an access of a core, what the LLC does, a message of home's card. */
+export type HostEvent = typeof HOST_EVENTS[number];
 
+/** What the home agent knows of a line. */
 export interface HostLine {
+  /** What the home card has, and whether a core waits for a snoop. */
   readonly phase: HostPhase;
+  /** The LLC's state of it. */
   readonly llc: "I" | "S" | "E" | "M";
   /** The LLC's content, where it has the line. */
   readonly cached: Data;
@@ -36,8 +43,11 @@ export interface HostLine {
   readonly queued: "RdData" | "RdInvOwn" | "BusFlush" | null;
 }
 
+/** What a row does. */
 export interface HostMove {
+  /** The line as it is from now on. */
   readonly line: HostLine;
+  /** The message that goes to home's card. */
   readonly send?: BusKind;
   /** The core's access is done on the line as it then is. */
   readonly serves?: true;
@@ -45,7 +55,9 @@ export interface HostMove {
   readonly resumes?: true;
 }
 
+/** What the home agent does with a line on a message or an event. It depends on nothing else. */
 export type HostRow = (line: HostLine, message: Pick<BusMessage, "data">) => HostMove;
+/** Rows of the home agent, by state and event. */
 export type HostTable = Table<HostPhase, HostEvent, HostRow>;
 
 export function newHostLine(memory: Data): HostLine {
@@ -127,6 +139,7 @@ const cardLost = (data: "kept" | "lost"): HostRow => (line) => {
 
 const BUSY = { RdData: queue("RdData"), RdInvOwn: queue("RdInvOwn") } as const;
 
+/** Every row of the home agent. */
 export const HOST_TABLE: HostTable = {
   none: {
     load: loadAlone,

@@ -1,5 +1,5 @@
 /**
- * For tests only: what holds in every state (C-09), told from outside of the tables. Content of a line is a
+ * What holds in every state (C-09), told from outside of the tables. Content of a line is a
  * token here: {@link FRESH} is what was written last, {@link STALE} anything older, `lost` is poison. So the
  * number of writes needs no bound, and the set of reachable states is finite.
  */

@@ -20,8 +20,8 @@ import {
   newSystem,
   type System,
   type SystemSize,
-  type Tables,
 } from "./system_testing.ts";
+import type { Tables } from "./tables.ts";
 
 /** A load of a line, or a store of a value above 0 and below 5 to it; lines hold 0 in the beginning. */
 export interface LitmusAccess {

@@ -73,6 +73,7 @@ export const WIRE_MESSAGES = {
   Renew: { class: "RSP", carries: false },
   Counts: { class: "RSP", carries: false },
 } as const;
+/** A message between cards, by its name. */
 export type WireKind = keyof typeof WIRE_MESSAGES;
 
 /** The same on home's bus, as QPI's and UPI's protocol layers have them. `Dirty` is the document's notice [0060]. */
@@ -95,6 +96,7 @@ export const BUS_MESSAGES = {
   SnpInv: { class: "snoop", carries: false },
   SnpData: { class: "snoop", carries: false },
 } as const;
+/** A message on home's bus, by its name. */
 export type BusKind = keyof typeof BUS_MESSAGES;
 
 /** Where a region's copy is kept (C-03, C-04), and how often that has changed (decision 18). */

@@ -14,7 +14,8 @@ import {
 import { HOST_TABLE, type HostEvent, type HostPhase, type HostRow } from "./host_agent_table.ts";
 import { isOwn, type Request, type ServiceOrder } from "./home_card_state.ts";
 import { LOST, NONE, WIRE_MESSAGES } from "./messages.ts";
-import { type Links, type SystemSize, TABLES, type Tables } from "./system_testing.ts";
+import type { Links, SystemSize } from "./system_testing.ts";
+import { TABLES, type Tables } from "./tables.ts";
 
 export interface Mutation {
   /** What is broken. */

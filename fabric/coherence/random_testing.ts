@@ -27,8 +27,8 @@ import {
   newSystem,
   type System,
   type SystemSize,
-  type Tables,
 } from "./system_testing.ts";
+import type { Tables } from "./tables.ts";
 
 export interface RandomRun {
   readonly size: SystemSize;

@@ -1,5 +1,5 @@
 /**
- * For tests only: one home with its cores, its card, and far cards, joined by links that deliver when they are
+ * One home with its cores, its card, and far cards, joined by links that deliver when they are
  * told to. Explorer and random tester drive it; it is the real code, and only the links are models (decision 8):
  *
  * - for each far card queue pairs REQ, SNP and RSP (one each way), each in order, with no order between them;
@@ -7,12 +7,9 @@
  *   and nothing else does.
  */
 import { type CacheSize, type FarCard, farReceive, newFarCard } from "./far_card.ts";
-import { FAR_TABLE, type FarTable } from "./far_card_table.ts";
 import { type HomeCard, type HomeSize, newHomeCard, type ServiceOrder } from "./home_card_state.ts";
 import { canTake, homeBus, homeReceive } from "./home_card.ts";
-import { HOME_TABLE, type HomeTable } from "./home_card_table.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
-import { HOST_TABLE, type HostTable } from "./host_agent_table.ts";
 import type { LeaseTimes } from "./lease.ts";
 import {
   type Answer,
@@ -24,14 +21,7 @@ import {
   type WireMessage,
 } from "./messages.ts";
 import { newOutput, type Output, type Turn } from "./output.ts";
-
-export interface Tables {
-  readonly host: HostTable;
-  readonly home: HomeTable;
-  readonly far: FarTable;
-}
-
-export const TABLES: Tables = { host: HOST_TABLE, home: HOME_TABLE, far: FAR_TABLE };
+import { TABLES, type Tables } from "./tables.ts";
 
 /** What links do; mutations change it. */
 export interface Links {

@@ -42,6 +42,23 @@ function costsText(costs: readonly ModuleCost[]): string {
   return `${parts.join(" + ")} = ${formatTime(costs.reduce((sum, { ps }) => sum + ps, 0))}`;
 }
 
+/** Steps without times, numbered from 1: a column for each of `columns`, an arrow for a step that goes to another. */
+export function stepsText(
+  columns: readonly string[],
+  rows: readonly Pick<LadderRow, "node" | "to" | "text">[],
+): string {
+  const width = Math.max(...columns.map((name) => name.length)) + GAP;
+  const places = columns.map((_, i) => i * width + Math.floor(width / 2));
+  const on = { places, length: width * columns.length };
+  const digits = `${rows.length}`.length;
+  return [
+    " ".repeat(digits + 2) + heading(columns, on),
+    ...rows.map((row, i) =>
+      `${`${i + 1}`.padStart(digits)}  ${drawn(row, { columns, ...on })}  ${row.text}`.trimEnd()
+    ),
+  ].join("\n");
+}
+
 /**
  * Rows of which runs of the same step in the same words are one row: retransmissions of one packet. Its
  * text says how many more there were, and when the last one was.
@@ -90,7 +107,10 @@ function heading(columns: readonly string[], { places, length }: Canvas): string
   return cells.join("").trimEnd();
 }
 
-function drawn(row: LadderRow, on: Canvas & { readonly columns: readonly string[] }): string {
+function drawn(
+  row: Pick<LadderRow, "node" | "to">,
+  on: Canvas & { readonly columns: readonly string[] },
+): string {
   const { columns, places, length } = on;
   const cells = new Array<string>(length).fill(" ");
   for (const place of places) cells[place] = "│";

@@ -3,6 +3,7 @@
  * the driver. `memory_system.ts`, `iio.ts`, `processor.ts` and `host_programs.ts` have the parts; this file connects
  * them and passes them the time.
  */
+import type { Tables } from "../../fabric/coherence/tables.ts";
 import { fail, unreachable } from "../../fabric/base/assert.ts";
 import type {
   DurableWrite,
@@ -51,6 +52,8 @@ import type { ThreadContext } from "./program_context.ts";
 
 export interface HostOptions extends ProgramOptions {
   readonly seed: number;
+  /** Of the protocol by which regions are shared; absent: the protocol's own. */
+  readonly tables?: Tables | undefined;
   /** Persistent data of earlier lives; zeros without one. */
   readonly image?: ImageReader;
   /** Observes SCM, with times. Has no effect on the run. */
@@ -159,6 +162,7 @@ export class Host implements Node, Machine<ThreadContext> {
       plan,
       life,
       ruleOf: (path) => options.judgeRule?.(path) ?? fail(`${name} has no rule ${path}`),
+      table: options.tables?.host,
       ended: (ticket) => this.#processor.lineDone(ticket, this.now),
     });
     this.iio = new Iio(plan, {

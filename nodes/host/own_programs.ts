@@ -6,6 +6,7 @@
  * (clock, chance, files, network). Each throws a sentence that names what to use. That is for good
  * messages and for the same verdict in every packing; the lock are the process's rights.
  */
+import { checkProtocol, type CoherenceProtocol } from "../../fabric/coherence/own_rows.ts";
 import { watchedRecovery } from "./calls/watched_recovery.ts";
 import type { Check, Recover } from "./recovery/protocol.ts";
 import type { Program } from "./program_context.ts";
@@ -15,6 +16,8 @@ export interface OwnProgram {
   readonly program: Program;
   readonly recover?: Recover;
   readonly check?: Check;
+  /** Of a file that is no program: rows of the coherent cards' protocol. */
+  readonly rows?: CoherenceProtocol;
 }
 
 /** Makes an instance, with module variables of its own. @throws whatever its top level throws. */
@@ -130,8 +133,13 @@ export function makerOf(instantiate: Instantiate, around: Surroundings): MakePro
     const module: { exports: Record<string, unknown> } = { exports: {} };
     instantiate(module, module.exports, shadowsIn(around));
     const { default: program, recover, check } = Object(module.exports);
+    if (typeof program === "object" && program !== null) {
+      checkProtocol(program);
+      return { program: noProgram, rows: program };
+    }
     if (typeof program !== "function") {
-      throw new TypeError("it has no default export that is a function: expected a program");
+      const expected = "expected a program, or rows of the coherent cards' protocol";
+      throw new TypeError(`it has no default export that is a function: ${expected}`);
     }
     return {
       program: program as Program,
@@ -140,6 +148,11 @@ export function makerOf(instantiate: Instantiate, around: Surroundings): MakePro
       ...(check !== undefined && { check: hook("check", check) as Check }),
     };
   };
+}
+
+// deno-lint-ignore require-yield -- it has the type of a program, and is never one
+function* noProgram(): Generator<never, never> {
+  throw new TypeError("its default export is rows of a protocol: expected a program");
 }
 
 function hook(name: string, value: unknown): unknown {

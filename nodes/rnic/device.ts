@@ -1,5 +1,6 @@
 /** A card that has just got power: every part of {@link Device} in its first state. */
 import { UPCALLS } from "./upcalls.ts";
+import { TABLES, type Tables } from "../../fabric/coherence/tables.ts";
 import type { Outputs } from "../../fabric/node.ts";
 import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
@@ -33,12 +34,14 @@ const FIRST_QPN = 17;
 /** Between the keys of neighbours: odd, so that 256 cards in a row have different ones. */
 const KEY_STEP = 0x35;
 
+export interface DeviceOptions {
+  readonly seed: number;
+  /** Of the protocol by which regions are shared; absent: the protocol's own. */
+  readonly tables?: Tables | undefined;
+}
+
 /** A card that has just got power. */
-export function createDevice(
-  name: string,
-  plan: RnicPlan,
-  options: { readonly seed: number },
-): Device {
+export function createDevice(name: string, plan: RnicPlan, options: DeviceOptions): Device {
   const { queuePlan = QUEUE_PLAN } = plan;
   return {
     up: UPCALLS,
@@ -72,6 +75,7 @@ export function createDevice(
     paging: createPaging(plan),
     pageEvents: new Fifo(),
     coherence: undefined,
+    tables: options.tables ?? TABLES,
     startedAt: 0,
     isPortUp: true,
     warnings: [],

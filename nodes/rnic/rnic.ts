@@ -73,13 +73,13 @@ import { statisticsOf } from "./firmware/statistics.ts";
 import { leadStatistics } from "./state/hints/leads.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
 import type { ContextWait, LookUpPart, QueueLoad, Waiter } from "./state/queues.ts";
-import { createDevice } from "./device.ts";
+import { createDevice, type DeviceOptions } from "./device.ts";
 
 /**
  * An RNIC. Ports: {@link PORTS.rnicBus} to its host, {@link PORTS.rnicNetwork} to the network.
  * `seed` is the run's: only random eviction from the queue-information cache draws from it.
  */
-export function createRnic(name: string, plan: RnicPlan, options: { readonly seed: number }): Node {
+export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions): Node {
   let device = createDevice(name, plan, options);
   /** A card whose host has no power is held off, and pristine when it comes back. */
   let isHeldOff = false;

@@ -11,6 +11,7 @@ import {
   UNCHECKED,
 } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
+import { exploreTheProtocol } from "./explore_protocol.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
@@ -42,6 +43,7 @@ interface ExploreFlags extends VariantFlags, CheckFlags, JunitFlags, JobsFlags {
   readonly claims?: boolean;
   readonly robust?: boolean;
   readonly matrix?: boolean;
+  readonly protocol?: string;
 }
 
 export function addExplore(program: Command): void {
@@ -71,13 +73,22 @@ export function addExplore(program: Command): void {
     )
     .option("--from <time>", "only instants from this virtual time on (40us)")
     .option("--until <time>", "only instants before this one")
-    .option("--limit <n>", "stop after so many crash points")
+    .option(
+      "--limit <n>",
+      "stop after so many crash points, or with --protocol states of each rack",
+    )
     .option("--for <time>", "stop after so much wall time (30s)")
     .option("--matrix", "no scenario: every method on every kind of responder, as a table")
+    .option(
+      "--protocol <file>",
+      "no scenario: rows of the coherent cards' protocol of your own, in every state of small racks",
+    )
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
       `
+With --protocol: 0: all racks hold, 1: one does not, with the shortest way there, 2: not all states were seen, or no
+rack has met any of the rows; see scripts/scenarios/OWN_COHERENCE.md.
 A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/OWN_RECOVERY.md.
 Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
 (failed); 2: not all instants or choices were seen (partial), or nothing was promised or checked (unchecked).
@@ -85,31 +96,50 @@ Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the
 Example:
   rack explore scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio on
   rack explore scripts/scenarios/persist_pair.yaml --method write-only --claims
-  rack explore --matrix`,
+  rack explore --matrix
+  rack explore --protocol scripts/scenarios/my_coherence.ts`,
     )
     .action(start);
 }
 
 async function start(scenario: string | undefined, flags: ExploreFlags): Promise<void> {
-  if ((scenario === undefined) !== (flags.matrix === true)) {
-    throw refusal("", { found: "rack explore", expected: "a scenario, or --matrix" });
+  const { protocol } = flags;
+  const asked = [scenario, protocol, flags.matrix || undefined].filter((each) =>
+    each !== undefined
+  );
+  if (asked.length !== 1) {
+    const found = asked.length === 0 ? "rack explore" : "several of them";
+    throw refusal("", { found, expected: "a scenario, or --matrix, or --protocol FILE" });
   }
-  if (scenario === undefined) refuseWithMatrix(flags);
+  if (flags.matrix) refuseWith(flags, "matrix", MATRIX_FLAGS);
+  if (protocol !== undefined) refuseWith(flags, "protocol", PROTOCOL_FLAGS);
   const jobs = jobsOf(flags);
   const stop = stopOnInterrupt();
   if (scenario !== undefined) return await run(scenario, flags, { jobs, ...stop });
-  const { json = false, junit } = flags;
+  const { json = false, junit, limit, check } = flags;
+  if (protocol !== undefined) {
+    const most = { least: 1, most: Number.MAX_SAFE_INTEGER };
+    const statesMax = limit === undefined ? undefined : whole("--limit", limit, most);
+    const options = { ...given({ junit, check }), json, jobs, statesMax };
+    return await exploreTheProtocol(protocol, { ...options, isStopped: stop.isWanted });
+  }
   return await exploreTheMatrix({ json, jobs, ...given({ junit }), isStopped: stop.isWanted });
 }
 
-/** The matrix is fixed: options that would change it are refused. @throws Refusal */
-function refuseWithMatrix(flags: ExploreFlags): void {
-  const other = Object.keys(flags).find((name) =>
-    !["matrix", "json", "junit", "check", "jobs"].includes(name)
-  );
+const MATRIX_FLAGS = ["jobs", "json", "junit", "check"];
+const PROTOCOL_FLAGS = ["check", "jobs", "json", "junit", "limit"];
+
+/** The matrix and a protocol's racks are fixed: options that would change them are refused. @throws Refusal */
+function refuseWith(
+  flags: ExploreFlags,
+  what: "matrix" | "protocol",
+  allowed: readonly string[],
+): void {
+  const other = Object.keys(flags).find((name) => name !== what && !allowed.includes(name));
   if (other === undefined) return;
-  const found = `--${other} and --matrix stand together`;
-  throw refusal("", { found, expected: "--matrix alone, or --json and --junit" });
+  const shown = allowed.filter((name) => name !== "check").map((name) => `--${name}`);
+  const expected = `--${what} alone, or ${shown.slice(0, -1).join(", ")} and ${shown.at(-1)}`;
+  throw refusal("", { found: `--${other} and --${what} stand together`, expected });
 }
 
 async function run(

@@ -1,10 +1,14 @@
 /** `rack scenarios`, `new`, `validate`, `schema`: the files that a rack is made from. */
 import type { Command } from "commander";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
-import { Refusal } from "../../fabric/rack/plan/problem.ts";
+import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../console/checks/finding.ts";
-import { missingImports, writeNewProtocol } from "../../console/scenarios/new_protocol.ts";
+import {
+  missingImports,
+  type NewKind,
+  writeNewProtocol,
+} from "../../console/scenarios/new_protocol.ts";
 import { writeNewScenario } from "../../console/scenarios/new_scenario.ts";
 import { shippedScenarios } from "../../console/scenarios/shipped.ts";
 import { validateScenario, type ValidScenario } from "../../console/scenarios/validate.ts";
@@ -30,13 +34,18 @@ export function addScenarioFiles(program: Command): void {
       "--protocol",
       "a folder with a protocol of your own: its name, or that of its file (x.ts)",
     )
+    .option(
+      "--coherence",
+      "the same with rows of your own in the protocol of coherent cards",
+    )
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
-      "\nWith --protocol the folder has the protocol, its scenario, and a deno.json by which editors find" +
+      "\nWith --protocol or --coherence the folder has the protocol, its scenario, and a deno.json by which editors find" +
         "\nits types. Files that are there already stay as they are." +
         "\n\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml" +
-        "\n  rack new --protocol my_log && cd my_log && rack run my_log.yaml --pack all",
+        "\n  rack new --protocol my_log && cd my_log && rack run my_log.yaml --pack all" +
+        "\n  rack new --coherence my_rows && rack explore --protocol my_rows/my_rows.ts",
     )
     .action(newFile);
   program.command("check <file>")
@@ -76,15 +85,20 @@ Example:
 
 async function newFile(
   file: string,
-  flags: JsonFlag & { readonly protocol?: boolean },
+  flags: JsonFlag & { readonly protocol?: boolean; readonly coherence?: boolean },
 ): Promise<void> {
-  if (flags.protocol) return await newProtocol(file, flags);
+  if (flags.protocol && flags.coherence) {
+    const found = "--protocol and --coherence stand together";
+    throw refusal("", { found, expected: "one of them" });
+  }
+  if (flags.protocol) return await newProtocol(file, flags, "program");
+  if (flags.coherence) return await newProtocol(file, flags, "coherence");
   const name = await writeNewScenario(file);
   printResult(flags, { file, name }, `${file} is written: rack run ${file} runs it`);
 }
 
-async function newProtocol(target: string, flags: JsonFlag): Promise<void> {
-  const made = await writeNewProtocol(target);
+async function newProtocol(target: string, flags: JsonFlag, kind: NewKind): Promise<void> {
+  const made = await writeNewProtocol(target, kind);
   const { folder, written, kept, scenario } = made;
   const missing = kept.includes("deno.json") ? await missingImports(folder) : undefined;
   const path = pathFromHere(`${folder}/${scenario}`);
@@ -93,6 +107,9 @@ async function newProtocol(target: string, flags: JsonFlag): Promise<void> {
     (kept.length === 0 ? "" : `; ${kept.join(", ")} there already, and not changed`),
     ...(missing === undefined ? [] : [missing]),
     `rack run ${path} --pack all runs it`,
+    ...(kind === "coherence"
+      ? [`rack explore --protocol ${pathFromHere(`${folder}/${made.protocol}`)} explores it`]
+      : []),
   ].join("\n");
   printResult(flags, { ...made, ...(missing !== undefined && { missing }) }, text);
 }

@@ -47,6 +47,10 @@ const INTERNAL: ReadonlySet<string> = new Set([
   ...["verbs", "Done", "Flags", "EVENTS", "EventType", "ValueOf", "HeaderOf", "OBJECT_TYPES"],
   "ACCESS_MODULES",
   ...["HINT_OPERANDS_FIELDS", "HINT_PART_FIELDS"],
+  ...["Table", "WIRE_MESSAGES", "BUS_MESSAGES"],
+  ...["FAR_EVENTS", "HOME_EVENTS", "HOST_EVENTS", "DEMANDS", "LOST"],
+  // Messages of coherent cards, of which a row sees `HomeInput`.
+  ...["WireMessage", "BusMessage"],
 ]);
 
 describe("the doors rackmesh and rackmesh/testing", () => {

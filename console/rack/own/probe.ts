@@ -26,6 +26,8 @@ export interface Probed {
   readonly why?: string;
   /** Whether it exports `recover` or `check`. */
   readonly isHooked: boolean;
+  /** Whether it is no program, but rows of the coherent cards' protocol. */
+  readonly isProtocol: boolean;
 }
 
 interface Limits {
@@ -85,6 +87,7 @@ export async function probeProgram(
     : {
       why: lateText(watch.late, limits) ?? `its process ends with code ${code}: ${printed}`,
       isHooked: false,
+      isProtocol: false,
     };
   const { why } = probed;
   if (why !== undefined) throw refusal("", { found: `Cannot load ${path}: ${why}` });

@@ -11,9 +11,13 @@ import { PROBE_BEGINS } from "./frames.ts";
 async function probe(text: string): Promise<Probed> {
   try {
     const { probed } = await loadOwnPrograms({ programs: { probed: text } });
-    return { isHooked: hasHooks(probed!) };
+    return { isHooked: hasHooks(probed!), isProtocol: probed!().rows !== undefined };
   } catch (error) {
-    return { why: error instanceof Error ? error.message : String(error), isHooked: false };
+    return {
+      why: error instanceof Error ? error.message : String(error),
+      isHooked: false,
+      isProtocol: false,
+    };
   }
 }
 

@@ -64,6 +64,7 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
     ...(linkFaults.length > 0 && { linkFaults }),
     until: variant.until,
     addresses,
+    ...(variant.coherence !== undefined && { coherence: variant.coherence }),
   }, fabric.congestion);
 }
 

@@ -25,6 +25,8 @@ export interface RackPlan {
   readonly until: Time | null;
   /** IPv4 address of each host, by which programs resolve host names. */
   readonly addresses: Readonly<Record<string, number>>;
+  /** The file with rows of the coherent cards' protocol in the place of its own, by its name; absent: none. */
+  readonly coherence?: string;
 }
 
 export type NodePlan =

@@ -245,9 +245,51 @@ const CLX_OPTANE_CX5: Profile = {
   translations: { entries: 2 ** 17 },
 };
 
+/*
+ * The same server with a card that is an FPGA, on PCIe or on the coherent bus. Sources: Enzian = enzian.systems, How
+ * fast is ECI really (2022): its coherent logic runs at around 300 MHz, and is sooner than PCIe x16 at transfers below
+ * 2 KiB; Gemieux = Gemieux et al., IEEE Access 6 (2018), abstract: Broadwell with an Arria 10 on its UPI and two PCIe
+ * links, whose FPGA cache answers after 25 cycles at 400 MHz; GROVF = BittWare's page of that RoCEv2 core for FPGAs:
+ * software to software and back in less than 2.7 µs.
+ *
+ *   a cycle at 300 MHz                               3.33 ns
+ *   the FPGA's cache or directory, 25 cycles         83 ns
+ *   a SEND there and back, ConnectX-3                2 · 1.07 … 1.16 = 2.14 … 2.32 µs (perftest, half of it)
+ *   the same of GROVF's core, less than 2.7 µs       0.47 µs more, by four passages of a card: 118 ns each
+ *   a passage of a ConnectX-5: receive, schedule, send   50 + 30 + 40 = 120 ns
+ *
+ * So a passage of the FPGA takes twice as long. A coherent read of a line of DRAM then takes 83 + 83 + 60 + 81 = 307 ns
+ * as the FPGA sees it; that of an Agilex 7's CXL.cache takes some 300 cycles (a user's report in Altera's forum, 2025).
+ */
+const CLX_OPTANE_FPGA: Profile = {
+  ...CLX_OPTANE_CX5,
+  rnic: {
+    ...CLX_OPTANE_CX5.rnic,
+    // [derived] See above: twice the ASIC's; the split is a [choice].
+    receivePs: 100_000,
+    schedulePs: 60_000,
+    sendPs: 80_000,
+    // [choice] Like a scheduling step, as of the ASIC.
+    persistPs: 60_000,
+    // [choice] As many cycles as a look-up: what Gemieux measures has the conversion of the link's messages in it.
+    convertPs: 83_000,
+    // [derived] Gemieux's 25 cycles at Enzian's 300 MHz.
+    lookUpPs: 83_000,
+  },
+  coherent: {
+    ...CLX_OPTANE_CX5.coherent,
+    bus: {
+      ...CLX_OPTANE_CX5.coherent.bus,
+      // [derived] A data path of 512 bits (CCI-P, Intel 683292) at 300 MHz, less than the link's 192 Gb/s.
+      bitsPerSecond: 153_600_000_000,
+    },
+  },
+};
+
 /** The profiles that a scenario can name. */
 export const PROFILES = {
   "clx-optane-cx5": CLX_OPTANE_CX5,
+  "clx-optane-fpga": CLX_OPTANE_FPGA,
 } as const satisfies Readonly<Record<string, Profile>>;
 
 export type ProfileName = keyof typeof PROFILES;

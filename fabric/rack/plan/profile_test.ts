@@ -79,6 +79,32 @@ describe("clx-optane-cx5, sums of its parts against measurements", () => {
   });
 });
 
+describe("clx-optane-fpga, against what was published", () => {
+  const asic = PROFILES["clx-optane-cx5"], fpga = PROFILES["clx-optane-fpga"];
+  const passage = ({ receivePs, schedulePs, sendPs }: typeof rnic) =>
+    receivePs + schedulePs + sendPs;
+
+  it("a cache or directory: 25 cycles (Gemieux) of 300 MHz (Enzian)", () => {
+    assert.equal(fpga.rnic.lookUpPs, Math.round(25 * 1e6 / 300 / PS_PER_NS) * PS_PER_NS);
+  });
+
+  it("a SEND there and back: 2.14–2.32 µs (perftest), less than 2.7 of an FPGA (GROVF), by four passages", () => {
+    const more = 4 * (passage(fpga.rnic) - passage(asic.rnic));
+    assertBetween(more, [2700 - 2320, 2700 - 2140]);
+  });
+
+  it("the coherent bus: 512 bits (CCI-P) in a cycle of 300 MHz, and no faster than the ASIC's", () => {
+    assert.equal(fpga.coherent.bus.bitsPerSecond, 512 * 300e6);
+    assert.ok(fpga.coherent.bus.bitsPerSecond < asic.coherent.bus.bitsPerSecond);
+  });
+
+  it("differs in its card and that bus alone", () => {
+    const { rnic: _, coherent: { bus: _bus, ...coherent }, ...rest } = fpga;
+    const { rnic: _rnic, coherent: { bus: _own, ...its }, ...others } = asic;
+    assert.deepEqual({ rest, coherent }, { rest: others, coherent: its });
+  });
+});
+
 describe("PROFILES", () => {
   it("give every device a processing delay > 0: it is part of the lookahead", () => {
     for (const profile of Object.values(PROFILES)) {

@@ -29,7 +29,7 @@ import { resolveFabric, resolveHost } from "./defaults.ts";
 import { readShared } from "./shared_regions.ts";
 import { readFaults } from "./fault_reading.ts";
 import { checkScenario } from "./checks.ts";
-import { namesInRange } from "../plan/names.ts";
+import { isOwnFile, namesInRange } from "../plan/names.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 import { isOwnFile } from "./values.ts";
 
@@ -92,6 +92,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     programs: readPrograms(reading),
     ...readFaults(reading),
     shared: readShared(reading),
+    coherence: read(reading, ["coherence"], SECTIONS.coherence),
     until,
   };
   if (names.length > 0 || isMapping(data.hosts)) checkScenario(draft, report);
@@ -111,6 +112,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     ),
     until,
     shared: draft.shared.map(({ region }) => region),
+    ...(draft.coherence !== undefined && { coherence: draft.coherence }),
     capture: read(reading, ["capture"], SECTIONS.capture) ?? {},
   };
 }

@@ -37,6 +37,8 @@ export interface Scenario {
   readonly until: Time | null;
   /** Regions that hosts share, in the file's order (C-03). */
   readonly shared: readonly SharedScenario[];
+  /** The file with rows of the coherent cards' protocol in the place of its own; absent: none. */
+  readonly coherence?: string;
   /** Captures of every run: in its directory, or at a path. */
   readonly capture: CaptureSection;
 }
@@ -127,6 +129,7 @@ export interface Draft {
   readonly linkFaults: readonly DraftFault<LinkFaultScenario>[];
   readonly deviceFaults: readonly DraftFault<DeviceFaultScenario>[];
   readonly shared: readonly DraftShared[];
+  readonly coherence: string | undefined;
   readonly until: Time | null;
 }
 

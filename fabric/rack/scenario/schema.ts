@@ -13,7 +13,12 @@ import {
 import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
 import { isWhole } from "../../base/whole_number.ts";
 import { TOPOLOGIES } from "../build/network.ts";
-import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
+import {
+  isObjectName,
+  isOwnFile,
+  OBJECT_NAME_BYTES_MAX,
+  OBJECT_NAME_EXPECTED,
+} from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { parseDuration, parseSize } from "../plan/units.ts";
@@ -428,6 +433,12 @@ const programName = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
+const ownFile = leaf(
+  "the path of a file of your own, like ./my_coherence.ts",
+  TEXT_SHAPE,
+  (value) => typeof value === "string" && isOwnFile(value) ? value : undefined,
+);
+
 /** Keys of every program; `options` depends on the program. */
 export const programSchema = z.preprocess(
   // `program: ./my_protocol.ts` is an alias of `run:` for a user's own file.
@@ -481,6 +492,9 @@ export const SECTIONS = {
   programs: z.unknown(),
   faults: z.unknown(),
   shared: z.unknown(),
+  coherence: ownFile.optional().describe(
+    "rows of the coherent cards' protocol in the place of its own: the path of your file",
+  ),
   expect: z.array(expectationSchema).nullish()
     .describe("checks that the scenario is about: each must find something to look at"),
   until: positiveTime("a time > 0 with its unit, like 1ms").optional()

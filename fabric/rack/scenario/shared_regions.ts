@@ -1,5 +1,6 @@
 /** `shared` of a scenario file: the schema of its items, what omitted values are, and what they must agree with. */
 import type { z } from "zod";
+import { showFound } from "../plan/problem.ts";
 import { formatSize } from "../plan/units.ts";
 import {
   directoryBytes,
@@ -140,11 +141,16 @@ function resolved({ lease, ...section }: SharedSection): SharedScenario {
 interface Checked {
   readonly data: unknown;
   readonly shared: readonly DraftShared[];
+  readonly coherence?: string | undefined;
   readonly hostNames: readonly string[];
   readonly hosts: readonly HostScenario[];
 }
 
 export function checkShared(draft: Checked, report: Report): void {
+  if (draft.coherence !== undefined && draft.shared.length === 0) {
+    const expected = "shared regions (shared:), of which cards keep copies by it";
+    report(["coherence"], { found: `${showFound(draft.coherence)}, and no region`, expected });
+  }
   const names = new Set<string>();
   for (const { path, region } of draft.shared) {
     if (names.has(region.name)) {

@@ -28,6 +28,22 @@ function configOf(plan: RackPlan, name: string): HostPlan | RnicPlan {
   return node.config;
 }
 
+describe("coherence", () => {
+  it("is the path of a file, of a rack that shares regions", () => {
+    const rack = sharing("{ name: s, home: a, far: [b], bytes: 128 }");
+    assert.equal(planOf(`${rack}\ncoherence: ./mine.ts`).coherence, "./mine.ts");
+    assert.equal("coherence" in planOf(rack), false);
+    assert.match(
+      messages("name: x\nhosts: { a: {} }\ncoherence: ./mine.ts").join(),
+      /coherence: found "\.\/mine\.ts", and no region, expected shared regions/,
+    );
+    assert.match(
+      messages(`${rack}\ncoherence: mine`).join(),
+      /coherence: found "mine", expected the path of a file of your own/,
+    );
+  });
+});
+
 describe("shared", () => {
   it("C-03: gives home and far hosts, and their cards, the regions that they have a part in", () => {
     const plan = planOf(sharing(

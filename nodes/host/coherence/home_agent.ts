@@ -10,6 +10,7 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   HOST_TABLE,
   type HostLine,
+  type HostTable,
   newHostLine,
 } from "../../../fabric/coherence/host_agent_table.ts";
 import {
@@ -37,6 +38,8 @@ import type { MemorySystem } from "../memory/memory_system.ts";
 import type { MemoryDirectory } from "./memory_directory.ts";
 
 export interface HomeAgentParts {
+  /** Absent: the protocol's own. */
+  readonly table?: HostTable | undefined;
   readonly memory: MemorySystem;
   readonly timing: HostTiming;
   readonly processingPs: Time;
@@ -89,7 +92,7 @@ export class HomeAgent {
     const initial = (line: number) => this.#fromMemory(line);
     this.#agent = {
       ...newHostAgent({
-        table: HOST_TABLE,
+        table: parts.table ?? HOST_TABLE,
         contents: CONTENTS,
         initial,
         directoryOf: parts.directoryOf,

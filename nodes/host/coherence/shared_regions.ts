@@ -25,6 +25,7 @@ import type { HostBus } from "../cpu/host_bus.ts";
 import type { AddressMap } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
+import type { HostTable } from "../../../fabric/coherence/host_agent_table.ts";
 import { FarPort } from "./far_port.ts";
 import type { Spent } from "../../../fabric/trace/access_modules.ts";
 import { type CoreCost, HomeAgent } from "./home_agent.ts";
@@ -57,6 +58,8 @@ export interface RegionParts {
   readonly life: number;
   /** The rule in a file of the user's, by which home's judge moves copies (C-04). */
   readonly ruleOf: (path: string) => JudgeRule;
+  /** The home agent's; absent: the protocol's own. */
+  readonly table?: HostTable | undefined;
   /** The access with this number, for which a core waits, has ended. */
   readonly ended: (ticket: number) => void;
 }
@@ -122,6 +125,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       },
     });
     this.#home = new HomeAgent({
+      table: parts.table,
       memory: host.memory,
       timing: plan.timing,
       processingPs: host.processingPs,

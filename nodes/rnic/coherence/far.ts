@@ -16,7 +16,7 @@ import {
   newFarCard,
 } from "../../../fabric/coherence/far_card.ts";
 import { farNextAt, farWake } from "../../../fabric/coherence/far_lease.ts";
-import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
+import type { FarTable } from "../../../fabric/coherence/far_card_table.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import type { ControlMessage } from "../../../fabric/coherence/control_messages.ts";
 import { formatAddress } from "../../../fabric/trace/describe.ts";
@@ -63,11 +63,12 @@ const ANSWERS: ReadonlySet<string> = new Set([
 
 /** The end of a home's regions. @param life above all that this card has had. */
 export function newFarEnd(
-  { home, regions, agent, life }: {
+  { home, regions, agent, life, table }: {
     readonly home: number;
     readonly regions: readonly SharedRegion[];
     readonly agent: number;
     readonly life: number;
+    readonly table: FarTable;
   },
 ): FarEnd {
   const sum = (size: (region: SharedRegion) => number) =>
@@ -77,7 +78,7 @@ export function newFarEnd(
   const grace = Math.min(...regions.map(({ leaseMarginPs }) => leaseMarginPs));
   const card = newFarCard({
     agent,
-    table: FAR_TABLE,
+    table,
     contents: LINE_BYTES,
     size: { lines: sum((each) => each.remoteCache), writeBacks: sum((each) => each.writeBacks) },
     regionOf: (line) => regionAt(regions, line)?.id ?? -1,

@@ -5,7 +5,6 @@
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
-import { FAR_TABLE } from "../../../fabric/coherence/far_card_table.ts";
 import {
   canTake,
   homeBus,
@@ -18,7 +17,6 @@ import {
   homePlacement,
   newHomeCard,
 } from "../../../fabric/coherence/home_card_state.ts";
-import { HOME_TABLE } from "../../../fabric/coherence/home_card_table.ts";
 import { homeNextAt, homeWake } from "../../../fabric/coherence/home_lease.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import {
@@ -28,6 +26,7 @@ import {
   type WireMessage,
 } from "../../../fabric/coherence/messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
+import type { Tables } from "../../../fabric/coherence/tables.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
@@ -54,10 +53,11 @@ import { endAccesses, endWriteBacks } from "./verb_ends.ts";
  * @param startedAt 0 at the run's begin: no earlier life has lent anything then.
  */
 export function newHomeEnd(
-  { regions, life, startedAt }: {
+  { regions, life, startedAt, tables }: {
     readonly regions: readonly SharedRegion[];
     readonly life: number;
     readonly startedAt: Time;
+    readonly tables: Tables;
   },
 ): HomeEnd {
   const sum = (size: (region: SharedRegion) => number) =>
@@ -65,7 +65,7 @@ export function newHomeEnd(
   const lease = Math.max(...regions.map(({ leasePs }) => leasePs));
   const grace = Math.max(...regions.map(({ leaseMarginPs }) => leaseMarginPs));
   const card = newHomeCard({
-    tables: { home: HOME_TABLE, far: FAR_TABLE },
+    tables,
     size: {
       slots: sum((each) => each.slots),
       entries: sum((each) => each.entries),

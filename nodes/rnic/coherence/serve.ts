@@ -28,7 +28,7 @@ export function coherenceSlots({ plan }: Device): number {
  * time of its start in microseconds, and no life is shorter than that.
  */
 export function createCoherence(device: Device): Coherence | undefined {
-  const { plan: { shared, address }, startedAt } = device;
+  const { plan: { shared, address }, startedAt, tables } = device;
   if (shared === undefined) return undefined;
   const life = Math.ceil(startedAt / PS_PER_US);
   const own = shared.filter(({ home }) => home.address === address);
@@ -38,11 +38,13 @@ export function createCoherence(device: Device): Coherence | undefined {
   const homes = [...new Set(others.map(({ home }) => home.address))];
   return {
     regions: shared,
-    home: own.length === 0 ? undefined : newHomeEnd({ regions: own, life: life + 1, startedAt }),
+    home: own.length === 0
+      ? undefined
+      : newHomeEnd({ regions: own, life: life + 1, startedAt, tables }),
     fars: new Map(homes.map((home) => {
       const regions = others.filter((each) => each.home.address === home);
       const agent = regions[0]!.far.find((each) => each.address === address)!.agent;
-      return [home, newFarEnd({ home, regions, agent, life })];
+      return [home, newFarEnd({ home, regions, agent, life, table: tables.far })];
     })),
     links: new Map(),
     control: createControl(device),

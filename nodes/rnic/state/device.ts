@@ -39,6 +39,7 @@ import type { CardMemory, Dma, Journal } from "./dma_state.ts";
 import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherence/port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
 import type { Coherence } from "./coherence/coherence_state.ts";
+import type { Tables } from "../../../fabric/coherence/tables.ts";
 import type { Access, Answer } from "../../../fabric/coherence/messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
@@ -134,6 +135,8 @@ export interface Device {
   readonly pageEvents: Fifo<DueEvent>;
   /** Undefined before its driver has initialised it, and of a card without shared regions. */
   coherence: Coherence | undefined;
+  /** Of the coherent card's protocol. */
+  readonly tables: Tables;
   /** When it got power; 0 at the run's begin. */
   startedAt: Time;
   /** The network cable's other end has power, as far as the card was told. */

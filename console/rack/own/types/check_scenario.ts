@@ -37,9 +37,14 @@ export async function filesOfScenario(scenario: string): Promise<string[]> {
 }
 
 async function programsOf(scenario: string, more: readonly string[]): Promise<string[]> {
-  const { programs, shared } = await readScenario(scenario);
-  const rules = shared.flatMap(({ judge }) => judge?.rule ?? []);
-  const runs = new Set([...programs.map(({ run }) => run), ...rules, ...more].filter(isOwnProgram));
+  const { programs, shared, coherence } = await readScenario(scenario);
+  const named = [
+    ...programs.map(({ run }) => run),
+    ...shared.flatMap(({ judge }) => judge?.rule ?? []),
+    ...more,
+    ...(coherence === undefined ? [] : [coherence]),
+  ];
+  const runs = new Set(named.filter(isOwnProgram));
   if (runs.size === 0) return [];
   const base = await baseOf(scenario);
   const files: string[] = [];

@@ -1,0 +1,132 @@
+/**
+ * A protocol of one's own for coherent cards: every state that small racks can reach with its rows in the tables. What is
+ * looked at in each state, and what links may do, is the explorer's of `fabric/coherence` (its README).
+ */
+import { RackError } from "../../base/rack_error.ts";
+import { findProgram, misplaced } from "../../rack/prepare.ts";
+import { type ConfinedWorker, startConfined, stoppable } from "../../rack/own/confined.ts";
+import type { StatesAnswer, StatesJob } from "../../rack/own/protocol_main.ts";
+import { PROTOCOL_RACKS, type ProtocolRack } from "./racks.ts";
+import type { ProtocolExplored, RackFound } from "./types.ts";
+
+export interface ExploreProtocolOptions {
+  /** Racks that are explored at a time. */
+  readonly jobs: number;
+  /** States of each rack at most: beyond, its verdict is partial. */
+  readonly statesMax?: number;
+  /** Racks, else {@link PROTOCOL_RACKS}. */
+  readonly racks?: readonly ProtocolRack[];
+  /** True ends with what is known by then. */
+  readonly stopped: () => boolean;
+  readonly onProgress?: (title: string, share: number) => void;
+}
+
+/** States of a rack where nobody says how many: three of the shipped protocol's largest rack fit. */
+export const STATES_MAX = 300_000;
+
+/**
+ * Explores all racks, however many are broken.
+ * @param file the protocol's, from the current folder. @throws Refusal where it is no protocol.
+ */
+export async function exploreProtocol(
+  file: string,
+  options: ExploreProtocolOptions,
+): Promise<ProtocolExplored> {
+  const { jobs, statesMax = STATES_MAX, racks = PROTOCOL_RACKS, stopped, onProgress } = options;
+  const { text, isProtocol } = await findProgram(file, Deno.cwd());
+  if (!isProtocol) throw misplaced(file, "a program", "rows of the coherent cards' protocol");
+  const answers: (StatesAnswer | undefined)[] = racks.map(() => undefined);
+  const states = racks.map(() => 0);
+  const tell = () => {
+    const done = answers.filter((each) => each !== undefined).length;
+    const sum = states.reduce((all, each) => all + each, 0);
+    onProgress?.(`${sum} states of ${racks.length} racks`, done / racks.length);
+  };
+  let next = 0;
+  const workers: ConfinedWorker[] = [];
+  const lane = async () => {
+    const worker = startConfined({ module: WORKER, programs: [file] });
+    workers.push(worker);
+    for (let at = next++; at < racks.length && !stopped(); at = next++) {
+      const job: StatesJob = { text, rack: racks[at]!, statesMax };
+      answers[at] = await askWatched(worker, job, {
+        file,
+        onProgress: (count) => {
+          states[at] = count;
+          tell();
+        },
+      });
+      tell();
+    }
+  };
+  try {
+    const lanes = Array.from({ length: Math.min(jobs, racks.length) }, lane);
+    await stoppable(Promise.all(lanes), { workers: () => workers, stopped, programs: [file] });
+  } finally {
+    for (const worker of workers) await worker.end();
+  }
+  return summed(file, racks.map((rack, at) => answers[at] ?? untouched(rack)));
+}
+
+const WORKER = "console/rack/own/protocol_main.ts";
+/** Processor time without a word of the process: a row does not end, or rows call for one another for ever. */
+const STEP_MS = 60_000;
+const LOOK_MS = 250;
+
+/** @throws RackError where the process computes, and gets no further. */
+async function askWatched(
+  worker: ConfinedWorker,
+  job: StatesJob,
+  { file, onProgress }: { readonly file: string; readonly onProgress: (count: number) => void },
+): Promise<StatesAnswer> {
+  let usedBefore = worker.usedMs() ?? 0, isLate = false;
+  const timer = setInterval(() => {
+    if ((worker.usedMs() ?? 0) - usedBefore <= STEP_MS || isLate) return;
+    isLate = true;
+    void worker.end();
+  }, LOOK_MS);
+  try {
+    return await worker.ask<StatesAnswer, number>(job, (count) => {
+      usedBefore = worker.usedMs() ?? usedBefore;
+      onProgress(count);
+    });
+  } catch (error) {
+    if (!isLate) throw error;
+    const found = `a step with the rows of ${file} has not ended after ${STEP_MS / 1_000} s`;
+    throw new RackError(`Found that ${found} of processor time: expected rows that end`);
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+/** A rack that was not begun. */
+function untouched({ computers, lines, what }: ProtocolRack): StatesAnswer {
+  const found: RackFound = {
+    computers,
+    lines,
+    what,
+    verdict: "partial",
+    states: 0,
+    transitions: 0,
+    counterexample: null,
+  };
+  return { found, rows: [], unmet: [] };
+}
+
+function summed(protocol: string, answers: readonly StatesAnswer[]): ProtocolExplored {
+  const rows = answers.find((each) => each.rows.length > 0)?.rows ?? [];
+  const begun = answers.filter(({ found }) => found.states > 0);
+  const unmet = rows.filter((row) => begun.every((each) => each.unmet.includes(row)));
+  const racks = answers.map(({ found }) => found);
+  const has = (verdict: RackFound["verdict"]) => racks.some((each) => each.verdict === verdict);
+  const isUnmet = unmet.length === rows.length;
+  const verdict = has("broken")
+    ? "broken"
+    : has("partial")
+    ? "partial"
+    : isUnmet
+    ? "unchecked"
+    : "holds";
+  if (racks.length === 0) throw new RackError("Found no rack to explore");
+  return { protocol, rows, unmet, verdict, racks };
+}

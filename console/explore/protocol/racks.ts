@@ -1,0 +1,29 @@
+/** The small racks in which a protocol of coherent cards is explored: each has every state that it can reach. */
+import type { Exploration } from "../../../fabric/coherence/explore_testing.ts";
+
+/** A rack, as far as it is not the same for all: everything in it is one entry long. */
+export interface ProtocolRack {
+  readonly computers: number;
+  readonly lines: number;
+  /** What may happen in it besides loads, stores and evictions, for people. */
+  readonly what: string;
+  readonly with: NonNullable<Exploration["with"]>;
+}
+
+export const PROTOCOL_RACKS: readonly ProtocolRack[] = [
+  { computers: 2, lines: 1, what: "ownership, flushes", with: ["own", "flush"] },
+  { computers: 2, lines: 1, what: "verbs beside the cores", with: ["verbs"] },
+  { computers: 2, lines: 2, what: "loads, stores, evictions alone", with: [] },
+  { computers: 2, lines: 1, what: "the copy moves at any time", with: ["moves"] },
+  { computers: 2, lines: 1, what: "ownership, one fault and its return", with: ["own", "losses"] },
+  { computers: 3, lines: 1, what: "ownership", with: ["own"] },
+];
+
+/** What the explorer is given of a rack. */
+export function explorationOf(
+  { computers, lines, with: also }: ProtocolRack,
+): Pick<Exploration, "size" | "with"> {
+  const one = { lines: 1, writeBacks: 1 };
+  const home = { slots: 1, entries: 1, localCache: one };
+  return { size: { fars: computers - 1, lines, remoteCache: one, home }, with: also };
+}

@@ -1,0 +1,76 @@
+/**
+ * A process that explores the states of a rack with a protocol of the user's: it may read and write nothing, and gets the
+ * protocol's text. Started by `console/explore/protocol/explore_protocol.ts`.
+ */
+import { newCoverage } from "../../../fabric/coherence/coverage_testing.ts";
+import { exploring, stepsOf } from "../../../fabric/coherence/explore_testing.ts";
+import { rowNames, tablesWith } from "../../../fabric/coherence/own_rows.ts";
+import { loadOwnPrograms } from "../../../nodes/files.ts";
+import type { RackFound } from "../../explore/protocol/types.ts";
+import { explorationOf, type ProtocolRack } from "../../explore/protocol/racks.ts";
+import { RackError } from "../../base/rack_error.ts";
+import { answerConfined, type Asker } from "./answer.ts";
+
+export interface StatesJob {
+  /** The module text of the protocol. */
+  readonly text: string;
+  readonly rack: ProtocolRack;
+  /** States at most. */
+  readonly statesMax: number;
+}
+
+/** What is found, and which of the protocol's rows have not been met: all of them, those that are taken out too. */
+export interface StatesAnswer {
+  readonly found: RackFound;
+  readonly rows: readonly string[];
+  readonly unmet: readonly string[];
+}
+
+async function work(
+  { text, rack, statesMax }: StatesJob,
+  asker: Asker<number>,
+): Promise<StatesAnswer> {
+  const { protocol } = await loadOwnPrograms({ programs: { protocol: text } });
+  const rows = protocol?.().rows;
+  if (rows === undefined) throw new RackError("Found a file without rows of a protocol");
+  const coverage = newCoverage(tablesWith(rows));
+  const given = { ...explorationOf(rack), tables: coverage.tables, statesMax };
+  const search = exploring(given);
+  let step = search.next(), isStopped = false;
+  for (; !step.done && !isStopped; step = isStopped ? step : search.next()) {
+    asker.tell(step.value);
+    // Lets the word that the work shall end come in.
+    await new Promise((resolve) => setTimeout(resolve));
+    isStopped = asker.stopped();
+  }
+  const { computers, lines, what } = rack;
+  const all = rowNames(rows), unused = new Set(coverage.unused());
+  // A row that is taken out is not there to be met.
+  const taken = new Set(all.filter((name) => !has(coverage.tables, name)));
+  const unmet = all.filter((name) => unused.has(name) || taken.has(name));
+  if (!step.done) {
+    const states = step.value;
+    const found = { computers, lines, what, states, transitions: 0 };
+    return { found: { ...found, verdict: "partial", counterexample: null }, rows: all, unmet };
+  }
+  const { states, transitions, isWhole, violation } = step.value;
+  const found: RackFound = {
+    computers,
+    lines,
+    what,
+    verdict: violation !== null ? "broken" : isWhole ? "holds" : "partial",
+    states,
+    transitions,
+    counterexample: violation &&
+      { found: violation.message, steps: stepsOf(given, violation.path) },
+  };
+  return { found, rows: all, unmet };
+}
+
+function has(tables: object, name: string): boolean {
+  const [, table = "", state = "", event = ""] = /^(\w+) (.*): (\w+)$/.exec(name) ?? [];
+  const rows = (tables as Record<string, Record<string, object>>)[table]?.[state] ?? {};
+  return event in rows;
+}
+
+if (import.meta.main) await answerConfined(work);
