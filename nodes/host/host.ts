@@ -156,6 +156,7 @@ export class Host implements Node, Machine<ThreadContext> {
       plan,
       life,
       ended: (ticket) => this.#processor.lineDone(ticket, this.now),
+      drive: (run) => this.#programs.drive("store-buffer", run),
     });
     this.iio = new Iio(plan, {
       memory: this.memory,

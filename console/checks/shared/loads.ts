@@ -8,13 +8,15 @@ import { firstFault } from "./faults.ts";
 import { LINE_BYTES, type LineOp } from "./line_content.ts";
 import { judgeLine, type LineEvent, type LineVerdict } from "./line_order.ts";
 import { mayHaveOf } from "./persisted_lines.ts";
+import { wrongBuffers } from "./store_buffers.ts";
 
 export const loads: Checker = {
   name: "loads-return-the-last-store",
   promise:
     "There is one order of all accesses to a line of a shared region, each between its begin and its end, in which " +
     "every load and atomic returns what the last store left; after a loss is reported a load says so, or returns " +
-    "what was stored later.",
+    "what was stored later. Of a core with a store buffer, stores are in this order as they leave it, first in, " +
+    "first out, and its own loads see them before.",
   looked: (run) => countOf(allAccessesIn(run), "access", "accesses"),
   subjects: allAccessesIn,
   concerns: usesRegions,
@@ -28,7 +30,8 @@ function allAccessesIn({ notes }: RunRecord): number {
 }
 
 function checkLoads(run: RunRecord): Finding[] {
-  const findings: Finding[] = [];
+  const findings: Finding[] = wrongBuffers(run).slice(0, FINDINGS_MAX).map((text) => ({ text }));
+  if (findings.length >= FINDINGS_MAX) return findings;
   for (const region of sharedAccesses(run.notes).regions.values()) {
     for (const [line, events] of linesOf(run, region)) {
       const text = textOf(judgeLine(events));
@@ -166,7 +169,7 @@ function* piecesOf(
 ): Generator<readonly [line: number, op: LineOp, isSure: boolean]> {
   const { name, note: { op, offset, length, bytes, compare }, ended } = access;
   const result = ended?.note.result;
-  if (op === "flush" || result === "refused") return;
+  if (op === "flush" || result === "refused" || access.note.forwarded !== undefined) return;
   const seen = result === "done" ? ended?.note.bytes : undefined;
   const first = lineOf(offset), last = lineOf(offset + length - 1);
   // Of several lines, the answer does not say which one is lost, nor which stores were done.
@@ -198,7 +201,9 @@ function isEverSeen({ note, began }: Access, all: readonly Access[]): boolean {
   if (bytes === undefined) return false;
   return all.some(({ note: other, ended }) => {
     const seen = ended?.note.bytes;
-    if (seen === undefined || ended!.at.time < began.time) return false;
+    if (seen === undefined || other.forwarded !== undefined || ended!.at.time < began.time) {
+      return false;
+    }
     const from = Math.max(offset, other.offset);
     const to = Math.min(offset + bytes.length, other.offset + seen.length);
     for (let at = from; at < to; at++) {

@@ -65,7 +65,9 @@ function uncheckedLines({ notes }: RunRecord): string[] {
   }
   const texts: string[] = [];
   for (const { accesses, record: { region } } of sharedAccesses(notes).regions.values()) {
-    for (const { name, note: { op, offset }, ended } of accesses) {
+    for (const { name, note: { op, offset, forwarded }, ended } of accesses) {
+      // A core's store buffer is no cache.
+      if (forwarded !== undefined) continue;
       const line = Math.floor(offset / LINE_BYTES), key = `${region} ${line}`;
       if (op === "flush" || ended?.note.result !== "done" || known.has(key)) continue;
       known.add(key);

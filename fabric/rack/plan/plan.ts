@@ -85,6 +85,9 @@ export type Architecture = "ddio" | "ddio+ns";
 /** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
 export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
+/** What programs may rely on across lines of shared regions: sequential consistency, or x86's total store order. */
+export const MEMORY_MODELS = ["sc", "tso"] as const;
+
 /** An orderly shutdown of a host, by the clock of the rack. */
 export interface ShutdownPlan {
   readonly at: Time;
@@ -98,6 +101,8 @@ export interface HostPlan {
   readonly shutdowns?: readonly ShutdownPlan[];
   /** Absent: PCIe. */
   readonly attach?: "coherent";
+  /** Stores to shared regions wait in store buffers of the cores; absent: `sc`, a core waits for each. */
+  readonly memory?: "tso";
   readonly cores: number;
   readonly architecture: Architecture;
   readonly ddio: boolean;
@@ -268,6 +273,9 @@ export interface HostTiming {
   readonly dramLoadPs: Time;
   readonly scmLoadPs: Time;
   readonly storePs: Time;
+  /** A core's store buffer (`memory: tso`): its entries, and how long a store is in it before it may leave. */
+  readonly storeBufferEntries: number;
+  readonly storeBufferPs: Time;
   /** `clwb` of one line: issue, and the wait of `sfence` until the iMC has accepted the last. */
   readonly flushIssuePs: Time;
   readonly fencePs: Time;

@@ -7,6 +7,7 @@ import {
   ATTACHMENTS,
   BLUE_FLAME,
   type HostTiming,
+  MEMORY_MODELS,
   PAGE_FAULT_RULES,
   type RnicTiming,
 } from "../plan/plan.ts";
@@ -93,6 +94,9 @@ const roceVersion = oneOf(["v1", "v2"]);
 export const hostSchema = mapping({
   attach: oneOf(ATTACHMENTS).optional().describe(
     "how the card is attached: as a PCIe device, or to the processor's coherent bus",
+  ),
+  memory: oneOf(MEMORY_MODELS).optional().describe(
+    "order of accesses to shared regions: sc one after the other; tso stores wait in a store buffer, and loads pass them",
   ),
   ddio: oneOf(["on", "off", "both"]).optional().describe(
     "whether inbound DMA goes into the cache; both: two runs",

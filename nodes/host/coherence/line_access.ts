@@ -4,6 +4,7 @@ import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { FarOp, FarResult } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
+import type { StoreBuffer } from "./store_buffer.ts";
 
 /** What a core asks of a line; `lines`: of a flush. */
 export interface LineRequest {
@@ -27,6 +28,10 @@ export interface Outcome {
 /** What a handle needs of its host's regions. */
 export interface RegionAccess {
   readonly flushCosts: { readonly issuePs: Time; readonly fencePs: Time };
+  /** The store buffer of a core, with `memory: tso`; undefined with `sc`, where stores do not wait. */
+  buffer(core: number): StoreBuffer | undefined;
+  /** What a core pays for a store into its buffer, and for a load from there. */
+  readonly storePs: Time;
   /** Whether {@link ready} would return at once. */
   isReady(region: SharedRegion, cpu: Cpu): boolean;
   /**

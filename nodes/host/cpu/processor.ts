@@ -21,6 +21,8 @@ export interface Range {
 
 /** What a thread owes, and has under way on its core: `cpu.ts` adds to it, the core pays it. */
 export interface Account {
+  /** The index of its core. */
+  readonly core: number;
   owed: Time;
   /** Work of this thread's core, including interrupts, without polling. */
   paidPs: Time;
@@ -72,7 +74,13 @@ interface Core {
 }
 
 function createTask(plan: TaskPlan<unknown>, core: Core, order: number, spins: Spins) {
-  const account: Account = { owed: 0, paidPs: 0, writeBacks: [], streak: new PollStreak(spins) };
+  const account: Account = {
+    core: core.index,
+    owed: 0,
+    paidPs: 0,
+    writeBacks: [],
+    streak: new PollStreak(spins),
+  };
   return {
     plan,
     core,
