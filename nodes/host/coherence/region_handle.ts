@@ -291,6 +291,7 @@ export class RegionHandle implements Region {
     let audit = -1;
     buffer.add({
       id,
+      heldUntil: this.#its.holdOf?.(cpu.program, "store") ?? 0,
       region,
       piece,
       change,
@@ -376,6 +377,7 @@ export class RegionHandle implements Region {
    */
   *#do(piece: Piece, its: LineAccess): Steps<Outcome> {
     const cpu = this.#cpu;
+    if (this.#its.holdOf !== undefined) yield* this.#hold(this.#its.holdOf, piece, its);
     if (cpu.owedPs > 0) yield* cpu.settle();
     if (!this.#its.isReady(this.#region, cpu)) yield* this.#its.ready(this.#region, cpu);
     const { op, change, lines } = its;
@@ -414,6 +416,19 @@ export class RegionHandle implements Region {
       throw new RegionRefused(`Cannot access region ${this.name}: its card knows it no more`);
     }
     return outcome;
+  }
+
+  /** Other threads of the core may have stored meanwhile. */
+  *#hold(
+    holdOf: NonNullable<RegionAccess["holdOf"]>,
+    piece: Piece,
+    { op }: LineAccess,
+  ): Steps<void> {
+    const until = holdOf(this.#cpu.program, "access");
+    if (until <= this.#cpu.now) return;
+    yield* this.#cpu.sleep(until - this.#cpu.now);
+    if (op === "add" || op === "compare-swap") yield* this.#drain();
+    else yield* this.#drainLines([piece]);
   }
 
   /** @returns the number of its records. */

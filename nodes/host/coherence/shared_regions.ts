@@ -10,7 +10,7 @@ import { cardLostAt } from "../../../fabric/coherence/lease.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import { rangesOf } from "../../../fabric/coherence/output.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
-import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { HoldPlan, HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import { partIn, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type {
   FarInvalidate,
@@ -92,6 +92,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
   /** Regions at home that a program has deregistered: no far host can register them. */
   readonly #withdrawn = new Set<number>();
   readonly #changes: LineChanges;
+  readonly holdOf: RegionAccess["holdOf"];
   /** With `memory: tso`. */
   readonly #buffers: StoreBuffers | undefined;
   /** When what the lost card had lent counts as lost; NEVER without one. */
@@ -130,6 +131,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
         if (at !== undefined) noteState(host, at, state);
       },
     });
+    this.holdOf = plan.holds && holdsOf(plan.holds, `${host.name}/${parts.life}`);
     this.#buffers = plan.memory === "tso" ? this.#newBuffers(plan) : undefined;
     this.#far = new FarPort({
       send: (access) => host.bus.send(access),
@@ -532,4 +534,20 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const region = this.regions.find((each) => each.id === id);
     return region ?? fail(`${this.#parts.host.name} got a message about region ${id}`);
   }
+}
+
+/** Counts the steps of programs, and gives those that are held. @param life host and life, as in the names of `by`. */
+function holdsOf(
+  holds: readonly HoldPlan[],
+  life: string,
+): NonNullable<RegionAccess["holdOf"]> {
+  const untils = new Map(
+    holds.map(({ by, step, number, until }) => [`${by} ${step} ${number}`, until]),
+  );
+  const counts = new Map<string, number>();
+  return (program, step) => {
+    const key = `${life}/${program} ${step}`, number = (counts.get(key) ?? 0) + 1;
+    counts.set(key, number);
+    return untils.get(`${key} ${number}`) ?? 0;
+  };
 }

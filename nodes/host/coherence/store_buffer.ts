@@ -32,6 +32,8 @@ export interface RegionStore {
   readonly region: SharedRegion;
   readonly piece: Piece;
   readonly change: LineChange & { readonly kind: "write" };
+  /** It stays until then at least; 0: as long as others. */
+  readonly heldUntil: Time;
   /** It leaves the buffer: others may see it from now on. */
   readonly onBegin: () => void;
   readonly onEnd: (result: FarResult) => void;
@@ -122,7 +124,8 @@ export class StoreBuffer implements HeldStores {
     this.stores++;
     this.#inRegions++;
     this.most = Math.max(this.most, this.#inRegions);
-    this.#entries.push({ dueAt: now + this.#parts.drainPs, store });
+    const dueAt = Math.max(now + this.#parts.drainPs, store.heldUntil);
+    this.#entries.push({ dueAt, store });
   }
 
   addPrivate({ address, bytes, done }: PrivateStore): void {
