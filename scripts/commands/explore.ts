@@ -174,7 +174,19 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
     text === undefined ? undefined : timeOf(option, text);
   const from = time("--from", flags.from), until = time("--until", flags.until);
   const forPs = time("--for", flags.for);
-  const { preemptions, interleavings } = EXPLORE_DEFAULTS;
+  const { interleavings } = EXPLORE_DEFAULTS;
+  const preemptions = whole(
+    "--preemptions",
+    flags.preemptions ?? `${EXPLORE_DEFAULTS.preemptions}`,
+    { least: 0, most: 8 },
+  );
+  if (flags.cut === "none" && (preemptions === 0 || from !== undefined || until !== undefined)) {
+    const other = preemptions === 0 ? "--preemptions 0" : from === undefined ? "--until" : "--from";
+    throw refusal("--cut", {
+      found: `"none" with ${other}, which leaves nothing to explore`,
+      expected: "one of the two",
+    });
+  }
   if (from !== undefined && until !== undefined && from >= until) {
     const expected = `a time before --until ${flags.until}`;
     throw refusal("--from", { found: `"${flags.from}"`, expected });
@@ -184,10 +196,7 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
     choices: number("choices", many),
     tear,
     ...(cuts !== undefined && { cuts: whole("--cuts", cuts, { least: 1, most: 2 }) as 1 | 2 }),
-    preemptions: whole("--preemptions", flags.preemptions ?? `${preemptions}`, {
-      least: 0,
-      most: 8,
-    }),
+    preemptions,
     stall: time("--stall", flags.stall) ?? EXPLORE_DEFAULTS.stall,
     interleavings: whole("--interleavings", flags.interleavings ?? `${interleavings}`, many),
     ...given({ from, until }),
