@@ -7,6 +7,7 @@ import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { explore } from "../../console/explore/explore.ts";
+import { exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { faultLines } from "../../console/explore/counterexample.ts";
 import { orderOf } from "../../console/explore/interleavings/order.ts";
 import { exploredText } from "../../console/explore/report.ts";
@@ -260,5 +261,45 @@ describe("explore varies how programs interleave on shared regions", () => {
       ["access", 2, false],
       ["store", 1, true],
     ]);
+  });
+
+  it("explores a scenario's own programs in their process, and gives the command that shows it again", async () => {
+    const folder = await Deno.makeTempDir({ prefix: "rackmesh-interleavings-" });
+    try {
+      const program = (isFenced: boolean) => `
+const word = (value) => new Uint8Array(new BigUint64Array([BigInt(value)]).buffer);
+export default function* ({ cpu }) {
+  const own = cpu.host === "a" ? 0 : 64;
+  const region = yield* cpu.region("s");
+  yield* region.load(64 - own, 8);
+  yield* cpu.sleep((250 + own / 4) * 1e6 - cpu.now);
+  yield* region.store(own, word(1));
+  ${isFenced ? "yield* region.fence();" : ""}
+  cpu.report("seen", (yield* region.load(64 - own, 8))[0]);
+}
+export function check({ reports }) {
+  const seen = reports.filter(({ topic }) => topic === "seen");
+  return seen.length === 2 && seen.every(({ value }) => value === 0) ? ["both see 0"] : [];
+}`;
+      const text = sharedScenario({ hosts: ["a", "b"], memory: "dram" })
+        .replace("services: none", "services: none, memory: tso");
+      await Deno.writeTextFile(`${folder}/shared.yaml`, text);
+      const exploredOf = async (isFenced: boolean) => {
+        await Deno.writeTextFile(`${folder}/shared.ts`, program(isFenced));
+        const prepare = { packing: "all" } as const;
+        const found = await exploreScenario(`${folder}/shared.yaml`, { prepare, explore: OPTIONS });
+        return found.explored[0]!;
+      };
+      const { verdict: right } = await exploredOf(true);
+      assert.equal(right.verdict, "safe", right.why);
+      const { verdict, command, faults } = await exploredOf(false);
+      assert.equal(verdict.verdict, "unsafe");
+      assert.match(verdict.counterexample!.found, /both see 0/);
+      assert.match(command!, /^rack run .*shared\.yaml.* --pack all --faults /);
+      const { holds } = faultsIn(await Deno.readTextFile(faults!), faults!);
+      assert.deepEqual(holds, verdict.counterexample!.holds);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
   });
 });
