@@ -6,6 +6,7 @@ import { runRack } from "../../console/explore/rerun.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
+import { SimulatedRack } from "../support/simulated_rack.ts";
 import { CHECKS, recordOfShared, sharedRack, sharedScenario } from "./shared_rack.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
@@ -72,7 +73,36 @@ describe("a core's store buffer", () => {
     assert.ok(seen! >= LATER_PS + 5 * PS_PER_US && seen! < LATER_PS + 9 * PS_PER_US, `${seen}`);
   });
 
-  it("makes a store wait where it is full, and counts", () => {
+  it("counts stores, loads that it answers, waits, and the most that it had", () => {
+    const text = sharedScenario({ hosts: ["a", "b"] }).replace(
+      "services: none",
+      "services: none, memory: tso, timing: { host: { storeBuffer: 5us, storeBufferEntries: 3 } }",
+    );
+    const rack = new SimulatedRack(text, {
+      programs: {
+        "./shared.ts": function* ({ cpu }) {
+          const region = yield* cpu.region("s");
+          if (cpu.host === "a") return;
+          for (let i = 0; i < 4; i++) yield* region.store(8 * i, word(i));
+          yield* look(region, 24);
+          yield* look(region, 40);
+          yield* region.fence();
+          yield* region.fence();
+        },
+      },
+    });
+    rack.run();
+    const { storeBufferStores, storeBufferForwards, storeBufferWaits, storeBufferMost } = rack
+      .simulator.statistics()["b"]!;
+    // One wait for room, one at a fence.
+    assert.deepEqual(
+      [storeBufferStores, storeBufferForwards, storeBufferWaits, storeBufferMost],
+      [4, 1, 2, 3],
+    );
+    assert.equal(rack.simulator.statistics()["a"]!["storeBufferStores"], 0);
+  });
+
+  it("makes a store wait where it is full", () => {
     const rack = rackOf(function* ({ cpu }) {
       if (cpu.host !== "b") return;
       const region = yield* cpu.region("s");
@@ -102,6 +132,27 @@ describe("a core's store buffer", () => {
     assert.deepEqual(values(record, "found"), [9]);
     const [fenced] = values<number>(record, "fenced");
     assert.ok(fenced! >= stored! + 5 * PS_PER_US);
+  });
+
+  it("has a load wait whose bytes are partly in its newest store, and not one whose bytes are all there", () => {
+    const record = recorded(function* ({ cpu }) {
+      if (cpu.host !== "b") return;
+      const region = yield* cpu.region("s");
+      yield* region.store(0, new Uint8Array(8).fill(1));
+      yield* region.fence();
+      yield* cpu.sleep(LATER_PS - cpu.now);
+      yield* region.store(0, new Uint8Array(8).fill(2));
+      yield* region.store(4, new Uint8Array(2).fill(3));
+      cpu.report("part", [...yield* region.load(4, 2)]);
+      cpu.report("at", cpu.now);
+      cpu.report("whole", [...yield* region.load(0, 8)]);
+      cpu.report("at", cpu.now);
+    });
+    assertRight(record);
+    assert.deepEqual(values(record, "part"), [[3, 3]]);
+    assert.deepEqual(values(record, "whole"), [[2, 2, 2, 2, 3, 3, 2, 2]]);
+    const [part, whole] = values<number>(record, "at");
+    assert.ok(part! < LATER_PS + PS_PER_US && whole! >= LATER_PS + 5 * PS_PER_US);
   });
 
   it("keeps private stores behind stores to regions: other cores of the host see neither alone", () => {
