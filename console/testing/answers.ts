@@ -78,7 +78,8 @@ export async function exploreFor(
         ...EXPLORE_DEFAULTS,
         ...{ choices, tear, claims, robust },
         ...(cuts !== undefined && { cuts }),
-        ...(cut !== undefined && { cut: cut === "each" || cut === "all" || cut === "none" ? cut : { host: cut } }),
+        ...(cut !== undefined &&
+          { cut: cut === "each" || cut === "all" || cut === "none" ? cut : { host: cut } }),
         ...(from !== undefined && { from }),
         ...(until !== undefined && { until }),
         ...(limit !== undefined && { limit }),
