@@ -180,6 +180,29 @@ export interface AccessRecord {
   readonly bytes?: Uint8Array;
   /** Of `compare-swap`: 8 B. */
   readonly compare?: Uint8Array;
+  /** Where its host has store buffers (`memory: tso`): of which core. */
+  readonly core?: number;
+  /** Of a store that now leaves that core's buffer, and of a load that found its bytes there: the {@link BufferedRecord}. */
+  readonly buffered?: number;
+  readonly forwarded?: number;
+}
+
+/** A core's store to one line of a region is in its store buffer: its program goes on. An `access` follows when it leaves. */
+export interface BufferedRecord {
+  readonly kind: "buffered";
+  /** Unique on its host. */
+  readonly id: number;
+  readonly region: string;
+  readonly offset: number;
+  readonly length: number;
+  readonly core: number;
+  readonly bytes: Uint8Array;
+}
+
+/** A core goes on behind a fence, or begins a locked operation: its store buffer is empty. */
+export interface StoreFenceRecord {
+  readonly kind: "store-fence";
+  readonly core: number;
 }
 
 /** The access has ended: its program knows from now on. */
@@ -235,6 +258,8 @@ export interface LineTurnRecord {
 export type SharedRecord =
   | RegionRecord
   | AccessRecord
+  | BufferedRecord
+  | StoreFenceRecord
   | AccessedRecord
   | RegionLostRecord
   | LineStateRecord

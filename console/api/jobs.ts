@@ -158,6 +158,9 @@ const counterexample = z.object({
   hosts: z.array(name),
   atPs: time,
   writebacks: z.array(z.record(z.string(), z.unknown())),
+  holds: z.array(z.record(z.string(), z.unknown())).optional().describe(
+    "programs that are stopped, of an interleaving: `hosts` is empty then",
+  ),
   faults: z.array(z.record(z.string(), z.unknown())),
   isReplayable: z.boolean(),
   places: z.array(span),
@@ -200,6 +203,13 @@ export const exploreResult = z.object({
     again: z.object({ recoveries: z.number(), cut: z.number(), ways: z.number() })
       .describe("recoveries that wrote, and during how many the power failed again"),
     exhaustive: z.boolean(),
+    interleavings: z.object({
+      runs: z.number(),
+      orders: z.number(),
+      preemptions: z.number(),
+      stallPs: z.number().optional(),
+      untried: z.number(),
+    }).optional().describe("of programs' accesses to shared regions, without power failures"),
     judgedBy: z.array(z.enum(["promises", "check", "operations", "robustness"])),
     writes: z.number(),
     promises: z.number(),

@@ -4,6 +4,12 @@
  * `crash_sweep.ts`, `judge.ts`, `protocol_judge.ts`, `counterexample.ts`; then `steps/`, by which several
  * processes do it.
  */
+import {
+  exploreInterleavings,
+  isAll,
+  verdictWithout,
+  withInterleavings,
+} from "./interleavings/verdict.ts";
 import { type Exploration, openExploration, type Opening } from "./steps/exploration.ts";
 import { StepJudge } from "./steps/judge_steps.ts";
 import { type Step, verdictOf } from "./steps/verdict.ts";
@@ -20,9 +26,12 @@ export async function explore(
   onProgress: (progress: ExploreProgress) => void = () => {},
 ): Promise<Verdict> {
   const began = performance.now();
+  const interleaved = await exploreInterleavings(rack, options);
   const { exploration, opening } = openExploration(rack, options);
+  if (isAll(interleaved, options)) return verdictWithout(opening, interleaved, began);
   const steps = stepsOf(exploration, opening);
-  return await verdictOf(opening, { steps, options, began, onProgress });
+  const verdict = await verdictOf(opening, { steps, options, began, onProgress });
+  return withInterleavings(verdict, interleaved);
 }
 
 async function* stepsOf(

@@ -17,6 +17,8 @@ import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
+import type { Interleaved } from "./interleavings/interleavings.ts";
+import { areWanted, isAll, verdictWithout, withInterleavings } from "./interleavings/verdict.ts";
 import type { ExploreJob, ExploreRequest } from "../rack/own/explore_main.ts";
 import { dealSteps, type StepWorker } from "./steps/deal.ts";
 import type { Opening } from "./steps/exploration.ts";
@@ -122,7 +124,7 @@ async function exploreIn(
 
 /** What holds at the instants that were asked for is not safe at all others. */
 function ofAllInstants(verdict: Verdict, { from, until }: ExploreOptions): Verdict {
-  if (verdict.verdict !== "safe" || verdict.exhaustive) return verdict;
+  if (verdict.verdict !== "safe" || (from === undefined && until === undefined)) return verdict;
   const span = [
     ...(from === undefined ? [] : [`from ${formatTime(from)}`]),
     ...(until === undefined ? [] : [`until ${formatTime(until)}`]),
@@ -166,14 +168,20 @@ export class Explorer {
     const own = names.length === 0 ? undefined : new WorkerPool({ ...WORKER, programs: names });
     const pool = own ?? this.#shared;
     try {
+      const request: ExploreRequest = { interleave: job };
+      const watched = { workers: () => pool.workers, stopped, programs: who };
+      const interleaved = areWanted({ plan }, options)
+        ? await stoppable(pool.ask<Interleaved | null>(0, request), watched) ?? undefined
+        : undefined;
       const workers = Array.from({ length: this.#jobs }, (_, lane) => stepWorker(pool, lane, job));
-      const dealing = dealSteps(workers, options);
-      const dealt = await stoppable(dealing, {
-        workers: () => pool.workers,
-        stopped,
-        programs: who,
-      });
-      return await verdictOf(dealt.opening, { steps: dealt.steps, options, began, onProgress });
+      if (isAll(interleaved, options)) {
+        const opening = await stoppable(workers[0]!.open(), watched);
+        return verdictWithout(opening, interleaved, began);
+      }
+      const dealt = await stoppable(dealSteps(workers, options), watched);
+      const { opening, steps } = dealt;
+      const verdict = await verdictOf(opening, { steps, options, began, onProgress });
+      return withInterleavings(verdict, interleaved);
     } finally {
       // What it still judges is not asked for any more.
       pool.stop();
@@ -234,7 +242,7 @@ function checkHost(prepared: readonly Prepared[], cut: Cut | undefined): void {
   const hosts = prepared[0]!.plan.nodes.filter(({ kind }) => kind === "host")
     .map(({ name }) => name);
   if (hosts.includes(cut.host)) return;
-  const expected = `${hosts.join(", ")}, each or all`;
+  const expected = `${hosts.join(", ")}, each, all or none`;
   throw refusal("--cut", { found: `"${cut.host}"`, expected });
 }
 

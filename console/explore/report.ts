@@ -1,9 +1,9 @@
 /** An exploration as text. As data it is the {@link Verdict} itself. */
-import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
-import type { BytePlace, Counterexample, PlacedBytes, Verdict } from "./types.ts";
+import type { BytePlace, Counterexample, Interleavings, PlacedBytes, Verdict } from "./types.ts";
 import { countOf } from "../checks/finding.ts";
 
 /** A variant that was explored, and how its counterexample is replayed. */
@@ -44,6 +44,13 @@ function countsText(verdict: Verdict): string {
   const { hosts, instants, crashPoints, continuations, bounded, wallMs, perSecond, why } = verdict;
   const { writes, promises, exhaustive, judgedBy, paths, again } = verdict;
   const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
+  const interleavings = verdict.interleavings && interleavingsText(verdict.interleavings);
+  if (interleavings !== undefined && instants === 0 && why === undefined) {
+    const isFound = verdict.counterexample !== null;
+    const left = isFound ? [] : [leftText(verdict.interleavings!)];
+    const time = `${(wallMs / 1_000).toFixed(2)} s`;
+    return [interleavings, ...left, time, `judged by ${judgedBy.join(", ")}`].join("; ");
+  }
   const more = `more choices than were tried at ${countOf(bounded, "instant")}`;
   const parts = [
     `${points} at ${countOf(instants, "instant")} of ${hosts.join(", ")}`,
@@ -54,16 +61,39 @@ function countsText(verdict: Verdict): string {
     ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
     ...(exhaustive ? ["all choices at all instants"] : []),
     ...(bounded > 0 ? [more] : []),
+    ...(interleavings === undefined ? [] : [interleavings, leftText(verdict.interleavings!)]),
     ...(why === undefined ? [] : [verdict.verdict === "partial" ? `not all: ${why}` : why]),
   ];
   return parts.join("; ");
 }
 
+function interleavingsText({ runs, orders, preemptions, stallPs }: Interleavings): string {
+  const length = stallPs === undefined ? "" : ` of up to ${formatTime(stallPs)}`;
+  const bound = `at most ${countOf(preemptions, "preemption")}${length}`;
+  return `${countOf(orders, "interleaving")} in ${countOf(runs, "run")} with ${bound}`;
+}
+
+/** What the bounds have left out. */
+function leftText({ untried }: Interleavings): string {
+  if (untried === 0) return "all pairs of accesses tried both ways round";
+  return `${countOf(untried, "pair")} of accesses not tried the other way round`;
+}
+
+/** What stops, before what, until when. */
+function holdText({ by, step, number, until }: HoldPlan): string {
+  const what = step === "store"
+    ? `store ${number} of ${by} stays in its core's buffer`
+    : `${by} stops before its access ${number}`;
+  return `${what} until ${until} ps (${formatTime(until)})`;
+}
+
 function counterexampleText(counterexample: Counterexample, command: string | null): string {
-  const { hosts, atPs, found, checker, promised, places, writebacks, again, ladder } =
+  const { hosts, atPs, found, checker, promised, places, writebacks, again, ladder, holds } =
     counterexample;
   const sections = [
-    `The power of ${hosts.join(", ")} fails at ${atPs} ps (${formatTime(atPs)}).`,
+    holds === undefined
+      ? `The power of ${hosts.join(", ")} fails at ${atPs} ps (${formatTime(atPs)}).`
+      : `Programs interleave so, without a power failure:\n${indented(holds.map(holdText))}`,
     ...(again === undefined ? [] : [againText(again)]),
     `${checker}: ${found}`,
     ...(promised.length > 0 ? [`What had been promised:\n${indented(promised)}`] : []),
@@ -73,7 +103,9 @@ function counterexampleText(counterexample: Counterexample, command: string | nu
         `What had got to memory early:\n${indented(writebacks.map(earlyText))}`,
       ]
       : []),
-    ...(ladder === "" ? [] : [`The operation:\n${ladder}`]),
+    ...(ladder === ""
+      ? []
+      : [`${holds === undefined ? "The operation" : "Accesses to regions"}:\n${ladder}`]),
     ...(command === null ? [] : [`To see it again:\n  ${command}`]),
   ];
   return sections.join("\n\n");

@@ -4,8 +4,8 @@
  */
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
-import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { Time } from "../../fabric/base/time.ts";
+import type { FaultPlan, HoldPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
@@ -26,8 +26,8 @@ export interface ExploredRack {
   readonly around?: Around;
 }
 
-/** Whose power is cut: that of one host, of each in turn, or of all at once. */
-export type Cut = { readonly host: string } | "each" | "all";
+/** Whose power is cut: that of one host, of each in turn, of all at once, or none, which leaves interleavings. */
+export type Cut = { readonly host: string } | "each" | "all" | "none";
 
 export interface ExploreOptions {
   /**
@@ -44,6 +44,15 @@ export interface ExploreOptions {
    * 2, until it costs too much, which makes the verdict partial.
    */
   readonly cuts?: 1 | 2;
+  /**
+   * Preemptions of programs in one run that varies the interleaving of their accesses to shared regions; 0, or absent:
+   * none is varied.
+   */
+  readonly preemptions?: number;
+  /** The longest time that a program is stopped for in one of them; absent: any. */
+  readonly stall?: Time;
+  /** Such runs at most; absent: as many as there are. */
+  readonly interleavings?: number;
   /** All instants in their order, not one of each kind first: to compare with. */
   readonly inOrder?: boolean;
   /** Only instants in [from, until). */
@@ -61,7 +70,13 @@ export interface ExploreOptions {
 }
 
 /** The options' defaults. */
-export const EXPLORE_DEFAULTS = { choices: 4096, tear: 8 } as const;
+export const EXPLORE_DEFAULTS = {
+  choices: 4096,
+  tear: 8,
+  preemptions: 2,
+  stall: 50 * PS_PER_US,
+  interleavings: 2000,
+} as const;
 
 /** How far an exploration is. */
 export interface ExploreProgress {
@@ -77,6 +92,19 @@ export interface Again {
   readonly cut: number;
   /** Ways in which the recoveries behind these have found memory. */
   readonly ways: number;
+}
+
+/** Interleavings of programs on shared regions that were tried, without power failures. */
+export interface Interleavings {
+  /** Runs of the rack, and how many orders of dependent accesses they had. */
+  readonly runs: number;
+  readonly orders: number;
+  /** Preemptions in one run at most. */
+  readonly preemptions: number;
+  /** Of each of them at most; absent: any time. */
+  readonly stallPs?: Time;
+  /** Pairs of accesses that could come the other way round in these runs, and were not tried: by the two limits above. */
+  readonly untried: number;
 }
 
 /** Why nothing can be said of a rack that declares nothing. */
@@ -117,18 +145,23 @@ export interface Verdict {
   /** Writes that programs declared in the run without a power failure, and promises that they had. */
   readonly writes: number;
   readonly promises: number;
+  /** Absent where no two programs share bytes of a region, or none was wanted. */
+  readonly interleavings?: Interleavings;
   readonly wallMs: number;
   readonly perSecond: number;
   readonly counterexample: Counterexample | null;
 }
 
-/** A power failure that breaks a promise, with all that is needed to see it and to have it again. */
+/** A power failure, or an interleaving, that breaks a promise, with all that is needed to see it and to have it again. */
 export interface Counterexample {
   /** Hosts that lost power. */
   readonly hosts: readonly string[];
+  /** When they did; of an interleaving, when the last program went on. */
   readonly atPs: Time;
   /** What had been written back by then, though the model's caches and buffers still had it. */
   readonly writebacks: readonly WritebackPlan[];
+  /** Of an interleaving, which takes no power failure: programs that are stopped. `hosts` is empty then. */
+  readonly holds?: readonly HoldPlan[];
   /** All power failures of the run that shows it. */
   readonly faults: readonly FaultPlan[];
   /** Whether a run with them shows it: not where it takes a power failure of a recovery. */

@@ -1,18 +1,18 @@
 /**
  * The record of a run's faults, line by line (`faults.jsonl`), read for a replay: power, cables,
- * the early cache write-backs of a counterexample of `rack explore`, and the programs that a round of
+ * the early cache write-backs and the held programs of a counterexample of `rack explore`, and the programs that a round of
  * `rack chaos` adds to its scenario.
  */
 import { z } from "zod";
 import { linesIfThere, textIfThere } from "../base/files.ts";
-import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FaultPlan, HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import type { PrepareOptions } from "./prepare.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 
 export interface ReplayedFaults
-  extends Required<Pick<PrepareOptions, "faults" | "writebacks" | "morePrograms">> {
+  extends Required<Pick<PrepareOptions, "faults" | "writebacks" | "holds" | "morePrograms">> {
   readonly linkFaults: readonly LinkFaultPlan[];
 }
 
@@ -33,6 +33,14 @@ const lineSchema = z.discriminatedUnion("action", [
     data: z.hex().optional(),
   }).refine(({ scm: [from, to], data }) => data === undefined || data.length === 2 * (to - from), {
     path: ["data"],
+  }),
+  z.object({
+    action: z.literal("hold"),
+    at: instant,
+    nodes: z.tuple([z.string()]),
+    by: z.string(),
+    step: z.enum(["access", "store"]),
+    number: z.int().positive(),
   }),
   z.object({
     action: z.literal("program"),
@@ -70,7 +78,7 @@ export function inexactIn(directory: string): string[] {
 
 /** @param path the file's name, for messages. @throws Refusal naming the line that is invalid. */
 export function faultsIn(text: string, path: string): ReplayedFaults {
-  const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [];
+  const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [], holds: HoldPlan[] = [];
   const linkFaults: LinkFaultPlan[] = [], morePrograms: ProgramScenario[] = [];
   const known = new Set<string>(), dead = new Set<string>();
   for (const [i, each] of text.split("\n").entries()) {
@@ -82,6 +90,10 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
     notePower(line, { dead, place });
     const { action, at } = line;
     if (action === "link") linkFaults.push(line.fault);
+    if (action === "hold") {
+      const { nodes: [node], by, step, number } = line;
+      holds.push({ node, by, step, number, until: at });
+    }
     if (action === "program") {
       morePrograms.push({ on: line.nodes[0], run: line.run, at, options: line.options });
     }
@@ -93,7 +105,7 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
       writebacks.push({ at, node, from, to, buffered, ...(data !== undefined && { data }) });
     }
   }
-  return { faults, writebacks, linkFaults, morePrograms };
+  return { faults, writebacks, holds, linkFaults, morePrograms };
 }
 
 /** The line that {@link readFaultLines} parses into this program. */
@@ -111,6 +123,11 @@ export function writebackLine({ at, node, from, to, buffered, data }: WritebackP
     buffered,
     data,
   });
+}
+
+/** The line that {@link readFaultLines} parses into this hold; `at` is its end. */
+export function holdLine({ node, by, step, number, until }: HoldPlan): string {
+  return JSON.stringify({ at: until, action: "hold", nodes: [node], by, step, number });
 }
 
 interface Place {

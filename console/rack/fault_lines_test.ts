@@ -1,16 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
-import { faultsIn, writebackLine } from "./fault_lines.ts";
+import { faultsIn, holdLine, writebackLine } from "./fault_lines.ts";
 
 describe("A record of faults", () => {
-  it("tells power failures, returns and early write-backs, each in its order", () => {
+  it("tells power failures, returns, early write-backs and holds, each in its order", () => {
+    const hold = { node: "b", by: "b/0/p#1", step: "store", number: 2, until: 95 } as const;
     const early = { at: 90, node: "b", from: 64, to: 72, buffered: true };
     const stored = { at: 91, node: "b", from: 0, to: 8, buffered: false, data: "0102030405060708" };
     const text = [
       `{"at":100,"action":"kill","nodes":["b","b-rnic"],"partition":"b","settledSpan":3}`,
       writebackLine(early),
       writebackLine(stored),
+      holdLine(hold),
       `{"at":200,"action":"start","nodes":["b"]}`,
     ].join("\n") + "\n";
     assert.deepEqual(faultsIn(text, "f"), {
@@ -20,6 +22,7 @@ describe("A record of faults", () => {
         { at: 200, action: "start", node: "b" },
       ],
       writebacks: [early, stored],
+      holds: [hold],
       linkFaults: [],
       morePrograms: [],
     });
@@ -33,6 +36,11 @@ describe("A record of faults", () => {
       [`{"at":1,"action":"writeback","nodes":["b"],"scm":[1,9]}`, /: scm\.0: found 1,/],
       [`{"at":1,"action":"writeback","nodes":["b"],"scm":[16,8]}`, /: scm: found a list/],
       [`{"at":1,"action":"writeback","nodes":["b"],"scm":[0,8],"data":"01"}`, /: data: found "/],
+      [
+        `{"at":1,"action":"hold","nodes":["b"],"by":"b/0/p#1","step":"load","number":1}`,
+        /: step: /,
+      ],
+      [`{"at":1,"action":"hold","nodes":["b"],"by":"p","step":"store","number":0}`, /: number: /],
       [
         `{"at":1,"action":"writeback","nodes":["b"],"scm":[0,8],"data":"never 8 bytes!!!"}`,
         /: data: found "/,

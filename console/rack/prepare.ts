@@ -8,7 +8,13 @@ import {
 import { type BundleOptions, bundleProgram } from "./own/bundle.ts";
 import { type Probed, probeProgram } from "./own/probe.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
-import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import {
+  type FaultPlan,
+  type HoldPlan,
+  type RackPlan,
+  withHolds,
+  type WritebackPlan,
+} from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
@@ -54,6 +60,8 @@ export interface PrepareOptions extends VariantChoices {
   readonly faults?: readonly FaultPlan[];
   /** Early write-backs of caches (see `WritebackPlan`). */
   readonly writebacks?: readonly WritebackPlan[];
+  /** Programs that are stopped before accesses to shared regions (see `HoldPlan`). */
+  readonly holds?: readonly HoldPlan[];
   /** Cable faults in addition to the scenario's; `none`: no cable fault at all. */
   readonly linkFaults?: readonly LinkFaultPlan[] | "none";
   readonly programs?: readonly ProgramScenario[];
@@ -179,8 +187,8 @@ function checkMethods({ programs }: ScenarioVariant): void {
 }
 
 function withFaults(plan: RackPlan, options: PrepareOptions): RackPlan {
-  const { faults, writebacks = [], linkFaults } = options;
-  const { linkFaults: planned = [], ...rest } = plan;
+  const { faults, writebacks = [], holds = [], linkFaults } = options;
+  const { linkFaults: planned = [], ...rest } = withHolds(plan, holds);
   const all = linkFaults === "none" ? [] : [...planned, ...linkFaults ?? []];
   return {
     ...rest,

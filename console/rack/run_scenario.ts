@@ -85,8 +85,11 @@ export async function runScenario(
   const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops, signal });
   if (stops) checkInspected(prepared, scenario);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
-  const { faults: power = [], writebacks = [], morePrograms = [] } = faults ?? {};
-  const named = [...[...power, ...writebacks].map(({ node }) => node), ...morePrograms.map(onOf)];
+  const { faults: power = [], writebacks = [], holds = [], morePrograms = [] } = faults ?? {};
+  const named = [
+    ...[...power, ...writebacks, ...holds].map(({ node }) => node),
+    ...morePrograms.map(onOf),
+  ];
   const stranger = named.find((node) => !nodes.includes(node));
   if (stranger !== undefined) {
     const expected = `a node of this rack (${listOf(nodes)})`;

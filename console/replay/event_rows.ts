@@ -201,6 +201,12 @@ function noteText(note: TimedRecord["note"]): string {
       return `${note.op} ${note.id}: ${note.length} B at 0x${
         note.offset.toString(16)
       } of ${note.region}`;
+    case "buffered":
+      return `store ${note.id} is in the buffer of core ${note.core}: ${note.length} B at 0x${
+        note.offset.toString(16)
+      } of ${note.region}`;
+    case "store-fence":
+      return `the store buffer of core ${note.core} is empty at a fence`;
     case "accessed":
       return `access ${note.id} is ${note.result}`;
     case "region-lost":

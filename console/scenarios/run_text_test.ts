@@ -90,7 +90,7 @@ describe("withByHand", () => {
   });
   const plan = planOf(chosen);
   const nothing: ByHand = {
-    ...{ faults: [], linkFaults: [], writebacks: [], morePrograms: [] },
+    ...{ faults: [], linkFaults: [], writebacks: [], holds: [], morePrograms: [] },
     ...{ programs: [], shutdowns: [], inexact: [], onRecord: { nodes: [], before: 0 } },
   };
 

@@ -11,6 +11,7 @@ import { NO_CHECK } from "../base/no_check.ts";
 import type { ImageView } from "../checks/run_record.ts";
 import { exploreScenario } from "../explore/explore_scenario.ts";
 import { exploredText } from "../explore/report.ts";
+import { EXPLORE_DEFAULTS } from "../explore/types.ts";
 import { checkScenarioTypes } from "../rack/own/types/check_scenario.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { runScenario } from "../rack/run_scenario.ts";
@@ -74,9 +75,11 @@ export async function exploreFor(
     const { explored } = await exploreScenario(path, {
       prepare: choicesOf(options),
       explore: {
+        ...EXPLORE_DEFAULTS,
         ...{ choices, tear, claims, robust },
         ...(cuts !== undefined && { cuts }),
-        ...(cut !== undefined && { cut: cut === "each" || cut === "all" ? cut : { host: cut } }),
+        ...(cut !== undefined &&
+          { cut: cut === "each" || cut === "all" || cut === "none" ? cut : { host: cut } }),
         ...(from !== undefined && { from }),
         ...(until !== undefined && { until }),
         ...(limit !== undefined && { limit }),

@@ -164,6 +164,7 @@ export class Host implements Node, Machine<ThreadContext> {
       ruleOf: (path) => options.judgeRule?.(path) ?? fail(`${name} has no rule ${path}`),
       table: options.tables?.host,
       ended: (ticket) => this.#processor.lineDone(ticket, this.now),
+      drive: (run) => this.#programs.drive("store-buffer", run),
     });
     this.iio = new Iio(plan, {
       memory: this.memory,

@@ -192,6 +192,11 @@ export class HostPrograms {
     this.reopen();
   }
 
+  /** A thread of the driver that serves programs. */
+  drive(name: string, steps: (cpu: Cpu) => Steps<void>): void {
+    this.#drive(name, steps, { serves: true });
+  }
+
   /** C-03: far hosts may register this home's regions from now on. */
   #exposeRegions(): void {
     const { regions } = this.#parts.machine;

@@ -36,6 +36,9 @@ interface ExploreFlags extends VariantFlags, CheckFlags, JunitFlags, JobsFlags {
   readonly choices?: string;
   readonly tear?: string;
   readonly cuts?: string;
+  readonly preemptions?: string;
+  readonly stall?: string;
+  readonly interleavings?: string;
   readonly from?: string;
   readonly until?: string;
   readonly limit?: string;
@@ -49,10 +52,12 @@ interface ExploreFlags extends VariantFlags, CheckFlags, JunitFlags, JobsFlags {
 export function addExplore(program: Command): void {
   const explore = addVariantOptions(program.command("explore [scenario]"));
   addJunitOption(addCheckOption(addJobsOption(explore, "processes that explore")))
-    .description("cut the power at every instant, and see whether every promise is kept")
+    .description(
+      "cut the power at every instant, and interleave programs on shared regions, and see whether every promise is kept",
+    )
     .option(
       "--cut <host>",
-      "power of a host, of each in turn, or of all at once; else of the hosts that are written to",
+      "power of a host, of each in turn, of all at once, or none; else of the hosts that are written to",
     )
     .option("--claims", "judge what methods claim as though it were promised")
     .option(
@@ -71,6 +76,12 @@ export function addExplore(program: Command): void {
       "--cuts <n>",
       "2: the power fails again at every instant of each recovery that writes; 1: it does not, which is partial (as 2, with a limit)",
     )
+    .option(
+      "--preemptions <n>",
+      `on shared regions, vary how programs' accesses interleave, with so many preemptions in a run; 0: not (${EXPLORE_DEFAULTS.preemptions})`,
+    )
+    .option("--stall <time>", "how long a preemption may be (50us)")
+    .option("--interleavings <n>", `runs for that at most (${EXPLORE_DEFAULTS.interleavings})`)
     .option("--from <time>", "only instants from this virtual time on (40us)")
     .option("--until <time>", "only instants before this one")
     .option(
@@ -203,6 +214,19 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
     text === undefined ? undefined : timeOf(option, text);
   const from = time("--from", flags.from), until = time("--until", flags.until);
   const forPs = time("--for", flags.for);
+  const { interleavings } = EXPLORE_DEFAULTS;
+  const preemptions = whole(
+    "--preemptions",
+    flags.preemptions ?? `${EXPLORE_DEFAULTS.preemptions}`,
+    { least: 0, most: 8 },
+  );
+  if (flags.cut === "none" && (preemptions === 0 || from !== undefined || until !== undefined)) {
+    const other = preemptions === 0 ? "--preemptions 0" : from === undefined ? "--until" : "--from";
+    throw refusal("--cut", {
+      found: `"none" with ${other}, which leaves nothing to explore`,
+      expected: "one of the two",
+    });
+  }
   if (from !== undefined && until !== undefined && from >= until) {
     const expected = `a time before --until ${flags.until}`;
     throw refusal("--from", { found: `"${flags.from}"`, expected });
@@ -212,6 +236,9 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
     choices: number("choices", many),
     tear,
     ...(cuts !== undefined && { cuts: whole("--cuts", cuts, { least: 1, most: 2 }) as 1 | 2 }),
+    preemptions,
+    stall: time("--stall", flags.stall) ?? EXPLORE_DEFAULTS.stall,
+    interleavings: whole("--interleavings", flags.interleavings ?? `${interleavings}`, many),
     ...given({ from, until }),
     ...(limit !== undefined && { limit: whole("--limit", limit, many) }),
     ...(forPs !== undefined && { forMs: forPs / 1e9 }),
@@ -221,7 +248,7 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
 }
 
 function cutOf(text: string): Cut {
-  return text === "each" || text === "all" ? text : { host: text };
+  return text === "each" || text === "all" || text === "none" ? text : { host: text };
 }
 
 /** The first Ctrl-C ends with the results so far; a second one ends at once. */

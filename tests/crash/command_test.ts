@@ -308,7 +308,7 @@ describe("rack explore", () => {
 
   it("refuses what cannot be", async () => {
     const cases = [
-      ["--cut", "nobody", /--cut is "nobody": expected a, b, each or all/],
+      ["--cut", "nobody", /--cut is "nobody": expected a, b, each, all or none/],
       ["--tear", "12", /--tear is "12": expected a multiple of 8/],
       ["--cuts", "3", /--cuts is "3"/],
       ["--from", "soon", /--from is "soon": expected a time/],

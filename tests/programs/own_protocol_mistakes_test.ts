@@ -161,7 +161,7 @@ describe("a command line that would be passed over", () => {
           [[command, TWO_QUEUES, "--pack", "all", option, `${file}/in/it`], written] as const
         )
       ),
-      [["explore", pair, "--cut", "c"], /--cut is "c": expected a, b, each or all/],
+      [["explore", pair, "--cut", "c"], /--cut is "c": expected a, b, each, all or none/],
     ]);
     assert.deepEqual(rig.runs().filter((run) => !before.includes(run)), []);
   });

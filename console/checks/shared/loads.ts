@@ -8,13 +8,15 @@ import { firstFault } from "./faults.ts";
 import { LINE_BYTES, type LineOp } from "./line_content.ts";
 import { type LineEvent, lineSteps, type LineVerdict } from "./line_order.ts";
 import { mayHaveOf } from "./persisted_lines.ts";
+import { wrongBuffers } from "./store_buffers.ts";
 
 export const loads = checkerOf({
   name: "loads-return-the-last-store",
   promise:
     "There is one order of all accesses to a line of a shared region, each between its begin and its end, in which " +
     "every load and atomic returns what the last store left; after a loss is reported a load says so, or returns " +
-    "what was stored later.",
+    "what was stored later. Of a core with a store buffer, stores are in this order as they leave it, first in, " +
+    "first out, and its own loads see them before.",
   looked: (run) => countOf(allAccessesIn(run), "access", "accesses"),
   subjects: allAccessesIn,
   concerns: usesRegions,
@@ -28,7 +30,9 @@ function allAccessesIn({ notes }: RunRecord): number {
 }
 
 function* checkLoads(run: RunRecord): CheckSteps {
-  const findings: Finding[] = [];
+  const buffers = yield* wrongBuffers(run);
+  const findings: Finding[] = buffers.slice(0, FINDINGS_MAX).map((text) => ({ text }));
+  if (findings.length >= FINDINGS_MAX) return findings;
   const { regions } = yield* sharedAccessSteps(run.notes);
   for (const region of regions.values()) {
     for (const [line, events] of yield* linesOf(run, region)) {
@@ -177,7 +181,7 @@ function* piecesOf(
 ): Generator<readonly [line: number, op: LineOp, isSure: boolean]> {
   const { name, note: { op, offset, length, bytes, compare }, ended } = access;
   const result = ended?.note.result;
-  if (op === "flush" || result === "refused") return;
+  if (op === "flush" || result === "refused" || access.note.forwarded !== undefined) return;
   const seen = result === "done" ? ended?.note.bytes : undefined;
   const first = lineOf(offset), last = lineOf(offset + length - 1);
   // Of several lines, the answer does not say which one is lost, nor which stores were done.
@@ -217,7 +221,8 @@ function* seenBytes(accesses: readonly Access[]): Steps<SeenBytes> {
     return op === "store" && ended?.note.result !== "done" && ended?.note.result !== "refused";
   };
   if (!accesses.some(isOpen)) return seenAt;
-  yield* inSteps(accesses, ({ note: { offset }, ended }) => {
+  yield* inSteps(accesses, ({ note: { offset, forwarded }, ended }) => {
+    if (forwarded !== undefined) return;
     for (const [i, byte] of (ended?.note.bytes ?? new Uint8Array(0)).entries()) {
       const key = seenKey(offset + i, byte);
       seenAt.set(key, Math.max(seenAt.get(key) ?? 0, ended!.at.time));

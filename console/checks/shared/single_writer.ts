@@ -67,7 +67,9 @@ function* uncheckedLines({ notes }: RunRecord): Steps<string[]> {
   const texts: string[] = [];
   const { regions } = yield* sharedAccessSteps(notes);
   for (const { accesses, record: { region } } of regions.values()) {
-    yield* inSteps(accesses, ({ name, note: { op, offset }, ended }) => {
+    yield* inSteps(accesses, ({ name, note: { op, offset, forwarded }, ended }) => {
+      // A core's store buffer is no cache.
+      if (forwarded !== undefined) return;
       const line = Math.floor(offset / LINE_BYTES), key = `${region} ${line}`;
       if (op === "flush" || ended?.note.result !== "done" || known.has(key)) return;
       known.add(key);

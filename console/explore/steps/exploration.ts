@@ -217,17 +217,34 @@ function isOfProgram(entry: Entry, directory: Range | undefined): boolean {
 function plainFailure(
   rack: ExploredRack,
   recording: RackRun,
-  { claims = false }: ExploreOptions,
+  options: ExploreOptions,
 ): string | undefined {
-  const record = recordOf(recording, claims);
-  const [found] = [
-    ...failuresOf([...record.reports, ...recording.unfinished]),
-    ...unsoundness(recording, claims).map(({ checker, found }) => `${checker}: ${found}`),
-    ...judgeProtocols(endOf(record, rack.own), rack.around).flatMap(({ program, findings }) =>
-      findings.map((text) => `${program}: ${text}`)
-    ),
-  ];
-  return found === undefined ? undefined : `the plain run failed: ${found}`;
+  const failure = failureIn(rack, recording, options);
+  if (failure === undefined) return undefined;
+  const { checker, found } = failure;
+  return `the plain run failed: ${checker === OF_PROGRAMS ? found : `${checker}: ${found}`}`;
+}
+
+/** In place of a checker's name where a program has failed, or has not ended. */
+const OF_PROGRAMS = "programs";
+
+/** The first failure of a run, and whose finding it is. */
+export function failureIn(
+  rack: ExploredRack,
+  run: RackRun,
+  { claims = false }: Pick<ExploreOptions, "claims">,
+): { readonly checker: string; readonly found: string } | undefined {
+  const record = recordOf(run, claims);
+  const [program] = failuresOf([...record.reports, ...run.unfinished]);
+  if (program !== undefined) return { checker: OF_PROGRAMS, found: program };
+  const [unsound] = unsoundness(run, claims);
+  if (unsound !== undefined) return unsound;
+  for (
+    const { program, findings: [found] } of judgeProtocols(endOf(record, rack.own), rack.around)
+  ) {
+    if (found !== undefined) return { checker: program, found };
+  }
+  return undefined;
 }
 
 /** By what a power failure could be judged: promises, and the demands of protocols. */
@@ -265,6 +282,7 @@ function targetsOf(
   { cut }: ExploreOptions,
 ): readonly (readonly string[])[] {
   const hosts = rack.plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  if (cut === "none") return [];
   if (cut === "all") return [hosts];
   if (cut === "each") return hosts.map((host) => [host]);
   if (cut !== undefined) return [[cut.host]];

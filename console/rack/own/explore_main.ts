@@ -14,6 +14,8 @@ import {
   StepJudge,
   type StepRange,
 } from "../../explore/steps/judge_steps.ts";
+import type { Interleaved } from "../../explore/interleavings/interleavings.ts";
+import { exploreInterleavings } from "../../explore/interleavings/verdict.ts";
 import type { ExploredRack, ExploreOptions } from "../../explore/types.ts";
 
 export interface ExploreJob {
@@ -25,15 +27,25 @@ export interface ExploreJob {
   readonly options: Omit<ExploreOptions, "stopped">;
 }
 
-/** A rack to be explored, which is answered with an {@link Opening}; then steps, with what is found at each. */
-export type ExploreRequest = { readonly open: ExploreJob } | { readonly judge: StepRange };
+/**
+ * A rack whose interleavings are to be explored; one to be explored, which is answered with an {@link Opening}; then
+ * steps, with what is found at each.
+ */
+export type ExploreRequest =
+  | { readonly interleave: ExploreJob }
+  | { readonly open: ExploreJob }
+  | { readonly judge: StepRange };
 
 let judge: StepJudge | undefined;
 
 async function work(
   request: ExploreRequest,
   { stopped }: Asker<never>,
-): Promise<Opening | readonly StepFound[]> {
+): Promise<Opening | readonly StepFound[] | Interleaved | null> {
+  if ("interleave" in request) {
+    const { options, ...job } = request.interleave;
+    return await exploreInterleavings(await rackOf(job), { ...options, stopped }) ?? null;
+  }
   if ("judge" in request) {
     // One that has ended by itself has another in its place, which does not have the rack.
     if (judge === undefined) throw new RackError("Found that the process ended by itself");

@@ -25,12 +25,14 @@ export function CounterexampleDetail(
   },
 ) {
   const [row, setRow] = useState<number | undefined>(undefined);
-  const { hosts, atPs, checker, promised, places, operation, ladder, again } = found;
+  const { hosts, atPs, checker, promised, places, operation, ladder, again, holds } = found;
   return (
     <section class="counterexample">
       <div class="note refused row apart">
         <p>
-          <strong class="is-lost">The power of {hosts.join(", ")} fails</strong> at{" "}
+          {holds === undefined
+            ? <strong class="is-lost">The power of {hosts.join(", ")} fails</strong>
+            : <strong class="is-lost">Programs interleave so, and the last goes on</strong>} at{" "}
           <span class="num">{time(atPs)}</span>. {checker}: {sentence(found.found)}
           {again !== undefined && " It fails again in the middle of the recovery."}
         </p>

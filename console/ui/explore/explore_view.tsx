@@ -268,6 +268,8 @@ function openOf(
 ): (() => void) | undefined {
   const { counterexample, method, ddio, variant, faults } = shown;
   if (counterexample === null || faults === null || !counterexample.isReplayable) return undefined;
+  // An interleaving has no instant of a power failure to go to: its command shows it.
+  if (counterexample.holds !== undefined) return undefined;
   if (order.kind !== "explore" || !isOperator.value) return undefined;
   return () => void open();
 

@@ -110,6 +110,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     rnic: rnicName(name),
     ...(shutdowns.length > 0 && { shutdowns }),
     ...(host.attach && { attach: host.attach }),
+    ...(host.memory === "tso" && { memory: host.memory }),
     cores,
     architecture,
     ddio,

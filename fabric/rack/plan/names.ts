@@ -82,8 +82,3 @@ export function isObjectName(name: string): boolean {
   return length >= 1 && length <= OBJECT_NAME_BYTES_MAX && !hasControls && name !== "." &&
     name !== "..";
 }
-
-/** Whether it is the path of a user's file. */
-export function isOwnFile(name: string): boolean {
-  return /^(\.{0,2}\/).*\.[jt]s$/.test(name);
-}

@@ -72,6 +72,31 @@ export interface WritebackPlan {
 }
 
 /**
+ * A program stops before an access to a shared region until `until`, as one does that the system gives no time; or a
+ * store of its stays in its core's buffer. `rack explore` makes other interleavings of programs by it.
+ */
+export interface HoldPlan {
+  readonly node: string;
+  /** The program, as audit records name it: host, life and program. */
+  readonly by: string;
+  /** Its accesses to lines that do not end in a store buffer, or its stores that are in one; counted from 1. */
+  readonly step: "access" | "store";
+  readonly number: number;
+  readonly until: Time;
+}
+
+/** The plan with programs that are held. */
+export function withHolds(plan: RackPlan, holds: readonly HoldPlan[]): RackPlan {
+  if (holds.length === 0) return plan;
+  const nodes = plan.nodes.map((node) => {
+    const own = holds.filter((hold) => hold.node === node.name);
+    if (node.kind !== "host" || own.length === 0) return node;
+    return { ...node, config: { ...node.config, holds: own } };
+  });
+  return { ...plan, nodes };
+}
+
+/**
  * Which WQE a driver sends along with its doorbell, where it is posted alone: one of up to 256 B (mlx5's
  * default), one with inline data (`MLX5_POST_SEND_PREFER_BF=0`), or none (`MLX5_SHUT_UP_BF=1`).
  */
@@ -87,6 +112,9 @@ export type Architecture = "ddio" | "ddio+ns";
 /** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
 export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
+/** What programs may rely on across lines of shared regions: sequential consistency, or x86's total store order. */
+export const MEMORY_MODELS = ["sc", "tso"] as const;
+
 /** An orderly shutdown of a host, by the clock of the rack. */
 export interface ShutdownPlan {
   readonly at: Time;
@@ -100,6 +128,8 @@ export interface HostPlan {
   readonly shutdowns?: readonly ShutdownPlan[];
   /** Absent: PCIe. */
   readonly attach?: "coherent";
+  /** Stores to shared regions wait in store buffers of the cores; absent: `sc`, a core waits for each. */
+  readonly memory?: "tso";
   readonly cores: number;
   readonly architecture: Architecture;
   readonly ddio: boolean;
@@ -134,6 +164,8 @@ export interface HostPlan {
   readonly stuckBits?: readonly StuckBit[];
   /** Shared regions that this host has a part in, in the scenario's order; absent: none (C-03). */
   readonly shared?: readonly SharedRegion[];
+  /** Of this host's programs; absent: none. */
+  readonly holds?: readonly HoldPlan[];
 }
 
 /** From `at` after boot on, `times` times, every `everyPs`: the pages that have been mapped longest. */
@@ -272,6 +304,9 @@ export interface HostTiming {
   readonly dramLoadPs: Time;
   readonly scmLoadPs: Time;
   readonly storePs: Time;
+  /** A core's store buffer (`memory: tso`): its entries, and how long a store is in it before it may leave. */
+  readonly storeBufferEntries: number;
+  readonly storeBufferPs: Time;
   /** `clwb` of one line: issue, and the wait of `sfence` until the iMC has accepted the last. */
   readonly flushIssuePs: Time;
   readonly fencePs: Time;

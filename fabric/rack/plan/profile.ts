@@ -102,6 +102,11 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] FAST'20: store + clwb + fence of one line to Optane is 62 ns = store 5 + issue 5 +
     // fence 52. The split is a [choice]: the accepting iMC dominates.
     storePs: 5_000,
+    // [table] Intel, 64 and IA-32 Architectures Optimization Reference Manual, Skylake: 56 entries.
+    storeBufferEntries: 56,
+    // [choice] No measurement available: from a store's execution to its retirement, some tens of cycles. What keeps
+    // stores longer is that those before them wait for their lines.
+    storeBufferPs: 10_000,
     flushIssuePs: 5_000,
     fencePs: 52_000,
     // [table] SoCC'20: one core writes 4.3 GB/s to PM.

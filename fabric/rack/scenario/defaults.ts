@@ -108,6 +108,7 @@ export function resolveHost(
   return {
     name,
     ...(isCoherent && { attach: "coherent" as const }),
+    ...((own.memory ?? defaults.memory) === "tso" && { memory: "tso" as const }),
     ddio: own.ddio ?? defaults.ddio ?? "on",
     architecture: own.architecture ?? defaults.architecture ?? "ddio",
     domain: own.domain ?? defaults.domain ?? "adr",

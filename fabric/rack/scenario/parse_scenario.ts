@@ -29,7 +29,7 @@ import { resolveFabric, resolveHost } from "./defaults.ts";
 import { readShared } from "./shared_regions.ts";
 import { readFaults } from "./fault_reading.ts";
 import { checkScenario } from "./checks.ts";
-import { isOwnFile, namesInRange } from "../plan/names.ts";
+import { namesInRange } from "../plan/names.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 import { isOwnFile } from "./values.ts";
 

@@ -7,18 +7,14 @@ import {
   ATTACHMENTS,
   BLUE_FLAME,
   type HostTiming,
+  MEMORY_MODELS,
   PAGE_FAULT_RULES,
   type RnicTiming,
 } from "../plan/plan.ts";
 import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
 import { isWhole } from "../../base/whole_number.ts";
 import { TOPOLOGIES } from "../build/network.ts";
-import {
-  isObjectName,
-  isOwnFile,
-  OBJECT_NAME_BYTES_MAX,
-  OBJECT_NAME_EXPECTED,
-} from "../plan/names.ts";
+import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { parseDuration, parseSize } from "../plan/units.ts";
@@ -48,6 +44,7 @@ import {
   namesOf,
   NUMBER,
   oneOf,
+  ownFile,
   positiveTime,
   rate,
   renamed,
@@ -104,6 +101,9 @@ const FAT_TREE_K_MOST = 32;
 export const hostSchema = mapping({
   attach: oneOf(ATTACHMENTS).optional().describe(
     "how the card is attached: as a PCIe device, or to the processor's coherent bus",
+  ),
+  memory: oneOf(MEMORY_MODELS).optional().describe(
+    "order of accesses to shared regions: sc one after the other; tso stores wait in a store buffer, and loads pass them",
   ),
   ddio: oneOf(["on", "off", "both"]).optional().describe(
     "whether inbound DMA goes into the cache; both: two runs",
@@ -433,12 +433,6 @@ const programName = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
-const ownFile = leaf(
-  "the path of a file of your own, like ./my_coherence.ts",
-  TEXT_SHAPE,
-  (value) => typeof value === "string" && isOwnFile(value) ? value : undefined,
-);
-
 /** Keys of every program; `options` depends on the program. */
 export const programSchema = z.preprocess(
   // `program: ./my_protocol.ts` is an alias of `run:` for a user's own file.
@@ -492,7 +486,7 @@ export const SECTIONS = {
   programs: z.unknown(),
   faults: z.unknown(),
   shared: z.unknown(),
-  coherence: ownFile.optional().describe(
+  coherence: ownFile("./my_coherence.ts").optional().describe(
     "rows of the coherent cards' protocol in the place of its own: the path of your file",
   ),
   expect: z.array(expectationSchema).nullish()

@@ -16,12 +16,12 @@ import { checkKnown, namePaths, read, type Reading, readList, type Report } from
 import {
   differentNames,
   integer,
-  isOwnFile,
   leaf,
   mapping,
   oneOf,
   orShort,
   OWN_FILE_SHAPE,
+  ownFile,
   positiveTime,
   renamed,
   size,
@@ -57,11 +57,7 @@ const far = leaf(
 );
 const entries = integer(1, 2 ** 20);
 
-const ownRule = leaf(
-  "a path like ./my_rule.ts",
-  OWN_FILE_SHAPE,
-  (value) => typeof value === "string" && isOwnFile(value) ? value : undefined,
-);
+const ownRule = ownFile("./my_rule.ts");
 /** By what home's judge moves copies (C-04, decision 17); a path alone is that of a rule. */
 const judgeSchema = orShort(
   renamed({

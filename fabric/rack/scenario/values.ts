@@ -115,6 +115,14 @@ export function isOwnFile(value: string): boolean {
   return OWN_FILE.test(value);
 }
 export const OWN_FILE_SHAPE: JsonShape = { type: "string", pattern: OWN_FILE.source };
+/** The schema of such a path. @param example one, for the error. */
+export function ownFile(example: string) {
+  return leaf(
+    `the path of a file of your own, like ${example}`,
+    OWN_FILE_SHAPE,
+    (value) => typeof value === "string" && isOwnFile(value) ? value : undefined,
+  );
+}
 
 /** Names words that may stand where a mapping may: see `json_schema.ts`. */
 export const WORDS = "x-words";

@@ -1,10 +1,12 @@
 /** A core's access to a line of a region, and what a program's handle needs of its host for it. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { HoldPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { FarOp, FarResult } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 import type { CoreCost } from "./home_agent.ts";
+import type { StoreBuffer } from "./store_buffer.ts";
 
 /** What a core asks of a line; `lines`: of a flush. */
 export interface LineRequest {
@@ -28,6 +30,15 @@ export interface Outcome {
 /** What a handle needs of its host's regions. */
 export interface RegionAccess {
   readonly flushCosts: { readonly issuePs: Time; readonly fencePs: Time };
+  /** The store buffer of a core, with `memory: tso`; undefined with `sc`, where stores do not wait. */
+  buffer(core: number): StoreBuffer | undefined;
+  /**
+   * A program does its next access, or its next store into a buffer. @returns until when it is held; 0: it is not. Not
+   * there where no program is.
+   */
+  readonly holdOf?: ((program: string, step: HoldPlan["step"]) => Time) | undefined;
+  /** What a core pays for a store into its buffer, and for a load from there. */
+  readonly storePs: Time;
   /** Whether {@link ready} would return at once. */
   isReady(region: SharedRegion, cpu: Cpu): boolean;
   /**

@@ -15,6 +15,7 @@ import { choosePlace } from "./choose_place.ts";
 import { type Piece, pieceAt, piecesOf, writeOf } from "./line_pieces.ts";
 import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
 import { SeenLines } from "./seen_lines.ts";
+import type { StoreBuffer } from "./store_buffer.ts";
 
 /** A choice: how often a line is looked at of which no copy is near, so that none can be invalidated. */
 const POLL_PS = PS_PER_US;
@@ -38,6 +39,13 @@ export class RegionHandle implements Region {
   readonly #region: SharedRegion;
   readonly #cpu: Cpu;
   readonly #seen = new SeenLines();
+  /**
+   * What loads have found in a store buffer of lines that are not in {@link #seen}: the line, and behind it a 1 for
+   * each byte that was found.
+   */
+  readonly #forwarded = new SeenLines();
+  /** How stores have ended in a store buffer, of which no call has told yet. */
+  #late: { readonly result: Outcome["result"]; readonly range: RegionRange }[] = [];
   #isDeregistered = false;
   /** What the last load of a far host was told: no copies are kept here any more. */
   #isAway = false;
@@ -62,7 +70,7 @@ export class RegionHandle implements Region {
     this.#check(offset, length);
     const first = pieceAt(offset, offset + length);
     if (first.to === first.from + length && length > 0) {
-      const data = this.#loaded(first, yield* this.#do(first, LOAD));
+      const data = yield* this.#load(first);
       if (data === undefined) throw new RegionLost(this.name, [rangeOf(first)]);
       return copyOf(data.subarray(first.from, first.to));
     }
@@ -70,7 +78,7 @@ export class RegionHandle implements Region {
     const lost: RegionRange[] = [];
     for (const piece of piecesOf(offset, length)) {
       const { line, from, to } = piece;
-      const data = this.#loaded(piece, yield* this.#do(piece, LOAD));
+      const data = yield* this.#load(piece);
       if (data === undefined) lost.push(rangeOf(piece));
       else bytes.set(data.subarray(from, to), line * LINE_BYTES + from - offset);
     }
@@ -83,17 +91,14 @@ export class RegionHandle implements Region {
     this.#check(offset, length);
     const first = pieceAt(offset, offset + length);
     if (first.to === first.from + length && length > 0) {
-      const its = { op: "store", change: writeOf(first, bytes) } as const;
-      this.#changed(first, its, yield* this.#do(first, its));
-      return;
+      return yield* this.#store(first, writeOf(first, bytes));
     }
     // The program may change its bytes while time passes.
     const copy = bytes.slice();
     for (const piece of piecesOf(offset, length)) {
       const at = piece.line * LINE_BYTES + piece.from - offset;
       const part = copy.subarray(at, at + piece.to - piece.from);
-      const its = { op: "store", change: writeOf(piece, part) } as const;
-      this.#changed(piece, its, yield* this.#do(piece, its));
+      yield* this.#store(piece, writeOf(piece, part));
     }
   }
 
@@ -115,6 +120,7 @@ export class RegionHandle implements Region {
   }
 
   *fence(): Steps<void> {
+    yield* this.#drain();
     yield* this.#cpu.sfence();
   }
 
@@ -129,6 +135,7 @@ export class RegionHandle implements Region {
         this.#cpu.charge(issuePs);
         yield* this.#room(part[0]!.line);
       }
+      yield* this.#drainLines(part);
       const { line } = part[0]!;
       const lines = part.length > 1 ? { lines: part.length } : {};
       const range = { from: part[0]!.from, to: (part.length - 1) * LINE_BYTES + part.at(-1)!.to };
@@ -154,9 +161,11 @@ export class RegionHandle implements Region {
     for (let isAgain = false;; isAgain = true) {
       const counts = pieces.map(({ line }) => this.#its.changesOf(this.#region, line));
       for (const piece of pieces) {
+        yield* this.#drainLines([piece]);
+        const forwarded = this.#forwarded.get(piece.line)?.slice();
         const data = this.#loaded(piece, yield* this.#do(piece, LOAD));
         if (data === undefined) throw new RegionLost(this.name, [rangeOf(piece)]);
-        const base = before.get(piece.line);
+        const base = before.get(piece.line) ?? (forwarded && overlaid(data, forwarded));
         if (base === undefined) before.set(piece.line, data);
         else if (differs(base, data, piece)) return "changed";
       }
@@ -176,6 +185,7 @@ export class RegionHandle implements Region {
 
   *move(place: "local" | "remote"): Steps<void> {
     this.#checkUse();
+    yield* this.#drain();
     yield* this.#cpu.settle();
     yield* this.#its.ready(this.#region, this.#cpu);
     yield* choosePlace(this.#region, place, this.#cpu);
@@ -183,8 +193,142 @@ export class RegionHandle implements Region {
 
   *deregister(): Steps<void> {
     this.#checkUse();
+    yield* this.#drain();
     yield* this.#its.deregister(this.#region, this.#cpu);
     this.#isDeregistered = true;
+  }
+
+  // ── the store buffer of the core (`memory: tso`) ───────────────────────────────────────────────
+
+  get #core(): number {
+    return this.#cpu.core ?? 0;
+  }
+
+  /** Returns when all stores of this core are visible to all. */
+  *#drain(): Steps<void> {
+    const buffer = this.#its.buffer(this.#core);
+    if (buffer === undefined) return;
+    yield* buffer.drained();
+    if (this.#cpu.auditing) this.#cpu.note({ kind: "store-fence", core: this.#core });
+    this.#throwLate();
+  }
+
+  /** Returns when no store of this core to these lines waits any more. */
+  *#drainLines(pieces: readonly Piece[]): Steps<void> {
+    const buffer = this.#its.buffer(this.#core);
+    if (buffer === undefined) return;
+    yield* this.#begin();
+    for (const { line } of pieces) {
+      const found = buffer.find(this.#region, { line, from: 0, to: LINE_BYTES });
+      if (found !== undefined) yield* buffer.until(found.number);
+    }
+    this.#throwLate();
+  }
+
+  /** @returns the line, of which only the piece is there where it was found in the buffer; undefined: lost. */
+  *#load(piece: Piece): Steps<Uint8Array | undefined> {
+    const buffer = this.#its.buffer(this.#core);
+    if (buffer === undefined) return this.#loaded(piece, yield* this.#do(piece, LOAD));
+    yield* this.#begin();
+    for (;;) {
+      const found = buffer.find(this.#region, piece);
+      if (found === undefined) return this.#loaded(piece, yield* this.#do(piece, LOAD));
+      if (found.isWhole) return yield* this.#forward(buffer, piece, found.store);
+      yield* buffer.until(found.number);
+      this.#throwLate();
+    }
+  }
+
+  *#forward(
+    buffer: StoreBuffer,
+    piece: Piece,
+    { id: store, change: { bytes } }: {
+      readonly id: number;
+      readonly change: { bytes: Uint8Array };
+    },
+  ): Steps<Uint8Array> {
+    const { line, from, to } = piece, cpu = this.#cpu;
+    buffer.forwards++;
+    const seen = this.#seen.get(line);
+    if (seen === undefined) this.#seeForwarded(piece, bytes);
+    else seen.set(bytes.subarray(from, to), from);
+    if (cpu.auditing) {
+      const id = this.#audited(piece, LOAD, { forwarded: store });
+      this.#auditEnd(id, piece, "load", { result: "done", data: bytes, costPs: 0 });
+    }
+    cpu.charge(this.#its.storePs);
+    yield* cpu.settle();
+    return bytes;
+  }
+
+  #seeForwarded({ line, from, to }: Piece, bytes: Uint8Array): void {
+    const known = this.#forwarded.get(line) ?? new Uint8Array(2 * LINE_BYTES);
+    known.set(bytes.subarray(from, to), from);
+    known.fill(1, LINE_BYTES + from, LINE_BYTES + to);
+    this.#forwarded.set(line, known);
+  }
+
+  *#store(piece: Piece, change: LineChange & { readonly kind: "write" }): Steps<void> {
+    const its = { op: "store", change } as const;
+    const buffer = this.#its.buffer(this.#core);
+    if (buffer === undefined) {
+      this.#changed(piece, its, yield* this.#do(piece, its));
+      return;
+    }
+    const cpu = this.#cpu, region = this.#region;
+    yield* this.#begin();
+    yield* buffer.room();
+    this.#throwLate();
+    const id = this.#its.nextId();
+    const core = this.#core, { line, from, to } = piece, bytes = bytesOf(change, piece);
+    const range = rangeOf(piece);
+    if (cpu.auditing) cpu.note({ kind: "buffered", id, region: this.name, ...range, core, bytes });
+    // The program's own store is no change that it waits for.
+    this.#seen.get(line)?.set(bytes, from);
+    if (this.#forwarded.get(line)?.subarray(LINE_BYTES + from, LINE_BYTES + to).includes(1)) {
+      this.#seeForwarded(piece, change.bytes);
+    }
+    let audit = -1;
+    buffer.add({
+      id,
+      heldUntil: this.#its.holdOf?.(cpu.program, "store") ?? 0,
+      region,
+      piece,
+      change,
+      onBegin: () => {
+        if (cpu.auditing) audit = this.#audited(piece, its, { buffered: id, core });
+      },
+      onEnd: (result) => {
+        if (audit >= 0) this.#auditEnd(audit, piece, "store", { result, costPs: 0 });
+        if (result === "done") this.#its.stored(region, line);
+        else this.#late.push({ result, range });
+      },
+    }, cpu.now);
+    cpu.charge(this.#its.storePs);
+    yield* cpu.settle();
+  }
+
+  /** What was done before has taken its time, and the card knows the region; stores that failed are told. */
+  *#begin(): Steps<void> {
+    if (this.#cpu.owedPs > 0) yield* this.#cpu.settle();
+    if (!this.#its.isReady(this.#region, this.#cpu)) {
+      yield* this.#its.ready(this.#region, this.#cpu);
+    }
+    this.#throwLate();
+  }
+
+  /** @throws RegionLost, RegionFenced or RegionRefused for stores that have failed in the buffer. */
+  #throwLate(): void {
+    if (this.#late.length === 0) return;
+    const late = this.#late;
+    this.#late = [];
+    const rangesOf = (wanted: Outcome["result"]) =>
+      late.filter(({ result }) => result === wanted).map(({ range }) => range);
+    for (const { range: { offset } } of late) this.#seen.delete(Math.floor(offset / LINE_BYTES));
+    const lost = rangesOf("lost"), fenced = rangesOf("fenced");
+    if (lost.length > 0) throw new RegionLost(this.name, joined(lost));
+    if (fenced.length > 0) throw new RegionFenced(this.name, joined(fenced));
+    throw new RegionRefused(`Cannot access region ${this.name}: its card knows it no more`);
   }
 
   // ── one line ───────────────────────────────────────────────────────────────────────────────────
@@ -197,6 +341,7 @@ export class RegionHandle implements Region {
       return undefined;
     }
     this.#seen.set(line, data);
+    this.#forwarded.delete(line);
     return data;
   }
 
@@ -212,11 +357,16 @@ export class RegionHandle implements Region {
     const seen = op === "store" ? this.#seen.get(line) : undefined;
     if (seen !== undefined) seen.set(bytesOf(change, piece), from);
     else this.#seen.delete(line);
+    this.#forwarded.delete(line);
     this.#its.stored(this.#region, line);
     return data;
   }
 
   *#atomic(piece: Piece, its: LineAccess & { readonly change: LineChange }): Steps<bigint> {
+    if (this.#its.buffer(this.#core) !== undefined) {
+      yield* this.#begin();
+      yield* this.#drain();
+    }
     const data = this.#changed(piece, its, yield* this.#do(piece, its));
     return data === undefined ? 0n : wordAt(data, piece.from);
   }
@@ -227,6 +377,7 @@ export class RegionHandle implements Region {
    */
   *#do(piece: Piece, its: LineAccess): Steps<Outcome> {
     const cpu = this.#cpu;
+    if (this.#its.holdOf !== undefined) yield* this.#hold(this.#its.holdOf, piece, its);
     if (cpu.owedPs > 0) yield* cpu.settle();
     if (!this.#its.isReady(this.#region, cpu)) yield* this.#its.ready(this.#region, cpu);
     const { op, change, lines } = its;
@@ -268,9 +419,27 @@ export class RegionHandle implements Region {
     return outcome;
   }
 
+  /** Other threads of the core may have stored meanwhile. */
+  *#hold(
+    holdOf: NonNullable<RegionAccess["holdOf"]>,
+    piece: Piece,
+    { op }: LineAccess,
+  ): Steps<void> {
+    const until = holdOf(this.#cpu.program, "access");
+    if (until <= this.#cpu.now) return;
+    yield* this.#cpu.sleep(until - this.#cpu.now);
+    if (op === "add" || op === "compare-swap") yield* this.#drain();
+    else yield* this.#drainLines([piece]);
+  }
+
   /** @returns the number of its records. */
-  #audited(piece: Piece, { op, change }: LineAccess): number {
+  #audited(
+    piece: Piece,
+    { op, change }: LineAccess,
+    more?: Pick<AccessRecord, "buffered" | "forwarded" | "core">,
+  ): number {
     const id = this.#its.nextId();
+    const core = this.#its.buffer(this.#core) === undefined ? {} : { core: this.#core };
     const { line, from, to } = piece;
     const access: AccessRecord = {
       kind: "access",
@@ -281,6 +450,8 @@ export class RegionHandle implements Region {
       length: to - from,
       ...(change && { bytes: bytesOf(change, piece) }),
       ...(change?.kind === "compare-swap" && { compare: wordOf(change.compare) }),
+      ...core,
+      ...more,
     };
     this.#cpu.note(access);
     return id;
@@ -363,6 +534,11 @@ function joined(ranges: readonly RegionRange[]): RegionRange[] {
     } else all.push(next);
   }
   return all;
+}
+
+/** A line, and over it what was found in a store buffer: see `#forwarded`. */
+function overlaid(line: Uint8Array, found: Uint8Array): Uint8Array {
+  return line.map((byte, at) => found[LINE_BYTES + at] === 1 ? found[at]! : byte);
 }
 
 function differs(x: Uint8Array, y: Uint8Array, { from, to }: Piece): boolean {

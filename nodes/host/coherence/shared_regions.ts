@@ -11,7 +11,7 @@ import type { JudgeRule } from "../../../fabric/coherence/judge_placement.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import { rangesOf } from "../../../fabric/coherence/output.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
-import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { HoldPlan, HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import { partIn, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type {
   FarInvalidate,
@@ -20,7 +20,7 @@ import type {
 } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Cpu, Region, Steps } from "../cpu/program.ts";
-import { type HostShutdown, RegionRefused, type SharedRegions } from "../cpu/region.ts";
+import { HostShutdown, RegionRefused, type SharedRegions } from "../cpu/region.ts";
 import type { HostBus } from "../cpu/host_bus.ts";
 import type { AddressMap } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
@@ -36,6 +36,7 @@ import { LineChanges } from "./line_changes.ts";
 import { MemoryDirectory } from "./memory_directory.ts";
 import { Registration } from "./registration.ts";
 import { RegionHandle } from "./region_handle.ts";
+import { type StoreBuffer, StoreBuffers } from "./store_buffer.ts";
 import { declareRegion, noteState, reportLost, reportMoved } from "./region_reports.ts";
 import { traceBegin, traceEnd, traceJudged, traceLineMessage, traceMoved } from "./region_trace.ts";
 
@@ -62,6 +63,8 @@ export interface RegionParts {
   readonly table?: HostTable | undefined;
   /** The access with this number, for which a core waits, has ended. */
   readonly ended: (ticket: number) => void;
+  /** Runs a thread of the driver. */
+  readonly drive: (run: (cpu: Cpu) => Steps<void>) => void;
 }
 
 export class HostRegions implements SharedRegions, RegionAccess {
@@ -96,6 +99,9 @@ export class HostRegions implements SharedRegions, RegionAccess {
   /** Regions at home that a program has deregistered: no far host can register them. */
   readonly #withdrawn = new Set<number>();
   readonly #changes: LineChanges;
+  readonly holdOf: RegionAccess["holdOf"];
+  /** With `memory: tso`. */
+  readonly #buffers: StoreBuffers | undefined;
   /** When what the lost card had lent counts as lost; NEVER without one. */
   #lostAt: Time = NEVER;
   /** What a new card has asked for before that: nothing is lent to it by then. */
@@ -144,10 +150,38 @@ export class HostRegions implements SharedRegions, RegionAccess {
         if (at !== undefined) noteState(host, at, state);
       },
     });
+    this.holdOf = plan.holds && holdsOf(plan.holds, `${host.name}/${parts.life}`);
+    this.#buffers = plan.memory === "tso" ? this.#newBuffers(plan) : undefined;
     this.#far = new FarPort({
       send: (access) => host.bus.send(access),
       ended: (ticket, outcome) => this.#end(ticket, { ...outcome, cost: {} }),
       refused: (region) => this.#registration.forget(region),
+    });
+  }
+
+  #newBuffers({ timing }: HostPlan): StoreBuffers {
+    return new StoreBuffers({
+      entries: timing.storeBufferEntries,
+      drainPs: timing.storeBufferPs,
+      begin: ({ region, piece: { line }, change }) => {
+        const ticket = this.begin(region, { op: "store", line, change });
+        return [ticket, this.outcome(ticket)];
+      },
+      reopen: (region, then) =>
+        this.#parts.drive(function* (this: HostRegions, cpu: Cpu): Steps<void> {
+          try {
+            yield* this.ready(region, cpu);
+          } catch (error) {
+            // The store is refused once more, and its program is told so.
+            if (!(error instanceof RegionRefused || error instanceof HostShutdown)) throw error;
+          }
+          then(cpu.now);
+        }.bind(this)),
+      ticket: () => this.#tickets++,
+      woken: (ticket) => {
+        this.#ends++;
+        this.#parts.ended(ticket);
+      },
     });
   }
 
@@ -161,7 +195,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   /** When {@link run} has something to do. */
   get nextAt(): Time {
-    return Math.min(this.#home.nextAt, this.#lostAt, this.#judgesAt);
+    const next = Math.min(this.#home.nextAt, this.#lostAt, this.#judgesAt);
+    return this.#buffers === undefined ? next : Math.min(next, this.#buffers.nextAt);
   }
 
   run(now: Time): void {
@@ -171,6 +206,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     }
     if (now >= this.#lostAt) this.#cardLost(now);
     this.#home.run(now);
+    this.#buffers?.run(now);
   }
 
   /** The host has power: cards of other hosts may serve lines that an earlier life has lent. */
@@ -303,7 +339,19 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 
   get pending(): number {
-    return this.#tickets - this.#ends;
+    return this.#tickets - this.#ends + (this.#buffers?.size ?? 0);
+  }
+
+  buffer(core: number): StoreBuffer | undefined {
+    return this.#buffers?.of(core);
+  }
+
+  held(core: number): StoreBuffer | undefined {
+    return this.#buffers?.held(core);
+  }
+
+  get storePs(): Time {
+    return this.#parts.plan.timing.storePs;
   }
 
   close(error: HostShutdown): void {
@@ -409,6 +457,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       regionInvalidations: this.invalidations,
       regionLostLines: this.lostLines,
       regionFenced: this.fenced,
+      ...this.#buffers?.statistics(),
       ...(this.hasHomes && {
         regionHits: hits,
         regionMisses: misses,
@@ -438,6 +487,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       this.#atOnce = outcome;
       return;
     }
+    if (this.#buffers?.ended(ticket, outcome, this.#parts.host.now)) return;
     this.#outcomes.set(ticket, outcome);
     this.#parts.ended(ticket);
   }
@@ -518,4 +568,20 @@ export class HostRegions implements SharedRegions, RegionAccess {
     const region = this.regions.find((each) => each.id === id);
     return region ?? fail(`${this.#parts.host.name} got a message about region ${id}`);
   }
+}
+
+/** Counts the steps of programs, and gives those that are held. @param life host and life, as in the names of `by`. */
+function holdsOf(
+  holds: readonly HoldPlan[],
+  life: string,
+): NonNullable<RegionAccess["holdOf"]> {
+  const untils = new Map(
+    holds.map(({ by, step, number, until }) => [`${by} ${step} ${number}`, until]),
+  );
+  const counts = new Map<string, number>();
+  return (program, step) => {
+    const key = `${life}/${program} ${step}`, number = (counts.get(key) ?? 0) + 1;
+    counts.set(key, number);
+    return untils.get(`${key} ${number}`) ?? 0;
+  };
 }

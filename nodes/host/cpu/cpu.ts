@@ -32,12 +32,14 @@ import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { HostBus } from "./host_bus.ts";
 import type { Account, Range } from "./processor.ts";
 import type { OperationCounts } from "./operation_counts.ts";
-import { RegionRefused, type SharedRegions } from "./region.ts";
+import { type HeldStores, RegionRefused, type SharedRegions } from "./region.ts";
 import type { Cpu, Measurement, Region, Source, Steps, Threads, Wait } from "./program.ts";
 import { LOG_TOPIC, type LogLine, logText } from "./log_text.ts";
 import { notPlain, reported } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
 import type { Poll } from "./spin.ts";
+
+const NO_BYTES = new Uint8Array(0);
 
 /** Lets the owed time pass, and no more. */
 const PAY: Wait = { kind: "time", at: 0, answers: true };
@@ -133,6 +135,26 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#machine.payer ?? this.#ownAccount;
   }
 
+  get core(): number {
+    return this.#account.core;
+  }
+
+  /** This core's store buffer, where stores wait in it. */
+  get #held(): HeldStores | undefined {
+    return this.#machine.regions?.held(this.core);
+  }
+
+  *#drainPrivate(): Steps<void> {
+    const held = this.#held;
+    if (held !== undefined) yield* held.privateDrained();
+  }
+
+  /** Before what leaves the core by a bus: the store buffer is empty then (Intel SDM 3, 11.10: store buffer). */
+  *#drain(): Steps<void> {
+    const held = this.#held;
+    if (held !== undefined) yield* held.drained();
+  }
+
   get card(): number | undefined {
     return this.#machine.bus.card;
   }
@@ -195,6 +217,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       this.#account.owed += memory.load(physical, target);
       done += part;
     }
+    this.#held?.overlay(address, bytes);
     return bytes;
   }
 
@@ -202,6 +225,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const { cardMemory, timing, processingPs } = this.#machine;
     if (!cardMemory?.holds(address)) return this.load(address, length);
     cardMemory.load(address, length);
+    yield* this.#drain();
     this.#account.owed += Math.max(0, timing.mmioPs - processingPs);
     yield* this.settle();
     const id = this.#machine.bus.sendLoad(address, length);
@@ -215,7 +239,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const { cardMemory, timing } = this.#machine;
     if (!cardMemory?.holds(address)) return false;
     for (const message of cardMemory.store(address, bytes, this.program)) {
-      this.#machine.bus.sendStore(message);
+      const send = () => void this.#machine.bus.sendStore(message);
+      const held = this.#held;
+      if (held === undefined) send();
+      else held.addPrivate({ address, bytes: NO_BYTES, done: send });
       this.#account.owed += timing.mmioPs;
     }
     return true;
@@ -223,17 +250,32 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   store(address: number, bytes: Uint8Array): void {
     if (this.#storedAtCard(address, bytes)) return;
-    const { map, memory } = this.#machine;
     this.#checkStore(address, bytes.length);
+    const held = this.#held;
+    if (held === undefined) {
+      this.#account.owed += this.#storeNow(address, bytes);
+      return;
+    }
+    this.#checkMapped(address, bytes.length);
+    this.#account.owed += this.#machine.timing.storePs * linesOf(address, bytes.length).length /
+      LINE_BYTES;
+    const done = (kept: Uint8Array) => void this.#storeNow(address, kept);
+    held.addPrivate({ address, bytes, done });
+  }
+
+  /** @returns what it costs, without pages that are brought in. */
+  #storeNow(address: number, bytes: Uint8Array): Time {
+    const { map, memory } = this.#machine;
     this.#present(address, bytes.length);
-    let done = 0;
+    let done = 0, costPs = 0;
     while (done < bytes.length) {
       const physical = map.physical(address + done);
       const part = Math.min(map.run(address + done), bytes.length - done);
       const source = part === bytes.length ? bytes : bytes.subarray(done, done + part);
-      this.#account.owed += memory.store(physical, source);
+      costPs += memory.store(physical, source);
       done += part;
     }
+    return costPs;
   }
 
   /** queue information is contiguous memory, which has one virtual address. */
@@ -278,6 +320,11 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   ntstore(address: number, bytes: Uint8Array): void {
     if (this.#storedAtCard(address, bytes)) return;
+    if (this.#held?.hasPrivate) {
+      // Stores to the same bytes keep their order: it goes behind those that wait.
+      this.store(address, bytes);
+      return this.clwb(address, bytes.length);
+    }
     const { map, memory, timing } = this.#machine;
     this.#checkStore(address, bytes.length);
     this.#present(address, bytes.length);
@@ -299,6 +346,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *sfence(): Steps<void> {
     yield* this.settle();
+    // Stores to regions may still wait behind it: loads do not (only MFENCE is a fence of x86-TSO).
+    yield* this.#drainPrivate();
     yield* this.#finish();
     this.#account.owed += this.#machine.timing.fencePs;
     yield* this.settle();
@@ -307,6 +356,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   *flush(address: number, length: number): Steps<void> {
     this.#machine.regions?.refusePlain(address, length);
     yield* this.settle();
+    yield* this.#drainPrivate();
     yield* this.#writeBack(linesOf(address, length), "unpaid");
     yield* this.#finish();
     this.#account.owed += this.#machine.timing.fencePs;
@@ -321,6 +371,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     // time passes.
     const data = copyOf(bytes);
     yield* this.settle();
+    yield* this.#drainPrivate();
     let done = 0;
     while (done < data.length) {
       const at = address + done;
@@ -351,6 +402,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     // order.
     this.#account.owed += timing.mmioPs - processingPs;
     const data = copyOf(bytes);
+    yield* this.#drain();
     yield* this.settle();
     this.#machine.bus.sendRegister(offset, data);
     this.#account.owed += processingPs;
@@ -361,6 +413,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const count = Math.ceil(lines.length / LINE_BYTES);
     this.#account.owed += count * timing.storePs + timing.mmioPs - processingPs;
     const data = copyOf(lines);
+    yield* this.#drain();
     yield* this.settle();
     for (let at = 0; at < data.length; at += LINE_BYTES) {
       this.#machine.bus.sendRegister(offset + at, data.subarray(at, at + LINE_BYTES));
@@ -375,6 +428,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     }
     const { guard, cardMemory, timing, processingPs } = this.#machine;
     this.#account.owed += Math.max(0, timing.commandPs - processingPs);
+    yield* this.#drain();
     yield* this.settle();
     guard.sends(command, this.program);
     const isLocks = command.op === "lock-space2" && cardMemory !== undefined;

@@ -23,6 +23,8 @@ export interface Range {
 
 /** What a thread owes, and has under way on its core: `cpu.ts` adds to it, the core pays it. */
 export interface Account {
+  /** The index of its core. */
+  readonly core: number;
   owed: Time;
   /** Work of this thread's core, including interrupts, without polling. */
   paidPs: Time;
@@ -108,7 +110,13 @@ function createTask(
     readonly order: number;
   },
 ): Task {
-  const account: Account = { owed: 0, paidPs: 0, writeBacks: [], streak: new PollStreak(spins) };
+  const account: Account = {
+    core: core.index,
+    owed: 0,
+    paidPs: 0,
+    writeBacks: [],
+    streak: new PollStreak(spins),
+  };
   return {
     plan,
     core,

@@ -136,6 +136,8 @@ export interface Cpu {
 
   /** Waits so long, in ps; the core is idle. */
   sleep(ps: Time): Steps<void>;
+  /** The index of the core that executes the caller. @ignore */
+  readonly core?: number;
   /** How often the RNIC has got power in this life of the host; undefined while it has none. */
   readonly card: number | undefined;
   /**
@@ -214,7 +216,9 @@ export interface Threads<Context> {
  * A region that a program has registered. Offsets are from its first byte. An access that crosses lines of 64 B is
  * done line by line, in order. They cross a bus, so each is a generator, which returns when it is done everywhere
  * (decision 1); the next begins then, so that a program's accesses have their order in all hosts' eyes (decision
- * 16). All but `fence` throw `RegionLost` and `RegionFenced` (`region.ts`).
+ * 16): sequential consistency. With `memory: tso` a store returns when it is in its core's store buffer, and loads
+ * pass it: see `coherence/store_buffer.ts`. All throw `RegionLost` and `RegionFenced` (`region.ts`); of a store in a
+ * buffer the next call of this handle throws, of whichever kind.
  */
 export interface Region {
   /** As the scenario has it. */
@@ -225,13 +229,16 @@ export interface Region {
   readonly isHome: boolean;
   /** A copy (a view: a DataView needs its byteOffset), as {@link Cpu.load} gives. */
   load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
-  /** Visible to all when it returns; volatile until it is flushed, whichever cache has it. */
+  /** Visible to all when it returns, unless it is buffered; volatile until it is flushed, whichever cache has it. */
   store(offset: number, bytes: Uint8Array): Steps<void>;
   /** Adds to a word of 8 B at a multiple of 8, little-endian, atomically: returns the old value. */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
   /** Stores `swap` where the word is `compare`, atomically as {@link fetchAdd}: returns the old value. */
   compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint>;
-  /** Orders private stores before it with accesses to the region; those have their order already. */
+  /**
+   * MFENCE: returns when all stores of this core before it are visible to all, and clwb's and ntstore's lines are
+   * accepted ({@link Cpu.sfence}). Accesses to regions have their order already, unless stores are buffered.
+   */
   fence(): Steps<void>;
   /** Returns when the bytes are in home's persistence domain, whichever cache has them (decision 12). */
   flush(offset: number, length: number): Steps<void>;

@@ -51,8 +51,29 @@ export class HostShutdown extends Error {
   override readonly name = "HostShutdown";
 }
 
+/** A store to private memory that waits behind stores to regions; `done` does it. */
+export interface PrivateStore {
+  readonly address: number;
+  readonly bytes: Uint8Array;
+  readonly done: (bytes: Uint8Array) => void;
+}
+
+/** What waits in a core's store buffer (`memory: tso`), as far as its private memory is concerned. */
+export interface HeldStores {
+  /** Whether stores to private memory wait in it. */
+  readonly hasPrivate: boolean;
+  addPrivate(store: PrivateStore): void;
+  /** Puts what waits over what memory has: a core sees its own stores. */
+  overlay(address: number, bytes: Uint8Array): void;
+  /** Returns when all that waits now has left; and when its stores to private memory have. */
+  drained(): Steps<void>;
+  privateDrained(): Steps<void>;
+}
+
 /** What a core needs of the host's shared regions. */
 export interface SharedRegions {
+  /** The store buffer of a core; undefined where it is empty, and with `memory: sc`. */
+  held(core: number): HeldStores | undefined;
   /** Accesses that have begun and not ended. */
   readonly pending: number;
   /** Accesses and registrations that begin from now on get this error. */

@@ -53,6 +53,7 @@ describe("HintThread", () => {
             const { done, value } = start({
               owed: 0,
               paidPs: 0,
+              core: 0,
               writeBacks: [],
               streak: new PollStreak({ eventAt: 0 }),
             }).next(

@@ -18,6 +18,8 @@ export const RIG_TIMING: HostTiming = {
   dramLoadPs: 80_000,
   scmLoadPs: 170_000,
   storePs: 5_000,
+  storeBufferEntries: 4,
+  storeBufferPs: 12_000,
   flushIssuePs: 4_000,
   fencePs: 50_000,
   // 64 B in 16 ns.

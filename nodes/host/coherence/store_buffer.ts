@@ -1,0 +1,303 @@
+/**
+ * The store buffers of a host's cores (`memory: tso`). A store to a shared region is done for its program when it is
+ * in its core's buffer; others see it when it has left it. The machine is that of Sewell, Sarkar, Owens, Zappa
+ * Nardelli and Myreen, "x86-TSO: A Rigorous and Usable Programmer's Model for x86 Multiprocessors", CACM 53(7), 2010:
+ *
+ * - first in, first out, one at a time: stores of a core reach memory in the order of its program;
+ * - a load that finds its bytes in a store of its own core has them from the newest one, else from memory, past all
+ *   older stores;
+ * - a store leaves at any time after it is there: here `storeBufferPs` later, and when those before it are done;
+ * - MFENCE and locked instructions wait until the buffer is empty.
+ *
+ * A load whose bytes are partly in the newest store that has one of them waits until that has left: forwarding is
+ * from one store only (Intel, Optimization Reference Manual, store forwarding). Stores to private memory take effect
+ * at once while the buffer is empty, and are put behind the stores that it has, so that they keep their order.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { copyOf } from "../../../fabric/base/slab.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import type { FarResult } from "../../../fabric/wire/host_bus/region_messages.ts";
+import type { Steps, Wait } from "../cpu/program.ts";
+import type { HeldStores, PrivateStore } from "../cpu/region.ts";
+import { answered } from "../cpu/wait_site.ts";
+import type { Piece } from "./line_pieces.ts";
+
+/** A store to a part of a region's line. */
+export interface RegionStore {
+  /** Of its audit records. */
+  readonly id: number;
+  readonly region: SharedRegion;
+  readonly piece: Piece;
+  readonly change: LineChange & { readonly kind: "write" };
+  /** It stays until then at least; 0: as long as others. */
+  readonly heldUntil: Time;
+  /** It leaves the buffer: others may see it from now on. */
+  readonly onBegin: () => void;
+  readonly onEnd: (result: FarResult) => void;
+}
+
+/** How a store has ended, and how long its core is busy with it then. */
+interface Outcome {
+  readonly result: FarResult;
+  readonly costPs: Time;
+}
+
+export interface StoreBufferParts {
+  /** Stores to regions that a buffer has room for. */
+  readonly entries: number;
+  /** From a store's execution until it may leave. */
+  readonly drainPs: Time;
+  /** Begins the access. @returns its number, and how it has ended where it is done at once. */
+  readonly begin: (store: RegionStore) => readonly [ticket: number, outcome: Outcome | undefined];
+  /** Calls `then`, with the time, when the host's card knows the region again, or never will. */
+  readonly reopen: (region: SharedRegion, then: (now: Time) => void) => void;
+  /** A number that a core waits for; `woken` ends the wait. */
+  readonly ticket: () => number;
+  readonly woken: (ticket: number) => void;
+}
+
+/** A store to a region, or to private memory. */
+type Entry =
+  & { readonly dueAt: Time }
+  & (
+    | { readonly store: RegionStore; readonly own?: undefined }
+    | { readonly own: PrivateStore; readonly store?: undefined }
+  );
+
+/** A store in the buffer, and its number for {@link StoreBuffer.until}. */
+interface Found {
+  readonly store: RegionStore;
+  readonly number: number;
+  /** Whether it has all bytes that were looked for. */
+  readonly isWhole: boolean;
+}
+
+/** The buffer of one core. */
+export class StoreBuffer implements HeldStores {
+  stores = 0;
+  forwards = 0;
+  /** How often its core has waited for it, and the most stores to regions that it has had. */
+  waits = 0;
+  most = 0;
+  readonly #parts: StoreBufferParts;
+  readonly #entries = new Fifo<Entry>();
+  #inRegions = 0;
+  #private = 0;
+  /** The first entry's access, while it is under way; −1: it has not begun. */
+  #ticket = -1;
+  /** The first entry was refused, and has been tried again. */
+  #isAgain = false;
+  #isReopening = false;
+  /** When the next one may begin, as the last one has taken its core's time. */
+  #freeAt: Time = 0;
+  #waiter: { readonly ticket: number; readonly number: number } | undefined;
+
+  constructor(parts: StoreBufferParts) {
+    this.#parts = parts;
+  }
+
+  get size(): number {
+    return this.#inRegions + this.#private;
+  }
+
+  get isFull(): boolean {
+    return this.#inRegions >= this.#parts.entries;
+  }
+
+  get hasPrivate(): boolean {
+    return this.#private > 0;
+  }
+
+  /** When {@link run} has something to do. */
+  get nextAt(): Time {
+    const head = this.#entries.peek();
+    if (head === undefined || this.#ticket >= 0 || this.#isReopening) return NEVER;
+    return Math.max(head.dueAt, this.#freeAt);
+  }
+
+  // ── what a core does ───────────────────────────────────────────────────────────────────────────
+
+  add(store: RegionStore, now: Time): void {
+    this.stores++;
+    this.#inRegions++;
+    this.most = Math.max(this.most, this.#inRegions);
+    const dueAt = Math.max(now + this.#parts.drainPs, store.heldUntil);
+    this.#entries.push({ dueAt, store });
+  }
+
+  addPrivate({ address, bytes, done }: PrivateStore): void {
+    this.#private++;
+    // The program may change its bytes before they leave.
+    const own = { address, bytes: copyOf(bytes), done };
+    this.#entries.push({ dueAt: 0, own });
+  }
+
+  /** The newest store that has a byte of the piece, and whether it has all; undefined where memory has the piece. */
+  find(region: SharedRegion, piece: Piece): Found | undefined {
+    const entries = this.#entries;
+    for (let number = entries.end - 1; number >= entries.first; number--) {
+      const { store } = entries.at(number)!;
+      if (store === undefined || !overlaps(store, region, piece)) continue;
+      const isWhole = store.piece.from <= piece.from && store.piece.to >= piece.to;
+      return { store, number, isWhole };
+    }
+    return undefined;
+  }
+
+  overlay(address: number, bytes: Uint8Array): void {
+    if (this.#private === 0) return;
+    const entries = this.#entries;
+    for (let number = entries.first; number < entries.end; number++) {
+      const { own } = entries.at(number)!;
+      if (own === undefined) continue;
+      const from = Math.max(address, own.address);
+      const to = Math.min(address + bytes.length, own.address + own.bytes.length);
+      if (from < to) {
+        bytes.set(own.bytes.subarray(from - own.address, to - own.address), from - address);
+      }
+    }
+  }
+
+  *drained(): Steps<void> {
+    yield* this.until(this.#entries.end - 1);
+  }
+
+  *privateDrained(): Steps<void> {
+    if (this.#private > 0) yield* this.drained();
+  }
+
+  /** Returns when there is room for a store to a region. */
+  *room(): Steps<void> {
+    while (this.isFull) yield* this.until(this.#entries.first);
+  }
+
+  /** Returns when entry `number` has left. */
+  *until(number: number): Steps<void> {
+    if (number < this.#entries.first) return;
+    this.waits++;
+    assert(this.#waiter === undefined, "A core waits for its store buffer twice");
+    const ticket = this.#parts.ticket();
+    this.#waiter = { ticket, number };
+    const wait: Wait = { kind: "line", id: ticket, answers: true };
+    do while (answered(yield wait)); while (number >= this.#entries.first);
+  }
+
+  // ── what leaves ────────────────────────────────────────────────────────────────────────────────
+
+  /** Begins what is due. */
+  run(now: Time): void {
+    while (this.nextAt <= now) {
+      const { store, own } = this.#entries.peek()!;
+      if (own !== undefined) {
+        own.done(own.bytes);
+        this.#private--;
+        this.#left();
+        continue;
+      }
+      store.onBegin();
+      const [ticket, outcome] = this.#parts.begin(store);
+      if (outcome === undefined) this.#ticket = ticket;
+      else this.#ended(store, outcome, now);
+    }
+  }
+
+  /** An access has ended. @returns whether it was this buffer's. */
+  ended(ticket: number, outcome: Outcome, now: Time): boolean {
+    if (ticket !== this.#ticket) return false;
+    this.#ticket = -1;
+    this.#ended(this.#entries.peek()!.store!, outcome, now);
+    return true;
+  }
+
+  #ended(store: RegionStore, { result, costPs }: Outcome, now: Time): void {
+    this.#freeAt = now + costPs;
+    store.onEnd(result);
+    if (result === "refused" && !this.#isAgain) {
+      // The card has done nothing: it has a new life, or home has taken the region back and will refuse it.
+      this.#isAgain = this.#isReopening = true;
+      this.#parts.reopen(store.region, (at) => {
+        this.#isReopening = false;
+        this.#freeAt = at;
+      });
+      return;
+    }
+    this.#isAgain = false;
+    this.#inRegions--;
+    this.#left();
+  }
+
+  #left(): void {
+    this.#entries.shift();
+    const waiter = this.#waiter;
+    if (waiter === undefined || waiter.number >= this.#entries.first) return;
+    this.#waiter = undefined;
+    this.#parts.woken(waiter.ticket);
+  }
+}
+
+function overlaps(store: RegionStore, region: SharedRegion, { line, from, to }: Piece): boolean {
+  const { piece } = store;
+  return store.region === region && piece.line === line && piece.from < to && piece.to > from;
+}
+
+/** The buffers of a host's cores, by the core's index: each is made when its core first stores to a region. */
+export class StoreBuffers {
+  readonly #parts: StoreBufferParts;
+  readonly #cores = new Map<number, StoreBuffer>();
+
+  constructor(parts: StoreBufferParts) {
+    this.#parts = parts;
+  }
+
+  of(core: number): StoreBuffer {
+    const known = this.#cores.get(core);
+    if (known !== undefined) return known;
+    const made = new StoreBuffer(this.#parts);
+    this.#cores.set(core, made);
+    return made;
+  }
+
+  /** The buffer of a core that has something in it. */
+  held(core: number): StoreBuffer | undefined {
+    const known = this.#cores.get(core);
+    return known === undefined || known.size === 0 ? undefined : known;
+  }
+
+  /** What waits in all of them. */
+  get size(): number {
+    return this.#sum(({ size }) => size);
+  }
+
+  get nextAt(): Time {
+    let next = NEVER;
+    for (const { nextAt } of this.#cores.values()) if (nextAt < next) next = nextAt;
+    return next;
+  }
+
+  run(now: Time): void {
+    for (const buffer of this.#cores.values()) buffer.run(now);
+  }
+
+  ended(ticket: number, outcome: Outcome, now: Time): boolean {
+    for (const buffer of this.#cores.values()) if (buffer.ended(ticket, outcome, now)) return true;
+    return false;
+  }
+
+  statistics(): Record<string, number> {
+    return {
+      storeBufferStores: this.#sum(({ stores }) => stores),
+      storeBufferForwards: this.#sum(({ forwards }) => forwards),
+      storeBufferWaits: this.#sum(({ waits }) => waits),
+      storeBufferMost: Math.max(0, ...[...this.#cores.values()].map(({ most }) => most)),
+    };
+  }
+
+  #sum(of: (buffer: StoreBuffer) => number): number {
+    let sum = 0;
+    for (const buffer of this.#cores.values()) sum += of(buffer);
+    return sum;
+  }
+}
