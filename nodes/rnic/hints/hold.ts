@@ -66,13 +66,12 @@ function keepInterval(device: Device, { hints, qp, end }: Sender, number: number
 export function hold(
   device: Device,
   { hints, qp, end, from, until }: Sender & { readonly from: number; readonly until: number },
-  hint: Pick<Batch, "carrier" | "leads" | "unanswered" | "unsent" | "waitPs">,
+  hint: Omit<Batch, "first" | "end" | "held">,
 ): HeldWork | undefined {
   const { unsent, waitPs, unanswered } = hint;
   const held = unsent > 0 || waitPs > 0;
   if (!held && unanswered.size === 0 && hints.plan.intervalPs === 0) return undefined;
-  const probes = end.rarity > 0;
-  const batch: Batch = { ...hint, probes, first: from, end: until, held };
+  const batch: Batch = { ...hint, first: from, end: until, held };
   end.batches.push(batch);
   const work = { qp, life: qp.life, batch };
   if (unsent === 0) beginHold(device, hints, work);
@@ -220,7 +219,7 @@ function endWait(
   );
   if (batch === undefined) return false;
   if (hints.plan.batch === "adaptive") adapt(end, { batch, message, cursor: qp.requester.cursor });
-  takeProbeAnswer({ qp, end, batch }, message);
+  takeProbeAnswer({ hints, qp, batch }, message);
   // Another one follows, about other elements of the hint.
   if (message.answer) return true;
   batch.unanswered.delete(sequence);

@@ -72,7 +72,9 @@ export function checkAccess(
       else redeemLine(hints, { table, line }, isComing(paging, table, line) ? "coming" : "gone");
     }
   }
-  if (hints !== undefined && pages.length + lines.length > 0) noteMiss(hints, by.qp);
+  if (hints !== undefined && pages.length + lines.length > 0) {
+    noteMiss(hints, by.qp, [...pages, ...lines].map(({ table }) => table));
+  }
   if (pages.length > 0) {
     const beyond = access.ahead === true ? [...spansOf(behind(access))] : [];
     askForPages(device, pages, { beyond });

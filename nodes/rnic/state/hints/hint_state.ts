@@ -14,6 +14,7 @@ import type {
   HintReason,
 } from "../../../../fabric/wire/roce/hint_eth.ts";
 import type { AtomicTurn } from "../responder_state.ts";
+import type { HintingPeer, Missed, QuietPeer, Remembered, Scope } from "./needless.ts";
 import type { MemoryWait, WantedPage } from "../paging_state.ts";
 import type { QueuePair, RingAhead } from "../queue_pair.ts";
 import { createLine, type TxOrder } from "../tx_frame.ts";
@@ -43,8 +44,8 @@ export interface Hints {
   readonly words: Map<number, Word>;
   readonly wordCounters: WordCounters;
   readonly operandCounters: OperandCounters;
-  /** Queue pairs whose peers are to be told that a request has met what no hint had announced. */
-  readonly missed: QueuePair[];
+  /** Peers that are to be told that a request has met what no hint had announced. */
+  readonly missed: Missed[];
   /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
   readonly receiving: Map<QueuePair, ReceiveAhead>;
   /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
@@ -52,6 +53,9 @@ export interface Hints {
   readonly byTime: Fifo<Charge>;
   /** H-24: how many of them, by `accountOf`. */
   readonly charged: Map<number, number>;
+  /** H-02: what hints have been needless for: this card's, by responder, and those to it, by requester. */
+  readonly quiet: Remembered<QuietPeer>;
+  readonly hinting: Remembered<HintingPeer>;
   readonly counters: HintCounters;
 }
 
@@ -88,13 +92,6 @@ export interface HintEnd {
   heldSince: Time | undefined;
   /** Answers in a row that did not come. */
   silences: number;
-  /** H-02: of the batches every 2^rarity-th is announced, as hints have brought nothing; and those since the last. */
-  rarity: number;
-  passedOver: number;
-  /** Keys of what was announced. */
-  readonly keys: Set<number>;
-  /** As responder: the peer's hints in a row for which nothing had to be fetched. */
-  needless: number;
   /** H-24: the peer's hints that named memory which it may not access. */
   refusedKeys: number;
 }
@@ -109,6 +106,8 @@ export interface Batch {
   readonly leads: boolean;
   /** It was sent, among many that are not, to see whether hints are needed again. */
   readonly probes: boolean;
+  /** What it is sent to learn about. */
+  readonly scopes: readonly Scope[];
   /** Messages without an answer, where one is waited for. */
   readonly unanswered: Set<number>;
   /** Messages of the hint that are being made: the work begins behind them. */
@@ -159,6 +158,8 @@ export interface HintElement {
   /** Of whose receives it speaks. */
   readonly receiver: QueuePair | undefined;
   readonly reason: HintReason;
+  /** What a hint for it is needed, or needless, for; undefined where it was refused. */
+  readonly scope: Scope | undefined;
 }
 
 /** Untagged messages that were announced, and the receive WQEs that are to take them (H-21). */
@@ -417,6 +418,8 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
     charges: new Map(),
     byTime: new Fifo(),
     charged: new Map(),
+    quiet: { peers: new Map(), size: 0 },
+    hinting: { peers: new Map(), size: 0 },
     counters: {
       hintsSent: 0,
       hintFramesOut: 0,
@@ -480,10 +483,6 @@ export function createEnd({ batch }: HintPlan, { life, requester }: QueuePair): 
     batches: [],
     heldSince: undefined,
     silences: 0,
-    rarity: 0,
-    passedOver: 0,
-    keys: new Set(),
-    needless: 0,
     refusedKeys: 0,
   };
 }
