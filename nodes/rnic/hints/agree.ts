@@ -23,8 +23,8 @@ import {
   type HintEnd,
   type HintGroupEnd,
   type Hints,
+  type Scope,
 } from "../state/hints/hint_state.ts";
-import type { Scope } from "../state/hints/needless.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { missedFor, takeMissed } from "./back_off.ts";

@@ -8,7 +8,7 @@
  */
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import type { Device } from "../state/device.ts";
-import type { Batch, HintElement, Hints } from "../state/hints/hint_state.ts";
+import type { Batch, HintElement, Hints, Scope } from "../state/hints/hint_state.ts";
 import {
   forgetPeer,
   forgetScope,
@@ -16,7 +16,6 @@ import {
   isNeedless,
   peerIn,
   remember,
-  type Scope,
   scopeOfQueuePair,
 } from "../state/hints/needless.ts";
 import type { QueuePair } from "../state/queue_pair.ts";

@@ -7,7 +7,7 @@
  */
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { HINT_BATCH } from "../../../fabric/rack/plan/hint_plan.ts";
+import { HINT_BATCH, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { type Device, schedule } from "../state/device.ts";
@@ -218,7 +218,9 @@ function endWait(
     each.carrier === carrier && each.unanswered.has(sequence)
   );
   if (batch === undefined) return false;
-  if (hints.plan.batch === "adaptive") adapt(end, { batch, message, cursor: qp.requester.cursor });
+  if (hints.plan.batch === "adaptive") {
+    adapt(hints.plan, end, { batch, message, cursor: qp.requester.cursor });
+  }
   takeProbeAnswer({ hints, qp, batch }, message);
   // Another one follows, about other elements of the hint.
   if (message.answer) return true;
@@ -230,8 +232,12 @@ function endWait(
   return true;
 }
 
-/** H-02: batches grow while hints are in time, and shrink where they come late or are refused. */
+/**
+ * H-02: batches grow while hints are in time, and shrink where they come late or are refused. Where no request waits
+ * all are late for the first of their work: only what is farther behind it can be in time.
+ */
 function adapt(
+  { follow }: HintPlan,
   end: HintEnd,
   answer: {
     readonly batch: Batch;
@@ -240,9 +246,9 @@ function adapt(
   },
 ): void {
   const { batch: { first }, message: { type, reason }, cursor } = answer;
-  const isLate = cursor > first;
+  const isLate = follow !== "at-once" && cursor >= first;
   const { least, most } = HINT_BATCH;
-  if (isLate || (type === "refused" && AFTER_NAK[reason].shrinks)) {
+  if (type === "prepared" ? isLate : AFTER_NAK[reason].shrinks) {
     end.batch = Math.max(least, end.batch >> 1);
   } else if (type === "prepared") end.batch = Math.min(most, 2 * end.batch);
 }

@@ -50,16 +50,19 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const route = routeOf(hints, qp);
   if (route === undefined) return askAgain(device, hints, qp);
   if (RIDES[route.encoding] !== undefined) return;
-  const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore;
+  const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore || until < work.end;
+  // A batch may be as long as the look-ahead: half of that is not waited for in vain.
+  const enough = Math.min(end.batch, Math.ceil(hints.plan.depth / 2));
   let isAnnounced = false;
   while (end.lookedTo < until) {
     const from = Math.max(end.lookedTo, cursor);
     // The next request waits for no batch to fill.
-    if (until - from < end.batch && isMoreComing && from !== cursor) break;
+    if (until - from < enough && isMoreComing && from !== cursor) break;
     const batchEnd = Math.min(until, from + end.batch);
     const turn = turnOf(sender, from, batchEnd);
     if (turn === "passed-over") {
       end.lookedTo = batchEnd;
+      end.isAnnouncing = false;
       continue;
     }
     announce(device, route, [
@@ -160,6 +163,7 @@ function turnedOf(span: Span): Turned | undefined {
   const { end, from, until } = span;
   const turn = turnOf(span, from, until);
   if (turn !== "passed-over") return { ...span, turn };
+  end.isAnnouncing = false;
   end.lookedTo = until;
   return undefined;
 }
@@ -249,6 +253,7 @@ function announceIn(
     const { qp, end, from, until } = span;
     forgetStarted(span);
     end.lookedTo = until;
+    end.isAnnouncing = true;
     const its = elementsOf(qp, { from, until, hasOperands: plan.operands });
     elements += its.length;
     groups.push(...groupElements(its, wordOf(route, qp).end.agreed!));

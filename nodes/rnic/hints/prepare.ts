@@ -16,13 +16,12 @@ import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
 import { asksAgain, beginAction } from "../state/hints/work.ts";
 import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
-import type { Charge, HintElement, Hints, Word } from "../state/hints/hint_state.ts";
+import type { Charge, HintElement, Hints, Scope, Word } from "../state/hints/hint_state.ts";
 import {
   hintingPeer,
   isNeedless,
   NEEDLESS_HINTS,
   noteHint,
-  type Scope,
   scopeOfQueuePair,
 } from "../state/hints/needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";

@@ -14,7 +14,6 @@ import type {
   HintReason,
 } from "../../../../fabric/wire/roce/hint_eth.ts";
 import type { AtomicTurn } from "../responder_state.ts";
-import type { HintingPeer, Missed, QuietPeer, Remembered, Scope } from "./needless.ts";
 import type { MemoryWait, WantedPage } from "../paging_state.ts";
 import type { QueuePair, RingAhead } from "../queue_pair.ts";
 import { createLine, type TxOrder } from "../tx_frame.ts";
@@ -59,6 +58,46 @@ export interface Hints {
   readonly counters: HintCounters;
 }
 
+/** What hints are needless for: a region, as its key; a queue pair, as a negative number. */
+export type Scope = number;
+
+/** Peers by address; that which was used last is the last. */
+export interface Remembered<P extends { readonly scopes: Map<Scope, unknown> }> {
+  readonly peers: Map<number, P>;
+  /** Scopes of all peers. */
+  size: number;
+}
+
+/** As requester, of a responder: what hints are rare for. */
+export interface QuietPeer {
+  readonly scopes: Map<Scope, true>;
+  /** Of the batches about these every 2^rarity-th is announced; and those since the last. */
+  rarity: number;
+  passedOver: number;
+}
+
+/** As responder, of a requester: its hints in a row for which nothing had to be fetched, in all and by scope. */
+export interface HintingPeer {
+  readonly scopes: Map<Scope, NeedlessScope>;
+  needless: number;
+  /** Something is forgotten that the peer was told. */
+  hasForgotten: boolean;
+}
+
+export interface NeedlessScope {
+  needless: number;
+  /** The peer was told that its hints about this have been needless, and of no miss since. */
+  isNamed: boolean;
+  /** Key of the region whose part the peer's key opens; undefined of a queue pair. */
+  region: number | undefined;
+}
+
+/** A request that met what no hint had announced, where the peer was told that hints were needless. */
+export interface Missed {
+  readonly qp: QueuePair;
+  readonly scopes: readonly Scope[];
+}
+
 export interface HintGroupEnd {
   readonly address: number;
   nextPsn: number;
@@ -86,6 +125,8 @@ export interface HintEnd {
   /** PSN of the next packet with a hint: hints have PSNs of their own. */
   nextPsn: number;
   batch: number;
+  /** What was looked at last was announced. */
+  isAnnouncing: boolean;
   /** Hints whose work has not all been started. */
   readonly batches: Batch[];
   /** Since when the next request has been held back; undefined where it is not. */
@@ -480,6 +521,7 @@ export function createEnd({ batch }: HintPlan, { life, requester }: QueuePair): 
     lookedTo: requester.cursor,
     nextPsn: 0,
     batch: batch === "adaptive" ? HINT_BATCH.first : batch,
+    isAnnouncing: false,
     batches: [],
     heldSince: undefined,
     silences: 0,

@@ -5,7 +5,7 @@
  */
 import type { TranslationTable } from "../translation_table.ts";
 import type { QueuePair } from "../queue_pair.ts";
-import type { Hints } from "./hint_state.ts";
+import type { HintingPeer, Hints, NeedlessScope, Remembered, Scope } from "./hint_state.ts";
 
 /** [choice] Needless hints in a row after which the peer is told: as many as an adaptive batch begins with. */
 export const NEEDLESS_HINTS = 8;
@@ -13,49 +13,9 @@ export const NEEDLESS_HINTS = 8;
 /** [choice] Regions and queue pairs that are remembered of all peers, and of one: at 8 B each 32 KiB of a chip. */
 export const SCOPES_MAX = { all: 4096, peer: 1024 } as const;
 
-/** What hints are needless for: a region, as its key; a queue pair, as a negative number. */
-export type Scope = number;
-
 /** Untagged messages have no key, and a context is a queue pair's. */
 export function scopeOfQueuePair(qpn: number): Scope {
   return -1 - qpn;
-}
-
-/** Peers by address; that which was used last is the last. */
-export interface Remembered<P extends { readonly scopes: Map<Scope, unknown> }> {
-  readonly peers: Map<number, P>;
-  /** Scopes of all peers. */
-  size: number;
-}
-
-/** As requester, of a responder: what hints are rare for. */
-export interface QuietPeer {
-  readonly scopes: Map<Scope, true>;
-  /** Of the batches about these every 2^rarity-th is announced; and those since the last. */
-  rarity: number;
-  passedOver: number;
-}
-
-/** As responder, of a requester: its hints in a row for which nothing had to be fetched, in all and by scope. */
-export interface HintingPeer {
-  readonly scopes: Map<Scope, NeedlessScope>;
-  needless: number;
-  /** Something is forgotten that the peer was told. */
-  hasForgotten: boolean;
-}
-
-export interface NeedlessScope {
-  needless: number;
-  /** The peer was told that its hints about this have been needless, and of no miss since. */
-  isNamed: boolean;
-  /** Key of the region whose part the peer's key opens; undefined of a queue pair. */
-  region: number | undefined;
-}
-
-/** A request that met what no hint had announced, where the peer was told that hints were needless. */
-export interface Missed {
-  readonly qp: QueuePair;
-  readonly scopes: readonly Scope[];
 }
 
 /** What is remembered of a peer, which is used now. */

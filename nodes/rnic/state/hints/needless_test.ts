@@ -2,14 +2,8 @@ import { deepEqual as same, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../../../fabric/base/property_testing.ts";
-import {
-  forgetPeer,
-  forgetScope,
-  peerIn,
-  remember,
-  type Remembered,
-  SCOPES_MAX,
-} from "./needless.ts";
+import type { Remembered } from "./hint_state.ts";
+import { forgetPeer, forgetScope, peerIn, remember, SCOPES_MAX } from "./needless.ts";
 
 interface Peer {
   readonly scopes: Map<number, string>;
