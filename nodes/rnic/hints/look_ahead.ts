@@ -23,7 +23,7 @@ import type { FrameHint } from "../state/tx_frame.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
-import type { HeldWork, Hints } from "../state/hints/hint_state.ts";
+import type { HeldWork, HintEnd, Hints } from "../state/hints/hint_state.ts";
 import { beginJob, takesTime } from "../state/hints/work.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
@@ -50,7 +50,10 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const route = routeOf(hints, qp);
   if (route === undefined) return askAgain(device, hints, qp);
   if (RIDES[route.encoding] !== undefined) return;
-  const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore || until < work.end;
+  // A full look-ahead goes on when its first request does.
+  const isMoreComing = until === cursor + hints.plan.depth
+    ? until < work.end && !isHeld(end, cursor)
+    : qp.sq.busy || qp.sq.mayHaveMore;
   // A batch may be as long as the look-ahead: half of that is not waited for in vain.
   const enough = Math.min(end.batch, Math.ceil(hints.plan.depth / 2));
   let isAnnounced = false;
@@ -72,6 +75,11 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
     isAnnounced = true;
   }
   if (isAnnounced) lookAheadOfOthers(device, hints, qp);
+}
+
+/** Whether the work element waits behind its hint. */
+function isHeld({ batches }: HintEnd, number: number): boolean {
+  return batches.some(({ first, end, held }) => held && number >= first && number < end);
 }
 
 /**
