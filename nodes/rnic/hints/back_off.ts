@@ -108,9 +108,11 @@ export function takeMissed(
 ): void {
   if (reason !== "not-wanted") return forgetPeer(hints.quiet, address);
   for (const { sourceQpn, entries } of groups) {
-    if (entries.length === 0) wake(hints, address, [scopeOfQueuePair(sourceQpn)]);
-    // The others say how long requests should wait.
-    else wake(hints, address, entries.flatMap(({ kinds, rkey }) => kinds === 0 ? [rkey] : []));
+    const isQueuePair = entries.length === 0;
+    // Entries of a kind say how long its requests should wait.
+    const keys = entries.flatMap(({ kinds, rkey }) => kinds === 0 ? [rkey] : []);
+    if (isQueuePair) wake(hints, address, [scopeOfQueuePair(sourceQpn)]);
+    else if (keys.length > 0) wake(hints, address, keys);
   }
 }
 

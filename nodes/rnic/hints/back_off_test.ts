@@ -21,6 +21,12 @@ import {
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 
+import { createHints, type HintEnd } from "../state/hints/hint_state.ts";
+import { hintingPeer, noteHint, noteMiss, SCOPES_MAX } from "../state/hints/needless.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { TranslationTable } from "../state/translation_table.ts";
+import { missedFor } from "./back_off.ts";
+
 const PAGE = 4096, PATH_MTU = 1024;
 /** Needless hints in a row after which they get rare. */
 const ROW = 8;
@@ -103,6 +109,11 @@ function sends(p: Pair, count: number): string {
 function take({ driver, to }: Warm, page: number): void {
   driver.take(to.key, page, 1);
 }
+
+const ENTRY = {
+  ...{ kinds: 0, messages: 0, sequence: 0, rkey: 0, length: 0, va: 0n, objects: [] },
+  operation: "read" as const,
+};
 
 const all = (count: number) => "h".repeat(count);
 
@@ -256,7 +267,12 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     const own = packets(p, "b").find((packet) => packet.hintEth !== undefined)!;
     const say = (reason: "not-wanted" | "none") => {
       const message: HintMessage = {
-        ...{ type: "wanted", kinds: 3, reason, sequence: 99, answer: false, groups: [] },
+        ...{ type: "wanted", kinds: 3, reason, sequence: 99, answer: false },
+        // How long requests should wait: which says nothing of what was missed.
+        groups: [{
+          ...{ sourceQpn: p.b.qpn, destQpn: p.a.qpn },
+          entries: [{ ...ENTRY, kinds: 1, length: 5 }],
+        }],
       };
       const { hintEth, payload } = hintParts(message);
       inject(p, "a", changed(own, { hintEth, payload, bth: { padCount: -payload.length & 3 } }));
@@ -270,6 +286,32 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     equal(writes(p, 1), "-");
     say("none");
     equal(writes(p, ROW - 1), all(ROW - 1));
+  });
+
+  it("H-24, H-22: a responder that has forgotten what it has named says so, once, when something is missed", () => {
+    const hints = createHints(HINT_PLAN)!;
+    const qp = { qpn: 17, life: 1, path: { address: 9 }, attributes: { destQpn: 18 } };
+    const of = qp as unknown as QueuePair;
+    hints.ends.set(of, { life: 1 } as HintEnd);
+    const peer = hintingPeer(hints, 9);
+    const note = (scope: number) =>
+      noteHint(hints, peer, { scope, region: scope, isNeeded: false }).isNamed = true;
+    note(0);
+    noteMiss(hints, of, [{ key: 7 } as TranslationTable]);
+    equal(hints.missed.length, 0, "of which nothing was named");
+    for (let scope = 1; scope <= SCOPES_MAX.peer; scope++) note(scope);
+    noteMiss(hints, of, [{ key: 0 } as TranslationTable]);
+    same(hints.missed.splice(0), [{ qp: of, scopes: [] }], "it may have been this one");
+    equal(missedFor(hints, of, []).reason, "none");
+    noteMiss(hints, of, [{ key: 0 } as TranslationTable]);
+    equal(hints.missed.length, 0);
+    note(5);
+    noteMiss(hints, of, [{ key: 5 } as TranslationTable]);
+    const [missed] = hints.missed;
+    note(6);
+    const said = missedFor(hints, of, missed!.scopes);
+    same([said.reason, said.groups[0]!.sourceQpn, said.groups[0]!.destQpn], ["not-wanted", 18, 17]);
+    same(said.groups.map((group) => group.entries.map(({ rkey }) => rkey)), [[5]]);
   });
 
   it("H-08, H-22: by queue pair where a carrier has the hints, as it brings contexts, too", () => {
@@ -352,8 +394,7 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     const p = warm();
     writes(p, 1);
     const own = packets(p, "b").find((packet) => packet.hintEth !== undefined)!;
-    const none = { kinds: 0, messages: 0, sequence: 0, length: 0, va: 0n, objects: [] };
-    const entries = [{ ...none, operation: "read" as const, rkey: p.to.key }];
+    const entries = [{ ...ENTRY, rkey: p.to.key }];
     const say = (sourceQpn: number, destQpn: number) => {
       const message: HintMessage = {
         ...{ type: "prepared", kinds: 0, reason: "none", sequence: 99, answer: false },

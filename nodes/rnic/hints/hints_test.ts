@@ -1235,6 +1235,12 @@ describe("H-02: batches", () => {
     ok(Math.max(...batches(p)) <= 16, `${batches(p)}`);
   });
 
+  it("H-02: half of the look-ahead is announced where it is too short for a batch, ahead of its requests", () => {
+    const p = cold({ a: { batch: 64, depth: 16, backOff: "off" } });
+    list(p, 48, { first: 4 * PAGE });
+    equal(batches(p).join(" "), "4 4 16 8 8 8");
+  });
+
   it("H-02: adaptive ones grow while hints are there before their work's turn, shrink where it waits", () => {
     const early = cold({
       a: { batch: "adaptive", follow: "after-ack", depth: 64, backOff: "off" },
@@ -1243,7 +1249,7 @@ describe("H-02: batches", () => {
     same(statuses(early), SUCCESSES(3));
     ok(Math.max(...batches(early)) >= 16, `${batches(early)}`);
     const late = cold({ a: { batch: "adaptive", follow: "after-ack", depth: 64 } });
-    for (let round = 0; round < 8; round++) list(late, 6, { at: round * PAGE });
+    for (let round = 0; round < 8; round++) list(late, 24, { at: round * PAGE });
     same(statuses(late), SUCCESSES(8));
     ok(Math.max(...batches(late).slice(-3)) <= 4, `${batches(late)}`);
   });
