@@ -44,7 +44,8 @@ export interface PostedRecord {
   readonly qpn: number;
   /** Position of its first unit in the ring, as its completion names it. */
   readonly wqe: number;
-  readonly wrId: number;
+  /** A bigint as its decimal text. */
+  readonly wrId: number | string;
   /** Whether success generates a completion. */
   readonly signaled: boolean;
 }
@@ -56,7 +57,8 @@ export interface CompletedRecord {
   readonly qpn: number;
   readonly srqn?: number;
   readonly wqe: number;
-  readonly wrId: number;
+  /** A bigint as its decimal text. */
+  readonly wrId: number | string;
   readonly status: WcStatus;
 }
 

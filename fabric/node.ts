@@ -77,8 +77,8 @@ export interface TraceStep {
   readonly lastPsn?: number;
   /** The PSN belongs to the peer's sequence: the line is about the peer's request. */
   readonly inbound?: true;
-  /** Work request id given by the program, where known. */
-  readonly wrId?: number;
+  /** Work request id given by the program, where known; a bigint as its decimal text. */
+  readonly wrId?: number | string;
   /** Local queue pair number, where known. */
   readonly qpn?: number;
   /** The program's own number of the operation, which may take several requests. */

@@ -96,6 +96,7 @@ export type {
   VerbError,
   VerifyRequest,
   WorkCompletion,
+  WrId,
 } from "./host/verbs/objects.ts";
 export type { WaitOptions } from "./host/verbs/completion_queue.ts";
 export type { CqOptions } from "./host/verbs/create_cq.ts";

@@ -77,7 +77,7 @@ function wrongState(
 
 interface Request {
   readonly wqe: number;
-  readonly wrId: number;
+  readonly wrId: number | string;
   readonly signaled: boolean;
 }
 

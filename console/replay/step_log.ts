@@ -25,6 +25,9 @@ const NUMBERS = [
 ] as const;
 const RECVS = 1 << NUMBERS.length, SCM = RECVS << 1, INBOUND = SCM << 1;
 const UNITS = INBOUND << 1, PAGES = UNITS << 1;
+/** Its work request's id is a text: two numbers. */
+const WIDE = PAGES << 1;
+const HALF = 2n ** 32n;
 const LETTER_BYTES = 3, TEXT_MOST = 64 << 10;
 const ENCODER = new TextEncoder(), DECODER = new TextDecoder();
 
@@ -80,7 +83,11 @@ export class StepLog {
       const value = step[NUMBERS[i]!];
       if (value === undefined) continue;
       members |= 1 << i;
-      numbers.push(value);
+      if (typeof value === "string") {
+        members |= WIDE;
+        numbers.push(Number(BigInt(value) / HALF));
+        numbers.push(Number(BigInt(value) % HALF));
+      } else numbers.push(value);
     }
     if (scm !== undefined) {
       members |= SCM;
@@ -115,7 +122,10 @@ export class StepLog {
     if (connection !== 0) row.connection = this.#names[connection]!;
     let next = this.#first.at(index);
     for (let i = 0; i < NUMBERS.length; i++) {
-      if ((members & 1 << i) !== 0) row[NUMBERS[i]!] = this.#numbers.at(next++);
+      if ((members & 1 << i) === 0) continue;
+      const name = NUMBERS[i]!, value = this.#numbers.at(next++);
+      if (name !== "wrId" || (members & WIDE) === 0) row[name] = value;
+      else row.wrId = `${BigInt(value) * HALF + BigInt(this.#numbers.at(next++))}`;
     }
     if ((members & SCM) !== 0) row.scm = [this.#numbers.at(next++), this.#numbers.at(next++)];
     if ((members & UNITS) !== 0) row.units = [this.#numbers.at(next++), this.#numbers.at(next++)];

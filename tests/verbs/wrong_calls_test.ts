@@ -43,6 +43,8 @@ const RECEIVES = "a number of receives, a whole number from 1 to 32767";
 const REQUESTS = "a number of work requests, a whole number from 0 to 65535";
 const COUNT = "a number of them, a whole number ≥ 0, below 2^53";
 const BIGINT = "a bigint of 64 bits, as 1n";
+const WR_ID =
+  "a work request's id, a whole number ≥ 0, below 2^53, or a bigint of 64 bits, as 1n";
 const QP = "a queue pair, as createQp or a connection's qp returns it";
 const PD = "a protection domain, as allocPd returns it";
 const BUFFER = "a buffer, as cpu.allocate or cpu.scm returns it";
@@ -313,12 +315,22 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
   [
     "postSend",
     post(() => ({ wrId: -1 })),
-    "requests.wrId is -1: expected a work request's id, a whole number ≥ 0, below 2^53",
+    `requests.wrId is -1: expected ${WR_ID}`,
   ],
   [
     "postSend",
-    post(() => ({ wrId: 7n })),
-    "requests.wrId is 7n, a bigint: expected a work request's id, a whole number ≥ 0, below 2^53",
+    post(() => ({ wrId: -7n })),
+    `requests.wrId is -7n, a bigint: expected ${WR_ID}`,
+  ],
+  [
+    "postSend",
+    post(() => ({ wrId: 1n << 64n })),
+    `requests.wrId is 18446744073709551616n, a bigint: expected ${WR_ID}`,
+  ],
+  [
+    "postSend",
+    post(() => ({ wrId: 2 ** 53 })),
+    `requests.wrId is 9007199254740992: expected ${WR_ID}`,
   ],
   [
     "postSend",
@@ -423,7 +435,7 @@ const VERBS: readonly (readonly [keyof typeof VERB_CALLS, ...Case])[] = [
   [
     "postSend",
     ({ qp, write }) => [qp, [write, { ...write, wrId: 0.5 }]],
-    "requests[1].wrId is 0.5: expected a work request's id, a whole number ≥ 0, below 2^53",
+    `requests[1].wrId is 0.5: expected ${WR_ID}`,
   ],
   [
     "postRecv",
@@ -674,7 +686,7 @@ function hold(call: string, answer: string, text: string | RegExp): void {
   assert.equal(start, "", `${answer}: it is EINVAL of ${call}`);
   const said = rest.join("");
   if (typeof text === "string") assert.equal(said, text, call);
-  else assert.match(said, text, call);
+  else assert.match(said, text, `${call} ${said}`);
 }
 
 describe("wrong calls of an own program", () => {

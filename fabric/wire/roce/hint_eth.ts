@@ -39,10 +39,12 @@ export const HINT_MAGIC = 0x6869_6e74;
 export const HINT_VERSION = 1;
 /**
  * The announcement; H-22's ACK and NAK, which name the message by its sequence: a NAK for each reason, with
- * the entries that it concerns, by operation and sequence; "answer" says that another one follows. An ACK has a
- * group without entries for each queue pair to which hints have been needless for long (H-02). H-09: the
- * kinds that the responder wants, with an entry for each that requests should wait for (H-06), whose length
- * is that time in ns.
+ * the entries that it concerns, by operation and sequence; "answer" says that another one follows. An ACK names
+ * what hints have been needless for, for long (H-02): regions by an entry of no kinds with their key, in the group
+ * of a queue pair that has announced them; a queue pair by a group without entries. H-09: the kinds that the
+ * responder wants, with an entry for each that requests should wait for (H-06), whose length is that time in ns; its
+ * reason is `not-wanted` where the responder has named something so, and what requests have met since without a hint
+ * is named in the same way.
  */
 export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const;
 /** What a message of hints is: an announcement, or an answer to one. */

@@ -137,7 +137,12 @@ export const cmEvent = made("an event of a channel", "rdmaGetCmEvent", ["event",
 export const buffer = made("a buffer", "cpu.allocate or cpu.scm", ["address", "length", "pages"]);
 export const core = made("a core", "the program's context", ["load", "store", "program"]);
 
-export const wrId = whole("a work request's id", 0, Number.MAX_SAFE_INTEGER);
+const WR_IDS = { least: 0, most: Number.MAX_SAFE_INTEGER };
+export const wrId = kind(
+  `a work request's id, ${wholeText(WR_IDS)}, or a bigint of 64 bits, as 1n`,
+  (value) =>
+    typeof value === "bigint" ? value >= 0n && value < 1n << 64n : isWhole(value, WR_IDS),
+);
 const sge = shape<Sge>("an element (sge)", {
   address,
   length: whole("a length in bytes", 0, 0xffff_ffff),

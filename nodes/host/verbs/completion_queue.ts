@@ -21,9 +21,10 @@ import type {
   ReceiveOpcode,
   VerbError,
   WorkCompletion,
+  WrId,
 } from "./objects.ts";
 import { resizedSignal } from "./resize_queue.ts";
-import { failureText, retireRecv, retireSend, retireSlot } from "./rings.ts";
+import { failureText, retireRecv, retireSend, retireSlot, shownWrId } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
 /** Whether it is neither destroyed nor older than the RNIC's failure: its memory is reused then. */
@@ -98,14 +99,17 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
 }
 
 /** Takes the available completions, at most `most`, without letting time pass. */
-export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
+export function takeCompletions<Id extends WrId = number>(
+  cq: Cq,
+  most: number,
+): WorkCompletion<Id>[] {
   const { place } = cq;
-  const completions: WorkCompletion[] = [];
+  const completions: WorkCompletion<Id>[] = [];
   if (most < 1) return completions;
   takeEntries(cq, (cqe, position) => {
     if (place.ended.size > 0 && isOfEndedLife(cq, cqe, position)) return true;
     const named = place.moved.length === 0 ? cqe : inNewRing(place, cqe, position);
-    const completion = completionOf(cq.device, named);
+    const completion = completionOf<Id>(cq.device, named);
     if (completion !== undefined) completions.push(completion);
     return completions.length < most;
   });
@@ -160,11 +164,14 @@ function insistOn(cq: Cq): void {
  * cost; a program that counts its polls counts fewer. How it is done: `cpu/spin.ts`.
  * @throws ProgramError on a queue that was destroyed: nothing completes there.
  */
-export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
+export function* pollCq<Id extends WrId = number>(
+  cq: Cq,
+  most: number,
+): Steps<WorkCompletion<Id>[]> {
   insistOn(cq);
   const { device: { cpu }, place } = cq;
   const { taken } = place, owedPs = cpu.owedPs;
-  const completions = takeCompletions(cq, most);
+  const completions = takeCompletions<Id>(cq, most);
   // Entries of an ended life are taken, and none is returned.
   const isEmpty = place.taken === taken;
   const costPs = cpu.owedPs - owedPs;
@@ -215,7 +222,10 @@ export interface WaitOptions {
  * Waits for completions and returns them. Empty only at the deadline, or where `also` is ready.
  * @throws ProgramError on a queue that was destroyed, also by another thread meanwhile: nothing completes there.
  */
-export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCompletion[]> {
+export function* waitCompletion<Id extends WrId = number>(
+  cq: Cq,
+  options: WaitOptions = {},
+): Steps<WorkCompletion<Id>[]> {
   const { cpu } = cq.device;
   const most = options.most ?? 64;
   const deadline = options.deadline ?? NEVER;
@@ -226,7 +236,7 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
       if ((yield* cpu.waitSignal(resizedSignal(cq), deadline)) === "timeout") return [];
     }
     insistOn(cq);
-    let completions = takeCompletions(cq, most);
+    let completions = takeCompletions<Id>(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then poll again: where arming is for later completions alone, one in between raises no interrupt
       // (`rocev2.md` §4.4).
@@ -263,7 +273,10 @@ function recordError(qp: Qp, cqe: Cqe): void {
  * The program's form of a ring entry; frees what it retires. Undefined where its queue pair was
  * destroyed meanwhile: such completions are discarded.
  */
-export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefined {
+export function completionOf<Id extends WrId = number>(
+  device: Device,
+  cqe: Cqe,
+): WorkCompletion<Id> | undefined {
   const qp = device.state.queuePairs.get(cqe.qpn);
   if (qp === undefined) return undefined;
   // A write that failed its verification was answered: its queue pair remains operational (V-01).
@@ -272,7 +285,7 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   if (device.cpu.auditing) auditCompleted(qp, cqe, { device, wrId: retired.wrId });
   const verify = decodeVerdict(cqe.verify);
   return {
-    wrId: retired.wrId,
+    wrId: retired.wrId as Id,
     status: cqe.status,
     vendorErr: cqe.vendorError,
     ...(cqe.status !== "SUCCESS" && { reason: failureText(qp, cqe.vendorError, retired.posted) }),
@@ -291,10 +304,10 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
 function auditCompleted(
   { qpn, srq }: Qp,
   cqe: Cqe,
-  { device, wrId }: { readonly device: Device; readonly wrId: number },
+  { device, wrId }: { readonly device: Device; readonly wrId: WrId },
 ): void {
   const { wqeIndex: wqe, status } = cqe;
-  const of = { kind: "completed", qpn, wqe, wrId, status } as const;
+  const of = { kind: "completed", qpn, wqe, wrId: shownWrId(wrId), status } as const;
   if (isOfSend(cqe)) device.cpu.note({ ...of, queue: "send" });
   else if (srq === undefined) device.cpu.note({ ...of, queue: "recv" });
   else device.cpu.note({ ...of, queue: "shared", srqn: srq.srqn });

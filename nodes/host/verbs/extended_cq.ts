@@ -16,7 +16,7 @@ import {
   type WcFlags,
 } from "./flags.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Cq, VerbError, WorkCompletion } from "./objects.ts";
+import type { Cq, VerbError, WorkCompletion, WrId } from "./objects.ts";
 
 function advance(cq: Cq): VerbError | undefined {
   const gone = refuseCq(cq.device, cq);
@@ -50,12 +50,13 @@ export function* endPoll(cq: Cq): Steps<void> {
 }
 
 /** wr_id, status and the other fields that `ibv_wc_read_…` read from the current completion. */
-export function wcRead(cq: Cq): WorkCompletion | VerbError {
-  return cq.place.current ?? verbError("EINVAL", "No completion is current");
+export function wcRead<Id extends WrId = number>(cq: Cq): WorkCompletion<Id> | VerbError {
+  return cq.place.current as WorkCompletion<Id> | undefined ??
+    verbError("EINVAL", "No completion is current");
 }
 
 /** ibv_wc_read_wc_flags: the valid optional fields. */
-export function wcFlags(completion: WorkCompletion): WcFlags {
+export function wcFlags(completion: WorkCompletion<WrId>): WcFlags {
   let flags: WcFlags = 0;
   const { opcode, status, srcQp, verify } = completion;
   // Also valid for a failed write: it has the reason.

@@ -195,7 +195,16 @@ export function* regMr(
   } else {
     paging?.pin(lkey, range, place.pages);
   }
-  const mr: Mr = { pd, address: place.va, length, lkey, rkey, access, uses: { alive: true } };
+  const mr: Mr = {
+    pd,
+    address: place.va,
+    length,
+    lkey,
+    rkey,
+    access,
+    memory: range.address,
+    uses: { alive: true },
+  };
   pd.device.state.regions.set(lkey, mr);
   return mr;
 }
@@ -219,7 +228,8 @@ export function* allocNullMr(pd: Pd): Steps<Mr | VerbError> {
   const { lkey } = reply;
   const length = NULL_MR_BYTES;
   const access = ACCESS.localWrite;
-  const mr: Mr = { pd, address: 0, length, lkey, rkey: 0, access, uses: { alive: true } };
+  const keys = { lkey, rkey: 0, access };
+  const mr: Mr = { pd, address: 0, length, ...keys, memory: 0, uses: { alive: true } };
   device.state.regions.set(lkey, mr);
   return mr;
 }
@@ -334,7 +344,10 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   record.pd.uses.count--;
   pd.uses.count++;
   Object.assign(record, { pd: inContext(pd, record.pd.device), access });
-  if (place !== undefined) Object.assign(record, { address: place.va, length: place.length });
+  if (place !== undefined) {
+    // Its addresses are the program's own from now on.
+    Object.assign(record, { address: place.va, memory: place.va, length: place.length });
+  }
   return undefined;
 }
 
@@ -491,6 +504,9 @@ export function importMr(pd: Pd, lkey: number): Mr | VerbError {
     },
     get length(): number {
       return mr.length;
+    },
+    get memory(): number {
+      return mr.memory;
     },
     get access(): number {
       return mr.access;

@@ -165,6 +165,8 @@ export interface Mr {
   readonly rkey: number;
   /** Rights: IBV_ACCESS_… by `|`. */
   access: AccessFlags;
+  /** @ignore The program's own address of the first byte: another one where the region has an `iova`. */
+  memory: number;
   /** @ignore */
   readonly uses: { alive: boolean };
 }
@@ -309,12 +311,18 @@ export type ReceiveOpcode = Exclude<
 >;
 
 /**
+ * wr_id, which has 64 bits: a whole number as far as numbers are exact, or a bigint. The completion has it as it was
+ * posted; traces and JSON have a bigint as its decimal text.
+ */
+export type WrId = number | bigint;
+
+/**
  * ibv_wc. After an error only wrId, status, vendorErr, reason, opcode and qpNum are valid; for VERIFY_ERR, after which
  * the queue pair remains operational, `verify` too.
  */
-export interface WorkCompletion {
-  /** As the request has it. */
-  readonly wrId: number;
+export interface WorkCompletion<Id extends WrId = number> {
+  /** As the request has it: a program that posts bigints says so, `pollCq<bigint>(cq, 1)`. */
+  readonly wrId: Id;
   /** `SUCCESS`, or the name of the error. */
   readonly status: WcStatus;
   /** vendor_err: a code of `fabric/wire/host_bus/vendor_error.ts`; 0 of a success. */
@@ -374,7 +382,7 @@ export interface SrqRing extends RingMemory {
   /** Free slots. */
   readonly free: number[];
   /** By slot; undefined where the slot is free. */
-  readonly wrIds: (number | undefined)[];
+  readonly wrIds: (WrId | undefined)[];
 }
 
 /** Where a ring is. Changed by `resize_queue.ts` alone. */
@@ -403,7 +411,7 @@ export interface Ring extends RingMemory {
   used: number;
   requests: number;
   /** By position of a WQE's first unit. */
-  wrIds: number[];
+  wrIds: WrId[];
 }
 
 /** What the driver remembers of a send, by the position of its WQE, for its completion. */
@@ -496,7 +504,7 @@ export interface SendRequest {
   /** The operation: `send`, `write`, `read`, `compare-swap` … */
   readonly opcode: Exclude<WqeOpcode, "nop">;
   /** The completion returns it; 0 by default. */
-  readonly wrId?: number;
+  readonly wrId?: WrId;
   /** The payload, or the buffer for the response of a READ or an atomic. */
   readonly sges?: readonly Sge[];
   /** IBV_SEND_… by `|`; none by default. */
@@ -565,7 +573,7 @@ export interface VerifyRequest {
 /** ibv_recv_wr: a buffer for one message. */
 export interface RecvRequest {
   /** The completion returns it; 0 by default. */
-  readonly wrId?: number;
+  readonly wrId?: WrId;
   /** Where the message goes, in their order. */
   readonly sges: readonly Sge[];
 }

@@ -8,7 +8,7 @@ import {
   PERSIST_RANGE_BYTES,
 } from "../../../fabric/wire/host_bus/persist_ranges.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
-import type { WorkCompletion } from "./objects.ts";
+import type { WorkCompletion, WrId } from "./objects.ts";
 
 /** A range of memory that a peer has written. */
 export interface DirtyRange {
@@ -25,7 +25,7 @@ export interface DirtyRange {
  */
 export function persistRanges(
   cpu: Pick<Cpu, "load">,
-  completion: Pick<WorkCompletion, "opcode" | "va" | "byteLen" | "immData">,
+  completion: Pick<WorkCompletion<WrId>, "opcode" | "va" | "byteLen" | "immData">,
   recv: number,
 ): DirtyRange[] {
   const { opcode, va, byteLen, immData: more } = completion;

@@ -43,8 +43,9 @@ import type {
   SendRequest,
   SendRing,
   VerbError,
+  WrId,
 } from "./objects.ts";
-import { postAll, ringDoorbell, ringSends } from "./rings.ts";
+import { postAll, ringDoorbell, ringSends, shownWrId } from "./rings.ts";
 
 /**
  * The part of a region that a request uses: all from `offset` on by default. Of a null region, which has every
@@ -75,19 +76,36 @@ function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (!SHAPES[request.opcode].inline || bytes === 0) return false;
   const rule = qp.caps.inline;
   if (rule.by === "program" || bytes > rule.bytes) return false;
-  return rule.by === "size" || rule.opcodes.includes(request.opcode);
+  if (rule.by === "type" && !rule.opcodes.includes(request.opcode)) return false;
+  // What is in no region the card refuses, as it does without the rule; what has no memory it makes up.
+  return request.sges!.every((each) => regionOf(qp.device, each) !== undefined);
 }
 
+/** The region that the element names, if it has memory and all of the element lies in it. */
+function regionOf({ state }: Device, { address, length, lkey }: Sge): Mr | undefined {
+  const mr = state.regions.get(lkey);
+  if (mr === undefined || mr.length === NULL_MR_BYTES) return undefined;
+  return address >= mr.address && address + length <= mr.address + mr.length ? mr : undefined;
+}
+
+/**
+ * The data of an inline WQE. An element names it by the region's addresses, which are other ones than the program's
+ * where that has an `iova`; with IBV_SEND_INLINE, where no region is needed (`ibv_post_send`), the program's do, too.
+ */
 function gather(device: Device, sges: readonly Sge[], bytes: number): Uint8Array<ArrayBuffer> {
-  const { cpu } = device;
-  if (sges.length === 1) return cpu.load(sges[0]!.address, bytes);
+  if (sges.length === 1) return loadElement(device, sges[0]!, bytes);
   const data = new Uint8Array(bytes);
   let at = 0;
   for (const each of sges) {
-    data.set(cpu.load(each.address, each.length), at);
+    data.set(loadElement(device, each, each.length), at);
     at += each.length;
   }
   return data;
+}
+
+function loadElement(device: Device, sge: Sge, length: number): Uint8Array<ArrayBuffer> {
+  const mr = regionOf(device, sge);
+  return device.cpu.load(sge.address + (mr === undefined ? 0 : mr.memory - mr.address), length);
 }
 
 function flushOperands({ placement, selectivity, length = 0 }: FlushRequest): FlushOperands {
@@ -190,10 +208,12 @@ export function noteSend(
   const { qpn, index, signaled } = wqe;
   if (device.cpu.tracing) {
     const text = `WQE of ${opcode} at ${index} of the send queue`;
-    device.cpu.trace({ step: "wqe", text, wrId, qpn, wqe: index, queue });
+    const shown = shownWrId(wrId);
+    device.cpu.trace({ step: "wqe", text, wrId: shown, qpn, wqe: index, queue });
   }
   if (device.cpu.auditing) {
-    device.cpu.note({ kind: "posted", queue: "send", qpn, wqe: index, wrId, signaled });
+    const posted = { kind: "posted", queue: "send", qpn, wqe: index, signaled } as const;
+    device.cpu.note({ ...posted, wrId: shownWrId(wrId) });
   }
 }
 
@@ -239,7 +259,7 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   rq.requests++;
   if (device.cpu.auditing) {
     const posted = { kind: "posted", queue: "recv", wqe: at, signaled: true } as const;
-    device.cpu.note({ ...posted, qpn: qp.qpn, wrId: request.wrId ?? 0 });
+    device.cpu.note({ ...posted, qpn: qp.qpn, wrId: shownWrId(request.wrId ?? 0) });
   }
   return undefined;
 }
@@ -261,7 +281,7 @@ export function postRecv(
 /** ibv_mw_bind: options of `bindMw`. */
 export interface BindOptions extends MwBindInfo {
   /** The completion returns it; 0 by default. */
-  readonly wrId?: number;
+  readonly wrId?: WrId;
   /** IBV_SEND_… by `|`; none by default. */
   readonly sendFlags?: SendFlags;
 }

@@ -294,6 +294,42 @@ describe("postSend", () => {
     same([inlined(), inlined({ sendFlags: IBV_SEND_INLINE })], [false, true]);
   });
 
+  it("Q-02: what a rule or the program has inlined is found by the region's addresses: with `iova` other ones", () => {
+    for (const options of [{ inline: { by: "size", bytes: 220 } }, {}] as const) {
+      open(options, { maxSendSge: 2 });
+      const buffer = rig.allocate(3 * 4096), iova = 0x7000_0000_0000 + buffer.address % 4096 + 24;
+      const access = IBV_ACCESS_LOCAL_WRITE;
+      const far = must(rig.run(regMr(pd, buffer, { access, iova, offset: 24 })));
+      rig.store(buffer.address + 24, Uint8Array.from({ length: 64 }, (_, i) => i));
+      const asked = Object.keys(options).length === 0 && { sendFlags: IBV_SEND_INLINE };
+      const posted = (sges: SendRequest["sges"], more: Partial<SendRequest> = {}) => {
+        const position = (qp.sq.write + 1) % qp.sq.depth;
+        equal(rig.run(postSend(qp, write(1, { sges: sges!, ...asked, ...more }))), undefined);
+        return wqeAt(position)!.inline;
+      };
+      same(posted([sge(far, 7, 3)]), Uint8Array.of(7, 8, 9));
+      same(posted([sge(far, 1, 2), sge(far, 30, 1)]), Uint8Array.of(1, 2, 30));
+      const eight = posted([sge(far, 8, 8)], { opcode: "atomic-write", sendFlags: 0 });
+      same(eight, Uint8Array.of(8, 9, 10, 11, 12, 13, 14, 15));
+    }
+  });
+
+  it("Q-02: a rule inlines nothing that its region does not have: the card says what is wrong", () => {
+    open({ inline: { by: "size", bytes: 220 } });
+    const none = must(rig.run(allocNullMr(pd)));
+    const inlined = (element: { address: number; length: number; lkey: number }) => {
+      const position = (qp.sq.write + 1) % qp.sq.depth;
+      equal(rig.run(postSend(qp, write(1, { sges: [element] }))), undefined);
+      return wqeAt(position)!.inline !== undefined;
+    };
+    const right = sge(mr, 4000, 96);
+    equal(inlined(right), true);
+    equal(inlined({ ...right, length: 97 }), false);
+    equal(inlined({ ...right, address: mr.address - 1 }), false);
+    equal(inlined({ ...right, lkey: 0x7f_ff00 }), false);
+    equal(inlined(sge(none, 0, 8)), false, "it has no memory that a core could read");
+  });
+
   it("Q-01 (in part): a WQE of several units goes on at the ring's beginning", () => {
     const data = Uint8Array.from({ length: 220 }, (_, i) => i + 1);
     rig.store(mr.address, data);

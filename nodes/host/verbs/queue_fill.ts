@@ -64,15 +64,19 @@ export function* takenUpTo({ cpu, state }: Device, ring: Ring): Steps<number> {
 }
 
 /** Whether the RNIC's copy of its pointer can be of this pass of the ring alone. */
-function isCopyOf({ readPointer }: Device["state"], { used, depth }: Ring): boolean {
+function isCopyOf(
+  { readPointer }: Device["state"],
+  { used, depth }: Pick<Ring, "used" | "depth">,
+): boolean {
   return readPointer === "batched" && used <= depth - depth / 4;
 }
 
 /**
  * All that is stored of a queue (Q-03), a read of each space. The pointer that the RNIC moves is given as completions
- * tell it, where that is later (mlx5: a CQE's `wqe_counter`): by default (`readPointer: at-eviction`) the RNIC stores it
- * when the queue leaves its cache. So it may be behind by what has not completed or was not polled, and with `batched` by
- * less than a quarter of the ring. That of a shared receive queue, which has no completions, is as stored. At `store: device` all may be what a queue of this host's earlier life has left, see `DeviceState.kept`.
+ * tell it, where that is later (mlx5: a CQE's `wqe_counter`): in every scheme it is never ahead of the RNIC, and never
+ * behind the last completion that was taken. With `readPointer: batched` it is less than a quarter of the ring behind
+ * any completion that is there, taken or not; by default (`at-eviction`) the word in memory is where the RNIC keeps
+ * the queue that has left its cache, and means nothing to a host before. At `store: device` all may be what a queue of this host's earlier life has left, see `DeviceState.kept`.
  * ENOENT for a number that no queue can have.
  */
 export function* queueInformation(
@@ -106,6 +110,16 @@ function seenPointer(
     return isCopyOf(state, ring) && ringDistance(ring.tail, rnicPointer, depth) <= ring.used
       ? rnicPointer
       : ring.tail;
+  }
+  for (const { ring, caps } of state.sharedReceiveQueues.values()) {
+    if (ring.queue !== queue || ring.depth !== depth) continue;
+    // Receives complete in any order, but are taken in the ring's: as many as have completed, at least.
+    const outstanding = caps.maxWr - ring.free.length;
+    const seen = (ring.write + 1 - outstanding + depth) % depth;
+    return isCopyOf(state, { used: outstanding, depth }) &&
+        ringDistance(seen, rnicPointer, depth) <= outstanding
+      ? rnicPointer
+      : seen;
   }
   for (const { place: { queue: number, taken }, entries } of state.completionQueues.values()) {
     if (number !== queue || entries !== depth) continue;

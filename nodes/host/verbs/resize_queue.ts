@@ -37,6 +37,7 @@ import type {
   Srq,
   SrqRing,
   VerbError,
+  WrId,
 } from "./objects.ts";
 
 type Resumed = Extract<RnicReply, { readonly op: "queue-resumed" }>;
@@ -195,7 +196,7 @@ function moveRecord(
   { toTail, to }: { readonly toTail: number; readonly to: number },
 ): void {
   const { ring, qp: { qpn, device } } = target;
-  const wrIds: number[] = [];
+  const wrIds: WrId[] = [];
   const wqes: number[] = [];
   const units = new Uint8Array(to);
   const posted: SendRing["posted"] = [];

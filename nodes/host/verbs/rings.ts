@@ -15,11 +15,16 @@ import {
 import type { Steps } from "../cpu/program.ts";
 import { storePointer } from "./device.ts";
 import { awaitRing } from "./resize_queue.ts";
-import type { Device, PostedSend, PostError, Qp, Srq, VerbError } from "./objects.ts";
+import type { Device, PostedSend, PostError, Qp, Srq, VerbError, WrId } from "./objects.ts";
+
+/** As traces, records and JSON have it: a bigint as its decimal text. */
+export function shownWrId(wrId: WrId): number | string {
+  return typeof wrId === "bigint" ? `${wrId}` : wrId;
+}
 
 /** The result of a completion: the newest of the retired work requests. */
 export interface Retired {
-  readonly wrId: number;
+  readonly wrId: WrId;
   /** Of a send. */
   readonly posted?: PostedSend;
 }
@@ -52,7 +57,7 @@ export function retireRecv(qp: Qp, index: number): Retired {
 }
 
 /** A completion has returned the slot. @returns the receive's wr_id. */
-export function retireSlot(srq: Srq, slot: number): number {
+export function retireSlot(srq: Srq, slot: number): WrId {
   const wrId = srq.ring.wrIds[slot];
   assert(wrId !== undefined, `SRQ ${srq.srqn}: slot ${slot} is not outstanding`);
   srq.ring.wrIds[slot] = undefined;

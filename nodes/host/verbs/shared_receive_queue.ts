@@ -27,7 +27,7 @@ import { noRoom, refuseElements } from "./refuse_send.ts";
 import { depthFor, memoryOf, resizeRing } from "./resize_queue.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
 import { refuseSrqInUse } from "./query/users.ts";
-import { postAll, ringDoorbell } from "./rings.ts";
+import { postAll, ringDoorbell, shownWrId } from "./rings.ts";
 
 /** Creates a shared receive queue. EINVAL for invalid sizes. */
 export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> {
@@ -190,7 +190,13 @@ function enqueue(srq: Srq, recv: RecvRequest): VerbError | undefined {
   ring.wrIds[slot] = wrId;
   ring.write = at;
   if (device.cpu.auditing) {
-    const posted = { kind: "posted", queue: "shared", wqe: slot, wrId, signaled: true } as const;
+    const posted = {
+      kind: "posted",
+      queue: "shared",
+      wqe: slot,
+      wrId: shownWrId(wrId),
+      signaled: true,
+    } as const;
     device.cpu.note({ ...posted, qpn: srq.srqn });
   }
   return undefined;

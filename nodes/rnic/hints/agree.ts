@@ -23,10 +23,11 @@ import {
   type HintEnd,
   type HintGroupEnd,
   type Hints,
+  type Scope,
 } from "../state/hints/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { announceAllAgain } from "./back_off.ts";
+import { missedFor, takeMissed } from "./back_off.ts";
 import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
 
 /** A question that gets lost is asked again, as often as a connection's (`nodes/host/cm`). */
@@ -137,7 +138,7 @@ function ask(device: Device, sender: Sender): void {
   const { end } = sender;
   end.asked++;
   end.askedAt = device.now;
-  tell(device, sender, true);
+  tell(device, sender, { answer: true });
 }
 
 /** Asks a peer again that has said nothing by whom the queue pair's hints would go: the question may be lost. */
@@ -151,21 +152,31 @@ export function askAgain(device: Device, hints: Hints, qp: QueuePair): void {
 /** The peer says what it wants: work that has not been started is announced from now on, or no more. */
 export function takeWanted(device: Device, sender: Sender, message: HintMessage): void {
   const { hints, qp, end } = sender;
+  const { agreed } = end;
   end.agreed = message.kinds & hints.plan.kinds;
   end.waits = agreedWaits(hints.plan, message);
   end.silences = 0;
-  announceAllAgain(hints, qp);
-  if (message.answer || end.told !== wantedKinds(device, hints)) tell(device, sender, false);
+  // What it wants besides may not be there, whatever it has said of the rest.
+  const isOther = agreed !== undefined && agreed !== end.agreed;
+  takeMissed(hints, qp, isOther ? { ...message, reason: "none" } : message);
+  if (message.answer || end.told !== wantedKinds(device, hints)) {
+    tell(device, sender, { answer: false });
+  }
   schedule(device, qp);
 }
 
 /** @param answer the peer is asked to say the same. */
-function tell(device: Device, sender: Sender, answer: boolean): void {
-  const { hints, end } = sender;
+function tell(
+  device: Device,
+  sender: Sender,
+  { answer, missed }: { readonly answer: boolean; readonly missed?: readonly Scope[] },
+): void {
+  const { hints, qp, end } = sender;
   const kinds = wantedKinds(device, hints);
   end.told = kinds;
-  const word = wordOf(hints, { type: "wanted", kinds, answer });
-  sendHint(device, sender, { ...word, groups: waitsFor(sender, kinds) });
+  const { reason, groups } = missedFor(hints, qp, missed);
+  const word = wordOf(hints, { type: "wanted", kinds, reason, answer });
+  sendHint(device, sender, { ...word, groups: [...waitsFor(sender, kinds), ...groups] });
 }
 
 /** One that a kind is for. */
@@ -214,15 +225,15 @@ export function tellChange(device: Device, hints: Hints): void {
   hints.wanted = kinds;
   for (const [qp, end] of hints.ends) {
     if (end.life !== qp.life || end.agreed === undefined || end.told === kinds) continue;
-    if (rights(qp.state).sends) tell(device, { hints, qp, end }, false);
+    if (rights(qp.state).sends) tell(device, { hints, qp, end }, { answer: false });
   }
 }
 
-/** H-22: peers are told that a request has met what no hint had announced: their hints are needed again. */
+/** H-22: peers are told what a request has met that no hint had announced: their hints about it are needed again. */
 export function tellMissed(device: Device, hints: Hints): void {
-  for (const qp of hints.missed.splice(0)) {
+  for (const { qp, scopes } of hints.missed.splice(0)) {
     const sender = senderOf(hints, qp);
-    if (sender !== undefined) tell(device, sender, false);
+    if (sender !== undefined) tell(device, sender, { answer: false, missed: scopes });
   }
 }
 

@@ -92,14 +92,14 @@ export function sendAnswer(device: Device, hints: Hints, preparation: Preparatio
   }
 }
 
-/** H-22: all is prepared for. Named are queue pairs to which hints have been needless for long. */
+/** H-22: all is prepared for. Named is what hints have been needless for, for long. */
 function acknowledge(
   device: Device,
   sender: Sender,
-  { sequence, elements, isAsked }: Preparation,
+  { requester, sequence, elements, isAsked }: Preparation,
 ): void {
   const { hints } = sender;
-  const groups = needlessOf(device, hints, elements);
+  const groups = needlessOf(device, hints, { requester, elements });
   if (!isAsked && groups.length === 0) return;
   if (device.out.tracing) {
     for (const group of groupsOf(elements)) {

@@ -1,119 +1,225 @@
 /**
  * H-02, H-22: hints that bring nothing get rare. The responder knows of each whether anything had to be fetched for
- * it, and says so of queue pairs whose last {@link NEEDLESS_HINTS} needed nothing; the requester announces every
- * second batch then, and with each answer that says the same half as many. A hint that was needed, work that has to
- * be sent again, and a request that met what no hint had announced each make it announce all again, at once.
+ * it, and names what the last {@link NEEDLESS_HINTS} about it were needless for: regions by their keys, queue pairs
+ * where no key says what is needed. The requester remembers it of that responder, whatever queue pairs come and go:
+ * of the batches about it every second is announced, and with each answer that says the same half as many. A hint
+ * that was needed, work that has to be sent again, and a request that met what no hint had announced each make it
+ * announce all about that again, at once.
  */
-import type { HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import type { Device } from "../state/device.ts";
-import type { Batch, HintElement, HintEnd, Hints } from "../state/hints/hint_state.ts";
-import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
+import type { Batch, HintElement, Hints, Scope } from "../state/hints/hint_state.ts";
+import {
+  forgetPeer,
+  forgetScope,
+  hintingPeer,
+  isNeedless,
+  peerIn,
+  remember,
+  scopeOfQueuePair,
+} from "../state/hints/needless.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { WorkElement } from "./build_hint.ts";
 import type { Sender } from "./send_hint.ts";
 
 /** Of the batches every 2^6-th is announced, at least: a hint is a few percent of its work, this is nothing. */
 const RARITY_MAX = 6;
+/** Keys of a queue pair that one message names: they fit a packet of 256 B. */
+const NAMES_MAX = 7;
 
-/** Keys of a queue pair that are told apart. */
-const KEYS_MAX = 64;
+/** What becomes of a batch. A probe's answer says whether hints are needed again. */
+export type Turn = "announced" | "probe" | "passed-over";
 
 /**
- * Whether the work elements [from, until), a batch, go without a hint. One that is due, a probe, has its answer asked
- * for, and so has one with a key of which nothing was announced so far: its memory may well not be there.
+ * What becomes of the work elements [from, until), a batch. One with a key of which the peer has not said that its
+ * hints are needless is announced: its memory may well not be there.
  */
-export function isPassedOver(
-  { hints: { counters }, qp, end }: Sender,
-  from: number,
-  until: number,
-): boolean {
-  if (end.rarity === 0 || hasNewKey(qp, end, { from, until })) {
-    return false;
+export function turnOf({ hints, qp }: Sender, from: number, until: number): Turn {
+  const quiet = hints.quiet.peers.get(qp.path.address);
+  if (quiet === undefined || quiet.scopes.size === 0) return "announced";
+  const scopes = scopesOf(hints, qp, { from, until });
+  for (const scope of scopes) if (!quiet.scopes.has(scope)) return "announced";
+  if (scopes.size === 0) return "announced";
+  if (++quiet.passedOver < 2 ** quiet.rarity) {
+    hints.counters.hintBatchesPassedOver++;
+    return "passed-over";
   }
-  if (++end.passedOver < 2 ** end.rarity) {
-    counters.hintBatchesPassedOver++;
-    return true;
-  }
-  end.passedOver = 0;
-  return false;
+  quiet.passedOver = 0;
+  return "probe";
 }
 
-function hasNewKey(
-  { requester: { work } }: QueuePair,
-  { keys }: HintEnd,
+/** What the hints of work elements [from, until) are learnt by. */
+export function scopesOf(
+  hints: Hints,
+  qp: QueuePair,
   { from, until }: { readonly from: number; readonly until: number },
-): boolean {
-  if (keys.size >= KEYS_MAX) return false;
+): Set<Scope> {
+  const scopes = new Set<Scope>();
+  const { work } = qp.requester;
   for (let number = from; number < until; number++) {
-    const remote = work.at(number)?.wqe?.remote;
-    if (remote !== undefined && !keys.has(remote.rkey)) return true;
+    const { wqe, plan } = work.at(number)!;
+    if (wqe?.remote !== undefined) {
+      scopes.add(scopeOf(hints, { qpn: qp.qpn, address: qp.path.address, rkey: wqe.remote.rkey }));
+    } else if (plan.wire === "send") scopes.add(scopeOfQueuePair(qp.qpn));
   }
-  return false;
+  return scopes;
 }
 
-/** What was announced of the queue pair has these keys. */
-export function noteKeys({ keys }: HintEnd, elements: readonly WorkElement[]): void {
-  for (const { rkey } of elements) if (keys.size < KEYS_MAX) keys.add(rkey);
+/**
+ * A region by its key. A carrier's or group's hints bring contexts, too, so with one it is the queue pair: as both
+ * ends' programs have made it, both go by the same.
+ */
+export function scopeOf(
+  { carriers, groups }: Hints,
+  { qpn, address, rkey }: {
+    readonly qpn: number;
+    readonly address: number;
+    readonly rkey: number;
+  },
+): Scope {
+  return groups.size > 0 || carriers.has(address) ? scopeOfQueuePair(qpn) : rkey;
 }
 
-/** All that waits in the queue pair is announced again. */
+/** What of the queue pair's work has been sent is sent again: all about its memory is announced again. */
 export function announceAgain(hints: Hints, qp: QueuePair): void {
-  const end = hints.ends.get(qp);
-  if (end !== undefined) end.rarity = end.passedOver = 0;
+  if (!hints.quiet.peers.has(qp.path.address)) return;
+  const { work, cursor } = qp.requester;
+  const until = Math.min(cursor + 1, work.end);
+  wake(hints, qp.path.address, scopesOf(hints, qp, { from: work.first, until }));
 }
 
-/** The peer has said anew what it wants: of all queue pairs that it says so for. */
-export function announceAllAgain(hints: Hints, by: QueuePair): void {
-  announceAgain(hints, by);
-  if (hints.carriers.get(by.path.address) !== by) return;
-  for (const qp of hints.ends.keys()) {
-    if (qp.path.address === by.path.address) announceAgain(hints, qp);
+function wake({ quiet }: Hints, address: number, scopes: Iterable<Scope>): void {
+  const peer = quiet.peers.get(address);
+  if (peer === undefined) return;
+  for (const scope of scopes) forgetScope(quiet, peer, scope);
+  // What has become of one may have become of others: it is seen earlier.
+  peer.rarity = 1;
+  peer.passedOver = 0;
+}
+
+/**
+ * The peer has said anew what it wants. With it come the regions and queue pairs of requests that met what no hint
+ * had announced; a peer that remembers nothing of what it has said of needless hints has another life, or had no
+ * room.
+ */
+export function takeMissed(
+  hints: Hints,
+  { path: { address } }: QueuePair,
+  { reason, groups }: HintMessage,
+): void {
+  if (reason !== "not-wanted") return forgetPeer(hints.quiet, address);
+  for (const { sourceQpn, entries } of groups) {
+    const isQueuePair = entries.length === 0;
+    // Entries of a kind say how long its requests should wait.
+    const keys = entries.flatMap(({ kinds, rkey }) => kinds === 0 ? [rkey] : []);
+    if (isQueuePair) wake(hints, address, [scopeOfQueuePair(sourceQpn)]);
+    else if (keys.length > 0) wake(hints, address, keys);
   }
+}
+
+/** As responder: what {@link takeMissed} is told of a peer, with what is missed. */
+export function missedFor(
+  hints: Hints,
+  qp: QueuePair,
+  missed: readonly Scope[] = [],
+): Pick<HintMessage, "reason" | "groups"> {
+  const peer = hints.hinting.peers.get(qp.path.address);
+  if (peer === undefined) return { reason: "none", groups: [] };
+  if (peer.hasForgotten || missed.length > NAMES_MAX) {
+    peer.hasForgotten = false;
+    for (const its of peer.scopes.values()) its.isNamed = false;
+    return { reason: "none", groups: [] };
+  }
+  const ends = { destQpn: qp.qpn, sourceQpn: qp.attributes.destQpn };
+  const keys = missed.filter((scope) => scope >= 0);
+  const groups: HintGroup[] = [];
+  if (keys.length > 0) groups.push({ ...ends, entries: keys.map(named) });
+  if (keys.length < missed.length) groups.push({ ...ends, entries: [] });
+  const isRemembered = groups.length > 0 || [...peer.scopes.values()].some((its) => its.isNamed);
+  return { reason: isRemembered ? "not-wanted" : "none", groups };
+}
+
+/** As a message names a region. */
+function named(rkey: number): HintEntry {
+  const none = { kinds: 0, messages: 0, sequence: 0, length: 0, va: 0n, objects: [] };
+  return { ...none, operation: "read", rkey };
 }
 
 /** A probe's answer: hints get rarer still where it was needless, too. */
 export function takeProbeAnswer(
-  { qp, end, batch }: { readonly qp: QueuePair; readonly end: HintEnd; readonly batch: Batch },
+  { hints, qp, batch }: {
+    readonly hints: Hints;
+    readonly qp: QueuePair;
+    readonly batch: Batch;
+  },
   { type, reason, groups }: HintMessage,
 ): void {
-  if (!batch.probes || end.rarity === 0) return;
+  const quiet = hints.quiet.peers.get(qp.path.address);
+  if (!batch.probes || quiet === undefined) return;
   if (type === "prepared") {
-    const isNeedless = groups.some(({ sourceQpn }) => sourceQpn === qp.qpn);
-    end.rarity = isNeedless ? Math.min(end.rarity + 1, RARITY_MAX) : 0;
-  } else if (reason === "quota" || reason === "error") end.rarity = 0;
+    const needless = new Set(
+      groups.filter(({ sourceQpn }) => sourceQpn === qp.qpn)
+        .flatMap((group) => scopesNamed(hints, qp, group)),
+    );
+    const needed = batch.scopes.filter((scope) => !needless.has(scope));
+    if (needed.length > 0) wake(hints, qp.path.address, needed);
+    else quiet.rarity = Math.min(quiet.rarity + 1, RARITY_MAX);
+  } else if (reason === "quota" || reason === "error") wake(hints, qp.path.address, batch.scopes);
 }
 
-/** The peer names queue pairs whose hints have been needless for long: they get rare, where they are not. */
+function scopesNamed(hints: Hints, qp: QueuePair, { entries }: HintGroup): Scope[] {
+  const { qpn, path: { address } } = qp;
+  if (entries.length === 0) return [scopeOfQueuePair(qpn)];
+  return entries.map(({ rkey }) => scopeOf(hints, { qpn, address, rkey }));
+}
+
+/** The peer names what hints have been needless for: they get rare, where they are not. */
 export function takeNeedless(
   { queuePairs }: Device,
   { hints, qp: by }: { readonly hints: Hints; readonly qp: QueuePair },
   groups: readonly HintGroup[],
 ): void {
   if (hints.plan.backOff === "off") return;
-  for (const { sourceQpn, destQpn } of groups) {
-    const qp = queuePairs.get(sourceQpn);
+  const { address } = by.path;
+  for (const group of groups) {
+    const qp = queuePairs.get(group.sourceQpn);
     // A peer has a say in what goes to itself alone.
-    const isTheirs = qp !== undefined && qp.path.address === by.path.address &&
-      qp.attributes.destQpn === destQpn;
-    const end = isTheirs ? hints.ends.get(qp) : undefined;
-    if (end !== undefined && end.rarity === 0) end.rarity = 1;
+    if (qp?.path.address !== address || qp.attributes.destQpn !== group.destQpn) continue;
+    const quiet = peerIn(hints.quiet, address, () => ({
+      scopes: new Map(),
+      rarity: 1,
+      passedOver: 0,
+    }));
+    for (const scope of scopesNamed(hints, qp, group)) remember(hints.quiet, quiet, [scope, true]);
   }
 }
 
-/** As responder: of the queue pairs that a hint is about those to which hints have been needless for long. */
+/** As responder: what a hint is about that hints have been needless for, for long. */
 export function needlessOf(
   { queuePairs }: Device,
   hints: Hints,
-  elements: readonly HintElement[],
+  { requester, elements }: {
+    readonly requester: number;
+    readonly elements: readonly HintElement[];
+  },
 ): HintGroup[] {
+  if (!hints.hinting.peers.has(requester)) return [];
+  const peer = hintingPeer(hints, requester);
   const groups: HintGroup[] = [];
-  for (const { ends: { destQpn, sourceQpn } } of elements) {
-    if (groups.at(-1)?.destQpn === destQpn) continue;
-    const target = queuePairs.get(destQpn);
-    const end = target && hints.ends.get(target);
-    if (end !== undefined && end.needless >= NEEDLESS_HINTS) {
-      groups.push({ destQpn, sourceQpn, entries: [] });
+  for (let at = 0; at < elements.length;) {
+    const { ends } = elements[at]!;
+    const keys = new Set<number>();
+    let isQueuePair = false;
+    for (; elements[at]?.ends.destQpn === ends.destQpn; at++) {
+      const { scope, entry } = elements[at]!;
+      const its = scope === undefined ? undefined : peer.scopes.get(scope);
+      if (its === undefined || !queuePairs.has(ends.destQpn) || !isNeedless(peer, its)) continue;
+      if (scope! < 0) isQueuePair = true;
+      else if (keys.size < NAMES_MAX) keys.add(entry.rkey);
+      else continue;
+      its.isNamed = true;
     }
+    if (keys.size > 0) groups.push({ ...ends, entries: [...keys].map(named) });
+    if (isQueuePair) groups.push({ ...ends, entries: [] });
   }
   return groups;
 }

@@ -21,6 +21,12 @@ import {
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 
+import { createHints, type HintEnd } from "../state/hints/hint_state.ts";
+import { hintingPeer, noteHint, noteMiss, SCOPES_MAX } from "../state/hints/needless.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { TranslationTable } from "../state/translation_table.ts";
+import { missedFor } from "./back_off.ts";
+
 const PAGE = 4096, PATH_MTU = 1024;
 /** Needless hints in a row after which they get rare. */
 const ROW = 8;
@@ -104,6 +110,11 @@ function take({ driver, to }: Warm, page: number): void {
   driver.take(to.key, page, 1);
 }
 
+const ENTRY = {
+  ...{ kinds: 0, messages: 0, sequence: 0, rkey: 0, length: 0, va: 0n, objects: [] },
+  operation: "read" as const,
+};
+
 const all = (count: number) => "h".repeat(count);
 
 describe("hints that bring nothing (H-02, H-22)", () => {
@@ -120,7 +131,9 @@ describe("hints that bring nothing (H-02, H-22)", () => {
       const answers = hintsOf(p, "b").filter(({ type }) => type === "prepared");
       const isAsked = Object.keys(a).length > 0;
       equal(answers.length, (isAsked ? 1 + ROW : 1) + 7, JSON.stringify(a));
-      same(answers.at(-1)!.groups, [{ destQpn: p.b.qpn, sourceQpn: p.a.qpn, entries: [] }]);
+      const [named, ...others] = answers.at(-1)!.groups;
+      same([named!.destQpn, named!.sourceQpn, others], [p.b.qpn, p.a.qpn, []]);
+      same(named!.entries.map(({ kinds, rkey }) => [kinds, rkey]), [[0, p.to.key]]);
     }
   });
 
@@ -158,8 +171,8 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     const cold = { ...p, to: p.driver.register({ length: PAGE, access: EVERY_ACCESS }) };
     const there = { ...p, to: p.rig.register(p.rig.b, { length: PAGE, access: EVERY_ACCESS }) };
     equal(writes(there, 2), "h-", "which is needless, too");
-    equal(writes(cold, 1), "h");
-    equal(writes(p, ROW), all(ROW));
+    equal(writes(cold, ROW), all(ROW), "which is needed");
+    ok(writes(p, ROW).includes("--"), "of the other regions nothing has changed");
   });
 
   for (const pageFault of ["rnr", "drop"] as const) {
@@ -169,13 +182,8 @@ describe("hints that bring nothing (H-02, H-22)", () => {
       writes(p, ROW);
       equal(writes(p, 6), "-h---h");
       take(p, 1);
-      if (pageFault === "rnr") {
-        recvs(p, 1);
-        take(p, 4);
-        post(p, "send", { length: 64 });
-        go(p);
-        ok(counter(p, "a", "rnrNaksIn") > 0);
-      } else equal(writes(p, 1, 1), "-");
+      equal(writes(p, 1, 1), "-");
+      ok(counter(p, "a", pageFault === "rnr" ? "rnrNaksIn" : "retransmissions") > 0);
       equal(writes(p, ROW), all(ROW));
     });
   }
@@ -215,13 +223,103 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     ok(statuses(p).every((status) => status === "SUCCESS"));
   });
 
-  it("H-08, H-22: those of one queue pair, also where a carrier has them, and not of others", () => {
+  it("H-02, H-22: by region and requester: other queue pairs, and later ones, begin with what is known", () => {
+    const p = warm({ pageFault: "pause" });
+    const connect = () => ({
+      ...p,
+      ...p.rig.connect({ attributes: { accessFlags: EVERY_ACCESS, timeout: 9 } }),
+    });
+    equal(writes(p, ROW), all(ROW));
+    equal(writes(p.other, 6), "-h---h");
+    p.rig.modify(p.rig.a, p.a, { state: "reset" });
+    p.rig.modify(p.rig.b, p.b, { state: "reset" });
+    equal(writes(connect(), 8), "-------h", "a short connection, with every eighth");
+    take(p, 1);
+    const third = connect();
+    equal(writes(third, 1, 1), "-");
+    equal(writes(third, 2), "hh", "it has met what none had announced");
+    equal(
+      writes(p.other, 2),
+      "hh",
+      "of that region all is announced again, whoever has work for it",
+    );
+  });
+
+  it("H-02, H-22: a region that gets cold is announced again, another one is not", () => {
+    const p = warm({ pageFault: "pause" });
+    const there = { ...p, to: p.rig.register(p.rig.b, { length: PAGE, access: EVERY_ACCESS }) };
+    writes(p, ROW);
+    writes(there, ROW);
+    take(p, 1);
+    equal(writes(p, 1, 1), "-");
+    equal(writes(p, 1, 1), "h");
+    const told = hintsOf(p, "b").filter(({ type, groups }) =>
+      type === "wanted" && groups.some(({ entries }) => entries.some(({ rkey }) => rkey !== 0))
+    );
+    same(told.map(({ groups }) => groups[0]!.entries.map(({ rkey }) => rkey)), [[p.to.key]]);
+    equal(writes(there, 4), "-h--", "every second, as others may have got cold, too");
+  });
+
+  it("H-02, H-22: a peer that remembers nothing, as in another life: all to it is announced", () => {
+    const p = warm({ pageFault: "pause" });
+    writes(p, ROW);
+    equal(writes(p, 4), "-h--");
+    const own = packets(p, "b").find((packet) => packet.hintEth !== undefined)!;
+    const say = (reason: "not-wanted" | "none") => {
+      const message: HintMessage = {
+        ...{ type: "wanted", kinds: 3, reason, sequence: 99, answer: false },
+        // How long requests should wait: which says nothing of what was missed.
+        groups: [{
+          ...{ sourceQpn: p.b.qpn, destQpn: p.a.qpn },
+          entries: [{ ...ENTRY, kinds: 1, length: 5 }],
+        }],
+      };
+      const { hintEth, payload } = hintParts(message);
+      inject(p, "a", changed(own, { hintEth, payload, bth: { padCount: -payload.length & 3 } }));
+      p.rig.run();
+    };
+    // The kinds are other ones than before, so the first word is as one that remembers nothing.
+    say("not-wanted");
+    equal(writes(p, ROW), all(ROW - 1) + "-", "nine have been needless before");
+    say("not-wanted");
+    equal(writes(p, 1), "h", "the second of two");
+    equal(writes(p, 1), "-");
+    say("none");
+    equal(writes(p, ROW - 1), all(ROW - 1));
+  });
+
+  it("H-24, H-22: a responder that has forgotten what it has named says so, once, when something is missed", () => {
+    const hints = createHints(HINT_PLAN)!;
+    const qp = { qpn: 17, life: 1, path: { address: 9 }, attributes: { destQpn: 18 } };
+    const of = qp as unknown as QueuePair;
+    hints.ends.set(of, { life: 1 } as HintEnd);
+    const peer = hintingPeer(hints, 9);
+    const note = (scope: number) =>
+      noteHint(hints, peer, { scope, region: scope, isNeeded: false }).isNamed = true;
+    note(0);
+    noteMiss(hints, of, [{ key: 7 } as TranslationTable]);
+    equal(hints.missed.length, 0, "of which nothing was named");
+    for (let scope = 1; scope <= SCOPES_MAX.peer; scope++) note(scope);
+    noteMiss(hints, of, [{ key: 0 } as TranslationTable]);
+    same(hints.missed.splice(0), [{ qp: of, scopes: [] }], "it may have been this one");
+    equal(missedFor(hints, of, []).reason, "none");
+    noteMiss(hints, of, [{ key: 0 } as TranslationTable]);
+    equal(hints.missed.length, 0);
+    note(5);
+    noteMiss(hints, of, [{ key: 5 } as TranslationTable]);
+    const [missed] = hints.missed;
+    note(6);
+    const said = missedFor(hints, of, missed!.scopes);
+    same([said.reason, said.groups[0]!.sourceQpn, said.groups[0]!.destQpn], ["not-wanted", 18, 17]);
+    same(said.groups.map((group) => group.entries.map(({ rkey }) => rkey)), [[5]]);
+  });
+
+  it("H-08, H-22: by queue pair where a carrier has the hints, as it brings contexts, too", () => {
     const p = warm({ carrier: true, pageFault: "pause" });
     equal(writes(p, ROW), all(ROW));
-    equal(writes(p.other, 1), "h");
-    equal(writes(p, 2), "-h");
-    equal(writes(p.other, ROW - 1), all(ROW - 1));
-    equal(writes(p.other, 2), "-h");
+    equal(writes(p.other, 1), "h", "its context may not be there");
+    equal(writes(p.other, 2), "-h", "which it is, and all else has been for long");
+    equal(writes(p, 2), "--");
   });
 
   it("H-08, H-22, [0113]: of UC's work, too, which a carrier of UC has the hints of", () => {
@@ -296,10 +394,11 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     const p = warm();
     writes(p, 1);
     const own = packets(p, "b").find((packet) => packet.hintEth !== undefined)!;
+    const entries = [{ ...ENTRY, rkey: p.to.key }];
     const say = (sourceQpn: number, destQpn: number) => {
       const message: HintMessage = {
         ...{ type: "prepared", kinds: 0, reason: "none", sequence: 99, answer: false },
-        groups: [{ sourceQpn, destQpn, entries: [] }],
+        groups: [{ sourceQpn, destQpn, entries }],
       };
       const { hintEth, payload } = hintParts(message);
       inject(p, "a", changed(own, { hintEth, payload, bth: { padCount: -payload.length & 3 } }));

@@ -1185,25 +1185,87 @@ describe("H-08: a queue pair that carries the hints of all (figure 8)", () => {
   });
 });
 
-describe("H-02: adaptive batches", () => {
-  it("H-02: grow while hints are in time, shrink where they come late", () => {
-    const early = cold({ a: { batch: "adaptive", follow: "after-ack", depth: 64 } });
-    for (let round = 0; round < 3; round++) {
-      for (let i = 0; i < 32; i++) {
-        post(early, "write", { at: round * PAGE + i * 64, length: 8, signaled: i === 31 });
-      }
-      go(early);
+/** WRITEs of a list, each into the memory of the one before but for the first, whose length is another one. */
+function list(p: Pair, count: number, { first = 8, at = 0 } = {}): void {
+  for (let i = 0; i < count; i++) {
+    post(p, "write", { at, length: i === 0 ? first : 8, signaled: i === count - 1 });
+  }
+  go(p);
+}
+
+describe("H-02: batches", () => {
+  // The second read is under way when the first one is announced.
+  it("H-02: once a list is announced, what follows is announced a batch at a time", () => {
+    for (
+      const [batch, sizes] of [[4, "4 4 4 4 4 4 4 4"], [8, "4 4 8 8 8"], [16, "4 4 16 8"]] as const
+    ) {
+      const p = cold({ a: { batch, backOff: "off" } });
+      list(p, 32);
+      same(statuses(p), SUCCESSES(1));
+      equal(batches(p).join(" "), sizes);
     }
+  });
+
+  it("H-02: without hints, and where they are rare, no more WQEs are read at once than else", () => {
+    const reads = (a: Partial<HintPlan>) => {
+      const p = cold({ a });
+      list(p, 32);
+      for (let round = 0; round < 40; round++) list(p, 1);
+      const before = counter(p, "a", "wqeReads");
+      list(p, 32);
+      return counter(p, "a", "wqeReads") - before;
+    };
+    equal(reads({ queuePairs: "asked" }), 8);
+    equal(reads({ backOff: "on", batch: 8 }), 8);
+    equal(reads({ backOff: "off", batch: 8 }), 5);
+  });
+
+  it("H-02: a batch is waited for while the look-ahead moves on through a list that is on the chip", () => {
+    const p = cold({ a: { batch: 4, depth: 16, follow: "after-ack" } });
+    list(p, 56);
+    same(statuses(p), SUCCESSES(1));
+    ok(batches(p).every((size) => size === 4), `${batches(p)}`);
+  });
+
+  it("H-02: what of a batch the look-ahead still reaches is announced while its first request is held", () => {
+    const p = cold({ a: { batch: 8, depth: 32, follow: "delay", delayPs: 100 * US } });
+    list(p, 56);
+    same(statuses(p), SUCCESSES(1));
+    // The second hint leaves a little later than the first, so the look-ahead ends again at its work.
+    equal(batches(p).join(" "), "4 8 8 8 4 4 8 8 4");
+    ok(counter(p, "a", "hintHoldPs") < 205 * US, "a look-ahead is held once");
+  });
+
+  it("H-02: of a batch that the look-ahead is too short for half the look-ahead is enough", () => {
+    const p = cold({ a: { batch: 64, depth: 16, follow: "after-ack", backOff: "off" } });
+    list(p, 56);
+    ok(batches(p).length <= 12, `${batches(p)}`);
+    ok(Math.max(...batches(p)) <= 16, `${batches(p)}`);
+  });
+
+  it("H-02: half of the look-ahead is announced where it is too short for a batch, ahead of its requests", () => {
+    const p = cold({ a: { batch: 64, depth: 16, backOff: "off" } });
+    list(p, 48, { first: 4 * PAGE });
+    equal(batches(p).join(" "), "4 4 16 8 8 8");
+  });
+
+  it("H-02: adaptive ones grow while hints are there before their work's turn, shrink where it waits", () => {
+    const early = cold({
+      a: { batch: "adaptive", follow: "after-ack", depth: 64, backOff: "off" },
+    });
+    for (let round = 0; round < 3; round++) list(early, 56, { first: 4 * PAGE });
     same(statuses(early), SUCCESSES(3));
-    ok(Math.max(...batches(early)) > 8, `${batches(early)}`);
-    const late = cold({ a: { batch: "adaptive", depth: 64 } });
-    for (let round = 0; round < 8; round++) {
-      for (let i = 0; i < 6; i++) {
-        post(late, "write", { at: (round % 8) * PAGE + i * 64, length: 8 });
-      }
-      go(late);
-    }
-    equal(statuses(late).length, 48);
+    ok(Math.max(...batches(early)) >= 16, `${batches(early)}`);
+    const late = cold({ a: { batch: "adaptive", follow: "after-ack", depth: 64 } });
+    for (let round = 0; round < 8; round++) list(late, 24, { at: round * PAGE });
+    same(statuses(late), SUCCESSES(8));
     ok(Math.max(...batches(late).slice(-3)) <= 4, `${batches(late)}`);
+  });
+
+  it("H-02: adaptive ones grow where no request waits: all are late for the first of their work", () => {
+    const p = cold({ a: { batch: "adaptive", backOff: "off", depth: 64 } });
+    for (let round = 0; round < 4; round++) list(p, 56);
+    same(statuses(p), SUCCESSES(4));
+    ok(Math.max(...batches(p)) >= 32, `${batches(p)}`);
   });
 });

@@ -7,7 +7,7 @@
  */
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { HINT_BATCH } from "../../../fabric/rack/plan/hint_plan.ts";
+import { HINT_BATCH, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { type Device, schedule } from "../state/device.ts";
@@ -67,13 +67,12 @@ function keepInterval(device: Device, { hints, qp, end }: Sender, number: number
 export function hold(
   device: Device,
   { hints, qp, end, from, until }: Sender & { readonly from: number; readonly until: number },
-  hint: Pick<Batch, "carrier" | "leads" | "unanswered" | "unsent" | "waitPs">,
+  hint: Omit<Batch, "first" | "end" | "held">,
 ): HeldWork | undefined {
   const { unsent, waitPs, unanswered } = hint;
   const held = unsent > 0 || waitPs > 0;
   if (!held && unanswered.size === 0 && hints.plan.intervalPs === 0) return undefined;
-  const probes = end.rarity > 0;
-  const batch: Batch = { ...hint, probes, first: from, end: until, held };
+  const batch: Batch = { ...hint, first: from, end: until, held };
   end.batches.push(batch);
   const work = { qp, life: qp.life, batch };
   if (unsent === 0) beginHold(device, hints, work);
@@ -221,8 +220,10 @@ function endWait(
     each.carrier === carrier && each.unanswered.has(sequence)
   );
   if (batch === undefined) return false;
-  if (hints.plan.batch === "adaptive") adapt(end, { batch, message, cursor: qp.requester.cursor });
-  takeProbeAnswer({ qp, end, batch }, message);
+  if (hints.plan.batch === "adaptive") {
+    adapt(hints.plan, end, { batch, message, cursor: qp.requester.cursor });
+  }
+  takeProbeAnswer({ hints, qp, batch }, message);
   // Another one follows, about other elements of the hint.
   if (message.answer) return true;
   batch.unanswered.delete(sequence);
@@ -233,8 +234,12 @@ function endWait(
   return true;
 }
 
-/** H-02: batches grow while hints are in time, and shrink where they come late or are refused. */
+/**
+ * H-02: batches grow while hints are in time, and shrink where they come late or are refused. Where no request waits
+ * all are late for the first of their work: only what is farther behind it can be in time.
+ */
 function adapt(
+  { follow }: HintPlan,
   end: HintEnd,
   answer: {
     readonly batch: Batch;
@@ -243,9 +248,9 @@ function adapt(
   },
 ): void {
   const { batch: { first }, message: { type, reason }, cursor } = answer;
-  const isLate = cursor > first;
+  const isLate = follow !== "at-once" && cursor >= first;
   const { least, most } = HINT_BATCH;
-  if (isLate || (type === "refused" && AFTER_NAK[reason].shrinks)) {
+  if (type === "prepared" ? isLate : AFTER_NAK[reason].shrinks) {
     end.batch = Math.max(least, end.batch >> 1);
   } else if (type === "prepared") end.batch = Math.min(most, 2 * end.batch);
 }

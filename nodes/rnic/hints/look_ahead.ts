@@ -23,14 +23,14 @@ import type { FrameHint } from "../state/tx_frame.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
-import type { HeldWork, Hints } from "../state/hints/hint_state.ts";
+import type { HeldWork, HintEnd, Hints } from "../state/hints/hint_state.ts";
 import { beginJob, takesTime } from "../state/hints/work.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { askAgain, type HintRoute, routeOf, senderOf } from "./agree.ts";
-import { isPassedOver, noteKeys } from "./back_off.ts";
+import { scopesOf, type Turn, turnOf } from "./back_off.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
 import { hold } from "./hold.ts";
 import { type Sender, sendHint, sendRange, sendToGroup, takeSequence } from "./send_hint.ts";
@@ -51,24 +51,36 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const route = routeOf(hints, qp);
   if (route === undefined) return askAgain(device, hints, qp);
   if (RIDES[route.encoding] !== undefined) return;
-  const isMoreComing = qp.sq.busy || qp.sq.mayHaveMore;
+  // A full look-ahead goes on when its first request does.
+  const isMoreComing = until === cursor + hints.plan.depth
+    ? until < work.end && !isHeld(end, cursor)
+    : qp.sq.busy || qp.sq.mayHaveMore;
+  // A batch may be as long as the look-ahead: half of that is not waited for in vain.
+  const enough = Math.min(end.batch, Math.ceil(hints.plan.depth / 2));
   let isAnnounced = false;
   while (end.lookedTo < until) {
     const from = Math.max(end.lookedTo, cursor);
     // The next request waits for no batch to fill.
-    if (until - from < end.batch && isMoreComing && from !== cursor) break;
+    if (until - from < enough && isMoreComing && from !== cursor) break;
     const batchEnd = Math.min(until, from + end.batch);
-    if (isPassedOver(sender, from, batchEnd)) {
+    const turn = turnOf(sender, from, batchEnd);
+    if (turn === "passed-over") {
       end.lookedTo = batchEnd;
+      end.isAnnouncing = false;
       continue;
     }
     announce(device, route, [
-      { ...sender, from, until: batchEnd },
+      { ...sender, from, until: batchEnd, turn },
       ...route.by === qp ? [] : workOfOthers(sender, route),
     ]);
     isAnnounced = true;
   }
   if (isAnnounced) lookAheadOfOthers(device, hints, qp);
+}
+
+/** Whether the work element waits behind its hint. */
+function isHeld({ batches }: HintEnd, number: number): boolean {
+  return batches.some(({ first, end, held }) => held && number >= first && number < end);
 }
 
 /**
@@ -110,7 +122,7 @@ export function rideAlong(
   const form = route.encoding === "header" ? "header" : "payload";
   const trailer = form === "header" ? 0 : HINT_TRAILER_BYTES;
   let room = qp.attributes.pathMtu - payloadBytes - HINT_ETH_BYTES - trailer;
-  const spans: Span[] = [];
+  const spans: Turned[] = [];
   const isCarrier = hints.plan.transport === "carrier" &&
     hints.carriers.get(qp.path.address) === qp;
   for (
@@ -122,9 +134,10 @@ export function rideAlong(
     const { until, left } = fitting(span, room);
     if (until === span.from) break;
     // Whether it goes without a hint is asked where there is room: a probe that is due waits for that.
-    if (isLeftOut(span)) continue;
+    const turned = turnedOf(span);
+    if (turned === undefined) continue;
     room = left;
-    spans.push({ ...span, until });
+    spans.push({ ...turned, until });
   }
   const { messages: [message] } = announceIn(device, route, { spans, isMade: true });
   if (message !== undefined && device.out.tracing) {
@@ -157,12 +170,14 @@ function aheadOf(sender: Sender): Span[] {
   return from < until ? [{ ...sender, from, until }] : [];
 }
 
-/** Whether the span goes without a hint, as those before it have brought nothing: it is looked at no more then. */
-function isLeftOut(span: Span): boolean {
+/** Undefined where the span goes without a hint, as those before it have brought nothing: it is looked at no more then. */
+function turnedOf(span: Span): Turned | undefined {
   const { end, from, until } = span;
-  if (!isPassedOver(span, from, until)) return false;
+  const turn = turnOf(span, from, until);
+  if (turn !== "passed-over") return { ...span, turn };
+  end.isAnnouncing = false;
   end.lookedTo = until;
-  return true;
+  return undefined;
 }
 
 /** Work elements [from, until) of a queue pair. */
@@ -171,9 +186,14 @@ interface Span extends Sender {
   readonly until: number;
 }
 
+/** Those that are announced, all or as a probe. */
+interface Turned extends Span {
+  readonly turn: Turn;
+}
+
 /** H-02, H-05: what waits in the other queue pairs of the same responder goes along, to a group in those of all. */
-function workOfOthers(sender: Sender, route: HintRoute): Span[] {
-  return waitingOfOthers(sender, route).filter((span) => !isLeftOut(span));
+function workOfOthers(sender: Sender, route: HintRoute): Turned[] {
+  return waitingOfOthers(sender, route).flatMap((span) => turnedOf(span) ?? []);
 }
 
 function waitingOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
@@ -202,7 +222,7 @@ function forgetStarted({ qp, end: { batches } }: Sender): void {
  * Sends one hint about work elements of one or several queue pairs, as several messages where a packet is too
  * short. The first span is of the queue pair whose turn it is.
  */
-function announce(device: Device, route: HintRoute, spans: readonly Span[]): void {
+function announce(device: Device, route: HintRoute, spans: readonly Turned[]): void {
   const { hints, qp, end, by, encoding, group } = route;
   const { life } = by;
   const isMade = !takesTime(hints, "announce");
@@ -239,7 +259,7 @@ export function sendAnnouncement(device: Device, route: HintRoute, message: Hint
 function announceIn(
   device: Device,
   route: HintRoute,
-  { spans, isMade }: { readonly spans: readonly Span[]; readonly isMade: boolean },
+  { spans, isMade }: { readonly spans: readonly Turned[]; readonly isMade: boolean },
 ): { readonly messages: readonly HintMessage[]; readonly held: readonly HeldWork[] } {
   const { hints } = route;
   const { counters, plan } = hints;
@@ -249,9 +269,9 @@ function announceIn(
     const { qp, end, from, until } = span;
     forgetStarted(span);
     end.lookedTo = until;
+    end.isAnnouncing = true;
     const its = elementsOf(qp, { from, until, hasOperands: plan.operands });
     elements += its.length;
-    noteKeys(end, its);
     groups.push(...groupElements(its, wordOf(route, qp).end.agreed!));
   }
   const room = route.group === undefined
@@ -263,7 +283,7 @@ function announceIn(
   if (parts.length === 0) return { messages: [], held: [] };
   // Hints that are rare are sent to learn whether they are needed again.
   const answer = plan.follow === "after-ack" || plan.batch === "adaptive" ||
-    spans.some(({ end }) => end.rarity > 0);
+    spans.some(({ turn }) => turn === "probe");
   const messages = parts.map((part): HintMessage => {
     // A range has no number but its request's PSN.
     const sequence = route.encoding === "flagged"
@@ -292,7 +312,10 @@ function announceIn(
       : WAITS[follow](plan);
     const unsent = isMade ? 0 : its.length;
     const leads = isEach || i === 0;
-    const work = hold(device, span, { carrier, leads, unanswered, unsent, waitPs });
+    const probes = span.turn === "probe";
+    const scopes = probes ? [...scopesOf(hints, span.qp, span)] : [];
+    const way = { carrier, leads, probes, scopes };
+    const work = hold(device, span, { ...way, unanswered, unsent, waitPs });
     if (work !== undefined) held.push(work);
   }
   return { messages, held };

@@ -16,9 +16,15 @@ import type { Device } from "../state/device.ts";
 import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
 import { asksAgain, beginAction } from "../state/hints/work.ts";
 import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
-import type { Charge, HintElement, Hints, Word } from "../state/hints/hint_state.ts";
+import type { Charge, HintElement, Hints, Scope, Word } from "../state/hints/hint_state.ts";
 import { type Lead, noteLead } from "../state/hints/leads.ts";
-import { NEEDLESS_HINTS } from "../state/hints/needless.ts";
+import {
+  hintingPeer,
+  isNeedless,
+  NEEDLESS_HINTS,
+  noteHint,
+  scopeOfQueuePair,
+} from "../state/hints/needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
 import { endReceives, lookAtReceives, setAside } from "./receives.ts";
@@ -31,6 +37,7 @@ import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 import { takesPart } from "./agree.ts";
 import { answer, isDone } from "./answer_hint.ts";
 import { traceDecided, traceDecision, traceTranslationDecision } from "../trace/hint_trace.ts";
+import { scopeOf } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
@@ -74,9 +81,11 @@ interface Task extends Sender {
   isRead: boolean;
   /** Of the element that is looked at, once something is fetched for it. */
   lead: Lead | undefined;
-  /** H-20: something was not there for an element of the group that is looked at. */
+  /** H-20: something was not there for the element that is looked at. */
   isNeeded: boolean;
-  /** Of a group's queue pair one more row of hints has been needless. */
+  /** What it is about, with its region's own key; undefined before its key check has passed. */
+  scope: { readonly scope: Scope; readonly region: number | undefined } | undefined;
+  /** One more row of hints has been needless for something. */
   isNews: boolean;
 }
 
@@ -162,6 +171,7 @@ function newTask({ now }: Device, { hints, qp, end }: Sender, requester: number)
     isRead: false,
     lead: undefined,
     isNeeded: false,
+    scope: undefined,
     isNews: false,
   };
 }
@@ -171,34 +181,54 @@ function takeGroup(device: Device, task: Task, group: HintGroup): void {
   const target = targetOf(device, task, group);
   if (target === undefined) task.hints.counters.hintsUnknownQp++;
   task.writes.length = 0;
-  task.isNeeded = false;
   const ends = { destQpn, sourceQpn };
-  let isPrepared = target !== undefined;
+  const learnt = new Map<Scope, { isNeeded: boolean; region: number | undefined }>();
   for (const entry of entries) {
-    task.pages = [];
-    task.reason = "none";
-    task.word = undefined;
-    task.receiver = undefined;
-    task.isRead = false;
-    task.lead = undefined;
+    beginElement(task);
     // Without a queue pair there is no key check, so the answer is the same as without a key. Nor may one message
     // try many keys: a page that comes for the right one would delay the answer to all.
     if (target === undefined || task.end.refusedKeys >= REFUSED_KEYS_MAX) refuse(task, "no-access");
     else takeEntry(device, task, { target, entry });
     if (entry.operation === "write") task.writes.push(entry);
     if (device.out.tracing) traceDecided(device, { qp: target ?? task.qp, entry }, task);
-    const { pages, reason, word, receiver } = task;
-    task.elements.push({ ends, entry, pages, reason, word, receiver });
+    const { pages, reason, word, receiver, isNeeded, scope: about } = task;
+    const scope = about?.scope;
+    task.elements.push({ ends, entry, pages, reason, word, receiver, scope });
     task.position++;
-    if (reason !== "none") isPrepared = false;
+    if (about === undefined) continue;
+    const known = learnt.get(about.scope);
+    if (known === undefined) learnt.set(about.scope, { isNeeded, region: about.region });
+    else known.isNeeded ||= isNeeded;
   }
-  const end = target && task.hints.ends.get(target);
-  if (end === undefined) return;
-  if (task.isNeeded) end.needless = 0;
-  else if (isPrepared) {
-    task.hints.counters.hintsNeedless++;
-    end.needless++;
-    if (end.needless % NEEDLESS_HINTS === 0) task.isNews = true;
+  if (target !== undefined) learn(task, learnt);
+}
+
+function beginElement(task: Task): void {
+  task.pages = [];
+  task.reason = "none";
+  task.word = undefined;
+  task.receiver = undefined;
+  task.isRead = false;
+  task.lead = undefined;
+  task.isNeeded = false;
+  task.scope = undefined;
+}
+
+/** H-02: what the elements of a queue pair show of hints: whether they were needed. */
+function learn(
+  task: Task,
+  learnt: ReadonlyMap<Scope, { readonly isNeeded: boolean; readonly region: number | undefined }>,
+): void {
+  const { hints, requester } = task;
+  if (learnt.size === 0) return;
+  const peer = hintingPeer(hints, requester);
+  const isNeeded = [...learnt.values()].some((each) => each.isNeeded);
+  peer.needless = isNeeded ? 0 : peer.needless + 1;
+  if (!isNeeded) hints.counters.hintsNeedless++;
+  for (const [scope, its] of learnt) {
+    const known = noteHint(hints, peer, { scope, ...its });
+    const isNew = known.needless === 1 && isNeedless(peer, known);
+    if (isNew || (known.needless > 0 && known.needless % NEEDLESS_HINTS === 0)) task.isNews = true;
   }
 }
 
@@ -223,14 +253,18 @@ function takeEntry(
   task: Task,
   { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
 ): void {
-  const { hints: { plan, counters }, end } = task;
+  const { hints, end } = task;
+  const { plan, counters } = hints;
   const isUntagged = entry.operation === "send";
   const kinds = entry.kinds & plan.kinds & (isUntagged ? FOR_UNTAGGED : FOR_TAGGED);
   if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, { target, entry });
   if ((kinds & HINT_KINDS.receive) !== 0) takeCount(device, task, { target, entry });
   // Objects are a region's, and found by its key (H-03): an untagged message has none, whatever its peer names.
   if (isUntagged) counters.hintObjectsUnknown += entry.objects.length;
-  if (isUntagged && kinds !== 0) return;
+  if (isUntagged && kinds !== 0) {
+    task.scope = { scope: scopeOfQueuePair(target.qpn), region: undefined };
+    return;
+  }
   if (kinds === 0) {
     counters.hintsNotWanted++;
     return refuse(task, "not-wanted");
@@ -246,6 +280,8 @@ function takeEntry(
     if (length > 0 && key !== NO_KEY) end.refusedKeys++;
     return refuse(task, "no-access");
   }
+  const scope = scopeOf(hints, { qpn: target.qpn, address: task.requester, rkey: key });
+  task.scope = { scope, region: scope < 0 ? undefined : region.table.key };
   const bringIn = (span: Span) => {
     if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { span, rights });
     if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, { span, target, entry });
@@ -368,9 +404,16 @@ export function serveReceivers(device: Device, hints: Hints): void {
     };
     lookAtReceives(device, hints, { qp, ahead, bringIn });
     askForWanted(device, task);
-    if (task.isNeeded) end.needless = 0;
+    if (task.isNeeded) noteNeed(task, qp);
     if (task.reason !== "none") ahead.reason = task.reason;
   }
+}
+
+/** Memory of a receive was not there for the count of untagged messages. */
+function noteNeed({ hints, requester }: Task, { qpn }: QueuePair): void {
+  const peer = hintingPeer(hints, requester);
+  peer.needless = 0;
+  noteHint(hints, peer, { scope: scopeOfQueuePair(qpn), region: undefined, isNeeded: true });
 }
 
 /** Pages of a range. */

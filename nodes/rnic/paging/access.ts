@@ -78,7 +78,9 @@ export function checkAccess(
       redeemLine(hints, { table, line, now }, found);
     }
   }
-  if (hints !== undefined && pages.length + lines.length > 0) noteMiss(hints, by.qp);
+  if (hints !== undefined && pages.length + lines.length > 0) {
+    noteMiss(hints, by.qp, [...pages, ...lines].map(({ table }) => table));
+  }
   if (pages.length > 0) {
     if (device.out.tracing) traceMiss(device, by, { step: "page-fault", pages: rangeOf(pages) });
     const beyond = access.ahead === true ? [...spansOf(behind(access))] : [];

@@ -43,7 +43,9 @@ function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): Context
   if (hints !== undefined) {
     redeemContext(hints, { queue, now }, "gone");
     // Its own hint needs the context as the request does: only others' bring it.
-    if (half === "responder" && hints.carriers.size + hints.groups.size > 0) noteMiss(hints, qp);
+    if (half === "responder" && hints.carriers.size + hints.groups.size > 0) {
+      noteMiss(hints, qp, []);
+    }
   }
   counters.contextMisses++;
   return readContext(device, qp, queue);

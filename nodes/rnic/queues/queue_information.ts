@@ -396,16 +396,20 @@ type Fetch = Extract<Continuation, { readonly units: number }>;
 /** The queue that the fetched WQEs are for. */
 type Owner<F = Fetch> = F extends Fetch ? Omit<F, "entry" | "units"> : never;
 
-/** Reads the next units of a queue, at least one of which is filled; its entry stays until they come. */
+/**
+ * Reads the next units of a queue, at least one of which is filled; its entry stays until they come.
+ * @param fetch with `units` where more than the card's number are wanted at once.
+ */
 export function fetchWqes(
   device: Device,
   entry: QueueEntry,
-  fetch: { readonly unitBytes: number; readonly owner: Owner },
+  fetch: { readonly unitBytes: number; readonly owner: Owner; readonly units?: number | undefined },
 ): void {
   const { own, host, depth, wqeAddress } = entry;
   const { unitBytes, owner } = fetch;
   const filled = filledUnits(own, host, depth);
-  const units = Math.min(filled, device.timing.wqeFetchUnits, depth - own);
+  const { wqeFetchUnits } = device.timing;
+  const units = Math.min(filled, Math.max(wqeFetchUnits, fetch.units ?? 0), depth - own);
   entry.pins++;
   device.counters.wqeReads++;
   if (device.out.tracing) {

@@ -15,6 +15,7 @@ import { joined } from "./ring_move.ts";
 import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
+import { unitsAhead } from "../state/hints/units_ahead.ts";
 
 /** Fetches the next WQEs where there are any and there is room; a fetch at a time. */
 export function fetchWork(device: Device, qp: QueuePair): void {
@@ -40,7 +41,8 @@ export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair
   // so the classic scheme recovers, where a doorbell has found the card at work.
   if (filled === 0) return rereadPointer(device, entry, { kind: "send", qp, life: qp.life });
   const owner = { kind: "send-wqes", qp, life: qp.life } as const;
-  fetchWqes(device, entry, { unitBytes: WQE_UNIT_BYTES, owner });
+  const units = device.hints && unitsAhead(device.hints, qp);
+  fetchWqes(device, entry, { unitBytes: WQE_UNIT_BYTES, owner, units });
 }
 
 /** Takes fetched units: complete WQEs become work, the rest waits for its other units. */

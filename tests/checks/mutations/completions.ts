@@ -72,7 +72,7 @@ export const COMPLETIONS: Mutations = {
     notes: run.notes.toSpliced(place, 0, run.notes[place]!),
   })),
   "one has another's number": eachCompletion((run, { place, note }) =>
-    withNote(run, place, { ...note, wrId: note.wrId + 1 })
+    withNote(run, place, { ...note, wrId: Number(note.wrId) + 1 })
   ),
   "one is of what was not posted": eachCompletion((run, { place, note }) =>
     withNote(run, place, { ...note, wqe: note.wqe + 1_000 })

@@ -63,7 +63,8 @@ export function traceRound(
   const { qp: { qpn }, label: connection } = append.client.connection;
   const [from, to] = rangeOf(options, index, "record");
   const scm = [region.scmOffset + from, region.scmOffset + to] as const;
-  for (const { opcode, wrId = 0, remote } of requests) {
+  for (const { opcode, wrId: id = 0, remote } of requests) {
+    const wrId = Number(id);
     const where = remote === undefined ? "" : ` to VA 0x${remote.va.toString(16)}`;
     const text = `posts ${opcode} of update ${index}${where}`;
     cpu.trace({ step: "post-round", text, wrId, qpn, connection, operation: index, scm });

@@ -10,7 +10,8 @@ import { LOOKED_AT, PERSISTED, type Put, verifiedOf, WRITTEN } from "./put_messa
 export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
   const { steps } = put.plan;
   const { qp, label: connection } = put.client.connection;
-  for (const { opcode, wrId = 0, remote } of requests) {
+  for (const { opcode, wrId: id = 0, remote } of requests) {
+    const wrId = Number(id);
     const step = wrId % 2 === 0 ? steps.post : steps.postSecond!;
     const where = remote === undefined ? "" : ` to VA 0x${remote.va.toString(16)}`;
     const operation = Math.floor(wrId / 2);

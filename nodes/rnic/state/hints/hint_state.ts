@@ -44,8 +44,8 @@ export interface Hints {
   readonly words: Map<number, Word>;
   readonly wordCounters: WordCounters;
   readonly operandCounters: OperandCounters;
-  /** Queue pairs whose peers are to be told that a request has met what no hint had announced. */
-  readonly missed: QueuePair[];
+  /** Peers that are to be told that a request has met what no hint had announced. */
+  readonly missed: Missed[];
   /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
   readonly receiving: Map<QueuePair, ReceiveAhead>;
   /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
@@ -53,8 +53,51 @@ export interface Hints {
   readonly byTime: Fifo<Charge>;
   /** H-24: how many of them, by `accountOf`. */
   readonly charged: Map<number, number>;
+  /** H-02: what hints have been needless for: this card's, by responder, and those to it, by requester. */
+  readonly quiet: Remembered<QuietPeer>;
+  readonly hinting: Remembered<HintingPeer>;
   readonly counters: HintCounters;
   readonly leads: Leads;
+}
+
+/** What hints are needless for: a region, as its key; a queue pair, as a negative number. */
+export type Scope = number;
+
+/** Peers by address; that which was used last is the last. */
+export interface Remembered<P extends { readonly scopes: Map<Scope, unknown> }> {
+  readonly peers: Map<number, P>;
+  /** Scopes of all peers. */
+  size: number;
+}
+
+/** As requester, of a responder: what hints are rare for. */
+export interface QuietPeer {
+  readonly scopes: Map<Scope, true>;
+  /** Of the batches about these every 2^rarity-th is announced; and those since the last. */
+  rarity: number;
+  passedOver: number;
+}
+
+/** As responder, of a requester: its hints in a row for which nothing had to be fetched, in all and by scope. */
+export interface HintingPeer {
+  readonly scopes: Map<Scope, NeedlessScope>;
+  needless: number;
+  /** Something is forgotten that the peer was told. */
+  hasForgotten: boolean;
+}
+
+export interface NeedlessScope {
+  needless: number;
+  /** The peer was told that its hints about this have been needless, and of no miss since. */
+  isNamed: boolean;
+  /** Key of the region whose part the peer's key opens; undefined of a queue pair. */
+  region: number | undefined;
+}
+
+/** A request that met what no hint had announced, where the peer was told that hints were needless. */
+export interface Missed {
+  readonly qp: QueuePair;
+  readonly scopes: readonly Scope[];
 }
 
 export interface HintGroupEnd {
@@ -84,19 +127,14 @@ export interface HintEnd {
   /** PSN of the next packet with a hint: hints have PSNs of their own. */
   nextPsn: number;
   batch: number;
+  /** What was looked at last was announced. */
+  isAnnouncing: boolean;
   /** Hints whose work has not all been started. */
   readonly batches: Batch[];
   /** Since when the next request has been held back; undefined where it is not. */
   heldSince: Time | undefined;
   /** Answers in a row that did not come. */
   silences: number;
-  /** H-02: of the batches every 2^rarity-th is announced, as hints have brought nothing; and those since the last. */
-  rarity: number;
-  passedOver: number;
-  /** Keys of what was announced. */
-  readonly keys: Set<number>;
-  /** As responder: the peer's hints in a row for which nothing had to be fetched. */
-  needless: number;
   /** H-24: the peer's hints that named memory which it may not access. */
   refusedKeys: number;
 }
@@ -111,6 +149,8 @@ export interface Batch {
   readonly leads: boolean;
   /** It was sent, among many that are not, to see whether hints are needed again. */
   readonly probes: boolean;
+  /** What it is sent to learn about. */
+  readonly scopes: readonly Scope[];
   /** Messages without an answer, where one is waited for. */
   readonly unanswered: Set<number>;
   /** Messages of the hint that are being made: the work begins behind them. */
@@ -161,6 +201,8 @@ export interface HintElement {
   /** Of whose receives it speaks. */
   readonly receiver: QueuePair | undefined;
   readonly reason: HintReason;
+  /** What a hint for it is needed, or needless, for; undefined where it was refused. */
+  readonly scope: Scope | undefined;
 }
 
 /** Untagged messages that were announced, and the receive WQEs that are to take them (H-21). */
@@ -422,6 +464,8 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
     byTime: new Fifo(),
     charged: new Map(),
     leads: createLeads(),
+    quiet: { peers: new Map(), size: 0 },
+    hinting: { peers: new Map(), size: 0 },
     counters: {
       hintsSent: 0,
       hintFramesOut: 0,
@@ -482,13 +526,10 @@ export function createEnd({ batch }: HintPlan, { life, requester }: QueuePair): 
     lookedTo: requester.cursor,
     nextPsn: 0,
     batch: batch === "adaptive" ? HINT_BATCH.first : batch,
+    isAnnouncing: false,
     batches: [],
     heldSince: undefined,
     silences: 0,
-    rarity: 0,
-    passedOver: 0,
-    keys: new Set(),
-    needless: 0,
     refusedKeys: 0,
   };
 }

@@ -1,14 +1,138 @@
-/** As responder: hints of a queue pair's peer that needed nothing, and requests that met what none had announced. */
+/**
+ * What both sides remember of hints that have brought nothing (H-02, H-22), for each peer: by region, which a key
+ * names, and by queue pair for what no key names. It outlives queue pairs, and has a bound: what was used longest
+ * ago is forgotten, which costs hints, and changes no result (H-24).
+ */
+import type { TranslationTable } from "../translation_table.ts";
 import type { QueuePair } from "../queue_pair.ts";
-import type { Hints } from "./hint_state.ts";
+import type { HintingPeer, Hints, NeedlessScope, Remembered, Scope } from "./hint_state.ts";
 
 /** [choice] Needless hints in a row after which the peer is told: as many as an adaptive batch begins with. */
 export const NEEDLESS_HINTS = 8;
 
-/** A request has met a page, translation or context that is not there: a peer that announces little is told. */
-export function noteMiss(hints: Hints, qp: QueuePair): void {
+/** [choice] Regions and queue pairs that are remembered of all peers, and of one: at 8 B each 32 KiB of a chip. */
+export const SCOPES_MAX = { all: 4096, peer: 1024 } as const;
+
+/** Untagged messages have no key, and a context is a queue pair's. */
+export function scopeOfQueuePair(qpn: number): Scope {
+  return -1 - qpn;
+}
+
+/** What is remembered of a peer, which is used now. */
+export function peerIn<P extends { readonly scopes: Map<Scope, unknown> }>(
+  { peers }: Remembered<P>,
+  address: number,
+  create: () => P,
+): P {
+  const peer = peers.get(address) ?? create();
+  peers.delete(address);
+  peers.set(address, peer);
+  return peer;
+}
+
+/**
+ * Remembers a scope of a peer, as the one that was used last.
+ * @returns peers that have something forgotten for it.
+ */
+export function remember<T, P extends { readonly scopes: Map<Scope, T> }>(
+  remembered: Remembered<P>,
+  peer: P,
+  [scope, value]: readonly [Scope, T],
+): P[] {
+  const { peers } = remembered;
+  const { scopes } = peer;
+  if (scopes.delete(scope)) remembered.size--;
+  const losers: P[] = [];
+  const forgetOldest = (loser: P) => {
+    const [oldest] = loser.scopes.keys();
+    loser.scopes.delete(oldest!);
+    remembered.size--;
+    losers.push(loser);
+  };
+  if (scopes.size === SCOPES_MAX.peer) forgetOldest(peer);
+  else if (remembered.size === SCOPES_MAX.all) {
+    for (const each of peers.values()) {
+      if (each.scopes.size === 0) continue;
+      forgetOldest(each);
+      break;
+    }
+  }
+  scopes.set(scope, value);
+  remembered.size++;
+  return losers;
+}
+
+export function forgetScope<P extends { readonly scopes: Map<Scope, unknown> }>(
+  remembered: Remembered<P>,
+  { scopes }: P,
+  scope: Scope,
+): void {
+  if (scopes.delete(scope)) remembered.size--;
+}
+
+export function forgetPeer<P extends { readonly scopes: Map<Scope, unknown> }>(
+  remembered: Remembered<P>,
+  address: number,
+): void {
+  remembered.size -= remembered.peers.get(address)?.scopes.size ?? 0;
+  remembered.peers.delete(address);
+}
+
+/** As responder: what the address' hints have been needless for. */
+export function hintingPeer({ hinting }: Hints, address: number): HintingPeer {
+  return peerIn(hinting, address, () => ({
+    scopes: new Map(),
+    needless: 0,
+    hasForgotten: false,
+  }));
+}
+
+/** As responder: a hint of the peer was needless for the scope, or was not. */
+export function noteHint(
+  { hinting }: Hints,
+  peer: HintingPeer,
+  { scope, region, isNeeded }: {
+    readonly scope: Scope;
+    readonly region: number | undefined;
+    readonly isNeeded: boolean;
+  },
+): NeedlessScope {
+  const before = peer.scopes.get(scope);
+  const needless = isNeeded ? 0 : (before?.needless ?? 0) + 1;
+  const its = { needless, isNamed: !isNeeded && before?.isNamed === true, region };
+  for (const loser of remember(hinting, peer, [scope, its])) loser.hasForgotten = true;
+  return its;
+}
+
+/**
+ * Whether hints about the scope have been needless for long, or the last one has, as all of the peer's have been for
+ * long. What the peer was told stays so, until one is needed.
+ */
+export function isNeedless(peer: HintingPeer, { needless, isNamed }: NeedlessScope): boolean {
+  return isNamed || needless >= NEEDLESS_HINTS ||
+    (needless > 0 && peer.needless >= NEEDLESS_HINTS);
+}
+
+/**
+ * A request has met a page, translation or context that is not there: a peer that announces little is told.
+ * @param tables of the memory; none where it is a context.
+ */
+export function noteMiss(hints: Hints, qp: QueuePair, tables: readonly TranslationTable[]): void {
   const end = hints.ends.get(qp);
   if (end === undefined || end.life !== qp.life) return;
-  if (end.needless >= NEEDLESS_HINTS) hints.missed.push(qp);
-  end.needless = 0;
+  const peer = hints.hinting.peers.get(qp.path.address);
+  if (peer === undefined) return;
+  peer.needless = 0;
+  const missed: Scope[] = [];
+  const own = scopeOfQueuePair(qp.qpn);
+  for (const [scope, its] of peer.scopes) {
+    const isMissed = its.region === undefined
+      ? scope === own
+      : tables.some(({ key }) => key === its.region);
+    if (!isMissed) continue;
+    its.needless = 0;
+    if (its.isNamed) missed.push(scope);
+    its.isNamed = false;
+  }
+  if (missed.length > 0 || peer.hasForgotten) hints.missed.push({ qp, scopes: missed });
 }
