@@ -43,8 +43,7 @@ const RECEIVES = "a number of receives, a whole number from 1 to 32767";
 const REQUESTS = "a number of work requests, a whole number from 0 to 65535";
 const COUNT = "a number of them, a whole number ≥ 0, below 2^53";
 const BIGINT = "a bigint of 64 bits, as 1n";
-const WR_ID =
-  "a work request's id, a whole number ≥ 0, below 2^53, or a bigint of 64 bits, as 1n";
+const WR_ID = "a work request's id, a whole number ≥ 0, below 2^53, or a bigint of 64 bits, as 1n";
 const QP = "a queue pair, as createQp or a connection's qp returns it";
 const PD = "a protection domain, as allocPd returns it";
 const BUFFER = "a buffer, as cpu.allocate or cpu.scm returns it";

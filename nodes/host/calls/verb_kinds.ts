@@ -1,4 +1,5 @@
 /** What the verbs' arguments must be: objects, options and requests. `verb_calls.ts` has a row for each verb. */
+import { isWhole, wholeText } from "../../../fabric/base/whole_number.ts";
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
 import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -140,8 +141,7 @@ export const core = made("a core", "the program's context", ["load", "store", "p
 const WR_IDS = { least: 0, most: Number.MAX_SAFE_INTEGER };
 export const wrId = kind(
   `a work request's id, ${wholeText(WR_IDS)}, or a bigint of 64 bits, as 1n`,
-  (value) =>
-    typeof value === "bigint" ? value >= 0n && value < 1n << 64n : isWhole(value, WR_IDS),
+  (value) => typeof value === "bigint" ? value >= 0n && value < 1n << 64n : isWhole(value, WR_IDS),
 );
 const sge = shape<Sge>("an element (sge)", {
   address,

@@ -254,7 +254,7 @@ export class RegionHandle implements Region {
     else seen.set(bytes.subarray(from, to), from);
     if (cpu.auditing) {
       const id = this.#audited(piece, LOAD, { forwarded: store });
-      this.#auditEnd(id, piece, "load", { result: "done", data: bytes, costPs: 0 });
+      this.#auditEnd(id, piece, "load", { result: "done", data: bytes });
     }
     cpu.charge(this.#its.storePs);
     yield* cpu.settle();
@@ -299,7 +299,7 @@ export class RegionHandle implements Region {
         if (cpu.auditing) audit = this.#audited(piece, its, { buffered: id, core });
       },
       onEnd: (result) => {
-        if (audit >= 0) this.#auditEnd(audit, piece, "store", { result, costPs: 0 });
+        if (audit >= 0) this.#auditEnd(audit, piece, "store", { result });
         if (result === "done") this.#its.stored(region, line);
         else this.#late.push({ result, range });
       },
@@ -457,7 +457,12 @@ export class RegionHandle implements Region {
     return id;
   }
 
-  #auditEnd(id: number, { from, to }: Piece, op: RegionOp, { result, data }: Outcome): void {
+  #auditEnd(
+    id: number,
+    { from, to }: Piece,
+    op: RegionOp,
+    { result, data }: Pick<Outcome, "result" | "data">,
+  ): void {
     const old = result !== "done" || data === undefined || op === "store" || op === "flush"
       ? undefined
       : data.slice(from, to);

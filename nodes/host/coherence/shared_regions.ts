@@ -167,6 +167,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
         const ticket = this.begin(region, { op: "store", line, change });
         return [ticket, this.outcome(ticket)];
       },
+      paid: (ticket, outcome) => this.paid(ticket, outcome),
       reopen: (region, then) =>
         this.#parts.drive(function* (this: HostRegions, cpu: Cpu): Steps<void> {
           try {

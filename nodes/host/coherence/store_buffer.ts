@@ -23,6 +23,7 @@ import type { FarResult } from "../../../fabric/wire/host_bus/region_messages.ts
 import type { Steps, Wait } from "../cpu/program.ts";
 import type { HeldStores, PrivateStore } from "../cpu/region.ts";
 import { answered } from "../cpu/wait_site.ts";
+import type { CoreCost } from "./home_agent.ts";
 import type { Piece } from "./line_pieces.ts";
 
 /** A store to a part of a region's line. */
@@ -39,10 +40,16 @@ export interface RegionStore {
   readonly onEnd: (result: FarResult) => void;
 }
 
-/** How a store has ended, and how long its core is busy with it then. */
+/** How a store has ended, and what its core is busy with then. */
 interface Outcome {
   readonly result: FarResult;
-  readonly costPs: Time;
+  readonly cost: CoreCost;
+}
+
+/** The access of a store that has left, with its number; the buffer is busy for what it costs. */
+interface Access {
+  readonly ticket: number;
+  readonly outcome: Outcome;
 }
 
 export interface StoreBufferParts {
@@ -52,6 +59,8 @@ export interface StoreBufferParts {
   readonly drainPs: Time;
   /** Begins the access. @returns its number, and how it has ended where it is done at once. */
   readonly begin: (store: RegionStore) => readonly [ticket: number, outcome: Outcome | undefined];
+  /** An access has cost what it costs. */
+  readonly paid: (ticket: number, outcome: Outcome) => void;
   /** Calls `then`, with the time, when the host's card knows the region again, or never will. */
   readonly reopen: (region: SharedRegion, then: (now: Time) => void) => void;
   /** A number that a core waits for; `woken` ends the wait. */
@@ -91,8 +100,9 @@ export class StoreBuffer implements HeldStores {
   /** The first entry was refused, and has been tried again. */
   #isAgain = false;
   #isReopening = false;
-  /** When the next one may begin, as the last one has taken its core's time. */
+  /** When the next one may begin, as the last one has taken its time; and what takes that. */
   #freeAt: Time = 0;
+  #paying: Access | undefined;
   #waiter: { readonly ticket: number; readonly number: number } | undefined;
 
   constructor(parts: StoreBufferParts) {
@@ -113,6 +123,7 @@ export class StoreBuffer implements HeldStores {
 
   /** When {@link run} has something to do. */
   get nextAt(): Time {
+    if (this.#paying !== undefined) return this.#freeAt;
     const head = this.#entries.peek();
     if (head === undefined || this.#ticket >= 0 || this.#isReopening) return NEVER;
     return Math.max(head.dueAt, this.#freeAt);
@@ -190,6 +201,12 @@ export class StoreBuffer implements HeldStores {
   /** Begins what is due. */
   run(now: Time): void {
     while (this.nextAt <= now) {
+      const paying = this.#paying;
+      if (paying !== undefined) {
+        this.#paying = undefined;
+        this.#parts.paid(paying.ticket, paying.outcome);
+        continue;
+      }
       const { store, own } = this.#entries.peek()!;
       if (own !== undefined) {
         own.done(own.bytes);
@@ -200,7 +217,7 @@ export class StoreBuffer implements HeldStores {
       store.onBegin();
       const [ticket, outcome] = this.#parts.begin(store);
       if (outcome === undefined) this.#ticket = ticket;
-      else this.#ended(store, outcome, now);
+      else this.#ended(store, { ticket, outcome }, now);
     }
   }
 
@@ -208,12 +225,14 @@ export class StoreBuffer implements HeldStores {
   ended(ticket: number, outcome: Outcome, now: Time): boolean {
     if (ticket !== this.#ticket) return false;
     this.#ticket = -1;
-    this.#ended(this.#entries.peek()!.store!, outcome, now);
+    this.#ended(this.#entries.peek()!.store!, { ticket, outcome }, now);
     return true;
   }
 
-  #ended(store: RegionStore, { result, costPs }: Outcome, now: Time): void {
-    this.#freeAt = now + costPs;
+  #ended(store: RegionStore, access: Access, now: Time): void {
+    const { result, cost } = access.outcome;
+    this.#freeAt = now + Object.values(cost).reduce((sum, ps) => sum + ps, 0);
+    this.#paying = access;
     store.onEnd(result);
     if (result === "refused" && !this.#isAgain) {
       // The card has done nothing: it has a new life, or home has taken the region back and will refuse it.
