@@ -198,7 +198,7 @@ describe("rack validate", () => {
     );
     assert.match(
       lines[1]!,
-      /own\.yaml:6: .*no default export that is a function: expected a program\), expected/,
+      /own\.yaml:6: .*no default export that is a function: expected a program, .*\), expected/,
     );
     assert.match(lines[2]!, /own\.yaml:7: .*\(cannot find .*\), expected a file that can be read/);
   });

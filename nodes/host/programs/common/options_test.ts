@@ -17,7 +17,7 @@ describe("options", () => {
     const bounds = { least: 1, otherwise: 1 };
     throws(
       () => countOption({ depth: 0 }, "depth", bounds),
-      /depth must be .* at least 1: it is 0/,
+      /depth must be .* ≥ 1, below 2\^53: it is 0/,
     );
     throws(() => countOption({ depth: "4kb" }, "depth", bounds), /depth/);
     throws(() => textOption({}, "to"), /to must be a text/);
