@@ -93,7 +93,7 @@ describe("ladders of hints", () => {
     operationIn(traced, { index, on: "client" }).ladder
   ) as [Ladder, Ladder, Ladder];
 
-  it("H-03 to H-21: a cold, hinted READ has hint, decision, page request and mapping, each once, before it leaves", () => {
+  it("H-03, H-06, H-20, H-21: a cold, hinted READ has hint, decision, page request and mapping, each once, before it leaves", () => {
     same(stepsOf(read).slice(0, 14), [
       "client wqe",
       "client 202.1",
