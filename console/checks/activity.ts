@@ -19,8 +19,8 @@ export interface Activity {
 
 /**
  * Whether any host's SCM has bytes at the end that are not those of a new directory, which the service of each host
- * makes; or a cache has lines of it that are newer, as of a program that only stores. Statistics begin anew with each life, and a host without power has none: they only tell of zeros that were
- * written.
+ * makes; or a cache has newer lines of it, as of a program that only stores. Statistics begin anew with each life, and a
+ * host without power has none: they only tell of zeros that were written.
  */
 export function hasWritten(
   { plan, scm }: Pick<RunRecord, "plan" | "scm">,

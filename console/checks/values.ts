@@ -122,10 +122,9 @@ function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boo
 
 /**
  * Whether the unit at `unit` may have this value: it is zeros before the run, and `order` has all writes that touch it.
- * Where writes of parts of a unit overlap in time there are as many values as combinations of them, so none is counted, and
- * it takes time that grows as the number of writes. It goes
- * backwards in time: a write that fits the value may have been the last one, and what its bytes were before does not
- * matter then. With more bytes free no write fits less, so none has to be taken back.
+ * It goes backwards in time: a write that fits the value may have been the last one, and what its bytes were before does
+ * not matter then. With more bytes free no write fits less, so none has to be taken back. So its time grows as the number
+ * of writes, where the values that they allow are as many as their combinations.
  * @param options.free bits of bytes that do not matter: the value of those may be any; default: none.
  * @param options.without a write without a promise that is left out.
  * @returns writes without which it might not; undefined where it may not have the value.

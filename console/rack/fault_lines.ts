@@ -1,7 +1,7 @@
 /**
- * The record of a run's faults, line by line (`faults.jsonl`), read for a replay: power, cables,
- * the early cache write-backs and the held programs of a counterexample of `rack explore`, and the programs that a round of
- * `rack chaos` adds to its scenario.
+ * The record of a run's faults, line by line (`faults.jsonl`), read for a replay: power, cables, the early cache
+ * write-backs and the held programs of a counterexample of `rack explore`, and the programs that a round of `rack chaos`
+ * adds to its scenario.
  */
 import { z } from "zod";
 import { linesIfThere, textIfThere } from "../base/files.ts";

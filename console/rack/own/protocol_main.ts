@@ -36,12 +36,13 @@ async function work(
   const coverage = newCoverage(tablesWith(rows));
   const given = { ...explorationOf(rack), tables: coverage.tables, statesMax };
   const search = exploring(given);
-  let step = search.next(), isStopped = false;
-  for (; !step.done && !isStopped; step = isStopped ? step : search.next()) {
+  let step = search.next();
+  while (!step.done) {
     asker.tell(step.value);
     // Lets the word that the work shall end come in.
     await new Promise((resolve) => setTimeout(resolve));
-    isStopped = asker.stopped();
+    if (asker.stopped()) break;
+    step = search.next();
   }
   const { computers, lines, what } = rack;
   const all = rowNames(rows), unused = new Set(coverage.unused());

@@ -235,7 +235,7 @@ function cableLines(
     const isDown = from.y < to.y;
     const [upper, lower] = isDown ? [a, b] : [b, a];
     const [top, bottom] = isDown ? [from, to] : [to, from];
-    if (from.y === to.y && from.h === SWITCH.h) {
+    if (isBeside(from, to)) {
       const points = lane({
         y: from.y,
         fromX: ports.get(`${index} ${a.node}`)!,

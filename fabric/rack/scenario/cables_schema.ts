@@ -9,6 +9,7 @@ import {
   latency,
   leaf,
   mapping,
+  NAMES_SHAPE,
   orShort,
   rate,
   within,
@@ -17,12 +18,9 @@ import {
 /** A choice: the widest Ethernet switches have 512 ports of 100 Gb/s (Tomahawk 5: 51.2 Tb/s). */
 export const PORT_MOST = 511;
 
-const NAMES: JsonShape = {
-  anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
-};
 export const switchList = leaf(
   "a list of different switches' names, or a range like s1..s4",
-  NAMES,
+  NAMES_SHAPE,
   differentNames,
 );
 

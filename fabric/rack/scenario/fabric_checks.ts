@@ -12,13 +12,14 @@ import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { PORT_MOST } from "./cables_schema.ts";
 import type { Report } from "./reading.ts";
 import type { Draft } from "./scenario.ts";
-import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
+import { FAT_TREE_K_MOST, NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import type { Path } from "./yaml_source.ts";
 
 /** Words with a special meaning in the place of a host name. */
 const WORDS = ["all", "next"];
 /** As many as the largest fat tree has: each process knows the distances between all. */
-const SWITCHES_MOST = 1280;
+const LARGEST = fatTreeSizes({ k: FAT_TREE_K_MOST });
+const SWITCHES_MOST = 2 * LARGEST.edges + LARGEST.cores;
 /** So many names are listed in a message. */
 const NAMES_MOST = 8;
 

@@ -13,7 +13,7 @@ import {
 } from "../plan/plan.ts";
 import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
 import { isWhole } from "../../base/whole_number.ts";
-import { TOPOLOGIES } from "../build/network.ts";
+import { fatTreeSizes, TOPOLOGIES } from "../build/network.ts";
 import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
@@ -36,11 +36,11 @@ import {
   duration,
   DURATION_SHAPE,
   integer,
-  type JsonShape,
   latency,
   leaf,
   mapping,
   nameOf,
+  NAMES_SHAPE,
   namesOf,
   NUMBER,
   oneOf,
@@ -95,7 +95,7 @@ const scmMapping = mapping({
 const roceVersion = oneOf(["v1", "v2"]);
 
 /** A choice: 8 192 hosts and 1 280 switches; every process knows the routes of all. */
-const FAT_TREE_K_MOST = 32;
+export const FAT_TREE_K_MOST = 32;
 
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
@@ -166,7 +166,7 @@ export const hostSchema = mapping({
     "what runs on the host besides its programs",
   ),
   roce: roceVersion.optional().describe("what its card speaks; else as the fabric says"),
-  leaf: integer(1, FAT_TREE_K_MOST ** 2 / 2).optional().describe(
+  leaf: integer(1, fatTreeSizes({ k: FAT_TREE_K_MOST }).edges).optional().describe(
     "its leaf, or its edge switch in a fat tree; else where the fewest hosts are",
   ),
   timing: mapping({
@@ -342,9 +342,6 @@ const name = leaf(
   { type: "string", pattern: NAME_PATTERN.source },
   (value) => typeof value === "string" && NAME_PATTERN.test(value) ? value : undefined,
 );
-const NAMES_SHAPE: JsonShape = {
-  anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
-};
 const HOST_NAMES_EXPECTED = "a host's name, a range like s1..s4, a list of them, or all";
 const hostNames = leaf(HOST_NAMES_EXPECTED, NAMES_SHAPE, namesOf);
 

@@ -207,6 +207,11 @@ export const successRate = leaf(
   },
 );
 
+/** What {@link namesOf} takes. */
+export const NAMES_SHAPE: JsonShape = {
+  anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
+};
+
 /** All names of a name, a range like s1..s4, or a list of both; undefined for anything else. */
 export function namesOf(value: unknown): string[] | undefined {
   const list: readonly unknown[] = Array.isArray(value) ? value : [value];

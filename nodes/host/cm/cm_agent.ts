@@ -28,17 +28,21 @@ import {
 import { drepFor, giveUp, headOf, mraFor, rejFor } from "./cm_messages.ts";
 import {
   addEndpoint,
+  awaitUntil,
   closeEndpoint,
   type CmAgent,
   type CmEndpoint,
   type CmListener,
   type CmOutput,
+  connectionWith,
+  dueAt,
   end,
   endpointSignal,
   establish,
   exchangeOf,
   expectAnswer,
   isBacklogFull,
+  notePeerQp,
   notify,
 } from "./cm_state.ts";
 import { endSidr, expireSidr, receiveSidr } from "./sidr.ts";
@@ -51,8 +55,7 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
     timer.sink.events.push(timer.event);
     output.signals.add(timer.sink.signal);
   }
-  for (const endpoint of [...agent.endpoints.values()]) {
-    if (endpoint.deadline > now) continue;
+  for (const endpoint of dueAt(agent, now)) {
     if (endpoint.triesLeft > 0 && endpoint.lastSent !== undefined) {
       endpoint.triesLeft--;
       endpoint.deadline = now + endpoint.retry.timeoutPs;
@@ -167,7 +170,7 @@ export function receive(
     case "MRA":
       return receiveMra(agent, endpoint, { mra: message, now });
     case "REP":
-      return receiveRep(endpoint, message, output);
+      return receiveRep(agent, endpoint, { rep: message, output });
     case "RTU":
       if (endpoint.phase !== "rep-sent") return;
       establish(endpoint, undefined);
@@ -197,19 +200,17 @@ function receiveReq(
   const { from: peerAddress, now, output } = context;
   // Drops a request whose GID is not its sender's address.
   if (addressOfGid(req.primaryLocalGid) !== peerAddress) return;
-  for (const endpoint of agent.endpoints.values()) {
-    if (endpoint.req === undefined || endpoint.peerAddress !== peerAddress) continue;
-    if (endpoint.peerCommId !== req.localCommId) continue;
-    if (endpoint.transactionId !== req.transactionId) continue;
+  const exchange = exchangeOf(peerAddress, req), known = agent.requested.get(exchange);
+  if (known !== undefined) {
     // A repeated request: its response was lost, or is not ready yet.
-    if (endpoint.phase === "rep-sent") {
-      output.send.push({ to: peerAddress, message: endpoint.lastSent! });
-    } else if (endpoint.phase === "req-received") {
-      output.send.push({ to: peerAddress, message: mraFor(endpoint, RECEIVED.req) });
+    if (known.phase === "rep-sent") {
+      output.send.push({ to: peerAddress, message: known.lastSent! });
+    } else if (known.phase === "req-received") {
+      output.send.push({ to: peerAddress, message: mraFor(known, RECEIVED.req) });
     }
     return;
   }
-  const over = agent.over.get(exchangeOf(peerAddress, req));
+  const over = agent.over.get(exchange);
   if (over !== undefined && over.until > now) {
     if (over.rej !== undefined) output.send.push({ to: peerAddress, message: over.rej });
     return;
@@ -223,7 +224,9 @@ function receiveReq(
     output.send.push({ to: peerAddress, message });
     return;
   }
-  const stale = staleConnection(agent, req, peerAddress);
+  // The connection that the REQ's queue pair has here already: its host or its card has lost its power since, and
+  // gives the same numbers again (§12.9.8.3.1; Linux: `cm_match_req`). It ends by a DREQ, which its program is told of.
+  const stale = connectionWith(agent, { peerAddress, qpn: req.localQpn });
   if (stale !== undefined && listener.backlog !== undefined) {
     const message = rejFor(req, { reason: REJECT_REASON.staleConnection });
     output.send.push({ to: peerAddress, message });
@@ -236,21 +239,15 @@ function receiveReq(
   notify(endpoint, "request", output);
 }
 
-/**
- * The connection that the REQ's queue pair has here already: its host or its card has lost its power since, and
- * gives the same numbers again (§12.9.8.3.1; Linux: `cm_match_req`). It ends by a DREQ, which its program is told of.
- */
-function staleConnection(agent: CmAgent, req: CmReq, from: number): CmEndpoint | undefined {
-  return [...agent.endpoints.values()].find((endpoint) =>
-    endpoint.phase === "established" && endpoint.peerAddress === from &&
-    (endpoint.rep ?? endpoint.req)?.localQpn === req.localQpn
-  );
-}
-
-function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
+function receiveRep(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  { rep, output }: { readonly rep: CmRep; readonly output: CmOutput },
+): void {
   if (endpoint.phase === "req-sent") {
     endpoint.phase = "rep-received";
     endpoint.rep = rep;
+    notePeerQp(agent, endpoint);
     endpoint.peerCommId = rep.localCommId;
     endpoint.deadline = NEVER;
     output.signals.add(endpointSignal(endpoint));
@@ -274,8 +271,8 @@ function receiveMra(
   const asked = mra.received === RECEIVED.req ? "req-sent" : "rep-sent";
   if (endpoint.phase !== asked || endpoint.isPatient) return;
   endpoint.isPatient = true;
-  endpoint.deadline = now + timeoutOfCode(mra.serviceTimeout) + endpoint.retry.timeoutPs;
-  agent.stirred = true;
+  const { retry: { timeoutPs } } = endpoint;
+  awaitUntil(agent, endpoint, now + timeoutOfCode(mra.serviceTimeout) + timeoutPs);
 }
 
 /** A peer that timed out may not know this end's number: its own one identifies the connection. */

@@ -172,6 +172,12 @@ const OVER_MAX = 1024;
 export function makeCmAgent() {
   return {
     endpoints: new Map<number, CmEndpoint>(),
+    /** Endpoints with a deadline, and some that have had one: of thousands that stand none has. */
+    waiting: new Set<CmEndpoint>(),
+    /** On the passive side, by the exchange of its request. */
+    requested: new Map<string, CmEndpoint>(),
+    /** By the peer's address and its queue pair, once that is known. */
+    byPeerQp: new Map<string, Set<CmEndpoint>>(),
     listeners: new Map<bigint, CmListener>(),
     /** Requests for a service's queue pair, by key. */
     sidr: new Map<string, SidrRequest>(),
@@ -224,7 +230,35 @@ export function addEndpoint(
   };
   agent.nextCommId = (agent.nextCommId + 1) >>> 0;
   agent.endpoints.set(made.commId, made);
+  if (made.req !== undefined) {
+    agent.requested.set(exchangeOf(made.peerAddress, made.req), made);
+    notePeerQp(agent, made);
+  }
   return made;
+}
+
+/** The peer's queue pair of this endpoint is known from now on, by its request or response. */
+export function notePeerQp(agent: CmAgent, endpoint: CmEndpoint): void {
+  const key = peerQpOf(endpoint), known = agent.byPeerQp.get(key);
+  if (known === undefined) agent.byPeerQp.set(key, new Set([endpoint]));
+  else known.add(endpoint);
+}
+
+function peerQpOf({ peerAddress, rep, req }: CmEndpoint): string {
+  return `${peerAddress}/${(rep ?? req)?.localQpn}`;
+}
+
+/** The oldest connection that stands with this queue pair of the peer. */
+export function connectionWith(
+  agent: CmAgent,
+  peer: { readonly peerAddress: number; readonly qpn: number },
+): CmEndpoint | undefined {
+  const known = agent.byPeerQp.get(`${peer.peerAddress}/${peer.qpn}`) ?? [];
+  return [...known].filter(({ phase }) => phase === "established").sort(byCommId)[0];
+}
+
+function byCommId(x: CmEndpoint, y: CmEndpoint): number {
+  return x.commId - y.commId;
 }
 
 /** Records that `message` is being sent and needs a response. */
@@ -237,8 +271,24 @@ export function expectAnswer(
   endpoint.phase = sent.phase;
   endpoint.triesLeft = endpoint.retry.tries - 1;
   endpoint.isPatient = false;
-  endpoint.deadline = sent.now + endpoint.retry.timeoutPs;
+  awaitUntil(agent, endpoint, sent.now + endpoint.retry.timeoutPs);
+}
+
+/** The endpoint waits for an answer until then. */
+export function awaitUntil(agent: CmAgent, endpoint: CmEndpoint, deadline: Time): void {
+  endpoint.deadline = deadline;
+  agent.waiting.add(endpoint);
   agent.stirred = true;
+}
+
+/** Endpoints whose deadline has come, the oldest first. */
+export function dueAt({ waiting }: CmAgent, now: Time): CmEndpoint[] {
+  const due: CmEndpoint[] = [];
+  for (const endpoint of waiting) {
+    if (endpoint.deadline === NEVER) waiting.delete(endpoint);
+    else if (endpoint.deadline <= now) due.push(endpoint);
+  }
+  return due.sort(byCommId);
 }
 
 /** Records that the connection is established; `reply` is the response to a repeated request. */
@@ -261,6 +311,9 @@ export function closeEndpoint(
   endpoint.end = end;
   endpoint.deadline = NEVER;
   agent.endpoints.delete(endpoint.commId);
+  const peerQp = peerQpOf(endpoint), others = agent.byPeerQp.get(peerQp);
+  others?.delete(endpoint);
+  if (others?.size === 0) agent.byPeerQp.delete(peerQp);
   if (req === undefined) return;
   for (const [exchange, { until }] of agent.over) {
     if (until > now && agent.over.size < OVER_MAX) break;
@@ -271,7 +324,9 @@ export function closeEndpoint(
   const rej = end.kind === "rejected" && end.message.rejected === REJECTED.req
     ? end.message
     : undefined;
-  agent.over.set(exchangeOf(endpoint.peerAddress, req), { rej, until });
+  const exchange = exchangeOf(endpoint.peerAddress, req);
+  if (agent.requested.get(exchange) === endpoint) agent.requested.delete(exchange);
+  agent.over.set(exchange, { rej, until });
 }
 
 /** Name of the exchange that a request begins. */
@@ -281,9 +336,7 @@ export function exchangeOf(peerAddress: number, req: CmReq): string {
 
 export function nextDeadline(agent: CmAgent): Time {
   let earliest = NEVER;
-  for (const endpoint of agent.endpoints.values()) {
-    if (endpoint.deadline < earliest) earliest = endpoint.deadline;
-  }
+  for (const { deadline } of agent.waiting) if (deadline < earliest) earliest = deadline;
   for (const { phase, deadline } of agent.sidr.values()) {
     if (phase === "sent" && deadline < earliest) earliest = deadline;
   }

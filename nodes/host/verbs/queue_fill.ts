@@ -76,7 +76,8 @@ function isCopyOf(
  * tell it, where that is later (mlx5: a CQE's `wqe_counter`): in every scheme it is never ahead of the RNIC, and never
  * behind the last completion that was taken. With `readPointer: batched` it is less than a quarter of the ring behind
  * any completion that is there, taken or not; by default (`at-eviction`) the word in memory is where the RNIC keeps
- * the queue that has left its cache, and means nothing to a host before. At `store: device` all may be what a queue of this host's earlier life has left, see `DeviceState.kept`.
+ * the queue that has left its cache, and means nothing to a host before. At `store: device` all may be what a queue of
+ * this host's earlier life has left, see `DeviceState.kept`.
  * ENOENT for a number that no queue can have.
  */
 export function* queueInformation(

@@ -62,8 +62,9 @@ interface Server {
   room: number;
   /** The largest buffer so far of each kind of memory: it is never freed. */
   readonly buffers: Map<Memory, TestBuffer & { readonly count: number }>;
-  /** By the numbers of their queue pairs. */
+  /** By the numbers of their queue pairs, and by the ends of their connections. */
   readonly sessions: Map<number, Session>;
+  readonly byEndpoint: Map<Connection["endpoint"], Session>;
 }
 
 /** A queue pair of a client. */
@@ -95,8 +96,14 @@ function* startServer(device: CmDevice, listener: Listener): Steps<Server | unde
     cqs.push(cq);
   }
   const [sendCq, recvCq, pingPongCq] = cqs as [Cq, Cq, Cq];
-  const none = { room: RX_DEPTH, buffers: new Map(), sessions: new Map(), duplex: undefined };
-  return { device, listener, sendCq, recvCq, pingPongCq, ...none };
+  return {
+    ...{ device, listener, sendCq, recvCq, pingPongCq },
+    duplex: undefined,
+    room: RX_DEPTH,
+    buffers: new Map(),
+    sessions: new Map(),
+    byEndpoint: new Map(),
+  };
 }
 
 /** What clients ask meanwhile is refused. */
@@ -130,7 +137,7 @@ function* serve(server: Server): Steps<void> {
 }
 
 function* take(server: Server, request: ConnectRequest): Steps<void> {
-  const { listener, sessions } = server;
+  const { listener, sessions, byEndpoint } = server;
   const terms = decodePerftestTerms(request.privateData);
   if (terms === undefined) return void (yield* reject(listener, request));
   const buffer = yield* bufferFor(server, terms);
@@ -165,7 +172,9 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   const lane: Lane = ud === undefined
     ? { qp: connection.qp, remote, index }
     : { qp: ud.qp, remote, index, ud: udDestination(buffer, at, terms) };
-  sessions.set(lane.qp.qpn, { lane, connection, terms, buffer, isEstablished: false });
+  const session: Session = { lane, connection, terms, buffer, isEstablished: false };
+  sessions.set(lane.qp.qpn, session);
+  byEndpoint.set(connection.endpoint, session);
   if (!kind.pingPong) return;
   const { mode, idlePs } = manner(server);
   const end = { ...terms, ...lane, ...cqs, buffer, client: connection, mode, idlePs };
@@ -183,13 +192,12 @@ function* endWithClient(part: Steps<unknown>): Steps<void> {
 
 /** With the last of a client's queue pairs a bidirectional test begins here, too. */
 function* establish(server: Server, endpoint: Connection["endpoint"]): Steps<void> {
-  const all = [...server.sessions.values()];
-  const session = all.find(({ connection }) => connection.endpoint === endpoint);
+  const session = server.byEndpoint.get(endpoint);
   if (session === undefined) return;
   session.isEstablished = true;
   const { terms: { bidirectional, qps, reportVa }, connection: { peer } } = session;
-  if (!bidirectional) return;
-  const own = all.filter((each) =>
+  if (!bidirectional || server.sessions.size < qps) return;
+  const own = [...server.sessions.values()].filter((each) =>
     each.connection.peer.host === peer.host && each.terms.bidirectional &&
     each.terms.reportVa === reportVa
   );
@@ -293,9 +301,10 @@ function* bufferFor(server: Server, terms: PerftestTerms): Steps<TestBuffer | Ve
 }
 
 function* close(server: Server, endpoint: Connection["endpoint"]): Steps<void> {
-  for (const [qpn, { lane, connection }] of server.sessions) {
-    if (connection.endpoint !== endpoint) continue;
-    server.sessions.delete(qpn);
-    yield* closeLane({ ...lane, connection });
-  }
+  const session = server.byEndpoint.get(endpoint);
+  if (session === undefined) return;
+  const { lane, connection } = session;
+  server.byEndpoint.delete(endpoint);
+  server.sessions.delete(lane.qp.qpn);
+  yield* closeLane({ ...lane, connection });
 }

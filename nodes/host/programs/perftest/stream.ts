@@ -33,6 +33,8 @@ export interface StreamTimes {
 }
 
 interface StreamLane extends Lane {
+  /** Among all lanes, in whose order they post. */
+  readonly place: number;
   posted: number;
   completed: number;
   /** Of the messages that are posted, those up to the last one with a completion. */
@@ -51,30 +53,33 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
   const total = duration === undefined ? iterations * stream.lanes.length : 0;
   const times = { posted: new Float64Array(total), completed: new Float64Array(total) };
   const sampling = duration && new Sampling(cpu.now, duration);
-  const lanes = stream.lanes.map((lane): StreamLane => {
-    return { ...lane, posted: 0, completed: 0, signaled: 0 };
+  const lanes = stream.lanes.map((lane, place): StreamLane => {
+    return { ...lane, place, posted: 0, completed: 0, signaled: 0 };
   });
   const byQpn = new Map(lanes.map((lane) => [lane.qp.qpn, lane]));
   // Of a test by time the other end's messages are taken until it is over: `takeUntil`.
   const expected = receives(stream) && duration === undefined ? total : 0;
-  let posted = 0, completed = 0, received = 0;
+  let posted = 0, signaled = 0, completed = 0, received = 0;
   const mayPost = (lane: StreamLane) => {
     const isWanted = sampling ? !sampling.isOver(cpu.now) : lane.posted < iterations;
     return isWanted && lane.posted - lane.completed + postList <= depth;
   };
   const isDone = () =>
     received >= expected &&
-    (sampling
-      ? sampling.isOver(cpu.now) && lanes.every((lane) => lane.completed >= lane.signaled)
-      : completed === total);
+    (sampling ? sampling.isOver(cpu.now) && completed === signaled : completed === total);
+  // A lane that may post no more may again once a message of its has completed.
+  let ready = new Set(lanes);
   while (!isDone()) {
-    for (const lane of lanes) {
+    for (const lane of [...ready].sort((x, y) => x.place - y.place)) {
       while (mayPost(lane)) {
         if (sampling === undefined) times.posted.fill(cpu.now, posted, posted + postList);
         posted += postList;
-        must(yield* postSend(lane.qp, listOf(stream, lane)));
+        const before = lane.signaled, list = listOf(stream, lane);
+        signaled += lane.signaled - before;
+        must(yield* postSend(lane.qp, list));
       }
     }
+    ready = new Set();
     if (isDone()) break;
     const deadline = cpu.now + idlePs;
     const completions = yield* waitCompletion(sendCq, { mode, deadline });
@@ -91,13 +96,15 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
         yield* receiveAgain(stream, lane, completion);
         continue;
       }
+      ready.add(lane);
       while (lane.completed < completion.wrId) {
         lane.completed++;
         if (sampling) sampling.finished(cpu.now);
-        else times.completed[completed++] = cpu.now;
+        else times.completed[completed] = cpu.now;
+        completed++;
       }
     }
-    onProgress(completed);
+    if (sampling === undefined) onProgress(completed);
   }
   return sampling ? samplesOf(sampling) : times;
 }
