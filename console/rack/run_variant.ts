@@ -60,6 +60,14 @@ export function reportsOf(
   return [...said, ...left.filter(({ topic }) => topic === "unfinished")];
 }
 
+/** What a device has counted by the run's end; undefined where no process is left that says so. */
+export function countersOf(
+  finals: readonly Pick<FinalReply, "statistics">[],
+  node: string,
+): FinalReply["statistics"][string] | undefined {
+  return finals.find(({ statistics }) => statistics[node] !== undefined)?.statistics[node];
+}
+
 export interface RunOptions {
   readonly run: string;
   readonly directory: string;

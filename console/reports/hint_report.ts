@@ -9,7 +9,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import type { Prepared } from "../rack/prepare.ts";
-import { type Reported, reportsOf } from "../rack/run_variant.ts";
+import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";
 import { columnsOf, type Latencies, tableText, timeColumn } from "./table.ts";
 
 type Counters = Readonly<Record<string, number>>;
@@ -107,8 +107,7 @@ export function hintRows(
   return cards.flatMap((card): HintRow[] => {
     if (card.hints === undefined) return [];
     const name = rnicName(card.host);
-    const counters = outcome.finals.map(({ statistics }) => statistics[name])
-      .find((each) => each !== undefined);
+    const counters = countersOf(outcome.finals, name);
     if (counters === undefined) return [];
     const values = results.filter(({ node }) => node === card.host).map(({ value }) => value);
     return [{

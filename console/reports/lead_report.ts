@@ -6,7 +6,7 @@ import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import { LEAD_BOUNDS_PS, LEAD_OUTCOMES, leadsIn } from "../../nodes/rnic/state/hints/leads.ts";
 import type { Prepared } from "../rack/prepare.ts";
-import type { Reported } from "../rack/run_variant.ts";
+import { countersOf, type Reported } from "../rack/run_variant.ts";
 import { columnsOf, tableText } from "./table.ts";
 
 /** A class of the histogram: announced operations for which a card had something fetched. */
@@ -34,9 +34,7 @@ export function leadRows(
   return plan.nodes.flatMap((node): LeadRow[] => {
     if (node.kind !== "rnic" || node.config.hints === undefined) return [];
     const name = rnicName(node.config.host);
-    const counters = finals.map(({ statistics }) => statistics[name])
-      .find((each) => each !== undefined);
-    const leads = leadsIn(counters ?? {});
+    const leads = leadsIn(countersOf(finals, name) ?? {});
     const rows = [...LEAD_BOUNDS_PS, null].map((toPs, place): LeadRow => ({
       variant,
       node: name,

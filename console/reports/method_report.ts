@@ -16,7 +16,7 @@ import type { SharedReport } from "./shared_report.ts";
 import type { QueueRow } from "./queue_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import type { Refused } from "../rack/refused.ts";
-import { type Outcome, reportsOf } from "../rack/run_variant.ts";
+import { countersOf, type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { heldFor, survivedView } from "../rack/survived.ts";
 import { figuresOf } from "./verified_report.ts";
 import type { MethodRow } from "./method_row.ts";
@@ -172,8 +172,7 @@ function servedPs(finals: readonly FinalReply[], { to, object }: PutResult): Tim
 }
 
 function amplificationOf(finals: readonly FinalReply[], host: string): number | null {
-  const { scmBytesIn = 0, scmBytesOut = 0 } =
-    finals.find(({ statistics }) => statistics[host] !== undefined)?.statistics[host] ?? {};
+  const { scmBytesIn = 0, scmBytesOut = 0 } = countersOf(finals, host) ?? {};
   return scmBytesIn > 0 ? round(scmBytesOut / scmBytesIn) : null;
 }
 

@@ -10,7 +10,7 @@ import {
 } from "../../fabric/rack/plan/shared_region.ts";
 import { MOVED_TOPIC, type RegionMoved } from "../../nodes/host/coherence/region_reports.ts";
 import { countOf } from "../checks/finding.ts";
-import { type Reported, reportsOf } from "../rack/run_variant.ts";
+import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "./table.ts";
 
@@ -45,8 +45,7 @@ export function placementRows(
   const reports = reportsOf(outcome).filter(({ topic }) => topic === MOVED_TOPIC);
   return regionsIn(plan).map((region): PlacementRow => {
     const { name, home, far, placement, judge = JUDGE_PLAN } = region;
-    const counters = outcome.finals.map(({ statistics }) => statistics[home.host])
-      .find((each) => each !== undefined);
+    const counters = countersOf(outcome.finals, home.host);
     const isJudged = placement === "auto";
     const count = (what: string) => isJudged ? counters?.[`region.${name}.${what}`] ?? null : null;
     const moves = reports.flatMap(({ time, node, value }): PlacementMove[] => {

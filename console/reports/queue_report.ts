@@ -16,7 +16,7 @@ import {
 import { formatTime } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import type { ManyQueuesResult, ManyQueuesRow } from "../../nodes/host/programs/many_queues.ts";
-import { type Reported, reportsOf } from "../rack/run_variant.ts";
+import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 
@@ -77,8 +77,7 @@ export function queueRows(
   if (many.length > 0) return many;
   return cards.flatMap((card): QueueRow[] => {
     const name = rnicName(card.host);
-    const counters = outcome.finals.map(({ statistics }) => statistics[name])
-      .find((each) => each !== undefined);
+    const counters = countersOf(outcome.finals, name);
     if (counters === undefined || !isOfInterest(card, counters)) return [];
     const { doorbells = 0, doorbellReads = 0, stalePointers } = counters;
     return [{

@@ -4,6 +4,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { isPutResult } from "../checks/survival.ts";
+import { countersOf } from "../rack/run_variant.ts";
 import type { VerifiedCounts } from "../checks/verified.ts";
 import { type Column, columnsOf, tableText } from "./table.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
@@ -38,8 +39,7 @@ function injectedIn({ plan, finals }: Ended): number {
 
 function savedBy(skipped: number, to: string, { finals }: Ended): Time | null {
   if (skipped === 0) return 0;
-  const card = finals.find(({ statistics }) => statistics[rnicName(to)] !== undefined)
-    ?.statistics[rnicName(to)] ?? {};
+  const card = countersOf(finals, rnicName(to)) ?? {};
   const { verifyReadBacks = 0, verifyReadBackPs = 0 } = card;
   const { verifySkipped = 0, verifySkippedPs = 0 } = card;
   if (verifyReadBacks === 0 || verifySkipped === 0) return null;

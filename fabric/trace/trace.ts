@@ -252,6 +252,7 @@ export function ladderOf(trace: Trace, operation: Operation): Ladder {
   }
   addReceives(trace, chosen);
   addDoorbells(trace, chosen);
+  addHinted(trace, operation, chosen);
   addAnswers(trace, chosen);
   addWaits(trace, chosen);
   addReads(trace, operation, chosen);
@@ -408,6 +409,25 @@ function isReused(line: Line, wqe: Line): boolean {
 
 function hasUnit({ units }: Line, unit: number): boolean {
   return units !== undefined && units[0] <= unit && unit < units[1];
+}
+
+/** What a responder traces of each element of a hint. */
+const HINTED: ReadonlySet<string> = new Set(["hint-in", "hint-decision", "hint-answer"]);
+
+/**
+ * Adds what the responder does about the operation's hints. Of messages that are counted (H-03) it knows the first
+ * one's PSN alone.
+ */
+function addHinted({ lines }: Trace, { until, connection }: Operation, chosen: Set<number>): void {
+  for (const i of [...chosen]) {
+    const { step, psn, lastPsn } = lines[i]!;
+    if (step !== "hint-out" || lastPsn === undefined) continue;
+    for (let at = i + 1; at < Math.min(until, lines.length); at++) {
+      const line = lines[at]!;
+      if (line.psn !== psn || line.connection !== connection || !line.inbound) continue;
+      if (HINTED.has(line.step)) chosen.add(at);
+    }
+  }
 }
 
 /** Adds the answers to the operation's hints, where the requester gets some (H-22). */

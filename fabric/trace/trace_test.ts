@@ -238,6 +238,18 @@ describe("what prepares an operation", () => {
     ]);
   });
 
+  it("H-03: has it of messages of several packets, too, whose last PSN the requester alone knows", () => {
+    const lines = [0, 1, 2].flatMap(persist), psn = 0xff_fffe;
+    const near = { node: "a-rnic", qpn: 17, connection: BY_ADDRESS } as const;
+    // Of all three, whose PSNs are 0xfffffe to 3; the responder takes them for packets 0xfffffe to 0.
+    lines.push({ time: 2_001, step: "hint-out", text: "", hint: 5, psn, lastPsn: 3, ...near });
+    lines.push({ time: 2_002, step: "hint-in", text: "", psn, lastPsn: 0, ...far });
+    lines.push({ time: 2_003, step: "hint-answer", text: "", psn, lastPsn: 0, ...far });
+    lines.push({ time: 2_003, step: "hint-answer", text: "", psn: 4, ...far });
+    const steps = stepsIn(ladder(lines, 2)).filter((step) => /^6/.test(step));
+    same(steps, ["608", "610", "612.5"]);
+  });
+
   it("Q-06: has the WQE's own doorbell, and what its RNIC reads until it is begun", () => {
     const card = { node: "a-rnic", qpn: 17, queue: 4, text: "" };
     const of = (n: number, lines: readonly TraceLine[]) => [

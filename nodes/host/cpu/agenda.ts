@@ -15,7 +15,8 @@ export class PlacedHeap<Item extends { place: number }> {
   }
 
   get first(): Item | undefined {
-    return this.#items[0];
+    // A read beyond the end of an array is slow, and most heaps are empty.
+    return this.#items.length === 0 ? undefined : this.#items[0];
   }
 
   get size(): number {
@@ -110,6 +111,8 @@ export class Agenda<Of extends Turn> {
   readonly cores: readonly Core[];
   /** Threads that are not due, by their time. */
   readonly #later = new PlacedHeap<Turn>((x, y) => x.at < y.at);
+  /** Threads in cores' queues: most of the time there are none. */
+  #queued = 0;
 
   constructor(cores: number) {
     this.cores = Array.from({ length: cores }, (_, index): Core => {
@@ -121,6 +124,7 @@ export class Agenda<Of extends Turn> {
   /** When the next thread resumes, or finds its core busy; NEVER: none does. */
   get nextAt(): Time {
     let next = this.#later.first?.at ?? NEVER;
+    if (this.#queued === 0) return next;
     for (const { queue, queueAt } of this.cores) {
       if (queue.size > 0 && queueAt < next) next = queueAt;
     }
@@ -141,6 +145,7 @@ export class Agenda<Of extends Turn> {
   /** The thread has no turn any more. */
   leave(turn: Of): void {
     if (turn.place >= 0) (turn.isQueued ? turn.core.queue : this.#later).remove(turn);
+    if (turn.isQueued) this.#queued--;
     turn.isQueued = false;
   }
 
@@ -164,7 +169,9 @@ export class Agenda<Of extends Turn> {
       if (core.queue.size === 0) core.queueAt = now;
       core.queue.push(turn);
       turn.isQueued = true;
+      this.#queued++;
     }
+    if (this.#queued === 0) return undefined;
     let first: Turn | undefined;
     for (const core of this.cores) {
       const turn = core.queue.first;

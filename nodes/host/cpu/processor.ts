@@ -265,17 +265,18 @@ export class Processor {
     const isPlanned = (this.#planned.first?.at ?? NEVER) <= now;
     if (what === "more" || isPlanned || !areOnlySpinsDue(this.#agenda.due(now), this.#spinning)) {
       this.#spins.interrupt(this.#spinningInOrder(), now);
-      this.#spinning.clear();
+      this.#noneSpins();
     }
   }
 
   /** Whether a program waits for a change in a physical range. */
   isWatched(from: number, length: number): boolean {
-    return this.#watched.in(from, length).length > 0;
+    return this.#watched.has(from, length);
   }
 
   /** A DMA write has become visible in a physical range. */
   memoryChanged(range: { from: number; length: number }, now: Time): void {
+    if (!this.#watched.has(range.from, range.length)) return;
     for (const task of this.#watched.in(range.from, range.length).sort(inOrder)) {
       this.#end(task, now, this.#plan.pollPs);
     }
@@ -411,6 +412,11 @@ export class Processor {
     }
   }
 
+  /** Clearing an empty set would make a new one, for every message that comes. */
+  #noneSpins(): void {
+    if (this.#spinning.size > 0) this.#spinning.clear();
+  }
+
   #spinningInOrder(): readonly Task[] {
     return this.#spinning.size === 0 ? NO_TASKS : [...this.#spinning].sort(inOrder);
   }
@@ -477,7 +483,7 @@ export class Processor {
   /** A thread has done something else than poll. */
   #interruptOthers(task: Task, at: { readonly readyAt: Time; readonly now: Time }): void {
     this.#spins.interruptOthers(this.#spinningInOrder(), task, at);
-    this.#spinning.clear();
+    this.#noneSpins();
   }
 
   #leave(task: Task, now: Time): void {

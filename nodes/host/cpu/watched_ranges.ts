@@ -37,6 +37,18 @@ export class WatchedRanges<Of extends Watcher> {
     }
   }
 
+  /** Whether one watches one of these bytes: asked for every write of the device. */
+  has(from: number, length: number): boolean {
+    if (this.#wide.size > 0 && hasOverlap(this.#wide, from, length)) return true;
+    if (this.#byPage.size === 0) return false;
+    const last = Math.floor((from + length - 1) / PAGE_BYTES);
+    for (let page = Math.floor(from / PAGE_BYTES); page <= last; page++) {
+      const known = this.#byPage.get(page);
+      if (known !== undefined && hasOverlap(known, from, length)) return true;
+    }
+    return false;
+  }
+
   /** Those that watch one of these bytes, in no order. */
   in(from: number, length: number): Of[] {
     const found: Of[] = [];
@@ -65,6 +77,11 @@ function pagesOf(ranges: readonly number[]): Set<number> | undefined {
     }
   }
   return pages;
+}
+
+function hasOverlap(watchers: ReadonlySet<Watcher>, from: number, length: number): boolean {
+  for (const { ranges } of watchers) if (overlaps(ranges, from, length)) return true;
+  return false;
 }
 
 /** Whether one of the ranges (from, to, from, to…) has a byte of these. */

@@ -23,6 +23,7 @@ describe("WatchedRanges", () => {
       );
       assert.deepEqual(new Set(seen), new Set(expected));
       assert.equal(seen.length, expected.length);
+      assert.equal(watched.has(from, length), expected.length > 0);
       found += seen.length;
     }
     assert.ok(found > 1_000);

@@ -99,7 +99,7 @@ function acknowledge(
   { requester, sequence, elements, isAsked }: Preparation,
 ): void {
   const { hints } = sender;
-  const groups = needlessOf(device, hints, { requester, elements });
+  const groups = needlessOf(device, hints, { by: sender.qp, requester, elements });
   if (!isAsked && groups.length === 0) return;
   if (device.out.tracing) {
     for (const group of groupsOf(elements)) {

@@ -7,6 +7,11 @@
  * announce all about that again, at once.
  */
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
+import {
+  HINT_ENTRY_BYTES,
+  HINT_GROUP_BYTES,
+  HINT_KINDS,
+} from "../../../fabric/wire/roce/hint_eth.ts";
 import type { Device } from "../state/device.ts";
 import type { Batch, HintElement, Hints, Scope } from "../state/hints/hint_state.ts";
 import {
@@ -23,8 +28,13 @@ import type { Sender } from "./send_hint.ts";
 
 /** Of the batches every 2^6-th is announced, at least: a hint is a few percent of its work, this is nothing. */
 const RARITY_MAX = 6;
-/** Keys of a queue pair that one message names: they fit a packet of 256 B. */
-const NAMES_MAX = 7;
+/** What else is in a message that names regions: how long requests should wait, for each kind. */
+const WAITS_BYTES = HINT_GROUP_BYTES + Object.keys(HINT_KINDS).length * HINT_ENTRY_BYTES;
+
+/** Keys that one message of the queue pair names, beside a queue pair and so many other bytes. */
+function namesMax({ attributes: { pathMtu } }: QueuePair, others = 0): number {
+  return Math.floor((pathMtu - others - 2 * HINT_GROUP_BYTES) / HINT_ENTRY_BYTES);
+}
 
 /** What becomes of a batch. A probe's answer says whether hints are needed again. */
 export type Turn = "announced" | "probe" | "passed-over";
@@ -124,9 +134,12 @@ export function missedFor(
 ): Pick<HintMessage, "reason" | "groups"> {
   const peer = hints.hinting.peers.get(qp.path.address);
   if (peer === undefined) return { reason: "none", groups: [] };
-  if (peer.hasForgotten || missed.length > NAMES_MAX) {
+  if (peer.hasForgotten || missed.length > namesMax(qp, WAITS_BYTES)) {
     peer.hasForgotten = false;
-    for (const its of peer.scopes.values()) its.isNamed = false;
+    for (const its of peer.scopes.values()) {
+      its.isNamed = false;
+      its.isRare = false;
+    }
     return { reason: "none", groups: [] };
   }
   const ends = { destQpn: qp.qpn, sourceQpn: qp.attributes.destQpn };
@@ -134,7 +147,7 @@ export function missedFor(
   const groups: HintGroup[] = [];
   if (keys.length > 0) groups.push({ ...ends, entries: keys.map(named) });
   if (keys.length < missed.length) groups.push({ ...ends, entries: [] });
-  const isRemembered = groups.length > 0 || [...peer.scopes.values()].some((its) => its.isNamed);
+  const isRemembered = groups.length > 0 || [...peer.scopes.values()].some((its) => its.isRare);
   return { reason: isRemembered ? "not-wanted" : "none", groups };
 }
 
@@ -197,13 +210,15 @@ export function takeNeedless(
 export function needlessOf(
   { queuePairs }: Device,
   hints: Hints,
-  { requester, elements }: {
+  { by, requester, elements }: {
+    /** Whose packet names it. */
+    readonly by: QueuePair;
     readonly requester: number;
     readonly elements: readonly HintElement[];
   },
 ): HintGroup[] {
   if (!hints.hinting.peers.has(requester)) return [];
-  const peer = hintingPeer(hints, requester);
+  const peer = hintingPeer(hints, requester), most = namesMax(by);
   const groups: HintGroup[] = [];
   for (let at = 0; at < elements.length;) {
     const { ends } = elements[at]!;
@@ -214,9 +229,10 @@ export function needlessOf(
       const its = scope === undefined ? undefined : peer.scopes.get(scope);
       if (its === undefined || !queuePairs.has(ends.destQpn) || !isNeedless(peer, its)) continue;
       if (scope! < 0) isQueuePair = true;
-      else if (keys.size < NAMES_MAX) keys.add(entry.rkey);
+      else if (keys.size < most) keys.add(entry.rkey);
       else continue;
       its.isNamed = true;
+      its.isRare = true;
     }
     if (keys.size > 0) groups.push({ ...ends, entries: [...keys].map(named) });
     if (isQueuePair) groups.push({ ...ends, entries: [] });

@@ -110,6 +110,15 @@ function take({ driver, to }: Warm, page: number): void {
   driver.take(to.key, page, 1);
 }
 
+/** What a card remembers of a peer's hints, with one queue pair. */
+function responder() {
+  const hints = createHints(HINT_PLAN)!;
+  const attributes = { destQpn: 18, pathMtu: PATH_MTU };
+  const of = { qpn: 17, life: 1, path: { address: 9 }, attributes } as unknown as QueuePair;
+  hints.ends.set(of, { life: 1 } as HintEnd);
+  return { hints, of, peer: hintingPeer(hints, 9) };
+}
+
 const ENTRY = {
   ...{ kinds: 0, messages: 0, sequence: 0, rkey: 0, length: 0, va: 0n, objects: [] },
   operation: "read" as const,
@@ -289,13 +298,9 @@ describe("hints that bring nothing (H-02, H-22)", () => {
   });
 
   it("H-24, H-22: a responder that has forgotten what it has named says so, once, when something is missed", () => {
-    const hints = createHints(HINT_PLAN)!;
-    const qp = { qpn: 17, life: 1, path: { address: 9 }, attributes: { destQpn: 18 } };
-    const of = qp as unknown as QueuePair;
-    hints.ends.set(of, { life: 1 } as HintEnd);
-    const peer = hintingPeer(hints, 9);
+    const { hints, of, peer } = responder();
     const note = (scope: number) =>
-      noteHint(hints, peer, { scope, region: scope, isNeeded: false }).isNamed = true;
+      noteHint(hints, peer, { scope, region: scope, isNeeded: false }).isRare = true;
     note(0);
     noteMiss(hints, of, [{ key: 7 } as TranslationTable]);
     equal(hints.missed.length, 0, "of which nothing was named");
@@ -312,6 +317,28 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     const said = missedFor(hints, of, missed!.scopes);
     same([said.reason, said.groups[0]!.sourceQpn, said.groups[0]!.destQpn], ["not-wanted", 18, 17]);
     same(said.groups.map((group) => group.entries.map(({ rkey }) => rkey)), [[5]]);
+  });
+
+  it("H-24, H-22: nothing is said of what is forgotten and was not named", () => {
+    const { hints, of, peer } = responder();
+    for (let scope = 0; scope <= SCOPES_MAX.peer; scope++) {
+      noteHint(hints, peer, { scope, region: scope, isNeeded: false });
+    }
+    noteMiss(hints, of, [{ key: 0 } as TranslationTable]);
+    equal(hints.missed.length, 0);
+  });
+
+  it("H-22: a hint about what is named was needed, of which its sender may not hear: a later miss is said", () => {
+    const { hints, of, peer } = responder();
+    const note = (isNeeded: boolean) => noteHint(hints, peer, { scope: 5, region: 5, isNeeded });
+    const named = note(false);
+    named.isNamed = true;
+    named.isRare = true;
+    equal(note(true).isNamed, false);
+    noteMiss(hints, of, [{ key: 5 } as TranslationTable]);
+    same(hints.missed.splice(0), [{ qp: of, scopes: [5] }]);
+    noteMiss(hints, of, [{ key: 5 } as TranslationTable]);
+    equal(hints.missed.length, 0, "once");
   });
 
   it("H-08, H-22: by queue pair where a carrier has the hints, as it brings contexts, too", () => {

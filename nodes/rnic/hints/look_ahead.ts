@@ -170,7 +170,7 @@ function aheadOf(sender: Sender): Span[] {
   return from < until ? [{ ...sender, from, until }] : [];
 }
 
-/** Undefined where the span goes without a hint, as those before it have brought nothing: it is looked at no more then. */
+/** Undefined where the span goes without a hint, as those before it have brought nothing; it is not looked at again. */
 function turnedOf(span: Span): Turned | undefined {
   const { end, from, until } = span;
   const turn = turnOf(span, from, until);

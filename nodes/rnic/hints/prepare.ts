@@ -32,11 +32,16 @@ import type { MemoryWait, WantedPage } from "../state/paging_state.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { rights } from "../state/life_cycle.ts";
 import { missingContext, warmContext } from "../queues/context.ts";
-import { isVerdict } from "../state/responder_state.ts";
+import { isVerdict, type RecvWqe } from "../state/responder_state.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 import { takesPart } from "./agree.ts";
 import { answer, isDone } from "./answer_hint.ts";
-import { traceDecided, traceDecision, traceTranslationDecision } from "../trace/hint_trace.ts";
+import {
+  traceDecided,
+  traceDecision,
+  traceReceiveAhead,
+  traceTranslationDecision,
+} from "../trace/hint_trace.ts";
 import { scopeOf } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
 
@@ -396,11 +401,13 @@ export function serveReceivers(device: Device, hints: Hints): void {
     if (ahead.wanted === 0 || ahead.readyAt > device.now) continue;
     const { requester, position, pages } = ahead;
     const task = { ...newTask(device, { hints, qp, end }, requester), position, pages };
-    const bringIn = (segments: readonly MemorySegment[]) => {
+    const bringIn = (recv: RecvWqe, segments: readonly MemorySegment[]) => {
+      const known = pages.length;
       for (const { region, va, length } of segments) {
         if (region.isNull) continue;
         prefetch(device, task, { span: spanOf(region, va, length), rights: 2 });
       }
+      if (device.out.tracing) traceReceiveAhead(device, qp, { recv, pages: pages.slice(known) });
     };
     lookAtReceives(device, hints, { qp, ahead, bringIn });
     askForWanted(device, task);

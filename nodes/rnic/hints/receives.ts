@@ -11,7 +11,7 @@ import type { Hints, ReceiveAhead } from "../state/hints/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { MemorySegment } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { traceReceiveAhead } from "../trace/hint_trace.ts";
+import type { RecvWqe } from "../state/responder_state.ts";
 
 /** Receive WQEs that are on the chip ahead of their messages, at most. */
 const RECEIVES_MAX = 64;
@@ -63,7 +63,7 @@ function want(ahead: ReceiveAhead, wanted: number): void {
 
 /**
  * Looks at receive WQEs that have come to the chip, and has more fetched.
- * @param bringIn has memory brought in that a WQE names.
+ * @param bringIn has memory brought in that a WQE names: none where that is no valid memory.
  */
 export function lookAtReceives(
   device: Device,
@@ -71,7 +71,7 @@ export function lookAtReceives(
   { qp, ahead, bringIn }: {
     readonly qp: QueuePair;
     readonly ahead: ReceiveAhead;
-    readonly bringIn: (segments: readonly MemorySegment[]) => void;
+    readonly bringIn: (recv: RecvWqe, segments: readonly MemorySegment[]) => void;
   },
 ): void {
   if (!rights(qp.state).takesRequests) return want(ahead, 0);
@@ -82,9 +82,7 @@ export function lookAtReceives(
     const recv = fetched.at(ring.looked++)!;
     want(ahead, ahead.wanted - 1);
     counters.hintReceives++;
-    const segments = recvSegments(device, qp, recv);
-    if (device.out.tracing) traceReceiveAhead(device, qp, { recv, segments });
-    if (segments !== undefined) bringIn(segments);
+    bringIn(recv, recvSegments(device, qp, recv) ?? []);
   }
   if (ahead.wanted === 0 || busy) return;
   // They are not posted yet. A look that has found some may have found them for others: then it is looked once more.

@@ -12,7 +12,7 @@ import { redeemLine, redeemPage } from "../state/hints/charges.ts";
 import { noteMiss } from "../state/hints/needless.ts";
 import { askForPages, type PageSpan } from "./page_requests.ts";
 import { fetchLine, isComing, isOnChip } from "./translation_cache.ts";
-import { pagesOfLine, rangeOf, traceMissing } from "../trace/page_trace.ts";
+import { type Pages, pagesOfLine, rangesOf, traceMissing } from "../trace/page_trace.ts";
 
 export interface MemoryAccess {
   readonly segments: readonly MemorySegment[];
@@ -82,33 +82,30 @@ export function checkAccess(
     noteMiss(hints, by.qp, [...pages, ...lines].map(({ table }) => table));
   }
   if (pages.length > 0) {
-    if (device.out.tracing) traceMiss(device, by, { step: "page-fault", pages: rangeOf(pages) });
+    if (device.out.tracing) traceMisses(device, by, { step: "page-fault", of: rangesOf(pages) });
     const beyond = access.ahead === true ? [...spansOf(behind(access))] : [];
     askForPages(device, pages, { beyond });
     return { pages };
   }
   if (lines.length === 0) return "ready";
   if (device.out.tracing) {
-    for (const line of lines) {
-      traceMiss(device, by, { step: "translation-wait", pages: pagesOfLine(line) });
-    }
+    traceMisses(device, by, { step: "translation-wait", of: lines.map(pagesOfLine) });
   }
   const wait = beginWait(device, { ...by, pages: [] });
   for (const each of lines) fetchLine(device, each, wait);
   return "miss";
 }
 
-function traceMiss(
+function traceMisses(
   device: Device,
   { kind, qp, psn }: Accessor,
-  { step, pages }: {
+  { step, of }: {
     readonly step: "page-fault" | "translation-wait";
-    readonly pages: ReturnType<typeof rangeOf>;
+    readonly of: readonly Pages[];
   },
 ): void {
-  if (pages !== undefined) {
-    traceMissing(device, { qp, psn, inbound: !OWN.has(kind) }, { step, pages });
-  }
+  const by = { qp, psn, inbound: !OWN.has(kind) };
+  for (const pages of of) traceMissing(device, by, { step, pages });
 }
 
 /** As {@link checkAccess}, of an access that waits for its pages. @returns whether it may go on now. */

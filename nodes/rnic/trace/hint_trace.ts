@@ -10,11 +10,10 @@ import { HINT_KINDS, type HintReason } from "../../../fabric/wire/roce/hint_eth.
 import type { Device } from "../state/device.ts";
 import type { Word } from "../state/hints/hint_state.ts";
 import type { WantedPage } from "../state/paging_state.ts";
-import { psnAdd } from "../state/psn.ts";
+import { packetsOf, psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { MemorySegment } from "../state/memory.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
-import { pagesOfLine, pagesText, rangeOf } from "./page_trace.ts";
+import { type Pages, pagesOfLine, pagesText, rangesOf } from "./page_trace.ts";
 import { trace } from "./trace.ts";
 
 /** `READ of 65536 B at VA 0x1000, rkey 0x100`; `4 SENDs`. */
@@ -29,9 +28,28 @@ function kindsText(kinds: number): string {
   return names.length === 0 ? "no kind" : names.join(", ");
 }
 
-/** Of several messages in one element at least one packet each: of untagged ones no more is known. */
+/** Of several messages in one element at least one packet each: of untagged ones the responder knows no more. */
 function psnsOf({ sequence: psn, messages }: HintEntry): Pick<TraceStep, "psn" | "lastPsn"> {
   return messages > 1 ? { psn, lastPsn: psnAdd(psn, messages - 1) } : { psn };
+}
+
+/** The last PSN of SENDs that are counted in one element, as their requester knows them. */
+function lastPsnIn(
+  { requester: { work, nextPsn }, attributes: { pathMtu } }: QueuePair,
+  { sequence, messages }: HintEntry,
+): number {
+  let psn = nextPsn, last = psnAdd(sequence, messages - 1), left = messages;
+  for (let number = work.first; number < work.end && left > 0; number++) {
+    const each = work.at(number)!;
+    if (each.plan.wire === "none") continue;
+    const first = each.started ? each.firstPsn : psn;
+    const packets = packetsOf(each.length, pathMtu);
+    if (!each.started) psn = psnAdd(psn, packets);
+    if (each.plan.wire !== "send" || psnDistance(sequence, first) < 0) continue;
+    last = psnAdd(first, packets - 1);
+    left--;
+  }
+  return last;
 }
 
 function traceElement(
@@ -43,7 +61,7 @@ function traceElement(
   },
   line: Omit<TraceStep, "step"> & { readonly step: MechanismWord },
 ): void {
-  trace(device, qp, { ...line, ...psnsOf(entry), ...(inbound && { inbound }) });
+  trace(device, qp, { ...psnsOf(entry), ...line, ...(inbound && { inbound }) });
 }
 
 /** A hint leaves: by itself, or in another packet, as `how` says. */
@@ -55,7 +73,9 @@ export function traceHintOut(device: Device, message: HintMessage, how: string):
     if (qp === undefined) continue;
     for (const entry of entries) {
       const text = `hint ${hint} ${how}: ${elementText(entry)}, for ${kindsText(entry.kinds)}`;
-      traceElement(device, { qp, entry, inbound: false }, { step: "hint-out", text, hint });
+      const line = { step: "hint-out", text, hint } as const;
+      const all = entry.messages > 1 && { lastPsn: lastPsnIn(qp, entry) };
+      traceElement(device, { qp, entry, inbound: false }, { ...line, ...all });
     }
   }
 }
@@ -95,9 +115,9 @@ export function traceTranslationDecision(
   about: { readonly qp: QueuePair; readonly entry: HintEntry },
   place: Parameters<typeof pagesOfLine>[0],
 ): void {
-  const { key, from, to } = pagesOfLine(place);
-  const text = `translations of ${pagesText({ key, from, to })} are read`;
-  traceDecision(device, about, { text, pages: [key, from, to] });
+  const range = pagesOfLine(place);
+  const text = `translations of ${pagesText(range)} are read`;
+  traceDecision(device, about, { text, ...placeOf(range) });
 }
 
 /** H-20: what is decided for an element beside what is read at once, which has been said. */
@@ -114,18 +134,25 @@ export function traceDecided(
   },
 ): void {
   const { pages, reason, isRead, word, receiver } = decided;
-  const words: string[] = [];
-  const range = rangeOf(pages);
-  if (range !== undefined) {
-    words.push(`${pages.length} of ${pagesText(range)} are away, and brought in`);
-  }
+  const [range, ...others] = rangesOf(pages);
+  const words = range === undefined ? [] : [awayText(range)];
   if (receiver !== undefined) words.push("receives are set aside for them");
   if (word !== undefined && !isRead) words.push("its word is there, or coming");
   if (reason !== "none") words.push(`not ${words.length > 0 ? "all " : ""}prepared: ${reason}`);
   if (words.length === 0 && isRead) return;
   const text = words.length === 0 ? "all is there, nothing is done" : words.join("; ");
-  const where = range && { pages: [range.key, range.from, range.to] as const };
-  traceDecision(device, about, { text, ...where });
+  traceDecision(device, about, { text, ...placeOf(range) });
+  for (const other of others) {
+    traceDecision(device, about, { text: awayText(other), ...placeOf(other) });
+  }
+}
+
+function awayText(range: Pages): string {
+  return `${pagesText(range)} ${range.to - range.from === 1 ? "is" : "are"} away, and brought in`;
+}
+
+function placeOf(range: Pages | undefined): Pick<TraceStep, "pages"> {
+  return range === undefined ? {} : { pages: [range.key, range.from, range.to] };
 }
 
 /** H-22: an element's answer leaves. */
@@ -157,29 +184,20 @@ export function traceHintAnswered(
   trace(device, carrier, { step: "hint-answered", text, hint });
 }
 
-/** H-21: a receive is set aside, for whichever SEND takes it. */
+/** H-21: a receive is set aside, for whichever SEND takes it. `pages`: of its memory, which are away. */
 export function traceReceiveAhead(
   device: Device,
   qp: QueuePair,
-  { recv: { position }, segments = [] }: {
+  { recv: { position }, pages }: {
     readonly recv: RecvWqe;
-    readonly segments?: readonly MemorySegment[] | undefined;
+    readonly pages: readonly WantedPage[];
   },
 ): void {
-  const away = segments.flatMap(
-    ({ region: { table, pageBase, pageBytes, isNull }, va, length }) => {
-      if (isNull || table.demand === undefined) return [];
-      const from = Math.floor((va - pageBase) / pageBytes);
-      const last = Math.floor((va + length - 1 - pageBase) / pageBytes);
-      return [{ key: table.key, from, to: last + 1 }];
-    },
-  );
-  const names = away.map((pages) => `, ${pagesText(pages)}`).join("");
-  const [pages] = away;
-  trace(device, qp, {
-    step: "receive-ahead",
-    text: `RECV WQE at ${position}${names}`,
-    recvs: [position],
-    ...(pages !== undefined && { pages: [pages.key, pages.from, pages.to] }),
-  });
+  const text = `RECV WQE at ${position}`;
+  const line = { step: "receive-ahead", recvs: [position] } as const;
+  const ranges = rangesOf(pages);
+  if (ranges.length === 0) trace(device, qp, { ...line, text });
+  for (const range of ranges) {
+    trace(device, qp, { ...line, text: `${text}: ${awayText(range)}`, ...placeOf(range) });
+  }
 }

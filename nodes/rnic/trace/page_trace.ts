@@ -18,7 +18,7 @@ export interface AccessedBy {
   readonly inbound: boolean;
 }
 
-interface Pages {
+export interface Pages {
   readonly key: number;
   readonly from: number;
   readonly to: number;
@@ -30,18 +30,17 @@ export function pagesText({ key, from, to }: Pages): string {
   return `${which} of rkey 0x${key.toString(16)}`;
 }
 
-/** The first range that covers the pages, which are one table's. */
-export function rangeOf(pages: readonly WantedPage[]): Pages | undefined {
-  const [first] = pages;
-  if (first === undefined) return undefined;
-  const { table } = first;
-  let from = first.page, to = first.page + 1;
-  for (const { table: its, page } of pages) {
-    if (its !== table) continue;
-    from = Math.min(from, page);
-    to = Math.max(to, page + 1);
+/** The pages as ranges without gaps, each of one table: a ladder waits for all pages of a range. */
+export function rangesOf(pages: readonly Pick<WantedPage, "table" | "page">[]): Pages[] {
+  const ranges: { key: number; from: number; to: number }[] = [];
+  const sorted = pages.toSorted((x, y) => x.table.key - y.table.key || x.page - y.page);
+  for (const { table: { key }, page } of sorted) {
+    const last = ranges.at(-1);
+    // One that several objects need is named more than once.
+    if (last?.key === key && page <= last.to) last.to = Math.max(last.to, page + 1);
+    else ranges.push({ key, from: page, to: page + 1 });
   }
-  return { key: table.key, from, to };
+  return ranges;
 }
 
 function line(

@@ -7,19 +7,19 @@ import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 
-/** `10.0.0.1:17-10.0.0.2:18`: an RNIC knows addresses, not names; the lower address comes first. */
-function connectionText(device: Device, qp: QueuePair): string {
+/** `10.0.0.1:17-10.0.0.2:18`: an RNIC knows addresses, not names; the lower address comes first. UD has no peer. */
+function connectionOf(device: Device, qp: QueuePair): Pick<TraceStep, "connection"> {
+  if (qp.type === "ud") return {};
   const here = device.plan.address >>> 0, there = qp.attributes.destAddress >>> 0;
   const near = `${formatAddress(here)}:${qp.qpn}`;
   const far = `${formatAddress(there)}:${qp.attributes.destQpn}`;
   const nearFirst = here < there || (here === there && qp.qpn <= qp.attributes.destQpn);
-  return nearFirst ? `${near}-${far}` : `${far}-${near}`;
+  return { connection: nearFirst ? `${near}-${far}` : `${far}-${near}` };
 }
 
 /** One line of this queue pair's ladder: `psn` is that of the message's first packet. */
 export function trace(device: Device, qp: QueuePair, line: Omit<TraceStep, "qpn">): void {
-  const connection = qp.type === "rc" && { connection: connectionText(device, qp) };
-  device.out.trace({ ...line, qpn: qp.qpn, ...connection });
+  device.out.trace({ ...line, qpn: qp.qpn, ...connectionOf(device, qp) });
 }
 
 /** A message, as a card knows it: see `psn` and `inbound` of {@link TraceStep}. */
@@ -39,7 +39,7 @@ export function tellPlaced(
   device.out.placed({
     psn,
     ...(inbound && { inbound }),
-    ...(qp.type === "rc" && { connection: connectionText(device, qp) }),
+    ...connectionOf(device, qp),
     from: address,
     to: address + length,
   });

@@ -85,12 +85,12 @@ export function redeemLine(
   else if (found === "gone") counters.hintLinesWasted++;
   else {
     counters.hintLinesLate++;
-    noteMiss(hints, charge);
+    countMiss(hints, charge);
   }
 }
 
 /** A request misses what its hint has not brought yet: the first may, later ones should not. */
-function noteMiss({ counters }: Hints, { position }: Charge): void {
+function countMiss({ counters }: Hints, { position }: Charge): void {
   if (position > 0) counters.hintMissesBehindFirst++;
 }
 
@@ -115,6 +115,6 @@ export function redeemContext(
   else if (found === "gone") counters.hintContextsWasted++;
   else {
     counters.hintContextsLate++;
-    noteMiss(hints, charge);
+    countMiss(hints, charge);
   }
 }

@@ -88,8 +88,10 @@ export interface HintingPeer {
 
 export interface NeedlessScope {
   needless: number;
-  /** The peer was told that its hints about this have been needless, and of no miss since. */
+  /** Answers name it, as its hints have been needless for long. */
   isNamed: boolean;
+  /** It was named, and no miss was told since: the peer may not know of a hint about it that was needed. */
+  isRare: boolean;
   /** Key of the region whose part the peer's key opens; undefined of a queue pair. */
   region: number | undefined;
 }

@@ -1,7 +1,8 @@
 /**
- * Lead times (H-30): how long before its request a hint has come, for each announced operation for which pages, lines of
- * translations or a context had to be fetched, by what that was worth. `useful`: all of it was there as the request needed it; `late`: some was still
- * on its way; `wasted`: no request has used any, and the time is that after which it was given up.
+ * Lead times (H-30): how long before its request a hint has come, for each announced operation for which pages, lines
+ * of translations or a context had to be fetched, by what that was worth. `useful`: all of it was there as the request
+ * needed it; `late`: some was still on its way; `wasted`: no request has used any, and the time is that after which it
+ * was given up.
  */
 import { PS_PER_MS, PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 

@@ -32,34 +32,27 @@ export function peerIn<P extends { readonly scopes: Map<Scope, unknown> }>(
 
 /**
  * Remembers a scope of a peer, as the one that was used last.
- * @returns peers that have something forgotten for it.
+ * @returns what is forgotten for it, and of which peer.
  */
 export function remember<T, P extends { readonly scopes: Map<Scope, T> }>(
   remembered: Remembered<P>,
   peer: P,
   [scope, value]: readonly [Scope, T],
-): P[] {
-  const { peers } = remembered;
+): { readonly loser: P; readonly forgotten: T } | undefined {
   const { scopes } = peer;
-  if (scopes.delete(scope)) remembered.size--;
-  const losers: P[] = [];
-  const forgetOldest = (loser: P) => {
-    const [oldest] = loser.scopes.keys();
-    loser.scopes.delete(oldest!);
-    remembered.size--;
-    losers.push(loser);
-  };
-  if (scopes.size === SCOPES_MAX.peer) forgetOldest(peer);
-  else if (remembered.size === SCOPES_MAX.all) {
-    for (const each of peers.values()) {
-      if (each.scopes.size === 0) continue;
-      forgetOldest(each);
-      break;
-    }
-  }
+  forgetScope(remembered, peer, scope);
+  const loser = scopes.size === SCOPES_MAX.peer
+    ? peer
+    : remembered.size === SCOPES_MAX.all
+    ? remembered.peers.values().find((each) => each.scopes.size > 0)
+    : undefined;
   scopes.set(scope, value);
   remembered.size++;
-  return losers;
+  if (loser === undefined) return undefined;
+  const [oldest] = loser.scopes;
+  const [its, forgotten] = oldest!;
+  forgetScope(remembered, loser, its);
+  return { loser, forgotten };
 }
 
 export function forgetScope<P extends { readonly scopes: Map<Scope, unknown> }>(
@@ -98,15 +91,20 @@ export function noteHint(
   },
 ): NeedlessScope {
   const before = peer.scopes.get(scope);
-  const needless = isNeeded ? 0 : (before?.needless ?? 0) + 1;
-  const its = { needless, isNamed: !isNeeded && before?.isNamed === true, region };
-  for (const loser of remember(hinting, peer, [scope, its])) loser.hasForgotten = true;
+  const its = {
+    needless: isNeeded ? 0 : (before?.needless ?? 0) + 1,
+    isNamed: !isNeeded && before?.isNamed === true,
+    isRare: before?.isRare === true,
+    region,
+  };
+  const lost = remember(hinting, peer, [scope, its]);
+  if (lost?.forgotten.isRare) lost.loser.hasForgotten = true;
   return its;
 }
 
 /**
  * Whether hints about the scope have been needless for long, or the last one has, as all of the peer's have been for
- * long. What the peer was told stays so, until one is needed.
+ * long. What is named stays so, until one is needed.
  */
 export function isNeedless(peer: HintingPeer, { needless, isNamed }: NeedlessScope): boolean {
   return isNamed || needless >= NEEDLESS_HINTS ||
@@ -131,8 +129,9 @@ export function noteMiss(hints: Hints, qp: QueuePair, tables: readonly Translati
       : tables.some(({ key }) => key === its.region);
     if (!isMissed) continue;
     its.needless = 0;
-    if (its.isNamed) missed.push(scope);
+    if (its.isRare) missed.push(scope);
     its.isNamed = false;
+    its.isRare = false;
   }
   if (missed.length > 0 || peer.hasForgotten) hints.missed.push({ qp, scopes: missed });
 }

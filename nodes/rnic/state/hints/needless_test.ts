@@ -15,7 +15,8 @@ function empty(): Remembered<Peer> {
 
 function note(all: Remembered<Peer>, address: number, scope: number): Peer[] {
   const peer = peerIn(all, address, () => ({ scopes: new Map() }));
-  return remember(all, peer, [scope, "known"]);
+  const lost = remember(all, peer, [scope, "known"]);
+  return lost === undefined ? [] : [lost.loser];
 }
 
 function scopesOf({ peers }: Remembered<Peer>, address: number): number[] {
