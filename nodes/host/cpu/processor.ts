@@ -263,10 +263,15 @@ export class Processor {
   /** Something is about to happen on the host at `now`. @param what whether only programs can be due. */
   interruptSpins(now: Time, what: "programs" | "more"): void {
     const isPlanned = (this.#planned.first?.at ?? NEVER) <= now;
-    if (what === "more" || isPlanned || !areOnlySpinsDue(this.#agenda.due(now), this.#spinning)) {
+    if (what === "more" || isPlanned || !this.#areOnlySpinsDue(now)) {
       this.#spins.interrupt(this.#spinningInOrder(), now);
       this.#noneSpins();
     }
+  }
+
+  #areOnlySpinsDue(now: Time): boolean {
+    if (this.#spinning.size === 0) return this.#agenda.nextAt > now;
+    return areOnlySpinsDue(this.#agenda.due(now), this.#spinning);
   }
 
   /** Whether a program waits for a change in a physical range. */

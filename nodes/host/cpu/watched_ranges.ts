@@ -1,4 +1,7 @@
-/** Who waits for a change of which bytes: by pages, so that a write of the device finds its few among thousands. */
+/**
+ * Who waits for a change of which bytes. The first few are in a list, as most hosts have no more, and a thread waits
+ * often; the others by pages, so that a write of the device finds its own among thousands.
+ */
 
 /** One that waits for changes in physical ranges: from, to, from, to… */
 export interface Watcher {
@@ -6,16 +9,22 @@ export interface Watcher {
 }
 
 const PAGE_BYTES = 4096;
+const LISTED_MAX = 16;
 /** One that watches more pages is looked at for every change. */
 const PAGES_MAX = 16;
 const NONE: readonly never[] = [];
 
 export class WatchedRanges<Of extends Watcher> {
+  readonly #listed: Of[] = [];
   readonly #byPage = new Map<number, Set<Of>>();
   readonly #wide = new Set<Of>();
 
   /** @param watcher whose ranges stay as they are until it is removed. */
   add(watcher: Of): void {
+    if (this.#listed.length < LISTED_MAX) {
+      this.#listed.push(watcher);
+      return;
+    }
     const pages = pagesOf(watcher.ranges);
     if (pages === undefined) {
       this.#wide.add(watcher);
@@ -29,6 +38,13 @@ export class WatchedRanges<Of extends Watcher> {
   }
 
   remove(watcher: Of): void {
+    const place = this.#listed.indexOf(watcher);
+    if (place >= 0) {
+      // In no order.
+      const last = this.#listed.pop()!;
+      if (last !== watcher) this.#listed[place] = last;
+      return;
+    }
     if (this.#wide.delete(watcher)) return;
     for (const page of pagesOf(watcher.ranges)!) {
       const known = this.#byPage.get(page);
@@ -39,6 +55,7 @@ export class WatchedRanges<Of extends Watcher> {
 
   /** Whether one watches one of these bytes: asked for every write of the device. */
   has(from: number, length: number): boolean {
+    if (this.#listed.length > 0 && hasOverlap(this.#listed, from, length)) return true;
     if (this.#wide.size > 0 && hasOverlap(this.#wide, from, length)) return true;
     if (this.#byPage.size === 0) return false;
     const last = Math.floor((from + length - 1) / PAGE_BYTES);
@@ -51,7 +68,7 @@ export class WatchedRanges<Of extends Watcher> {
 
   /** Those that watch one of these bytes, in no order. */
   in(from: number, length: number): Of[] {
-    const found: Of[] = [];
+    const found = this.#listed.filter(({ ranges }) => overlaps(ranges, from, length));
     for (const each of this.#wide) if (overlaps(each.ranges, from, length)) found.push(each);
     if (this.#byPage.size === 0) return found;
     const first = Math.floor(from / PAGE_BYTES);
@@ -79,7 +96,7 @@ function pagesOf(ranges: readonly number[]): Set<number> | undefined {
   return pages;
 }
 
-function hasOverlap(watchers: ReadonlySet<Watcher>, from: number, length: number): boolean {
+function hasOverlap(watchers: Iterable<Watcher>, from: number, length: number): boolean {
   for (const { ranges } of watchers) if (overlaps(ranges, from, length)) return true;
   return false;
 }
