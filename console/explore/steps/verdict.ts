@@ -30,6 +30,12 @@ export type Steps = AsyncIterable<Step | undefined>;
 /** Wall time between turns of the event loop, for signals and a progress bar. */
 const TURN_MS = 50;
 
+/**
+ * Runs of survivors without an end, each of which takes as long as some hundred others, and has made the verdict partial:
+ * after so many the exploration stops, and says what would end them.
+ */
+const ENDLESS_MOST = 16;
+
 /** Sums of what was found. */
 class Counts {
   instants = 0;
@@ -42,6 +48,8 @@ class Counts {
   readonly runs = new Set<string>();
   isCutOff: boolean;
   endless: string | undefined;
+  /** Of these runs, those without an end. */
+  readonly endlessRuns = new Set<string>();
   words = 0;
   unexplained = 0;
 
@@ -58,7 +66,10 @@ class Counts {
       this.again[name] += found.again[name];
     }
     this.covered.merge(found.covered);
-    for (const frames of found.runs) this.runs.add(`${cut} ${frames}`);
+    for (const frames of found.runs) {
+      this.runs.add(`${cut} ${frames}`);
+      if (found.endless !== null) this.endlessRuns.add(`${cut} ${frames}`);
+    }
     this.isCutOff ||= found.isCutOff;
     this.endless ??= found.endless ?? undefined;
   }
@@ -152,6 +163,9 @@ async function takeSteps(
       if (failed !== null) throw new RackError(failed.message, failed.code);
       if (counterexample !== null) return { counterexample };
       if (unknown !== null) return { stopped: unknown };
+      if (counts.endlessRuns.size >= ENDLESS_MOST) {
+        return { stopped: `${counts.endless}; stopped after ${sizeText(exploring)}` };
+      }
       share = (sweep + (step + 1) / (instants + 1)) / sweeps.length;
     }
     if (now < turnEnds) continue;
