@@ -31,8 +31,8 @@ export type Steps = AsyncIterable<Step | undefined>;
 const TURN_MS = 50;
 
 /**
- * Runs of survivors without an end, each of which takes as long as some hundred others, and has made the verdict partial:
- * after so many the exploration stops, and says what would end them.
+ * Steps whose survivors have no end. Each takes seconds, to run them and to judge what they note, and has made the verdict
+ * partial: after so many the exploration stops, and says what would end them.
  */
 const ENDLESS_MOST = 16;
 
@@ -48,8 +48,7 @@ class Counts {
   readonly runs = new Set<string>();
   isCutOff: boolean;
   endless: string | undefined;
-  /** Of these runs, those without an end. */
-  readonly endlessRuns = new Set<string>();
+  endlessSteps = 0;
   words = 0;
   unexplained = 0;
 
@@ -66,12 +65,10 @@ class Counts {
       this.again[name] += found.again[name];
     }
     this.covered.merge(found.covered);
-    for (const frames of found.runs) {
-      this.runs.add(`${cut} ${frames}`);
-      if (found.endless !== null) this.endlessRuns.add(`${cut} ${frames}`);
-    }
+    for (const frames of found.runs) this.runs.add(`${cut} ${frames}`);
     this.isCutOff ||= found.isCutOff;
     this.endless ??= found.endless ?? undefined;
+    if (found.endless !== null) this.endlessSteps++;
   }
 }
 
@@ -163,7 +160,7 @@ async function takeSteps(
       if (failed !== null) throw new RackError(failed.message, failed.code);
       if (counterexample !== null) return { counterexample };
       if (unknown !== null) return { stopped: unknown };
-      if (counts.endlessRuns.size >= ENDLESS_MOST) {
+      if (counts.endlessSteps >= ENDLESS_MOST) {
         return { stopped: `${counts.endless}; stopped after ${sizeText(exploring)}` };
       }
       share = (sweep + (step + 1) / (instants + 1)) / sweeps.length;
