@@ -103,7 +103,10 @@ export interface Interleavings {
   readonly preemptions: number;
   /** Of each of them at most; absent: any time. */
   readonly stallPs?: Time;
-  /** Pairs of accesses that could come the other way round in these runs, and were not tried: by the two limits above. */
+  /**
+   * Pairs of accesses that could come the other way round in these runs, and did in none: by the two limits above, as the
+   * first one is a card's for a verb, or as the second did not come before the first went on.
+   */
   readonly untried: number;
 }
 

@@ -7,7 +7,7 @@ import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../base/rng.ts";
 import { type Conversion, CONVERSIONS, type Converted } from "./bus_conversion.ts";
 import { CONTROL_MESSAGES } from "./control_messages.ts";
-import { explore } from "./explore_testing.ts";
+import { explore } from "./explore.ts";
 import { canEvict, evict, farAccess, fence } from "./far_card.ts";
 import type { FarRow } from "./far_card_table.ts";
 import { canEvictLocal, evictLocal, homeAccess, loseFarCard, move } from "./home_card.ts";
@@ -24,7 +24,7 @@ import {
   QPI_FORMS,
   type QpiMessage,
 } from "./qpi_messages.ts";
-import { act, deliver, deliveries, HOST, newSystem, type System } from "./system_testing.ts";
+import { act, deliver, deliveries, HOST, newSystem, type System } from "./system.ts";
 import { TABLES } from "./tables.ts";
 
 const textOf = ({ at, from, to }: Pick<Conversion, "at" | "from" | "to">) =>

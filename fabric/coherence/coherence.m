@@ -1,7 +1,7 @@
 -- The coherent card's protocol as a Murphi model: one line, home with its cores and its card, far cards. Written
 -- by hand from `coherence_protocol.md`, "Tables"; `rumur` makes a checker of it (Debian's package of that name).
 -- It has what the tables have, and no more: no bounded tables, flushes, moves, leases; these are explored in the
--- code itself (`explore_testing.ts`). Each state is printed, and the set of them has to be that of the code's states
+-- code itself (`explore.ts`). Each state is printed, and the set of them has to be that of the code's states
 -- (`tests/tools/coherence_test.ts`).
 --
 -- Content is 1 where it is what was written last, else 0: the number of writes is not bounded.

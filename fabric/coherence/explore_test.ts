@@ -5,14 +5,14 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { newCoverage } from "./coverage_testing.ts";
-import { type Exploration, explore, type Explored } from "./explore_testing.ts";
+import { newCoverage } from "./coverage.ts";
+import { type Exploration, explore, type Explored } from "./explore.ts";
 import { MUTATIONS, smallest } from "./mutations_testing.ts";
 
 const coverage = newCoverage();
 
 /**
- * Every state holds what `invariants_testing.ts` says, and a quiet one can be reached from it; where the states
+ * Every state holds what `invariants.ts` says, and a quiet one can be reached from it; where the states
  * are bounded, the first ones hold. The numbers change with the protocol and with what the explorer lets happen:
  * a test says the new ones.
  */

@@ -51,7 +51,10 @@ export class StateGraph {
     for (let states = left.pop(); states !== undefined; states = left.pop()) {
       for (const component of [...componentsOf(graph, states, isIn)]) {
         const found = this.#fairnessOf(component, out);
-        if (found === "fair") return { state: Math.min(...component), size: component.length };
+        if (found === "fair") {
+          const state = component.reduce((least, each) => Math.min(least, each));
+          return { state, size: component.length };
+        }
         // The states in which such a link can deliver are out; of the others, a part may be fair.
         for (const state of found === "unfair" ? component : found) isIn[state] = 0;
         if (found === "unfair") continue;

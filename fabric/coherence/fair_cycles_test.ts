@@ -44,6 +44,12 @@ describe("StateGraph.staysFor", () => {
     assert.deepEqual(graphOf(4, edges).staysFor(0), { state: 0, size: 2 });
   });
 
+  it("finds a circle of as many states as an exploration may have", () => {
+    const states = 300_000;
+    const ring = Array.from({ length: states }, (_, at) => [at, (at + 1) % states] as const);
+    assert.deepEqual(graphOf(states + 1, ring).staysFor(0), { state: 0, size: states });
+  });
+
   it("takes a state that goes to itself, and none in which nothing happens", () => {
     assert.deepEqual(graphOf(2, [[0, 0], [0, 1]]).staysFor(0), { state: 0, size: 1 });
     assert.equal(graphOf(2, [[0, 1]]).staysFor(0), undefined);

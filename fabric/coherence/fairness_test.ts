@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { farAccess } from "./far_card.ts";
 import { homeAccess } from "./home_card.ts";
-import { FRESH, TOKENS } from "./invariants_testing.ts";
+import { FRESH, TOKENS } from "./invariants.ts";
 import type { Access } from "./messages.ts";
 import { smallest } from "./mutations_testing.ts";
 import {
@@ -14,7 +14,7 @@ import {
   newSystem,
   type System,
   type SystemSize,
-} from "./system_testing.ts";
+} from "./system.ts";
 
 const VERBS = 40;
 

@@ -8,7 +8,7 @@ import {
   sequentialOutcomes,
 } from "./litmus_testing.ts";
 import { MUTATIONS, smallest } from "./mutations_testing.ts";
-import { HOST } from "./system_testing.ts";
+import { HOST } from "./system.ts";
 
 const X = 0, Y = 1;
 const load = (line: number): LitmusAccess => ({ line });

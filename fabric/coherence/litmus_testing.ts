@@ -4,7 +4,7 @@
  * accesses, one after the other, allows: sequential consistency (Lamport, "How to Make a Multiprocessor Computer
  * That Correctly Executes Multiprocess Programs", IEEE Trans. Comput. C-28(9), 1979).
  */
-import { keyOf } from "./encode_testing.ts";
+import { keyOf } from "./encode.ts";
 import { canEvict, evict, farAccess } from "./far_card.ts";
 import { move } from "./home_card.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess } from "./host_agent.ts";
@@ -20,7 +20,7 @@ import {
   newSystem,
   type System,
   type SystemSize,
-} from "./system_testing.ts";
+} from "./system.ts";
 import type { Tables } from "./tables.ts";
 
 /** A load of a line, or a store of a value above 0 and below 5 to it; lines hold 0 in the beginning. */

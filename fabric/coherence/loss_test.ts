@@ -1,7 +1,7 @@
 /** What is lost is said, never silently old (decisions 13 and 14 of the page), and paths that once went wrong. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { walk } from "./explore_testing.ts";
+import { walk } from "./explore.ts";
 import { farAccess } from "./far_card.ts";
 import { homeAccess, move } from "./home_card.ts";
 import { homePlacement } from "./home_card_state.ts";
@@ -9,7 +9,7 @@ import { hostAccess } from "./host_agent.ts";
 import { LINE_BYTES, type LineChange, WHOLE_LINE } from "./line_bytes.ts";
 import { type Access, type Answer, LOST } from "./messages.ts";
 import { smallest } from "./mutations_testing.ts";
-import { act, deliver, deliveries, HOST, newSystem, type System } from "./system_testing.ts";
+import { act, deliver, deliveries, HOST, newSystem, type System } from "./system.ts";
 
 function write(mask: bigint): LineChange {
   return { kind: "write", mask, bytes: new Uint8Array(64).fill(7) };

@@ -2,7 +2,7 @@
  * For tests only: breaks of the protocol, one at a time, each of which the exploration has to find (C-12). A
  * mutation that is not found says that a rule is not needed, or that nothing looks.
  */
-import type { Exploration } from "./explore_testing.ts";
+import type { Exploration } from "./explore.ts";
 import type { FarEvent, FarRow, FarState } from "./far_card_table.ts";
 import {
   HOME_TABLE,
@@ -14,7 +14,7 @@ import {
 import { HOST_TABLE, type HostEvent, type HostPhase, type HostRow } from "./host_agent_table.ts";
 import { isOwn, type Request, type ServiceOrder } from "./home_card_state.ts";
 import { LOST, NONE, WIRE_MESSAGES } from "./messages.ts";
-import type { Links, SystemSize } from "./system_testing.ts";
+import type { Links, SystemSize } from "./system.ts";
 import { TABLES, type Tables } from "./tables.ts";
 
 export interface Mutation {

@@ -8,7 +8,7 @@
  */
 import { viewOf } from "../base/slab.ts";
 import { canEvict, evict, farAccess, farLine } from "./far_card.ts";
-import { faultsOf } from "./faults_testing.ts";
+import { faultsOf } from "./faults.ts";
 import { type ByteAccess, judgeByte } from "./history_testing.ts";
 import { canEvictLocal, evictLocal, homeAccess, move, recallRegion } from "./home_card.ts";
 import { homePlacement } from "./home_card_state.ts";
@@ -27,7 +27,7 @@ import {
   newSystem,
   type System,
   type SystemSize,
-} from "./system_testing.ts";
+} from "./system.ts";
 import type { Tables } from "./tables.ts";
 
 export interface RandomRun {

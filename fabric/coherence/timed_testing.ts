@@ -27,7 +27,7 @@ import {
   newSystem,
   type System,
   type SystemSize,
-} from "./system_testing.ts";
+} from "./system.ts";
 
 export interface TimedRun {
   readonly seed: number;

@@ -7,7 +7,7 @@ import { hostAccess, hostLine, restartHost } from "./host_agent.ts";
 import { LINE_BYTES, WHOLE_LINE } from "./line_bytes.ts";
 import { type Access, type Answer, LOST } from "./messages.ts";
 import { newOutput, type Output } from "./output.ts";
-import { act, deliver, deliveries, HOST, newSystem, type System } from "./system_testing.ts";
+import { act, deliver, deliveries, HOST, newSystem, type System } from "./system.ts";
 import { countTraffic, newTraffic, type Traffic } from "./traffic_testing.ts";
 
 type Plain = Access & { readonly kind: "load" | "store" | "flush" };

@@ -53,7 +53,11 @@ function costsOf(
 }
 
 function isEndOf(line: Line, begin: Line): boolean {
-  return line.step === "core-end" && line.node === begin.node && line.access === begin.access;
+  return line.step === "core-end" && isOf(line, begin);
+}
+
+function isOf({ node, access }: Line, begin: Line): boolean {
+  return node === begin.node && access === begin.access;
 }
 
 /** Lines about the shared line from the access's begin on, as far as they belong to it. */
@@ -63,6 +67,8 @@ function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
   let lastPs = Infinity;
   for (let i = from; i < lines.length; i++) {
     const line = lines[i]!;
+    // A later life of the host numbers its accesses anew.
+    if (i > from && BEGIN.test(line.step) && isOf(line, begin)) break;
     const isEnd = isEndOf(line, begin);
     if (isEnd) lastPs = line.time + (line.time - begin.time);
     if (line.time > lastPs) break;

@@ -38,13 +38,8 @@ export function isShared(path: string): boolean {
   return path.startsWith("console/") && !CONSOLE_ENTRIES.test(path) && !isTest(path);
 }
 
-/** The explorer of the coherent cards' protocol: `rack explore --protocol` runs it, as tests do. */
-const EXPLORER =
-  /^fabric\/coherence\/(coverage|encode|explore|faults|invariants|system)_testing\.ts$/;
-
 /** True for tests, for suites shared by two implementations, and for test helpers. */
 export function isTest(path: string): boolean {
-  if (EXPLORER.test(path)) return false;
   return path.startsWith("tests/") || /_(test|contract|testing)\.ts$/.test(path);
 }
 

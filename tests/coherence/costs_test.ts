@@ -60,12 +60,16 @@ interface Measured {
   readonly modules: Readonly<Partial<Record<AccessModule, Time>>>;
 }
 
-function run(placement: "local" | "remote", memory: "scm" | "dram") {
+function run(
+  placement: "local" | "remote",
+  memory: "scm" | "dram",
+  model: "sc" | "tso" = "sc",
+) {
   const rack = new SimulatedRack(
     `
 name: costs
 seed: 5
-defaults: { attach: coherent, services: none, scm: { size: 1MiB } }
+defaults: { attach: coherent, services: none, memory: ${model}, scm: { size: 1MiB } }
 hosts: { a: {}, b: {}, c: {} }
 shared:
   - { name: s, home: a, far: [b, c], memory: ${memory}, bytes: 4KiB, placement: ${placement}, lease: 10ms }
@@ -109,6 +113,21 @@ describe("an access's time by module", () => {
         }
       });
     }
+  }
+
+  for (const placement of ["local", "remote"] as const) {
+    it(`C-11: of a store in a buffer is from its leaving to the time when the next may leave, copies ${placement}`, () => {
+      const { all, timing } = run(placement, "dram", "tso");
+      for (const [i, { host, op, tookPs, ladder, modules }] of all.entries()) {
+        const what = `access ${i}: ${host} ${op}`;
+        const { operation: { node, startPs }, conclusion } = ladder;
+        assert.equal(node, host, what);
+        const sum = Object.values(modules).reduce((total, ps) => total + ps, 0);
+        assert.equal(sum, conclusion.time - startPs, what);
+        assert.equal(modules.waits, undefined, what);
+        if (op === "store") assert.equal(tookPs, timing.storePs, what);
+      }
+    });
   }
 
   it("C-11: passes in the modules that the access needs", () => {

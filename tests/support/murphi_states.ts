@@ -11,7 +11,7 @@ import { agentsOf } from "../../fabric/coherence/home_card_table.ts";
 import { hostLine } from "../../fabric/coherence/host_agent.ts";
 import { BUS_MESSAGES, type BusMessage, NONE } from "../../fabric/coherence/messages.ts";
 import type { WireMessage } from "../../fabric/coherence/messages.ts";
-import type { System } from "../../fabric/coherence/system_testing.ts";
+import type { System } from "../../fabric/coherence/system.ts";
 
 /** The model's words, where they are others than the code's. */
 const WORDS: Readonly<Record<string, string>> = {

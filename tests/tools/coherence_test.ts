@@ -7,14 +7,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
-import { newCoverage } from "../../fabric/coherence/coverage_testing.ts";
-import { type Exploration, explore } from "../../fabric/coherence/explore_testing.ts";
+import { newCoverage } from "../../fabric/coherence/coverage.ts";
+import { type Exploration, explore } from "../../fabric/coherence/explore.ts";
 import { reachedOutcomes, sequentialOutcomes } from "../../fabric/coherence/litmus_testing.ts";
 import { SLOW_MUTATIONS, smallest } from "../../fabric/coherence/mutations_testing.ts";
 import { type RandomRun, runRandomly } from "../../fabric/coherence/random_testing.ts";
 import { HOME_TABLE } from "../../fabric/coherence/home_card_table.ts";
 import { tablesWith } from "../../fabric/coherence/own_rows.ts";
-import { HOST } from "../../fabric/coherence/system_testing.ts";
+import { HOST } from "../../fabric/coherence/system.ts";
 import { TABLES, type Tables } from "../../fabric/coherence/tables.ts";
 import {
   addStep,

@@ -123,7 +123,6 @@ class Search {
   /** Its races, each to be turned round: with the holds before them, as those behind change nothing by then. */
   planned({ races }: RunOrder, holds: readonly Held[]): Planned[] {
     return races.flatMap((race): Planned[] => {
-      if (race.first.kind === "dma") return [];
       const kept = holds.filter((hold) =>
         hold.from < race.first.begin && keyOfHold(hold) !== keyOf(race.first)
       );
@@ -134,7 +133,8 @@ class Search {
       ].join("; ");
       if (this.#asked.has(asked)) return [];
       this.#asked.add(asked);
-      if (this.#isTooLong(race.first, race.second.end)) {
+      // What a card does for verbs cannot be held.
+      if (race.first.kind === "dma" || this.#isTooLong(race.first, race.second.end)) {
         this.untried++;
         return [];
       }
@@ -173,6 +173,7 @@ class Search {
       const later = stepIn(order, second), held = stepIn(order, first);
       const isTurned = later === undefined || held === undefined || held.begin >= later.end;
       if (isTurned || tries >= LONGER_MOST || this.#isTooLong(first, later.end)) {
+        if (!isTurned) this.untried++;
         return { holds: all, order };
       }
       until = later.end;

@@ -1,5 +1,5 @@
 /** What `rack explore --protocol` has found, as text, and as suites of cases. */
-import type { Lane } from "../../../fabric/coherence/explore_testing.ts";
+import type { Lane } from "../../../fabric/coherence/explore.ts";
 import { stepsText } from "../../../fabric/trace/trace_text.ts";
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../checks/finding.ts";

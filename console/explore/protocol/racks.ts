@@ -1,5 +1,5 @@
 /** The small racks in which a protocol of coherent cards is explored: each has every state that it can reach. */
-import type { Exploration } from "../../../fabric/coherence/explore_testing.ts";
+import type { Exploration } from "../../../fabric/coherence/explore.ts";
 
 /** A rack, as far as it is not the same for all: everything in it is one entry long. */
 export interface ProtocolRack {

@@ -1,5 +1,5 @@
 /** What `rack explore --protocol` finds, as data: its document. */
-import type { PathStep } from "../../../fabric/coherence/explore_testing.ts";
+import type { PathStep } from "../../../fabric/coherence/explore.ts";
 import type { ProtocolRack } from "./racks.ts";
 
 /** The states of one rack. */

@@ -30,6 +30,12 @@ export type Steps = AsyncIterable<Step | undefined>;
 /** Wall time between turns of the event loop, for signals and a progress bar. */
 const TURN_MS = 50;
 
+/**
+ * Steps whose survivors have no end. Each takes seconds, to run them and to judge what they note, and has made the verdict
+ * partial: after so many the exploration stops, and says what would end them.
+ */
+const ENDLESS_MOST = 16;
+
 /** Sums of what was found. */
 class Counts {
   instants = 0;
@@ -42,6 +48,7 @@ class Counts {
   readonly runs = new Set<string>();
   isCutOff: boolean;
   endless: string | undefined;
+  endlessSteps = 0;
   words = 0;
   unexplained = 0;
 
@@ -61,6 +68,7 @@ class Counts {
     for (const frames of found.runs) this.runs.add(`${cut} ${frames}`);
     this.isCutOff ||= found.isCutOff;
     this.endless ??= found.endless ?? undefined;
+    if (found.endless !== null) this.endlessSteps++;
   }
 }
 
@@ -152,6 +160,9 @@ async function takeSteps(
       if (failed !== null) throw new RackError(failed.message, failed.code);
       if (counterexample !== null) return { counterexample };
       if (unknown !== null) return { stopped: unknown };
+      if (counts.endlessSteps >= ENDLESS_MOST) {
+        return { stopped: `${counts.endless}; stopped after ${sizeText(exploring)}` };
+      }
       share = (sweep + (step + 1) / (instants + 1)) / sweeps.length;
     }
     if (now < turnEnds) continue;

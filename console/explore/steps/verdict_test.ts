@@ -1,4 +1,4 @@
-import { rejects, strictEqual as equal } from "node:assert/strict";
+import { deepStrictEqual as same, match, rejects, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { ExploreOptions } from "../types.ts";
 import type { Opening } from "./exploration.ts";
@@ -40,6 +40,28 @@ describe("verdictOf", () => {
     for (const steps of [STEPS, [undefined, ...STEPS]]) {
       equal(await verdictOn(steps, { stopped: () => true }), "partial");
     }
+  });
+
+  it("stops after so many steps whose survivors have no end, and says how far it came", async () => {
+    const instants = 80, taken: number[] = [];
+    const endless = "where the power of a fails, p of b goes on";
+    async function* steps(): AsyncGenerator<Step> {
+      for (let step = 0; step <= instants; step++) {
+        taken.push(step);
+        const found = { ...INSTANT, runs: [step] };
+        yield { sweep: 0, step, found: step % 2 === 0 ? { ...found, endless } : found };
+      }
+    }
+    const opening = { ...OPENING, futures: 90, sweeps: [{ cut: "a", instants: 80, frames: [] }] };
+    const { verdict, why } = await verdictOf(opening, {
+      steps: { [Symbol.asyncIterator]: steps },
+      options: { choices: 1, tear: 8 },
+      began: performance.now(),
+      onProgress: () => {},
+    });
+    equal(verdict, "partial");
+    match(why!, /^where the power of a fails, p of b goes on; stopped after 31 of about 90 runs /);
+    same(taken.at(-1), 30);
   });
 
   it("fails where a step has failed", async () => {

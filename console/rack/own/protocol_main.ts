@@ -2,8 +2,8 @@
  * A process that explores the states of a rack with a protocol of the user's: it may read and write nothing, and gets the
  * protocol's text. Started by `console/explore/protocol/explore_protocol.ts`.
  */
-import { newCoverage } from "../../../fabric/coherence/coverage_testing.ts";
-import { exploring, stepsOf } from "../../../fabric/coherence/explore_testing.ts";
+import { newCoverage } from "../../../fabric/coherence/coverage.ts";
+import { exploring, stepsOf } from "../../../fabric/coherence/explore.ts";
 import { rowNames, tablesWith } from "../../../fabric/coherence/own_rows.ts";
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import type { RackFound } from "../../explore/protocol/types.ts";

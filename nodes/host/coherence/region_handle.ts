@@ -298,10 +298,10 @@ export class RegionHandle implements Region {
       onBegin: () => {
         if (cpu.auditing) audit = this.#audited(piece, its, { buffered: id, core });
       },
-      onEnd: (result) => {
+      onEnd: (result, isAgain) => {
         if (audit >= 0) this.#auditEnd(audit, piece, "store", { result });
         if (result === "done") this.#its.stored(region, line);
-        else this.#late.push({ result, range });
+        else if (!isAgain) this.#late.push({ result, range });
       },
     }, cpu.now);
     cpu.charge(this.#its.storePs);
@@ -317,18 +317,27 @@ export class RegionHandle implements Region {
     this.#throwLate();
   }
 
-  /** @throws RegionLost, RegionFenced or RegionRefused for stores that have failed in the buffer. */
+  /**
+   * Those that have failed in one way; others' call comes next.
+   * @throws RegionLost, RegionFenced or RegionRefused for stores that have failed in the buffer.
+   */
   #throwLate(): void {
-    if (this.#late.length === 0) return;
-    const late = this.#late;
-    this.#late = [];
-    const rangesOf = (wanted: Outcome["result"]) =>
-      late.filter(({ result }) => result === wanted).map(({ range }) => range);
-    for (const { range: { offset } } of late) this.#seen.delete(Math.floor(offset / LINE_BYTES));
-    const lost = rangesOf("lost"), fenced = rangesOf("fenced");
-    if (lost.length > 0) throw new RegionLost(this.name, joined(lost));
-    if (fenced.length > 0) throw new RegionFenced(this.name, joined(fenced));
-    throw new RegionRefused(`Cannot access region ${this.name}: its card knows it no more`);
+    const [first] = this.#late;
+    if (first === undefined) return;
+    const { true: told = [], false: left = [] } = Object.groupBy(
+      this.#late,
+      ({ result }) => `${result === first.result}`,
+    );
+    this.#late = left;
+    const ranges = told.map(({ range }) => range);
+    for (const { offset } of ranges) this.#seen.delete(Math.floor(offset / LINE_BYTES));
+    if (first.result === "lost") throw new RegionLost(this.name, joined(ranges));
+    if (first.result === "fenced") throw new RegionFenced(this.name, joined(ranges));
+    throw this.#refused();
+  }
+
+  #refused(): RegionRefused {
+    return new RegionRefused(`Cannot access region ${this.name}: its card knows it no more`);
   }
 
   // ── one line ───────────────────────────────────────────────────────────────────────────────────
@@ -413,9 +422,7 @@ export class RegionHandle implements Region {
     if (thrown !== undefined) throw thrown.error;
     const { result } = outcome;
     if (result === "fenced") throw new RegionFenced(this.name, [rangeOf(piece)]);
-    if (result === "refused") {
-      throw new RegionRefused(`Cannot access region ${this.name}: its card knows it no more`);
-    }
+    if (result === "refused") throw this.#refused();
     return outcome;
   }
 

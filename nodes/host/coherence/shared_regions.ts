@@ -67,6 +67,9 @@ export interface RegionParts {
   readonly drive: (run: (cpu: Cpu) => Steps<void>) => void;
 }
 
+/** The card knows a region again that a store in a buffer waits for, or never will. */
+const REOPENED = "store-buffer-reopened";
+
 export class HostRegions implements SharedRegions, RegionAccess {
   loads = 0;
   stores = 0;
@@ -168,16 +171,22 @@ export class HostRegions implements SharedRegions, RegionAccess {
         return [ticket, this.outcome(ticket)];
       },
       paid: (ticket, outcome) => this.paid(ticket, outcome),
+      knows: (region) =>
+        this.isHome(region) || this.#parts.host.bus.card === undefined ||
+        this.#isRegistered(region),
       reopen: (region, then) =>
         this.#parts.drive(function* (this: HostRegions, cpu: Cpu): Steps<void> {
+          let isKnown = true;
           try {
             yield* this.ready(region, cpu);
           } catch (error) {
-            // The store is refused once more, and its program is told so.
             if (!(error instanceof RegionRefused || error instanceof HostShutdown)) throw error;
+            isKnown = false;
           }
-          then(cpu.now);
+          then(cpu.now, isKnown);
+          this.#parts.host.signal(REOPENED);
         }.bind(this)),
+      reopened: REOPENED,
       ticket: () => this.#tickets++,
       woken: (ticket) => {
         this.#ends++;

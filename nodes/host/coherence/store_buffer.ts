@@ -20,9 +20,9 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { FarResult } from "../../../fabric/wire/host_bus/region_messages.ts";
-import type { Steps, Wait } from "../cpu/program.ts";
+import type { Steps } from "../cpu/program.ts";
 import type { HeldStores, PrivateStore } from "../cpu/region.ts";
-import { answered } from "../cpu/wait_site.ts";
+import { hold } from "../cpu/wait_site.ts";
 import type { CoreCost } from "./home_agent.ts";
 import type { Piece } from "./line_pieces.ts";
 
@@ -37,7 +37,8 @@ export interface RegionStore {
   readonly heldUntil: Time;
   /** It leaves the buffer: others may see it from now on. */
   readonly onBegin: () => void;
-  readonly onEnd: (result: FarResult) => void;
+  /** @param isAgain it was refused, and begins once more when the card knows the region. */
+  readonly onEnd: (result: FarResult, isAgain: boolean) => void;
 }
 
 /** How a store has ended, and what its core is busy with then. */
@@ -61,8 +62,12 @@ export interface StoreBufferParts {
   readonly begin: (store: RegionStore) => readonly [ticket: number, outcome: Outcome | undefined];
   /** An access has cost what it costs. */
   readonly paid: (ticket: number, outcome: Outcome) => void;
-  /** Calls `then`, with the time, when the host's card knows the region again, or never will. */
-  readonly reopen: (region: SharedRegion, then: (now: Time) => void) => void;
+  /** Whether the host's card knows the region, or there is none: an access ends as fenced then. */
+  readonly knows: (region: SharedRegion) => boolean;
+  /** Calls `then`, with the time, when the card knows the region again, or never will. */
+  readonly reopen: (region: SharedRegion, then: (now: Time, isKnown: boolean) => void) => void;
+  /** The signal that tells of that. */
+  readonly reopened: string;
   /** A number that a core waits for; `woken` ends the wait. */
   readonly ticket: () => number;
   readonly woken: (ticket: number) => void;
@@ -189,11 +194,19 @@ export class StoreBuffer implements HeldStores {
   *until(number: number): Steps<void> {
     if (number < this.#entries.first) return;
     this.waits++;
-    assert(this.#waiter === undefined, "A core waits for its store buffer twice");
-    const ticket = this.#parts.ticket();
-    this.#waiter = { ticket, number };
-    const wait: Wait = { kind: "line", id: ticket, answers: true };
-    do while (answered(yield wait)); while (number >= this.#entries.first);
+    const { ticket, reopened: name } = this.#parts;
+    while (number >= this.#entries.first) {
+      if (this.#isReopening) {
+        // The driver may need this core for it.
+        const sources = [{ kind: "signal", name }] as const;
+        yield* hold({ kind: "any", sources, deadline: NEVER, answers: true });
+        continue;
+      }
+      assert(this.#waiter === undefined, "A core waits for its store buffer twice");
+      const id = ticket();
+      this.#waiter = { ticket: id, number };
+      yield* hold({ kind: "line", id, answers: true });
+    }
   }
 
   // ── what leaves ────────────────────────────────────────────────────────────────────────────────
@@ -214,11 +227,30 @@ export class StoreBuffer implements HeldStores {
         this.#left();
         continue;
       }
-      store.onBegin();
-      const [ticket, outcome] = this.#parts.begin(store);
-      if (outcome === undefined) this.#ticket = ticket;
-      else this.#ended(store, { ticket, outcome }, now);
+      if (this.#parts.knows(store.region)) this.#begin(store, now);
+      else this.#reopen(store);
     }
+  }
+
+  #begin(store: RegionStore, now: Time): void {
+    store.onBegin();
+    const [ticket, outcome] = this.#parts.begin(store);
+    if (outcome === undefined) this.#ticket = ticket;
+    else this.#ended(store, { ticket, outcome }, now);
+  }
+
+  /** The card has a new life, or home has taken the region back, and may refuse it. */
+  #reopen(store: RegionStore): void {
+    this.#isReopening = true;
+    // Its core waits otherwise from now on.
+    this.#wake();
+    this.#parts.reopen(store.region, (at, isKnown) => {
+      this.#isReopening = false;
+      this.#freeAt = at;
+      if (isKnown) return;
+      store.onBegin();
+      this.#end(store, "refused");
+    });
   }
 
   /** An access has ended. @returns whether it was this buffer's. */
@@ -233,25 +265,29 @@ export class StoreBuffer implements HeldStores {
     const { result, cost } = access.outcome;
     this.#freeAt = now + Object.values(cost).reduce((sum, ps) => sum + ps, 0);
     this.#paying = access;
-    store.onEnd(result);
     if (result === "refused" && !this.#isAgain) {
-      // The card has done nothing: it has a new life, or home has taken the region back and will refuse it.
-      this.#isAgain = this.#isReopening = true;
-      this.#parts.reopen(store.region, (at) => {
-        this.#isReopening = false;
-        this.#freeAt = at;
-      });
-      return;
-    }
+      // The card has done nothing, and knows the region no more.
+      this.#isAgain = true;
+      store.onEnd(result, true);
+    } else this.#end(store, result);
+  }
+
+  #end(store: RegionStore, result: FarResult): void {
     this.#isAgain = false;
     this.#inRegions--;
+    store.onEnd(result, false);
     this.#left();
   }
 
   #left(): void {
     this.#entries.shift();
+    if (this.#waiter !== undefined && this.#waiter.number < this.#entries.first) this.#wake();
+  }
+
+  /** Its core looks again whether it has to wait, and for what. */
+  #wake(): void {
     const waiter = this.#waiter;
-    if (waiter === undefined || waiter.number >= this.#entries.first) return;
+    if (waiter === undefined) return;
     this.#waiter = undefined;
     this.#parts.woken(waiter.ticket);
   }

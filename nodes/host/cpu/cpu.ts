@@ -135,13 +135,14 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#machine.payer ?? this.#ownAccount;
   }
 
-  get core(): number {
+  get core(): number | undefined {
     return this.#account.core;
   }
 
   /** This core's store buffer, where stores wait in it. */
   get #held(): HeldStores | undefined {
-    return this.#machine.regions?.held(this.core);
+    const { core } = this;
+    return core === undefined ? undefined : this.#machine.regions?.held(core);
   }
 
   *#drainPrivate(): Steps<void> {

@@ -23,8 +23,8 @@ export interface Range {
 
 /** What a thread owes, and has under way on its core: `cpu.ts` adds to it, the core pays it. */
 export interface Account {
-  /** The index of its core. */
-  readonly core: number;
+  /** The index of its core, whose store buffer it uses; undefined of the driver's threads, which use none. */
+  readonly core: number | undefined;
   owed: Time;
   /** Work of this thread's core, including interrupts, without polling. */
   paidPs: Time;
@@ -111,7 +111,7 @@ function createTask(
   },
 ): Task {
   const account: Account = {
-    core: core.index,
+    core: plan.driver === true ? undefined : core.index,
     owed: 0,
     paidPs: 0,
     writeBacks: [],

@@ -136,8 +136,8 @@ export interface Cpu {
 
   /** Waits so long, in ps; the core is idle. */
   sleep(ps: Time): Steps<void>;
-  /** The index of the core that executes the caller. @ignore */
-  readonly core?: number;
+  /** The index of the core that executes the caller; undefined of the driver. @ignore */
+  readonly core?: number | undefined;
   /** How often the RNIC has got power in this life of the host; undefined while it has none. */
   readonly card: number | undefined;
   /**

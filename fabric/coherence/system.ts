@@ -52,7 +52,7 @@ export interface Wire {
   readonly down: WireMessage[];
   /** Messages are lost. */
   readonly isCut: boolean;
-  /** Some were, so the far card's life has to end (`faults_testing.ts`). */
+  /** Some were, so the far card's life has to end (`faults.ts`). */
   readonly isDoomed: boolean;
   /** The far card has no power. */
   readonly isOff: boolean;

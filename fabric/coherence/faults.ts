@@ -7,7 +7,7 @@ import { type FarCard, fence, newFarCard } from "./far_card.ts";
 import { loseFarCard } from "./home_card.ts";
 import { newHomeCard } from "./home_card_state.ts";
 import { cardLost, restartHost } from "./host_agent.ts";
-import { act, type Events, HOST, type System, type Wire } from "./system_testing.ts";
+import { act, type Events, HOST, type System, type Wire } from "./system.ts";
 
 export interface FaultStep {
   readonly name: string;

@@ -19,7 +19,7 @@ import {
   WIRE_MESSAGES,
   type WireMessage,
 } from "./messages.ts";
-import type { System } from "./system_testing.ts";
+import type { System } from "./system.ts";
 
 const SPACE = new Uint8Array(4096);
 let length = 0;

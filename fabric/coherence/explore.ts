@@ -1,7 +1,7 @@
 /**
  * Every reachable state of a {@link System}: accesses of one core of each computer, evictions
  * and moves whenever they may begin, and messages in every order that links allow. Whatever the number of
- * accesses is: content is old or new (`invariants_testing.ts`), so the set is finite.
+ * accesses is: content is old or new (`invariants.ts`), so the set is finite.
  *
  * Besides what holds in each state it proves liveness: from everywhere a quiet state is reached by deliveries
  * alone, without a new access or eviction that might free what is stuck; and where each link that has a message delivers
@@ -12,8 +12,8 @@
  */
 import { type Link, StateGraph } from "./fair_cycles.ts";
 import { canEvict, evict, farAccess, type FarCard, farLine } from "./far_card.ts";
-import { keyOf } from "./encode_testing.ts";
-import { faultsOf } from "./faults_testing.ts";
+import { keyOf } from "./encode.ts";
+import { faultsOf } from "./faults.ts";
 import { canEvictLocal, evictLocal, homeAccess, move } from "./home_card.ts";
 import { homeLine, homePlacement, PASSES_MAX, type ServiceOrder } from "./home_card_state.ts";
 import { isLent } from "./home_card_transactions.ts";
@@ -34,7 +34,7 @@ import {
   STALE,
   TOKENS,
   Violation,
-} from "./invariants_testing.ts";
+} from "./invariants.ts";
 import { type Access, BUS_MESSAGES, LOCAL_CACHE, type WireMessage } from "./messages.ts";
 import type { Turn } from "./output.ts";
 import {
@@ -50,7 +50,7 @@ import {
   newSystem,
   type System,
   type SystemSize,
-} from "./system_testing.ts";
+} from "./system.ts";
 import type { Tables } from "./tables.ts";
 
 export interface Exploration {
@@ -100,7 +100,7 @@ interface Action {
   readonly isProgress: boolean;
   /** It counts for {@link Exploration.lossesMax}. */
   readonly isLoss?: true;
-  /** Of `faults_testing.ts`. */
+  /** Of `faults.ts`. */
   readonly isFaultStep?: true;
   readonly act: (system: System) => Events;
 }

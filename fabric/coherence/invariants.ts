@@ -8,7 +8,7 @@ import type { FarState } from "./far_card_table.ts";
 import { homeLine } from "./home_card_state.ts";
 import { hostLine } from "./host_agent.ts";
 import { type Contents, type Data, LOST, type WireMessage } from "./messages.ts";
-import { isQuiet, type System, type Wire } from "./system_testing.ts";
+import { isQuiet, type System, type Wire } from "./system.ts";
 
 export const STALE = 0, FRESH = 1;
 /** Just written: the step's end makes it fresh, and all else stale. */
