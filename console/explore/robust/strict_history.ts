@@ -12,8 +12,8 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { endsOf, hostsByAddress, readTrace, type TraceLine } from "../../../fabric/trace/trace.ts";
 import { SCM_BASE } from "../../../nodes/host/memory/address_map.ts";
 import { WORD_BYTES, wordsAround } from "../choices.ts";
-import { type Entry, LINE_BYTES, Pages } from "../history.ts";
-import { edgeOf, victimOf } from "../post_crash_run.ts";
+import { edgeOf, type Entry, LINE_BYTES, Pages } from "../history.ts";
+import { victimOf } from "../post_crash_run.ts";
 import type { BusWrite, Placed, RackRun } from "../rerun.ts";
 
 /** A work request that writes to SCM, or a store of a core (a word of it: a core stores them in turn). */
