@@ -49,6 +49,8 @@ export interface Sendings {
   /** Bytes of each. */
   readonly frameBytes: number[];
   readonly busWrites: BusWrite[];
+  /** Lines of shared regions in SCM that it gives back to its host. */
+  readonly lines: BusWrite[];
   /** Of which messages these are, where the run is traced: in the order of time. */
   readonly placed: Placed[];
 }
@@ -164,7 +166,10 @@ function watched(
     if (node.kind !== "rnic") return node;
     let sent = sendings.get(name);
     if (sent === undefined) {
-      sendings.set(name, sent = { frames: [], frameBytes: [], busWrites: [], placed: [] });
+      sendings.set(
+        name,
+        sent = { frames: [], frameBytes: [], busWrites: [], lines: [], placed: [] },
+      );
     }
     return watchedRnic(node, { sent, busLatencyPs: latencies.get(name) ?? 0 });
   };
@@ -200,6 +205,10 @@ function watchedRnic(
         // The card has kept it since its port took it, while it asked for the lines.
         const offset = message.address - SCM_BASE, { takenAt: at = now, data: bytes } = message;
         sent.busWrites.push({ at, arrivesAt: freeAt + busLatencyPs, offset, bytes });
+      } else if (message.kind === "line" && message.address >= SCM_BASE) {
+        const { address, data } = message, offset = address - SCM_BASE;
+        if (!(data instanceof Uint8Array)) return freeAt;
+        sent.lines.push({ at: now, arrivesAt: freeAt + busLatencyPs, offset, bytes: data });
       }
       return freeAt;
     },
