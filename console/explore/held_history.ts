@@ -8,7 +8,7 @@ import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { HeldBytes, HeldLog, JournalWrite } from "../../nodes/rnic/state/dma_state.ts";
 import { firstPlace } from "../checks/values.ts";
 import { isSame } from "./choices.ts";
-import { edgeOf } from "./history.ts";
+import { edgeOf, LINE_BYTES } from "./history.ts";
 
 /** Bytes of SCM. */
 export interface HeldWrite {
@@ -36,9 +36,17 @@ export class HeldHistory implements HeldLog {
   /** By offset. */
   readonly #cached = new Map<number, Version[]>();
   readonly #now = new Set<number>();
+  /** Whole lines that were given to the bus, by offset. */
+  readonly #given = new Map<number, Noted[]>();
 
   written(at: Time, entry: JournalWrite): void {
-    this.#journal.push({ at, entry, waits: entry.arrivesAt === NEVER });
+    const noted = { at, entry, waits: entry.arrivesAt === NEVER };
+    this.#journal.push(noted);
+    const { offset, bytes } = writeOf(noted);
+    if (noted.waits || bytes.length !== LINE_BYTES) return;
+    const given = this.#given.get(offset);
+    if (given === undefined) this.#given.set(offset, [noted]);
+    else given.push(noted);
   }
 
   cached(at: Time, kept: readonly HeldBytes[]): void {
@@ -65,6 +73,27 @@ export class HeldHistory implements HeldLog {
       const bytes = versions[later - 1]?.bytes;
       return bytes === undefined ? [] : [{ offset, bytes }];
     });
+  }
+
+  /**
+   * Since when the card has had these bytes of one line, which are in memory at `at`: in its local cache, or on their
+   * way from it; undefined where they did not come from a line of its.
+   */
+  keptSince({ offset, bytes }: HeldWrite, at: Time): Time | undefined {
+    const line = offset - offset % LINE_BYTES, from = offset - line, to = from + bytes.length;
+    const has = (content: Uint8Array) => isSame(content.subarray(from, to), bytes);
+    const sent = this.#given.get(line)?.findLast((noted) =>
+      noted.at <= at && has(writeOf(noted).bytes)
+    );
+    let since = sent?.at;
+    const versions = (this.#cached.get(line) ?? []).filter((version) => version.at <= at);
+    // It has left the cache by then.
+    while (versions.length > 0 && versions.at(-1)!.bytes === undefined) versions.pop();
+    for (const { at: cachedAt, bytes: content } of versions.reverse()) {
+      if (content === undefined || !has(content)) break;
+      since = Math.min(since ?? cachedAt, cachedAt);
+    }
+    return since;
   }
 
   /**

@@ -73,3 +73,42 @@ describe("rack explore of a line that the local cache of home's card has dirty",
     same([line?.from, line?.survived], [AT, true]);
   });
 });
+
+/** Far stores of 8 bytes, flushed one after the other; with `again` a value comes back, and flushes are the other way round. */
+const inTurn = (again: boolean): OwnProgram => ({
+  *program({ cpu }) {
+    const region = yield* cpu.region("s");
+    if (region.isHome) return;
+    const store = (at: number, value: number) => region.store(at, new Uint8Array(8).fill(value));
+    for (const value of [1, 2]) {
+      for (const at of [0, 64]) {
+        yield* store(at, value);
+        yield* region.flush(at, 64);
+      }
+    }
+    if (!again) return;
+    yield* store(0, 1);
+    yield* store(64, 3);
+    yield* region.flush(64, 64);
+    yield* region.flush(0, 64);
+  },
+  // deno-lint-ignore require-yield -- it only reads
+  *recover({ cpu, host }) {
+    if (host !== "a") return undefined;
+    return [0, 64].map((at) => cpu.load(cpu.scm.address + AT + at, 8));
+  },
+});
+
+describe("robustness of stores to a line that home's card keeps", () => {
+  for (const domain of ["wsp", "eadr"]) {
+    for (const again of [false, true]) {
+      it(`decision 12: ${domain}: what is there is there in order: a value comes back: ${again}`, async () => {
+        const rack = rackOf(SCENARIO(domain, "card"), { "./dirty.ts": inTurn(again) });
+        const options = { ...EXPLORE_DEFAULTS, cut: { host: "a" } };
+        const { verdict, why, counterexample, judgedBy } = await explore(rack, options);
+        equal(verdict, "safe", counterexample?.found ?? why);
+        ok(judgedBy.includes("robustness"));
+      });
+    }
+  }
+});
