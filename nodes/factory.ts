@@ -21,7 +21,14 @@ export function nodeFactory(given: FactoryOptions): CreateNode {
       case "host":
         return makeHost({ name, life, unsaved, config: node.config }, options);
       case "rnic":
-        return withOwnRows(createRnic(name, node.config, { seed: plan.seed, tables }), plan);
+        return withOwnRows(
+          createRnic(name, node.config, {
+            seed: plan.seed,
+            tables,
+            heldLog: options.heldLog?.(name, life),
+          }),
+          plan,
+        );
       case "switch":
         return createSwitch(name, node.config, { seed: plan.seed });
     }

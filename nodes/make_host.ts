@@ -7,6 +7,7 @@ import type { JudgeRule } from "../fabric/coherence/judge_placement.ts";
 import { judgeRulesOf } from "../fabric/rack/plan/shared_region.ts";
 import type { Program } from "./host/program_context.ts";
 import type { MemoryLog } from "./host/memory/memory_log.ts";
+import type { HeldLog } from "./rnic/state/dma_state.ts";
 import type { DurableWrite, Node } from "../fabric/node.ts";
 import { Host } from "./host/host.ts";
 import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
@@ -30,6 +31,8 @@ export interface FactoryOptions {
   readonly own?: Readonly<Record<string, MakeProgram>>;
   /** The log of a host's SCM in one of its lives, from 0; absent: none. */
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
+  /** The log of what an RNIC has of its host's SCM, in one of its lives, from 0; absent: none. */
+  readonly heldLog?: (rnic: string, life: number) => HeldLog | undefined;
 }
 
 /** Services of every host, besides those of its plan. */

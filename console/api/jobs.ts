@@ -147,7 +147,7 @@ const span = z.object({
   host: name,
   from: z.number(),
   to: z.number(),
-  place: z.enum(["not there yet", "bus", "iio", "llc", "memory"]),
+  place: z.enum(["not there yet", "local cache", "bus", "iio", "llc", "memory"]),
   survived: z.boolean(),
   node: name,
   by: z.string(),

@@ -5,7 +5,9 @@ import type { PostCrashRun, Victim } from "./post_crash_run.ts";
 import type { PendingMessages } from "./pending_messages.ts";
 import { CrashCursor, Overlay, Pages } from "./history.ts";
 import type { CrashState, Judge } from "./judge.ts";
-import type { BusWrite, RackRun } from "./rerun.ts";
+import { lifeAt } from "../checks/lives.ts";
+import type { HeldWrite } from "./held_history.ts";
+import type { RackRun } from "./rerun.ts";
 
 export interface CrashedHost {
   readonly victim: Victim;
@@ -13,8 +15,8 @@ export interface CrashedHost {
   readonly cells: Cells;
   /** SCM after the latest cut, with its open cells. */
   state: CrashState;
-  /** `wsp`: writes that its RNIC keeps for it, oldest first. */
-  held: readonly BusWrite[];
+  /** `wsp`: what its RNIC keeps for it, in the order in which it goes to memory. */
+  held: readonly HeldWrite[];
   /** The latest judge of its promises, for so many notes of the victims and a run of the survivors. */
   judge:
     | { readonly run: PostCrashRun | undefined; readonly count: number; readonly judge: Judge }
@@ -40,8 +42,9 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
 }
 
 /**
- * Domain `wsp`: the RNIC keeps writes to its host that had not arrived at the power failure, until the
- * host is back; it goes on sending until it detects the failure (see `nodes/rnic/dma/journal.ts`).
+ * Domain `wsp`: the RNIC keeps writes to its host that had not arrived at the power failure, and what its local cache
+ * of shared regions has dirty, until the host is back; it goes on until it detects the failure (see
+ * `nodes/rnic/dma/journal.ts`). An RNIC that has failed keeps nothing.
  */
 export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time): void {
   const { host, config, noticePs } = crashed.victim;
@@ -49,8 +52,8 @@ export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time):
   // The scenario may have taken its power before.
   const life = recording.lives.get(host)?.findLast(({ from }) => from < at);
   const end = Math.min(at, life?.to ?? at);
-  const sent = recording.sendings.get(config.rnic)?.busWrites ?? [];
-  crashed.held = sent.filter((write) => write.arrivesAt >= end && write.at < end + noticePs);
+  const number = lifeAt(recording, config.rnic, end + noticePs - 1);
+  crashed.held = recording.held.get(config.rnic)?.[number]?.heldAt(end, noticePs) ?? [];
   const image = new Overlay(crashed.cursor.image);
   for (const { offset, bytes } of crashed.held) image.write(offset, bytes);
   crashed.state = { ...crashed.state, image };

@@ -64,6 +64,14 @@ export interface DirtyLine {
   readonly versions: { readonly at: Time; readonly bytes: Uint8Array; readonly words: number }[];
 }
 
+/**
+ * The first instant of a power failure that finds done what the RNIC does at `doneAt`: it goes on until it detects the
+ * failure, `noticePs` later.
+ */
+export function edgeOf(doneAt: Time, noticePs: Time): Time {
+  return Math.max(1, doneAt - noticePs + 1);
+}
+
 /** Bytes [from, to) of SCM. */
 export interface Range {
   readonly from: number;

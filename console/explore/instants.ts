@@ -1,5 +1,6 @@
 /** Instants at which the result of a power failure changes: one stands for the span up to the next. */
 import type { Time } from "../../fabric/base/time.ts";
+import { edgeOf } from "./history.ts";
 import type { PostCrashRuns, Victim } from "./post_crash_run.ts";
 import type { RackRun } from "./rerun.ts";
 
@@ -29,7 +30,7 @@ export function instantsOf(
   for (const { node, time } of recording.reports) if (counts(node)) edges.add(time + 1);
   for (const { node, time } of recording.notes) if (counts(node)) edges.add(time + 1);
   for (const at of runs?.edges() ?? []) edges.add(at);
-  for (const victim of victims) for (const at of journalEdges(recording, victim)) edges.add(at);
+  for (const victim of victims) for (const at of heldEdges(recording, victim)) edges.add(at);
   const lives = victims.map(({ host }) => recording.lives.get(host) ?? []);
   return [...edges].sort((x, y) => x - y).filter((at) =>
     at >= from && at >= 1 && at < until &&
@@ -38,11 +39,12 @@ export function instantsOf(
   );
 }
 
-/** `wsp`: instants at which the writes change that the RNIC keeps for its host. */
-function* journalEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
+/** `wsp`: instants at which that changes what the RNIC keeps for its host. */
+function* heldEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
   if (config.domain !== "wsp") return;
-  for (const { at, arrivesAt } of recording.sendings.get(config.rnic)?.busWrites ?? []) {
-    yield Math.max(1, at - noticePs + 1);
-    yield arrivesAt + 1;
+  for (const history of recording.held.get(config.rnic) ?? []) yield* history.edges(noticePs);
+  for (const { from, to } of recording.lives.get(config.rnic) ?? []) {
+    if (from > 0) yield edgeOf(from, noticePs);
+    if (to !== Infinity) yield edgeOf(to, noticePs);
   }
 }

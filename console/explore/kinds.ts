@@ -4,8 +4,8 @@
  * each group is tested first). A mistake shows at most instants of its kind, so one of each finds it early; all others follow.
  */
 import type { Time } from "../../fabric/base/time.ts";
-import type { Entry } from "./history.ts";
-import { edgeOf, type Victim } from "./post_crash_run.ts";
+import { edgeOf, type Entry } from "./history.ts";
+import type { Victim } from "./post_crash_run.ts";
 import type { RackRun } from "./rerun.ts";
 
 /** Which instants a sweep judges: the first of each kind, then the rest; or all of them at once. */

@@ -2,6 +2,9 @@
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
 import { CrashCursor, LINE_BYTES, Pages, type Readable } from "./history.ts";
+import type { HeldWrite } from "./held_history.ts";
+import { lifeAt } from "../checks/lives.ts";
+import { leftOf } from "./survivors.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
 import { victimOf } from "./post_crash_run.ts";
 import type { BytePlace, PlacedBytes } from "./types.ts";
@@ -13,10 +16,13 @@ interface Scene {
   readonly at: Time;
   readonly cursor: CrashCursor;
   readonly busWrites: readonly BusWrite[];
+  /** Lines of shared regions: dirty in the card's local cache when it detects the failure, and given back. */
+  readonly cached: readonly HeldWrite[];
+  readonly lines: readonly BusWrite[];
   readonly left: Readable;
 }
 
-/** Where no program declared a write, writes of the RNIC are shown: so many, of so long before and after. */
+/** Where no program declared a write, writes of the RNIC are shown: so many, of so long before and after; and lines. */
 const CARD_WRITES_MAX = 8;
 const NEAR_PS = 2 * PS_PER_US;
 
@@ -44,10 +50,16 @@ export function placesOf(
   });
 }
 
-function writesOfCard({ host, rnic, at: cutAt, busWrites }: Scene): AnnouncedWrite[] {
-  return [...busWrites.entries()].filter(([, { at, arrivesAt }]) =>
-    arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS
-  ).slice(-CARD_WRITES_MAX).map(([id, { offset: at, bytes }]) => {
+function writesOfCard({ host, rnic, at: cutAt, ...card }: Scene): AnnouncedWrite[] {
+  const { busWrites, cached, lines } = card;
+  const isNear = ([, { at, arrivesAt }]: [number, BusWrite]) =>
+    arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS;
+  const written = [...busWrites.entries()].filter(isNear).slice(-CARD_WRITES_MAX);
+  // Of what has not been sent by then nothing is known.
+  const given = lines.filter(({ at, arrivesAt }) => at < cutAt && arrivesAt >= cutAt);
+  const dirty = [...cached, ...given].slice(0, CARD_WRITES_MAX);
+  const all = [...written, ...dirty.map((each, i) => [busWrites.length + i, each] as const)];
+  return all.map(([id, { offset: at, bytes }]) => {
     return { node: rnic, by: rnic, note: { kind: "writes", id, on: host, at, bytes } };
   });
 }
@@ -56,11 +68,15 @@ function sceneOf(
   recording: RackRun,
   { run, host, at }: { readonly run: RackRun; readonly host: string; readonly at: Time },
 ): Scene {
-  const { config } = victimOf(recording.plan, host);
+  const { config, noticePs } = victimOf(recording.plan, host);
   const cursor = new CrashCursor(recording.histories.get(host)?.entries ?? [], new Pages());
   cursor.moveTo(at);
-  const busWrites = recording.sendings.get(config.rnic)?.busWrites ?? [];
-  return { host, rnic: config.rnic, at, cursor, busWrites, left: run.scm.get(host)! };
+  const { rnic } = config;
+  const { busWrites = [], lines = [] } = recording.sendings.get(rnic) ?? {};
+  const known = at + noticePs;
+  const cached = recording.held.get(rnic)?.[lifeAt(recording, rnic, known - 1)]?.cachedAt(known)
+    .filter(({ bytes }) => bytes.length === LINE_BYTES) ?? [];
+  return { host, rnic, at, cursor, busWrites, cached, lines, left: leftOf(run, host)! };
 }
 
 function placed(scene: Scene, { node, by, note }: AnnouncedWrite): PlacedBytes[] {
@@ -80,7 +96,12 @@ function placed(scene: Scene, { node, by, note }: AnnouncedWrite): PlacedBytes[]
 }
 
 function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
-  const { cursor, busWrites, at } = scene;
+  const { cursor, busWrites, cached: inCard, lines, at } = scene;
+  const has = (write: HeldWrite) => {
+    const from = offset - write.offset;
+    return from >= 0 && from + bytes.length <= write.bytes.length &&
+      isSame(write.bytes.subarray(from, from + bytes.length), bytes);
+  };
   if (isSame(cursor.image.read(offset, offset + bytes.length), bytes)) return "memory";
   const line = offset - offset % LINE_BYTES;
   const cached = cursor.dirty.get(line)?.versions.at(-1)?.bytes;
@@ -88,12 +109,9 @@ function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
     const inLine = cached.subarray(offset - line, offset - line + bytes.length);
     if (isSame(inLine, bytes)) return "llc";
   }
-  const sent = busWrites.findLast((write) => {
-    const from = offset - write.offset;
-    return write.at < at && from >= 0 && from + bytes.length <= write.bytes.length &&
-      isSame(write.bytes.subarray(from, from + bytes.length), bytes);
-  });
-  if (sent === undefined) return "not there yet";
+  const isSent = (write: BusWrite) => write.at < at && has(write);
+  const sent = busWrites.findLast(isSent) ?? lines.findLast(isSent);
+  if (sent === undefined) return inCard.some(has) ? "local cache" : "not there yet";
   return sent.arrivesAt < at ? "iio" : "bus";
 }
 

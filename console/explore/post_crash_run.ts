@@ -9,6 +9,7 @@ import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import type { FaultPlan, HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
+import { edgeOf } from "./history.ts";
 import { eventsMaxOf, type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
 
@@ -60,11 +61,6 @@ export function faultsWith(
   const kills = hosts.filter((host) => !isOff(host))
     .map((node): FaultPlan => ({ at, action: "kill", node }));
   return [...kept, ...kills].sort((x, y) => x.at - y.at);
-}
-
-/** The first instant at which a power failure leaves a frame to the survivors, which the RNIC sends at `sentAt`. */
-export function edgeOf(sentAt: Time, noticePs: Time): Time {
-  return Math.max(1, sentAt - noticePs + 1);
 }
 
 export class PostCrashRuns {

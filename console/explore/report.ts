@@ -131,6 +131,7 @@ function indented(lines: readonly string[]): string {
 
 const PLACES: Readonly<Record<BytePlace, string>> = {
   "not there yet": "not at the host yet: network or RNIC",
+  "local cache": "in the local cache of the card",
   bus: "on the bus",
   iio: "in the I/O controller's buffer",
   llc: "dirty in the cache",

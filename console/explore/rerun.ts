@@ -12,6 +12,7 @@ import { lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { isLineWrite } from "../../fabric/wire/host_bus/coherent.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
+import { HeldHistory } from "./held_history.ts";
 import { HistoryLog, Pages } from "./history.ts";
 import type { ExploredRack } from "./types.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
@@ -48,6 +49,8 @@ export interface Sendings {
   /** Bytes of each. */
   readonly frameBytes: number[];
   readonly busWrites: BusWrite[];
+  /** Lines of shared regions in SCM that it gives back to its host. */
+  readonly lines: BusWrite[];
   /** Of which messages these are, where the run is traced: in the order of time. */
   readonly placed: Placed[];
 }
@@ -64,6 +67,8 @@ export interface RackRun {
   readonly scm: ReadonlyMap<string, Pages>;
   /** By host, where they were asked for; by RNIC. */
   readonly histories: ReadonlyMap<string, HistoryLog>;
+  /** By RNIC, where histories were asked for: in each of its lives. */
+  readonly held: ReadonlyMap<string, readonly HeldHistory[]>;
   readonly sendings: ReadonlyMap<string, Sendings>;
   /** The time of the last event. */
   readonly endPs: Time;
@@ -92,6 +97,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
   const scm = new Map<string, Pages>();
   for (const { name, kind } of plan.nodes) if (kind === "host") scm.set(name, new Pages());
   const histories = new Map<string, HistoryLog>(), sendings = new Map<string, Sendings>();
+  const held = new Map<string, HeldHistory[]>();
   const made = nodeFactory({
     plan,
     image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
@@ -103,6 +109,12 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
         known?.beginLife(lives.get(host)![life]!.from);
         const history = known ?? new HistoryLog();
         histories.set(host, history);
+        return history;
+      },
+      heldLog(rnic, life) {
+        const history = new HeldHistory(), known = held.get(rnic) ?? [];
+        known[life] = history;
+        held.set(rnic, known);
         return history;
       },
     }),
@@ -127,7 +139,8 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
     simulator.run(eventsMax === Infinity ? NEVER : simulator.next + SLICE_PS);
   }
   const { now: endPs, next, events } = simulator;
-  const kept = { reports, unfinished: simulator.unfinished(), notes, scm, histories, sendings };
+  const unfinished = simulator.unfinished();
+  const kept = { reports, unfinished, notes, scm, histories, held, sendings };
   const isEndless = next < endsAt;
   return { plan, lives, ...kept, endPs, events, isCutOff: next !== NEVER, isEndless };
 }
@@ -153,7 +166,10 @@ function watched(
     if (node.kind !== "rnic") return node;
     let sent = sendings.get(name);
     if (sent === undefined) {
-      sendings.set(name, sent = { frames: [], frameBytes: [], busWrites: [], placed: [] });
+      sendings.set(
+        name,
+        sent = { frames: [], frameBytes: [], busWrites: [], lines: [], placed: [] },
+      );
     }
     return watchedRnic(node, { sent, busLatencyPs: latencies.get(name) ?? 0 });
   };
@@ -189,6 +205,10 @@ function watchedRnic(
         // The card has kept it since its port took it, while it asked for the lines.
         const offset = message.address - SCM_BASE, { takenAt: at = now, data: bytes } = message;
         sent.busWrites.push({ at, arrivesAt: freeAt + busLatencyPs, offset, bytes });
+      } else if (message.kind === "line" && message.address >= SCM_BASE) {
+        const { address, data } = message, offset = address - SCM_BASE;
+        if (!(data instanceof Uint8Array)) return freeAt;
+        sent.lines.push({ at: now, arrivesAt: freeAt + busLatencyPs, offset, bytes: data });
       }
       return freeAt;
     },

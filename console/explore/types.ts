@@ -184,8 +184,15 @@ export interface Counterexample {
   readonly operation: LadderDocument | null;
 }
 
-/** Where a power failure finds bytes of SCM, as far as `adr.ts` has them. */
-export const BYTE_PLACES = ["not there yet", "bus", "iio", "llc", "memory"] as const;
+/** Where a power failure finds bytes of SCM, as far as `adr.ts` has them; `local cache`: of home's card. */
+export const BYTE_PLACES = [
+  "not there yet",
+  "local cache",
+  "bus",
+  "iio",
+  "llc",
+  "memory",
+] as const;
 export type BytePlace = typeof BYTE_PLACES[number];
 
 /** Bytes [from, to) of a host's SCM, of write `id` of program `by` on `node`. */

@@ -6,6 +6,7 @@ import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
 import type { Device } from "./state/device.ts";
+import type { HeldLog } from "./state/dma_state.ts";
 import { createCounters } from "./state/counters.ts";
 import { createCoherentPort } from "./state/coherence/port_state.ts";
 import { RUN_LINES } from "../../fabric/wire/host_bus/coherent.ts";
@@ -38,6 +39,7 @@ export interface DeviceOptions {
   readonly seed: number;
   /** Of the protocol by which regions are shared; absent: the protocol's own. */
   readonly tables?: Tables | undefined;
+  readonly heldLog?: HeldLog | undefined;
 }
 
 /** A card that has just got power. */
@@ -57,6 +59,7 @@ export function createDevice(name: string, plan: RnicPlan, options: DeviceOption
     readPointer: queuePlan.readPointer,
     persistence: { flow: 1, flush: "read", noSnoop: false },
     journal: undefined,
+    heldLog: options.heldLog,
     memory: undefined,
     counters: createCounters(),
     drops: new Map(),

@@ -85,7 +85,7 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
   let isHeldOff = false;
   let isPortUp = true;
   const processingPs = rnicProcessingPs(plan.timing);
-  const journal = createJournal(plan);
+  const journal = createJournal(plan, options.heldLog);
   device.journal = journal;
   const memory = createCardMemory(plan.queuePlan?.store);
   device.memory = memory;
@@ -94,6 +94,7 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
       auditReset(device, out);
       device.now = now;
       if (!input.up) keepLocalCache(device);
+      device.heldLog?.cached(now, []);
       device = createDevice(name, plan, options);
       device.startedAt = now;
       device.journal = journal;

@@ -12,8 +12,9 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { endsOf, hostsByAddress, readTrace, type TraceLine } from "../../../fabric/trace/trace.ts";
 import { SCM_BASE } from "../../../nodes/host/memory/address_map.ts";
 import { WORD_BYTES, wordsAround } from "../choices.ts";
-import { type Entry, LINE_BYTES, Pages } from "../history.ts";
-import { edgeOf, victimOf } from "../post_crash_run.ts";
+import { edgeOf, type Entry, LINE_BYTES, Pages } from "../history.ts";
+import { lifeAt } from "../../checks/lives.ts";
+import { victimOf } from "../post_crash_run.ts";
 import type { BusWrite, Placed, RackRun } from "../rerun.ts";
 
 /** A work request that writes to SCM, or a store of a core (a word of it: a core stores them in turn). */
@@ -150,14 +151,15 @@ function effectsOf(
       writer.add({ at: arrivesAt, leftFrom, write, offset, bytes });
     }
   };
-  const store = (at: Time, offset: number, bytes: Uint8Array) => {
+  const store = (at: Time, offset: number, bytes: Uint8Array, heldSince?: Time) => {
+    const beganAt = heldSince ?? at;
     writer.add({
       at,
-      leftFrom: at,
+      leftFrom: heldSince === undefined ? at : edgeOf(heldSince, noticePs),
       offset,
       bytes,
       write: {
-        ...{ initiator: host, beganAt: at, order: stores++, host, by: "core", request: undefined },
+        ...{ initiator: host, beganAt, order: stores++, host, by: "core", request: undefined },
         ...{ from: offset, to: offset + bytes.length, visibleAt: at },
       },
     });
@@ -175,7 +177,11 @@ function effectsOf(
       case "durable":
         // What no card has written, and what was in no cache, a core has stored into memory.
         for (const { offset, bytes } of writer.becomesDurable(entry.offset, entry.bytes)) {
-          store(entry.at, offset, bytes);
+          // `wsp`: the card keeps it since its local cache has it, in the order of its coming.
+          const card = domain === "wsp"
+            ? run.held.get(rnic)?.[lifeAt(run, rnic, entry.at)]
+            : undefined;
+          store(entry.at, offset, bytes, card?.keptSince({ offset, bytes }, entry.at));
         }
         break;
       case "lost":
@@ -224,7 +230,7 @@ class EraWriter {
   becomesDurable(offset: number, bytes: Uint8Array): { offset: number; bytes: Uint8Array }[] {
     const found: { offset: number; bytes: Uint8Array }[] = [];
     for (const { word, value } of wordsOf(offset, bytes, (at) => this.#durableAt(at))) {
-      if (this.#valuesOf(word).includes(value)) continue;
+      if (this.#isExplained(word, value)) continue;
       const from = Math.max(word, offset), to = Math.min(word + WORD_BYTES, offset + bytes.length);
       found.push({ offset: from, bytes: bytes.subarray(from - offset, to - offset) });
     }
@@ -232,6 +238,13 @@ class EraWriter {
     for (const { offset: at } of found) this.#valuesOf(at - at % WORD_BYTES);
     this.#durable.write(offset, bytes);
     return found;
+  }
+
+  /** Whether an effect explains that a word has this value: those before the durable one are over, a value may come again. */
+  #isExplained(word: number, value: bigint): boolean {
+    const values = this.#valuesOf(word);
+    values.splice(0, values.indexOf(this.#durableAt(word)));
+    return values.includes(value);
   }
 
   #valuesOf(word: number): bigint[] {

@@ -10,6 +10,7 @@ const PLACES: Readonly<
   Record<Span["place"], { readonly tone: string; readonly letter: string; readonly words: string }>
 > = {
   "not there yet": { tone: "flight", letter: "N", words: "on the network or in a card" },
+  "local cache": { tone: "flight", letter: "L", words: "in the local cache of the card" },
   bus: { tone: "flight", letter: "B", words: "on the bus" },
   iio: { tone: "volatile", letter: "I", words: "in the I/O controller" },
   llc: { tone: "volatile", letter: "C", words: "in the cache" },

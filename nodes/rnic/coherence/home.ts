@@ -41,7 +41,7 @@ import {
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
 import { auditLines, auditTurns } from "./audit.ts";
-import { noteLine } from "./kept_lines.ts";
+import { logLocalCache, noteLine } from "./kept_lines.ts";
 import { startingPlacement } from "./placement.ts";
 import { firstLine, regionAt, reportFenced, reportLost } from "./report.ts";
 import { spendConversion, spendLookUp } from "./timing.ts";
@@ -141,6 +141,7 @@ function passOn(device: Device, { coherence, home, from }: Place, out: Output): 
   for (const message of out.bus) sendOnBus(device, coherence, message);
   endAccesses(device, out.answers);
   endWriteBacks(device, home);
+  logLocalCache(device, home);
   reportLost(device, coherence, { regions: home.regions, lost: out.lost });
   for (const { agent, region, counts: { loads, stores } } of out.counts) {
     raiseEvent(device, { type: "REGION_COUNTS", region, agent, loads, stores });

@@ -17,9 +17,10 @@ import {
 } from "../../../fabric/rack/plan/shared_region.ts";
 import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { noteInJournal } from "../dma/journal.ts";
+import type { HomeEnd } from "../state/coherence/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import type { Journal } from "../state/dma_state.ts";
-import { firstLine, linesOf, regionAt } from "./report.ts";
+import { firstLine, regionAt } from "./report.ts";
 
 /** A line goes to the host by this message, which the bus has taken at `freeAt`. */
 export function noteLine(device: Device, { address, data }: LineMessage, freeAt: Time): void {
@@ -38,20 +39,42 @@ export function noteLine(device: Device, { address, data }: LineMessage, freeAt:
 export function keepLocalCache(device: Device): void {
   const { coherence, journal } = device;
   if (journal === undefined || coherence?.home === undefined) return;
-  const { home: { card, regions } } = coherence;
-  for (const { line, data } of dirtyInLocalCache(card)) {
-    if (regionAt(regions, line)?.memory !== "scm" || !(data instanceof Uint8Array)) continue;
-    keep(device, journal, {
-      address: line * REGION_LINE_BYTES,
-      data: data as Uint8Array<ArrayBuffer>,
-      freeAt: NEVER,
-    });
+  const { home } = coherence;
+  for (const line of dirtyLines(home)) keep(device, journal, { ...line, freeAt: NEVER });
+  const entries = [...entriesKept(home)].sort((x, y) =>
+    directoryAt(x.region) + x.index - directoryAt(y.region) - y.index
+  );
+  for (const { region, index } of entries) {
+    keepEntry(device, region, { index, freeAt: NEVER });
   }
-  for (const region of regions.filter((each) => directoryBytes(each) > 0)) {
-    const first = firstLine(region);
-    for (let index = 0; index < linesOf(region); index++) {
-      if (isKeptHere(card, first + index)) keepEntry(device, region, { index, freeAt: NEVER });
-    }
+}
+
+/** Tells the card's observer what {@link keepLocalCache} would keep now. */
+export function logLocalCache({ now, heldLog }: Device, home: HomeEnd): void {
+  if (heldLog === undefined) return;
+  const entries = [...entriesKept(home)].map(({ region, index }) => entryOf(region, index));
+  heldLog.cached(now, [...dirtyLines(home), ...entries]);
+}
+
+/** Lines in SCM that the local cache has dirty. */
+function dirtyLines(
+  { card, regions }: HomeEnd,
+): { readonly address: number; readonly data: Uint8Array<ArrayBuffer> }[] {
+  return dirtyInLocalCache(card).flatMap(({ line, data }) =>
+    regionAt(regions, line)?.memory === "scm" && data instanceof Uint8Array
+      ? [{ address: line * REGION_LINE_BYTES, data: data as Uint8Array<ArrayBuffer> }]
+      : []
+  );
+}
+
+/** Lines that are lent, and whose entry would say nothing of that once this card's are in memory. */
+function* entriesKept(
+  { card, regions }: HomeEnd,
+): Generator<{ readonly region: SharedRegion; readonly index: number }> {
+  for (const line of card.lines.keys()) {
+    const region = regionAt(regions, line);
+    if (region === undefined || directoryBytes(region) === 0 || !isKeptHere(card, line)) continue;
+    yield { region, index: line - firstLine(region) };
   }
 }
 
@@ -62,8 +85,15 @@ function keepEntry(
   { index, freeAt }: { readonly index: number; readonly freeAt: Time },
 ): void {
   if (directoryBytes(region) === 0) return;
-  const address = directoryAt(region) + index, data = Uint8Array.of(DIRECTORY_ENTRY.none);
-  noteInJournal(device, { kind: "memory-write", address, data, noSnoop: true }, freeAt);
+  const message = { kind: "memory-write", ...entryOf(region, index), noSnoop: true } as const;
+  noteInJournal(device, message, freeAt);
+}
+
+function entryOf(
+  region: SharedRegion,
+  index: number,
+): { readonly address: number; readonly data: Uint8Array<ArrayBuffer> } {
+  return { address: directoryAt(region) + index, data: Uint8Array.of(DIRECTORY_ENTRY.none) };
 }
 
 /**

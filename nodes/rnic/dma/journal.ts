@@ -18,7 +18,7 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import type { Journal, JournalWrite } from "../state/dma_state.ts";
+import type { HeldLog, Journal, JournalWrite } from "../state/dma_state.ts";
 
 /**
  * Content of a report `held`: bytes that are durable though the host has not got them, by physical address,
@@ -30,8 +30,11 @@ export interface HeldWrites {
 }
 
 /** Of a card whose plan has it; else undefined. */
-export function createJournal({ host, flushOnFail }: RnicPlan): Journal | undefined {
-  return flushOnFail && { host, ...flushOnFail, writes: new Fifo() };
+export function createJournal(
+  { host, flushOnFail }: RnicPlan,
+  log?: HeldLog | undefined,
+): Journal | undefined {
+  return flushOnFail && { host, ...flushOnFail, writes: new Fifo(), log };
 }
 
 /**
@@ -47,6 +50,7 @@ export function noteInJournal(
   forgetBefore(journal, now - journal.noticePs);
   const entry = { message, arrivesAt: freeAt + journal.busLatencyPs };
   journal.writes.push(entry);
+  journal.log?.written(now, entry);
   return entry;
 }
 

@@ -35,7 +35,7 @@ import type {
 import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
-import type { CardMemory, Dma, Journal } from "./dma_state.ts";
+import type { CardMemory, Dma, HeldLog, Journal } from "./dma_state.ts";
 import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherence/port_state.ts";
 import type { Hints } from "./hints/hint_state.ts";
 import type { Coherence } from "./coherence/coherence_state.ts";
@@ -118,6 +118,8 @@ export interface Device {
   persistence: PersistencePlan;
   /** Where the card's buffers survive a power failure of its host; else undefined. */
   journal: Journal | undefined;
+  /** Observes what the card has of its host's persistent memory; most runs have none. */
+  readonly heldLog: HeldLog | undefined;
   /** Where queue information lies at the card; else undefined. */
   memory: CardMemory | undefined;
   readonly counters: Counters;

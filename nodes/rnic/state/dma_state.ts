@@ -18,12 +18,41 @@ export interface Journal extends FlushOnFail {
   readonly host: string;
   /** In the order of the bus. */
   readonly writes: Fifo<JournalWrite>;
+  readonly log: HeldLog | undefined;
 }
 
 export interface JournalWrite {
   readonly message: MemoryWrite;
   /** When all of it is at the host; NEVER as long as the host that has missed it is away. */
   arrivesAt: Time;
+}
+
+/** Bytes that memory is to have. */
+export interface HeldBytes {
+  readonly address: number;
+  /** They never change. */
+  readonly data: Uint8Array;
+}
+
+/**
+ * What a card has of its host's persistent memory, passed to an external observer as it changes, with exact times: enough
+ * to tell what a power failure of the host at *any* instant would leave in the card, without another run up to it
+ * (`nodes/host/memory/memory_log.ts` is the same for the host's memory). A card without a log does none of this.
+ *
+ * Addresses are physical. Times never decrease. A power failure that the card detects at `t` precedes all that it is
+ * told of at `t`.
+ */
+export interface HeldLog {
+  /**
+   * The journal (`../dma/journal.ts`) has a write. When it has arrived is told later where that is not known yet: the entry
+   * is the journal's own, and stays what it says in the end.
+   */
+  written(at: Time, entry: JournalWrite): void;
+  /**
+   * All that the local cache of shared regions has, and what `../coherence/kept_lines.ts` would keep of it if the power
+   * failed now; called when it may be other than before. Whether it is kept is the domain's business.
+   */
+  cached(at: Time, kept: readonly HeldBytes[]): void;
 }
 
 /** What a completed read is for. `life` is the queue pair's at the time of the request. */

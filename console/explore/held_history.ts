@@ -1,0 +1,127 @@
+/**
+ * What one RNIC has of its host's SCM in the course of a run, with exact times, and what a power failure of the host at
+ * any instant leaves in it (domain `wsp`): its journal, and what the local cache of shared regions is kept with. It is
+ * what the card reports as `held` when its host fails at that instant (`nodes/rnic/dma/journal.ts`).
+ */
+import { NEVER, type Time } from "../../fabric/base/time.ts";
+import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import type { HeldBytes, HeldLog, JournalWrite } from "../../nodes/rnic/state/dma_state.ts";
+import { firstPlace } from "../checks/values.ts";
+import { isSame } from "./choices.ts";
+import { edgeOf, LINE_BYTES } from "./history.ts";
+
+/** Bytes of SCM. */
+export interface HeldWrite {
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+}
+
+/** The journal's entry, whose arrival is the run's in the end. */
+interface Noted {
+  readonly at: Time;
+  readonly entry: JournalWrite;
+  /** When it arrives was not known then: a write that waits for its lines. */
+  readonly waits: boolean;
+}
+
+/** What is kept at an offset from then on; undefined: nothing. */
+interface Version {
+  readonly at: Time;
+  readonly bytes: Uint8Array | undefined;
+}
+
+/** In one life of the card. */
+export class HeldHistory implements HeldLog {
+  readonly #journal: Noted[] = [];
+  /** By offset. */
+  readonly #cached = new Map<number, Version[]>();
+  readonly #now = new Set<number>();
+  /** Whole lines that were given to the bus, by offset. */
+  readonly #given = new Map<number, Noted[]>();
+
+  written(at: Time, entry: JournalWrite): void {
+    const noted = { at, entry, waits: entry.arrivesAt === NEVER };
+    this.#journal.push(noted);
+    const { offset, bytes } = writeOf(noted);
+    if (noted.waits || bytes.length !== LINE_BYTES) return;
+    const given = this.#given.get(offset);
+    if (given === undefined) this.#given.set(offset, [noted]);
+    else given.push(noted);
+  }
+
+  cached(at: Time, kept: readonly HeldBytes[]): void {
+    const gone = new Set(this.#now);
+    for (const { address, data } of kept) {
+      const offset = address - SCM_BASE;
+      gone.delete(offset);
+      this.#now.add(offset);
+      let versions = this.#cached.get(offset);
+      if (versions === undefined) this.#cached.set(offset, versions = []);
+      const last = versions.at(-1)?.bytes;
+      if (last === undefined || !isSame(last, data)) versions.push({ at, bytes: data });
+    }
+    for (const offset of gone) {
+      this.#now.delete(offset);
+      this.#cached.get(offset)!.push({ at, bytes: undefined });
+    }
+  }
+
+  /** What the local cache has before all that happens at `at`. */
+  cachedAt(at: Time): HeldWrite[] {
+    return [...this.#cached].flatMap(([offset, versions]) => {
+      const later = firstPlace(versions.length, (i) => versions[i]!.at >= at);
+      const bytes = versions[later - 1]?.bytes;
+      return bytes === undefined ? [] : [{ offset, bytes }];
+    });
+  }
+
+  /**
+   * Since when the card has had these bytes of one line, which are in memory at `at`: in its local cache, or on their
+   * way from it; undefined where they did not come from a line of its.
+   */
+  keptSince({ offset, bytes }: HeldWrite, at: Time): Time | undefined {
+    const line = offset - offset % LINE_BYTES, from = offset - line, to = from + bytes.length;
+    const has = (content: Uint8Array) => isSame(content.subarray(from, to), bytes);
+    const sent = this.#given.get(line)?.findLast((noted) =>
+      noted.at <= at && has(writeOf(noted).bytes)
+    );
+    let since = sent?.at;
+    const versions = (this.#cached.get(line) ?? []).filter((version) => version.at <= at);
+    // It has left the cache by then.
+    while (versions.length > 0 && versions.at(-1)!.bytes === undefined) versions.pop();
+    for (const { at: cachedAt, bytes: content } of versions.reverse()) {
+      if (content === undefined || !has(content)) break;
+      since = Math.min(since ?? cachedAt, cachedAt);
+    }
+    return since;
+  }
+
+  /**
+   * What the card keeps, in the order in which it goes to memory, where power fails at `at` and the card detects it
+   * `noticePs` later.
+   */
+  heldAt(at: Time, noticePs: Time): HeldWrite[] {
+    const known = at + noticePs;
+    const noted = this.#journal.filter((each) => each.at < known && each.entry.arrivesAt >= at);
+    // Writes of verbs that wait for lines which the cache has come after what it has.
+    const waiting = noted.filter(({ waits, entry }) => waits && entry.arrivesAt >= known);
+    return [...noted.map(writeOf), ...this.cachedAt(known), ...waiting.map(writeOf)];
+  }
+
+  /** The first instants of the spans in which {@link heldAt} is the same. */
+  *edges(noticePs: Time): Generator<Time> {
+    for (const { at, entry: { arrivesAt }, waits } of this.#journal) {
+      yield edgeOf(at, noticePs);
+      if (arrivesAt === NEVER) continue;
+      yield arrivesAt + 1;
+      if (waits) yield edgeOf(arrivesAt, noticePs);
+    }
+    for (const versions of this.#cached.values()) {
+      for (const { at } of versions) yield edgeOf(at, noticePs);
+    }
+  }
+}
+
+function writeOf({ entry: { message: { address, data } } }: Noted): HeldWrite {
+  return { offset: address - SCM_BASE, bytes: data };
+}
