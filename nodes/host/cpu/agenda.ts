@@ -159,6 +159,10 @@ export class Agenda<Of extends Turn> {
 
   /** The thread whose turn it is at `now`; undefined where none is due whose core is free. */
   next(now: Time): Of | undefined {
+    const only = this.#queued === 0 && this.#later.size === 1 ? this.#later.first! : undefined;
+    if (only !== undefined && (only.at > now || only.core.busyUntil <= now)) {
+      return only.at > now ? undefined : only as Of;
+    }
     for (
       let turn = this.#later.first;
       turn !== undefined && turn.at <= now;

@@ -139,21 +139,13 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#account.core;
   }
 
-  /** This core's store buffer, where stores wait in it. */
+  /**
+   * This core's store buffer, where stores wait in it. It is empty before what leaves the core by a bus (Intel SDM 3,
+   * 11.10: store buffer).
+   */
   get #held(): HeldStores | undefined {
     const { core } = this;
     return core === undefined ? undefined : this.#machine.regions?.held(core);
-  }
-
-  *#drainPrivate(): Steps<void> {
-    const held = this.#held;
-    if (held !== undefined) yield* held.privateDrained();
-  }
-
-  /** Before what leaves the core by a bus: the store buffer is empty then (Intel SDM 3, 11.10: store buffer). */
-  *#drain(): Steps<void> {
-    const held = this.#held;
-    if (held !== undefined) yield* held.drained();
   }
 
   get card(): number | undefined {
@@ -226,7 +218,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const { cardMemory, timing, processingPs } = this.#machine;
     if (!cardMemory?.holds(address)) return this.load(address, length);
     cardMemory.load(address, length);
-    yield* this.#drain();
+    if (this.#held !== undefined) yield* this.#held.drained();
     this.#account.owed += Math.max(0, timing.mmioPs - processingPs);
     yield* this.settle();
     const id = this.#machine.bus.sendLoad(address, length);
@@ -348,7 +340,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   *sfence(): Steps<void> {
     yield* this.settle();
     // Stores to regions may still wait behind it: loads do not (only MFENCE is a fence of x86-TSO).
-    yield* this.#drainPrivate();
+    if (this.#held !== undefined) yield* this.#held.privateDrained();
     yield* this.#finish();
     this.#account.owed += this.#machine.timing.fencePs;
     yield* this.settle();
@@ -357,7 +349,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   *flush(address: number, length: number): Steps<void> {
     this.#machine.regions?.refusePlain(address, length);
     yield* this.settle();
-    yield* this.#drainPrivate();
+    if (this.#held !== undefined) yield* this.#held.privateDrained();
     yield* this.#writeBack(linesOf(address, length), "unpaid");
     yield* this.#finish();
     this.#account.owed += this.#machine.timing.fencePs;
@@ -372,7 +364,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     // time passes.
     const data = copyOf(bytes);
     yield* this.settle();
-    yield* this.#drainPrivate();
+    if (this.#held !== undefined) yield* this.#held.privateDrained();
     let done = 0;
     while (done < data.length) {
       const at = address + done;
@@ -403,7 +395,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     // order.
     this.#account.owed += timing.mmioPs - processingPs;
     const data = copyOf(bytes);
-    yield* this.#drain();
+    if (this.#held !== undefined) yield* this.#held.drained();
     yield* this.settle();
     this.#machine.bus.sendRegister(offset, data);
     this.#account.owed += processingPs;
@@ -414,7 +406,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const count = Math.ceil(lines.length / LINE_BYTES);
     this.#account.owed += count * timing.storePs + timing.mmioPs - processingPs;
     const data = copyOf(lines);
-    yield* this.#drain();
+    if (this.#held !== undefined) yield* this.#held.drained();
     yield* this.settle();
     for (let at = 0; at < data.length; at += LINE_BYTES) {
       this.#machine.bus.sendRegister(offset + at, data.subarray(at, at + LINE_BYTES));
@@ -429,7 +421,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     }
     const { guard, cardMemory, timing, processingPs } = this.#machine;
     this.#account.owed += Math.max(0, timing.commandPs - processingPs);
-    yield* this.#drain();
+    if (this.#held !== undefined) yield* this.#held.drained();
     yield* this.settle();
     guard.sends(command, this.program);
     const isLocks = command.op === "lock-space2" && cardMemory !== undefined;

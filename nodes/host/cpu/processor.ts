@@ -69,92 +69,87 @@ export interface Unfinished {
   readonly at?: string;
 }
 
-interface Task extends Turn {
+const DONE: Wake = { kind: "done" };
+const TIMEOUT: Wake = { kind: "timeout" };
+const NO_SOURCES: readonly Source[] = [], NO_RANGES: readonly number[] = [];
+
+/** A program's thread. A class: its accessors would be other functions for each object literal, and slow. */
+class Task implements Turn {
   readonly plan: TaskPlan<unknown>;
+  readonly core: Core;
+  readonly order: number;
   readonly account: Account;
-  steps: Steps<unknown> | undefined;
+  at: Time;
+  isQueued = false;
+  place = -1;
+  steps: Steps<unknown> | undefined = undefined;
   /** Its last wait, and when that began. */
-  wait: Wait | undefined;
+  wait: Wait | undefined = undefined;
   since: Time;
-  /** When it resumes, also while its core is busy. */
-  resumeAt: Time;
-  wake: Wake;
+  readyAt: Time;
+  wake: Wake = DONE;
   /** The sources that can end its wait; empty once the wait has ended. */
-  sources: readonly Source[];
+  sources: readonly Source[] = NO_SOURCES;
   /** Physical ranges of memory sources: from, to, from, to… */
-  ranges: readonly number[];
+  ranges: readonly number[] = NO_RANGES;
   /** Id of the command whose reply it waits for; −1 without one. */
-  replyId: number;
+  replyId = -1;
   /** Bytes of a load from the device that it waits for; then the core waits, too. */
-  loads: number;
+  loads = 0;
   /** Id of the access to a shared region that it waits for, as does its core; −1 without one. */
-  lineId: number;
+  lineId = -1;
   /** What is thrown where it resumes next. */
-  error: Error | undefined;
+  error: Error | undefined = undefined;
   /** When the time owed at the wait's beginning is paid. */
   paidAt: Time;
-  polling: boolean;
+  polling = false;
   /** Its polls that are being passed over. */
-  spin: Spin | undefined;
+  spin: Spin | undefined = undefined;
   /** The number of resumes without time passing, and their time. */
-  resumesAtOnce: number;
-  lastResume: Time;
-}
+  resumesAtOnce = 0;
+  lastResume: Time = -1;
+  readonly #agenda: Agenda<Task>;
 
-function createTask(
-  plan: TaskPlan<unknown>,
-  { agenda, spins, core, order }: {
-    readonly agenda: Agenda<Task>;
-    readonly spins: Spins;
-    readonly core: Core;
-    readonly order: number;
-  },
-): Task {
-  const account: Account = {
-    core: plan.driver === true ? undefined : core.index,
-    owed: 0,
-    paidPs: 0,
-    writeBacks: [],
-    streak: new PollStreak(spins),
-  };
-  return {
-    plan,
-    core,
-    order,
-    account,
-    at: plan.startAt,
-    isQueued: false,
-    place: -1,
-    get resumeAt() {
-      return agenda.resumeAt(this);
+  constructor(
+    plan: TaskPlan<unknown>,
+    { agenda, spins, core, order }: {
+      readonly agenda: Agenda<Task>;
+      readonly spins: Spins;
+      readonly core: Core;
+      readonly order: number;
     },
-    set resumeAt(at) {
-      agenda.move(this, at);
-    },
-    steps: undefined,
-    wait: undefined,
-    since: plan.startAt,
-    readyAt: plan.startAt,
-    wake: DONE,
-    sources: NO_SOURCES,
-    ranges: NO_RANGES,
-    replyId: -1,
-    loads: 0,
-    lineId: -1,
-    error: undefined,
-    paidAt: plan.startAt,
-    polling: false,
-    spin: undefined,
-    resumesAtOnce: 0,
-    lastResume: -1,
-  };
+  ) {
+    const { startAt } = plan;
+    this.plan = plan;
+    this.core = core;
+    this.order = order;
+    this.#agenda = agenda;
+    this.at =
+      this.since =
+      this.readyAt =
+      this.paidAt =
+        startAt;
+    this.account = {
+      core: plan.driver === true ? undefined : core.index,
+      owed: 0,
+      paidPs: 0,
+      writeBacks: [],
+      streak: new PollStreak(spins),
+    };
+  }
+
+  /** When it resumes, also while its core is busy. */
+  get resumeAt(): Time {
+    return this.#agenda.resumeAt(this);
+  }
+
+  set resumeAt(at: Time) {
+    this.#agenda.move(this, at);
+  }
 }
 
 /** Limit on yields without time passing: beyond it, the program would never end. */
 const RESUMES_AT_ONCE_MAX = 100_000;
-const DONE: Wake = { kind: "done" };
-const TIMEOUT: Wake = { kind: "timeout" };
-const NO_SOURCES: readonly Source[] = [], NO_RANGES: readonly number[] = [];
 const NO_TASKS: readonly Task[] = [];
 
 function inOrder(x: Task, y: Task): number {
@@ -245,7 +240,7 @@ export class Processor {
     const turn = plan.driver === true ? 0 : this.#turns++;
     const { cores } = this.#agenda, core = cores[turn % cores.length]!;
     const own = { agenda: this.#agenda, spins: this.#spins, core, order: this.#started++ };
-    const task = createTask(plan as TaskPlan<unknown>, own);
+    const task = new Task(plan as TaskPlan<unknown>, own);
     this.#byName.set(plan.name, task);
     this.#planned.push(task);
   }
