@@ -4,6 +4,7 @@
  */
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
+import { MOVED_TOPIC } from "../../nodes/host/coherence/region_reports.ts";
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
 import { RESERVED_TOPICS } from "../../nodes/host/cpu/report_data.ts";
 import { NEW_DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
@@ -69,7 +70,7 @@ export function hasContent(
 /** Topics of hosts, cards and services, which report without a program's own doing. */
 const OF_THE_RACK: ReadonlySet<string> = new Set([
   ...RESERVED_TOPICS,
-  ...["recovered", "warning", "iommu-fault", "region-fenced", "region-lost", "region-moved"],
+  ...["recovered", "warning", "iommu-fault", "region-fenced", "region-lost", MOVED_TOPIC],
 ]);
 
 /** QP 1 is the connection manager's. */

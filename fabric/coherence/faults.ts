@@ -7,6 +7,7 @@ import { type FarCard, fence, newFarCard } from "./far_card.ts";
 import { loseFarCard } from "./home_card.ts";
 import { newHomeCard } from "./home_card_state.ts";
 import { cardLost, restartHost } from "./host_agent.ts";
+import type { LeaseTimes } from "./lease.ts";
 import { act, type Events, HOST, type System, type Wire } from "./system.ts";
 
 export interface FaultStep {
@@ -186,19 +187,26 @@ function homeDies(system: System, outage: "card" | "host"): Events {
   return NOTHING;
 }
 
-/** Decision 14: all leases are over. The host agent's record poisons, or has started anew with its host. */
-function homeStarts(system: System, outage: "card" | "host"): Events {
-  const { home, host, size } = system;
+/** Home's card begins another life. @param times of the card, else none. */
+export function renewHome({ home, host, size }: System, times?: LeaseTimes): void {
   const fresh = newHomeCard({
     tables: { home: home.table, far: home.local.table },
     size: size.home,
     contents: host.contents,
     regionOf: home.regionOf,
     life: home.life + 1,
+    times: times ?? null,
+    order: home.order,
   });
   // The card's next life begins where software has put the region.
   for (const [region, placement] of home.placements) fresh.placements.set(region, placement);
   Object.assign(home as { -readonly [K in keyof typeof home]: (typeof home)[K] }, fresh);
+}
+
+/** Decision 14: all leases are over. The host agent's record poisons, or has started anew with its host. */
+function homeStarts(system: System, outage: "card" | "host"): Events {
+  const { host } = system;
+  renewHome(system);
   system.outage = null;
   if (outage === "card") return act(system, HOST, (out) => cardLost(host, out));
   return act(system, HOST, (out) => restartHost(host, out));

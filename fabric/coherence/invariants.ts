@@ -172,3 +172,30 @@ export function stableState(system: System): string {
       `local=${farLine(home.local, line).state} far=${states}`;
   }).join("; ");
 }
+
+/** What {@link stableState} says of a line at the beginning. */
+export const STABLE_BEGIN = "hd=none llc=I memory=1 b=I d=0/-1 local=I far=";
+
+/** One line as {@link stableState} writes it. */
+export interface StableLine {
+  readonly phase: string;
+  readonly llc: string;
+  /** `1`: current. */
+  readonly memory: string;
+  readonly right: string;
+  /** Agents as bits, and the one that has it alone; −1: none has. */
+  readonly sharers: number;
+  readonly owner: number;
+  readonly local: string;
+  readonly fars: readonly string[];
+}
+
+/** Reads one line of {@link stableState}. */
+export function readStable(text: string): StableLine {
+  const [, phase = "", llc = "", memory = "", right = "", sharers, owner, local = "", far = ""] =
+    /^hd=(.*) llc=(\S+) memory=(\S+) b=(\S+) d=(\d+)\/(-?\d+) local=(\S+) far=(.*)$/.exec(text) ??
+      [];
+  const fars = far.split(" ").filter((state) => state !== "");
+  const lent = { sharers: Number(sharers), owner: Number(owner) };
+  return { phase, llc, memory, right, ...lent, local, fars };
+}

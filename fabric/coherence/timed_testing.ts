@@ -10,7 +10,7 @@ import { NEVER, type Time } from "../base/time.ts";
 import { canEvict, evict, expiresAt, farAccess, type FarCard, farLine, fence } from "./far_card.ts";
 import { farNextAt, farWake } from "./far_lease.ts";
 import { type ByteAccess, judgeByte } from "./history_testing.ts";
-import { newHomeCard } from "./home_card_state.ts";
+import { renewHome } from "./faults.ts";
 import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
 import { cardLost, hostAccess, hostLine } from "./host_agent.ts";
 import { cardLostAt, type LeaseTimes } from "./lease.ts";
@@ -349,22 +349,13 @@ class Timed {
     system.outage = "card";
     system.toHome.length = system.toHost.length = 0;
     for (const card of system.fars) this.#lose(card);
-    const { size } = this.#given, times = this.#given.homeTimes ?? this.#given.times;
+    const times = this.#given.homeTimes ?? this.#given.times;
     const at = cardLostAt(this.#now, times);
     this.#later(at - this.#now, () => {
-      const { home, host } = system;
-      const fresh = newHomeCard({
-        tables: { home: home.table, far: home.local.table },
-        size: size.home,
-        contents: host.contents,
-        regionOf: home.regionOf,
-        life: home.life + 1,
-        times,
-      });
-      Object.assign(home as { -readonly [K in keyof typeof home]: (typeof home)[K] }, fresh);
+      renewHome(system, times);
       system.outage = null;
       this.#setClocks();
-      this.#does(HOST, (out) => cardLost(host, out));
+      this.#does(HOST, (out) => cardLost(system.host, out));
     });
   }
 

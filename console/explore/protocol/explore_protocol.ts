@@ -6,8 +6,12 @@ import { RackError } from "../../base/rack_error.ts";
 import { findProgram, misplaced } from "../../rack/prepare.ts";
 import { type ConfinedWorker, startConfined, stoppable } from "../../rack/own/confined.ts";
 import type { StatesAnswer, StatesJob } from "../../rack/own/protocol_main.ts";
-import { PROTOCOL_RACKS, type ProtocolRack } from "./racks.ts";
-import type { ProtocolExplored, RackFound } from "./types.ts";
+import {
+  PROTOCOL_RACKS,
+  type ProtocolExplored,
+  type ProtocolRack,
+  type RackFound,
+} from "./racks.ts";
 
 export interface ExploreProtocolOptions {
   /** Racks that are explored at a time. */

@@ -1,10 +1,11 @@
 /** What `rack explore --protocol` has found, as text, and as suites of cases. */
 import type { Lane } from "../../../fabric/coherence/explore.ts";
+import { readStable, STABLE_BEGIN } from "../../../fabric/coherence/invariants.ts";
 import { stepsText } from "../../../fabric/trace/trace_text.ts";
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import { countOf } from "../../checks/finding.ts";
 import type { JunitProblem, JunitSuite } from "../../reports/junit/xml.ts";
-import type { ProtocolCounterexample, ProtocolExplored, RackFound } from "./types.ts";
+import type { ProtocolCounterexample, ProtocolExplored, RackFound } from "./racks.ts";
 
 /** A line for each rack, then a counterexample for each thing that is broken, as a ladder. */
 export function protocolText({ racks, rows, unmet, verdict }: ProtocolExplored): string {
@@ -90,7 +91,7 @@ function counterexampleText(
 function changesOf(before: string | null, after: string): string[] {
   const lines = after.split("; "), was = before?.split("; ") ?? [];
   return lines.flatMap((line, number) => {
-    const now = fieldsOf(line), earlier = fieldsOf(was[number] ?? BEGIN);
+    const now = fieldsOf(line), earlier = fieldsOf(was[number] ?? STABLE_BEGIN);
     return [...now].flatMap(([key, value]) => {
       const from = earlier.get(key) ?? "I";
       if (from === value) return [];
@@ -100,22 +101,17 @@ function changesOf(before: string | null, after: string): string[] {
   });
 }
 
-const BEGIN = "hd=none llc=I memory=1 b=I d=0/-1 local=I far=";
-
-/** Of one line as the explorer writes it (`stableState`), each value by the name of whose it is. */
+/** Each value of a line by the name of whose it is. */
 function fieldsOf(line: string): Map<string, string> {
-  const [, hd = "", llc = "", memory = "", right = "", shared, owner, local = "", far = ""] =
-    /^hd=(.*) llc=(\S+) memory=(\S+) b=(\S+) d=(\d+)\/(-?\d+) local=(\S+) far=(.*)$/.exec(line) ??
-      [];
-  const cards = far.split(" ").filter((state) => state !== "");
+  const { phase, llc, memory, right, sharers, owner, local, fars } = readStable(line);
   return new Map([
-    ["agent", hd],
+    ["agent", phase],
     ["LLC", llc],
     ["memory", memory === "1" ? "current" : memory === "0" ? "old" : memory],
     ["right", right],
-    ["lent to", lentTo(Number(shared), Number(owner))],
+    ["lent to", lentTo(sharers, owner)],
     ["local cache", local],
-    ...cards.map((state, at): [string, string] => [`card ${at + 1}`, state]),
+    ...fars.map((state, at): [string, string] => [`card ${at + 1}`, state]),
   ]);
 }
 
