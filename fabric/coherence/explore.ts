@@ -94,7 +94,7 @@ interface Action {
   /** Whose step it is; a message also has whom it goes to. */
   readonly at: Lane;
   readonly to?: Lane;
-  /** What delivers, or brings about, this step at some time after it has become possible; none: nobody has to. */
+  /** What delivers, or brings about, this step at some time after it has become possible; none: it need not happen. */
   readonly link?: () => string;
   /** Not a new access or eviction: what is under way goes on by itself. */
   readonly isProgress: boolean;

@@ -26,7 +26,7 @@ export class StateGraph {
   /** Of each state, from 0 on: a bit for each thing that holds. */
   readonly holds: number[] = [];
 
-  /** @param link that delivers by it; undefined for what nobody has to do, a new access or a fault. */
+  /** @param link that delivers by it; undefined for what need not happen, a new access or a fault. */
   add(from: number, to: number, link: Link | undefined): void {
     this.#from.push(from);
     this.#to.push(to);

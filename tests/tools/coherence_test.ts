@@ -120,7 +120,7 @@ describe("the Murphi model of the coherent card's protocol", () => {
     async () => {
       const two = withoutEachMessage(await modelOf(1));
       assert.ok(two.size > 25, `${two.size} messages`);
-      // What only a third computer makes somebody send.
+      // Sent only where there is a third computer.
       const left = await unnoticedOf(two, reachedBy(1));
       assert.ok(left.length <= 4, left.join("; "));
       const three = withoutEachMessage(await modelOf(2));

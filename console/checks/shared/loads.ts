@@ -214,7 +214,7 @@ function seenKey(offset: number, byte: number): number {
   return 256 * offset + byte;
 }
 
-/** Empty where all stores are done: nobody asks then. */
+/** Empty where all stores are done, as it is not needed then. */
 function* seenBytes(accesses: readonly Access[]): Steps<SeenBytes> {
   const seenAt = new Map<number, Time>();
   const isOpen = ({ note: { op }, ended }: Access) => {

@@ -25,7 +25,7 @@ export interface ExploreProtocolOptions {
   readonly onProgress?: (title: string, share: number) => void;
 }
 
-/** States of a rack where nobody says how many: three of the shipped protocol's largest rack fit. */
+/** States of a rack unless the command says how many: three of the shipped protocol's largest rack fit. */
 export const STATES_MAX = 300_000;
 
 /**

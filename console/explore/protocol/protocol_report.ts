@@ -120,5 +120,5 @@ function lentTo(shared: number, owner: number): string {
   if (owner >= 0) return `${name(owner)} alone`;
   const agents = Array.from({ length: 31 }, (_, agent) => agent)
     .filter((agent) => (shared >> agent & 1) === 1);
-  return agents.length === 0 ? "nobody" : agents.map(name).join(" and ");
+  return agents.length === 0 ? "none" : agents.map(name).join(" and ");
 }

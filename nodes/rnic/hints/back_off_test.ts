@@ -250,7 +250,7 @@ describe("hints that bring nothing (H-02, H-22)", () => {
     equal(
       writes(p.other, 2),
       "hh",
-      "of that region all is announced again, whoever has work for it",
+      "of that region all is announced again, by each queue pair with work for it",
     );
   });
 
