@@ -1,9 +1,9 @@
 /** The page "From libibverbs" has each call of rdma-core's headers, and names nothing that is not there. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { fieldFor, fieldsOf, renamedFields } from "../../console/rack/own/types/door_text.ts";
 import { CQE_OPCODES } from "../../fabric/wire/host_bus/cqe.ts";
 import { WQE_OPCODES } from "../../fabric/wire/host_bus/wqe.ts";
+import { FIELDS_THERE, VALUES_THERE } from "../../nodes/host/calls/names_there.ts";
 import { openDevice, type Verbs } from "../../nodes/host/verbs.ts";
 import { VerbsRig } from "../../nodes/host/testing/verbs_testing.ts";
 import { RDMA_CMA_H, RDMA_VERBS_H, VERBS_H } from "./rdma_core_names.ts";
@@ -97,17 +97,34 @@ describe("scripts/scenarios/FROM_LIBIBVERBS.md", () => {
     assert.deepEqual(missing, []);
   });
 
-  it("names fields of types that there are", () => {
-    const fields = renamedFields().flatMap(({ here }) => here);
-    assert.ok(fields.length > 20, `${fields.length} fields`);
-    const none = fields.filter((name) => {
-      const [type, field] = name.split(".");
-      return !fieldsOf(type!).includes(field!);
+  it("names the fields of other names that the check of types knows", () => {
+    const section = page.split(/^## /m).find((part) => part.startsWith("Fields\n"))!;
+    const rows = section.split("\n").filter((line) => line.startsWith("| `")).map((line) => {
+      const names = (cell = "") => [...cell.matchAll(/`([\w.]+)`/g)].map(([, name]) => name!);
+      const [, there, here] = line.split("|");
+      return { there: names(there).map((name) => name.split(".").at(-1)!), here: names(here) };
     });
-    assert.deepEqual(none, []);
-    assert.equal(fieldFor("UdDestination", "remoteQkey"), "qKey");
-    assert.equal(fieldFor("RecvRequest", "num_sge"), "sges");
-    assert.equal(fieldFor("Qp", "remote_qkey"), undefined);
+    // One here for all there, or one for each.
+    const onPage = rows.flatMap(({ there, here }) =>
+      there.map((name, i) => `${here.length === 1 ? here[0] : here[i]} ${name}`)
+    );
+    const known = FIELDS_THERE.flatMap(([type, field, ...there]) =>
+      there.map((name) => `${type}.${field} ${name}`)
+    );
+    assert.deepEqual(onPage.toSorted(), known.toSorted());
+  });
+
+  it("has the values of rdma-core's constants that the check of types knows", () => {
+    const section = page.split(/^## /m).find((part) => part.startsWith("Constants\n"))!;
+    const values = section.split("\n").flatMap((line) => {
+      const [, there, here] = line.split("|");
+      const names = [...(there ?? "").matchAll(/`([A-Z]\w+)`/g)].map(([, name]) => name!);
+      const texts = [...(here ?? "").matchAll(/"([\w-]+)"|: (\d+)`/g)];
+      return names.map((name, i) => [name, texts[i]?.[1] ?? Number(texts[i]?.[2])] as const);
+    });
+    const known = values.filter(([name]) => Object.hasOwn(VALUES_THERE, name));
+    assert.ok(known.length > 15, `${known.length} constants`);
+    assert.deepEqual(known, known.map(([name]) => [name, VALUES_THERE[name]]));
   });
 
   it("has each opcode of libibverbs as the text that requests and completions have", () => {

@@ -6,6 +6,7 @@
 import { isWhole } from "../../../fabric/base/whole_number.ts";
 import { notAwaited } from "../cpu/forgotten_calls.ts";
 import { type Limit, limitText } from "../verbs/limits.ts";
+import { VALUES_THERE } from "./names_there.ts";
 
 /** What is wrong: where in the value (`[1].lkey`), what is there, what should be. */
 export interface Wrong {
@@ -42,18 +43,17 @@ export function within(limit: Limit): Kind {
 }
 
 /** One of a few texts or numbers. @param names what the standard calls some of them. */
-export function oneOf(
-  values: readonly (string | number)[],
-  names: Readonly<Record<string, string | number>> = {},
-): Kind {
+export function oneOf(values: readonly (string | number)[]): Kind {
   const known = new Set<unknown>(values);
   const listed = values.map((value) => JSON.stringify(value)).join(", ");
   return (value) => {
     if (known.has(value)) return undefined;
-    const own = typeof value === "string" && Object.hasOwn(names, value) ? names[value] : undefined;
-    const expected = own === undefined
-      ? `one of ${listed}`
-      : `${JSON.stringify(own)}, as it is here`;
+    const there = typeof value === "string" && Object.hasOwn(VALUES_THERE, value)
+      ? VALUES_THERE[value]
+      : undefined;
+    const expected = known.has(there)
+      ? `${JSON.stringify(there)}, as it is here`
+      : `one of ${listed}`;
     return { at: "", found: found(value), expected };
   };
 }

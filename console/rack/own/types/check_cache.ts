@@ -20,26 +20,27 @@ interface KeptCheck extends Checked {
 const KEPT_MAX = 100;
 /** A change of these changes what is found. */
 const CHECKERS = [
-  "check_types.ts",
-  "type_errors.ts",
-  "door_text.ts",
-  "unused_steps.ts",
-  "step_kinds.ts",
-  "exported_steps.ts",
+  "console/rack/own/types/check_types.ts",
+  "console/rack/own/types/compile_main.ts",
+  "console/rack/own/types/compiler.ts",
+  "console/rack/own/types/unused_steps.ts",
+  "console/rack/own/types/words.ts",
+  "nodes/host/calls/names_there.ts",
+  "deno.lock",
 ];
 
 /** The digest of some texts, in order. */
-export async function digestOf(texts: readonly string[]): Promise<string> {
+async function digestOf(texts: readonly string[]): Promise<string> {
   return (await sha256(new TextEncoder().encode(JSON.stringify(texts)))).slice(0, 24);
 }
 
-/** The name of a check of these programs. @param seen what else decides: the configuration. */
-export async function keyOf(programs: readonly string[], seen: string): Promise<string> {
-  const checkers = CHECKERS.map((name) =>
-    textIfThere(fromFileUrl(projectFile(`console/rack/own/types/${name}`))) ?? ""
-  );
-  const { deno, typescript } = Deno.version;
-  return await digestOf([...programs, seen, deno, typescript, ...checkers]);
+/** The name of a check of these programs. @param config the `deno.json` above them, if there is one. */
+export async function keyOf(
+  programs: readonly string[],
+  config: string | undefined,
+): Promise<string> {
+  const checkers = CHECKERS.map((name) => textIfThere(fromFileUrl(projectFile(name))) ?? "");
+  return await digestOf([...programs, config ?? "", Deno.version.deno, ...checkers]);
 }
 
 /** What an earlier check has found, where it would find the same now. */
@@ -87,8 +88,9 @@ async function contentOf(files: readonly string[]): Promise<string> {
 
 function forgetOld(): void {
   const folder = cacheFolder("types");
-  const files = [...Deno.readDirSync(folder)].map(({ name }) => `${folder}/${name}`)
+  const files = [...Deno.readDirSync(folder)].filter(({ name }) => name.startsWith("checked-"))
+    .map(({ name }) => `${folder}/${name}`)
     .map((path) => ({ path, at: Deno.statSync(path).mtime?.getTime() ?? 0 }))
     .sort((x, y) => y.at - x.at);
-  for (const { path } of files.slice(4 * KEPT_MAX)) Deno.removeSync(path);
+  for (const { path } of files.slice(KEPT_MAX)) Deno.removeSync(path);
 }

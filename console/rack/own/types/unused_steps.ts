@@ -1,203 +1,218 @@
 /**
- * A lint rule for own programs: calls without `yield*` that types allow. Such a call is a statement
- * (`cpu.sleep(10);`), a condition, the value of a variable that is not read otherwise, a list, or text.
- * `step_kinds.ts` knows which calls need `yield*`, by whatever name.
+ * Calls without `yield*` that types allow. Such a call is a statement (`cpu.sleep(10);`), a condition, the value of a
+ * variable that is not read otherwise, or text. A call is known by its type, whatever its name is; one of a type that is
+ * not known is left to the watch at run time (`forgotten_calls.ts`).
  */
-import { type Exported, Names, type Node, unwrapped } from "./step_kinds.ts";
-
-export type { Exported } from "./step_kinds.ts";
-
-export const RULE = "rackmesh-steps/unused";
+import ts from "typescript";
+import type { Problem } from "../../../../fabric/rack/plan/problem.ts";
 
 /** A call in a place where its steps are not done: see the head of the file. */
 interface Call {
-  readonly node: Node;
-  readonly callee: Node;
+  readonly node: ts.Expression;
   /** The variable that has its answer. */
-  readonly variable?: Deno.lint.Identifier;
-  /** Where a plain generator has its place. */
-  readonly isIterated?: boolean;
+  readonly variable?: ts.Identifier;
 }
 
-type More = Omit<Call, "node" | "callee">;
-type Ask = (given: Node | null, more?: More) => void;
+type Ask = (node: ts.Expression | undefined, variable?: ts.Identifier) => void;
 
-/** The rule as a plugin. @param exported by the paths of the user's files. */
-export function unusedSteps(exported: Exported): Deno.lint.Plugin {
-  return {
-    name: RULE.slice(0, RULE.indexOf("/")),
-    rules: {
-      [RULE.slice(RULE.indexOf("/") + 1)]: { create: (context) => visit(context, exported) },
-    },
-  };
+/** Whether a value of this type is a generator, or may be one. */
+export function isGenerator(type: ts.Type): boolean {
+  const types = type.isUnion() ? type.types : [type];
+  return types.some(({ symbol }) => symbol?.name === "Generator");
 }
 
-function visit(context: Deno.lint.RuleContext, exported: Exported): Deno.lint.LintVisitor {
-  const names = new Names();
-  /** Of more than whether they are there. */
-  const reads: Deno.lint.Identifier[] = [];
+/** All of a file, by their places. */
+export function unusedSteps(file: ts.SourceFile, checker: ts.TypeChecker): Problem[] {
   const calls: Call[] = [];
-  const ask: Ask = (given, more = {}) => {
+  /** Variables whose value is asked for more than whether it is there. */
+  const read = new Set<ts.Symbol>();
+  const ask: Ask = (given, variable) => {
     const node = given && unwrapped(given);
-    if (node?.type === "CallExpression") calls.push({ node, callee: node.callee, ...more });
+    if (node === undefined || !ts.isCallExpression(node)) return;
+    calls.push({ node, ...(variable && { variable }) });
   };
-  return {
-    FunctionDeclaration: (node) => names.function(node),
-    FunctionExpression: (node) => names.function(node),
-    ArrowFunctionExpression(node) {
-      names.function(node);
-      if (isDroppedResult(node)) ask(node.body);
-    },
-    ReturnStatement: (node) => names.returned(node),
-    ClassDeclaration: (node) => names.class(node),
-    TSInterfaceDeclaration: ({ id, body }) => names.type(id.name, body.body),
-    TSTypeAliasDeclaration({ id, typeAnnotation: type }) {
-      if (type.type === "TSTypeLiteral") names.type(id.name, type.members);
-    },
-    VariableDeclarator({ id, init, parent }) {
-      names.variable(id, init);
-      const isExported = parent.parent?.type === "ExportNamedDeclaration";
-      if (id.type === "ArrayPattern") ask(init, { isIterated: true });
-      if (id.type === "ObjectPattern") ask(init);
-      if (id.type === "Identifier" && !isExported) ask(init, { variable: id });
-    },
-    ImportDeclaration(node) {
-      const from = pathOf(node.source.value, context.filename);
-      names.imported(node, Object.hasOwn(exported, from) ? exported[from]! : []);
-    },
-    ExpressionStatement: ({ expression }) => dropped(expression, ask),
-    SequenceExpression({ expressions }) {
-      for (const each of expressions.slice(0, -1)) dropped(each, ask);
-    },
-    ForStatement({ init, update }) {
-      for (const each of [init, update]) if (each) dropped(each, ask);
-    },
-    SpreadElement({ argument, parent }) {
-      ask(argument, { isIterated: (parent as Node).type !== "ObjectExpression" });
-    },
-    ForOfStatement: ({ right }) => ask(right, { isIterated: true }),
-    CallExpression(node) {
-      if (isCondition(node)) ask(node);
-      const [given] = node.arguments;
+  const visit = (node: ts.Node): void => {
+    if (ts.isIdentifier(node) && !isDeclared(node) && !isCondition(node)) {
+      const symbol = checker.getSymbolAtLocation(node);
+      if (symbol !== undefined) read.add(symbol);
+      const short = ts.isShorthandPropertyAssignment(node.parent) &&
+        checker.getShorthandAssignmentValueSymbol(node.parent);
+      if (short) read.add(short);
+    }
+    look(node, ask);
+    if (ts.isCallExpression(node) && methodOf(node) === "forEach") {
       // queues.forEach(destroyQp)
-      if (
-        methodOf(node) === "forEach" && /^(Identifier|MemberExpression)$/.test(given?.type ?? "")
-      ) {
-        calls.push({ node: given as Node, callee: given as Node });
+      const [given] = node.arguments;
+      if (given && (ts.isIdentifier(given) || ts.isPropertyAccessExpression(given))) {
+        calls.push({ node: given });
       }
-    },
-    Identifier(node) {
-      if (!isDeclared(node) && !isCondition(node)) reads.push(node);
-    },
-    "Program:exit"() {
-      const read = new Set(reads.map((node) => names.declarationOf(node)));
-      const seen = new Set<string>();
-      for (const { node, callee, variable, isIterated = false } of calls) {
-        if (variable !== undefined && read.has(names.declarationOf(variable))) continue;
-        const made = names.stepsMadeBy(callee);
-        if (made === undefined || (isIterated && made.kind === "generator")) continue;
-        if (seen.has(String(node.range))) continue;
-        seen.add(String(node.range));
-        context.report({ node, message: made.name });
-      }
-    },
+    }
+    ts.forEachChild(node, visit);
   };
+  visit(file);
+  return calls.flatMap(({ node, variable }) => {
+    const symbol = variable && checker.getSymbolAtLocation(variable);
+    if (symbol !== undefined && read.has(symbol) || !makesSteps(node, checker)) return [];
+    const name = called(ts.isCallExpression(node) ? node.expression : node, checker);
+    const { line, character } = file.getLineAndCharacterOfPosition(node.getStart(file));
+    return [{
+      file: file.fileName,
+      line: line + 1,
+      column: character + 1,
+      path: "",
+      found: `a call of ${name} without yield*, which does nothing`,
+      expected: `yield* ${name}(…)`,
+    }];
+  });
+}
+
+/** Whether a call returns a generator, or a function does that `forEach` calls. */
+function makesSteps(node: ts.Expression, checker: ts.TypeChecker): boolean {
+  const type = checker.getTypeAtLocation(node);
+  if (ts.isCallExpression(node)) return isGenerator(type);
+  return type.getCallSignatures().some((signature) => isGenerator(signature.getReturnType()));
+}
+
+/** Where a statement or an expression leaves calls whose value is dropped, or not looked at. */
+function look(node: ts.Node, ask: Ask): void {
+  if (ts.isExpressionStatement(node)) return dropped(node.expression, ask);
+  if (ts.isVariableDeclaration(node)) {
+    const { name, initializer, parent: { parent } } = node;
+    if (ts.isObjectBindingPattern(name)) return ask(initializer);
+    const isExported = ts.isVariableStatement(parent) && ts.getCombinedModifierFlags(node) !== 0;
+    if (ts.isIdentifier(name) && !isExported) ask(initializer, name);
+  } else if (ts.isBinaryExpression(node)) {
+    if (node.operatorToken.kind === ts.SyntaxKind.CommaToken) dropped(node.left, ask);
+  } else if (ts.isForStatement(node)) {
+    for (const each of [node.initializer, node.incrementor]) {
+      if (each !== undefined && ts.isExpression(each)) dropped(each, ask);
+    }
+  } else if (ts.isSpreadAssignment(node)) ask(node.expression);
+  else if (ts.isArrowFunction(node)) {
+    if (isDroppedResult(node) && ts.isExpression(node.body)) ask(node.body);
+  } else if (ts.isCallExpression(node) && isCondition(node)) ask(node);
 }
 
 /** What stands where its value is dropped. */
-function dropped(expression: Node, ask: Ask): void {
+function dropped(expression: ts.Expression, ask: Ask): void {
   const node = unwrapped(expression);
-  switch (node.type) {
-    case "CallExpression":
-      return ask(node);
-    case "SequenceExpression":
-      return dropped(node.expressions.at(-1)!, ask);
-    case "LogicalExpression":
-      return dropped(node.right, ask);
-    case "ConditionalExpression":
-      dropped(node.consequent, ask);
-      return dropped(node.alternate, ask);
-    case "UnaryExpression":
-      return dropped(node.argument, ask);
-    case "AssignmentExpression":
-      if (node.left.type === "Identifier") ask(node.right, { variable: node.left });
+  if (ts.isCallExpression(node)) return ask(node);
+  if (ts.isVoidExpression(node)) return dropped(node.expression, ask);
+  if (ts.isConditionalExpression(node)) {
+    dropped(node.whenTrue, ask);
+    return dropped(node.whenFalse, ask);
   }
+  if (!ts.isBinaryExpression(node)) return;
+  const { left, right, operatorToken: { kind } } = node;
+  if (kind !== ts.SyntaxKind.EqualsToken) return dropped(right, ask);
+  if (ts.isIdentifier(left)) ask(right, left);
 }
 
 /** Methods of lists that ask no more of what a function returns than whether it is there. */
 const TESTS = ["filter", "some", "every", "find", "findIndex"];
 
 /** `queues.forEach((qp) => destroyQp(qp))`: forEach drops what the function returns. */
-function isDroppedResult(node: Deno.lint.ArrowFunctionExpression): boolean {
-  const call = node.parent as Node;
-  if (call.type !== "CallExpression") return false;
-  const method = methodOf(call);
-  if (method === "map" || method === "flatMap") {
-    return (call.parent as Node).type === "ExpressionStatement";
-  }
+function isDroppedResult({ parent }: ts.ArrowFunction): boolean {
+  if (!ts.isCallExpression(parent)) return false;
+  const method = methodOf(parent);
+  if (method === "map" || method === "flatMap") return ts.isExpressionStatement(parent.parent);
   return method === "forEach" || (method !== undefined && TESTS.includes(method));
 }
 
-function methodOf({ callee }: Deno.lint.CallExpression): string | undefined {
-  if (callee.type !== "MemberExpression" || callee.property.type !== "Identifier") return undefined;
-  return callee.property.name;
+function methodOf({ expression }: ts.CallExpression): string | undefined {
+  return ts.isPropertyAccessExpression(expression) ? expression.name.text : undefined;
 }
 
 /** Functions that ask nothing of steps that have not begun. */
 const ASKING = ["failed", "refused", "Boolean", "String", "log"];
 
+const EQUALITY: ReadonlySet<ts.SyntaxKind> = new Set([
+  ts.SyntaxKind.EqualsEqualsToken,
+  ts.SyntaxKind.EqualsEqualsEqualsToken,
+  ts.SyntaxKind.ExclamationEqualsToken,
+  ts.SyntaxKind.ExclamationEqualsEqualsToken,
+  ts.SyntaxKind.PlusToken,
+]);
+
+const LOGICAL: ReadonlySet<ts.SyntaxKind> = new Set([
+  ts.SyntaxKind.AmpersandAmpersandToken,
+  ts.SyntaxKind.BarBarToken,
+  ts.SyntaxKind.QuestionQuestionToken,
+]);
+
 /** Whether nothing but its being there is asked, which is so of steps before they are done, or its text. */
-function isCondition(node: Node): boolean {
-  const parent = (node as { readonly parent: Node }).parent;
-  switch (parent.type) {
-    case "IfStatement":
-    case "WhileStatement":
-    case "DoWhileStatement":
-    case "ConditionalExpression":
-      return isSame(parent.test, node);
-    case "ForStatement":
-      return parent.test !== null && isSame(parent.test, node);
-    case "SwitchStatement":
-      return isSame(parent.discriminant, node);
-    case "LogicalExpression":
-    case "ChainExpression":
-    case "TSNonNullExpression":
-    case "TSAsExpression":
-      return isCondition(parent);
-    case "UnaryExpression":
-      return parent.operator === "!" || parent.operator === "typeof";
-    case "BinaryExpression":
-      return /^[!=]==?$|^\+$/.test(parent.operator);
-    case "TemplateLiteral":
-      return (parent.parent as Node).type !== "TaggedTemplateExpression";
-    case "CallExpression": {
-      const { callee } = parent;
-      const name = callee.type === "Identifier" ? callee.name : methodOf(parent);
-      return name !== undefined && ASKING.includes(name) && !isSame(callee, node);
-    }
-    default:
-      return false;
+function isCondition(node: ts.Node): boolean {
+  const { parent } = node;
+  if (isWrapper(parent)) return isCondition(parent);
+  if (ts.isIfStatement(parent) || ts.isWhileStatement(parent) || ts.isDoStatement(parent)) {
+    return parent.expression === node;
   }
+  if (ts.isSwitchStatement(parent)) return parent.expression === node;
+  if (ts.isConditionalExpression(parent) || ts.isForStatement(parent)) {
+    return parent.condition === node;
+  }
+  if (ts.isPrefixUnaryExpression(parent)) {
+    return parent.operator === ts.SyntaxKind.ExclamationToken;
+  }
+  if (ts.isTypeOfExpression(parent)) return true;
+  if (ts.isTemplateSpan(parent)) return !ts.isTaggedTemplateExpression(parent.parent.parent);
+  if (ts.isBinaryExpression(parent)) {
+    const { operatorToken: { kind } } = parent;
+    return EQUALITY.has(kind) || (LOGICAL.has(kind) && isCondition(parent));
+  }
+  if (!ts.isCallExpression(parent) || parent.expression === node) return false;
+  const name = ts.isIdentifier(parent.expression) ? parent.expression.text : methodOf(parent);
+  return name !== undefined && ASKING.includes(name);
 }
 
 /** The name of a variable where it gets its value, or a word that names no variable. */
-function isDeclared(node: Deno.lint.Identifier): boolean {
-  const parent = node.parent as Node;
-  if (parent.type === "VariableDeclarator") return isSame(parent.id, node);
-  if (parent.type === "AssignmentExpression") {
-    return isSame(parent.left, node) && (parent.parent as Node).type === "ExpressionStatement";
+function isDeclared(node: ts.Identifier): boolean {
+  const { parent } = node;
+  if (ts.isVariableDeclaration(parent)) return parent.name === node;
+  if (ts.isBinaryExpression(parent)) {
+    return parent.left === node && parent.operatorToken.kind === ts.SyntaxKind.EqualsToken &&
+      ts.isExpressionStatement(parent.parent);
   }
-  if (parent.type === "MemberExpression") return !parent.computed && isSame(parent.property, node);
-  return parent.type === "Property" && !parent.shorthand && !parent.computed &&
-    isSame(parent.key, node);
+  if (ts.isPropertyAccessExpression(parent)) return parent.name === node;
+  return ts.isPropertyAssignment(parent) && parent.name === node;
 }
 
-function isSame(x: Node, y: Node): boolean {
-  return x.type === y.type && x.range[0] === y.range[0] && x.range[1] === y.range[1];
+type Wrapper =
+  | ts.ParenthesizedExpression
+  | ts.NonNullExpression
+  | ts.AsExpression
+  | ts.SatisfiesExpression
+  | ts.TypeAssertion;
+
+function isWrapper(node: ts.Node): node is Wrapper {
+  return ts.isParenthesizedExpression(node) || ts.isNonNullExpression(node) ||
+    ts.isAsExpression(node) || ts.isSatisfiesExpression(node) || ts.isTypeAssertionExpression(node);
 }
 
-/** The path of a relative import. */
-function pathOf(source: string, file: string): string {
-  if (!/^\.{0,2}\//.test(source)) return "";
-  return decodeURIComponent(new URL(source, `file://${encodeURI(file)}`).pathname);
+/** `(v as Verbs)!`: the expression in it. */
+function unwrapped(node: ts.Expression): ts.Expression {
+  return isWrapper(node) ? unwrapped(node.expression) : node;
+}
+
+const OWNERS: Readonly<Record<string, string>> = { Cpu: "cpu", ProgramCpu: "cpu" };
+
+/** What a function is called: `postSend`, `cpu.sleep`, `region.load` by the variable that has the region. */
+function called(given: ts.Expression, checker: ts.TypeChecker): string {
+  const node = unwrapped(given);
+  if (ts.isIdentifier(node)) return node.text;
+  if (ts.isElementAccessExpression(node) && ts.isStringLiteralLike(node.argumentExpression)) {
+    return node.argumentExpression.text;
+  }
+  if (ts.isCallExpression(node) && ts.isPropertyAccessExpression(node.expression)) {
+    // postSend.bind(v)(qp, [])
+    return called(node.expression.expression, checker);
+  }
+  if (!ts.isPropertyAccessExpression(node)) return node.getText();
+  const { name: { text }, expression } = node;
+  // postSend.call(v, qp, [])
+  if (text === "call" || text === "apply") return called(expression, checker);
+  const type = checker.getTypeAtLocation(expression);
+  const owner = type.aliasSymbol?.name ?? type.symbol?.name ?? "";
+  if (owner === "Region" && ts.isIdentifier(expression)) return `${expression.text}.${text}`;
+  return Object.hasOwn(OWNERS, owner) ? `${OWNERS[owner]}.${text}` : text;
 }

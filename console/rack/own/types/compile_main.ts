@@ -1,0 +1,60 @@
+/** A process that checks the types of programs: the compiler has one thread, and Ctrl-C is to be heard meanwhile. */
+import { formatProblem, type Problem } from "../../../../fabric/rack/plan/problem.ts";
+import { answerConfined } from "../answer.ts";
+import { compile, type Compiled } from "./compiler.ts";
+import { unusedSteps } from "./unused_steps.ts";
+import { problemOf } from "./words.ts";
+
+export interface TypesJob {
+  /** Absolute paths. */
+  readonly programs: readonly string[];
+  /** The `deno.json` above them, if there is one. */
+  readonly config: string | undefined;
+  /** The file with the types of Deno. */
+  readonly library: string;
+  /** Whether only their files are asked for. */
+  readonly isListed: boolean;
+}
+
+export interface TypesAnswer {
+  /** The user's files. */
+  readonly own: readonly string[];
+  /** `deno.json`, and an import map that it names. */
+  readonly configs: readonly string[];
+  /** The user's files and those of the clone that they reach. */
+  readonly modules: readonly string[];
+  /** Whether each import is there. */
+  readonly isWhole: boolean;
+  readonly problems: readonly Problem[];
+}
+
+/** All that is wrong, once: the compiler says of one line what the rule about steps says, or says it of two columns. */
+function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
+  const { program, checker, own, wrong } = compiled;
+  const torn = own.flatMap((file) => program.getSyntacticDiagnostics(file));
+  // A file with an error of syntax has no types worth telling of.
+  const errors = torn.length > 0
+    ? torn
+    : own.flatMap((file) => program.getSemanticDiagnostics(file));
+  const all = [
+    // The compiler has no place for an option that it does not know.
+    ...wrong.map((error) => ({ ...(config && { file: config }), ...problemOf(compiled, error) })),
+    ...errors.map((error) => problemOf(compiled, error)),
+    ...(torn.length > 0 ? [] : own.flatMap((file) => unusedSteps(file, checker))),
+  ];
+  return [...new Map(all.map((problem) => [formatProblem(problem), problem])).values()];
+}
+
+function answerTo({ programs, isListed, ...options }: TypesJob): TypesAnswer {
+  const compiled = compile(programs, options);
+  const { own, configs, modules, isWhole } = compiled;
+  return {
+    own: own.map(({ fileName }) => fileName),
+    configs,
+    modules,
+    isWhole,
+    problems: isListed ? [] : problemsOf(compiled, options.config),
+  };
+}
+
+if (import.meta.main) await answerConfined((job: TypesJob) => Promise.resolve(answerTo(job)));

@@ -1,0 +1,209 @@
+/**
+ * Own programs as TypeScript's compiler sees them: by the `deno.json` above them, as an editor does, but with the doors
+ * of this clone, which is what runs them. Only the user's files are checked: of the clone's, the types that they use.
+ */
+import ts from "typescript";
+import { textIfThere } from "../../../base/files.ts";
+import { fromFileUrl, projectFile, ROOT, toFileUrl } from "../../../base/paths.ts";
+
+/** Programs and all that they import. */
+export interface Compiled {
+  readonly program: ts.Program;
+  readonly checker: ts.TypeChecker;
+  /** The user's files. */
+  readonly own: readonly ts.SourceFile[];
+  /** `deno.json`, and an import map that it names. */
+  readonly configs: readonly string[];
+  /** The user's files and those of the clone that they reach. */
+  readonly modules: readonly string[];
+  /** Whether each import of the user's files is there. */
+  readonly isWhole: boolean;
+  /** What is wrong in the configuration itself. */
+  readonly wrong: readonly ts.Diagnostic[];
+}
+
+type Names = Readonly<Record<string, string>>;
+
+/** Names of modules and what they stand for, as URLs; those of a scope hold in files below it. */
+interface ImportMap {
+  readonly imports: Names;
+  readonly scopes: Readonly<Record<string, Names>>;
+}
+
+interface Config {
+  /** Of `deno.json` and its import map. */
+  readonly files: readonly string[];
+  readonly options: ts.CompilerOptions;
+  readonly map: ImportMap;
+  readonly wrong: readonly ts.Diagnostic[];
+}
+
+/** What Deno checks programs by where their `deno.json` says nothing else. */
+const DEFAULTS: ts.CompilerOptions = {
+  strict: true,
+  noImplicitOverride: true,
+  useUnknownInCatchVariables: true,
+};
+
+/** What a `deno.json` cannot change. */
+const FIXED: ts.CompilerOptions = {
+  allowImportingTsExtensions: true,
+  allowJs: true,
+  isolatedModules: true,
+  lib: ["lib.esnext.d.ts"],
+  module: ts.ModuleKind.ESNext,
+  moduleDetection: ts.ModuleDetectionKind.Force,
+  moduleResolution: ts.ModuleResolutionKind.Bundler,
+  noEmit: true,
+  skipLibCheck: true,
+  target: ts.ScriptTarget.ESNext,
+  types: [],
+};
+
+/**
+ * Reads programs and what they import.
+ * @param programs absolute paths, all below one configuration. @param library the file with the types of Deno.
+ */
+export function compile(
+  programs: readonly string[],
+  { config: path, library }: { readonly config: string | undefined; readonly library: string },
+): Compiled {
+  const config = configOf(path);
+  const host = ts.createCompilerHost(config.options, true);
+  let isWhole = true;
+  host.resolveModuleNameLiterals = (names, from) =>
+    names.map(({ text }) => {
+      const file = fileOf(text, from, config.map);
+      if (file === undefined) {
+        if (from !== library && isOwn(from)) isWhole = false;
+        return { resolvedModule: undefined };
+      }
+      return { resolvedModule: { resolvedFileName: file, extension: extensionOf(file) } };
+    });
+  const program = ts.createProgram([...programs, library], config.options, host);
+  const sources = program.getSourceFiles().filter((file) =>
+    !program.isSourceFileDefaultLibrary(file) && file.fileName !== library
+  );
+  return {
+    program,
+    checker: program.getTypeChecker(),
+    own: sources.filter(({ fileName }) => isOwn(fileName)),
+    configs: config.files,
+    modules: sources.map(({ fileName }) => fileName),
+    isWhole,
+    wrong: config.wrong,
+  };
+}
+
+/** Whether a file is the user's: their compiler options may complain of the clone's. */
+function isOwn(file: string): boolean {
+  return !file.startsWith(`${ROOT}/`) ||
+    !/^(fabric|nodes|console)\//.test(file.slice(ROOT.length + 1));
+}
+
+function configOf(path: string | undefined): Config {
+  const own = path === undefined ? { files: [], json: {}, wrong: [] } : jsonOf(path);
+  const given = ts.convertCompilerOptionsFromJson(withoutDenoLibraries(own.json), ROOT);
+  const place = path === undefined || typeof own.json.importMap !== "string"
+    ? undefined
+    : fromFileUrl(new URL(own.json.importMap, toFileUrl(path)));
+  const separate = place === undefined ? undefined : jsonOf(place);
+  const mapped = separate === undefined
+    ? path && absolute(own.json, toFileUrl(path))
+    : absolute(separate.json, toFileUrl(place!));
+  const clone = projectFile("deno.json");
+  const { imports } = absolute(jsonOf(fromFileUrl(clone)).json, clone);
+  const doors = Object.entries(imports).filter(([name]) => /^rackmesh(\/|$)/.test(name));
+  return {
+    files: [...own.files, ...separate?.files ?? []],
+    options: { ...DEFAULTS, ...given.options, ...FIXED },
+    map: {
+      imports: { ...(mapped ? mapped.imports : {}), ...Object.fromEntries(doors) },
+      scopes: { ...(mapped ? mapped.scopes : {}), [projectFile("").href]: imports },
+    },
+    wrong: [...own.wrong, ...separate?.wrong ?? [], ...given.errors],
+  };
+}
+
+interface Json {
+  readonly compilerOptions?: { readonly lib?: unknown };
+  readonly importMap?: unknown;
+  readonly imports?: unknown;
+  readonly scopes?: unknown;
+}
+
+/** JSON with comments and trailing commas. */
+function jsonOf(path: string) {
+  const { config = {}, error } = ts.readConfigFile(path, textIfThere);
+  return { files: [path], json: config as Json, wrong: error === undefined ? [] : [error] };
+}
+
+/** Deno's own libraries are one file, which each program has; `lib` stands in {@link FIXED}. */
+function withoutDenoLibraries({ compilerOptions = {} }: Json): object {
+  const { lib: _, ...others } = compilerOptions;
+  return others;
+}
+
+function absolute({ imports, scopes }: Json, base: URL): ImportMap {
+  const names = (map: unknown): Names =>
+    Object.fromEntries(
+      Object.entries((map ?? {}) as Names).map(([name, place]) =>
+        [name, /^\.{0,2}\//.test(place) ? new URL(place, base).href : place] as const
+      ),
+    );
+  return {
+    imports: names(imports),
+    scopes: Object.fromEntries(
+      Object.entries((scopes ?? {}) as Record<string, Names>)
+        .map(([scope, map]) => [new URL(scope, base).href, names(map)] as const),
+    ),
+  };
+}
+
+/** The file that an import means; undefined where it is not there, or no file. */
+function fileOf(name: string, from: string, { imports, scopes }: ImportMap): string | undefined {
+  if (/^\.{1,2}\//.test(name)) {
+    // As a bundler takes it, as text, or as a URL.
+    const folder = from.slice(0, from.lastIndexOf("/"));
+    return [plain(`${folder}/${name}`), pathOf(new URL(name, toFileUrl(from)))].find(isFile);
+  }
+  const own = Object.keys(scopes).filter((scope) => toFileUrl(from).href.startsWith(scope))
+    .sort((x, y) => y.length - x.length).map((scope) => scopes[scope]!);
+  for (const names of [...own, imports]) {
+    const place = placeOf(name, names);
+    if (place !== undefined) return place.startsWith("file:") ? pathOf(new URL(place)) : undefined;
+  }
+  if (name.startsWith("file:")) return pathOf(new URL(name));
+  return isFile(name) ? name : undefined;
+}
+
+/** What a name stands for; one that ends with `/` stands for all that begin with it. */
+function placeOf(name: string, names: Names): string | undefined {
+  if (Object.hasOwn(names, name)) return names[name];
+  const folder = Object.keys(names).filter((each) => each.endsWith("/") && name.startsWith(each))
+    .sort((x, y) => y.length - x.length)[0];
+  return folder === undefined ? undefined : names[folder]! + name.slice(folder.length);
+}
+
+function plain(path: string): string {
+  const parts: string[] = [];
+  for (const part of path.split("/")) {
+    if (part === "..") parts.pop();
+    else if (part !== ".") parts.push(part);
+  }
+  return parts.join("/");
+}
+
+function pathOf(url: URL): string | undefined {
+  const path = fromFileUrl(url);
+  return isFile(path) ? path : undefined;
+}
+
+function isFile(path: string | undefined): path is string {
+  return path !== undefined && path.startsWith("/") && ts.sys.fileExists(path);
+}
+
+function extensionOf(file: string): string {
+  const known = [".d.ts", ".d.mts", ".ts", ".mts", ".tsx", ".js", ".mjs", ".jsx", ".json"];
+  return known.find((extension) => file.endsWith(extension)) ?? ts.Extension.Ts;
+}
