@@ -160,7 +160,7 @@ export interface RegionRecord {
   readonly homeWaitPs: Time;
 }
 
-export const REGION_OPS = ["load", "store", "add", "compare-swap", "flush"] as const;
+const REGION_OPS = ["load", "store", "add", "compare-swap", "flush"] as const;
 export type RegionOp = typeof REGION_OPS[number];
 
 /**
@@ -228,7 +228,7 @@ export interface RegionLostRecord {
 }
 
 /** Where a machine may keep a line of a region: its processor's LLC, its card's local or remote cache (C-01). */
-export const LINE_CACHES = ["llc", "local", "remote"] as const;
+const LINE_CACHES = ["llc", "local", "remote"] as const;
 export type LineCache = typeof LINE_CACHES[number];
 
 /** A cache's state of a line, from this instant on (C-05): made by the node that has the cache, at each change. */

@@ -20,7 +20,7 @@ const VERBS = "nodes/host/verbs.ts";
 const MARK = "all_symbols.html";
 
 /** Re-exports each function of the table `verbs`, from the file that the table has it from. */
-export function verbsModule(table: string): string {
+function verbsModule(table: string): string {
   const listed = /^const verbs = \{\n([^}]*)\} as const;/m.exec(table)?.[1];
   if (listed === undefined) throw new Error(`Cannot read ${VERBS} as it has no table of verbs`);
   const names = listed.split(",").map((name) => name.trim()).filter((name) => name !== "");

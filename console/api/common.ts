@@ -38,10 +38,9 @@ export const problem = z.object({
   found: z.string(),
   expected: z.string().describe("empty where `found` suffices"),
 }).meta({ id: "Problem" });
-export type Problem = z.infer<typeof problem>;
 
 /** The kinds of errors: what a caller would do differently. */
-export const ERROR_KINDS = [
+const ERROR_KINDS = [
   "bad-request",
   "not-signed-in",
   "not-allowed",

@@ -8,7 +8,7 @@ import { name, orNull, seed, time } from "./common.ts";
 import { clock, counters, processState, traffic } from "./rack.ts";
 import { job } from "./jobs.ts";
 
-export const linkEvent = z.object({
+const linkEvent = z.object({
   fault: z.number().int(),
   action: z.string(),
   target: z.string(),
@@ -17,7 +17,7 @@ export const linkEvent = z.object({
 }).meta({ id: "LinkEvent" });
 
 /** All that a page needs besides the topology. */
-export const stateMessage = z.object({
+const stateMessage = z.object({
   type: z.literal("state"),
   run: z.string(),
   scenario: z.string(),
@@ -61,10 +61,10 @@ const changes = [
   }),
 ] as const;
 
-export const changeMessage = z.discriminatedUnion("type", changes).meta({ id: "ChangeMessage" });
+const changeMessage = z.discriminatedUnion("type", changes).meta({ id: "ChangeMessage" });
 export type Change = z.infer<typeof changeMessage>;
 
-export const message = z.discriminatedUnion("type", [
+const message = z.discriminatedUnion("type", [
   stateMessage,
   ...changes,
   z.object({

@@ -5,7 +5,7 @@ import { name, seed, time } from "./common.ts";
 /** Where a step leaves the bytes, as the page's four colours say it; `none`: it says nothing of them. */
 export const PLACES = ["in flight", "volatile", "durable", "lost", "none"] as const;
 
-export const ladderRow = z.object({
+const ladderRow = z.object({
   time,
   sincePs: z.number().int().describe("from the operation's begin; negative before it"),
   node: name,
@@ -18,7 +18,7 @@ export const ladderRow = z.object({
 }).meta({ id: "LadderRow" });
 export type LadderRow = z.infer<typeof ladderRow>;
 
-export const frameField = z.object({
+const frameField = z.object({
   header: z.string(),
   name: z.string().describe("empty: reserved bits"),
   bit: z.number().int().describe("its first bit, from the first of the frame"),
@@ -28,7 +28,7 @@ export const frameField = z.object({
 }).meta({ id: "FrameField" });
 export type FrameField = z.infer<typeof frameField>;
 
-export const ladderFrame = z.object({
+const ladderFrame = z.object({
   number: z.number().int(),
   text: z.string().describe("in one line"),
   bytes: z.string().describe("in hex; the first 1024 of them"),

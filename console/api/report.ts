@@ -6,7 +6,7 @@ import { name, seed, time } from "./common.ts";
 
 const latencies = z.object({ median: time, p99: time, max: time });
 
-export const methodRow = z.object({
+const methodRow = z.object({
   method: z.string(),
   ddio: z.enum(["on", "off", "mixed"]),
   from: name,
@@ -31,7 +31,7 @@ export const methodRow = z.object({
 }).meta({ id: "MethodRow" });
 export type MethodRow = z.infer<typeof methodRow>;
 
-export const check = z.object({
+const check = z.object({
   name: z.string(),
   promise: z.string(),
   looked: z.array(z.string()).describe("how much the check examined, by variant"),

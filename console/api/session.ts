@@ -3,7 +3,7 @@ import { z } from "zod";
 import { orNull } from "./common.ts";
 
 /** A viewer may look at everything but the audit log, and change nothing. */
-export const role = z.enum(["operator", "viewer"]).meta({ id: "Role" });
+const role = z.enum(["operator", "viewer"]).meta({ id: "Role" });
 export type Role = z.infer<typeof role>;
 
 export const signIn = z.object({
@@ -34,7 +34,7 @@ export const link = z.object({
   role,
 }).meta({ id: "Link" });
 
-export const auditEntry = z.object({
+const auditEntry = z.object({
   number: z.number().int(),
   at: z.string().describe("wall time, ISO 8601"),
   session: z.string().describe("empty where nobody was signed in"),

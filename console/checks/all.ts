@@ -77,10 +77,3 @@ async function taken(steps: CheckSteps, turn: () => Promise<void>): Promise<Find
     if (count % STEPS_MOST === 0) await turn();
   }
 }
-
-/** All findings as text; empty where every promise is kept. */
-export function findingsText(verdicts: readonly Verdict[]): string {
-  return verdicts.flatMap(({ checker, findings }) =>
-    findings.map(({ text }) => `${checker.name}: ${text}`)
-  ).join("\n");
-}

@@ -22,7 +22,7 @@ import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
  * behind them a message by the method, which is taken to cover them (P-31); an object that replaces
  * another one, complete as soon as the method claims it.
  */
-export const MATRIX_UPDATES = ["single", "compound", "mixed", "replaced"] as const;
+const MATRIX_UPDATES = ["single", "compound", "mixed", "replaced"] as const;
 const ARCHITECTURES = ["ddio", "ddio+ns"] as const;
 const DDIOS = ["off", "on"] as const;
 const DOMAINS = ["adr", "eadr", "wsp"] as const;

@@ -185,7 +185,7 @@ export interface Counterexample {
 }
 
 /** Where a power failure finds bytes of SCM, as far as `adr.ts` has them; `local cache`: of home's card. */
-export const BYTE_PLACES = [
+const BYTE_PLACES = [
   "not there yet",
   "local cache",
   "bus",

@@ -30,7 +30,7 @@ export interface OptionRow {
 }
 
 /** fio's `rw`, without its sequencer (`rw=write:8`). */
-export const RW = [
+const RW = [
   "read",
   "write",
   "randread",

@@ -16,7 +16,7 @@ export interface Refused extends RefusedMessages {
 const BROKER = "nats-server";
 
 /** A line of the broker's log: a user that acted beyond its rights. */
-export function violationIn(line: string): Refused | undefined {
+function violationIn(line: string): Refused | undefined {
   const found = /(?:Publish|Subscription) Violation - User "([^"]*)".*, Subject "([^"]*)"/.exec(
     line,
   );

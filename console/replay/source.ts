@@ -154,7 +154,7 @@ async function endNow(rack: RackUp): Promise<ClockEnd> {
 }
 
 /** Whether devices of the run were processes on the bus. */
-export function hadTimekeeper(directory: string): boolean {
+function hadTimekeeper(directory: string): boolean {
   return isThere(`${directory}/timekeeper.term`);
 }
 

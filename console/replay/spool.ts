@@ -6,7 +6,7 @@
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 
 /** Of what is looked at again and again, so many bytes at most are in memory. */
-export const CACHE_BYTES = 64 << 20;
+const CACHE_BYTES = 64 << 20;
 
 /** A part of `Deno.FsFile`. */
 export type SpoolFile = Pick<Deno.FsFile, "readSync" | "writeSync" | "seekSync">;

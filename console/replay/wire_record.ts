@@ -10,7 +10,7 @@ import { Numbers } from "./log_arrays.ts";
 import type { CableState, InFlight } from "./types.ts";
 
 /** Kept of a frame: all its headers. */
-export const HEAD_BYTES = 128;
+const HEAD_BYTES = 128;
 const HEADS_OF_CHUNK = 8_192;
 /** A message is looked for among so many that were sent before it. */
 const LOOK_BACK = 4_096;

@@ -50,7 +50,7 @@ export function leadRows(
 }
 
 /** `200 us to 500 us`, `from 10 ms on`. */
-export function leadText({ fromPs, toPs }: Pick<LeadRow, "fromPs" | "toPs">): string {
+function leadText({ fromPs, toPs }: Pick<LeadRow, "fromPs" | "toPs">): string {
   if (toPs === null) return `from ${formatTime(fromPs)} on`;
   return `${fromPs === 0 ? "0" : formatTime(fromPs)} to ${formatTime(toPs)}`;
 }

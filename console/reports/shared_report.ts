@@ -300,7 +300,7 @@ function over(count: number, of: number): number {
  * Where `local` and `remote` change places as the one that costs less (C-04), as a range of the shares that were
  * measured: nothing is drawn between them. None where one costs less throughout.
  */
-export function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
+function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
   const variants = new Set(rows.map(({ variant }) => variant));
   return [...variants].flatMap((variant): Crossover[] => {
     const of = (placement: string) =>

@@ -12,7 +12,7 @@ import {
 const THIN = "\u202f";
 
 /** `12 345.678`, the digits after the point in groups, too. */
-export function grouped(digits: string): string {
+function grouped(digits: string): string {
   const [whole = "", fraction] = digits.split(".");
   const front = whole.replace(/\B(?=(\d{3})+$)/g, THIN);
   return fraction === undefined

@@ -19,7 +19,7 @@ import {
   type RequestOptions,
   type Subscription,
 } from "./bus.ts";
-import { isPattern, isSubject, matches } from "./subjects.ts";
+import { isPattern, isSubject } from "./subjects.ts";
 import { after, nextTurn } from "./wall_time.ts";
 
 const DELAY_TURNS_MAX = 8;
@@ -363,4 +363,16 @@ class Connection implements MemoryBus {
   #refuseIfClosed(): void {
     if (this.#state === "closed") throw closedError();
   }
+}
+
+/** True where a subscription to `pattern` receives what is published to `subject`. */
+export function matches(pattern: string, subject: string): boolean {
+  if (pattern === subject) return true;
+  const wanted = pattern.split(".");
+  const tokens = subject.split(".");
+  for (const [i, want] of wanted.entries()) {
+    if (want === ">") return tokens.length > i;
+    if (i >= tokens.length || (want !== "*" && want !== tokens[i])) return false;
+  }
+  return wanted.length === tokens.length;
 }

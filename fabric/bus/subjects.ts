@@ -89,18 +89,6 @@ export function parseSubject(text: string): RackSubject | undefined {
   return parsed as unknown as RackSubject;
 }
 
-/** True where a subscription to `pattern` receives what is published to `subject`. */
-export function matches(pattern: string, subject: string): boolean {
-  if (pattern === subject) return true;
-  const wanted = pattern.split(".");
-  const tokens = subject.split(".");
-  for (const [i, want] of wanted.entries()) {
-    if (want === ">") return tokens.length > i;
-    if (i >= tokens.length || (want !== "*" && want !== tokens[i])) return false;
-  }
-  return wanted.length === tokens.length;
-}
-
 function checkedToken(token: string): string {
   assert(
     token === ANY || isToken(token),

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { matches } from "./memory_bus_testing.ts";
 import fc from "fast-check";
 import { InvariantError } from "../base/assert.ts";
 import {
@@ -7,7 +8,6 @@ import {
   isPattern,
   isSubject,
   isToken,
-  matches,
   parseSubject,
   patternOf,
   patternOfRun,

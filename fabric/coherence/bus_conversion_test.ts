@@ -5,9 +5,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../base/rng.ts";
-import { type Conversion, CONVERSIONS, type Converted } from "./bus_conversion.ts";
+import { type Conversion, CONVERSIONS, type Converted } from "./bus_conversion_testing.ts";
 import { CONTROL_MESSAGES } from "./control_messages.ts";
-import { explore } from "./explore.ts";
 import { canEvict, evict, farAccess, fence } from "./far_card.ts";
 import type { FarRow } from "./far_card_table.ts";
 import { canEvictLocal, evictLocal, homeAccess, loseFarCard, move } from "./home_card.ts";
@@ -15,7 +14,7 @@ import { homePlacement } from "./home_card_state.ts";
 import type { HomeInput, HomeLine, HomeRow, HomeTable } from "./home_card_table.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess } from "./host_agent.ts";
 import { type Access, BUS_MESSAGES, WIRE_MESSAGES } from "./messages.ts";
-import { smallest } from "./mutations_testing.ts";
+import { explore, smallest } from "./mutations_testing.ts";
 import { newOutput, type Output } from "./output.ts";
 import {
   CORE_MESSAGES,
@@ -23,7 +22,7 @@ import {
   QPI_CLASSES,
   QPI_FORMS,
   type QpiMessage,
-} from "./qpi_messages.ts";
+} from "./qpi_messages_testing.ts";
 import { act, deliver, deliveries, HOST, newSystem, type System } from "./system.ts";
 import { TABLES } from "./tables.ts";
 

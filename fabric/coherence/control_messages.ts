@@ -13,7 +13,6 @@ export const CONTROL_MESSAGES = {
   Registered: { class: "RSP" },
   Deregistered: { class: "RSP" },
 } as const satisfies Readonly<Record<string, { readonly class: "REQ" | "SNP" | "RSP" }>>;
-export type ControlKind = keyof typeof CONTROL_MESSAGES;
 
 interface Pair {
   /** The far card of the pair, as home numbers it; 1 or more. */

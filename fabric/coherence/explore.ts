@@ -455,19 +455,12 @@ function keepPromises(before: System, after: System, kept: number[]): void {
 
 // ── the search ───────────────────────────────────────────────────────────────────────────────────
 
-/** Walks breadth first, so that a violation's path is a shortest one. */
-export function explore(given: Exploration): Explored {
-  const search = exploring(given);
-  for (;;) {
-    const { done, value } = search.next();
-    if (done) return value;
-  }
-}
-
 /** States between two words of {@link exploring}. */
 const WORD_STATES = 1000;
 
-/** The same in parts: says every now and then how many states there are. */
+/**
+ * Walks breadth first, so that a violation's path is a shortest one; says every now and then how many states there are.
+ */
 export function* exploring(given: Exploration): Generator<number, Explored> {
   const first = firstState(given);
   const seen = new Map<number, number>([[keyOfState(first), 0]]);
@@ -583,39 +576,40 @@ export interface PathStep {
   readonly state: string | null;
 }
 
-/** The steps of a violation's path, with what each leads to. */
-export function stepsOf(given: Exploration, path: readonly string[]): PathStep[] {
-  const steps: PathStep[] = [];
+/** A step of a path that is about to be taken. */
+export interface NextStep extends Pick<PathStep, "name" | "at" | "to"> {
+  /** @throws Violation, or MissingRow, where it breaks a promise. */
+  take(): System;
+}
+
+/** A path, given by the names of its steps as a violation has them. @throws Error where a step cannot happen. */
+export function* stepsAlong(
+  given: Exploration,
+  path: readonly string[],
+): Generator<NextStep, void> {
   let state = firstState(given);
   for (const name of path) {
     const action = [...actionsOf(state, given)].find((each) => each.name() === name);
-    if (action === undefined) break;
+    if (action === undefined) throw new Error(`${name}: it cannot happen here`);
     const { at, to } = action;
-    const line = { name, at, ...(to !== undefined && { to }) };
+    const take = () => (state = step(state, action)).system;
+    yield { name, at, ...(to !== undefined && { to }), take };
+  }
+}
+
+/** The steps of a violation's path, with what each leads to. */
+export function stepsOf(given: Exploration, path: readonly string[]): PathStep[] {
+  const steps: PathStep[] = [];
+  for (const { take, ...line } of stepsAlong(given, path)) {
     try {
-      state = step(state, action);
+      steps.push({ ...line, state: stableState(take()) });
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       steps.push({ ...line, state: null });
       break;
     }
-    steps.push({ ...line, state: stableState(state.system) });
   }
   return steps;
-}
-
-/**
- * Walks one path, given by the names of its steps as a violation has them.
- * @throws Violation, or MissingRow, where a step breaks a promise; Error where a step cannot happen.
- */
-export function walk(given: Exploration, names: readonly string[]): System {
-  let state = firstState(given);
-  for (const name of names) {
-    const action = [...actionsOf(state, given)].find((each) => each.name() === name);
-    if (action === undefined) throw new Error(`${name}: it cannot happen here`);
-    state = step(state, action);
-  }
-  return state.system;
 }
 
 function firstState(given: Exploration): State {

@@ -6,8 +6,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { newCoverage } from "./coverage.ts";
-import { type Exploration, explore, type Explored } from "./explore.ts";
-import { MUTATIONS, smallest } from "./mutations_testing.ts";
+import type { Exploration, Explored } from "./explore.ts";
+import { explore, MUTATIONS, smallest } from "./mutations_testing.ts";
 
 const coverage = newCoverage();
 

@@ -1,7 +1,7 @@
 /** What is lost is said, never silently old (decisions 13 and 14 of the page), and paths that once went wrong. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { walk } from "./explore.ts";
+import { type Exploration, stepsAlong } from "./explore.ts";
 import { farAccess } from "./far_card.ts";
 import { homeAccess, move } from "./home_card.ts";
 import { homePlacement } from "./home_card_state.ts";
@@ -41,6 +41,13 @@ function lostLine(place: "local" | "remote"): System {
   const system = newSystem({ size: smallest(1), contents: LINE_BYTES, initial: () => LOST });
   if (place === "local") act(system, 0, (out) => move(system.home, { region: 0, place }, out));
   return system;
+}
+
+/** The system at the end of a path. @throws where a step breaks a promise. */
+function walked(given: Exploration, path: readonly string[]): System {
+  let system: System | undefined;
+  for (const { take } of stepsAlong(given, path)) system = take();
+  return system!;
 }
 
 describe("a line that is lost", () => {
@@ -89,7 +96,7 @@ describe("a path that once went wrong", () => {
       "Cmp 0, agent → card",
       "RspI 0, card → agent",
     ];
-    const { host } = walk({ size: smallest(2), with: ["losses"] }, path);
+    const { host } = walked({ size: smallest(2), with: ["losses"] }, path);
     assert.deepEqual(host.waiting, []);
   });
 
@@ -132,6 +139,6 @@ describe("a path that once went wrong", () => {
       "Cmp 0, agent → card",
       "WbAck 0, home → 1",
     ];
-    walk({ size: smallest(1) }, path);
+    walked({ size: smallest(1) }, path);
   });
 });

@@ -2,7 +2,7 @@
  * For tests only: breaks of the protocol, one at a time, each of which the exploration has to find (C-12). A
  * mutation that is not found says that a rule is not needed, or that nothing looks.
  */
-import type { Exploration } from "./explore.ts";
+import { type Exploration, type Explored, exploring } from "./explore.ts";
 import type { FarEvent, FarRow, FarState } from "./far_card_table.ts";
 import {
   HOME_TABLE,
@@ -21,6 +21,15 @@ export interface Mutation {
   /** What is broken. */
   readonly name: string;
   readonly exploration: Exploration;
+}
+
+/** Explores to the end. */
+export function explore(given: Exploration): Explored {
+  const search = exploring(given);
+  for (;;) {
+    const { done, value } = search.next();
+    if (done) return value;
+  }
 }
 
 /** The smallest of each kind: one place in each cache, one entry, one slot, one buffer. */

@@ -45,7 +45,7 @@ export interface CoherenceProtocol {
 }
 
 /** A row of one's own that answers what no row may. */
-export class WrongRow extends Error {
+class WrongRow extends Error {
   override readonly name = "WrongRow";
 }
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { explore, stepsOf } from "./explore.ts";
+import { stepsOf } from "./explore.ts";
 import { HOME_TABLE, type HomeLine, type HomeRow, NEW_HOME_LINE } from "./home_card_table.ts";
 import { HOST_TABLE, newHostLine } from "./host_agent_table.ts";
-import { smallest } from "./mutations_testing.ts";
+import { explore, smallest } from "./mutations_testing.ts";
 import { checkProtocol, type CoherenceProtocol, rowNames, tablesWith } from "./own_rows.ts";
 import { TABLES } from "./tables.ts";
 

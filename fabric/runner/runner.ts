@@ -65,7 +65,7 @@ const JOIN_AGAIN_MS = 250;
  */
 const SPAN_EVENTS_MOST = 10_000;
 /** The interval of heartbeats. */
-export const ALIVE_MS = 500;
+const ALIVE_MS = 500;
 
 export class Runner {
   readonly #options: RunnerOptions;

@@ -4,7 +4,8 @@ import { afterEach, describe, it } from "@std/testing/bdd";
 import { NEVER, type Time } from "../base/time.ts";
 import type { BusHandler } from "../bus/bus.ts";
 import { decodeSealed, encodeSealed } from "../bus/codec.ts";
-import { matches, subjectOf } from "../bus/subjects.ts";
+import { matches } from "../bus/memory_bus_testing.ts";
+import { subjectOf } from "../bus/subjects.ts";
 import {
   type Grant,
   newsToBytes,

@@ -73,9 +73,3 @@ export function accessStep(step: string, figure: AccessFigure): string | undefin
 export function accessText(step: string): string | undefined {
   return DOCUMENT[step];
 }
-
-/** Numbers of all steps of a figure, in the document's order. */
-export function accessStepsOf(figure: AccessFigure): string[] {
-  const all = Object.values(NUMBERS).map((numbers) => numbers[figure]);
-  return [...new Set(all.filter((step) => step !== undefined))].sort();
-}

@@ -63,7 +63,7 @@ export interface Passage {
   readonly bytes: number;
 }
 
-export function isLossless({ pfc }: SharedBuffer, priority: number): boolean {
+function isLossless({ pfc }: SharedBuffer, priority: number): boolean {
   return pfc !== null && (pfc.lossless & (1 << priority)) !== 0;
 }
 

@@ -32,7 +32,7 @@ const FILES = { cost: "cost", access: "placement", queue: "queue", lock: "lock" 
 export type SharedWorkload = keyof typeof FILES;
 
 /** The report on one of the shipped scenarios. */
-export function measureShared(
+function measureShared(
   workload: SharedWorkload,
   { seed, change = (text) => text }: {
     readonly seed: number;

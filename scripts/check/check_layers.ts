@@ -1,8 +1,9 @@
 /**
  * Checks the import graph of every TypeScript file of the tree, as reported by `deno info`
- * (including type imports and dynamic ones), and prints each violation of `layers.ts`. Exit code 1
- * where there is one.
+ * (including type imports and dynamic ones), and prints each violation of `layers.ts`, and code that nothing uses
+ * (`exports.ts`). Exit code 1 where there is one.
  */
+import { deadIn, namesOf } from "./exports.ts";
 import { checkImport, circlesOf, type Import, strayNames } from "./layers.ts";
 import { ROOT } from "../../console/base/paths.ts";
 import { CIRCLES } from "./floors.ts";
@@ -90,6 +91,17 @@ async function graphOf(files: readonly string[]): Promise<Graph> {
   }
 }
 
+/** What no entry point or no other file uses. */
+async function deadCode(files: readonly string[], imports: readonly Import[]): Promise<string[]> {
+  const targets = new Map(
+    imports.map(({ file, specifier, target }) => [`${file} ${specifier}`, target ?? undefined]),
+  );
+  const modules = await Promise.all(
+    files.map(async (path) => namesOf(pathInTree(path), await Deno.readTextFile(path))),
+  );
+  return deadIn(modules, (specifier, from) => targets.get(`${from} ${specifier}`));
+}
+
 async function main(): Promise<number> {
   const files = await typescriptFiles(ROOT);
   const graph = await graphOf(files);
@@ -106,6 +118,7 @@ async function main(): Promise<number> {
       !CIRCLES.some((known) => circle.every((file) => known.includes(file)))
     ).map((files) => `These files import each other in a circle: ${files.join(", ")}`),
     ...strayNames(names).map((name) => `${name}: not a name of the top level`),
+    ...await deadCode(files, imports),
   ];
   for (const line of lines) console.error(line);
   if (lines.length > 0) return 1;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ROOT } from "../../console/base/paths.ts";
-import { type DocumentTree, type Missing, missingIn, tourOf } from "./documents.ts";
+import { type DocumentTree, type Missing, missingIn, tourOf } from "./documents_testing.ts";
 
 /** A tree of documents by their paths; folders are there with their documents. */
 function treeOf(texts: Readonly<Record<string, string>>): DocumentTree {

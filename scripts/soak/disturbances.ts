@@ -24,7 +24,7 @@ export interface Disturbance {
 const DEVICES = ["a", "b", "a-rnic", "b-rnic", "tor"];
 const BURST_MOST = 30, WAIT_MS_MOST = 300;
 
-export const STEPS: readonly Disturbance[] = [
+const STEPS: readonly Disturbance[] = [
   { name: "transfers", weight: 30, run: transfers },
   { name: "commands", weight: 6, run: commands },
   { name: "refused orders", weight: 2, run: refusedOrders },

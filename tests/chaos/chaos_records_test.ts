@@ -9,7 +9,8 @@ import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { readFaultLines } from "../../console/rack/fault_lines.ts";
 import { prepare } from "../../console/rack/prepare.ts";
 import { type Outcome, runSimulated } from "../../console/rack/run_variant.ts";
-import { checkAll, findingsText } from "../../console/checks/all.ts";
+import { checkAll } from "../../console/checks/all.ts";
+import { findingsText } from "../support/sound.ts";
 import { TEST_PATIENCE_MS } from "../support/eventually.ts";
 
 interface Round {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { EXPECTATIONS } from "../../fabric/rack/plan/vocabulary.ts";
-import { checkAll, checkAllInTurns, CHECKERS, findingsText } from "../../console/checks/all.ts";
+import { checkAll, checkAllInTurns, CHECKERS } from "../../console/checks/all.ts";
+import { findingsText } from "../support/sound.ts";
 import { appendedRecord } from "../../scripts/bench/checks.ts";
 import { fill, imageOf, noted, recordOf } from "../../console/checks/record_testing.ts";
 

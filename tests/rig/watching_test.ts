@@ -15,7 +15,7 @@ import { rackEvents } from "../../console/rack/live/events.ts";
 import { inspectDevice, type Inspected } from "../../console/rack/live/inspect.ts";
 import { startDevice } from "../../console/rack/live/power.ts";
 import { linkedTo, type RackLink, type RackUp } from "../../console/rack/live/racks.ts";
-import { type StepBlock, watchSteps } from "../../console/rack/live/steps.ts";
+import { type StepBlock, watchSteps } from "../support/watch_steps.ts";
 import { pause, resume, until } from "../../console/rack/live/virtual_time.ts";
 import { Replay } from "../../console/replay/client.ts";
 import { whereStopped, whereText } from "../../console/replay/where.ts";

@@ -24,7 +24,7 @@ export const answered = checkerOf({
 });
 
 /** Accesses of programs: what cards do for verbs has no bound, and no program is told. */
-export function accessesIn({ notes }: RunRecord): number {
+function accessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access" && note.dma !== true).length;
 }
 

@@ -5,7 +5,7 @@
 import { areEqual } from "../../base/bytes.ts";
 
 export const LINE_BYTES = 64;
-export const WORD_BYTES = 8;
+const WORD_BYTES = 8;
 
 /** Whether a word of the line may have these bytes, from `at` in the line on: at most to the word's end. */
 export type MayHave = (at: number, bytes: Uint8Array) => boolean;

@@ -15,7 +15,7 @@
  *
  * A line whose last value is gone is *lost* (decision 13): loads say so, and a store to the whole line ends that.
  */
-import { drained, type Steps } from "../run_record.ts";
+import type { Steps } from "../run_record.ts";
 import {
   bytesText,
   type Content,
@@ -43,7 +43,7 @@ export interface LineVerdict {
 }
 
 /** Accesses under way at a time, ways in which they can have been done, and steps from one end to the next. */
-export const LIMITS = { open: 256, ways: 4_096, steps: 50_000 } as const;
+const LIMITS = { open: 256, ways: 4_096, steps: 50_000 } as const;
 
 /** What may have happened, a bit for each open access. */
 interface Way {
@@ -66,11 +66,7 @@ interface Open {
   readonly kind: string;
 }
 
-export function judgeLine(events: Iterable<LineEvent>): LineVerdict {
-  return drained(lineSteps(events));
-}
-
-/** The same, in steps: each end may try {@link LIMITS}. */
+/** In steps: each end may try {@link LIMITS}. */
 export function* lineSteps(events: Iterable<LineEvent>): Steps<LineVerdict> {
   const all = [...events];
   const ended = new Set(all.flatMap((event) => event.kind === "end" ? [event.op] : []));

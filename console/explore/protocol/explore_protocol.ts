@@ -26,7 +26,7 @@ export interface ExploreProtocolOptions {
 }
 
 /** States of a rack unless the command says how many: three of the shipped protocol's largest rack fit. */
-export const STATES_MAX = 300_000;
+const STATES_MAX = 300_000;
 
 /**
  * Explores all racks, however many are broken.

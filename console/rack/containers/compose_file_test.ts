@@ -4,7 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import { load } from "js-yaml";
 import { parse } from "yaml";
 import { USERS } from "../../../fabric/bus/access.ts";
-import { matches } from "../../../fabric/bus/subjects.ts";
+import { matches } from "../../../fabric/bus/memory_bus_testing.ts";
 import type { FaultPlan, RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { makePlan, partitionsOf } from "../../../fabric/rack/build/topology.ts";

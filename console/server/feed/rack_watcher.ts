@@ -226,7 +226,7 @@ function changeOf(event: Told, nodesOf: (process: string) => string[]): Change {
 }
 
 /** The state after a change: the page does the same. */
-export function applied(state: StateMessage, change: Change): StateMessage {
+function applied(state: StateMessage, change: Change): StateMessage {
   switch (change.type) {
     case "clock":
       return { ...state, clock: change.clock };

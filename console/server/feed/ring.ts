@@ -70,7 +70,7 @@ export class Ring {
 }
 
 /** Of several clocks the last says all; counters add up. */
-export function coalesced(changes: readonly Change[]): Change[] {
+function coalesced(changes: readonly Change[]): Change[] {
   const lastClock = changes.findLastIndex(({ type }) => type === "clock");
   const lastCounters = changes.findLastIndex(({ type }) => type === "counters");
   return changes.flatMap((change, i): Change[] => {

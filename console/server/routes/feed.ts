@@ -24,7 +24,7 @@ const get = createRoute({
 });
 
 /** Pages at once; a page holds one open. */
-export const FEEDS_MAX = 100;
+const FEEDS_MAX = 100;
 
 export function feedRoutes(console: Console, feeds: Set<() => void>) {
   const routes = newRoutes();

@@ -195,7 +195,7 @@ function take(message: Message): void {
 }
 
 /** A list that cannot be read stays as it is: the feed says that the server is not there. */
-export async function readRuns(): Promise<void> {
+async function readRuns(): Promise<void> {
   const read = await api.runs().catch(() => undefined);
   if (read !== undefined) runs.value = read;
 }

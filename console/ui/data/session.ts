@@ -27,7 +27,7 @@ export const session = computed(() =>
 export const isOperator = computed(() => session.value?.role === "operator");
 
 /** An answer that is no success; its message is the server's, or says that there was none. */
-export class RequestError extends Error {
+class RequestError extends Error {
   readonly detail: ApiError["error"] | undefined;
   constructor(message: string, options: { cause?: unknown; detail?: ApiError["error"] } = {}) {
     super(message, { cause: options.cause });

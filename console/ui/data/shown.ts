@@ -24,7 +24,7 @@ import {
 import { faultsAt } from "./cable_faults.ts";
 
 /** The snapshot of the instant that the address names; while it is read, the one before stays. */
-export const snapshot = signal<Snapshot | undefined>(undefined);
+const snapshot = signal<Snapshot | undefined>(undefined);
 /** Why there is no snapshot of that instant. */
 export const snapshotTrouble = signal<string | undefined>(undefined);
 

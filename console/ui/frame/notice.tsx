@@ -8,7 +8,7 @@ export interface Notice {
   readonly isRefusal: boolean;
 }
 
-export const notice = signal<Notice | undefined>(undefined);
+const notice = signal<Notice | undefined>(undefined);
 
 /** Says what was done. */
 export function say(text: string): void {

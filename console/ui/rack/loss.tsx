@@ -48,7 +48,7 @@ export function LossNote({ node }: { readonly node: string }) {
   return <LossText loss={loss.value} />;
 }
 
-export function LossText({ loss }: { readonly loss: Loss }) {
+function LossText({ loss }: { readonly loss: Loss }) {
   const { lostBytes, broken, text } = loss;
   const colour = broken.length > 0 ? "refused" : lostBytes > 0 ? "would-lose" : "is-safe";
   return (

@@ -25,7 +25,7 @@ function shutDown(id: string, node: string): void {
   orderShutdown(id, { node });
 }
 
-export function openKill({ name, kind, process }: Node): void {
+function openKill({ name, kind, process }: Node): void {
   const id = run.value;
   if (id === undefined) return;
   lookAt(undefined);

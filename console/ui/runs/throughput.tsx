@@ -10,7 +10,7 @@ import { Plot } from "./plot.tsx";
 const BUCKETS = 120;
 
 /** Promised bits per second in equal spans of the run: x in ps. */
-export function throughputOf(
+function throughputOf(
   { promises, endPs }: Pick<Timeline, "promises" | "endPs">,
 ): [number[], number[]] {
   const span = Math.max(1, endPs / BUCKETS);
@@ -22,7 +22,7 @@ export function throughputOf(
 }
 
 /** Operations by latency, in equal steps from 0 to the longest: x in ps. */
-export function latenciesOf({ operations }: Pick<Operations, "operations">): [number[], number[]] {
+function latenciesOf({ operations }: Pick<Operations, "operations">): [number[], number[]] {
   const latencies = operations.map(({ startPs, endPs }) => endPs - startPs);
   const step = Math.max(1, Math.max(0, ...latencies) / 60), counts = new Array<number>(61).fill(0);
   for (const latency of latencies) counts[Math.floor(latency / step)]!++;

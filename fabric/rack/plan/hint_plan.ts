@@ -10,7 +10,7 @@ export const HINT_BATCH = { first: 8, least: 4, most: 64 } as const;
 export const HINT_BACK_OFFS = ["on", "off"] as const;
 
 /** H-06: when a request follows its hint. */
-export const HINT_FOLLOWS = ["at-once", "delay", "agreed", "after-ack"] as const;
+const HINT_FOLLOWS = ["at-once", "delay", "agreed", "after-ack"] as const;
 
 /** Kinds of hints (H-04). */
 export type HintKind = keyof typeof HINT_KINDS;

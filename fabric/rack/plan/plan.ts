@@ -106,7 +106,6 @@ export type BlueFlame = "on" | "inline" | "off";
 
 /** How a host's RNIC is attached: as a PCIe device, or to the processor's coherent bus (C-01). */
 export const ATTACHMENTS = ["pcie", "coherent"] as const;
-export type Attachment = typeof ATTACHMENTS[number];
 
 export type Architecture = "ddio" | "ddio+ns";
 /** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */

@@ -15,9 +15,9 @@ import { allocate, viewOf } from "../../base/slab.ts";
 import { type Doorbell, encodeDoorbell, type StampedPointer } from "./queue_information.ts";
 
 /** Start of the registers: the two buffers of queue 0, then those of queue 1, … */
-export const BLUE_FLAME_OFFSET = 0x10_0000;
+const BLUE_FLAME_OFFSET = 0x10_0000;
 /** What a core writes at once: a line. */
-export const CHUNK_BYTES = 64;
+const CHUNK_BYTES = 64;
 /** A store into write-combined memory: the unit in which a line may be cut. */
 export const WORD_BYTES = 8;
 /** Distance of two buffers. */

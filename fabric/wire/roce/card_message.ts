@@ -6,7 +6,7 @@
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { allocate, copyOf, keptCopyOf, viewOf } from "../../base/slab.ts";
-import { CONTROL_MESSAGES, type ControlMessage } from "../../coherence/control_messages.ts";
+import type { ControlMessage } from "../../coherence/control_messages.ts";
 import type { LineChange } from "../../coherence/line_bytes.ts";
 import { LOST, type Placement, WIRE_MESSAGES, type WireMessage } from "../../coherence/messages.ts";
 import {
@@ -54,19 +54,6 @@ export interface CardMessageRefusal {
   readonly field: string;
   readonly found: string;
   readonly expected: string;
-}
-
-const CLASS = {
-  REQ: "coherence-request",
-  SNP: "coherence-snoop",
-  RSP: "coherence-response",
-} as const satisfies Readonly<Record<string, CoherenceClass>>;
-
-const ALL_MESSAGES = { ...WIRE_MESSAGES, ...CONTROL_MESSAGES };
-
-/** The opcode's class of a message. */
-export function cardMessageClass(kind: CardMessage["kind"]): CoherenceClass {
-  return CLASS[ALL_MESSAGES[kind].class];
 }
 
 /** Command codes with their class, by the message's name. */

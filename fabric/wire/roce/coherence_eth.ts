@@ -9,7 +9,7 @@
  * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: an answer may take as long
  * as a CPU does, and both ends send. An answer is matched by its command, its line and the cards' lives.
  */
-import { type Field, type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { Field, HeaderOf } from "../../base/fields.ts";
 
 export const COHERENCE_ETH_FIELDS = [
   ["version", 8],
@@ -48,7 +48,6 @@ export const COHERENCE_ETH_FIELDS = [
   /** Of the far card's clock, in picoseconds: when it has sent the renewal; home gives it back. */
   ["stamp", 64],
 ] as const;
-export const COHERENCE_ETH_BYTES = sizeOf(COHERENCE_ETH_FIELDS);
 export type CoherenceEth = HeaderOf<typeof COHERENCE_ETH_FIELDS>;
 
 /** By hand, for speed: a rack of coherent cards sends little else. `headers_test.ts` holds it against the table. */

@@ -12,7 +12,7 @@ import { allocate, viewOf } from "../../base/slab.ts";
  */
 const OPCODE_AT = 14, ENABLE_AT = 17, TIMES_AT = 18;
 /** The rest of the minimum frame is zero. */
-export const PFC_BYTES = 34;
+const PFC_BYTES = 34;
 
 const ETHERTYPE_MAC_CONTROL = 0x8808;
 const PFC_MAC = 0x0180_c200_0001;

@@ -6,7 +6,7 @@
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../../fabric/base/fields.ts";
 
 /** Port spaces are IP's protocols: TCP is for RC and UC, UDP for UD. */
-export const PORT_SPACES = { tcp: 0x06, udp: 0x11 } as const satisfies Record<PortSpace, number>;
+const PORT_SPACES = { tcp: 0x06, udp: 0x11 } as const satisfies Record<PortSpace, number>;
 /** RDMA_PS_TCP or RDMA_PS_UDP. */
 export type PortSpace = "tcp" | "udp";
 
@@ -17,7 +17,7 @@ export function serviceIdOfPort(space: PortSpace, port: number): bigint {
   return IP_SERVICE | BigInt(PORT_SPACES[space] << 16) | BigInt(port);
 }
 
-export const IP_HEADER_FIELDS = [
+const IP_HEADER_FIELDS = [
   ["majorVersion", 4],
   ["minorVersion", 4],
   ["ipVersion", 4],

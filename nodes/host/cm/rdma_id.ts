@@ -355,7 +355,7 @@ export function rdmaResolveRoute(id: RdmaId): VerbError | undefined {
 }
 
 /** Puts an event that needs no message into the id's channel. */
-export function ready(
+function ready(
   id: RdmaId,
   event: RdmaCmEventType,
   { status = 0, reason = "" }: { readonly status?: number; readonly reason?: string } = {},

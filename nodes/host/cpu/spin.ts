@@ -32,7 +32,7 @@ export interface Rounds {
 }
 
 /** Empty polls in a row before a step stands for more than one. */
-export const STREAK_POLLS = 64;
+const STREAK_POLLS = 64;
 /** Most rings that are polled in turn. */
 const RINGS_MAX = 8;
 /**

@@ -38,7 +38,7 @@ export interface RecoveryMachine {
 /** A recovery with so many waits, flushes included, is treated as endless. */
 const WAITS_MAX = 4_000_000;
 /** The error of an endless recovery: it would not end in a run of the rack either. */
-export const WITHOUT_END = "waits without end";
+const WITHOUT_END = "waits without end";
 const DONE: Wake = { kind: "done" };
 /** No time passes here, but waits are counted. */
 const NOW: Wait = { kind: "time", at: 0 };

@@ -258,7 +258,7 @@ export function* waitCompletion<Id extends WrId = number>(
 }
 
 /** Whether it belongs to a send queue. */
-export function isOfSend(cqe: Cqe): boolean {
+function isOfSend(cqe: Cqe): boolean {
   return cqe.opcode === "requester" || cqe.opcode === "requester-error";
 }
 
@@ -273,7 +273,7 @@ function recordError(qp: Qp, cqe: Cqe): void {
  * The program's form of a ring entry; frees what it retires. Undefined where its queue pair was
  * destroyed meanwhile: such completions are discarded.
  */
-export function completionOf<Id extends WrId = number>(
+function completionOf<Id extends WrId = number>(
   device: Device,
   cqe: Cqe,
 ): WorkCompletion<Id> | undefined {

@@ -76,7 +76,7 @@ export function resizableOf(state: DeviceState, queue: number): Resizable | unde
   return srq === undefined ? undefined : { queue: "shared", ring: srq.ring, srq };
 }
 
-export function deviceOf(target: Resizable): Device {
+function deviceOf(target: Resizable): Device {
   return target.queue === "shared" ? target.srq.device : target.qp.device;
 }
 

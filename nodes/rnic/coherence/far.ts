@@ -403,7 +403,7 @@ export function wantLife(device: Device, coherence: Coherence, far: FarEnd): voi
 }
 
 /** Begins a new life. What the card held is dropped: the caller knows that it holds nothing. */
-export function renewLife(device: Device, coherence: Coherence, far: FarEnd): void {
+function renewLife(device: Device, coherence: Coherence, far: FarEnd): void {
   far.renewAt = NEVER;
   act(device, { coherence, far, from: "card" }, fence);
 }

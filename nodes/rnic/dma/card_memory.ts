@@ -27,7 +27,7 @@ export function isOnCard({ memory }: Device): boolean {
 }
 
 /** The card's memory in a range; undefined where the range is not in it. */
-export function cardBytes({ memory }: Device, place: Place): Uint8Array<ArrayBuffer> | undefined {
+function cardBytes({ memory }: Device, place: Place): Uint8Array<ArrayBuffer> | undefined {
   if (memory === undefined || !inCardMemory(place.address, place.length)) return undefined;
   const from = place.address - CARD_MEMORY_BASE;
   if (from + place.length > memory.bytes.length) return undefined;

@@ -373,7 +373,7 @@ export function writeSpace1(device: Device, entry: QueueEntry): void {
 }
 
 /** Writes the RNIC's own pointer alone: of space 3 the one word that it may write. */
-export function writePointer(device: Device, entry: QueueEntry): void {
+function writePointer(device: Device, entry: QueueEntry): void {
   entry.dirty = false;
   entry.told = entry.own;
   writeField(device, entry.queue, { field: "rnicPointer", value: entry.own });

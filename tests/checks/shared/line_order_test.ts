@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../../fabric/base/rng.ts";
+import { drained } from "../../../console/checks/run_record.ts";
 import type { LineOp } from "../../../console/checks/shared/line_content.ts";
 import {
-  judgeLine,
   type LineEvent,
+  lineSteps,
   type LineVerdict,
 } from "../../../console/checks/shared/line_order.ts";
 
@@ -106,10 +107,10 @@ function eventsOf(all: readonly Timed[]): LineEvent[] {
 }
 
 function judged(all: readonly Timed[]): LineVerdict {
-  return judgeLine(eventsOf(all));
+  return drained(lineSteps(eventsOf(all)));
 }
 
-describe("C-09: judgeLine", () => {
+describe("C-09: lineSteps", () => {
   it("says what trying all orders says, of 5 000 histories", () => {
     let right = 0;
     for (let seed = 0; seed < 5_000; seed++) {
@@ -146,7 +147,7 @@ function withOp(all: readonly Timed[], place: number, op: Partial<LineOp>): Time
   return all.with(place, { ...all[place]!, op: { ...all[place]!.op, ...op } });
 }
 
-describe("C-09: judgeLine, of many accesses at a time", () => {
+describe("C-09: lineSteps, of many accesses at a time", () => {
   const all = atomics(10_000);
 
   it("C-09: follows 10 000 atomics of one word by what they found", () => {

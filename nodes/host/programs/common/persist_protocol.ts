@@ -460,7 +460,7 @@ export interface Word {
 }
 
 const WORD_HEADER_BYTES = 12, REGION_BYTES = 8, RING_BYTES = 20;
-export const PENDING_TAIL_BYTES = 8;
+const PENDING_TAIL_BYTES = 8;
 /** Maximum length of a {@link Word}: a message without data then still fits a control slot. */
 export const WORD_BYTES_MAX = 64;
 
@@ -501,7 +501,7 @@ function viewOf(bytes: Uint8Array): DataView {
 }
 
 /** Offset of the object in SCM and, for a requester with pending messages, the ring. */
-export function encodeRegionTail(
+function encodeRegionTail(
   { scmOffset, ring }: { readonly scmOffset: number; readonly ring?: RingPlace },
 ): Uint8Array {
   const tail = new Uint8Array(REGION_BYTES + (ring === undefined ? 0 : RING_BYTES));
@@ -516,14 +516,14 @@ export function encodeRegionTail(
 }
 
 /** The ring of a region's tail; nothing where the tail has none. */
-export function decodeRing(tail: Uint8Array): { readonly ring?: RingPlace } {
+function decodeRing(tail: Uint8Array): { readonly ring?: RingPlace } {
   if (tail.length < REGION_BYTES + RING_BYTES) return {};
   const view = viewOf(tail);
   const va = Number(view.getBigUint64(8)), rkey = view.getUint32(16);
   return { ring: { va, rkey, epoch: view.getUint32(20), generation: view.getUint32(24) } };
 }
 
-export function encodeWord({ va, bytes }: Word): Uint8Array {
+function encodeWord({ va, bytes }: Word): Uint8Array {
   const tail = new Uint8Array(wordTailBytes(bytes.length));
   const view = viewOf(tail);
   view.setBigUint64(0, BigInt(va));
@@ -533,7 +533,7 @@ export function encodeWord({ va, bytes }: Word): Uint8Array {
 }
 
 /** Undefined where the bytes are not a word, or one that is too long. */
-export function decodeWord(tail: Uint8Array): Word | undefined {
+function decodeWord(tail: Uint8Array): Word | undefined {
   if (tail.length < WORD_HEADER_BYTES) return undefined;
   const view = viewOf(tail);
   const length = view.getUint32(8);

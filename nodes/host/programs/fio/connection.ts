@@ -35,10 +35,10 @@ import { completionError, type FioJob, type JobError } from "./job.ts";
 export const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
 /** errno of Linux, as fio prints `err=`. */
-export const ERRNO = { EIO: 5, ENOMEM: 12, EINVAL: 22, ECONNREFUSED: 111, ETIMEDOUT: 110 } as const;
+const ERRNO = { EIO: 5, ENOMEM: 12, EINVAL: 22, ECONNREFUSED: 111, ETIMEDOUT: 110 } as const;
 
 /** A job has failed: `err=` of its output. */
-export class EngineError extends Error {
+class EngineError extends Error {
   override readonly name = "EngineError";
   constructor(readonly job: JobError) {
     super(job.text);
@@ -62,7 +62,7 @@ export function checked(completion: WorkCompletion): WorkCompletion {
 }
 
 /** The service of a port. */
-export function serviceOf({ port }: Pick<FioJob, "port">): string {
+function serviceOf({ port }: Pick<FioJob, "port">): string {
   return `fio${port}`;
 }
 

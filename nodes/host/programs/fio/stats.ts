@@ -51,11 +51,11 @@ export interface ThreadStats extends Readonly<Record<Direction, DirectionStats>>
   readonly completes: readonly number[];
 }
 
-export function noMoments(): Moments {
+function noMoments(): Moments {
   return { samples: 0, min: 0, max: 0, mean: 0, squares: 0 };
 }
 
-export function addSample(moments: Moments, value: number): void {
+function addSample(moments: Moments, value: number): void {
   moments.min = moments.samples === 0 ? value : Math.min(moments.min, value);
   moments.max = Math.max(moments.max, value);
   moments.samples++;

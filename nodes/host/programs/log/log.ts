@@ -195,7 +195,7 @@ function auditLog(
 }
 
 /** Fields of every result, whatever the outcome. */
-export function reportOf({ options, replicas, plan }: LogJob) {
+function reportOf({ options, replicas, plan }: LogJob) {
   const { method, quorum, file, name } = options;
   return {
     name,

@@ -1,10 +1,10 @@
 /** Steps of operations of a running rack, as they happen, while somebody reads them. */
-import { STEPS_VERB } from "../../../fabric/bus/access.ts";
-import { decode, encode } from "../../../fabric/bus/codec.ts";
-import { ANY, parseSubject, patternOf, subjectOf } from "../../../fabric/bus/subjects.ts";
-import type { StepBlockRow } from "../../../fabric/runner/step_feed.ts";
-import type { TraceLine } from "../../../fabric/trace/trace.ts";
-import type { RackLink } from "./racks.ts";
+import { STEPS_VERB } from "../../fabric/bus/access.ts";
+import { decode, encode } from "../../fabric/bus/codec.ts";
+import { ANY, parseSubject, patternOf, subjectOf } from "../../fabric/bus/subjects.ts";
+import type { StepBlockRow } from "../../fabric/runner/step_feed.ts";
+import type { TraceLine } from "../../fabric/trace/trace.ts";
+import type { RackLink } from "../../console/rack/live/racks.ts";
 
 /** Steps of one device from one span of its partition, in their order. */
 export interface StepBlock {

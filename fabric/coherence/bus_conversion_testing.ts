@@ -1,15 +1,15 @@
 /**
  * The protocol conversion module (C-01, C-02; [0045]) as a table: which message of a bus or of the wire makes the
  * card send which. A row is a pair, with its reason; `bus_conversion_test.ts` holds it against what the protocol's
- * tables and cards do. Names on a bus are QPI's in `qpi_messages.ts`; on the wire each is a command of one of three
+ * tables and cards do. Names on a bus are QPI's in `qpi_messages_testing.ts`; on the wire each is a command of one of three
  * opcodes of InfiniBand (`fabric/wire/roce/coherence_eth.ts`).
  *
  * Where an arrow leads from the wire to the wire, the card answers by itself, as the document lets it: from its
  * cache [0060, 0065], or from the directory (decision 6). `nothing`: only the card's state changes.
  */
-import type { ControlKind } from "./control_messages.ts";
+import type { CONTROL_MESSAGES } from "./control_messages.ts";
 import type { BusKind, WireKind } from "./messages.ts";
-import type { CoreMessage } from "./qpi_messages.ts";
+import type { CoreMessage } from "./qpi_messages_testing.ts";
 
 /** What the card does by itself: a place or an entry is needed, a time is due, a life begins, software asks. */
 export type CardEvent = "evict" | "purge" | "due" | "fenced" | "register" | "deregister";
@@ -17,7 +17,7 @@ export type CardEvent = "evict" | "purge" | "due" | "fenced" | "register" | "der
 export type Converted =
   | `bus:${BusKind}`
   | `core:${CoreMessage}`
-  | `wire:${WireKind | ControlKind}`
+  | `wire:${WireKind | keyof typeof CONTROL_MESSAGES}`
   | `card:${CardEvent}`
   /** Ordinary InfiniBand operations on a region's lines: READ, WRITE and SEND, atomics. */
   | "verb:read"

@@ -4,7 +4,7 @@
  * same section of 329468-002; UPI keeps them, apart from what home snoop makes needless (decision 3).
  *
  * The document trims the protocol layer to what the card needs [0044]: {@link NOT_CONVERTED} says of each message
- * that is left out why it never becomes one of InfiniBand's. `bus_conversion.ts` has those that do.
+ * that is left out why it never becomes one of InfiniBand's. `bus_conversion_testing.ts` has those that do.
  */
 import type { BusKind } from "./messages.ts";
 
