@@ -3,7 +3,8 @@
  * then is the command `rack` with its arguments.
  */
 import { USERS } from "../fabric/bus/access.ts";
-import { busAddressFrom, EXIT, type RunFile } from "../fabric/rack/build/run_file.ts";
+import { EXIT } from "../fabric/base/exit.ts";
+import { busAddressFrom, type RunFile } from "../fabric/rack/build/run_file.ts";
 import { attachRack } from "../console/rack/containers/attach.ts";
 import {
   BROKER_LOG_FILE,

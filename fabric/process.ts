@@ -2,7 +2,8 @@
 import { type Bus, BusError } from "./bus/bus.ts";
 import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";
-import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs, EXIT } from "./rack/build/run_file.ts";
+import { EXIT } from "./base/exit.ts";
+import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs } from "./rack/build/run_file.ts";
 
 /** Maximum duration of closing the bus, in wall ms. */
 const CLOSE_MS = 1_000;

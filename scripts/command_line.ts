@@ -5,7 +5,7 @@ import { versionText } from "../console/base/version.ts";
 import { commandsFor } from "./command_files.ts";
 import { interruptedCode } from "./commands/interrupt.ts";
 import { OutputClosed, print, say, StdoutError, write } from "./commands/output.ts";
-import { EXIT } from "../fabric/rack/build/run_file.ts";
+import { EXIT } from "../fabric/base/exit.ts";
 
 /** As shells report a process that SIGPIPE has ended. */
 const EXIT_CLOSED = 128 + 13;

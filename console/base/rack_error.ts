@@ -1,4 +1,4 @@
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 
 /** A rack has ended before its run, or has not executed an order. */
 export class RackError extends Error {

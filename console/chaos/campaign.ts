@@ -2,7 +2,7 @@
  * A campaign: rounds of chaos on one scenario, played one after the other, until its time or its number of
  * rounds is over; meanwhile those before are replayed. It leaves `chaos.json` and the folder of each round that failed.
  */
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { rngFor } from "../../fabric/base/rng.ts";

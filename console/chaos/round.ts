@@ -6,7 +6,7 @@ import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { type NatsServer, startNatsServer } from "../rack/nats_server.ts";
 import { RackError } from "../base/rack_error.ts";
 import type { Supervisor, SupervisorEvent } from "../rack/supervisor.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { readSettled } from "../../nodes/files.ts";
 import { programLine, recordedIn } from "../rack/fault_lines.ts";

@@ -1,6 +1,6 @@
 /** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
 import { formatTime } from "../../fabric/base/time.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { optionWords, quoted } from "../base/command_line.ts";

@@ -4,7 +4,7 @@ import { DamagedFileError } from "../base/files.ts";
 import { NatsServerError } from "./nats_server.ts";
 import { RackError } from "../base/rack_error.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { OutputError } from "../../nodes/files.ts";
 import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
 

@@ -6,7 +6,7 @@
 import { laneVerb } from "../../fabric/bus/access.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import type { LaneRequest, LanesFile } from "../../fabric/lanes.ts";
 import { writeWhole } from "../base/files.ts";
 import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";

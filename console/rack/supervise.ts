@@ -8,12 +8,8 @@
  *     ended.json        why it ended, unless by SIGTERM
  */
 import { accessOfProcesses, USERS } from "../../fabric/bus/access.ts";
-import {
-  BUS_ENVIRONMENT,
-  busAddressFrom,
-  EXIT,
-  type RunFile,
-} from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
+import { BUS_ENVIRONMENT, busAddressFrom, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import {
   type Broker,
   brokerAt,

@@ -3,7 +3,7 @@
  * user's own programs. Started and asked by `client.ts`; it ends with its parent.
  */
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { giveUpRights, loadOwnPrograms, readInputs } from "../../nodes/files.ts";
 import { RackError } from "../base/rack_error.ts";

@@ -4,7 +4,7 @@
  */
 import { serialize } from "node:v8";
 import { explain } from "../rack/failure.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { exploreFor, runFor } from "./answers.ts";
 import { readQuestion } from "./question.ts";
 import type { Answer } from "./types.ts";

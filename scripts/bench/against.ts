@@ -9,7 +9,7 @@
  */
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { scenarioText } from "./bench_rack.ts";
 import { accessOften, rateScenario } from "./shared.ts";
 import { cpuMs } from "./traffic_rack.ts";

@@ -4,7 +4,7 @@
  */
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { measureHops, measureLargeRack, measureStartUp } from "./as_processes.ts";
 import {

@@ -1,7 +1,7 @@
 /** (v), (w) Commands as a user starts them, in turns: as processes and in one, with one worker and with two. */
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { rackProcessArgs } from "../../console/base/v8_flags.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { say } from "../commands/output.ts";
 import { type Figure, type Measured, median } from "./figure.ts";
 

@@ -5,7 +5,7 @@
 import { Command } from "commander";
 import { resultsInOrder } from "../../console/base/at_once.ts";
 import { explain } from "../../console/rack/failure.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { interruptedCode, onInterrupt } from "../commands/interrupt.ts";
 import { addJobsOption, type JobsFlags, jobsOf, whole } from "../commands/options.ts";
 import { print, say } from "../commands/output.ts";

@@ -1,6 +1,6 @@
 /** `rack pause`, `resume`, `step`, `until`, `pace`, `why`: the virtual time of a running rack. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

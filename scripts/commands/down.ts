@@ -1,6 +1,6 @@
 /** `rack down`: ends every process of a rack, also where its supervisor has ended. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { addLiveOptions, given, type LiveFlags } from "./options.ts";
 import { print, say } from "./output.ts";

@@ -1,5 +1,5 @@
 /** `rack explore --matrix`: which promises each method keeps on every kind of responder. */
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import {
   exploreCells,
   type MatrixCell,

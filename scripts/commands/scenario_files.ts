@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { countOf } from "../../console/checks/finding.ts";
 import {
   missingImports,

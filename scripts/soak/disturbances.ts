@@ -1,7 +1,7 @@
 /** What is done to a rack under soak while orders are under way. Afterwards everything has power. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import {
   command,
   count,

@@ -3,7 +3,7 @@
  * down in order with the reason; with room again, a rack that goes on has every confirmed object.
  */
 import type { Rng } from "../../fabric/base/rng.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { findProcesses } from "../../console/rack/process_table.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { HANGS_MS } from "./live_rack.ts";

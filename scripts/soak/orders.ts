@@ -7,7 +7,7 @@ import type { Rng } from "../../fabric/base/rng.ts";
 import type { MethodName } from "../../fabric/rack/plan/vocabulary.ts";
 import { explain } from "../../console/rack/failure.ts";
 import { getObject, listObjects, putObject } from "../../console/rack/live/transfer.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import type { Ledger, Place } from "./ledger.ts";
 import { type Ended, HANGS_MS, type LiveRack, ORDER_S } from "./live_rack.ts";
 

@@ -8,7 +8,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { explain } from "../../console/rack/failure.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { tableText } from "../../console/reports/table.ts";
 import { interruptedCode, onInterrupt } from "../commands/interrupt.ts";
 import { whole } from "../commands/options.ts";

@@ -1,7 +1,7 @@
 /** A run again in one process: the same events as in the run, and what it answers for any instant. */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { RackError } from "../../console/base/rack_error.ts";

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../fabric/base/time.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { awaitService, killService, startDevice } from "../../console/rack/live/power.ts";
 import { linkedTo, type RackUp } from "../../console/rack/live/racks.ts";

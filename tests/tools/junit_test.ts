@@ -2,7 +2,7 @@
 import { strictEqual as equal } from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { matrixPlaces } from "../../console/explore/matrix.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../fabric/base/exit.ts";
 import { exploreTheMatrix } from "../../scripts/commands/explore_matrix.ts";
 import { CommandRig } from "../support/command.ts";
 

@@ -2,7 +2,7 @@
 import type { Lane } from "../../../fabric/coherence/explore.ts";
 import { readStable, STABLE_BEGIN } from "../../../fabric/coherence/invariants.ts";
 import { stepsText } from "../../../fabric/trace/trace_text.ts";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../../fabric/base/exit.ts";
 import { countOf } from "../../checks/finding.ts";
 import type { JunitProblem, JunitSuite } from "../../reports/junit/xml.ts";
 import type { ProtocolCounterexample, ProtocolExplored, RackFound } from "./racks.ts";

@@ -7,7 +7,7 @@ import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../../fabric/base/exit.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ShutdownReport, ShutdownStep } from "../../../nodes/host/shutdown.ts";
 import { RackError } from "../../base/rack_error.ts";

@@ -4,7 +4,7 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { createMemoryBroker, type MemoryBus } from "../../../fabric/bus/memory_bus_testing.ts";
 import { patternOf, subjectOf } from "../../../fabric/bus/subjects.ts";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../../fabric/base/exit.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { ControlClient } from "./control.ts";
 import type { RackLink } from "./racks.ts";

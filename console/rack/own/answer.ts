@@ -1,5 +1,5 @@
 /** The end of `confined.ts` in the process that does the work: what its entry points share. */
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../../fabric/base/exit.ts";
 import { ROOT, toFileUrl } from "../../base/paths.ts";
 import { explain } from "../failure.ts";
 import { framed, framesOf, type Said, STOP } from "./frames.ts";

@@ -2,7 +2,7 @@
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import { BusError } from "../../../fabric/bus/bus.ts";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../../fabric/base/exit.ts";
 import { type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ApiError } from "../../api/common.ts";
 import { RackError } from "../../base/rack_error.ts";

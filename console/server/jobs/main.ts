@@ -3,7 +3,7 @@
  * command `rack` calls, and says on its output how far it is. It is a process of its own because an
  * exploration computes for minutes, and because one job that fails takes nothing else with it.
  */
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";

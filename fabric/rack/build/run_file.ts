@@ -115,17 +115,6 @@ export function busEnvironment(address: NatsAddress): Record<string, string> {
   };
 }
 
-/** Exit codes of every process and command of the project. */
-export const EXIT = {
-  done: 0,
-  /** The run ended, and a check failed. */
-  failed: 1,
-  /** No result: the command itself failed. */
-  unclear: 2,
-  usage: 64,
-  internal: 70,
-} as const;
-
 /**
  * The file of a program's output. @param output.order of the program, where one has started it: several
  * may read objects of one name at once, from different hosts.

@@ -1,6 +1,6 @@
 /** `rack fio`: fio's job files for the engines librpma and rdma, on the rack of a scenario. */
 import { type Command, Option } from "commander";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../../fabric/base/exit.ts";
 import { type Packing, PACKINGS } from "../../../fabric/rack/build/topology.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { projectFile } from "../../../console/base/paths.ts";

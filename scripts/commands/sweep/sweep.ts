@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
-import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import { EXIT } from "../../../fabric/base/exit.ts";
 import { countOf } from "../../../console/checks/finding.ts";
 import { labelOf } from "../../../console/sweep/combinations.ts";
 import { measuredSweep } from "../../../console/sweep/kept.ts";
