@@ -1,6 +1,12 @@
 /** What takes a while: runs, racks that come up, explorations, campaigns, perftests. */
 import { z } from "zod";
 import { name, orNull, seed, time } from "./common.ts";
+import {
+  EXPLORE_CUTS,
+  EXPLORE_NUMBERS,
+  EXPLORE_STALL,
+  type ExploreNumber,
+} from "./explore_options.ts";
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
@@ -23,6 +29,13 @@ const choices = {
   seed: seed.optional(),
 };
 const packing = z.enum(["node", "machine", "all"]);
+
+/** A number that bounds an exploration. */
+function bound(option: keyof typeof EXPLORE_NUMBERS) {
+  const { least, most, multipleOf = 1, what }: ExploreNumber = EXPLORE_NUMBERS[option];
+  const number = z.number().int().min(least).max(most);
+  return (multipleOf === 1 ? number : number.multipleOf(multipleOf)).optional().describe(what);
+}
 
 export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
@@ -52,13 +65,16 @@ export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("explore"),
     ...choices,
-    cut: z.union([z.enum(["each", "all"]), z.strictObject({ host: name })]).optional(),
-    choices: z.number().int().min(1).optional(),
-    tear: z.number().int().min(8).max(4096).multipleOf(8).optional(),
-    cuts: z.union([z.literal(1), z.literal(2)]).optional(),
+    cut: z.union([z.enum(EXPLORE_CUTS), z.strictObject({ host: name })]).optional(),
+    choices: bound("choices"),
+    tear: bound("tear"),
+    cuts: bound("cuts"),
+    preemptions: bound("preemptions"),
+    stallPs: time.optional().describe(EXPLORE_STALL.what),
+    interleavings: bound("interleavings"),
     fromPs: time.optional(),
     untilPs: time.optional(),
-    limit: z.number().int().min(1).optional(),
+    limit: bound("limit"),
     forMs: z.number().int().min(1).optional(),
     claims: z.boolean().optional(),
     robust: z.boolean().optional(),

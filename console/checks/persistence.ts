@@ -128,7 +128,11 @@ function* byteRangesOf(writes: readonly NotedWrite[]): Steps<Iterable<ByteRange>
   return rangesBetween(sorted, writes.toSorted((x, y) => x.from - y.from));
 }
 
-/** @param edges ascending. @param waiting ascending by their begin. */
+/**
+ * Together the ranges have no more writes than all writes have units: whatever overlaps, what is done for each write of
+ * each range is at most linear in the bytes that were noted.
+ * @param edges ascending. @param waiting ascending by their begin.
+ */
 function* rangesBetween(
   edges: Float64Array,
   waiting: readonly NotedWrite[],

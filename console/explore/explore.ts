@@ -4,15 +4,13 @@
  * `crash_sweep.ts`, `judge.ts`, `protocol_judge.ts`, `counterexample.ts`; then `steps/`, by which several
  * processes do it.
  */
-import {
-  exploreInterleavings,
-  isAll,
-  verdictWithout,
-  withInterleavings,
-} from "./interleavings/verdict.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { turnRound } from "./interleavings/interleavings.ts";
+import type { Turning } from "./interleavings/search.ts";
+import { verdictOfAll } from "./interleavings/verdict.ts";
 import { type Exploration, openExploration, type Opening } from "./steps/exploration.ts";
 import { StepJudge } from "./steps/judge_steps.ts";
-import { type Step, verdictOf } from "./steps/verdict.ts";
+import type { Step } from "./steps/verdict.ts";
 import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
 
 /**
@@ -26,12 +24,21 @@ export async function explore(
   onProgress: (progress: ExploreProgress) => void = () => {},
 ): Promise<Verdict> {
   const began = performance.now();
-  const interleaved = await exploreInterleavings(rack, options);
   const { exploration, opening } = openExploration(rack, options);
-  if (isAll(interleaved, options)) return verdictWithout(opening, interleaved, began);
-  const steps = stepsOf(exploration, opening);
-  const verdict = await verdictOf(opening, { steps, options, began, onProgress });
-  return withInterleavings(verdict, interleaved);
+  const steps = () => stepsOf(exploration, opening);
+  const turning = turningOf(exploration);
+  return await verdictOfAll(opening, { turning, steps, options, began, onProgress });
+}
+
+function turningOf(exploration: Exploration): Turning {
+  return {
+    lanes: 1,
+    async turn(planned) {
+      // Signals and a progress bar come between two runs.
+      await sleep(0);
+      return turnRound(planned, exploration);
+    },
+  };
 }
 
 async function* stepsOf(

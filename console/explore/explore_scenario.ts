@@ -17,14 +17,13 @@ import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
-import type { Interleaved } from "./interleavings/interleavings.ts";
-import { areWanted, isAll, verdictWithout, withInterleavings } from "./interleavings/verdict.ts";
+import type { Turned } from "./interleavings/interleavings.ts";
+import { verdictOfAll } from "./interleavings/verdict.ts";
 import type { ExploreJob, ExploreRequest } from "../rack/own/explore_main.ts";
-import { dealSteps, type StepWorker } from "./steps/deal.ts";
+import { dealSteps, openWorkers, type StepWorker, turningBy } from "./steps/deal.ts";
 import type { Opening } from "./steps/exploration.ts";
 import type { StepFound } from "./steps/judge_steps.ts";
-import { verdictOf } from "./steps/verdict.ts";
-import type { Explored } from "./report.ts";
+import { type Explored, progressText } from "./report.ts";
 import type {
   Counterexample,
   Cut,
@@ -103,8 +102,9 @@ async function exploreIn(
   await using explorer = new Explorer(options.jobs ?? 1);
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
-    const found = await explorer.explore(one, options.explore, ({ share, crashPoints }) => {
-      onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
+    const found = await explorer.explore(one, options.explore, (progress) => {
+      const title = `${one.label}: ${progressText(progress)}`;
+      onProgress?.(title, (i + progress.share) / prepared.length);
     });
     const verdict = ofAllInstants(found, options.explore);
     const left = verdict.counterexample && await leave(verdict.counterexample, {
@@ -168,20 +168,12 @@ export class Explorer {
     const own = names.length === 0 ? undefined : new WorkerPool({ ...WORKER, programs: names });
     const pool = own ?? this.#shared;
     try {
-      const request: ExploreRequest = { interleave: job };
-      const watched = { workers: () => pool.workers, stopped, programs: who };
-      const interleaved = areWanted({ plan }, options)
-        ? await stoppable(pool.ask<Interleaved | null>(0, request), watched) ?? undefined
-        : undefined;
       const workers = Array.from({ length: this.#jobs }, (_, lane) => stepWorker(pool, lane, job));
-      if (isAll(interleaved, options)) {
-        const opening = await stoppable(workers[0]!.open(), watched);
-        return verdictWithout(opening, interleaved, began);
-      }
-      const dealt = await stoppable(dealSteps(workers, options), watched);
-      const { opening, steps } = dealt;
-      const verdict = await verdictOf(opening, { steps, options, began, onProgress });
-      return withInterleavings(verdict, interleaved);
+      const watched = { workers: () => pool.workers, stopped, programs: who };
+      const opened = await stoppable(openWorkers(workers), watched);
+      const turning = turningBy(workers, opened);
+      const steps = () => dealSteps(workers, opened, options);
+      return await verdictOfAll(opened.opening, { turning, steps, options, began, onProgress });
     } finally {
       // What it still judges is not asked for any more.
       pool.stop();
@@ -203,6 +195,7 @@ function stepWorker(pool: WorkerPool, lane: number, job: ExploreJob): StepWorker
   const ask = <Answer>(request: ExploreRequest) => pool.ask<Answer>(lane, request);
   return {
     open: () => ask<Opening>({ open: job }),
+    turn: (planned) => ask<Turned>({ turn: planned }),
     judge: ({ sweep, from, to, spent }) =>
       ask<readonly StepFound[]>({ judge: { sweep, from, to, spent } }),
     stop: () => pool.stop(lane),

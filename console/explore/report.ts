@@ -1,9 +1,10 @@
 /** An exploration as text. As data it is the {@link Verdict} itself. */
 import type { HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
+import { interleavingsText, leftText } from "../api/explore_text.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
-import type { BytePlace, Counterexample, Interleavings, PlacedBytes, Verdict } from "./types.ts";
+import type { BytePlace, Counterexample, ExploreProgress, PlacedBytes, Verdict } from "./types.ts";
 import { countOf } from "../checks/finding.ts";
 
 /** A variant that was explored, and how its counterexample is replayed. */
@@ -45,11 +46,16 @@ function countsText(verdict: Verdict): string {
   const { writes, promises, exhaustive, judgedBy, paths, again } = verdict;
   const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
   const interleavings = verdict.interleavings && interleavingsText(verdict.interleavings);
-  if (interleavings !== undefined && instants === 0 && why === undefined) {
-    const isFound = verdict.counterexample !== null;
-    const left = isFound ? [] : [leftText(verdict.interleavings!)];
-    const time = `${(wallMs / 1_000).toFixed(2)} s`;
-    return [interleavings, ...left, time, `judged by ${judgedBy.join(", ")}`].join("; ");
+  const isFound = verdict.counterexample?.holds !== undefined;
+  // Of interleavings alone: no power was cut.
+  if (interleavings !== undefined && instants === 0 && (isFound || hosts.length === 0)) {
+    return [
+      interleavings,
+      ...(isFound ? [] : [leftText(verdict.interleavings!)]),
+      `${(wallMs / 1_000).toFixed(2)} s`,
+      `judged by ${judgedBy.join(", ")}`,
+      ...(why === undefined ? [] : [`not all: ${why}`]),
+    ].join("; ");
   }
   const more = `more choices than were tried at ${countOf(bounded, "instant")}`;
   const parts = [
@@ -67,16 +73,12 @@ function countsText(verdict: Verdict): string {
   return parts.join("; ");
 }
 
-function interleavingsText({ runs, orders, preemptions, stallPs }: Interleavings): string {
-  const length = stallPs === undefined ? "" : ` of up to ${formatTime(stallPs)}`;
-  const bound = `at most ${countOf(preemptions, "preemption")}${length}`;
-  return `${countOf(orders, "interleaving")} in ${countOf(runs, "run")} with ${bound}`;
-}
-
-/** What the bounds have left out. */
-function leftText({ untried }: Interleavings): string {
-  if (untried === 0) return "all pairs of accesses tried both ways round";
-  return `${countOf(untried, "pair")} of accesses not tried the other way round`;
+/** How far an exploration is, in words: `12 runs of interleavings, 40 crash points`. */
+export function progressText({ crashPoints, runs }: ExploreProgress): string {
+  return [
+    ...(runs === undefined ? [] : [countOf(runs, "run of interleavings", "runs of interleavings")]),
+    ...(runs === undefined || crashPoints > 0 ? [countOf(crashPoints, "crash point")] : []),
+  ].join(", ");
 }
 
 /** What stops, before what, until when. */

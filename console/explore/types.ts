@@ -5,8 +5,9 @@
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { FaultPlan, HoldPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
-import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
+import { type EXPLORE_CUTS, EXPLORE_NUMBERS, EXPLORE_STALL } from "../api/explore_options.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 import type { Covered } from "./covering/coverage.ts";
@@ -27,7 +28,7 @@ export interface ExploredRack {
 }
 
 /** Whose power is cut: that of one host, of each in turn, of all at once, or none, which leaves interleavings. */
-export type Cut = { readonly host: string } | "each" | "all" | "none";
+export type Cut = { readonly host: string } | typeof EXPLORE_CUTS[number];
 
 export interface ExploreOptions {
   /**
@@ -71,11 +72,11 @@ export interface ExploreOptions {
 
 /** The options' defaults. */
 export const EXPLORE_DEFAULTS = {
-  choices: 4096,
-  tear: 8,
-  preemptions: 2,
-  stall: 50 * PS_PER_US,
-  interleavings: 2000,
+  choices: EXPLORE_NUMBERS.choices.normal,
+  tear: EXPLORE_NUMBERS.tear.normal,
+  preemptions: EXPLORE_NUMBERS.preemptions.normal,
+  stall: EXPLORE_STALL.normal,
+  interleavings: EXPLORE_NUMBERS.interleavings.normal,
 } as const;
 
 /** How far an exploration is. */
@@ -83,6 +84,8 @@ export interface ExploreProgress {
   /** In [0, 1]. */
   readonly share: number;
   readonly crashPoints: number;
+  /** Runs that vary interleavings, which come before crash points; absent: none are wanted. */
+  readonly runs?: number;
 }
 
 /** Recoveries that write, which another power failure may interrupt. */

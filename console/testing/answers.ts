@@ -11,14 +11,13 @@ import { NO_CHECK } from "../base/no_check.ts";
 import type { ImageView } from "../checks/run_record.ts";
 import { exploreScenario } from "../explore/explore_scenario.ts";
 import { exploredText } from "../explore/report.ts";
-import { EXPLORE_DEFAULTS } from "../explore/types.ts";
 import { checkScenarioTypes } from "../rack/own/types/check_scenario.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { runScenario } from "../rack/run_scenario.ts";
 import { type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import { runText } from "../reports/report_text.ts";
-import { changedScenario, type CheckedQuestion, choicesOf } from "./question.ts";
+import { changedScenario, type CheckedQuestion, choicesOf, exploreOptionsOf } from "./question.ts";
 import type {
   ExploreAnswer,
   Explored,
@@ -68,23 +67,12 @@ export async function exploreFor(
   signal: AbortSignal,
 ): Promise<ExploreAnswer> {
   const { path, folder } = await changedScenario(options);
-  const { cut, choices, tear, cuts, from, until, limit, claims, robust } = options;
   let isKept = false;
   try {
     await checkTypes(path, options);
     const { explored } = await exploreScenario(path, {
       prepare: choicesOf(options),
-      explore: {
-        ...EXPLORE_DEFAULTS,
-        ...{ choices, tear, claims, robust },
-        ...(cuts !== undefined && { cuts }),
-        ...(cut !== undefined &&
-          { cut: cut === "each" || cut === "all" || cut === "none" ? cut : { host: cut } }),
-        ...(from !== undefined && { from }),
-        ...(until !== undefined && { until }),
-        ...(limit !== undefined && { limit }),
-        stopped: () => signal.aborted,
-      },
+      explore: { ...exploreOptionsOf(options), stopped: () => signal.aborted },
     });
     signal.throwIfAborted();
     // The command that shows a counterexample again reads the scenario.

@@ -2,13 +2,15 @@
 import { z } from "zod";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { wholeText } from "../../fabric/base/whole_number.ts";
-import { type Problem, Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
-import { EXPLORE_DEFAULTS } from "../explore/types.ts";
+import { EXPLORE_NUMBERS, type ExploreNumber } from "../api/explore_options.ts";
+import { cutOf, refuseNothing } from "../explore/options.ts";
+import { EXPLORE_DEFAULTS, type ExploreOptions } from "../explore/types.ts";
 import { baseOf, type PrepareOptions, readScenario, readScenarioText } from "../rack/prepare.ts";
 import { coherencePath, dumped, withPaths } from "../scenarios/run_text.ts";
 import { placesOf, withValues } from "../sweep/places.ts";
@@ -43,7 +45,11 @@ const common = {
   check: z.boolean().default(true),
 };
 
-const MANY = Number.MAX_SAFE_INTEGER;
+function bound(option: keyof typeof EXPLORE_NUMBERS) {
+  const { least, most, multipleOf = 1 }: ExploreNumber = EXPLORE_NUMBERS[option];
+  const expected = `expected a multiple of ${multipleOf}`;
+  return whole(least, most).multipleOf(multipleOf, expected).optional();
+}
 
 const question = z.discriminatedUnion("kind", [
   z.strictObject({
@@ -61,12 +67,15 @@ const question = z.discriminatedUnion("kind", [
       ...common,
       verdict: z.enum(["safe", "unsafe", "partial", "failed", "unchecked"]).optional(),
       cut: z.string().optional(),
-      choices: whole(1, MANY).default(EXPLORE_DEFAULTS.choices),
-      tear: whole(8, 4096).multipleOf(8).default(EXPLORE_DEFAULTS.tear),
-      cuts: z.union([z.literal(1), z.literal(2)]).optional(),
+      choices: bound("choices"),
+      tear: bound("tear"),
+      cuts: bound("cuts"),
+      preemptions: bound("preemptions"),
+      stall: time.optional(),
+      interleavings: bound("interleavings"),
       from: time.optional(),
       until: time.optional(),
-      limit: whole(1, MANY).optional(),
+      limit: bound("limit"),
       robust: z.boolean().default(false),
     }),
   }),
@@ -79,12 +88,31 @@ export function readQuestion(asked: unknown): CheckedQuestion {
   const { success, data, error } = question.safeParse(asked);
   if (!success) throw new Refusal(error.issues.map((issue) => problemOf(issue, asked)));
   if (data.kind === "explore") {
-    const { from, until } = data.options;
-    if (from !== undefined && until !== undefined && from >= until) {
-      throw refusal("from", { found: `${from} ps`, expected: `a time before until (${until} ps)` });
-    }
+    refuseNothing(exploreOptionsOf(data.options), (option) => option);
   }
   return data;
+}
+
+/** What a test asks of the explorer. */
+export function exploreOptionsOf(
+  options: Extract<CheckedQuestion, { readonly kind: "explore" }>["options"],
+): ExploreOptions {
+  const { cut, choices, tear, cuts, preemptions, stall, interleavings } = options;
+  const { from, until, limit, claims, robust } = options;
+  return {
+    ...EXPLORE_DEFAULTS,
+    ...{ claims, robust },
+    ...(cut !== undefined && { cut: cutOf(cut) }),
+    ...(choices !== undefined && { choices }),
+    ...(tear !== undefined && { tear }),
+    ...(cuts !== undefined && { cuts: cuts as 1 | 2 }),
+    ...(preemptions !== undefined && { preemptions }),
+    ...(stall !== undefined && { stall }),
+    ...(interleavings !== undefined && { interleavings }),
+    ...(from !== undefined && { from }),
+    ...(until !== undefined && { until }),
+    ...(limit !== undefined && { limit }),
+  };
 }
 
 function problemOf(issue: z.core.$ZodIssue, asked: unknown): Problem {

@@ -38,9 +38,13 @@ describe("the question of a test", () => {
     ["run", { size: "3" }, 'size is "3": expected 64 to 1MiB, such as 4096 or 4KiB'],
     ["run", { ddio: "up" }, 'ddio is "up": expected one of "on", "off"'],
     ["run", { limit: 7 }, "the option limit: expected one that there is"],
-    ["explore", { tear: 12 }, "tear is 12: expected"],
+    ["explore", { tear: 12 }, "tear is 12: expected a multiple of 8"],
     ["explore", { from: "soon" }, 'from is "soon": expected a time such as 40us'],
-    ["explore", { from: "2us", until: "1us" }, "from is 2000000 ps: expected a time before until"],
+    ["explore", { from: "2us", until: "1us" }, "from is 2us: expected a time before until (1us)"],
+    ["explore", { cut: "none", preemptions: 0 }, 'cut is "none" with preemptions 0'],
+    ["explore", { cut: "none", from: "1us" }, 'cut is "none" with from'],
+    ["explore", { preemptions: 9 }, "preemptions is 9: expected a whole number from 0 to 8"],
+    ["explore", { stall: "soon" }, 'stall is "soon": expected a time'],
   ];
   for (const [kind, options, message] of wrong) {
     it(`is refused with ${JSON.stringify(options)} of ${kind}`, () => {

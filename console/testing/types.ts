@@ -57,7 +57,7 @@ export type Verdict = "safe" | "unsafe" | "partial" | "failed" | "unchecked";
 export interface ExploreTestOptions {
   /** That of every variant; default: `safe`. */
   readonly verdict?: Verdict;
-  /** Whose power is cut: `each` host in turn, `all` at once, or one host by its name. */
+  /** Whose power is cut: `each` host in turn, `all` at once, `none`, or one host by its name. */
   readonly cut?: string;
   /** Ways to find memory that are tried at one instant, at most; default: 4096. */
   readonly choices?: number;
@@ -65,6 +65,12 @@ export interface ExploreTestOptions {
   readonly tear?: number;
   /** 2: each recovery that writes is cut again at each instant; 1: none. Default: 2, within a limit of work. */
   readonly cuts?: 1 | 2;
+  /** Preemptions in a run that varies how programs' accesses to shared regions interleave; 0: none. Default: 2. */
+  readonly preemptions?: number;
+  /** The longest of them; default: 50us. */
+  readonly stall?: string;
+  /** Runs for that at most; default: 2000. */
+  readonly interleavings?: number;
   /** Power is cut from this instant on; default: from the begin of the run. */
   readonly from?: string;
   /** Power is cut at instants before this one only; default: to the end of the run. */
@@ -229,6 +235,8 @@ export interface Explored {
   readonly crashPoints: number;
   /** Whether every instant of the run and every choice at it was tried. */
   readonly exhaustive: boolean;
+  /** Orders of programs' accesses to shared regions that were tried, and the runs that took; absent: none. */
+  readonly interleavings?: { readonly orders: number; readonly runs: number };
   /** What judged: `promises` of the rack, a protocol's `check`, `robustness` of what its recovery reads. */
   readonly judgedBy: readonly string[];
   /** Writes to SCM that programs had declared. */

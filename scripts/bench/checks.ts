@@ -1,5 +1,5 @@
 /** (x) Checks at the end of a run, by its length: each is to take at most n log n of it. */
-import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
+import type { AccessRecord, AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
@@ -104,35 +104,139 @@ function entryOf(name: string, at: number): Uint8Array {
   return bytes;
 }
 
+/** Power failures of a home amid the stores, and of how many stores one is flushed. */
+const CUTS = 100, FLUSHED_EACH = 10;
+
+/**
+ * A run in which a far host stores to the words of one line, and home's power fails again and again: behind each
+ * failure, the far host finds what was flushed last.
+ */
+export function cutRecord(stores: number): RunRecord {
+  const text = "name: cuts\nseed: 1\nhosts: { a: {}, b: { scm: { size: 1MiB } } }\n";
+  const plan = makePlan(variants(parseScenario(text, "checks.yaml"))[0]!);
+  const notes: TimedRecord[] = [];
+  let time = 0, id = 0;
+  const note = (each: AuditRecord) =>
+    void notes.push({ time: time += 1_000, node: "a", by: "a/0/store#0", note: each });
+  const region = { region: "shared", length: 8 };
+  const access = (
+    of: Omit<AccessRecord, "kind" | "id" | "region" | "length">,
+    found?: Uint8Array,
+  ) => {
+    note({ kind: "access", id, ...region, ...of });
+    note({ kind: "accessed", id: id++, result: "done", ...(found && { bytes: found }) });
+  };
+  note({
+    ...{ kind: "region", region: "shared", home: "b", bytes: 64, at: 0 },
+    ...{ answerWithinPs: 1e9, homeWaitPs: 0 },
+  });
+  const image = new Uint8Array(1 << 20), lives: { from: number; to: number }[] = [];
+  let from = 0;
+  for (let i = 0; i < stores; i++) {
+    if (i % (stores / CUTS) === 0) {
+      note({ kind: "line-state", region: "shared", line: 0, cache: "remote", state: "M" });
+    }
+    const bytes = new Uint8Array(8), offset = 8 * (i % 8);
+    new DataView(bytes.buffer).setUint32(0, i + 1);
+    access({ op: "store", offset, bytes });
+    const isLast = (i + 1) % (stores / CUTS) === 0;
+    if (i % FLUSHED_EACH === 0 || isLast) {
+      access({ op: "flush", offset });
+      image.set(bytes, offset);
+    }
+    if (!isLast) continue;
+    note({ kind: "line-state", region: "shared", line: 0, cache: "remote", state: "I" });
+    lives.push({ from, to: time += 1_000 });
+    from = time += 1_000;
+    access({ op: "load", offset }, bytes);
+  }
+  lives.push({ from, to: Infinity });
+  return {
+    plan,
+    lives: new Map([...livesOf(plan, []), ["b", lives]]),
+    reports: [],
+    notes,
+    scm: (host) => host === "b" ? { read: (from, to) => image.slice(from, to) } : undefined,
+  };
+}
+
+const OVERLAPPING_BYTES = 1024, OVERLAPPED_BYTES = 1 << 16;
+
+/** A run of writes without promises, each over all but the first 64 B of the one before. */
+export function overlappingRecord(writes: number): RunRecord {
+  const text = "name: overlapping\nseed: 1\nhosts: { a: {}, b: { scm: { size: 1MiB } } }\n";
+  const plan = makePlan(variants(parseScenario(text, "checks.yaml"))[0]!);
+  const image = new Uint8Array(1 << 20);
+  const contents = Array.from(
+    { length: 250 },
+    (_, i) => new Uint8Array(OVERLAPPING_BYTES).fill(1 + i),
+  );
+  const notes = Array.from({ length: writes }, (_, i): TimedRecord => {
+    const at = i * RECORD_BYTES % OVERLAPPED_BYTES, bytes = contents[i % contents.length]!;
+    image.set(bytes, at);
+    const note = { kind: "writes", id: i, on: "b", at, bytes } as const;
+    return { time: 1_000 * i, node: "a", by: "a/0/write#0", note };
+  });
+  return {
+    plan,
+    lives: livesOf(plan, []),
+    reports: [],
+    notes,
+    scm: (host) => host === "b" ? { read: (from, to) => image.slice(from, to) } : undefined,
+  };
+}
+
+interface Kind {
+  /** What there are so many of. */
+  readonly what: string;
+  readonly recordOf: (size: number) => RunRecord;
+}
+
+const KINDS: readonly Kind[] = [
+  {
+    what: "records of a log, and as many stores",
+    recordOf: appendedRecord,
+  },
+  {
+    what: `stores to a line, amid ${CUTS} power failures`,
+    recordOf: cutRecord,
+  },
+  {
+    what: "writes of 1 KiB that overlap",
+    recordOf: overlappingRecord,
+  },
+];
+
 export function measureChecks({ quick }: Measured): Figure[] {
   const sizes = quick ? [1_000, 10_000] : [1_000, 10_000, 100_000];
-  const costs = sizes.map((records) => {
-    const values = Array.from({ length: 3 }, () => {
-      const run = appendedRecord(records), began = performance.now();
-      for (const { name, check, looked } of CHECKERS) {
-        looked(run);
-        const [found] = check(run);
-        if (found !== undefined) throw new Error(`${name}: ${found.text}`);
-      }
-      return performance.now() - began;
-    });
-    return { records, values };
+  return KINDS.flatMap(({ what, recordOf }) => {
+    const costs = sizes.map((size) => ({ size, values: costsOf(() => recordOf(size)) }));
+    const first = costs[0]!, last = costs.at(-1)!;
+    const growth = last.size * Math.log(last.size) / (first.size * Math.log(first.size));
+    return [
+      ...costs.map(({ size, values }): Figure => {
+        return { group: "x", what: `every check of ${size} ${what}`, unit: "ms", values };
+      }),
+      {
+        group: "x",
+        what: `${what}: the most over the least, by n log n`,
+        unit: "×",
+        values: last.values.map((ms, i) => ms / first.values[i]! / growth),
+        target: { is: "at most", value: 1.5 },
+      },
+    ];
   });
-  const first = costs[0]!, last = costs.at(-1)!;
-  const growth = last.records * Math.log(last.records) / (first.records * Math.log(first.records));
-  return [
-    ...costs.map(({ records, values }): Figure => ({
-      group: "x",
-      what: `every check of ${records} records of a log, and as many stores`,
-      unit: "ms",
-      values,
-    })),
-    {
-      group: "x",
-      what: "the most over the least, by n log n",
-      unit: "×",
-      values: last.values.map((ms, i) => ms / first.values[i]! / growth),
-      target: { is: "at most", value: 1.5 },
-    },
-  ];
+}
+
+/** What all checks take together, in ms, three times. */
+function costsOf(make: () => RunRecord): number[] {
+  return Array.from({ length: 3 }, () => {
+    const run = make(), began = performance.now();
+    for (const { name, check, looked } of CHECKERS) {
+      looked(run);
+      const [found] = check(run);
+      if (found !== undefined) throw new Error(`${name}: ${found.text}`);
+    }
+    return performance.now() - began;
+  });
 }

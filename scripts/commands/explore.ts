@@ -1,15 +1,17 @@
 /** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
+import { formatExact } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
 import {
-  type Cut,
-  EXPLORE_DEFAULTS,
-  type ExploreOptions,
-  UNCHECKED,
-} from "../../console/explore/types.ts";
+  EXPLORE_NUMBERS,
+  EXPLORE_STALL,
+  type ExploreNumber,
+} from "../../console/api/explore_options.ts";
+import { cutOf, refuseNothing } from "../../console/explore/options.ts";
+import { EXPLORE_DEFAULTS, type ExploreOptions, UNCHECKED } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import { exploreTheProtocol } from "./explore_protocol.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
@@ -64,30 +66,15 @@ export function addExplore(program: Command): void {
       "--robust",
       "judge what recoveries read by robustness, also where a protocol has a check",
     )
-    .option(
-      "--choices <n>",
-      `ways to find memory that are tried at one instant; more are covered by so many (${EXPLORE_DEFAULTS.choices})`,
-    )
-    .option(
-      "--tear <bytes>",
-      `what a write in progress leaves whole: a multiple of 8 (${EXPLORE_DEFAULTS.tear})`,
-    )
-    .option(
-      "--cuts <n>",
-      "2: the power fails again at every instant of each recovery that writes; 1: it does not, which is partial (as 2, with a limit)",
-    )
-    .option(
-      "--preemptions <n>",
-      `on shared regions, vary how programs' accesses interleave, with so many preemptions in a run; 0: not (${EXPLORE_DEFAULTS.preemptions})`,
-    )
-    .option("--stall <time>", "how long a preemption may be (50us)")
-    .option("--interleavings <n>", `runs for that at most (${EXPLORE_DEFAULTS.interleavings})`)
+    .option("--choices <n>", helpOf("choices"))
+    .option("--tear <bytes>", helpOf("tear"))
+    .option("--cuts <n>", helpOf("cuts"))
+    .option("--preemptions <n>", helpOf("preemptions"))
+    .option("--stall <time>", `${EXPLORE_STALL.what} (${formatExact(EXPLORE_STALL.normal)})`)
+    .option("--interleavings <n>", helpOf("interleavings"))
     .option("--from <time>", "only instants from this virtual time on (40us)")
     .option("--until <time>", "only instants before this one")
-    .option(
-      "--limit <n>",
-      "stop after so many crash points, or with --protocol states of each rack",
-    )
+    .option("--limit <n>", `${helpOf("limit")}, or with --protocol states of each rack`)
     .option("--for <time>", "stop after so much wall time (30s)")
     .option("--matrix", "no scenario: every method on every kind of responder, as a table")
     .option(
@@ -202,53 +189,50 @@ function uncheckedText(
 
 /** Checks and converts the options. @throws Refusal */
 function optionsOf(flags: ExploreFlags): ExploreOptions {
-  const { limit, claims, cuts } = flags;
-  const many = { least: 1, most: Number.MAX_SAFE_INTEGER };
-  const number = (option: "choices" | "tear", range: { least: number; most: number }) =>
-    whole(`--${option}`, flags[option] ?? `${EXPLORE_DEFAULTS[option]}`, range);
-  const tear = number("tear", { least: 8, most: 4096 });
-  if (tear % 8 !== 0) {
-    throw refusal("--tear", { found: `"${flags.tear}"`, expected: "a multiple of 8" });
-  }
-  const time = (option: string, text: string | undefined) =>
-    text === undefined ? undefined : timeOf(option, text);
-  const from = time("--from", flags.from), until = time("--until", flags.until);
-  const forPs = time("--for", flags.for);
-  const { interleavings } = EXPLORE_DEFAULTS;
-  const preemptions = whole(
-    "--preemptions",
-    flags.preemptions ?? `${EXPLORE_DEFAULTS.preemptions}`,
-    { least: 0, most: 8 },
-  );
-  if (flags.cut === "none" && (preemptions === 0 || from !== undefined || until !== undefined)) {
-    const other = preemptions === 0 ? "--preemptions 0" : from === undefined ? "--until" : "--from";
-    throw refusal("--cut", {
-      found: `"none" with ${other}, which leaves nothing to explore`,
-      expected: "one of the two",
-    });
-  }
-  if (from !== undefined && until !== undefined && from >= until) {
-    const expected = `a time before --until ${flags.until}`;
-    throw refusal("--from", { found: `"${flags.from}"`, expected });
-  }
-  return {
+  const number = (option: NumberFlag) => {
+    const text = flags[option];
+    return text === undefined ? undefined : numberOf(option, text);
+  };
+  const time = (option: "stall" | "from" | "until" | "for") => {
+    const text = flags[option];
+    return text === undefined ? undefined : timeOf(`--${option}`, text);
+  };
+  const forPs = time("for"), cuts = number("cuts");
+  const options: ExploreOptions = {
+    ...EXPLORE_DEFAULTS,
     ...(flags.cut !== undefined && { cut: cutOf(flags.cut) }),
-    choices: number("choices", many),
-    tear,
-    ...(cuts !== undefined && { cuts: whole("--cuts", cuts, { least: 1, most: 2 }) as 1 | 2 }),
-    preemptions,
-    stall: time("--stall", flags.stall) ?? EXPLORE_DEFAULTS.stall,
-    interleavings: whole("--interleavings", flags.interleavings ?? `${interleavings}`, many),
-    ...given({ from, until }),
-    ...(limit !== undefined && { limit: whole("--limit", limit, many) }),
+    ...given({
+      choices: number("choices"),
+      tear: number("tear"),
+      cuts: cuts as 1 | 2 | undefined,
+      preemptions: number("preemptions"),
+      stall: time("stall"),
+      interleavings: number("interleavings"),
+      from: time("from"),
+      until: time("until"),
+      limit: number("limit"),
+    }),
     ...(forPs !== undefined && { forMs: forPs / 1e9 }),
-    claims: claims === true,
+    claims: flags.claims === true,
     robust: flags.robust === true,
   };
+  refuseNothing(options, (option) => `--${option}`);
+  return options;
 }
 
-function cutOf(text: string): Cut {
-  return text === "each" || text === "all" || text === "none" ? text : { host: text };
+type NumberFlag = keyof typeof EXPLORE_NUMBERS;
+
+/** @throws Refusal */
+function numberOf(option: NumberFlag, text: string): number {
+  const range: ExploreNumber = EXPLORE_NUMBERS[option];
+  const value = whole(`--${option}`, text, range), { multipleOf = 1 } = range;
+  if (value % multipleOf === 0) return value;
+  throw refusal(`--${option}`, { found: `"${text}"`, expected: `a multiple of ${multipleOf}` });
+}
+
+function helpOf(option: NumberFlag): string {
+  const { what, normal }: ExploreNumber = EXPLORE_NUMBERS[option];
+  return normal === undefined ? what : `${what} (${normal})`;
 }
 
 /** The first Ctrl-C ends with the results so far; a second one ends at once. */

@@ -90,6 +90,25 @@ const counts: Check = ({ reports }) =>
     topic === "count" && value !== 2 ? [`${node} counts ${value}`] : []
   );
 
+/** Two programs that count, with atomics or without, in the text of a file of one's own. */
+function counted(isWrong: boolean): string {
+  return `
+const word = (value) => new Uint8Array(new BigUint64Array([BigInt(value)]).buffer);
+export default function* ({ cpu }) {
+  const region = yield* cpu.region("s");
+  yield* cpu.sleep((cpu.host === "a" ? 250 : 265) * 1e6 - cpu.now);
+  for (let i = 0; i < 3; i++) {
+    ${isWrong ? "yield* region.store(0, word(1 + (yield* region.load(0, 8))[0]));" : ""}
+    ${isWrong ? "" : "yield* region.fetchAdd(0, 1n);"}
+  }
+  yield* cpu.sleep(200e6);
+  cpu.report("count", (yield* region.load(0, 8))[0]);
+}
+export function check({ reports }) {
+  return reports.flatMap(({ topic, value }) => topic === "count" && value !== 6 ? ["it counts " + value] : []);
+}`;
+}
+
 describe("explore varies how programs interleave on shared regions", () => {
   it("finds Peterson's lock whose flag is set after the look, and its run again by the holds", async () => {
     const rack = rackOf(peterson("looks first"), { check: counts });
@@ -261,6 +280,58 @@ describe("explore varies how programs interleave on shared regions", () => {
       ["access", 2, false],
       ["store", 1, true],
     ]);
+  });
+
+  it("comes to one verdict with any number of processes, shows how far it is, and ends early", async () => {
+    const folder = await Deno.makeTempDir({ prefix: "rackmesh-interleavings-" });
+    try {
+      const text = sharedScenario({ hosts: ["a", "b"], memory: "dram" });
+      await Deno.writeTextFile(`${folder}/shared.yaml`, text);
+      const exploredOf = async (
+        { jobs, isWrong = false, stopAfter = Infinity, cut = "none" }: {
+          readonly jobs: number;
+          readonly isWrong?: boolean;
+          readonly stopAfter?: number;
+          readonly cut?: "none" | "all";
+        },
+      ) => {
+        await Deno.writeTextFile(`${folder}/shared.ts`, counted(isWrong));
+        const titles: string[] = [], shares: number[] = [];
+        const { explored: [found] } = await exploreScenario(`${folder}/shared.yaml`, {
+          prepare: { packing: "all" },
+          explore: { ...OPTIONS, cut, stopped: () => titles.length >= stopAfter },
+          jobs,
+          onProgress(title, share) {
+            titles.push(title);
+            shares.push(share);
+          },
+        });
+        if (found!.faults !== null) {
+          await Deno.remove(found!.faults.replace(/\/[^/]*$/, ""), { recursive: true });
+        }
+        assert.deepEqual(shares, shares.toSorted((x, y) => x - y));
+        const { wallMs: _, perSecond: __, ...verdict } = found!.verdict;
+        return { verdict, titles, shares };
+      };
+      for (const isWrong of [false, true]) {
+        const alone = await exploredOf({ jobs: 1, isWrong });
+        assert.equal(alone.verdict.verdict, isWrong ? "unsafe" : "safe");
+        const together = await exploredOf({ jobs: isWrong ? 2 : 3, isWrong });
+        assert.deepEqual(together.verdict, alone.verdict);
+        if (isWrong) continue;
+        assert.match(alone.titles[0]!, /: 1 run of interleavings$/);
+        assert.equal(alone.shares.at(-1), 1);
+      }
+      const { verdict } = await exploredOf({ jobs: 2, stopAfter: 2 });
+      assert.equal(verdict.verdict, "partial");
+      assert.match(verdict.why!, /^it was interrupted after [1-9]\d* interleavings$/);
+      // Interleavings are the first half of an exploration that cuts power, too.
+      const both = await exploredOf({ jobs: 2, cut: "all", stopAfter: 2 });
+      assert.ok(both.shares.every((share) => share <= 0.5));
+      assert.match(both.verdict.why!, /it was interrupted after .*; it was interrupted after/);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
   });
 
   it("explores a scenario's own programs in their process, and gives the command that shows it again", async () => {

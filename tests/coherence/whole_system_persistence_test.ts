@@ -20,14 +20,15 @@ interface Cut {
   readonly at?: Time;
   readonly starts?: boolean;
   readonly more?: string;
+  readonly placement?: "local" | "remote";
 }
 
-const SCENARIO = ({ domain, at, starts, more = "" }: Cut) => `
+const SCENARIO = ({ domain, at, starts, more = "", placement = "local" }: Cut) => `
 name: wsp
 seed: 1
 defaults: { services: none, attach: coherent, scm: { size: 2MiB } }
 hosts: { a: { domain: ${domain} }, b: {} }
-shared: [ { name: s, home: a, far: [b], memory: scm, at: 1MiB, bytes: 128, placement: local, lease: 20us${more} } ]
+shared: [ { name: s, home: a, far: [b], memory: scm, at: 1MiB, bytes: 128, placement: ${placement}, lease: 20us${more} } ]
 programs: [ { on: all, program: ./wsp.ts, restart: true } ]
 faults:${at === undefined ? " []" : ""}
 ${at === undefined ? "" : `  - { at: ${at / 1000}ns, kill: a }`}
@@ -95,6 +96,13 @@ function instants(more: string): Time[] {
   );
 }
 
+/** Instants at which grants and answers are on the bus, or are being made: 40 ns apart. */
+function grants(more: string): Time[] {
+  const { notes } = runOf({ domain: "wsp", more });
+  const first = notes.find(({ time, note }) => time > FROM && note.kind === "line-state")!;
+  return Array.from({ length: 60 }, (_, i) => first.time - 1_000_000 + 40_000 * i);
+}
+
 describe("whole-system persistence of home's local cache", () => {
   const TABLES = { "as they are": "", "one line": ", localCache: 1, writeBacks: 1" };
   for (const [name, more] of Object.entries(TABLES)) {
@@ -116,16 +124,17 @@ describe("whole-system persistence of home's local cache", () => {
     });
   }
 
-  it("decisions 7, 12: a directory in memory does not call lost what the card has kept", () => {
+  it("decisions 7, 12: a directory in memory calls nothing lost, as home's card has all that is newer", () => {
     const more = ", directory: memory";
-    let wasLent = 0;
-    const { notes } = runOf({ domain: "wsp", more });
-    // From the instant on at which the card has its grant.
-    const changes = notes.filter(({ time, note }) =>
-      time > FROM && note.kind === "line-state" && note.cache === "local"
-    );
-    for (const at of new Set(changes.flatMap(({ time }) => [time + 1, time + 30_000]))) {
-      const left = survived(runOf({ domain: "wsp", at, more }));
+    let wasLent = 0, onBus = 0;
+    const has = (record: RunRecord, cut: Time, cache: string, state: string) => {
+      const own = record.notes.filter(({ time, note }) =>
+        time < cut && note.kind === "line-state" && note.cache === cache
+      );
+      return own.some(({ note }) => note.kind === "line-state" && note.state === state);
+    };
+    for (const at of [...instants(more), ...grants(more)]) {
+      const dead = runOf({ domain: "wsp", at, more }), left = survived(dead);
       const back = runOf({ domain: "wsp", at, starts: true, more });
       // The far host's store may have been fenced.
       const of = (name: string) =>
@@ -134,13 +143,86 @@ describe("whole-system persistence of home's local cache", () => {
       assert.deepEqual(of("program-failed").map(({ value }) => value), [], `${at} ps`);
       assert.deepEqual(foundAfter(back).slice(0, LINES), left, `${at} ps`);
       const adr = runOf({ domain: "eadr", at, starts: true, more });
-      if (adr.reports.some(({ topic }) => topic === "region-lost")) wasLent++;
+      if (!adr.reports.some(({ topic }) => topic === "region-lost")) continue;
+      wasLent++;
+      if (!has(dead, at, "local", "M")) onBus++;
     }
-    assert.ok(wasLent > 5, `${wasLent} cuts, at which eADR says that lines are lost`);
+    assert.ok(wasLent > 20, `${wasLent} cuts, at which eADR says that lines are lost`);
+    assert.ok(onBus > 5, `${onBus} of them before the card has its first grant`);
   });
 
   it("decision 12: eADR does not power the card", () => {
     assert.deepEqual(survived(runOf({ domain: "eadr", at: 102 * PS_PER_US })), [0, 0]);
+  });
+});
+
+/**
+ * What a says is lost in its last life. Its power fails at `at`, and is back at 200 µs.
+ * @param more.first lines of faults before.
+ */
+function lossesOf(
+  program: Program,
+  at: Time,
+  { first = "", ...own }: Pick<Cut, "placement"> & { readonly first?: string } = {},
+): unknown[] {
+  const cut = { domain: "wsp", at, starts: true, more: ", directory: memory", ...own } as const;
+  const text = SCENARIO(cut)
+    .replace("b: {}", "b: {}, w: { attach: pcie }").replace("\nfaults:", `\nfaults:${first}`);
+  const { reports } = recordOfText(text, { "./wsp.ts": program });
+  const failed = reports.filter(({ topic, node }) => topic === "program-failed" && node === "a");
+  assert.deepEqual(failed, []);
+  return reports.filter(({ topic, node, time }) =>
+    topic === "region-lost" && node === "a" && time > 200 * PS_PER_US
+  ).map(({ value }) => value);
+}
+
+describe("a directory in memory and whole-system persistence", () => {
+  it("decisions 7, 12: calls no line lost that a READ has taken and not written", () => {
+    // A READ takes the line exclusively, and gives it back as memory has it.
+    const reads = 150 * PS_PER_US;
+    const program: Program = function* (context) {
+      const { cpu, device } = context;
+      if (cpu.host === "b" || cpu.now > 190 * PS_PER_US) return;
+      if (cpu.host === "a") {
+        yield* cpu.region("s");
+        yield* exposeScm(context, { offset: AT, length: 64 * LINES });
+        // Its end takes the connection with it.
+        return yield* cpu.sleep(2 * reads);
+      }
+      const { postSend, waitCompletion, sge, must } = device.verbs;
+      yield* cpu.sleep(20 * PS_PER_US);
+      const { qp, cq, mr, remote } = yield* connectToHome(context);
+      yield* cpu.sleep(reads - cpu.now);
+      const sges = [sge(mr, 0, 64)];
+      must(yield* postSend(qp, { opcode: "read", sges, remote, sendFlags: IBV_SEND_SIGNALED }));
+      yield* waitCompletion(cq);
+      cpu.report("read", cpu.now);
+    };
+    for (let at = reads; at < reads + 5 * PS_PER_US; at += 40_000) {
+      assert.deepEqual(lossesOf(program, at + 7), [], `${at} ps`);
+    }
+  });
+
+  it("decisions 7, 12: a line that was poison is so still where its grant was on the bus", () => {
+    // What the far card had is gone with home's first life; then it asks for the line again.
+    const program: Program = function* ({ cpu }) {
+      if (cpu.host === "w") return;
+      const region = yield* cpu.region("s");
+      if (region.isHome) return;
+      yield* region.store(0, Uint8Array.of(1));
+      yield* cpu.sleep(150 * PS_PER_US - cpu.now);
+      try {
+        const again = yield* cpu.region("s");
+        yield* again.store(0, Uint8Array.of(2));
+      } catch (error) {
+        cpu.report("refused", (error as Error).name);
+      }
+    };
+    const first = "\n  - { at: 60us, kill: a }\n  - { at: 70us, start: a }";
+    for (let at = 150 * PS_PER_US; at < 155 * PS_PER_US; at += 50_000) {
+      const lost = lossesOf(program, at + 7, { placement: "remote", first });
+      assert.deepEqual(lost, [{ region: "s", ranges: [{ offset: 0, length: 64 }] }], `${at} ps`);
+    }
   });
 });
 

@@ -509,6 +509,17 @@ programs:
     assert.equal(swept.job.verdict, "2 of 2 done", swept.job.error);
     assert.equal(swept.result.sweep.combinations[1].report.methods[0].messages, 4);
     assert.match(swept.result.svg, /^<svg .*Median latency by depth: persist-pair/s);
+    const explore = { kind: "explore", scenario: { shipped: "coherent_lock_pair" }, cut: "none" };
+    const bounds = { preemptions: 1, stallPs: 20_000_000, interleavings: 4 };
+    const tried = await ended(
+      (await good("POST /jobs", {}, { json: { ...explore, ...bounds } })).id,
+    );
+    const { verdict, interleavings } = tried.result.explored.runs[0];
+    assert.deepEqual([verdict, interleavings.preemptions], ["partial", 1], tried.job.error);
+    assert.equal(interleavings.stallPs, bounds.stallPs);
+    const none = await good("POST /jobs", {}, { json: { ...explore, preemptions: 0 } });
+    assert.match((await ended(none.id)).job.error, /cut is "none" with preemptions 0/);
+    await refused("400 bad-request", "POST /jobs", {}, { json: { ...explore, preemptions: 9 } });
     const matrix = { kind: "explore", scenario: { shipped: "two_queues" } };
     const long = await good("POST /jobs", {}, { json: matrix });
     await good("DELETE /jobs/{job}", { job: long.id });

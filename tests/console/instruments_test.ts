@@ -217,6 +217,21 @@ describe("The page's instruments", () => {
     await rig.accessible("a counterexample");
   });
 
+  it("explores how programs interleave on a shared region, within the bounds of the form", async () => {
+    const { page } = rig;
+    await page.goto(`${rig.printed.origin}/#/explore`);
+    await page.getByRole("combobox", { name: "Scenario" }).selectOption("coherent_lock_pair");
+    await page.getByRole("checkbox", { name: "ask for robustness, too" }).uncheck();
+    await page.getByRole("combobox", { name: "Power of" }).selectOption("none");
+    await page.getByRole("spinbutton", { name: "Preemptions" }).fill("1");
+    await page.getByRole("textbox", { name: "Each at most" }).fill("20us");
+    await page.getByRole("spinbutton", { name: "Interleavings at most" }).fill("4");
+    await page.getByRole("button", { name: "Explore", exact: true }).click();
+    await page.getByText(/interleavings? in 4 runs with at most 1 preemption of up to 20 us/)
+      .waitFor();
+    await page.getByText(/coherent_lock_pair: partial/).waitFor();
+  });
+
   it("says what a campaign would do where there was none", async () => {
     await rig.view("Chaos");
     await rig.page.getByText("No campaign has run yet").waitFor();

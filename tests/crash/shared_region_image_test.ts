@@ -19,7 +19,7 @@ import { connectToHome, exposeScm } from "../coherence/verbs_to_home.ts";
 import { rackOf } from "./explored_rack.ts";
 
 const AT = 2 ** 20, LINES = 3, BYTES = 64 * LINES;
-/** Of the region and its directory in SCM, a byte for each line. */
+/** Of the region and its directory in SCM, two bytes for each line. */
 const UNTIL = AT + BYTES + 64;
 const FROM = 150 * PS_PER_US,
   POSTED = FROM + 3 * PS_PER_US,

@@ -145,7 +145,7 @@ describe("a command line that would be passed over", () => {
       [["explore", "--matrix", "--cuts", "2"], /--cuts and --matrix stand together/],
       [
         ["explore", TWO_QUEUES, "--from", "2us", "--until", "1us"],
-        /--from is "2us": expected a time before --until 1us/,
+        /--from is 2us: expected a time before --until \(1us\)/,
       ],
       [["trace", TWO_QUEUES, "--on", "c"], /--on is "c": expected one of a, b/],
     ]);

@@ -2,7 +2,7 @@
  * Stores to regions in SCM as writes that the checker of persistence judges (P-41, decision 12): what a flush
  * covered that began when the store was done is promised from the flush's end on, wherever the dirty copy was.
  */
-import type { TimedRecord } from "../../../fabric/audit.ts";
+import type { RegionRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Life, Lives } from "../lives.ts";
 import { firstPlace, type Instant, isBefore, type NotedWrite, UNIT_BYTES } from "../values.ts";
@@ -30,49 +30,92 @@ export function* flushedWriteSteps(
   const all: NotedWrite[] = [];
   for (const region of (yield* sharedAccessSteps(notes)).regions.values()) {
     const writes = yield* writesOf(region, lives.get(region.record.home) ?? []);
-    for (const write of writes) all.push(write);
+    for (const write of writes.values()) all.push(write);
   }
   return all.sort((x, y) => x.issued.order - y.issued.order);
 }
 
-function* writesOf(
-  { record: { home, at }, accesses }: Region,
+/** The writes of one region in SCM, by access. */
+export function* writesOf(
+  region: Region,
   lives: readonly Life[],
-): Steps<NotedWrite[]> {
-  if (at === undefined) return [];
-  const writes: NotedWrite[] = [], offsets: number[] = [];
+): Steps<ReadonlyMap<Access, NotedWrite>> {
+  const { record: { at }, accesses } = region;
+  const writes = new Map<Access, NotedWrite>();
+  if (at === undefined) return writes;
   yield* inSteps(accesses, (access) => {
-    const bytes = writtenBy(access);
-    if (bytes === undefined) return;
-    const { name, began, ended, note: { offset } } = access;
-    const from = at + offset;
-    const visible = ended?.note.result === "done" ? ended.at : undefined;
-    const common = { name, on: home, from, to: from + bytes.length, bytes, line: undefined };
-    writes.push({ ...common, issued: began, visible, promised: undefined, after: [] });
-    offsets.push(offset);
+    const write = writeOf(region.record, access);
+    if (write !== undefined) writes.set(access, write);
   });
   const flushes = accesses.filter(({ note, ended }) =>
     note.op === "flush" && ended?.note.result === "done"
   ).sort((x, y) => x.ended!.at.order - y.ended!.at.order);
-  const byLine = new Map<number, Access[]>();
-  yield* inSteps(flushes, (flush) => {
-    const { offset, length } = flush.note;
-    for (let line = Math.floor(offset / LINE_BYTES); line * LINE_BYTES < offset + length; line++) {
-      const own = byLine.get(line);
-      if (own === undefined) byLine.set(line, [flush]);
-      else own.push(flush);
-    }
-  });
-  yield* inSteps(writes, (write, i) => {
-    const from = offsets[i]!, to = from + write.bytes.length;
-    write.promised = coveredAt(byLine, { from, to, done: write.visible, lives });
+  const places = new FlushPlaces();
+  yield* inSteps(flushes, (flush) => places.add(flush));
+  yield* inSteps([...writes.values()], (write) => {
+    const from = write.from - at, to = write.to - at;
+    write.promised = coveredAt(places, { from, to, done: write.visible, lives });
   });
   return writes;
 }
 
+/** What an access writes to its region in SCM, or may have written, by what is known of its end; without a promise. */
+export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite | undefined {
+  const bytes = at === undefined ? undefined : writtenBy(access);
+  if (at === undefined || bytes === undefined) return undefined;
+  const { name, began: issued, ended, note: { offset } } = access;
+  const from = at + offset, to = from + bytes.length;
+  const visible = ended?.note.result === "done" ? ended.at : undefined;
+  const common = { name, on: home, from, to, bytes, line: undefined };
+  return { ...common, issued, visible, promised: undefined, after: [] };
+}
+
+/**
+ * Flushes by what they cover, each list in the order of their ends: a line's whole, and of other bytes of it, by word, so
+ * that none is looked at for a word that it does not touch.
+ */
+class FlushPlaces {
+  readonly #lines = new Map<number, Access[]>();
+  readonly #words = new Map<number, Access[]>();
+
+  /** @param flush has ended behind those before. */
+  add(flush: Access): void {
+    const { offset: from, length } = flush.note, to = from + length;
+    for (let line = down(from, LINE_BYTES); line < to; line += LINE_BYTES) {
+      const end = line + LINE_BYTES;
+      if (from <= line && end <= to) addTo(this.#lines, line, flush);
+      else {
+        const first = down(Math.max(from, line), UNIT_BYTES);
+        for (let word = first; word < Math.min(to, end); word += UNIT_BYTES) {
+          addTo(this.#words, word, flush);
+        }
+      }
+    }
+  }
+
+  /** The first one to end that began after `done` and covers a byte. */
+  first(covered: number, done: Instant): Access | undefined {
+    const own = [
+      this.#lines.get(down(covered, LINE_BYTES)),
+      this.#words.get(down(covered, UNIT_BYTES)),
+    ].flatMap((flushes) => firstFlush(flushes ?? [], { covered, done }) ?? []);
+    return own.sort((x, y) => x.ended!.at.order - y.ended!.at.order)[0];
+  }
+}
+
+function down(offset: number, to: number): number {
+  return offset - offset % to;
+}
+
+function addTo(all: Map<number, Access[]>, place: number, flush: Access): void {
+  const own = all.get(place);
+  if (own === undefined) all.set(place, [flush]);
+  else own.push(flush);
+}
+
 /** When flushes that began after `done` have covered bytes [from, to), each line by one of them. */
 function coveredAt(
-  byLine: ReadonlyMap<number, readonly Access[]>,
+  places: FlushPlaces,
   { from, to, done, lives }: {
     readonly from: number;
     readonly to: number;
@@ -86,7 +129,7 @@ function coveredAt(
   let covered = from;
   let last: Instant | undefined;
   while (covered < to) {
-    const flush = firstFlush(byLine.get(Math.floor(covered / LINE_BYTES)) ?? [], { covered, done });
+    const flush = places.first(covered, done);
     // Where the first one has ended in a later life, so have the others.
     if (flush === undefined || returns(flush.ended!.at.time) !== own) return undefined;
     covered = flush.note.offset + flush.note.length;
@@ -101,7 +144,7 @@ function firstFlush(
   flushes: readonly Access[],
   { covered, done }: { readonly covered: number; readonly done: Instant },
 ): Access | undefined {
-  // What began after it has ended after it.
+  // What began after it has ended after it; those that were under way by then are as many as cores.
   const first = firstPlace(flushes.length, (i) => flushes[i]!.ended!.at.order > done.order);
   for (let i = first; i < flushes.length; i++) {
     const { note: { offset, length }, began } = flushes[i]!;
@@ -133,12 +176,16 @@ export function* unknownUnits(
     if (at === undefined) continue;
     const units = byHome.get(home) ?? new Set<number>();
     byHome.set(home, units);
-    yield* inSteps(accesses, ({ note: { op, offset }, ended }) => {
-      if (op !== "add" || ended?.note.bytes !== undefined) return;
-      if (ended?.note.result === "refused") return;
-      const from = at + offset;
+    yield* inSteps(accesses, (access) => {
+      if (!isUnknown(access)) return;
+      const from = at + access.note.offset;
       units.add(from - from % UNIT_BYTES);
     });
   }
   return byHome;
+}
+
+/** Whether an access may have changed memory in a way that its record does not tell: a sum without its old value. */
+export function isUnknown({ note: { op }, ended }: Access): boolean {
+  return op === "add" && ended?.note.bytes === undefined && ended?.note.result !== "refused";
 }

@@ -1,9 +1,28 @@
-/** What a line of a region may have after home's power has failed: by the promises of flushes, as SCM keeps them. */
+/**
+ * What a line of a region may have after home's power has failed: by the promises of flushes, as SCM keeps them.
+ *
+ * Each line asks at each failure, so neither all notes nor all writes to a word are looked at again for each. Of a word
+ * only those count that may be above its latest promises: a failure takes as long as there were writes to the word since
+ * these, and accesses that were then under way, or were never answered. Where nothing is flushed that is all of them, and
+ * the time the number of failures times that of writes to one word, with as little for each as a comparison
+ * (row (x) of `scripts/bench`).
+ */
 import type { Time } from "../../../fabric/base/time.ts";
 import { drained, type RunRecord } from "../run_record.ts";
-import { maskOf, type NotedWrite, orderOf, reaches, UNIT_BYTES, WHOLE } from "../values.ts";
-import type { Region } from "./accesses.ts";
-import { flushedWrites, unknownUnits } from "./flushed.ts";
+import {
+  firstPlace,
+  isBefore,
+  maskOf,
+  type NotedWrite,
+  orderOf,
+  partOf,
+  reaches,
+  UNIT_BYTES,
+  WHOLE,
+  type WriteOrder,
+} from "../values.ts";
+import { type Access, type Region, sharedAccesses } from "./accesses.ts";
+import { isUnknown, writeOf, writesOf } from "./flushed.ts";
 import { LINE_BYTES, type MayHave } from "./line_content.ts";
 
 /**
@@ -11,53 +30,141 @@ import { LINE_BYTES, type MayHave } from "./line_content.ts";
  * in a way that is not known, may have anything.
  */
 export function mayHaveOf(
-  { notes, lives }: Pick<RunRecord, "notes" | "lives">,
+  run: Pick<RunRecord, "notes" | "lives">,
   { record }: Region,
   { line, at }: { readonly line: number; readonly at: Time },
 ): MayHave {
   const base = record.at;
   if (base === undefined) return () => true;
+  const home = homesOf(run).get(record.home);
   return (offset, bytes) => {
     const found = base + line * LINE_BYTES + offset;
     const unit = found - found % UNIT_BYTES;
-    const { writes, unknown } = knownAt({ notes, lives }, { home: record.home, at });
-    if (unknown.has(unit)) return true;
+    const order = home?.get(unit)?.at(at) ?? EMPTY;
+    if (order === "unknown") return true;
     const value = new Uint8Array(UNIT_BYTES), begin = found - unit;
     value.set(bytes, begin);
     const free = WHOLE & ~maskOf({ begin, end: begin + bytes.length });
-    return reaches(value, { unit, order: orderOf(writes.get(unit) ?? []), free }) !== undefined;
+    return reaches(value, { unit, order, free }) !== undefined;
   };
 }
 
-/** What accesses before an instant have done to home's SCM. */
-interface Known {
-  /** By unit, in the order of their begin. */
-  readonly writes: ReadonlyMap<number, readonly NotedWrite[]>;
-  readonly unknown: ReadonlySet<number>;
+const EMPTY: WriteOrder = { promised: [], behind: [[]] };
+
+/** An access that may have written a word, with what it has written in the end. */
+interface Touch {
+  readonly access: Access;
+  readonly region: Region;
+  readonly write: NotedWrite | undefined;
 }
 
-/** Each line asks for the same: by notes of a run, then by home and instant. */
-const KNOWN = new WeakMap<RunRecord["notes"], Map<string, Known>>();
+/** One word of home's SCM: what accesses before an instant have done to it. */
+class Word {
+  readonly #unit: number;
+  /** In the order of their begins. */
+  readonly #touches: Touch[] = [];
+  /** By touch: when the last of those up to it had its answer; those without one are apart. */
+  readonly #answeredBy: Time[] = [];
+  readonly #unanswered: Touch[] = [];
+  /** By touch: up to when one of those up to it has changed the word in a way that is not known. */
+  readonly #unknownUntil: Time[] = [];
+  #last: { readonly at: Time; readonly found: WriteOrder | "unknown" } | undefined;
 
-function knownAt(
-  { notes, lives }: Pick<RunRecord, "notes" | "lives">,
-  { home, at }: { readonly home: string; readonly at: Time },
-): Known {
-  const all = KNOWN.get(notes) ?? new Map<string, Known>(), key = `${at} ${home}`;
-  KNOWN.set(notes, all);
-  const before = all.get(key);
-  if (before !== undefined) return before;
-  const until = notes.filter(({ time }) => time < at);
-  const writes = new Map<number, NotedWrite[]>();
-  for (const write of flushedWrites(until, lives)) {
-    if (write.on !== home) continue;
-    for (let unit = write.from - write.from % UNIT_BYTES; unit < write.to; unit += UNIT_BYTES) {
-      const own = writes.get(unit);
-      if (own === undefined) writes.set(unit, [write]);
-      else own.push(write);
+  constructor(unit: number) {
+    this.#unit = unit;
+  }
+
+  add(touch: Touch): void {
+    const { access } = touch, answered = access.ended?.at.time;
+    this.#touches.push(touch);
+    if (answered === undefined || touch.write?.visible === undefined) this.#unanswered.push(touch);
+    this.#answeredBy.push(Math.max(this.#answeredBy.at(-1) ?? 0, answered ?? 0));
+    const until = isUnknown(access)
+      ? Infinity
+      : isUnknown({ ...access, ended: undefined })
+      ? answered ?? Infinity
+      : -1;
+    this.#unknownUntil.push(Math.max(this.#unknownUntil.at(-1) ?? -1, until));
+  }
+
+  /** The writes that count, as they stood at an instant; `unknown`: it may have anything. */
+  at(at: Time): WriteOrder | "unknown" {
+    if (this.#last?.at !== at) this.#last = { at, found: this.#orderAt(at) };
+    return this.#last.found;
+  }
+
+  #orderAt(at: Time): WriteOrder | "unknown" {
+    const count = firstPlace(
+      this.#touches.length,
+      (i) => this.#touches[i]!.access.began.time >= at,
+    );
+    // What is answered at that instant has not been by then.
+    if (count > 0 && this.#unknownUntil[count - 1]! >= at) return "unknown";
+    const writes: NotedWrite[] = [], seen = new Set<Touch>();
+    let covered = 0, floor: NotedWrite | undefined;
+    const take = (touch: Touch) => {
+      const write = asOf(touch, at);
+      seen.add(touch);
+      if (write === undefined) return;
+      // Below a promise that is below others which have all of the word, nothing shows.
+      if (floor !== undefined && write.visible && isBefore(write.visible, floor.issued)) return;
+      writes.push(write);
+      if (floor !== undefined || write.promised === undefined) return;
+      covered |= maskOf(partOf(write, this.#unit));
+      if (covered === WHOLE) floor = write;
+    };
+    let i = count;
+    // Nothing earlier is above the floor but what is not answered.
+    const isBelow = () => floor !== undefined && this.#answeredBy[i - 1]! < floor.issued.time;
+    while (i > 0 && !isBelow()) take(this.#touches[--i]!);
+    for (const touch of this.#unanswered) {
+      if (touch.access.began.time >= at) break;
+      if (!seen.has(touch)) take(touch);
+    }
+    return orderOf(writes.sort((x, y) => x.issued.order - y.issued.order));
+  }
+}
+
+/** What a touch had written by an instant at which home's power failed. */
+function asOf({ access, region: { record }, write }: Touch, at: Time): NotedWrite | undefined {
+  if (access.ended !== undefined && access.ended.at.time >= at) {
+    return writeOf(record, { ...access, ended: undefined });
+  }
+  if (write?.promised === undefined || write.promised.time < at) return write;
+  return { ...write, promised: undefined };
+}
+
+type Homes = ReadonlyMap<string, ReadonlyMap<number, Word>>;
+
+/** By notes of a run, which each line and each failure asks for: by home, the words that accesses have touched. */
+const HOMES = new WeakMap<RunRecord["notes"], { readonly count: number; readonly homes: Homes }>();
+
+function homesOf({ notes, lives }: Pick<RunRecord, "notes" | "lives">): Homes {
+  const known = HOMES.get(notes);
+  if (known?.count === notes.length) return known.homes;
+  const touches: Touch[] = [];
+  for (const region of sharedAccesses(notes).regions.values()) {
+    if (region.record.at === undefined) continue;
+    const writes = drained(writesOf(region, lives.get(region.record.home) ?? []));
+    for (const access of region.accesses) {
+      const { op } = access.note;
+      if (op === "load" || op === "flush") continue;
+      touches.push({ access, region, write: writes.get(access) });
     }
   }
-  const known = { writes, unknown: drained(unknownUnits(until)).get(home) ?? new Set() };
-  all.set(key, known);
-  return known;
+  touches.sort((x, y) => x.access.began.order - y.access.began.order);
+  const homes = new Map<string, Map<number, Word>>();
+  for (const touch of touches) {
+    const { record: { home, at: base } } = touch.region, { offset, length } = touch.access.note;
+    const words = homes.get(home) ?? new Map<number, Word>();
+    homes.set(home, words);
+    const from = base! + offset, to = from + length;
+    for (let unit = from - from % UNIT_BYTES; unit < to; unit += UNIT_BYTES) {
+      const word = words.get(unit) ?? new Word(unit);
+      words.set(unit, word);
+      word.add(touch);
+    }
+  }
+  HOMES.set(notes, { count: notes.length, homes });
+  return homes;
 }

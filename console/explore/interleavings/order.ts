@@ -8,30 +8,38 @@
 import type { AccessRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** An access that others can see, or be seen by. */
-export interface Step {
+/** Which access it is, and when it was. */
+export interface StepPlace {
   readonly node: string;
   /** Its program, or home's card for verbs. */
   readonly by: string;
   /** As in `HoldPlan`; `dma` cannot be held. */
   readonly kind: "access" | "store" | "dma";
   readonly number: number;
-  readonly note: AccessRecord;
   readonly begin: Time;
   readonly end: Time;
 }
 
-/** Two dependent steps of different programs, in their order, with nothing between that orders them. */
-export interface Race {
-  readonly first: Step;
-  readonly second: Step;
+/** An access that others can see, or be seen by. */
+export interface Step extends StepPlace {
+  readonly note: AccessRecord;
 }
 
-export interface RunOrder {
-  readonly steps: readonly Step[];
+/** Two dependent steps of different programs, in their order, with nothing between that orders them. */
+export interface Race {
+  readonly first: StepPlace;
+  readonly second: StepPlace;
+}
+
+/** What else could come of a run. Plain data. */
+export interface RunRaces {
   readonly races: readonly Race[];
   /** The same for runs that order dependent steps alike. */
   readonly key: string;
+}
+
+export interface RunOrder extends RunRaces {
+  readonly steps: readonly Step[];
 }
 
 export function keyOf({ by, kind, number }: Pick<Step, "by" | "kind" | "number">): string {
@@ -134,10 +142,15 @@ function* racesOf(kept: readonly Placed[], step: Step, before: Clock): Generator
     if ((before.get(thread) ?? 0) >= place) continue;
     if (found.some(({ clock: later }) => (later.get(thread) ?? 0) >= place)) continue;
     found.push(placed);
-    yield { first, second: step };
+    const race = { first: placeOf(first), second: placeOf(step) };
+    yield race;
     // Of two at once, the records do not say which was first.
-    if (step.begin < first.end) yield { first: step, second: first };
+    if (step.begin < first.end) yield { first: race.second, second: race.first };
   }
+}
+
+function placeOf({ note: _, ...place }: Step): StepPlace {
+  return place;
 }
 
 function isWrite({ op }: AccessRecord): boolean {
@@ -158,7 +171,7 @@ function momentsOf(notes: readonly TimedRecord[]): Moment[] {
       readonly note: AccessRecord;
       readonly begin: Time;
       readonly pushed?: number;
-      readonly at: Omit<Step, "note" | "begin" | "end">;
+      readonly at: Omit<StepPlace, "begin" | "end">;
     }
   >();
   const counts = new Map<string, number>();

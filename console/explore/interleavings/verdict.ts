@@ -1,54 +1,51 @@
 /** Interleavings as a part of an exploration: they come first, as they take no power failure; then its verdict. */
-import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Opening } from "../steps/exploration.ts";
-import type { ExploredRack, ExploreOptions, Verdict } from "../types.ts";
-import { hasInterleavings, interleave, type Interleaved } from "./interleavings.ts";
+import { type Steps, verdictOf } from "../steps/verdict.ts";
+import type { ExploreOptions, ExploreProgress, Verdict } from "../types.ts";
+import { interleave, type Interleaved, type Turning } from "./search.ts";
 
-/** Wall time between turns of the event loop. */
-const TURN_MS = 50;
-
-/** Of the time that is given, so much is for interleavings. */
+/** Of the progress of an exploration that has both, so much is for interleavings. */
 const SHARE = 1 / 2;
 
-/** Whether an exploration varies them: not where only some instants are asked for. */
-export function areWanted(
-  { plan }: Pick<ExploredRack, "plan">,
-  { preemptions = 0, from, until }: ExploreOptions,
-): boolean {
-  return preemptions > 0 && from === undefined && until === undefined && hasInterleavings(plan);
-}
-
-/** @returns undefined where there is nothing to vary, or the run without a change fails. */
-export async function exploreInterleavings(
-  rack: ExploredRack,
-  options: ExploreOptions,
-): Promise<Interleaved | undefined> {
-  if (!areWanted(rack, options)) return undefined;
-  const { stopped, forMs = Infinity } = options;
-  const began = performance.now();
-  let turnEnds = began + TURN_MS;
-  const runs = interleave(rack, options);
-  for (let next = runs.next();; next = runs.next()) {
-    if (next.done) return next.value;
-    const now = performance.now();
-    if (now >= turnEnds) {
-      await sleep(0);
-      turnEnds = performance.now() + TURN_MS;
-    }
-    const why = stopped?.()
-      ? "it was interrupted"
-      : now - began >= forMs * SHARE
-      ? `half of its time of ${forMs / 1_000} s is over`
-      : undefined;
-    if (why === undefined) continue;
-    const counts = next.value;
-    const after = `${why} after ${counts.runs} interleavings`;
-    return { counts, counterexample: null, why: after };
+/**
+ * The verdict on interleavings, where they are wanted, and on power failures.
+ * @param more.steps begins the steps of power failures, where these are looked at.
+ * @param more.began when the exploration did, by `performance.now()`.
+ */
+export async function verdictOfAll(
+  opening: Opening,
+  { turning, steps, options, began, onProgress }: {
+    readonly turning: Turning;
+    readonly steps: () => Steps;
+    readonly options: ExploreOptions;
+    readonly began: number;
+    readonly onProgress: (progress: ExploreProgress) => void;
+  },
+): Promise<Verdict> {
+  const { races } = opening, isAlone = options.cut === "none";
+  const part = races === null ? 0 : isAlone ? 1 : SHARE;
+  const interleaved = races === null ? undefined : await interleave(races, options, {
+    turning,
+    onProgress: ({ runs, share }) => onProgress({ share: part * share, crashPoints: 0, runs }),
+  });
+  if (isAlone || interleaved !== undefined && interleaved.counterexample !== null) {
+    return verdictWithout(opening, interleaved, began);
   }
+  const runs = interleaved?.counts.runs;
+  const verdict = await verdictOf(opening, {
+    steps: steps(),
+    options,
+    began,
+    onProgress: ({ share, crashPoints }) => {
+      const all = part + (1 - part) * share;
+      onProgress({ share: all, crashPoints, ...(runs !== undefined && { runs }) });
+    },
+  });
+  return withInterleavings(verdict, interleaved);
 }
 
 /** The verdict where power failures are not looked at: an interleaving breaks something, or nothing else is wanted. */
-export function verdictWithout(
+function verdictWithout(
   { hosts, judgedBy, writes, promises, failure }: Opening,
   found: Interleaved | undefined,
   began: number,
@@ -70,11 +67,6 @@ export function verdictWithout(
   };
 }
 
-/** Whether an exploration has nothing more to look at. */
-export function isAll(found: Interleaved | undefined, { cut }: ExploreOptions): boolean {
-  return cut === "none" || found !== undefined && found.counterexample !== null;
-}
-
 function conclusionOf(found: Interleaved | undefined): Pick<Verdict, "verdict" | "why"> {
   if (found === undefined) {
     return { verdict: "unchecked", why: "no two programs access the same bytes of a region" };
@@ -84,7 +76,7 @@ function conclusionOf(found: Interleaved | undefined): Pick<Verdict, "verdict" |
 }
 
 /** The verdict on power failures with what interleavings have shown: safe where both are. */
-export function withInterleavings(verdict: Verdict, found: Interleaved | undefined): Verdict {
+function withInterleavings(verdict: Verdict, found: Interleaved | undefined): Verdict {
   if (found === undefined) return verdict;
   const { counts: interleavings, why } = found;
   const is = verdict.verdict;

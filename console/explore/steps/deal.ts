@@ -8,26 +8,32 @@
  * reaches it is judged again, with what had been spent by then, and so are all behind it.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
+import type { Planned, Turned } from "../interleavings/interleavings.ts";
+import type { Turning } from "../interleavings/search.ts";
 import { AGAIN_COST } from "../protocol_judge.ts";
 import type { Opening, SweepSize } from "./exploration.ts";
 import type { ExploreOptions } from "../types.ts";
 import { isLast, type StepFound, type StepRange } from "./judge_steps.ts";
 import type { Step } from "./verdict.ts";
 
-/** A process that judges steps. */
+/** A process that explores. */
 export interface StepWorker {
   /** Records the run. */
   open(): Promise<Opening>;
+  /** Makes a run with its accesses in another order. */
+  turn(planned: Planned): Promise<Turned>;
   /** Judges steps, up to the last one that counts, or until it is stopped. */
   judge(range: StepRange): Promise<readonly StepFound[]>;
   /** Has it give up what it judges. */
   stop(): void;
 }
 
-export interface Dealt {
+/** Processes that record the run, each for itself. */
+export interface Opened {
   /** As the first process has it that is ready. */
   readonly opening: Opening;
-  readonly steps: AsyncGenerator<Step | undefined>;
+  /** By process: resolves when it is ready, rejects where it cannot record the run. */
+  readonly ready: readonly Promise<unknown>[];
 }
 
 /** Dealt steps take about so long: much longer than to deal them, and none is waited for long at the end. */
@@ -37,17 +43,33 @@ const FIRST_STEPS = 4;
 /** Without a result for so long, the caller is told that time has passed. */
 const TURN_MS = 50;
 
-/** @throws RackError where a process cannot record the run. */
-export async function dealSteps(
+/** @throws RackError where the first process that answers cannot record the run. */
+export async function openWorkers(workers: readonly StepWorker[]): Promise<Opened> {
+  const ready = workers.map((worker) => worker.open());
+  for (const each of ready) each.catch(() => {});
+  return { opening: await Promise.race(ready), ready };
+}
+
+/** Has these processes make runs with accesses in other orders. */
+export function turningBy(workers: readonly StepWorker[], { ready }: Opened): Turning {
+  return {
+    lanes: workers.length,
+    async turn(planned, lane) {
+      await ready[lane];
+      return await workers[lane]!.turn(planned);
+    },
+  };
+}
+
+/** Deals the steps to these processes. */
+export function dealSteps(
   workers: readonly StepWorker[],
+  { opening, ready }: Opened,
   options: Pick<ExploreOptions, "cuts">,
-): Promise<Dealt> {
-  const opened = workers.map((worker) => worker.open());
-  for (const each of opened) each.catch(() => {});
-  const opening = await Promise.race(opened);
+): AsyncGenerator<Step | undefined> {
   const dealer = new Dealer(opening.sweeps, workers, options);
-  for (const [i, worker] of workers.entries()) void dealer.serve(worker, opened[i]!);
-  return { opening, steps: dealer.steps() };
+  for (const [i, worker] of workers.entries()) void dealer.serve(worker, ready[i]!);
+  return dealer.steps();
 }
 
 /** Steps that were dealt, and what was found: an error where their process could not judge them. */

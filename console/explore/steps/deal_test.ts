@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../../fabric/base/rng.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { AGAIN_COST } from "../protocol_judge.ts";
-import { dealSteps, type StepWorker } from "./deal.ts";
+import { dealSteps, openWorkers, type StepWorker } from "./deal.ts";
 import type { Opening } from "./exploration.ts";
 import { isLast, NOTHING, type StepFound } from "./judge_steps.ts";
 
@@ -52,6 +52,7 @@ async function together(judge: Judge, { workers, seed }: { workers: number; seed
     let stopped = 0;
     return {
       open: () => Promise.resolve(OPENING),
+      turn: () => Promise.reject(new Error("Found a run: expected steps")),
       async judge({ sweep, from, to, spent }) {
         const given = stopped, found: StepFound[] = [];
         let cost = spent;
@@ -68,7 +69,7 @@ async function together(judge: Judge, { workers, seed }: { workers: number; seed
     };
   });
   const found: unknown[] = [];
-  const { steps } = await dealSteps(made, {});
+  const steps = dealSteps(made, await openWorkers(made), {});
   for await (const step of steps) {
     if (step === undefined) continue;
     found.push(step);
@@ -127,6 +128,7 @@ describe("dealSteps", () => {
     let ranges = 0, isStopped = false;
     const worker: StepWorker = {
       open: () => Promise.resolve(OPENING),
+      turn: () => Promise.reject(new Error("Found a run: expected steps")),
       // Second power failures reach their limit in the second range, of which the dealer has not heard the first.
       async judge({ from, to, spent }) {
         if (++ranges < 3) return Array.from({ length: to - from }, () => recovered(200_000, spent));
@@ -138,7 +140,7 @@ describe("dealSteps", () => {
         isLost.reject(new Error("it has ended"));
       },
     };
-    const { steps } = await dealSteps([worker], {});
+    const steps = dealSteps([worker], await openWorkers([worker]), {});
     let turns = 0;
     await rejects(async () => {
       for await (const step of steps) {

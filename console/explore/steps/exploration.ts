@@ -4,7 +4,6 @@
  */
 import { hasContent, whyNothingToKeep } from "../../checks/activity.ts";
 import { directoryIn } from "../../checks/scm_objects.ts";
-import { failuresOf } from "../../checks/programs.ts";
 import { persistence } from "../../checks/persistence.ts";
 import { replicatedLog } from "../../checks/replicated_log.ts";
 import { answered } from "../../checks/shared/answered.ts";
@@ -13,16 +12,18 @@ import { wholeObjects } from "../../checks/whole_objects.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { TraceLine } from "../../../fabric/trace/trace.ts";
 import { hasHooks, type OwnProgram } from "../../../nodes/host/own_programs.ts";
-import { endOf, judgeProtocols } from "../../reports/protocol_checks.ts";
 import type { CutHosts } from "../crash_sweep.ts";
+import { failureIn, OF_PROGRAMS } from "../failures.ts";
 import type { Entry, Range } from "../history.ts";
 import { instantsOf } from "../instants.ts";
+import { hasInterleavings } from "../interleavings/interleavings.ts";
+import { orderOf, type RunRaces } from "../interleavings/order.ts";
 import { firstOfEachKind, isTurnOf, type Turn } from "../kinds.ts";
 import { PostCrashRuns, victimOf } from "../post_crash_run.ts";
 import { type RackRun, runRack } from "../rerun.ts";
 import { judgedByRobustness, Robustness } from "../robust/robustness.ts";
 import { isOfWrites, StrictHistory } from "../robust/strict_history.ts";
-import { recordOf, unsoundness } from "../survivors.ts";
+import { recordOf } from "../survivors.ts";
 import {
   type ExploredRack,
   type ExploreOptions,
@@ -61,6 +62,8 @@ export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" |
   /** About so many runs show what survivors do, at the instants that were asked for; null where no host survives. */
   readonly futures: number | null;
   readonly sweeps: readonly SweepSize[];
+  /** From where interleavings are searched; null where none are wanted, or this run fails. */
+  readonly races: RunRaces | null;
 }
 
 export interface SweepSize {
@@ -88,18 +91,33 @@ export function openExploration(
     : [];
   // Of all hosts first, what is likely to show a mistake.
   const sweeps = turns.flatMap((turn) => cuts.map((cut) => sweepOf(recording, cut, turn)));
+  const failure = plainFailure(rack, recording, options) ?? null;
   const opening: Opening = {
     ...{ hosts, judgedBy: oraclesOf(rack, { recording, robustness, options }) },
     ...countWrites(recording),
-    failure: plainFailure(rack, recording, options) ?? null,
+    failure,
     nothing,
     endPs: recording.endPs,
     isCutOff: recording.isCutOff,
     isRobust: robustness !== undefined,
     futures: futuresOf(rack, { recording, targets, options }),
     sweeps: sweeps.map(sizeOf),
+    races: failure === null && areInterleaved(rack, options) ? racesOf(recording) : null,
   };
   return { exploration: { rack, options, recording, robustness, sweeps }, opening };
+}
+
+/** Whether an exploration varies interleavings: not where only some instants are asked for. */
+function areInterleaved(
+  { plan }: ExploredRack,
+  { preemptions = 0, from, until }: ExploreOptions,
+): boolean {
+  return preemptions > 0 && from === undefined && until === undefined && hasInterleavings(plan);
+}
+
+function racesOf({ notes }: RackRun): RunRaces {
+  const { races, key } = orderOf(notes);
+  return { races, key };
 }
 
 /** So many runs of survivors, of all cuts together, are kept for the second turn. */
@@ -223,28 +241,6 @@ function plainFailure(
   if (failure === undefined) return undefined;
   const { checker, found } = failure;
   return `the plain run failed: ${checker === OF_PROGRAMS ? found : `${checker}: ${found}`}`;
-}
-
-/** In place of a checker's name where a program has failed, or has not ended. */
-const OF_PROGRAMS = "programs";
-
-/** The first failure of a run, and whose finding it is. */
-export function failureIn(
-  rack: ExploredRack,
-  run: RackRun,
-  { claims = false }: Pick<ExploreOptions, "claims">,
-): { readonly checker: string; readonly found: string } | undefined {
-  const record = recordOf(run, claims);
-  const [program] = failuresOf([...record.reports, ...run.unfinished]);
-  if (program !== undefined) return { checker: OF_PROGRAMS, found: program };
-  const [unsound] = unsoundness(run, claims);
-  if (unsound !== undefined) return unsound;
-  for (
-    const { program, findings: [found] } of judgeProtocols(endOf(record, rack.own), rack.around)
-  ) {
-    if (found !== undefined) return { checker: program, found };
-  }
-  return undefined;
 }
 
 /** By what a power failure could be judged: promises, and the demands of protocols. */

@@ -7,7 +7,7 @@ import { type Step, verdictOf } from "./verdict.ts";
 
 const OPENING: Opening = {
   ...{ hosts: ["a"], judgedBy: ["promises"], writes: 1, promises: 1, failure: null },
-  ...{ nothing: null, endPs: 9, isCutOff: false, isRobust: false, futures: null },
+  ...{ nothing: null, endPs: 9, isCutOff: false, isRobust: false, futures: null, races: null },
   sweeps: [{ cut: "a", instants: 2, frames: [] }],
 };
 const INSTANT = { ...NOTHING, instants: 1, crashPoints: 1 };

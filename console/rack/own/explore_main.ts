@@ -7,15 +7,18 @@ import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import { answerConfined, type Asker } from "./answer.ts";
 import { watchLoops } from "./loop_watch.ts";
-import { openExploration, type Opening } from "../../explore/steps/exploration.ts";
+import {
+  type Exploration,
+  openExploration,
+  type Opening,
+} from "../../explore/steps/exploration.ts";
 import {
   judgeRange,
   type StepFound,
   StepJudge,
   type StepRange,
 } from "../../explore/steps/judge_steps.ts";
-import type { Interleaved } from "../../explore/interleavings/interleavings.ts";
-import { exploreInterleavings } from "../../explore/interleavings/verdict.ts";
+import { type Planned, type Turned, turnRound } from "../../explore/interleavings/interleavings.ts";
 import type { ExploredRack, ExploreOptions } from "../../explore/types.ts";
 
 export interface ExploreJob {
@@ -28,33 +31,30 @@ export interface ExploreJob {
 }
 
 /**
- * A rack whose interleavings are to be explored; one to be explored, which is answered with an {@link Opening}; then
- * steps, with what is found at each.
+ * A rack to be explored, which is answered with an {@link Opening}; then runs with its accesses in another order, and
+ * steps, with what is found in each.
  */
 export type ExploreRequest =
-  | { readonly interleave: ExploreJob }
   | { readonly open: ExploreJob }
+  | { readonly turn: Planned }
   | { readonly judge: StepRange };
 
-let judge: StepJudge | undefined;
+let opened: { readonly exploration: Exploration; readonly judge: StepJudge } | undefined;
 
 async function work(
   request: ExploreRequest,
   { stopped }: Asker<never>,
-): Promise<Opening | readonly StepFound[] | Interleaved | null> {
-  if ("interleave" in request) {
-    const { options, ...job } = request.interleave;
-    return await exploreInterleavings(await rackOf(job), { ...options, stopped }) ?? null;
+): Promise<Opening | readonly StepFound[] | Turned> {
+  if ("open" in request) {
+    const { options, ...job } = request.open;
+    const { exploration, opening } = openExploration(await rackOf(job), options);
+    opened = { exploration, judge: new StepJudge(exploration) };
+    return opening;
   }
-  if ("judge" in request) {
-    // One that has ended by itself has another in its place, which does not have the rack.
-    if (judge === undefined) throw new RackError("Found that the process ended by itself");
-    return await judgeRange(judge, request.judge, stopped);
-  }
-  const { options, ...job } = request.open;
-  const { exploration, opening } = openExploration(await rackOf(job), options);
-  judge = new StepJudge(exploration);
-  return opening;
+  // One that has ended by itself has another in its place, which does not have the rack.
+  if (opened === undefined) throw new RackError("Found that the process ended by itself");
+  if ("turn" in request) return turnRound(request.turn, opened.exploration);
+  return await judgeRange(opened.judge, request.judge, stopped);
 }
 
 async function rackOf(

@@ -16,8 +16,9 @@ import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore_scenario.ts";
 import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
-import { exploredDocument } from "../../explore/report.ts";
-import { EXPLORE_DEFAULTS } from "../../explore/types.ts";
+import { exploredDocument, progressText } from "../../explore/report.ts";
+import { refuseNothing } from "../../explore/options.ts";
+import { EXPLORE_DEFAULTS, type ExploreOptions } from "../../explore/types.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
@@ -137,27 +138,41 @@ async function resume({ order, signal }: Work<"resume">): Promise<void> {
   say({ say: "end", verdict: "up", isGood: true });
 }
 
+/** How an order calls them. */
+const ORDERED = {
+  cut: "cut",
+  preemptions: "preemptions",
+  from: "fromPs",
+  until: "untilPs",
+} as const;
+
+function exploreOptionsOf(order: OrderOf<"explore">): ExploreOptions {
+  const { cut, choices, tear, cuts, preemptions, stallPs, interleavings } = order;
+  const { fromPs, untilPs, limit, forMs, claims, robust } = order;
+  return {
+    ...EXPLORE_DEFAULTS,
+    ...(cut !== undefined && { cut }),
+    ...(choices !== undefined && { choices }),
+    ...(tear !== undefined && { tear }),
+    ...(cuts !== undefined && { cuts: cuts as 1 | 2 }),
+    ...(preemptions !== undefined && { preemptions }),
+    ...(stallPs !== undefined && { stall: stallPs }),
+    ...(interleavings !== undefined && { interleavings }),
+    ...(fromPs !== undefined && { from: fromPs }),
+    ...(untilPs !== undefined && { until: untilPs }),
+    ...(limit !== undefined && { limit }),
+    ...(forMs !== undefined && { forMs }),
+    claims: claims === true,
+    robust: robust === true,
+  };
+}
+
 async function explore({ order, scenario, signal }: Work<"explore">): Promise<void> {
-  const { cut, choices, tear, cuts, fromPs, untilPs, limit, forMs, claims, robust } = order;
-  if (fromPs !== undefined && untilPs !== undefined && fromPs >= untilPs) {
-    throw refusal("fromPs", { found: `${fromPs}`, expected: `a time before ${untilPs}` });
-  }
+  const options = exploreOptionsOf(order);
+  refuseNothing(options, (option) => ORDERED[option]);
   const explored = await exploreScenario(scenario, {
     prepare: { ...choicesOf(order), packing: "all", isTyped: true, signal },
-    explore: {
-      ...EXPLORE_DEFAULTS,
-      ...(cut !== undefined && { cut }),
-      ...(choices !== undefined && { choices }),
-      ...(tear !== undefined && { tear }),
-      ...(cuts !== undefined && { cuts }),
-      ...(fromPs !== undefined && { from: fromPs }),
-      ...(untilPs !== undefined && { until: untilPs }),
-      ...(limit !== undefined && { limit }),
-      ...(forMs !== undefined && { forMs }),
-      claims: claims === true,
-      robust: robust === true,
-      stopped: () => signal.aborted,
-    },
+    explore: { ...options, stopped: () => signal.aborted },
     onProgress,
   });
   const document = JSON.parse(JSON.stringify(exploredDocument(explored), plainly));
@@ -175,7 +190,7 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
     {
       ...(claims !== undefined && { claims }),
       stopped: () => signal.aborted,
-      onProgress: ({ share, crashPoints }) => onProgress(`${crashPoints} crash points`, share),
+      onProgress: (progress) => onProgress(progressText(progress), progress.share),
     },
   );
   const runs = [{

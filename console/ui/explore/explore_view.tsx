@@ -1,7 +1,14 @@
 /** The crash explorer: of a scenario, of one instant of a run, or of every method on every kind of responder. */
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { formatExact, parseTime } from "../../../fabric/base/time.ts";
 import { METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
+import {
+  EXPLORE_CUTS,
+  EXPLORE_NUMBERS,
+  EXPLORE_STALL,
+  type ExploreNumber,
+} from "../../api/explore_options.ts";
 import type {
   ExploreResult,
   JobDetail,
@@ -30,7 +37,13 @@ const scenario = signal("persist_pair"),
   method = signal(""),
   ddio = signal(""),
   claims = signal(false),
-  robust = signal(false);
+  robust = signal(false),
+  /** A word of `EXPLORE_CUTS`, or empty: hosts that are written to. */
+  cut = signal(""),
+  /** As they are typed; empty: as the command has them. */
+  preemptions = signal(""),
+  stall = signal(""),
+  interleavings = signal("");
 
 function orderOf(): JobOrderInput {
   return {
@@ -40,6 +53,10 @@ function orderOf(): JobOrderInput {
     ...(ddio.value !== "" && { ddio: ddio.value as "on" | "off" }),
     ...(claims.value && { claims: true }),
     ...(robust.value && { robust: true }),
+    ...(cut.value !== "" && { cut: cut.value as typeof EXPLORE_CUTS[number] }),
+    ...(preemptions.value !== "" && { preemptions: Number(preemptions.value) }),
+    ...(stall.value !== "" && { stallPs: parseTime(stall.value) ?? NaN }),
+    ...(interleavings.value !== "" && { interleavings: Number(interleavings.value) }),
   };
 }
 
@@ -169,11 +186,72 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
         />
         ask for robustness, too
       </label>
+      <label>
+        Power of
+        <select
+          value={cut.value}
+          onChange={({ currentTarget }) => cut.value = currentTarget.value}
+        >
+          <option value="">hosts that are written to</option>
+          {EXPLORE_CUTS.map((each) => <option key={each} value={each}>{CUTS[each]}</option>)}
+        </select>
+      </label>
+      <NumberField label="Preemptions" of={EXPLORE_NUMBERS.preemptions} text={preemptions} />
+      <label title={EXPLORE_STALL.what}>
+        Each at most
+        <input
+          type="text"
+          placeholder={formatExact(EXPLORE_STALL.normal)}
+          value={stall.value}
+          onInput={({ currentTarget }) => {
+            const { value } = currentTarget;
+            stall.value = value;
+            const isTime = value === "" || parseTime(value) !== undefined;
+            currentTarget.setCustomValidity(isTime ? "" : "a time such as 40us or 2.5ms");
+          }}
+        />
+      </label>
+      <NumberField
+        label="Interleavings at most"
+        of={EXPLORE_NUMBERS.interleavings}
+        text={interleavings}
+      />
       <button type="submit" disabled={isBusy || scenario.value === ""}>Explore</button>
       <button type="button" disabled={isBusy} onClick={() => void startJob({ kind: "matrix" })}>
         Explore the matrix
       </button>
     </form>
+  );
+}
+
+/** Whose power is cut, for people. */
+const CUTS: Readonly<Record<typeof EXPLORE_CUTS[number], string>> = {
+  each: "each host in turn",
+  all: "all at once",
+  none: "none: interleavings alone",
+};
+
+/** A number that bounds an exploration, as its description has it. */
+function NumberField(
+  { label, of, text }: {
+    readonly label: string;
+    readonly of: ExploreNumber;
+    readonly text: Signal<string>;
+  },
+) {
+  const { least, most, normal, what } = of;
+  return (
+    <label title={what}>
+      {label}
+      <input
+        type="number"
+        min={least}
+        max={most}
+        placeholder={normal === undefined ? "" : String(normal)}
+        value={text.value}
+        onInput={({ currentTarget }) => text.value = currentTarget.value}
+      />
+    </label>
   );
 }
 

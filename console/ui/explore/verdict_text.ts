@@ -1,5 +1,6 @@
 /** What the explorer's view says of a verdict, in words. */
 import type { ExploreResult } from "../../api/jobs.ts";
+import { interleavingsText, leftText } from "../../api/explore_text.ts";
 import { plural } from "../figures.ts";
 
 type Explored = ExploreResult["runs"][number];
@@ -14,23 +15,37 @@ const KEPT: Readonly<Record<Explored["judgedBy"][number], string>> = {
 
 /** `180 crash points at 12 instants of server, judged by check, all choices at all instants`. */
 export function countsText(
-  { crashPoints, instants, hosts, judgedBy, exhaustive }: Pick<
+  { crashPoints, instants, hosts, judgedBy, exhaustive, interleavings }: Pick<
     Explored,
-    "crashPoints" | "instants" | "hosts" | "judgedBy" | "exhaustive"
+    "crashPoints" | "instants" | "hosts" | "judgedBy" | "exhaustive" | "interleavings"
   >,
 ): string {
+  const points = plural(crashPoints, "crash point"), at = plural(instants, "instant");
   return [
-    `${plural(crashPoints, "crash point")} at ${plural(instants, "instant")} of ${
-      hosts.join(", ")
-    }`,
+    // With interleavings alone no power was cut.
+    ...(instants > 0 || interleavings === undefined
+      ? [`${points} at ${at} of ${hosts.join(", ")}`]
+      : []),
+    ...(interleavings === undefined
+      ? []
+      : [interleavingsText(interleavings), leftText(interleavings)]),
     ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
     ...(exhaustive ? ["all choices at all instants"] : []),
   ].join(", ");
 }
 
 /** Of a verdict without counterexample: `Every promise is kept at each instant that was tried.` */
-export function keptText({ judgedBy }: Pick<Explored, "judgedBy">): string {
+export function keptText(
+  { judgedBy, instants, interleavings }: Pick<
+    Explored,
+    "judgedBy" | "instants" | "interleavings"
+  >,
+): string {
   const kept = judgedBy.length > 0 ? judgedBy : ["promises" as const];
-  const text = `${kept.map((by) => KEPT[by]).join(" and ")} at each instant that was tried.`;
+  const where = [
+    ...(instants > 0 || interleavings === undefined ? ["at each instant"] : []),
+    ...(interleavings === undefined ? [] : ["in each interleaving"]),
+  ];
+  const text = `${kept.map((by) => KEPT[by]).join(" and ")} ${where.join(" and ")} that was tried.`;
   return text[0]!.toUpperCase() + text.slice(1);
 }

@@ -15,16 +15,38 @@ describe("countsText", () => {
       "1 crash point at 1 instant of server",
     );
   });
+
+  it("says how many interleavings were tried, and leaves power out where none was cut", () => {
+    const interleavings = { runs: 9, orders: 5, preemptions: 2, stallPs: 50_000_000, untried: 1 };
+    const tried = "5 interleavings in 9 runs with at most 2 preemptions of up to 50 us, " +
+      "1 pair of accesses not tried the other way round";
+    assert.equal(
+      countsText({ ...COUNTS, judgedBy: [], interleavings }),
+      `180 crash points at 12 instants of server, ${tried}`,
+    );
+    assert.equal(
+      countsText({ ...COUNTS, instants: 0, crashPoints: 0, judgedBy: ["check"], interleavings }),
+      `${tried}, judged by check`,
+    );
+    assert.equal(
+      keptText({ judgedBy: ["check"], instants: 0, interleavings }),
+      "The protocol's check holds in each interleaving that was tried.",
+    );
+    assert.equal(
+      keptText({ judgedBy: ["check"], instants: 3, interleavings }),
+      "The protocol's check holds at each instant and in each interleaving that was tried.",
+    );
+  });
 });
 
 describe("keptText", () => {
   it("says what holds by each that has judged", () => {
     assert.equal(
-      keptText({ judgedBy: ["promises"] }),
+      keptText({ judgedBy: ["promises"], instants: 12 }),
       "Every promise is kept at each instant that was tried.",
     );
     assert.equal(
-      keptText({ judgedBy: ["check", "robustness"] }),
+      keptText({ judgedBy: ["check", "robustness"], instants: 12 }),
       "The protocol's check holds and recovery reads what strict persistency could leave at each instant that was tried.",
     );
   });

@@ -4,7 +4,7 @@ import { PS_PER_MS, PS_PER_US } from "../../base/time.ts";
 import { HINT_KINDS, type HintEncoding } from "../../wire/roce/hint_eth.ts";
 import type { HintWork } from "./hint_work.ts";
 
-/** H-02: the batch with which an adaptive card begins, and between which its size changes. */
+/** H-02: the batch with which an adaptive card begins where requests wait for it, and between which its size changes. */
 export const HINT_BATCH = { first: 8, least: 4, most: 64 } as const;
 
 export const HINT_BACK_OFFS = ["on", "off"] as const;

@@ -88,7 +88,7 @@ export const REGION_SIZES: RegionSizes = {
 };
 
 /**
- * What a directory that outlasts power failures takes behind the region's lines: a byte for each line, in whole lines.
+ * What a directory that outlasts power failures takes behind the region's lines: an entry for each, in whole lines.
  */
 export function directoryBytes(
   { memory, directory, bytes }: Pick<SharedRegion, "memory" | "bytes"> & {
@@ -96,19 +96,25 @@ export function directoryBytes(
   },
 ): number {
   if (directory !== "memory" || memory !== "scm") return 0;
-  const entries = bytes / REGION_LINE_BYTES;
+  const entries = bytes / REGION_LINE_BYTES * DIRECTORY_ENTRY_BYTES;
   return Math.ceil(entries / REGION_LINE_BYTES) * REGION_LINE_BYTES;
 }
 
 /**
- * An entry of that directory: nothing is lent, copies are, or memory's content is not the last, as the line is lent
- * exclusively or poison.
+ * An entry of that directory: one of {@link DIRECTORY_CONTENT}, then whether the line is lent exclusively, so that
+ * memory's content may not be the last. They are apart because a card that has not got its grant knows that nothing
+ * newer is anywhere, but not whether the line is poison (`nodes/rnic/coherence/kept_lines.ts`).
  */
-export const DIRECTORY_ENTRY = { none: 0, shared: 1, stale: 2 } as const;
+export const DIRECTORY_ENTRY_BYTES = 2;
+/** Of memory's content: no copy of it is lent, copies are, or it is poison. */
+export const DIRECTORY_CONTENT = { none: 0, shared: 1, poison: 2 } as const;
 
-/** Where the directory of a region in SCM begins, in home's physical memory. */
-export function directoryAt({ address, bytes }: Pick<SharedRegion, "address" | "bytes">): number {
-  return address + bytes;
+/** Where the entry of a region's line is, in home's physical memory. */
+export function directoryAt(
+  { address, bytes }: Pick<SharedRegion, "address" | "bytes">,
+  index: number,
+): number {
+  return address + bytes + index * DIRECTORY_ENTRY_BYTES;
 }
 
 /** The part of a host in a region; undefined without one. */

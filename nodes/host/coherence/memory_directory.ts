@@ -1,5 +1,5 @@
 /**
- * The directory of a region in SCM (decision 7, `directory: memory`): a byte for each line, behind the region's lines,
+ * The directory of a region in SCM (decision 7, `directory: memory`): an entry for each line, behind the region's lines,
  * which says what home's card has of it. It outlasts home's power failure: what was lent exclusively, or is poison, is
  * poison in the next life.
  *
@@ -9,7 +9,8 @@
 import { LOST } from "../../../fabric/coherence/messages.ts";
 import type { HostLine } from "../../../fabric/coherence/host_agent_table.ts";
 import {
-  DIRECTORY_ENTRY,
+  DIRECTORY_CONTENT,
+  DIRECTORY_ENTRY_BYTES,
   directoryAt,
   directoryBytes,
   SCM_BASE,
@@ -18,7 +19,13 @@ import {
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 
-const { none: NONE, shared: SHARED, stale: STALE } = DIRECTORY_ENTRY;
+const { none: NONE, shared: SHARED, poison: POISON } = DIRECTORY_CONTENT;
+
+/** What {@link DIRECTORY_ENTRY_BYTES} say. */
+interface Entry {
+  readonly content: number;
+  readonly isLent: boolean;
+}
 
 /** The entries of a region: as memory has them. */
 interface Table {
@@ -40,7 +47,7 @@ export class MemoryDirectory {
   }
 
   #read({ region, entries }: Table): void {
-    const { physical, llc } = this.#memory, from = directoryAt(region);
+    const { physical, llc } = this.#memory, from = directoryAt(region, 0);
     for (let address = from; address < from + entries.length; address += LINE_BYTES) {
       // What a card's journal has brought back may be in the LLC.
       if (llc.find(physical.lineOf(address)) < 0) continue;
@@ -52,7 +59,7 @@ export class MemoryDirectory {
 
   /** A line has changed. */
   changed(line: number, before: HostLine, after: HostLine): void {
-    if (this.#tables.length === 0 || entryOf(before) === entryOf(after)) return;
+    if (this.#tables.length === 0 || isSame(entryOf(before), entryOf(after))) return;
     const address = line * LINE_BYTES;
     const table = this.#tables.find(({ region }) =>
       address >= region.address && address < region.address + region.bytes
@@ -67,7 +74,10 @@ export class MemoryDirectory {
   staleLines(): number[] {
     for (const table of this.#tables) this.#read(table);
     return this.#tables.flatMap(({ region, entries }) =>
-      linesOf(region).filter((line) => entries[line - firstOf(region)] === STALE)
+      linesOf(region).filter((line) => {
+        const { content, isLent } = readEntry(entries, line - firstOf(region));
+        return isLent || content === POISON;
+      })
     );
   }
 
@@ -76,24 +86,35 @@ export class MemoryDirectory {
     for (const table of this.#tables) {
       const { region, entries } = table;
       for (const line of linesOf(region)) {
-        const index = line - firstOf(region), entry = stale.includes(line) ? STALE : NONE;
-        if (entries[index] !== entry) this.#put(table, index, entry);
+        const index = line - firstOf(region);
+        const entry = { content: stale.includes(line) ? POISON : NONE, isLent: false };
+        if (!isSame(readEntry(entries, index), entry)) this.#put(table, index, entry);
       }
     }
   }
 
-  #put({ region, entries }: Table, index: number, entry: number): void {
-    entries[index] = entry;
+  #put({ region, entries }: Table, index: number, { content, isLent }: Entry): void {
+    const at = index * DIRECTORY_ENTRY_BYTES, bytes = Uint8Array.of(content, isLent ? 1 : 0);
+    entries.set(bytes, at);
     const { physical, durable } = this.#memory;
-    const from = index - index % LINE_BYTES, offset = directoryAt(region) - SCM_BASE;
+    const from = at - at % LINE_BYTES, offset = directoryAt(region, 0) - SCM_BASE;
     physical.scmImc.acceptEvicted(offset + from, entries.slice(from, from + LINE_BYTES), 1);
-    durable.add(offset + index, Uint8Array.of(entry));
+    durable.add(offset + at, bytes);
   }
 }
 
-function entryOf({ phase, memory }: HostLine): number {
-  if (phase.endsWith("X") || memory === LOST) return STALE;
-  return phase.endsWith("S") ? SHARED : NONE;
+function entryOf({ phase, memory }: HostLine): Entry {
+  const content = memory === LOST ? POISON : phase.endsWith("S") ? SHARED : NONE;
+  return { content, isLent: phase.endsWith("X") };
+}
+
+function readEntry(entries: Uint8Array, index: number): Entry {
+  const at = index * DIRECTORY_ENTRY_BYTES;
+  return { content: entries[at]!, isLent: entries[at + 1] !== 0 };
+}
+
+function isSame(one: Entry, other: Entry): boolean {
+  return one.content === other.content && one.isLent === other.isLent;
 }
 
 function firstOf({ address }: SharedRegion): number {

@@ -7,9 +7,9 @@ import { dirtyInLocalCache } from "../../../fabric/coherence/home_card.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { type HomeCard, homeLine } from "../../../fabric/coherence/home_card_state.ts";
-import { LOST, NONE } from "../../../fabric/coherence/messages.ts";
+import { type BusKind, LOST, NONE } from "../../../fabric/coherence/messages.ts";
 import {
-  DIRECTORY_ENTRY,
+  DIRECTORY_CONTENT,
   directoryAt,
   directoryBytes,
   REGION_LINE_BYTES,
@@ -22,14 +22,21 @@ import type { Device } from "../state/device.ts";
 import type { Journal } from "../state/dma_state.ts";
 import { firstLine, regionAt } from "./report.ts";
 
-/** A line goes to the host by this message, which the bus has taken at `freeAt`. */
-export function noteLine(device: Device, { address, data }: LineMessage, freeAt: Time): void {
+/** Messages by which the card gives an exclusive right up, or says that memory has what it has. */
+const GIVEN_BACK: ReadonlySet<string> = new Set(
+  ["RspI", "RspS", "WbMtoI", "WbMtoS", "WbMtoE"] satisfies BusKind[],
+);
+
+/** A line goes to the host by this message, or the right to it alone, which the bus has taken at `freeAt`. */
+export function noteLine(device: Device, { op, address, data }: LineMessage, freeAt: Time): void {
   const { coherence, journal } = device;
-  if (journal === undefined || coherence === undefined || !(data instanceof Uint8Array)) return;
+  if (journal === undefined || coherence === undefined || data === LOST) return;
   const line = address / REGION_LINE_BYTES, region = regionAt(coherence.regions, line);
   if (region?.memory !== "scm") return;
-  keep(device, journal, { address, data, freeAt });
-  keepEntry(device, region, { index: line - firstLine(region), freeAt });
+  const index = line - firstLine(region);
+  if (data !== undefined) keep(device, journal, { address, data, freeAt });
+  else if (!GIVEN_BACK.has(op)) return;
+  keepEntry(device, region, { index, hasContent: data !== undefined, freeAt });
 }
 
 /**
@@ -42,17 +49,17 @@ export function keepLocalCache(device: Device): void {
   const { home } = coherence;
   for (const line of dirtyLines(home)) keep(device, journal, { ...line, freeAt: NEVER });
   const entries = [...entriesKept(home)].sort((x, y) =>
-    directoryAt(x.region) + x.index - directoryAt(y.region) - y.index
+    directoryAt(x.region, x.index) - directoryAt(y.region, y.index)
   );
-  for (const { region, index } of entries) {
-    keepEntry(device, region, { index, freeAt: NEVER });
+  for (const { region, ...entry } of entries) {
+    keepEntry(device, region, { ...entry, freeAt: NEVER });
   }
 }
 
 /** Tells the card's observer what {@link keepLocalCache} would keep now. */
 export function logLocalCache({ now, heldLog }: Device, home: HomeEnd): void {
   if (heldLog === undefined) return;
-  const entries = [...entriesKept(home)].map(({ region, index }) => entryOf(region, index));
+  const entries = [...entriesKept(home)].map(({ region, ...entry }) => entryOf(region, entry));
   heldLog.cached(now, [...dirtyLines(home), ...entries]);
 }
 
@@ -67,42 +74,58 @@ function dirtyLines(
   );
 }
 
-/** Lines that are lent, and whose entry would say nothing of that once this card's are in memory. */
+/** What an entry of the directory says once what the card keeps is in memory. */
+interface EntryKept {
+  /** The line's, in its region. */
+  readonly index: number;
+  /** The card keeps the line's content: whatever memory has is no poison then. */
+  readonly hasContent: boolean;
+}
+
+/** Lines that the host has lent exclusively, and of which nothing newer is anywhere but here. */
 function* entriesKept(
-  { card, regions }: HomeEnd,
-): Generator<{ readonly region: SharedRegion; readonly index: number }> {
+  home: HomeEnd,
+): Generator<EntryKept & { readonly region: SharedRegion }> {
+  const { card, regions } = home;
+  let dirty: ReadonlySet<number> | undefined;
   for (const line of card.lines.keys()) {
     const region = regionAt(regions, line);
     if (region === undefined || directoryBytes(region) === 0 || !isKeptHere(card, line)) continue;
-    yield { region, index: line - firstLine(region) };
+    dirty ??= new Set(dirtyLines(home).map(({ address }) => address / REGION_LINE_BYTES));
+    yield { region, index: line - firstLine(region), hasContent: dirty.has(line) };
   }
 }
 
-/** The directory in SCM says that memory has the line's last content, as it goes there. */
+/** The directory in SCM says that the line is not lent, as what the card keeps goes there. */
 function keepEntry(
   device: Device,
   region: SharedRegion,
-  { index, freeAt }: { readonly index: number; readonly freeAt: Time },
+  { freeAt, ...entry }: EntryKept & { readonly freeAt: Time },
 ): void {
   if (directoryBytes(region) === 0) return;
-  const message = { kind: "memory-write", ...entryOf(region, index), noSnoop: true } as const;
+  const message = { kind: "memory-write", ...entryOf(region, entry), noSnoop: true } as const;
   noteInJournal(device, message, freeAt);
 }
 
+/** All of the entry where the content is kept; else only that the line is not lent: it may be poison. */
 function entryOf(
   region: SharedRegion,
-  index: number,
+  { index, hasContent }: EntryKept,
 ): { readonly address: number; readonly data: Uint8Array<ArrayBuffer> } {
-  return { address: directoryAt(region) + index, data: Uint8Array.of(DIRECTORY_ENTRY.none) };
+  const address = directoryAt(region, index);
+  return hasContent
+    ? { address, data: Uint8Array.of(DIRECTORY_CONTENT.none, 0) }
+    : { address: address + 1, data: Uint8Array.of(0) };
 }
 
 /**
- * Whether memory and this card have the last content of a line that the host has lent exclusively. While its grant is on
- * the bus the card does not know whether the line is poison: the host takes it for lost then.
+ * Whether memory and this card have the last content of a line that the host has lent exclusively, or is about to: until
+ * the card has its grant, nobody has written.
  */
 function isKeptHere(card: HomeCard, line: number): boolean {
-  const { owner, right, phase, data } = homeLine(card, line);
-  if (right !== "X" || phase === "P0" || data === LOST) return false;
+  const { owner, right, phase, serving, data } = homeLine(card, line);
+  if (phase === "P0") return serving?.kind === "GetM";
+  if (right !== "X" || data === LOST) return false;
   if (owner === NONE) return true;
   const { state, data: cached } = farLine(card.local, line);
   return owner === card.local.agent && state !== "I" && cached !== LOST;

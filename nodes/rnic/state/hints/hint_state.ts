@@ -514,7 +514,16 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
   };
 }
 
-export function createEnd({ batch }: HintPlan, { life, requester }: QueuePair): HintEnd {
+/**
+ * H-02: where no request waits for its hint, an adaptive batch begins as long as the look-ahead finds work waiting: the
+ * longer it is, the fewer are late. Where requests wait, the first one waits for all of it.
+ */
+function firstBatch({ batch, follow }: HintPlan): number {
+  if (batch !== "adaptive") return batch;
+  return follow === "at-once" ? HINT_BATCH.most : HINT_BATCH.first;
+}
+
+export function createEnd(plan: HintPlan, { life, requester }: QueuePair): HintEnd {
   return {
     life,
     agreed: undefined,
@@ -527,7 +536,7 @@ export function createEnd({ batch }: HintPlan, { life, requester }: QueuePair): 
     askedAt: 0,
     lookedTo: requester.cursor,
     nextPsn: 0,
-    batch: batch === "adaptive" ? HINT_BATCH.first : batch,
+    batch: firstBatch(plan),
     isAnnouncing: false,
     batches: [],
     heldSince: undefined,

@@ -7,7 +7,7 @@ import type { TranslationTable } from "../translation_table.ts";
 import type { QueuePair } from "../queue_pair.ts";
 import type { HintingPeer, Hints, NeedlessScope, Remembered, Scope } from "./hint_state.ts";
 
-/** [choice] Needless hints in a row after which the peer is told: as many as an adaptive batch begins with. */
+/** [choice] Needless hints in a row after which the peer is told: as many as a batch has by default. */
 export const NEEDLESS_HINTS = 8;
 
 /** [choice] Regions and queue pairs that are remembered of all peers, and of one: at 8 B each 32 KiB of a chip. */

@@ -1,0 +1,26 @@
+/** Words on explorations that the command and the page share. */
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import { countOf } from "../checks/finding.ts";
+
+/** Interleavings that were tried, as a verdict has them. */
+interface Tried {
+  readonly runs: number;
+  readonly orders: number;
+  readonly preemptions: number;
+  /** The longest preemption, in ps; absent: any. */
+  readonly stallPs?: Time | undefined;
+  readonly untried: number;
+}
+
+/** `12 interleavings in 20 runs with at most 2 preemptions of up to 50 us`. */
+export function interleavingsText({ runs, orders, preemptions, stallPs }: Tried): string {
+  const length = stallPs === undefined ? "" : ` of up to ${formatTime(stallPs)}`;
+  const bound = `at most ${countOf(preemptions, "preemption")}${length}`;
+  return `${countOf(orders, "interleaving")} in ${countOf(runs, "run")} with ${bound}`;
+}
+
+/** What their bounds have left out. */
+export function leftText({ untried }: Pick<Tried, "untried">): string {
+  if (untried === 0) return "all pairs of accesses tried both ways round";
+  return `${countOf(untried, "pair")} of accesses not tried the other way round`;
+}

@@ -1,0 +1,195 @@
+/**
+ * The search among interleavings: which runs are made, and what they have shown together. Runs of one number of
+ * preemptions depend only on those with fewer, so several processes make them; what they find is taken in the order of
+ * the plan, and a verdict is the same for any number of processes.
+ */
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { forEachAtOnce } from "../../base/at_once.ts";
+import { countOf } from "../../checks/finding.ts";
+import type { Counterexample, ExploreOptions, Interleavings } from "../types.ts";
+import { canHold, type Held, keyOfHold, type Planned, type Turned } from "./interleavings.ts";
+import { keyOf, type RunRaces } from "./order.ts";
+
+/** What a search has found. */
+export interface Interleaved {
+  readonly counts: Interleavings;
+  readonly counterexample: Counterexample | null;
+  /** Why not all up to the bound were tried; absent: they were. */
+  readonly why?: string;
+}
+
+/** Who makes runs: lanes from 0 on, each of which makes one at a time. */
+export interface Turning {
+  readonly lanes: number;
+  turn(planned: Planned, lane: number): Promise<Turned>;
+}
+
+/** How far a search is: its runs, and the share of those that are known to come, in [0, 1]. */
+export interface SearchProgress {
+  readonly runs: number;
+  readonly share: number;
+}
+
+/** Wall time after which the caller is told that it passes, and may end the search. */
+const TURN_MS = 50;
+
+/**
+ * Searches from a run without a change.
+ * @param options.stopped and `forMs`: where either ends the search, runs that are under way are not waited for.
+ * @returns undefined where no two programs access the same bytes. @throws what a run throws.
+ */
+export async function interleave(
+  begun: RunRaces,
+  options: ExploreOptions,
+  { turning, onProgress }: {
+    readonly turning: Turning;
+    readonly onProgress: (progress: SearchProgress) => void;
+  },
+): Promise<Interleaved | undefined> {
+  if (begun.races.length === 0) return undefined;
+  const { preemptions: bound = 0, interleavings: most = Infinity } = options;
+  const whyStop = stopper(options);
+  const search = new Search(options);
+  const left = (why: string): Interleaved => {
+    return { counts: search.counts, counterexample: null, why };
+  };
+  let level = search.planned(begun, []), share = 0;
+  search.see(begun);
+  for (let preemptions = 1; level.length > 0; preemptions++) {
+    if (preemptions > bound) {
+      search.untried += level.length;
+      break;
+    }
+    const next: Planned[] = [];
+    let taken = 0;
+    for await (const turned of inOrderOf(level, turning)) {
+      const why = whyStop(search.runs);
+      if (why !== undefined) return left(why);
+      if (turned === undefined) continue;
+      if (search.runs >= most) {
+        search.untried += level.length - taken + next.length;
+        return left(whyMost(preemptions, most));
+      }
+      taken++;
+      const { counterexample } = search.take(turned);
+      if (counterexample !== null) return { counts: search.counts, counterexample };
+      if (turned.found !== null && search.see(turned.found)) {
+        next.push(...search.planned(turned.found, turned.holds));
+      }
+      const { runs } = search;
+      const known = level.length - taken + (preemptions < bound ? next.length : 0);
+      // More become known on the way, and no bar goes backwards.
+      share = Math.max(share, runs / Math.max(runs, Math.min(runs + known, most)));
+      onProgress({ runs, share });
+    }
+    level = next;
+  }
+  const { endless } = search;
+  const why = endless > 0
+    ? `${countOf(endless, "interleaving has", "interleavings have")} no end`
+    : undefined;
+  return { counts: search.counts, counterexample: null, ...(why !== undefined && { why }) };
+}
+
+/** Of the time that is given, so much is for interleavings. */
+const SHARE = 1 / 2;
+
+/** Why a search is to end, so many runs after its begin, which is now. */
+function stopper({ stopped, forMs = Infinity }: ExploreOptions) {
+  const began = performance.now();
+  return (runs: number): string | undefined => {
+    const why = stopped?.()
+      ? "it was interrupted"
+      : performance.now() - began >= forMs * SHARE
+      ? `half of its time of ${forMs / 1_000} s is over`
+      : undefined;
+    return why && `${why} after ${runs} interleavings`;
+  };
+}
+
+function whyMost(preemptions: number, most: number): string {
+  const more = `more interleavings with ${countOf(preemptions, "preemption")}`;
+  return `${more} than were tried (--interleavings ${most})`;
+}
+
+/** What came of each, in the order of the plan; undefined where time has passed. What is under way is not waited for. */
+async function* inOrderOf(
+  planned: readonly Planned[],
+  { lanes, turn }: Turning,
+): AsyncGenerator<Turned | undefined, void> {
+  const results = planned.map(() => Promise.withResolvers<Turned>());
+  // One that is not taken is no unhandled rejection.
+  for (const { promise } of results) promise.catch(() => {});
+  let isOver = false;
+  void forEachAtOnce(planned, async (each, place, lane) => {
+    if (isOver) return;
+    const { resolve, reject } = results[place]!;
+    await turn(each, lane).then(resolve, reject);
+  }, { atOnce: lanes });
+  try {
+    for (const { promise } of results) {
+      for (;;) {
+        const turned = await Promise.race([promise, sleep(TURN_MS)]) ?? undefined;
+        yield turned;
+        if (turned !== undefined) break;
+      }
+    }
+  } finally {
+    isOver = true;
+  }
+}
+
+class Search {
+  runs = 0;
+  untried = 0;
+  endless = 0;
+  readonly #options: ExploreOptions;
+  readonly #orders = new Set<string>();
+  readonly #asked = new Set<string>();
+
+  constructor(options: ExploreOptions) {
+    this.#options = options;
+  }
+
+  get counts(): Interleavings {
+    const { runs, untried } = this;
+    const { preemptions = 0, stall: stallPs } = this.#options;
+    const limits = { preemptions, ...(stallPs !== undefined && { stallPs }) };
+    return { runs, orders: this.#orders.size, ...limits, untried };
+  }
+
+  /** @returns whether no run before ordered its accesses alike. */
+  see({ key }: RunRaces): boolean {
+    if (this.#orders.has(key)) return false;
+    this.#orders.add(key);
+    return true;
+  }
+
+  take(turned: Turned): Turned {
+    this.runs += turned.runs;
+    if (turned.found === null) this.endless++;
+    if (!turned.isTurned) this.untried++;
+    return turned;
+  }
+
+  /** Its races, each to be turned round: with the holds before them, as those behind change nothing by then. */
+  planned({ races }: RunRaces, holds: readonly Held[]): Planned[] {
+    return races.flatMap((race): Planned[] => {
+      const kept = holds.filter((hold) =>
+        hold.from < race.first.begin && keyOfHold(hold) !== keyOf(race.first)
+      );
+      const asked = [
+        ...kept.map((hold) => `${keyOfHold(hold)} ${hold.until}`),
+        keyOf(race.first),
+        keyOf(race.second),
+      ].join("; ");
+      if (this.#asked.has(asked)) return [];
+      this.#asked.add(asked);
+      if (!canHold(race.first, race.second.end, this.#options)) {
+        this.untried++;
+        return [];
+      }
+      return [{ holds: kept, race }];
+    });
+  }
+}
