@@ -107,6 +107,19 @@ describe("home's card", () => {
 });
 
 describe("a cache", () => {
+  it("C-07: an access that waits for its own line holds up none that needs a place elsewhere", () => {
+    const size = { ...smallest(1, 2), remoteCache: { lines: 2, writeBacks: 1 } };
+    const rack = new Rack(size);
+    const [card] = rack.system.fars;
+    rack.access(1, { kind: "load", line: 0, ticket: 0 });
+    rack.access(1, { kind: "store", line: 0, change: "full", ticket: 1 });
+    rack.access(1, { kind: "load", line: 1, ticket: 2 });
+    assert.deepEqual(card!.waiting.map(({ ticket }) => ticket), [1]);
+    assert.deepEqual(rack.system.wires[0]!.req.map(({ line }) => line), [0, 1]);
+    rack.drain();
+    assert.deepEqual(rack.answered.toSorted(), ["1.0", "1.1", "1.2"]);
+  });
+
   it("C-06, C-07: what waits for a write-back buffer is not passed over by those that need a place alone", () => {
     const size = smallest(1, 4);
     const rack = new Rack({ ...size, home: { ...size.home, slots: 8, entries: 4 } });
