@@ -9,6 +9,7 @@ import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/s
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
+import { pollCq } from "./completion_queue.ts";
 import { createCq } from "./create_cq.ts";
 import { COMP_VECTORS } from "./limits.ts";
 import { failed, getAsyncEvent, handleEvent, must } from "./device.ts";
@@ -281,6 +282,50 @@ describe("memory windows", () => {
       ok(wrong?.reason.startsWith("IBV_ACCESS_RELAXED_ORDERING"));
     }
     same([one.rkey, two.rkey], keys);
+  });
+});
+
+describe("objects that the firmware does not give up", () => {
+  it("a window is as it was, and is deallocated by the next call", () => {
+    const mw = must(rig.run(allocMw(pd, 1)));
+    const { count } = pd.uses;
+    rig.refuse = ({ op }) =>
+      op === "deallocate-mw" ? { status: "error", errno: "EBUSY", reason: "because" } : undefined;
+    equal(errnoOf(rig.run(deallocMw(mw))), "EBUSY");
+    equal(pd.uses.count, count);
+    equal(rig.run(bindMw(qp, mw, { mr, access: 0 })), undefined, "it can still be bound");
+    rig.refuse = () => undefined;
+    equal(rig.run(deallocMw(mw)), undefined);
+    equal(errnoOf(rig.run(deallocMw(mw))), "EINVAL");
+    equal(pd.uses.count, count - 1);
+  });
+
+  it("a shared receive queue takes receives as before", () => {
+    const srq = must(rig.run(createSrq(pd, { maxWr: 2 })));
+    rig.refuse = ({ op }) =>
+      op === "destroy-srq" ? { status: "error", errno: "EBUSY", reason: "because" } : undefined;
+    equal(errnoOf(rig.run(destroySrq(srq))), "EBUSY");
+    equal(rig.run(postSrqRecv(srq, { sges: [sge(mr, 0, 8)] })), undefined);
+    rig.refuse = () => undefined;
+    equal(rig.run(destroySrq(srq)), undefined);
+  });
+
+  it("receives of a destroyed queue pair, which have completed unread, give their slots back to the shared queue", () => {
+    const srq = must(rig.run(createSrq(pd, { maxWr: 3 })));
+    const plan = { sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 0 } as const;
+    const short = must(rig.run(createQp(pd, { type: "rc", ...plan, srq })));
+    for (let i = 0; i < 3; i++) rig.run(postSrqRecv(srq, { sges: [sge(mr, 0, 8)] }));
+    for (const wqeIndex of [0, 2]) rig.complete(cq, { opcode: "recv", qpn: short.qpn, wqeIndex });
+    rig.refuse = ({ op }) =>
+      op === "destroy-qp"
+        ? { status: "ok", op: "qp-emptied", written: { send: 2, recv: 2 } }
+        : undefined;
+    equal(rig.run(destroyQp(short)), undefined);
+    equal(srq.ring.free.length, 0);
+    same(rig.run(pollCq(cq, 8)), []);
+    same(srq.ring.free.toSorted(), [0, 2]);
+    const again = [0, 1].map(() => rig.run(postSrqRecv(srq, { sges: [sge(mr, 0, 8)] })));
+    same(again, [undefined, undefined]);
   });
 });
 
