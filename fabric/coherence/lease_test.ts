@@ -267,6 +267,36 @@ describe("the lease of a pair of cards", () => {
     assert.equal(far.homeLife, 1);
   });
 
+  it("decision 14: what home's local cache has begun for one life of a far card is no answer to the next one", () => {
+    const { far, home } = holding(LOAD);
+    const local = { place: "local", version: 0 } as const;
+    home.placements.set(0, local);
+    far.placements.set(0, local);
+    const act = (does: (out: Output) => void) => {
+      const out = newOutput();
+      does(out);
+      return out;
+    };
+    const line = 1;
+    const [asked] = act((out) => farAccess(far, { ...LOAD, line }, out)).wire;
+    assert.equal(asked!.kind, "Read");
+    assert.deepEqual(act((out) => homeReceive(home, asked!, out)).bus.map(({ kind }) => kind), [
+      "RdData",
+    ]);
+    const [hello] = act((out) => fence(far, out)).wire;
+    for (const message of act((out) => homeReceive(home, hello!, out)).wire) {
+      act((out) => farReceive(far, message, out));
+    }
+    assert.equal(far.isUp, true);
+    far.placements.set(0, local);
+    const [again] = act((out) => farAccess(far, { ...STORE, line }, out)).wire;
+    assert.equal(again!.kind, "Write");
+    const data = new Uint8Array(64);
+    const late = act((out) => homeBus(home, { kind: "GrantS", line, data }, out));
+    assert.deepEqual(late.wire, [], "the life that has asked is over");
+    assert.equal(far.active.get(line)?.kind, "store", "the store is not done");
+  });
+
   it("decision 14: a life begins once: a Hello that comes twice gets no second life", () => {
     const cards = pair();
     const hello: WireMessage = { kind: "Hello", line: 0, agent: 1, life: 1, homeLife: 0 };
