@@ -36,7 +36,7 @@ describe("C-10: a fault of a cable", () => {
     assert.deepEqual(spansOf(...first, ...again), [[10, 20], [30, 40]]);
   });
 
-  it("of one direction is ended by a heal of that, or of both; of both by one of both alone", () => {
+  it("of one direction is ended by a heal of that, or of both; of both by one of both, or by one of each", () => {
     const directions: LinkDirection[] = ["a", "b", "both"];
     const isEnded = (direction: LinkDirection, heal: LinkDirection) => {
       const [[, to] = []] = spansOf(
@@ -47,6 +47,14 @@ describe("C-10: a fault of a cable", () => {
     };
     const found = directions.map((fault) => directions.map((heal) => isEnded(fault, heal)));
     assert.deepEqual(found, [[true, false, true], [false, true, true], [false, false, true]]);
+    const heal = (direction: LinkDirection, at: number): Given => ({
+      action: "heal",
+      at,
+      direction,
+    });
+    const loss: Given = { action: "loss", at: 10 };
+    assert.deepEqual(spansOf(loss, heal("a", 20), heal("b", 30)), [[10, 30]]);
+    assert.deepEqual(spansOf({ ...loss, until: 25 }, heal("a", 20)), [[10, 25]]);
   });
 
   it("is the first fault of the run where no power fails before; Infinity: there is none", () => {
