@@ -11,11 +11,14 @@ import {
 } from "../../../fabric/coherence/home_card_table.ts";
 import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
 import { type Data, LOCAL_CACHE, LOST } from "../../../fabric/coherence/messages.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { NEVER } from "../../../fabric/base/time.ts";
 import { directoryAt, SCM_BASE } from "../../../fabric/rack/plan/shared_region.ts";
 import type { HomeEnd } from "../state/coherence/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import { regionPlan } from "../testing/region_testing.ts";
-import { logLocalCache } from "./kept_lines.ts";
+import type { Journal } from "../state/dma_state.ts";
+import { logLocalCache, noteLine } from "./kept_lines.ts";
 
 interface Given {
   readonly line: Partial<HomeLine>;
@@ -76,5 +79,64 @@ describe("whole-system persistence", () => {
     const given: Given = { line: OWN, cached: ["M", BYTES] };
     assert.equal(kept(given, { memory: "scm", directory: "card" }), "content 7");
     assert.equal(kept(given, { memory: "dram", address: 0x20_0000 }), "");
+  });
+});
+
+describe("a line on its way to the host", () => {
+  const region = regionPlan({ address: SCM_BASE, memory: "scm", directory: "memory" });
+  const address = region.address + 3 * 64;
+
+  /** What the journal has of a line of nines, behind these writes of verbs. */
+  function noted(
+    writes: readonly {
+      readonly from: number;
+      readonly bytes: number[];
+      readonly arrivesAt: number;
+    }[],
+    of: Parameters<typeof regionPlan>[0] = {},
+  ) {
+    const journal: Journal = {
+      ...{ host: "a", busLatencyPs: 10, noticePs: 1_000, log: undefined },
+      writes: new Fifo(),
+    };
+    for (const { from, bytes, arrivesAt } of writes) {
+      const data = Uint8Array.from(bytes), at = address + from;
+      const message = { kind: "memory-write", address: at, data, noSnoop: true } as const;
+      journal.writes.push({ message, arrivesAt });
+    }
+    const coherence = { regions: [regionPlan({ ...region, ...of })] };
+    const device = { now: 90, journal, coherence } as unknown as Device;
+    const data = new Uint8Array(64).fill(9);
+    noteLine(device, { kind: "line", op: "WbMtoI", address, data }, 100);
+    const all: { readonly at: number; readonly data: number[]; readonly arrivesAt: number }[] = [];
+    for (let i = journal.writes.first + writes.length; i < journal.writes.end; i++) {
+      const { message, arrivesAt } = journal.writes.at(i)!;
+      all.push({ at: message.address, data: [...message.data], arrivesAt });
+    }
+    return all;
+  }
+
+  it("decision 12: is kept with its entry, until it has arrived", () => {
+    const entry = { at: directoryAt(region) + 3, data: [0], arrivesAt: 110 };
+    assert.deepEqual(noted([]), [
+      { at: address, data: Array(64).fill(9), arrivesAt: 110 },
+      entry,
+    ]);
+    assert.deepEqual(noted([], { directory: "card" }).length, 1);
+    assert.deepEqual(noted([], { memory: "dram" }), []);
+  });
+
+  it("decision 12: has earlier writes over it that are not done, and none that has arrived", () => {
+    const [line] = noted([
+      { from: 8, bytes: [1, 1], arrivesAt: NEVER },
+      { from: 16, bytes: [2, 2], arrivesAt: 95 },
+      { from: -2, bytes: [3, 3, 3], arrivesAt: NEVER },
+      { from: 62, bytes: [4, 4, 4], arrivesAt: NEVER },
+      { from: 64, bytes: [5], arrivesAt: NEVER },
+      { from: 9, bytes: [6], arrivesAt: NEVER },
+    ]);
+    const expected = Array(64).fill(9);
+    expected[0] = 3, expected[8] = 1, expected[9] = 6, expected[62] = expected[63] = 4;
+    assert.deepEqual(line!.data, expected);
   });
 });
