@@ -2,6 +2,7 @@ import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_RELAXED_ORDERING,
   IBV_ACCESS_REMOTE_READ,
+  IBV_SEND_SIGNALED,
   IBV_WC_GRH,
   IBV_WC_WITH_IMM,
 } from "./flags.ts";
@@ -169,6 +170,28 @@ describe("batches of work requests", () => {
     same([qp.sq.write, qp.sq.used, qp.sq.requests], [write, used, requests]);
     equal(rig.registers.length, 0);
     equal(errnoOf(rig.run(wrComplete(batch))), "EINVAL");
+  });
+
+  it("§7 #88: what the driver knows of the queue is what it was before a refused one", () => {
+    const pair = must(
+      rig.run(createQp(pd, { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 6 })),
+    );
+    pair.life.state = "rts";
+    const signaled = { ...send(0), sendFlags: IBV_SEND_SIGNALED };
+    const known = () => {
+      const { write, tail, used, requests, unsignaled, newest, stamp } = pair.sq;
+      return { write, tail, used, requests, unsignaled, newest, stamp };
+    };
+    const refused: SendRequest = { ...send(9), sges: Array(9).fill(sge(mr, 0, 8)) };
+    for (const [before, added] of [[send(0), signaled], [signaled, send(0)]] as const) {
+      equal(rig.run(postSend(pair, before)), undefined);
+      const then = known(), { length } = rig.registers;
+      const batch = wrStart(pair);
+      for (const each of [added, added, refused]) wrAdd(batch, each);
+      equal(errnoOf(rig.run(wrComplete(batch))), "EINVAL");
+      same(known(), then);
+      equal(rig.registers.length, length);
+    }
   });
 
   it("a legal one is posted whole, with one doorbell; one that is given up is not", () => {
