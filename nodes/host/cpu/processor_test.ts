@@ -207,6 +207,22 @@ describe("Cpu waits", () => {
     assert.equal(rig.node.statistics().interrupts, 2);
   });
 
+  it("an interrupt is work of the program that it wakes, and of its core", () => {
+    const seen: number[] = [];
+    const rig = host(function* (cpu) {
+      const before = cpu.workPs;
+      yield* cpu.waitInterrupt(3, NEVER);
+      seen.push(cpu.workPs - before);
+      yield* cpu.waitInterrupt(4, BOOT + 9_000_000);
+      seen.push(cpu.workPs - before);
+    });
+    rig.arrive(BOOT + 1_000_000, { kind: "interrupt", vector: 3 });
+    rig.run();
+    const { interruptPs } = RIG_TIMING;
+    assert.deepEqual(seen, [interruptPs, interruptPs]);
+    assert.equal(rig.node.statistics().cpuPs, interruptPs);
+  });
+
   it("a wait for several interrupts takes all of them that are latched", () => {
     const seen: unknown[] = [];
     const rig = host(function* (cpu) {
