@@ -61,6 +61,8 @@ export interface Exploration {
   readonly order?: ServiceOrder;
   /** What may happen besides loads, stores and evictions. */
   readonly with?: readonly ("own" | "flush" | "range" | "verbs" | "moves" | "losses")[];
+  /** The copy is kept at home from the begin on. */
+  readonly place?: "local";
   /** Faults at most, else one. */
   readonly lossesMax?: number;
   readonly directory?: "card" | "memory";
@@ -311,6 +313,7 @@ function step(
     if (/^(load|own)$/.test(access.kind) && data === STALE) {
       throw new Violation(`${by} has read an old value`);
     }
+    if (access.kind === "store") checkServed(next, by, access.line);
     // At once: no promise was made before.
     const isDue = access.kind === "flush" && isQuiet(system);
     if (isDue && hostLine(next.host, access.line).memory === STALE) {
@@ -345,6 +348,16 @@ function checkLinks({ wires, toHost, toHome }: System): void {
   ];
   const most = Math.max(...queues.map(({ length }) => length));
   if (most > MESSAGES_MAX) throw new Violation(`${most} messages are on their way by one link`);
+}
+
+/** An answer to an earlier life of a card is none to what this one has asked for (decision 14). */
+function checkServed({ home, fars, wires }: System, agent: number, line: number): void {
+  const life = fars[agent - 1]?.life;
+  const asked = home.requests.map(({ message }) => message).concat(wires[agent - 1]?.req ?? []);
+  const isOpen = asked.some((each) =>
+    each.kind === "Write" && each.agent === agent && each.line === line && each.life === life
+  );
+  if (isOpen) throw new Violation(`card ${agent}'s store of ${line} is answered, and not done`);
 }
 
 // ── order of service ─────────────────────────────────────────────────────────────────────────────
@@ -613,8 +626,13 @@ export function stepsOf(given: Exploration, path: readonly string[]): PathStep[]
 }
 
 function firstState(given: Exploration): State {
+  const system = newSystem({ ...given, contents: TOKENS, initial: () => FRESH });
+  const { place } = given;
+  if (place !== undefined) {
+    for (const card of [system.home, ...system.fars]) card.placements.set(0, { place, version: 0 });
+  }
   return {
-    system: newSystem({ ...given, contents: TOKENS, initial: () => FRESH }),
+    system,
     promises: Array.from({ length: (given.size.fars + 2) * 2 * given.size.lines }, () => 0),
     passed: Array.from({ length: (given.size.fars + 1) * given.size.lines }, () => 0),
     losses: 0,

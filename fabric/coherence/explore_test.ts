@@ -56,6 +56,10 @@ describe("every state of the coherent card's protocol", () => {
     ]);
   });
 
+  it("C-06, C-10, decision 14: the copy kept at home, one fault at any time: no answer to an earlier life ends an access", () => {
+    holds({ size: smallest(1), with: ["losses"], place: "local" }, 25_599);
+  });
+
   it("C-12: two computers, two lines, all tables one entry long: from everywhere it goes on", () => {
     holds({ size: smallest(1, 2) }, 17_555);
   });

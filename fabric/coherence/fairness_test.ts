@@ -4,7 +4,8 @@ import { describe, it } from "@std/testing/bdd";
 import { farAccess } from "./far_card.ts";
 import { homeAccess } from "./home_card.ts";
 import { FRESH, TOKENS } from "./invariants.ts";
-import type { Access } from "./messages.ts";
+import { inTurn, type Request } from "./home_card_state.ts";
+import type { Access, WireMessage } from "./messages.ts";
 import { smallest } from "./mutations_testing.ts";
 import {
   act,
@@ -107,6 +108,19 @@ describe("home's card", () => {
 });
 
 describe("a cache", () => {
+  it("C-07: an access that waits for its own line holds up none that needs a place elsewhere", () => {
+    const size = { ...smallest(1, 2), remoteCache: { lines: 2, writeBacks: 1 } };
+    const rack = new Rack(size);
+    const [card] = rack.system.fars;
+    rack.access(1, { kind: "load", line: 0, ticket: 0 });
+    rack.access(1, { kind: "store", line: 0, change: "full", ticket: 1 });
+    rack.access(1, { kind: "load", line: 1, ticket: 2 });
+    assert.deepEqual(card!.waiting.map(({ ticket }) => ticket), [1]);
+    assert.deepEqual(rack.system.wires[0]!.req.map(({ line }) => line), [0, 1]);
+    rack.drain();
+    assert.deepEqual(rack.answered.toSorted(), ["1.0", "1.1", "1.2"]);
+  });
+
   it("C-06, C-07: what waits for a write-back buffer is not passed over by those that need a place alone", () => {
     const size = smallest(1, 4);
     const rack = new Rack({ ...size, home: { ...size.home, slots: 8, entries: 4 } });
@@ -132,5 +146,20 @@ describe("a cache", () => {
     }
     assert.ok(rack.answered.includes("0.0"), "the verb was not answered");
     assert.ok(ticket < 6, `the verb was answered behind ${ticket} stores`);
+  });
+});
+
+describe("inTurn", () => {
+  it("C-09: keeps the order of coming, and has what the local cache gives back go ahead, nothing of a far card's", () => {
+    const request = (text: string): Request => {
+      const [agent, kind] = text.split(" ");
+      const message = { agent: Number(agent), kind, line: 0, life: 0, homeLife: 1 } as WireMessage;
+      return { message, isBegun: false, access: null };
+    };
+    const of = (...texts: string[]) =>
+      inTurn(texts.map(request)).map(({ message: { agent, kind } }) => `${agent} ${kind}`);
+    const far = ["1 GetS", "2 Put", "0 GetM", "1 Put", "2 Flush"];
+    assert.deepEqual(of(...far), far);
+    assert.deepEqual(of(...far, "0 Put", "1 Read", "0 Put"), ["0 Put", "0 Put", ...far, "1 Read"]);
   });
 });

@@ -202,6 +202,52 @@ describe("the lease of a pair of cards", () => {
     assert.equal(far.lease?.until, 50_000 + TIMES.lease);
   });
 
+  for (const isUsed of [true, false]) {
+    const what = isUsed
+      ? "keeps the copies that its cores use"
+      : "gives copies back that no core uses";
+    it(`a card ${what}, after four renewals`, () => {
+      const cards = holding(STORE);
+      const { far } = cards;
+      const sent: string[] = [];
+      for (let renewals = 0; renewals < 8 && farNextAt(far) < NEVER; renewals++) {
+        const now = farNextAt(far);
+        const due = farAt(far, now);
+        if (isUsed) farAccess(far, LOAD, due);
+        sent.push(...talk(cards, now, { first: due.wire }).map(({ kind }) => kind));
+      }
+      const renewed = (times: number) => Array(times).fill(["Renew", "Renewed"]).flat();
+      assert.equal(farLine(far, 0).state, isUsed ? "M" : "I");
+      if (isUsed) assert.deepEqual(sent, renewed(8));
+      else assert.deepEqual(sent, [...renewed(3), "Renew", "Put", "Renewed", "WbAck"]);
+    });
+  }
+
+  it("decision 13: home does not let a lease end of which an InvAck is owed: it answers in the dead card's place", () => {
+    const { home } = holding(LOAD);
+    const snoop = newOutput();
+    home.now = 10;
+    homeBus(home, { kind: "SnpInv", line: 0 }, snoop);
+    assert.deepEqual(snoop.wire.map(({ kind }) => kind), ["Inv"]);
+    assert.deepEqual(homeAt(home, TIMES.lease + TIMES.grace - 1).bus, []);
+    const over = homeAt(home, TIMES.lease + TIMES.grace);
+    assert.deepEqual(over.bus.map(({ kind }) => kind), ["RspI"]);
+    assert.equal(home.lives.has(1), false);
+    assert.equal(homeLine(home, 0).snoop, null);
+  });
+
+  it("decision 13: a failed queue pair to a card that has no lease ends its life after a lease and its grace", () => {
+    const { far, home } = holding(LOAD);
+    far.lines.clear();
+    homeAt(home, TIMES.lease + TIMES.grace);
+    assert.equal(homeNextAt(home), NEVER);
+    home.now = 20_000;
+    stopRenewing(home, 1);
+    assert.equal(homeNextAt(home), 20_000 + TIMES.lease + TIMES.grace);
+    homeAt(home, homeNextAt(home));
+    assert.equal(home.lives.has(1), false);
+  });
+
   it("decision 13: a failed queue pair ends the life, and not before the far card has stopped", () => {
     const cards = holding(STORE);
     const { far, home } = cards;
@@ -221,6 +267,36 @@ describe("the lease of a pair of cards", () => {
     assert.equal(far.homeLife, 1);
   });
 
+  it("decision 14: what home's local cache has begun for one life of a far card is no answer to the next one", () => {
+    const { far, home } = holding(LOAD);
+    const local = { place: "local", version: 0 } as const;
+    home.placements.set(0, local);
+    far.placements.set(0, local);
+    const act = (does: (out: Output) => void) => {
+      const out = newOutput();
+      does(out);
+      return out;
+    };
+    const line = 1;
+    const [asked] = act((out) => farAccess(far, { ...LOAD, line }, out)).wire;
+    assert.equal(asked!.kind, "Read");
+    assert.deepEqual(act((out) => homeReceive(home, asked!, out)).bus.map(({ kind }) => kind), [
+      "RdData",
+    ]);
+    const [hello] = act((out) => fence(far, out)).wire;
+    for (const message of act((out) => homeReceive(home, hello!, out)).wire) {
+      act((out) => farReceive(far, message, out));
+    }
+    assert.equal(far.isUp, true);
+    far.placements.set(0, local);
+    const [again] = act((out) => farAccess(far, { ...STORE, line }, out)).wire;
+    assert.equal(again!.kind, "Write");
+    const data = new Uint8Array(64);
+    const late = act((out) => homeBus(home, { kind: "GrantS", line, data }, out));
+    assert.deepEqual(late.wire, [], "the life that has asked is over");
+    assert.equal(far.active.get(line)?.kind, "store", "the store is not done");
+  });
+
   it("decision 14: a life begins once: a Hello that comes twice gets no second life", () => {
     const cards = pair();
     const hello: WireMessage = { kind: "Hello", line: 0, agent: 1, life: 1, homeLife: 0 };
@@ -228,6 +304,42 @@ describe("the lease of a pair of cards", () => {
     const out = newOutput();
     homeReceive(cards.home, hello, out);
     assert.deepEqual(out.wire, []);
+  });
+});
+
+describe("counts for home's judge", () => {
+  it("decision 17: tell of a window, and of a life, what its cores have done in it, once", () => {
+    const window = 1000;
+    const cards = { ...pair(), far: { ...pair().far, window } };
+    const { far } = cards;
+    const told = (out: Output) =>
+      out.wire.flatMap(({ kind, counts }) => kind === "Counts" ? [counts] : []);
+    const registered = (now: number) => {
+      const hello = newOutput();
+      far.now = now;
+      fence(far, hello);
+      talk(cards, now, { first: hello.wire });
+    };
+    const load = (now: number) => {
+      const out = newOutput();
+      far.now = now;
+      farAccess(far, LOAD, out);
+      talk(cards, now, { first: out.wire });
+    };
+    registered(0);
+    load(0), load(10);
+    assert.equal(farNextAt(far), window);
+    assert.deepEqual(told(farAt(far, window)), [{ loads: 2, stores: 0, hits: 1 }]);
+    load(1100);
+    assert.deepEqual(told(farAt(far, 1100 + window)), [{ loads: 1, stores: 0, hits: 1 }]);
+    // A window that ends while the card is down is told by nobody.
+    load(2200);
+    far.now = 2300;
+    fence(far, newOutput());
+    assert.deepEqual(told(farAt(far, 2200 + window)), []);
+    registered(3300);
+    load(3400);
+    assert.deepEqual(told(farAt(far, 3400 + window)), [{ loads: 1, stores: 0, hits: 0 }]);
   });
 });
 

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { pattern } from "../../nodes/host/testing/host_testing.ts";
 import { ScmFile } from "../../nodes/host/store/scm_file.ts";
 import { seeded } from "../../fabric/base/property_testing.ts";
-import { newPath, PLAN, reopenAfterKill } from "../support/scm_files.ts";
+import { copyAfterKill, newPath, PLAN, reopenAfterKill } from "../support/scm_files.ts";
 import { SUITE_BYTES } from "../support/scm_size.ts";
 
 function create(): ScmFile {
@@ -126,6 +126,52 @@ describe("ScmFile, over several lives", () => {
     const store = fresh();
     store.commit(2, [{ offset: 0, data: y }]);
     assert.throws(() => store.commit(2, []), /Span 2 is committed after span 2/);
+    store.close();
+  });
+
+  it("P-05: killed between any two changes of its files, holds the spans before it whole, and no damage", () => {
+    const { prototype } = Deno.FsFile;
+    const { writeSync, truncateSync } = prototype;
+    const store = fresh(), copies: string[] = [];
+    const noted = <Args extends unknown[], Result>(change: (...args: Args) => Result) =>
+      function (this: Deno.FsFile, ...args: Args): Result {
+        copies.push(copyAfterKill(store.path));
+        return change.apply(this, args);
+      };
+    const first = image([10, x], [9000, y]), second = image([10, x], [9000, y], [50, y], [5000, x]);
+    try {
+      prototype.writeSync = noted(writeSync);
+      prototype.truncateSync = noted(truncateSync);
+      store.commit(1, [{ offset: 10, data: x }, { offset: 9000, data: y }]);
+      store.commit(2, [{ offset: 50, data: y }, { offset: 5000, data: x }]);
+      store.close();
+    } finally {
+      Object.assign(prototype, { writeSync, truncateSync });
+    }
+    const none = new Uint8Array(SUITE_BYTES), seen = new Set<number>();
+    for (const [i, copy] of copies.entries()) {
+      const next = ScmFile.open(copy, PLAN);
+      next.settle("unknown");
+      const found = content(next);
+      next.close();
+      const spans = [none, first, second].findIndex((each) =>
+        each.every((byte, at) => byte === found[at])
+      );
+      assert.ok(spans >= Math.max(0, ...seen), `${spans} spans at change ${i} of ${copies.length}`);
+      seen.add(spans);
+    }
+    assert.deepEqual([...seen], [0, 1, 2]);
+  });
+
+  it("keeps its last span where it is closed before it is settled", () => {
+    const store = fresh();
+    store.commit(1, [{ offset: 10, data: x }]);
+    const copy = copyAfterKill(store.path);
+    ScmFile.open(copy, PLAN).close();
+    const again = ScmFile.open(copy, PLAN);
+    assert.equal(again.settle("unknown"), "assumed");
+    assert.deepEqual(content(again), image([10, x]));
+    again.close();
     store.close();
   });
 

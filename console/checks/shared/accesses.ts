@@ -8,7 +8,7 @@ import type {
 } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { lifeAt, type Lives } from "../lives.ts";
-import { inSteps, type Steps } from "../run_record.ts";
+import { drained, inSteps, type Steps } from "../run_record.ts";
 import type { Instant } from "../values.ts";
 
 /** An access of a program, from the record of its begin. */
@@ -51,7 +51,12 @@ const KNOWN = new WeakMap<
   { readonly count: number; readonly found: SharedAccesses }
 >();
 
-/** All accesses of a run, in the order of their begins, in steps. */
+/** All accesses of a run, in the order of their begins. */
+export function sharedAccesses(notes: readonly TimedRecord[]): SharedAccesses {
+  return drained(sharedAccessSteps(notes));
+}
+
+/** The same, in steps. */
 export function* sharedAccessSteps(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
   const known = KNOWN.get(notes);
   if (known?.count === notes.length) return known.found;

@@ -57,14 +57,17 @@ export function faultSpans({ lives, plan }: Faulty, pair?: Pair): FaultSpan[] {
   return [...power, ...cables];
 }
 
-/** A heal ends all earlier faults of its cable, in its direction. */
+/** A heal ends all earlier faults of its cable, in its direction; a fault of both ends with the later of both. */
 function endOf(
   { cable, at, until = Infinity, direction }: LinkFaultPlan,
   all: readonly LinkFaultPlan[],
 ): Time {
-  const heals = all.filter((each) =>
-    each.action === "heal" && each.cable === cable && each.at > at &&
-    (each.direction === "both" || each.direction === direction)
-  );
-  return Math.min(until, ...heals.map((each) => each.at));
+  const ends = (direction === "both" ? ["a", "b"] : [direction]).map((side) => {
+    const heals = all.filter((each) =>
+      each.action === "heal" && each.cable === cable && each.at > at &&
+      (each.direction === "both" || each.direction === side)
+    );
+    return Math.min(until, ...heals.map((each) => each.at));
+  });
+  return Math.max(...ends);
 }

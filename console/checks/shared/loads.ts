@@ -136,15 +136,20 @@ function opensAfter(
   return opensAt !== undefined && at < opensAt ? opensAt : undefined;
 }
 
-/** From when on bytes may have been lost that are reported at `at`: from the first fault on, in home's life. */
+/**
+ * From when on bytes may have been lost that are reported at `at`: from the first fault on, in home's life. In a later
+ * life from when home serves: by then the line is as it was persistent, whatever was lost before.
+ */
 function lossFrom(
   run: RunRecord,
   { record }: Region,
   { at, faultAt }: { readonly at: Time; readonly faultAt: Time },
 ): Time {
-  const { home, answerWithinPs } = record;
-  const life = run.lives.get(home)?.findLast(({ from }) => from + answerWithinPs < at);
-  return Math.min(Math.max(faultAt, life?.from ?? 0), at);
+  const { home, answerWithinPs, homeWaitPs } = record;
+  const lives = run.lives.get(home) ?? [];
+  const life = lives.findLastIndex(({ from }) => from + answerWithinPs < at);
+  const opensAt = life > 0 ? lives[life]!.from + homeWaitPs : 0;
+  return Math.min(Math.max(faultAt, opensAt), at);
 }
 
 /** By the order of a note: whole numbers for begins, and half of one more for ends. */

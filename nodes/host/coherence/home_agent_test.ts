@@ -70,6 +70,16 @@ describe("HomeAgent", () => {
     assert.deepEqual(bench.changes, [LINE]);
   });
 
+  it("C-09: a byte that a core stores anew reaches SCM, though the line had it so before the far card took it", () => {
+    const { bench, survivors } = benchOf();
+    bench.access("home", "store", LINE, byteAt(5, 9));
+    bench.access("far", "store", LINE, byteAt(5, 0));
+    bench.access("far", "store", LINE, byteAt(7, 1));
+    bench.access("home", "store", LINE, byteAt(5, 9));
+    bench.access("home", "flush", LINE);
+    assert.deepEqual([survivors()[5], survivors()[7]], [9, 1]);
+  });
+
   it("C-09: a dirty line that other memory evicts from the LLC is in SCM, and is lent from there", () => {
     const { bench, memory, survivors } = benchOf();
     bench.access("home", "store", LINE, byteAt(0, 9));

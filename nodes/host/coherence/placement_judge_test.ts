@@ -99,6 +99,13 @@ describe("PlacementJudge", () => {
     assert.deepEqual(bench.told, ["move-region 3 local", "move-region 3 remote"]);
   });
 
+  it("decision 17: a far card that reports no more counts no more, a window after its last report", () => {
+    const bench = new Bench();
+    bench.window(50, 10, 1000);
+    for (let i = 0; i < 3; i++) bench.window(50, 10);
+    assert.deepEqual(bench.verdicts.map(({ counts }) => counts.far), [10, 1010, 10, 10]);
+  });
+
   it("decision 14: begins anew with another life of the card, whose copies are where fresh ones are", () => {
     const bench = new Bench();
     bench.window(90, 10);

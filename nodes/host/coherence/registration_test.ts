@@ -8,6 +8,7 @@ import {
 } from "../../../fabric/rack/plan/shared_region.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
+import { NO_DEVICE } from "../cpu/host_bus.ts";
 import { Registration } from "./registration.ts";
 
 const REGION: SharedRegion = {
@@ -75,6 +76,67 @@ describe("Registration.register", () => {
     assert.equal(registration.has(REGION, CARD), false);
     assert.equal(textOf(registration.register(REGION, cpuOf([OK]), CARD)), undefined);
     assert.equal(registration.has(REGION, CARD), true);
+  });
+});
+
+/** A core whose card answers the first tries so, or is not there; then it is there, and says yes. */
+function trying(tries: readonly (RnicReply | "no card" | "dies")[]) {
+  const slept: number[] = [];
+  let left = [...tries], commands = 0;
+  const cpu = {
+    get card(): number | undefined {
+      return left[0] === "no card"
+        ? undefined
+        : CARD + tries.filter((each) => each === "dies").length -
+          left.filter((each) => each === "dies").length;
+    },
+    // deno-lint-ignore require-yield
+    *command(_: RnicCommand): Steps<RnicReply> {
+      commands++;
+      const [reply, ...others] = left;
+      left = others;
+      return reply === "dies" ? NO_DEVICE : reply as RnicReply | undefined ?? OK;
+    },
+    // deno-lint-ignore require-yield
+    *sleep(ps: number): Steps<void> {
+      if (left[0] === "no card") left = left.slice(1);
+      slept.push(ps);
+    },
+  } as unknown as Cpu;
+  const registration = new Registration();
+  const text = textOf(registration.register(REGION, cpu));
+  const has = [CARD, CARD + 1].filter((card) => registration.has(REGION, card));
+  return { text, has, commands, slept };
+}
+
+describe("Registration.register, again", () => {
+  const QUARTER = 250;
+
+  it("asks every quarter of a lease while home has not exposed it, or there is no card", () => {
+    assert.deepEqual(trying([refused("EBUSY"), "no card", "no card"]), {
+      text: undefined,
+      has: [CARD],
+      commands: 2,
+      slept: [QUARTER, QUARTER],
+    });
+  });
+
+  it("asks the next card where one has failed with the command: that refusal is no one's", () => {
+    const found = trying(["dies"]);
+    assert.deepEqual(found, { text: undefined, has: [CARD + 1], commands: 2, slept: [QUARTER] });
+  });
+
+  it("gives up at once where the card refuses, and after eight leases without an answer", () => {
+    const text = "RegionRefused: Cannot register region s: because";
+    const other = trying([refused("EINVAL")]);
+    assert.deepEqual(other, { text, has: [], commands: 1, slept: [] });
+    const busy = trying(Array(40).fill(refused("EBUSY")));
+    assert.deepEqual([busy.text, busy.commands, busy.slept.length], [text, 32, 32]);
+    const none = trying(Array(40).fill("no card"));
+    assert.deepEqual([none.text, none.commands], [
+      "RegionRefused: Cannot register region s: the card has no power",
+      0,
+    ]);
   });
 });
 

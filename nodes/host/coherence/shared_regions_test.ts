@@ -101,3 +101,94 @@ describe("HostRegions", () => {
     assert.deepEqual(ended, ["RegionLost"]);
   });
 });
+
+describe("a far host's core that waits for a change", () => {
+  const FAR: SharedRegion = {
+    ...REGION,
+    home: { host: "b", address: 0x0a00_0002 },
+    far: [{ host: "a", address: 0x0a00_0001, agent: 1 }],
+  };
+
+  /** The card registers the region and answers loads with zeros; then `play` has its turn. @returns how the wait ends. */
+  function waiting(play: (rig: HostRig) => void): { ended: string; atUs: number } {
+    let found = { ended: "nothing", atUs: 0 };
+    const rig = new HostRig({ shared: [FAR] }, {
+      programs: {
+        *a(cpu) {
+          const s = yield* cpu.region("s");
+          const ended = (how: string) =>
+            void (found = { ended: how, atUs: Math.floor(cpu.now / PS_PER_US) });
+          try {
+            ended(yield* s.waitChange(0, 8, 900 * PS_PER_US));
+          } catch (error) {
+            ended((error as Error).name);
+          }
+        },
+      },
+    });
+    let answered = 0;
+    const answer = () => {
+      for (const { message } of rig.sent.slice(answered)) {
+        answered++;
+        const at = rig.now + PS_PER_US;
+        if (message.kind === "command") {
+          const reply = { status: "ok", op: "done" } as const;
+          rig.arrive(at, { kind: "reply", id: message.id, reply });
+        } else if (message.kind === "far-access") {
+          const data = new Uint8Array(64);
+          rig.arrive(at, { kind: "far-answer", tag: message.tag, result: "done", data });
+        }
+      }
+    };
+    const runUntil = (us: number) => {
+      while (rig.nextAt <= us * PS_PER_US && rig.next()) answer();
+      rig.now = us * PS_PER_US;
+    };
+    runUntil(100);
+    assert.deepEqual(found.ended, "nothing", "it waits");
+    play(rig);
+    runUntil(1_000);
+    return found;
+  }
+
+  it("decision 19: wakes when its copy is gone, looks again, and waits on where nothing has changed", () => {
+    const loads = (rig: HostRig) =>
+      rig.sent.filter(({ message }) => message.kind === "far-access").length;
+    const found = waiting((rig) => {
+      const before = loads(rig);
+      rig.arrive(150 * PS_PER_US, { kind: "far-invalidate", region: 0, line: 1 });
+      rig.run(151 * PS_PER_US);
+      assert.equal(loads(rig), before, "another line's is none of its");
+      rig.arrive(160 * PS_PER_US, { kind: "far-invalidate", region: 0, line: 0 });
+      rig.run(161 * PS_PER_US);
+      assert.equal(loads(rig), before + 1);
+      const { message } = rig.sent.at(-1)!;
+      const { tag } = message as { tag: number };
+      const data = new Uint8Array(64);
+      rig.arrive(rig.now, { kind: "far-answer", tag, result: "done", data });
+    });
+    // At its deadline it looks once more.
+    assert.deepEqual(found, { ended: "timeout", atUs: 901 });
+  });
+
+  it("C-10, decision 13: wakes when its card fails, and is told", () => {
+    const found = waiting((rig) => {
+      rig.now = 200 * PS_PER_US;
+      rig.step({ kind: "link", port: 0, up: false });
+    });
+    assert.deepEqual(found, { ended: "RegionFenced", atUs: 200 });
+  });
+
+  it("C-10: wakes when the card reports a loss of the region, of any line", () => {
+    const found = waiting((rig) => {
+      const event = { type: "REGION_LOST", region: 0, first: 2, count: 1 } as const;
+      rig.arrive(300 * PS_PER_US, { kind: "event", event });
+      rig.run(301 * PS_PER_US);
+      const { message } = rig.sent.at(-1)!;
+      assert.equal(message.kind, "far-access");
+      const { tag } = message as { tag: number };
+      rig.arrive(rig.now, { kind: "far-answer", tag, result: "lost" });
+    });
+    assert.deepEqual(found, { ended: "RegionLost", atUs: 301 });
+  });
+});

@@ -74,6 +74,11 @@ describe("stores that fail in a store buffer", () => {
     told(again.handle.store(0, new Uint8Array(8)));
     again.buffer.run(1);
     assert.equal(told(again.handle.fence()), "nothing");
+    // Each store is tried once more, whatever became of those before it.
+    const both = handleOf(["refused", "done", "refused", "done"]);
+    for (const line of [0, 1]) told(both.handle.store(64 * line, new Uint8Array(8)));
+    both.buffer.run(1);
+    assert.deepEqual([told(both.handle.fence()), both.buffer.size], ["nothing", 0]);
     for (
       const refused of [
         handleOf(["refused", "refused"]),
@@ -85,5 +90,48 @@ describe("stores that fail in a store buffer", () => {
       const calls = [told(refused.handle.fence()), told(refused.handle.fence())];
       assert.deepEqual(calls, ["RegionRefused", "nothing"]);
     }
+  });
+});
+
+describe("a core that waits for its store buffer", () => {
+  it("goes on where the card knows a region no more, waits for the registration, and for the rest behind it", () => {
+    const woken: number[] = [];
+    let isKnown = false, then: (now: number, isKnown: boolean) => void = () => {};
+    let tickets = 10;
+    const buffer = new StoreBuffer({
+      entries: 8,
+      drainPs: 5,
+      begin: () => [tickets++, undefined],
+      paid: () => {},
+      knows: () => isKnown,
+      reopen: (_region, done) => void (then = done),
+      reopened: "reopened",
+      ticket: () => tickets++,
+      woken: (ticket) => void woken.push(ticket),
+    });
+    const region = { name: "s" } as SharedRegion;
+    const change = { kind: "write", mask: 1n, bytes: new Uint8Array(64) } as const;
+    const store = { id: 0, region, piece: { line: 0, from: 0, to: 1 }, change, heldUntil: 0 };
+    buffer.add({ ...store, onBegin: () => {}, onEnd: () => {} }, 0);
+    const core = buffer.drained();
+    const waits = (kind: "done") => {
+      const { value, done } = core.next({ kind });
+      return done ? "goes on" : value.kind === "line" ? value.id : value.kind;
+    };
+    const first = waits("done");
+    assert.equal(typeof first, "number");
+    buffer.run(5);
+    assert.deepEqual(woken, [first], "the driver may need this core");
+    assert.equal(waits("done"), "any");
+    isKnown = true;
+    then(20, true);
+    const second = waits("done");
+    assert.equal(typeof second, "number");
+    assert.equal(buffer.nextAt, 20);
+    buffer.run(20);
+    assert.equal(buffer.ended(second as number + 1, { result: "done", cost: {} }, 30), true);
+    assert.deepEqual(woken, [first, second]);
+    assert.equal(waits("done"), "goes on");
+    assert.equal(buffer.size, 0);
   });
 });

@@ -257,3 +257,23 @@ describe("command", () => {
     });
   });
 });
+
+describe("note", () => {
+  it("P-41: has the bytes of a declared write as they were, whatever the program does to them", () => {
+    const bytes = Uint8Array.of(1, 2);
+    const rig = new HostRig({}, {
+      isAudited: true,
+      programs: {
+        // deno-lint-ignore require-yield -- it waits for nothing
+        *declares(cpu) {
+          cpu.note({ kind: "writes", id: 0, on: "a", at: 0, bytes });
+          bytes.fill(9);
+        },
+      },
+    });
+    rig.run();
+    assert.deepEqual(rig.reported("program-failed"), []);
+    const notes = rig.audits.flatMap((note) => note.kind === "writes" ? [[...note.bytes]] : []);
+    assert.deepEqual(notes, [[1, 2]]);
+  });
+});

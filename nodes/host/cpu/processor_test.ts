@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { InvariantError } from "../../../fabric/base/assert.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
-import { SCM_BASE, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
+import { AddressMap, SCM_BASE, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
 import {
   type CpuProgram,
   HostRig,
@@ -11,6 +11,7 @@ import {
   type PlanChanges,
   RIG_TIMING,
 } from "../testing/host_testing.ts";
+import { Processor } from "./processor.ts";
 import type { Wait } from "./program.ts";
 
 const BOOT = RIG_TIMING.bootPs;
@@ -206,6 +207,36 @@ describe("Cpu waits", () => {
     assert.equal(rig.node.statistics().interrupts, 2);
   });
 
+  it("an interrupt is work of the program that it wakes, and of its core", () => {
+    const seen: number[] = [];
+    const rig = host(function* (cpu) {
+      const before = cpu.workPs;
+      yield* cpu.waitInterrupt(3, NEVER);
+      seen.push(cpu.workPs - before);
+      yield* cpu.waitInterrupt(4, BOOT + 9_000_000);
+      seen.push(cpu.workPs - before);
+    });
+    rig.arrive(BOOT + 1_000_000, { kind: "interrupt", vector: 3 });
+    rig.run();
+    const { interruptPs } = RIG_TIMING;
+    assert.deepEqual(seen, [interruptPs, interruptPs]);
+    assert.equal(rig.node.statistics().cpuPs, interruptPs);
+  });
+
+  it("a wait for several interrupts takes all of them that are latched", () => {
+    const seen: unknown[] = [];
+    const rig = host(function* (cpu) {
+      yield* cpu.sleep(5_000_000);
+      const sources = [3, 4].map((vector) => ({ kind: "interrupt", vector }) as const);
+      seen.push(yield* cpu.waitAny(sources, NEVER), cpu.now - BOOT);
+      seen.push(yield* cpu.waitInterrupt(4, BOOT + 6_000_000));
+      seen.push(yield* cpu.waitInterrupt(3, BOOT + 7_000_000));
+    });
+    for (const vector of [3, 4]) rig.arrive(BOOT, { kind: "interrupt", vector });
+    rig.run();
+    assert.deepEqual(seen, ["happened", 5_000_000, "timeout", "timeout"]);
+  });
+
   it("signals wake the programs that wait for them, and are not latched", () => {
     const seen: unknown[] = [];
     const rig = new HostRig({}, {
@@ -252,7 +283,52 @@ describe("Cpu waits", () => {
   });
 });
 
+/** A processor by itself, with a program that waits for one reply; `log` has what it meets. */
+function alone(startAt = 0) {
+  const map = new AddressMap({ dramBytes: 1 << 20, scmBytes: 1 << 20 });
+  const processor = new Processor({ cores: 1, pollPs: 1, interruptPs: 1, map });
+  const log: unknown[] = [];
+  processor.add({
+    name: "waits",
+    startAt,
+    *start() {
+      try {
+        log.push(yield { kind: "reply", id: 1, answers: true });
+      } catch (error) {
+        log.push(error);
+      }
+    },
+    onFailure: (error) => void log.push(error),
+  });
+  return { processor, log };
+}
+
 describe("Processor", () => {
+  it("throws what came first of two errors, when the reply is there that the program waits for", () => {
+    const { processor, log } = alone();
+    processor.run(0);
+    const [first, second] = [new Error("first"), new Error("second")];
+    assert.equal(processor.throwInto("waits", first, 10), true);
+    assert.equal(processor.throwInto("waits", second, 20), true);
+    processor.run(20);
+    assert.deepEqual(log, [], "the device still has the command");
+    const reply = { status: "ok", op: "done" } as const;
+    assert.equal(processor.reply({ id: 1, reply }, 30), true);
+    processor.run(30);
+    assert.deepEqual(log, [first]);
+    assert.equal(processor.throwInto("waits", second, 40), false, "it has ended");
+  });
+
+  it("a program that is stopped before its start does not begin, and has ended", () => {
+    const { processor, log } = alone(1_000);
+    assert.equal(processor.isRunning("waits"), true);
+    assert.equal(processor.stopPrograms(new Error("stop"), 10), 1);
+    assert.equal(processor.isRunning("waits"), false);
+    assert.deepEqual([processor.running, [...processor.names], processor.nextAt], [0, [], NEVER]);
+    processor.run(2_000);
+    assert.deepEqual([log, processor.unfinished()], [[], []]);
+  });
+
   /** Works three times for `work`, and says when it did. */
   function worker(work: number, log: [string, number][]): CpuProgram {
     return function* (cpu) {

@@ -271,6 +271,35 @@ describe("Iio", () => {
     assert.deepEqual(raised, [START + iioPs + PIECE_PS + RIG_TIMING.interruptPs]);
   });
 
+  it("P-03: of a card that is gone, its writes, interrupts and events arrive in their order, and its reads are dropped", () => {
+    const raised: number[] = [];
+    const host = new HostRig({}, {
+      programs: {
+        *waits(cpu) {
+          yield* cpu.waitInterrupt(5, Infinity);
+          raised.push(cpu.now);
+        },
+      },
+    });
+    host.run(START);
+    host.arrive(START, write(SCM_BASE, pattern(64)));
+    host.arrive(START, read(1, SCM_BASE, 64));
+    host.arrive(START, { kind: "event", event: { type: "QP_FATAL", qpn: 20 } });
+    host.arrive(START, { kind: "interrupt", vector: 5 });
+    host.run(START + 10);
+    host.step({ kind: "link", port: 0, up: false });
+    const events = () =>
+      host.reports.flatMap(({ topic, value, at }) =>
+        topic === "rnic-event" && (value as { type: string }).type === "QP_FATAL" ? [at] : []
+      );
+    assert.deepEqual(events(), [], "it stands behind the write");
+    host.run();
+    assert.deepEqual([...host.survivors.subarray(0, 64)], [...pattern(64)]);
+    assert.deepEqual(raised, [START + iioPs + PIECE_PS + RIG_TIMING.interruptPs]);
+    assert.deepEqual(events(), [START + iioPs + PIECE_PS]);
+    assert.deepEqual(host.sent, [], "no completion");
+  });
+
   it("waits for room in the write pending queue, and so does a read behind it", () => {
     const slow = { scmWriteBitsPerSecond: 1e9, wpqLines: 2 };
     const host = rig({ timing: slow });

@@ -30,6 +30,8 @@ describe("Iommu", () => {
     iommu.unmap([4096]);
     equal(iommu.translate(4096, 8), undefined, "the IOTLB has forgotten it, too");
     equal(iommu.translate(4090, 8), undefined, "a part outside is enough");
+    iommu.map([4096]);
+    equal(iommu.translate(4096, 8), MISS_PS, "a page that is mapped anew is walked anew");
   });
 
   it("a host drops and refuses DMA outside of what is mapped, and reports it", () => {

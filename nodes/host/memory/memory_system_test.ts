@@ -96,6 +96,50 @@ describe("MemorySystem", () => {
     assert.deepEqual(load(memory, SCM_BASE, 64), pattern(64, 2));
   });
 
+  it("P-04: an access drains the buffers of its own lines, and of none beside them", () => {
+    const memory = small(), core = {};
+    for (const line of [0, 1, 2]) memory.combining.store(core, SCM_BASE + 64 * line, pattern(8));
+    const drained = () => memory.durable.take().map(({ offset }) => offset);
+    load(memory, SCM_BASE + 192, 64);
+    assert.deepEqual(drained(), []);
+    load(memory, SCM_BASE + 64 + 63, 1);
+    assert.deepEqual(drained(), [64]);
+    load(memory, SCM_BASE, 64);
+    assert.deepEqual(drained(), [0]);
+    load(memory, SCM_BASE + 128, 1);
+    assert.deepEqual(drained(), [128]);
+  });
+
+  it("C-05: a line that the card gets a copy of is in memory, wherever the newest bytes were", () => {
+    const memory = small(), found = new Uint8Array(192);
+    memory.store(SCM_BASE, pattern(64, 1));
+    memory.combining.store({}, SCM_BASE + 64, pattern(64, 2));
+    memory.combining.store({}, SCM_BASE + 128, pattern(8, 3));
+    memory.share(SCM_BASE, 192);
+    memory.physical.read(SCM_BASE, found);
+    const expected = new Uint8Array(192);
+    expected.set(pattern(64, 1)),
+      expected.set(pattern(64, 2), 64),
+      expected.set(pattern(8, 3), 128);
+    assert.deepEqual(found, expected);
+  });
+
+  it("peek has the newest bytes, also those that a core streams, and changes nothing", () => {
+    const memory = small();
+    memory.store(SCM_BASE, pattern(64, 1));
+    memory.combining.store({}, SCM_BASE + 64, pattern(16, 2));
+    memory.streams.set({}, { offset: SCM_BASE + 128, data: pattern(16, 3) });
+    const expected = new Uint8Array(192);
+    expected.set(pattern(64, 1)),
+      expected.set(pattern(16, 2), 64),
+      expected.set(pattern(16, 3), 128);
+    for (let times = 0; times < 2; times++) {
+      assert.deepEqual(memory.peek(SCM_BASE, 192), expected);
+    }
+    assert.deepEqual(memory.peek(SCM_BASE + 136, 16), expected.slice(136, 152));
+    assert.deepEqual(memory.durable.take(), []);
+  });
+
   it("P-05: under wsp what the IIO has survives, above what cores store before it gets to memory", () => {
     const memory = small("wsp"), image = new Uint8Array(4096);
     memory.postedArrived(SCM_BASE + 8, pattern(8, 1));

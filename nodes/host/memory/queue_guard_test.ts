@@ -105,6 +105,19 @@ describe("QueueGuard", () => {
     }
   });
 
+  it("Q-04: no lock, and no question for one, outlasts the RNIC's init", () => {
+    for (const answerAt of [undefined, 0x9000]) {
+      const { guard, store, spaces } = guarded(PLACEMENTS.default, "areas");
+      const depth = fieldAddress(store, spaces, { queue: 3, field: "depth" });
+      const stores = () => guard.checkStore(depth, 4, HOLDER);
+      if (answerAt === undefined) lockThird(guard);
+      else exchange(guard, { op: "lock-space2", queue: 3, answerAt }, DONE);
+      exchange(guard, { op: "init", spaces, persistence: PERSISTENCE }, INIT_REPLY);
+      if (answerAt !== undefined) guard.checkDevice(answerAt, encodeLockAnswer({ until: UNTIL }));
+      throws(stores, AddressFault);
+    }
+  });
+
   it("Q-04: a lock granted through a memory location is the asker's once the answer is there", () => {
     const { guard, store, spaces } = guarded(PLACEMENTS.default, "areas");
     const depth = fieldAddress(store, spaces, { queue: 3, field: "depth" });

@@ -106,4 +106,14 @@ describe("the snoop filter", () => {
     filter.stored(0, 2 * LINES * LINE);
     same(lines, [0]);
   });
+
+  it("a line that the card has read again is no more the oldest, and gives up no other", () => {
+    const lines: number[] = [];
+    const filter = new SnoopFilter((line) => void lines.push(line / LINE));
+    for (let i = 0; i < LINES; i++) filter.track(i * LINE);
+    filter.track(8);
+    same(lines, []);
+    filter.track(LINES * LINE);
+    same(lines, [1]);
+  });
 });

@@ -49,6 +49,19 @@ describe("SparseBytes", () => {
     assert.deepEqual(read(memory, CHUNK_BYTES - 1, 2), [1, 2]);
   });
 
+  it("touch takes the image of every chunk of the range, and of none beside it", () => {
+    const asked: number[] = [];
+    const memory = new SparseBytes(5 * CHUNK_BYTES, (offset, length) => {
+      asked.push(offset / CHUNK_BYTES);
+      return new Uint8Array(length).fill(7);
+    });
+    memory.touch(2 * CHUNK_BYTES - 1, CHUNK_BYTES + 2);
+    assert.deepEqual(asked, [1, 2, 3]);
+    memory.touch(0, 0);
+    memory.touch(CHUNK_BYTES, CHUNK_BYTES);
+    assert.deepEqual(asked, [1, 2, 3]);
+  });
+
   it("refuses what is outside", () => {
     const memory = new SparseBytes(100);
     assert.throws(() => memory.write(99, Uint8Array.of(1, 2)), /100 B/);

@@ -3,6 +3,7 @@
  * arrives at an instant comes before the host's own deadline.
  */
 import { assert } from "../../../fabric/base/assert.ts";
+import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { DurableWrite, Message, Node, Outputs, TraceStep } from "../../../fabric/node.ts";
 import type { HostPlan, HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -93,6 +94,7 @@ export class HostRig {
   readonly sent: Sent[] = [];
   readonly reports: Report[] = [];
   readonly traces: TraceStep[] = [];
+  readonly audits: AuditRecord[] = [];
   /** Everything that became persistent, oldest first. */
   readonly durable: DurableWrite[] = [];
   /** The SCM as a power failure now would leave it. */
@@ -105,7 +107,12 @@ export class HostRig {
   /** Programs run from the end of the boot on, in order of their names, unless the plan says else. */
   constructor(
     changes: PlanChanges = {},
-    rig: { programs?: Record<string, CpuProgram>; options?: Partial<HostOptions> } = {},
+    rig: {
+      programs?: Record<string, CpuProgram>;
+      options?: Partial<HostOptions>;
+      /** Whether {@link audits} has what is noted. */
+      isAudited?: boolean;
+    } = {},
   ) {
     const cpuPrograms = rig.programs ?? {};
     const names = Object.keys(cpuPrograms);
@@ -114,7 +121,7 @@ export class HostRig {
     this.survivors = new Uint8Array(this.plan.scmBytes);
     const image = rig.options?.image;
     if (image !== undefined) this.survivors.set(image(0, this.plan.scmBytes));
-    this.#out = this.#outputs();
+    this.#out = this.#outputs(rig.isAudited === true);
     const onCores = names.map((name) => [name, onCpu(cpuPrograms[name]!)]);
     this.node = new Host("a", this.plan, {
       seed: 1,
@@ -184,7 +191,7 @@ export class HostRig {
     return this.reports.filter((report) => report.topic === topic).map(({ value }) => value);
   }
 
-  #outputs(): Outputs {
+  #outputs(isAudited: boolean): Outputs {
     return {
       tracing: true,
       send: (port, message, departAt) => {
@@ -195,6 +202,10 @@ export class HostRig {
         return departAt;
       },
       trace: (step) => void this.traces.push(step),
+      ...(isAudited && {
+        auditing: true,
+        audit: (_, note) => void this.audits.push(note),
+      }),
       report: (topic, value) => void this.reports.push({ at: this.now, topic, value }),
     };
   }

@@ -13,13 +13,19 @@ const BYTES = 8192;
 
 describe("Cpu.free", () => {
   it("does not reuse memory until a device's writes to it have left the IIO", () => {
-    for (const kind of ["allocate", "allocateContiguous"] as const) {
+    const kinds = ["allocate", "allocateContiguous"] as const;
+    // At a page's begin, in its midst, and from the page before on.
+    for (
+      const [kind, inPage] of kinds.flatMap((kind) =>
+        [0, 1000, -32].map((at) => [kind, at] as const)
+      )
+    ) {
       const writes: { address: number; length: number }[] = [];
       const rig = new HostRig({}, {
         programs: {
           *frees(cpu: Cpu): Steps<void> {
             const first = cpu[kind](BYTES);
-            writes.push({ address: first.pages[1]!, length: 64 });
+            writes.push({ address: first.pages[1]! + inPage, length: 64 });
             yield* cpu.sleep(1_000_000);
             cpu.free(first);
             const second = cpu[kind](BYTES);

@@ -2,6 +2,7 @@ import {
   IBV_ACCESS_LOCAL_WRITE,
   IBV_ACCESS_RELAXED_ORDERING,
   IBV_ACCESS_REMOTE_READ,
+  IBV_SEND_SIGNALED,
   IBV_WC_GRH,
   IBV_WC_WITH_IMM,
 } from "./flags.ts";
@@ -9,6 +10,7 @@ import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/s
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
+import { pollCq } from "./completion_queue.ts";
 import { createCq } from "./create_cq.ts";
 import { COMP_VECTORS } from "./limits.ts";
 import { failed, getAsyncEvent, handleEvent, must } from "./device.ts";
@@ -170,6 +172,28 @@ describe("batches of work requests", () => {
     equal(errnoOf(rig.run(wrComplete(batch))), "EINVAL");
   });
 
+  it("§7 #88: what the driver knows of the queue is what it was before a refused one", () => {
+    const pair = must(
+      rig.run(createQp(pd, { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 6 })),
+    );
+    pair.life.state = "rts";
+    const signaled = { ...send(0), sendFlags: IBV_SEND_SIGNALED };
+    const known = () => {
+      const { write, tail, used, requests, unsignaled, newest, stamp } = pair.sq;
+      return { write, tail, used, requests, unsignaled, newest, stamp };
+    };
+    const refused: SendRequest = { ...send(9), sges: Array(9).fill(sge(mr, 0, 8)) };
+    for (const [before, added] of [[send(0), signaled], [signaled, send(0)]] as const) {
+      equal(rig.run(postSend(pair, before)), undefined);
+      const then = known(), { length } = rig.registers;
+      const batch = wrStart(pair);
+      for (const each of [added, added, refused]) wrAdd(batch, each);
+      equal(errnoOf(rig.run(wrComplete(batch))), "EINVAL");
+      same(known(), then);
+      equal(rig.registers.length, length);
+    }
+  });
+
   it("a legal one is posted whole, with one doorbell; one that is given up is not", () => {
     const dropped = wrStart(qp);
     wrAdd(dropped, send(7));
@@ -281,6 +305,50 @@ describe("memory windows", () => {
       ok(wrong?.reason.startsWith("IBV_ACCESS_RELAXED_ORDERING"));
     }
     same([one.rkey, two.rkey], keys);
+  });
+});
+
+describe("objects that the firmware does not give up", () => {
+  it("a window is as it was, and is deallocated by the next call", () => {
+    const mw = must(rig.run(allocMw(pd, 1)));
+    const { count } = pd.uses;
+    rig.refuse = ({ op }) =>
+      op === "deallocate-mw" ? { status: "error", errno: "EBUSY", reason: "because" } : undefined;
+    equal(errnoOf(rig.run(deallocMw(mw))), "EBUSY");
+    equal(pd.uses.count, count);
+    equal(rig.run(bindMw(qp, mw, { mr, access: 0 })), undefined, "it can still be bound");
+    rig.refuse = () => undefined;
+    equal(rig.run(deallocMw(mw)), undefined);
+    equal(errnoOf(rig.run(deallocMw(mw))), "EINVAL");
+    equal(pd.uses.count, count - 1);
+  });
+
+  it("a shared receive queue takes receives as before", () => {
+    const srq = must(rig.run(createSrq(pd, { maxWr: 2 })));
+    rig.refuse = ({ op }) =>
+      op === "destroy-srq" ? { status: "error", errno: "EBUSY", reason: "because" } : undefined;
+    equal(errnoOf(rig.run(destroySrq(srq))), "EBUSY");
+    equal(rig.run(postSrqRecv(srq, { sges: [sge(mr, 0, 8)] })), undefined);
+    rig.refuse = () => undefined;
+    equal(rig.run(destroySrq(srq)), undefined);
+  });
+
+  it("receives of a destroyed queue pair, which have completed unread, give their slots back to the shared queue", () => {
+    const srq = must(rig.run(createSrq(pd, { maxWr: 3 })));
+    const plan = { sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 0 } as const;
+    const short = must(rig.run(createQp(pd, { type: "rc", ...plan, srq })));
+    for (let i = 0; i < 3; i++) rig.run(postSrqRecv(srq, { sges: [sge(mr, 0, 8)] }));
+    for (const wqeIndex of [0, 2]) rig.complete(cq, { opcode: "recv", qpn: short.qpn, wqeIndex });
+    rig.refuse = ({ op }) =>
+      op === "destroy-qp"
+        ? { status: "ok", op: "qp-emptied", written: { send: 2, recv: 2 } }
+        : undefined;
+    equal(rig.run(destroyQp(short)), undefined);
+    equal(srq.ring.free.length, 0);
+    same(rig.run(pollCq(cq, 8)), []);
+    same(srq.ring.free.toSorted(), [0, 2]);
+    const again = [0, 1].map(() => rig.run(postSrqRecv(srq, { sges: [sge(mr, 0, 8)] })));
+    same(again, [undefined, undefined]);
   });
 });
 

@@ -287,6 +287,7 @@ describe("postSend", () => {
       return wqeAt(position)!.inline !== undefined;
     };
     same([inlined(), inlined({ sges: [sge(mr, 0, 221)] })], [true, false]);
+    same(inlined({ sges: [sge(mr, 0, 220)] }), true, "as many as the rule says");
     same(wqeAt(0)!.inline, Uint8Array.of(1, 2, 3));
     open({ inline: { by: "type", opcodes: ["send"], bytes: 64 } });
     same([inlined(), inlined({ opcode: "send", remote: undefined! })], [false, true]);
@@ -518,6 +519,21 @@ describe("postSend of what the standard's later issues added", () => {
     for (const request of wrong) {
       equal(rig.run(postSend(qp, request))?.errno, "EINVAL", JSON.stringify(request));
     }
+  });
+});
+
+describe("postSend of the longest message", () => {
+  it("§4.3: has 2^31 B, by one element or by several; one byte more is EINVAL", () => {
+    open({}, { maxSendSge: 2 });
+    const nothing = must(rig.run(allocNullMr(pd)));
+    const half = sge(nothing, 0, 2 ** 30);
+    const of = (...sges: SendRequest["sges"] & object) =>
+      rig.run(postSend(qp, write(1, { sges })))?.errno;
+    same([of(sge(nothing)), of(half, half)], [undefined, undefined]);
+    same([of(sge(nothing), sge(nothing, 0, 1)), of(half, sge(nothing, 0, 2 ** 30 + 1))], [
+      "EINVAL",
+      "EINVAL",
+    ]);
   });
 });
 

@@ -25,6 +25,19 @@ describe("space 2", () => {
     equal(decodeSpace2(rig.load(device.state.space2 + 5 * 16, 16)).depth, 64);
   });
 
+  it("Q-04: is not stored by the host at the instant at which the lock is taken back, or later", () => {
+    for (const early of [-1, 0, 1]) {
+      const rig = new VerbsRig();
+      const device = rig.run(openDevice(rig, rig.plan));
+      rig.refuse = ({ op }) =>
+        op === "lock-space2" ? { status: "ok", op, until: rig.now + early } : undefined;
+      const wrong = rig.run(storeSpace2(device, { queue: 5, offset: 0, data: DATA }));
+      equal(wrong?.errno, early > 0 ? undefined : "EBUSY");
+      const stored = decodeSpace2(rig.load(device.state.space2 + 5 * 16, 16)).depth;
+      equal(stored, early > 0 ? 64 : 0);
+    }
+  });
+
   it("Q-04 (in part): a breach is an error, with nothing changed", () => {
     const rig = new VerbsRig();
     const device = rig.run(openDevice(rig, rig.plan));

@@ -272,6 +272,22 @@ describe("C-10: a load of a shared region after home's power failure", () => {
     assert.equal(found([store(10, ONE), old], { power, more }).length, 1);
   });
 
+  it("C-10: never finds old data once a loss of home's later life is reported", () => {
+    const late = [...power, { at: 1_600, action: "kill", node: "b-rnic" }] as const;
+    const more = [lostAt(1_700)];
+    const of = (...loads: Told[]) => found([store(1_500, ONE), ...loads], { power: late, more });
+    const old = (from: number): Told => ({ from, to: from + 10, found: ONE });
+    const lost = (from: number): Told => ({ from, to: from + 10, length: 8, result: "lost" });
+    assert.deepEqual(of(lost(1_800)), []);
+    assert.equal(of(old(1_800)).length, 1);
+    // Before the report both may be, and what is told to be lost stays so.
+    assert.deepEqual(of(old(1_620), lost(1_640), lost(1_800)), []);
+    assert.equal(of(lost(1_620), old(1_640)).length, 1);
+    // Of the life before nothing was lost by it.
+    const before: Told = { from: 60, to: 70, on: "b", found: fill(9) };
+    assert.equal(found([before, lost(1_800)], { power: late, more }).length, 1);
+  });
+
   it("may find anything in DRAM", () => {
     const accesses = [store(10, ONE), { from: 300, to: 310, on: "b", found: fill(7) } as const];
     assert.deepEqual(found(accesses, { power, memory: "dram" }), []);

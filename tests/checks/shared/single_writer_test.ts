@@ -62,6 +62,21 @@ describe("C-09: a single writer or many readers", () => {
     ];
     const power = [{ at: 15, action: "kill", node: "b-rnic" }] as const;
     assert.deepEqual(findingsOf(singleWriter, { notes, power }), []);
+    // So each time that its power fails, not the last time alone.
+    const back = [
+      ...power,
+      { at: 18, action: "start", node: "b-rnic" },
+      { at: 40, action: "kill", node: "b-rnic" },
+      { at: 45, action: "start", node: "b-rnic" },
+    ] as const;
+    const again = [
+      ...notes,
+      stateAt(30, "a-rnic", { cache: "local", state: "I" }),
+      stateAt(35, "b-rnic", { cache: "remote", state: "E" }),
+      stateAt(50, "a-rnic", { cache: "local", state: "M" }),
+    ];
+    assert.deepEqual(findingsOf(singleWriter, { notes: again, power: back }), []);
+    assert.equal(findingsOf(singleWriter, { notes: again, power: back.slice(0, 2) }).length, 1);
     // The host's own failure takes no line out of its card.
     const host = [{ at: 15, action: "kill", node: "b" }] as const;
     assert.equal(findingsOf(singleWriter, { notes, power: host }).length, 1);

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { type HostLine, newHostLine } from "../../../fabric/coherence/host_agent_table.ts";
+import { LOST } from "../../../fabric/coherence/messages.ts";
+import {
+  DIRECTORY_ENTRY,
+  directoryAt,
+  REGION_SIZES,
+  SCM_BASE,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
+import { MemorySystem } from "../memory/memory_system.ts";
+import { rigPlan } from "../testing/host_testing.ts";
+import { MemoryDirectory } from "./memory_directory.ts";
+
+const { none: NONE, shared: SHARED, stale: STALE } = DIRECTORY_ENTRY;
+const LINES = 100;
+
+function regionAt(address: number, directory: "card" | "memory" = "memory"): SharedRegion {
+  return {
+    ...REGION_SIZES,
+    ...{ id: 0, name: "s", memory: "scm", placement: "remote", directory, address },
+    bytes: LINES * 64,
+    home: { host: "a", address: 1 },
+    far: [],
+    ...{ leasePs: 1, leaseMarginPs: 1, homeWaitPs: 1 },
+  };
+}
+
+const REGION = regionAt(SCM_BASE + 4096);
+const FIRST = REGION.address / 64;
+
+function bench(regions: readonly SharedRegion[] = [REGION]) {
+  const memory = new MemorySystem(rigPlan());
+  const directory = new MemoryDirectory(memory, regions);
+  /** The entries that are not NONE, as memory has them and as they survive, by index. */
+  const entries = (region = REGION) => {
+    const found = new Uint8Array(LINES);
+    memory.physical.read(directoryAt(region), found);
+    return [...found.entries()].filter(([, entry]) => entry !== NONE);
+  };
+  const survivors = new Uint8Array(rigPlan().scmBytes);
+  const durable = () => {
+    for (const { offset, data } of memory.durable.take()) survivors.set(data, offset);
+    const from = directoryAt(REGION) - SCM_BASE;
+    return [...survivors.subarray(from, from + LINES).entries()].filter(([, entry]) =>
+      entry !== NONE
+    );
+  };
+  return { memory, directory, entries, durable };
+}
+
+const MEMORY = new Uint8Array(64);
+function line(phase: HostLine["phase"], memory: HostLine["memory"] = MEMORY): HostLine {
+  return { ...newHostLine(memory), phase };
+}
+
+describe("MemoryDirectory", () => {
+  it("decision 7: says of each line what home's card has of it, durable at once", () => {
+    const { directory, entries, durable } = bench();
+    directory.changed(FIRST, line("none"), line("S"));
+    directory.changed(FIRST + 63, line("none"), line("X"));
+    directory.changed(FIRST + 64, line("none"), line("busy X"));
+    directory.changed(FIRST + LINES - 1, line("none"), line("none", LOST));
+    const all = [[0, SHARED], [63, STALE], [64, STALE], [LINES - 1, STALE]];
+    assert.deepEqual(entries(), all);
+    assert.deepEqual(durable(), all);
+    directory.changed(FIRST + 63, line("busy X"), line("busy none"));
+    directory.changed(FIRST, line("S"), line("busy S"));
+    assert.deepEqual(entries(), [[0, SHARED], [64, STALE], [LINES - 1, STALE]]);
+    assert.deepEqual(durable(), entries());
+  });
+
+  it("decision 7: knows nothing of lines beside its regions, or of one whose directory is the card's", () => {
+    const other = regionAt(REGION.address + 64 * LINES + 128), card = regionAt(SCM_BASE, "card");
+    const { directory, entries } = bench([REGION, other, card]);
+    for (const at of [FIRST - 1, FIRST + LINES, card.address / 64]) {
+      directory.changed(at, line("none"), line("X"));
+    }
+    assert.deepEqual([entries(), entries(other)], [[], []]);
+    directory.changed(other.address / 64 + 2, line("none"), line("X"));
+    assert.deepEqual([entries(), entries(other)], [[], [[2, STALE]]]);
+  });
+
+  it("decisions 7, 12: finds what an earlier life has left, and what its card's journal has brought back since", () => {
+    const { memory, directory, entries } = bench();
+    for (const index of [3, 70, 99]) directory.changed(FIRST + index, line("none"), line("X"));
+    assert.deepEqual(directory.staleLines(), [FIRST + 3, FIRST + 70, FIRST + 99]);
+    // The journal's writes go by flow 2 into the LLC, or by flow 1 into memory.
+    memory.dmaWriteCache(directoryAt(REGION) + 3, Uint8Array.of(NONE));
+    memory.writeThrough(directoryAt(REGION) + 99, Uint8Array.of(NONE));
+    assert.deepEqual(directory.staleLines(), [FIRST + 70]);
+    directory.restart([FIRST + 5]);
+    assert.deepEqual(directory.staleLines(), [FIRST + 5]);
+    assert.deepEqual(entries(), [[5, STALE]]);
+    const next = new MemoryDirectory(memory, [REGION]);
+    assert.deepEqual(next.staleLines(), [FIRST + 5]);
+  });
+});
