@@ -162,7 +162,7 @@ export function slotsHeld({ requests }: HomeCard): number {
  * which may have any number outstanding, do not hold far cards up beyond their leases. [choice] What the local cache
  * gives back goes ahead, as other requests wait for it: one line for each access.
  */
-function inTurn(requests: readonly Request[]): readonly Request[] {
+export function inTurn(requests: readonly Request[]): readonly Request[] {
   const isGivenBack = (each: Request) => isOwn(each) && each.message.kind === "Put";
   if (!requests.some(isGivenBack)) return requests;
   return [...requests.filter(isGivenBack), ...requests.filter((each) => !isGivenBack(each))];

@@ -62,7 +62,7 @@ describe("HomePlaces", () => {
 
   it("decisions 1, 7: refuses them to its directory in SCM, too", () => {
     const of = region({ directory: "memory" });
-    const end = directoryAt(of) - of.address + directoryBytes(of);
+    const end = directoryAt(of, 0) - of.address + directoryBytes(of);
     assert.ok(end > BYTES);
     const ranges = [[BYTES, 1], [end - 1, 1], [end, 8]] as const;
     assert.deepEqual(refused(of, ranges), [true, true, false]);

@@ -14,7 +14,7 @@ import type { Cq, Device } from "./objects.ts";
 /** Makes a ring of 4096 entries, as Linux has it (mlx5: MLX5_NUM_ASYNC_EQE). */
 const EVENTS = 3000;
 /** Above the vectors of completion queues of their own, below those that queues share. */
-const EVENT_VECTOR = (1 << 16) - 1;
+export const EVENT_VECTOR = (1 << 16) - 1;
 
 /** Makes the queue, at each opening of the card. @throws ProgramError where the card refuses. */
 export function* openEventQueue(device: Device): Steps<Cq> {
