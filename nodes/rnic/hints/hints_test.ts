@@ -830,6 +830,24 @@ describe("a responder that gets hints", () => {
     equal(counter(p, "b", "hintPagesAsked"), 5);
   });
 
+  it("H-24: a page that the host has taken back, and that is asked for anew, counts once", () => {
+    const p = cold({ b: { quota: 2 } });
+    const va = BigInt(p.to.va);
+    announce(p, { va, length: 2 * PAGE });
+    p.rig.run();
+    p.driver.take(p.to.key, 0, 1);
+    announce(p, { va, length: PAGE });
+    p.rig.run();
+    const asked = () => ["hintPagesAsked", "hintPagesWasted"].map((name) => counter(p, "b", name));
+    same(asked(), [3, 1]);
+    // Both are used: all of the quota is there again.
+    for (const page of [0, 1]) post(p, "write", { at: page * PAGE, length: 64 });
+    go(p);
+    announce(p, { va: va + BigInt(2 * PAGE), length: 3 * PAGE });
+    p.rig.run();
+    same(asked(), [5, 1]);
+  });
+
   it("H-24: pages of hints give way, until a request needs one: that asks as if no hint had", () => {
     /** Page requests, of hints and of requests, where the request comes so long behind the hint. */
     const asked = (behindPs: Time, { slow }: { readonly slow: boolean }) => {
