@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/default_store_testing.ts";
+import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { createSrq, createSrqQp, postShared } from "../testing/objects_testing.ts";
 import {
   counter,
   go,
   names,
+  packetOf,
   type Pair,
   pair,
   post,
@@ -217,6 +219,43 @@ describe("a paused queue", () => {
     assert.deepEqual(rig.poll(rig.b, cq).map(({ wqeIndex }) => wqeIndex).sort(), [0, 1]);
     const limits = rig.b.host.events.filter(({ type }) => type === "SRQ_LIMIT_REACHED");
     assert.equal(limits.length, 1);
+  });
+
+  it("Q-04: of what a paused shared receive queue has held a reset writes its queue pair's, and leaves others'", () => {
+    const rig = new Rig();
+    const srq = createSrq(rig, rig.b), cq = rig.createCq(rig.b);
+    const from = rig.register(rig.a, { length: 4096 });
+    const to = rig.register(rig.b, { length: 3 * 4096 });
+    const receivers = [0, 1, 2].map(() => createSrqQp(rig, rig.b, { srq, cq }));
+    const senders = receivers.map((receiver) => {
+      const sender = rig.createQp(rig.a);
+      rig.bringUp(rig.a, sender, { qpn: receiver.qpn });
+      rig.bringUp(rig.b, receiver, { qpn: sender.qpn });
+      return sender;
+    });
+    for (const slot of [0, 1, 2]) {
+      const sges = [{ address: to.va + slot * 4096, length: 4096, lkey: to.key }];
+      postShared(rig, rig.b, { srq, slot, sges });
+    }
+    // Each has a receive when the queue is paused, and its last packet comes while it is.
+    rig.fate = (_, { bytes }) => {
+      const { operation, position } = opcodeRow(packetOf(bytes).bth.opcode)!;
+      const isLast = operation === "send" && position === "last";
+      return isLast ? { delayPs: 10 * PS_PER_US } : "pass";
+    };
+    const sges = [{ address: from.va, length: 4096, lkey: from.key }];
+    for (const sender of senders) rig.send(rig.a, sender, { opcode: "send", sges });
+    rig.runFor(5 * PS_PER_US);
+    lock(rig, rig.b, srq.srqn);
+    rig.runFor(15 * PS_PER_US);
+    const completed = () => rig.poll(rig.b, cq).map(({ qpn, status }) => [qpn, status]);
+    assert.deepEqual(completed(), [], "all are held");
+    const [first, second, third] = receivers.map(({ qpn }) => [qpn, "SUCCESS"]);
+    rig.modify(rig.b, receivers[1]!, { state: "reset" });
+    assert.deepEqual(completed(), [second]);
+    resumed(rig.command(rig.b, { op: "unlock-space2", queue: srq.srqn }));
+    rig.run();
+    assert.deepEqual(completed(), [first, third]);
   });
 
   it("Q-12, Q-04: a paused completion queue holds its completions, in order; others go on", () => {
