@@ -70,6 +70,16 @@ describe("lineCell", () => {
     assert.deepEqual(cell.writebacks(2), [{ at: 20, from: 64, to: 72, buffered: false }]);
   });
 
+  it("P-04 (in part): no bytes of before come behind newer ones that are durable, though the line stays dirty", () => {
+    const log = new HistoryLog();
+    log.dirty(20, 64, words("10000000"), 0);
+    log.dirty(30, 64, words("20000000"), 0);
+    log.durable(40, 64, words("20000000"), 64);
+    assert.equal(cellOf(log), undefined);
+    log.dirty(50, 64, words("30000000"), 0);
+    assert.deepEqual(cellOf(log)!.alternatives.map(digitsOf), ["20000000", "30000000"]);
+  });
+
   it("is no choice where the line is clean, or as it was", () => {
     const log = new HistoryLog();
     log.dirty(20, 64, words("00000000"), 0xff);
