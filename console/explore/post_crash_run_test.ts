@@ -69,6 +69,19 @@ describe("PostCrashRuns", () => {
   });
 });
 
+describe("instantsOf", () => {
+  it("has the instant at which the scenario takes the power: what came right before is found then", () => {
+    const histories = new Map([["b", { entries: [{ at: 99 }, { at: 150 }, { at: 210 }] }]]);
+    const lives = new Map([["b", [{ from: 0, to: 100 }, { from: 200, to: Infinity }]]]);
+    const recording = runOf({ lives, histories } as unknown as Partial<RackRun>);
+    const at = (more: { readonly from?: number; readonly until?: number } = {}) =>
+      instantsOf(recording, { victims: [victimOf()], runs: undefined, ...more });
+    same(at(), [1, 100, 211, 301], "none while it has no power");
+    same(at({ from: 100, until: 211 }), [100]);
+    same(at({ from: 205 }), [205, 211, 301]);
+  });
+});
+
 describe("a card that keeps writes for its host (wsp)", () => {
   const lives = new Map([
     ["b", [{ from: 0, to: Infinity }]],
