@@ -114,8 +114,14 @@ describe("Ats", () => {
       ["translated", 2, [], false],
       ["translated", 3, [16384], false],
     ]);
+    // Of a card that has failed nothing is answered: neither what is being walked nor what waits behind it.
     ats.take(message("translate", 0, 1), 0);
+    ats.take(message("page-request", 8, 1), 0);
+    ats.take({ ...message("page-request", 9, 1), hintsOf: 1 }, 0);
     ats.reset();
     equal(ats.nextAt, Infinity);
+    ats.take(message("page-request", 10, 1), 1_000 * NS);
+    while (ats.nextAt < Infinity) ats.run(ats.nextAt);
+    same([faults, sent.length], [[7, 10], 3]);
   });
 });

@@ -408,6 +408,27 @@ describe("the cache of translations", () => {
     equal(other.length, 8 * PAGE);
   });
 
+  it("the memory of a table that is gone is the next one's of that size, and all of it is given back", () => {
+    const translations = { entries: 8, evict: "lru" } as const;
+    const { rig } = pair({ plans: { b: { translations } } });
+    const region = { length: 3 * 8 * PAGE, access: EVERY_ACCESS };
+    const asked = () =>
+      [...rig.b.host.replies.values()].filter((reply) =>
+        reply.status === "ok" && reply.op === "memory-needed"
+      ).length;
+    const first = rig.register(rig.b, { ...region, va: 0x9_0000_0000 });
+    const before = asked();
+    ok(before > 0);
+    let { key } = first;
+    for (let i = 1; i <= 4; i++) {
+      equal(rig.command(rig.b, { op: "deregister-mr", key }).status, "ok");
+      ({ key } = rig.register(rig.b, { ...region, va: 0x9_0000_0000 + i * 2 ** 24 }));
+    }
+    equal(asked(), before, "no more is asked for");
+    rig.register(rig.b, { ...region, va: 0xa_0000_0000 });
+    equal(asked(), before + 1, "a second one of that size has none");
+  });
+
   it("evict: fifo: misses where the least recently used would not be given up", () => {
     const misses = (["lru", "fifo"] as const).map((evict) => {
       const translations = { entries: 24, evict } as const;

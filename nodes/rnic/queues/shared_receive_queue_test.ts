@@ -110,6 +110,21 @@ describe("shared receive queue", () => {
     assert.deepEqual(rig.command(rig.b, query), { status: "ok", op: "query-srq", limit: 0 });
   });
 
+  it("§4.5: a limit below the ring's size is taken, one as large refused, as one unit stays free", () => {
+    const { rig, srq: { srqn, ring } } = shared;
+    for (let slot = 0; slot < ring.depth - 1; slot++) post(shared, slot);
+    const reply = rig.command(rig.b, { op: "modify-srq", srqn, limit: ring.depth });
+    assert.ok(reply.status === "error" && reply.errno === "EINVAL");
+    rig.run();
+    assert.deepEqual(rig.command(rig.b, { op: "query-srq", srqn }), {
+      ...{ status: "ok", op: "query-srq", limit: 0 },
+    });
+    const limit = ring.depth - 1;
+    assert.equal(rig.command(rig.b, { op: "modify-srq", srqn, limit }).status, "ok");
+    rig.run();
+    assert.equal(events(rig, "SRQ_LIMIT_REACHED").length, 0, "as many are posted");
+  });
+
   it("§4.5: a limit above what is posted is reached at once, WQEs without a doorbell count", () => {
     const { rig, srq } = shared;
     post(shared, 0);
