@@ -268,6 +268,22 @@ describe("a page of the requester that is not there", () => {
     ok(counter(p, "a", "pageStallPs") >= 21_000_000);
   });
 
+  it("no time-out counts while a response waits for its page, however long the host takes", () => {
+    for (const pageFault of ["drop", "pause"] as const) {
+      const plan = { pageFault, translations: { entries: 2 ** 20, evict: "lru" } } as const;
+      const p = pair({ plans: { a: plan, b: plan } }, { attributes: { timeout: 9, retryCnt: 1 } });
+      const { rig } = p;
+      // 2.1 ms to a time-out, of which two would be one too many.
+      const driver = new DemandDriver(rig, rig.a, { servicePs: 20_000 * PS_PER_US });
+      const cold = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
+      post({ ...p, from: cold }, "read", { length: 64 });
+      go(p);
+      same(statuses(p), ["SUCCESS"], pageFault);
+      equal(counter(p, "a", "timeouts"), 0);
+      ok(rig.now > 20_000 * PS_PER_US, "it has waited");
+    }
+  });
+
   for (const rule of ["drop", "pause"] as const) {
     it(`fault: ${rule}: responses of a READ are ${rule}ped or kept, and none is lost`, () => {
       const p = coldPair("a", { pageFault: rule });
