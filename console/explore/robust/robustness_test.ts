@@ -69,10 +69,11 @@ it("Robustness: what has happened by one write stays so, whatever an earlier one
   function* settle(): Steps<void> {}
   const found = (...bytes: readonly number[]) => {
     robustness.begin();
-    const load = (address: number) => new Uint8Array(8).fill(0).with(
-      ENDIAN,
-      bytes[(address - VIRTUAL_SCM_BASE) / 8]!,
-    );
+    const load = (address: number) =>
+      new Uint8Array(8).fill(0).with(
+        ENDIAN,
+        bytes[(address - VIRTUAL_SCM_BASE) / 8]!,
+      );
     const cpu = { scm: { length: 64 }, now: 0, load, settle };
     own["log"]!().recover!({ host: "b", options: {}, cpu } as unknown as RecoveryContext).next();
     return robustness.finding(100)?.pair.missing.initiator;
