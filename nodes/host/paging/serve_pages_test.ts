@@ -486,6 +486,19 @@ describe("servePages", () => {
     assert.deepEqual(machine.commands, []);
   });
 
+  it("nor for another region of the key, where the one that it was asked of is gone before it is known", () => {
+    const machine = new Machine();
+    const key = KEY + 4;
+    const event = { key, first: 0, count: 1, ahead: 0, write: true } as const;
+    machine.pager.fault({ type: "PAGE_FAULT", ...event });
+    machine.run();
+    machine.pager.forget(key);
+    const { address } = machine.buffer;
+    machine.pager.demand(key, machine.buffer, { address, length: PAGE, writable: true });
+    machine.run();
+    assert.deepEqual(machine.commands, []);
+  });
+
   it("maps nothing of a region that has gone while its page was brought in", () => {
     const machine = new Machine();
     machine.take(0);

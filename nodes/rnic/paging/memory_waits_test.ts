@@ -3,8 +3,9 @@ import { it } from "@std/testing/bdd";
 import type { Device } from "../state/device.ts";
 import { createPaging, type MemoryWait } from "../state/paging_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
+import type { PageRights, TranslationTable } from "../state/translation_table.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
-import { beginWait, isWaiting, resumeWait, takeAdmission } from "./memory_waits.ts";
+import { beginWait, isWaiting, resumeMapped, resumeWait, takeAdmission } from "./memory_waits.ts";
 
 const KIND = "request";
 
@@ -49,4 +50,30 @@ it("what waits in an earlier life is gone on with by none, and keeps this one fr
   reset();
   resumeWait(device, wait);
   same([resumed, device.paging.admitted.size, device.paging.waits.size], [[], 0, 0]);
+});
+
+it("what waits for pages goes on when all are there with the rights that it needs, or their region is gone", () => {
+  const { device, qp, resumed } = card();
+  const { paging } = device;
+  const demand: PageRights[] = [{ rights: 0, asked: 2 }, { rights: 0, asked: 2 }];
+  const table = { demand } as TranslationTable;
+  paging.tables.add(table);
+  const pages = [0, 1].map((page) => ({ table, page, rights: 2 as const }));
+  const wait = beginWait(device, { qp, kind: KIND, pages });
+  for (const [first, second] of [[0, 0], [2, 0], [1, 2], [2, 1]] as const) {
+    demand[0]!.rights = first;
+    demand[1]!.rights = second;
+    resumeMapped(device);
+    same(resumed, [], `${first} and ${second}`);
+  }
+  demand[1]!.rights = 2;
+  resumeMapped(device);
+  same(resumed, [wait]);
+  const next = beginWait(device, { qp, kind: KIND, pages });
+  demand[0]!.rights = 0;
+  resumeMapped(device);
+  same(resumed.length, 1);
+  paging.tables.delete(table);
+  resumeMapped(device);
+  same(resumed, [wait, next]);
 });

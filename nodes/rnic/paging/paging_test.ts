@@ -161,6 +161,19 @@ describe("a page of the responder that is not there", () => {
     same(asked?.type === "PAGE_FAULT" && [asked.first, asked.count, asked.ahead], [0, 1, 1024]);
   });
 
+  it("and of all elements of its message's memory together", () => {
+    const p = pair({ memoryBytes: 1 << 24 });
+    const { rig, from } = p;
+    const driver = new DemandDriver(rig, rig.b, {});
+    const half = 650 * 4096;
+    const { va, key: lkey } = driver.register({ length: 2 * half, va: 0x7_0000_0000 });
+    const sges = [0, half].map((at) => ({ address: va + at, length: half, lkey }));
+    const remote = { va: BigInt(from.va), rkey: from.key };
+    rig.send(rig.b, p.b, { opcode: "write", sges, remote });
+    rig.run(() => counter(p, "b", "pagesAsked") > 0);
+    equal(counter(p, "b", "pagesAsked"), 1 + 1024);
+  });
+
   it("faults of the same page are one request, whatever asks", () => {
     const p = coldPair("b", { pageFault: "rnr" });
     for (let at = 0; at < 4; at++) post(p, "write", { at: at * 64, length: 64 });
