@@ -2,6 +2,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
+import {
+  DOORBELL_OFFSET,
+  encodeDoorbell,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
 import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { createSrq, createSrqQp, postShared } from "../testing/objects_testing.ts";
@@ -417,5 +421,48 @@ describe("a change of space 2", () => {
     const info = decodeSpace1(rig.a.host.memory.subarray(at, at + SPACE1_BYTES));
     assert.deepEqual([info.pointer, info.wqeAddress], [5, address]);
     assert.equal(writes(p, 30), 30);
+  });
+
+  it("Q-08, Q-09: a pointer of the ring before it moved is older, however far it lies in the new one", () => {
+    const p = pair({}, { depth: 64 });
+    const { rig, a } = p;
+    const { queue, address } = a.sq;
+    assert.equal(writes(p, 6), 6);
+    const { write: pointer, stamp } = a.sq;
+    assert.equal(writes(p, 28), 28);
+    const shrunk = new Uint8Array([0, 0, 0, 16]);
+    const reply = resumed(
+      rig.command(rig.a, { op: "write-space2", queue, offset: 0, data: shrunk }),
+    );
+    adopt(a.sq, { address, units: 16 }, { reply, tail: 34 });
+    assert.deepEqual([a.sq.write, pointer], [1, 5]);
+    const data = encodeDoorbell({ queue, write: { pointer, stamp } });
+    rig.toRnic(rig.a, { kind: "register-write", offset: DOORBELL_OFFSET, data });
+    go(p);
+    assert.deepEqual(statuses(p), [], "nothing is sent again");
+    assert.equal(writes(p, 12), 12);
+  });
+
+  it("Q-09: a queue that has the number of one that moved knows nothing of its pointer", () => {
+    const queueCache = { entries: 2, evict: "oldest", amount: 1 } as const;
+    const rig = new Rig({ plans: { b: { queueCache } } });
+    const before = rig.connect({ rqDepth: 16 });
+    const { queue } = before.b.rq;
+    for (let i = 0; i < 5; i++) rig.recv(rig.b, before.b, [], "pointer");
+    const data = new Uint8Array([0, 0, 0, 32]);
+    resumed(rig.command(rig.b, { op: "write-space2", queue, offset: 0, data }));
+    rig.command(rig.b, { op: "destroy-qp", qpn: before.b.qpn });
+    // Nothing is posted there yet.
+    const { memory, spaces: { space3 } } = rig.b.host;
+    memory.fill(0, space3 + 16 * queue, space3 + 16 * (queue + 1));
+    const b = rig.createQp(rig.b, { rqDepth: 16, cq: before.b.sendCq });
+    assert.equal(b.rq.queue, queue);
+    const a = rig.createQp(rig.a);
+    rig.bringUp(rig.a, a, { qpn: b.qpn, attributes: { rnrRetry: 0 } });
+    rig.bringUp(rig.b, b, { qpn: a.qpn });
+    for (let i = 0; i < 3; i++) rig.createCq(rig.b);
+    rig.send(rig.a, a, { opcode: "send", sges: [] });
+    rig.run();
+    assert.deepEqual(rig.poll(rig.a, a.sendCq).map(({ status }) => status), ["RNR_RETRY_EXC_ERR"]);
   });
 });
