@@ -286,6 +286,30 @@ describe("H-06: a request follows its hint", () => {
     }
   });
 
+  it("H-22: of a queue pair's hints without an answer the last 16 are kept: of an older one none is known any more", () => {
+    for (const writes of [15, 21]) {
+      const p = cold({ a: { follow: "after-ack", patiencePs: 100 * US } });
+      let count = 0;
+      p.rig.fate = (_, { bytes }) =>
+        hintOf(packetOf(bytes))?.type === "announce" && count++ % 3 !== 2 ? "drop" : "pass";
+      for (let i = 0; i < writes; i++) {
+        post(p, "write", { at: i % 8 * PAGE, length: 64 });
+        go(p);
+      }
+      const [{ sequence }] = messages(p, "a").filter(({ type }) => type === "announce") as [
+        HintMessage,
+      ];
+      const answer = packets(p, "b").find((each) => hintOf(each)?.type === "prepared")!;
+      const { hintEth, payload } = hintParts({ ...hintOf(answer)!, sequence });
+      inject(p, "a", changed(answer, { hintEth, payload }));
+      p.rig.run();
+      same([batches(p).length, counter(p, "a", "hintAnswersUnknown")], [
+        writes,
+        writes > 16 ? 1 : 0,
+      ]);
+    }
+  });
+
   it("H-06: as long as the peer asks for the kinds of the hint, and the patience here allows", () => {
     const waitsPs = { prefetch: 30 * US, warmUp: 5 * US };
     const waited = (p: Pair) => {
