@@ -1,11 +1,14 @@
-import { deepEqual as same, equal } from "node:assert/strict";
+import { deepEqual as same, doesNotThrow, equal, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { FaultPlan, HostPlan } from "../../fabric/rack/plan/plan.ts";
 import { crashedHostOf, holdJournal } from "./crashed_host.ts";
 import { HeldHistory } from "./held_history.ts";
 import { instantsOf } from "./instants.ts";
 import { faultsWith, PostCrashRuns, type Victim } from "./post_crash_run.ts";
-import type { RackRun } from "./rerun.ts";
+import { type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 
@@ -66,6 +69,34 @@ describe("PostCrashRuns", () => {
     for (const edge of runs.edges()) {
       equal(runs.framesBy(edge) > runs.framesBy(edge - 1), true, `at ${edge}`);
     }
+  });
+});
+
+describe("PostCrashRuns of a rack", () => {
+  const text = "name: two\nhosts: { a: {}, b: {} }\nprograms: []\n";
+  const [variant] = variants(parseScenario(text, "two.yaml"));
+  const rack: ExploredRack = { plan: makePlan(variant!), inputs: {}, own: {} };
+  const recorded = runRack(rack, { histories: true });
+
+  /** The run that a failure of `b` at 1 µs shows, where `a` has reported this the first time only. */
+  function runOfFailure(time: number): () => void {
+    const reports = [...recorded.reports, { time, node: "a", topic: "told", value: 1 }];
+    const runs = new PostCrashRuns(rack, {
+      recording: { ...recorded, reports },
+      victim: victimOf(),
+    }, {
+      histories: false,
+      keep: 0,
+    });
+    return () => void runs.at(1_000_000);
+  }
+
+  it("P-12: is to be as before up to the failure, and may be another behind it, and at its instant", () => {
+    throws(
+      runOfFailure(999_999),
+      /went another way: a reported "told" at 999999 ps the first time only/,
+    );
+    for (const time of [1_000_000, 1_000_001]) doesNotThrow(runOfFailure(time));
   });
 });
 
