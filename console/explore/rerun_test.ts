@@ -7,7 +7,8 @@ import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { runRack } from "./rerun.ts";
 
 it("P-41: a card's write is noted to be at its host when it is, right ahead of the read behind it", () => {
-  const text = "name: one-write\nhosts: { a: {}, b: { ddio: on, domain: eadr, scm: { size: 1MiB } } }\n" +
+  const text =
+    "name: one-write\nhosts: { a: {}, b: { ddio: on, domain: eadr, scm: { size: 1MiB } } }\n" +
     "programs: [{ on: a, run: put, to: b, bytes: 200, method: persist-opcode, size: 200 }]\n";
   const [variant] = variants(parseScenario(text, "test.yaml"));
   const plan = makePlan(variant!);
