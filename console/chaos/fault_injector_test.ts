@@ -85,6 +85,13 @@ describe("FaultInjector", () => {
     assert.equal(rack.starts, 2);
   });
 
+  it("gives it as long after the kill as that says, and not only when it heals", async () => {
+    const rack = new OnePartition((rack) => void setTimeout(() => rack.end(), 50));
+    rack.boot = () => assert.fail("it had to be healed");
+    assert.deepEqual(await rack.play(KILL), [true]);
+    assert.equal(rack.starts, 2);
+  });
+
   it("waits no more where something else has started the process", async () => {
     const rack = new OnePartition((rack) => {
       rack.end();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { Cells, lineCell, tornCells, viewOf } from "./choices.ts";
+import { type Cell, Cells, lineCell, tornCells, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Overlay, Pages } from "./history.ts";
 
 /** A line, or less, of words of 8 B, each of one digit. */
@@ -70,6 +70,16 @@ describe("lineCell", () => {
     assert.deepEqual(cell.writebacks(2), [{ at: 20, from: 64, to: 72, buffered: false }]);
   });
 
+  it("P-04 (in part): no bytes of before come behind newer ones that are durable, though the line stays dirty", () => {
+    const log = new HistoryLog();
+    log.dirty(20, 64, words("10000000"), 0);
+    log.dirty(30, 64, words("20000000"), 0);
+    log.durable(40, 64, words("20000000"), 64);
+    assert.equal(cellOf(log), undefined);
+    log.dirty(50, 64, words("30000000"), 0);
+    assert.deepEqual(cellOf(log)!.alternatives.map(digitsOf), ["20000000", "30000000"]);
+  });
+
   it("is no choice where the line is clean, or as it was", () => {
     const log = new HistoryLog();
     log.dirty(20, 64, words("00000000"), 0xff);
@@ -132,6 +142,37 @@ describe("Cells", () => {
       ...new Array(16).fill(1),
       ...new Array(4).fill(0),
     ]);
+  });
+});
+
+describe("Cells of an interrupted instant", () => {
+  const log = new HistoryLog();
+  log.dirty(20, 64, words("10000000"), 0);
+  const cursor = cursorOf(log), cells = new Cells(cursor);
+  const [line] = cells.in(64, 128);
+  const torn = (from: number, length: number): Cell => ({
+    at: 30,
+    from,
+    length,
+    alternatives: [new Uint8Array(length), new Uint8Array(length).fill(9)],
+    writebacks: () => [],
+  });
+
+  it("stand in the line's place where one is all of it, else beside it, in their order", () => {
+    const whole = torn(64, 64), other = torn(128, 8);
+    cells.interrupt([whole, other]);
+    assert.deepEqual(cells.in(64, 136), [whole, other]);
+    assert.deepEqual(cells.in(64, 128), [whole]);
+    const parts = [torn(72, 8), torn(64, 8)];
+    cells.interrupt(parts);
+    assert.deepEqual(cells.in(64, 128), [line, ...parts]);
+    assert.deepEqual(cells.in(72, 80), [line, parts[0]]);
+    assert.ok(!cells.has(whole) && parts.every((part) => cells.has(part)));
+  });
+
+  it("are gone behind it", () => {
+    cells.mend();
+    assert.deepEqual(cells.in(64, 136), [line]);
   });
 });
 

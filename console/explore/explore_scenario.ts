@@ -123,7 +123,7 @@ async function exploreIn(
 }
 
 /** What holds at the instants that were asked for is not safe at all others. */
-function ofAllInstants(verdict: Verdict, { from, until }: ExploreOptions): Verdict {
+export function ofAllInstants(verdict: Verdict, { from, until }: ExploreOptions): Verdict {
   if (verdict.verdict !== "safe" || (from === undefined && until === undefined)) return verdict;
   const span = [
     ...(from === undefined ? [] : [`from ${formatTime(from)}`]),

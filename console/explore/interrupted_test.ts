@@ -78,6 +78,27 @@ describe("interruptions", () => {
     assert.ok(!found?.includes("0110000000000000"));
   });
 
+  it("P-04 (in part): a line may be found as it was before the instant in which it goes to memory, too", () => {
+    const log = new HistoryLog();
+    log.dirty(20, 0, words("10000000"), 0b01);
+    log.dirty(50, 0, words("12000000"), 0b10);
+    log.durable(50, 0, words("12000000"), 64);
+    log.clean(50, 0);
+    assert.deepEqual(foundIn(log), [
+      ["0000000000000000", "1000000000000000", "1200000000000000"],
+    ]);
+  });
+
+  it("of two writes of one instant to the same bytes the later one comes when the earlier one is there", () => {
+    const log = new HistoryLog();
+    log.durable(50, 0, words("11"), 8);
+    log.durable(50, 8, words("22"), 8);
+    assert.deepEqual(foundIn(log), [
+      ["0000000000000000", "0100000000000000", "1000000000000000", "1100000000000000"],
+      ["1100000000000000", "1120000000000000", "1200000000000000", "1220000000000000"],
+    ]);
+  });
+
   it("says what a run has to bring, as it has no such instant", () => {
     const log = new HistoryLog();
     log.durable(50, 68, words("1").subarray(4), IN_ORDER);

@@ -81,6 +81,39 @@ describe("judgeGroup", () => {
     assert.ok(broken > 100 && split > 100, `${broken} broken promises, ${split} of several groups`);
   });
 
+  it("P-41: finds a promised write that is lost by a choice that no other write depends on", () => {
+    const bytes = new Uint8Array(8).fill(1), image = new Pages();
+    image.write(0, bytes);
+    const notes: TimedRecord[] = [
+      { kind: "writes", id: 0, on: "b", at: 0, bytes } as const,
+      { kind: "persistent", id: 0, promised: true } as const,
+    ].map((note, time) => ({ time, node: "a", by: "a/0/put#0", note }));
+    const groups = writeGroups(notes, { host: "b", claims: false, lives: new Map() });
+    const [group] = groups;
+    assert.deepEqual(group!.deciding, []);
+    const judge = { run: RUN, host: "b", groups, most: 64 };
+    const findingWith = (...alternatives: Uint8Array[]) => {
+      const cell: Cell = { at: 1, from: 0, length: 8, alternatives, writebacks: () => [] };
+      const state = { host: "b", image, cells: { in: () => [cell] } };
+      return judgeGroup(judge, state, { group: group! }).finding;
+    };
+    assert.equal(findingWith(bytes, bytes.slice()), undefined);
+    assert.match(findingWith(bytes, new Uint8Array(8))!.text, /promised|persistent/);
+  });
+
+  it("decides by those writes alone that no promise demands", () => {
+    const noteOf = (id: number, after: readonly number[]): AuditRecord => {
+      return { kind: "writes", id, on: "b", at: 64 * id, bytes: new Uint8Array(8), after };
+    };
+    const told = { kind: "persistent", id: 0, promised: true } as const;
+    const groupsOf = (...all: AuditRecord[]) =>
+      writeGroups(all.map((note, time) => ({ time, node: "a", by: "a/0/put#0", note })), {
+        ...{ host: "b", claims: false, lives: new Map() },
+      }).map(({ writes, deciding }) => [writes.length, deciding.length]);
+    assert.deepEqual(groupsOf(noteOf(0, []), noteOf(1, [0])), [[2, 1]]);
+    assert.deepEqual(groupsOf(noteOf(0, []), told, noteOf(1, [0])), [[1, 0], [1, 0]]);
+  });
+
   for (const [most, isBounded] of [[2, true], [4, false]] as const) {
     it(`says whether all choices of deciding writes were tried: ${most} of 4`, () => {
       const bytesOf = (id: number) => new Uint8Array(8).fill(id + 1);

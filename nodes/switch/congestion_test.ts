@@ -207,6 +207,29 @@ describe("a switch that asks for pauses", () => {
     assert.equal(bench.count("resumesOut"), 1);
   });
 
+  it("asks for each priority of a port by itself, and takes each back by itself", () => {
+    const { pfc } = pfcPlan({ xoff: 1, xon: 0 });
+    const lossless = 1 << LOSSLESS | 1 << (URGENT >> 3);
+    const bench = new Bench(planOf({ pfc: { ...pfc!, lossless } }));
+    for (const dscp of [DATA, DATA, DATA, URGENT, URGENT]) {
+      bench.arrive(0, 0, packetTo(3, { dscp }));
+    }
+    bench.runBefore(NEVER);
+    const own = bench.sent.flatMap(({ port, message }) => {
+      const pfc = message.kind === "frame" ? decodePfc(message.bytes) : undefined;
+      const said = pfc?.quanta.flatMap((quanta, priority) =>
+        quanta === undefined ? [] : [`${priority} ${quanta > 0 ? "pause" : "resume"}`]
+      );
+      return said === undefined ? [] : [`${port}: ${said.join(", ")}`];
+    });
+    assert.deepEqual(own, [
+      "0: 3 pause",
+      "0: 3 pause, 6 pause",
+      "0: 6 resume",
+      "0: 3 resume",
+    ]);
+  });
+
   it("asks as soon as it can: its own latency after the frame", () => {
     const bench = new Bench(planOf(pfcPlan({ xoff: 0, xon: 0 })));
     bench.arrive(0, 1, packetTo(3));

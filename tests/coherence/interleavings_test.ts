@@ -234,6 +234,23 @@ describe("explore varies how programs interleave on shared regions", () => {
     assert.match(stopped.why!, /interrupted after \d+ interleavings/);
   });
 
+  it("is partial where an interleaving has no end, as a look that comes first is made for ever", async () => {
+    const program: Program = function* ({ cpu }) {
+      const region = yield* cpu.region("s");
+      yield* cpu.sleep((cpu.host === "a" ? 250 : 260) * PS_PER_US - cpu.now);
+      if (cpu.host === "a") yield* region.store(COUNT, word(1));
+      else if ((yield* look(region, COUNT)) === 0) { for (;;) yield* cpu.sleep(PS_PER_US); }
+      cpu.report("count", 2);
+    };
+    const { verdict, why, interleavings } = await explore(
+      rackOf(program, { check: counts }),
+      OPTIONS,
+    );
+    assert.equal(verdict, "partial");
+    assert.match(why!, /^1 interleavings have no end/);
+    assert.equal(interleavings!.orders, 1, "what has no end has no order");
+  });
+
   it("varies none where none is wanted, or only some instants", async () => {
     const rack = rackOf(peterson("looks first"), { check: counts });
     const { cut: _, ...rest } = OPTIONS;

@@ -74,6 +74,14 @@ const uncounted: Append = function* (cpu, index, value) {
   cpu.store(address + COUNT, wordOf(index + 1));
 };
 
+/** Where caches are durable the store is there at once, in the instant in which the operation begins. */
+// deno-lint-ignore require-yield -- it takes no time
+const atOnce: Append = function* (cpu, index, value) {
+  const { address } = cpu.scm;
+  cpu.store(address + FIRST + 64 * index, wordOf(value));
+  cpu.store(address + COUNT, wordOf(index + 1));
+};
+
 function explored(own: OwnProgram, more: Partial<ExploreOptions> = {}) {
   return explore(ownRack(own), { ...EXPLORE_DEFAULTS, cut: { host: "b" }, ...more });
 }
@@ -84,6 +92,15 @@ describe("rack explore: operations that a program notes", () => {
     equal(verdict, "safe", counterexample?.found);
     equal(exhaustive, true);
     same(judgedBy, ["operations"]);
+  });
+
+  it("is safe where power fails in the middle of the instant in which one begins and has its effect", async () => {
+    const rack = ownRack(log(atOnce), ", domain: eadr");
+    const { verdict, counterexample } = await explore(rack, {
+      ...EXPLORE_DEFAULTS,
+      cut: { host: "b" },
+    });
+    equal(verdict, "safe", counterexample?.found);
   });
 
   it("finds a state that no order leaves", async () => {

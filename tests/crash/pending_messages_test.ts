@@ -2,14 +2,16 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Cell } from "../../console/explore/choices.ts";
 import { pendingMessagesOf } from "../../console/explore/pending_messages.ts";
+import { explore } from "../../console/explore/explore.ts";
+import { EXPLORE_DEFAULTS } from "../../console/explore/types.ts";
 import { putRack } from "./explored_rack.ts";
 import { runRack } from "../../console/explore/rerun.ts";
 import { crashedHostOf } from "../../console/explore/crashed_host.ts";
 import { victimOf } from "../../console/explore/post_crash_run.ts";
 
 /** What a SEND into receive buffers in SCM will have stored, at each instant of a run. */
-function pendingAt(ddio: "on" | "off") {
-  const rack = putRack({ method: "send-read", ddio, bytes: 200, hostB: ", receive: scm" });
+function pendingAt(ddio: "on" | "off", bytes = 200) {
+  const rack = putRack({ method: "send-read", ddio, bytes, size: bytes, hostB: ", receive: scm" });
   const recording = runRack(rack, { histories: true });
   const crashed = crashedHostOf(recording, victimOf(rack.plan, "b"));
   const all: { at: number; pending: ReturnType<typeof pendingMessagesOf> }[] = [];
@@ -20,7 +22,7 @@ function pendingAt(ddio: "on" | "off") {
     const pending = pendingMessagesOf(rack.plan, crashed.state);
     all.push({ at, pending });
   }
-  return { all, note: from.note as Extract<typeof from.note, { kind: "writes" }> };
+  return { rack, all, note: from.note as Extract<typeof from.note, { kind: "writes" }> };
 }
 
 describe("pendingMessagesOf", () => {
@@ -50,5 +52,17 @@ describe("pendingMessagesOf", () => {
       );
       assert.ok(picked.length > 1, "all of its lines are written back");
     }
+  });
+
+  it("is bounded where too many lines are in the cache, which an exploration says of that instant", async () => {
+    const { rack, all } = pendingAt("on", 800);
+    const open = all.filter(({ pending }) => pending.isBounded);
+    assert.ok(open.length > 0);
+    const { at } = open.at(-1)!;
+    const one = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, from: at + 1, until: at + 2 } as const;
+    const { bounded, verdict, why } = await explore(rack, one);
+    assert.equal(bounded, 1);
+    assert.equal(verdict, "partial");
+    assert.match(why!, /not every choice was tried/);
   });
 });

@@ -36,6 +36,32 @@ describe("verdictOf", () => {
     }
   });
 
+  it("is not safe where one step alone leaves something open, whichever it is, and says what", async () => {
+    const again = { recoveries: 2, cut: 1, ways: 3, cost: 9 };
+    const left: readonly [Partial<Step["found"]>, RegExp][] = [
+      [{ isCutOff: true }, /`until` ends a run/],
+      [{ bounded: 1 }, /not every choice was tried/],
+      [{ again }, /the power failed again during 1 of 2 recoveries/],
+      [{ unexplained: 2 }, /2 words with a content/],
+      [{ endless: "p of b goes on" }, /p of b goes on/],
+      [{ unknown: "an object took too long" }, /an object took too long/],
+    ];
+    for (const [found, why] of left) {
+      for (const [i, step] of STEPS.entries()) {
+        const steps = STEPS.with(i, { ...step, found: { ...step.found, ...found } });
+        const said = {
+          steps: ReadableStream.from(steps),
+          options: { choices: 1, tear: 8 },
+          began: performance.now(),
+          onProgress: () => {},
+        };
+        const verdict = await verdictOf(OPENING, said);
+        same([verdict.verdict, verdict.exhaustive], ["partial", false], `${why}`);
+        match(verdict.why!, why);
+      }
+    }
+  });
+
   it("is partial where it is stopped, at a step or while none comes", async () => {
     for (const steps of [STEPS, [undefined, ...STEPS]]) {
       equal(await verdictOn(steps, { stopped: () => true }), "partial");

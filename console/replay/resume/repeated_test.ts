@@ -69,6 +69,20 @@ describe("repeatOf", () => {
     ], "the plan's failure was before, and its return is none");
   });
 
+  it("has a planned failure once that came at its time, and its return where that is yet to come", () => {
+    const scripted: Row[] = [[500, "kill"], [1_200, "start"]];
+    assert.deepEqual(repeated({ scripted, happened: [[500, "kill"]] }).rows, [
+      "kill b 500",
+      "start b 1200",
+    ]);
+    // It came by an order before the plan would have taken it: the plan's is still to come.
+    assert.deepEqual(repeated({ scripted, happened: [[499, "kill"]] }).rows, [
+      "kill b 499",
+      "kill b 500",
+      "start b 1200",
+    ]);
+  });
+
   it("has at a checkpoint all that was on record or planned, also what takes effect at the instant", () => {
     const scripted: Row[] = [[1_000, "kill", "a"]];
     const happened: Row[] = [[900, "kill"], [1_000, "start"]];

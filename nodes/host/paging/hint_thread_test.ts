@@ -9,6 +9,7 @@ import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Processor } from "../cpu/processor.ts";
 import { HintThread, hostWorkPs } from "./hint_thread.ts";
+import { PageThread, type ThreadParts } from "./page_thread.ts";
 import type { Pager } from "./pager.ts";
 
 const NS = 1000;
@@ -79,6 +80,51 @@ describe("HintThread", () => {
   });
 });
 
+describe("kernel threads", () => {
+  /** A processor that keeps what it is to run. */
+  function processor() {
+    const tasks: (() => void)[] = [];
+    return {
+      tasks,
+      add<T>({ onReturn }: TaskPlan<T>): void {
+        tasks.push(() => onReturn?.(undefined as T));
+      },
+    };
+  }
+
+  it("run again for what comes as they end, and else not", () => {
+    const { tasks, ...own } = processor();
+    const timing = { interruptPs: 1 } as HostTiming;
+    const none = () => {
+      throw new Error("nothing is run here");
+    };
+    const parts = { machine: { now: 0, timing }, work: undefined, cpu: none, onFailure: none };
+    const hints = new HintThread({ ...parts, processor: own });
+    const event = { type: "HINT_WORK", job: "prepare", elements: 1 } as const;
+    for (const id of [1, 2]) hints.take({ ...event, id });
+    equal(tasks.length, 1);
+    // It ends, and what has come since its last look is still there.
+    tasks.shift()!();
+    equal(tasks.length, 1);
+    hints.reset();
+    tasks.shift()!();
+    equal(tasks.length, 0);
+    const paging = { hasWork: false };
+    const machine = { now: 0, timing, paging };
+    const thread = new PageThread({ ...parts, machine, processor: own } as unknown as ThreadParts);
+    thread.serve();
+    equal(tasks.length, 0, "there is nothing to be done");
+    paging.hasWork = true;
+    for (let i = 0; i < 2; i++) thread.serve();
+    equal(tasks.length, 1);
+    tasks.shift()!();
+    equal(tasks.length, 1);
+    paging.hasWork = false;
+    tasks.shift()!();
+    equal(tasks.length, 0);
+  });
+});
+
 describe("Ats", () => {
   const message = (step: AtsMessage["step"], first: number, count: number): AtsMessage => ({
     kind: "ats",
@@ -114,8 +160,14 @@ describe("Ats", () => {
       ["translated", 2, [], false],
       ["translated", 3, [16384], false],
     ]);
+    // Of a card that has failed nothing is answered: neither what is being walked nor what waits behind it.
     ats.take(message("translate", 0, 1), 0);
+    ats.take(message("page-request", 8, 1), 0);
+    ats.take({ ...message("page-request", 9, 1), hintsOf: 1 }, 0);
     ats.reset();
     equal(ats.nextAt, Infinity);
+    ats.take(message("page-request", 10, 1), 1_000 * NS);
+    while (ats.nextAt < Infinity) ats.run(ats.nextAt);
+    same([faults, sent.length], [[7, 10], 3]);
   });
 });

@@ -200,6 +200,16 @@ describe("servePages", () => {
     assert.deepEqual([0, 1, 2, 3].map((page) => machine.isThere(page)), [true, true, true, false]);
   });
 
+  it("leaves the card and memory the pages of which a range has only a part, at either end", () => {
+    const machine = new Machine();
+    machine.pager.take({ address: machine.at(0) + 1, length: 3 * PAGE - 2 }, true);
+    machine.run();
+    assert.deepEqual(spans(machine.commands), ["invalidate 1+1"]);
+    assert.deepEqual([0, 1, 2, 3].map((page) => machine.isThere(page)), [true, false, true, true]);
+    const [region] = machine.pager.regions.values();
+    assert.deepEqual([...region!.rights], [2, 0, 2, 2]);
+  });
+
   it("unmaps pages of SCM from the card and leaves their bytes where they are", () => {
     const machine = new Machine();
     const { scm } = machine.map;
@@ -461,6 +471,32 @@ describe("servePages", () => {
     machine.pager.demand(key, machine.buffer, { address, length: PAGE, writable: true });
     machine.run();
     assert.deepEqual(spans(machine.commands), ["map 0+1"], "the card asks once");
+  });
+
+  it("keeps nothing of that for the next life of a card that has failed, whose key it may be, too", () => {
+    const machine = new Machine();
+    const key = KEY + 4;
+    const event = { key, first: 0, count: 1, ahead: 0, write: true } as const;
+    machine.pager.fault({ type: "PAGE_FAULT", ...event });
+    machine.run();
+    machine.pager.reset();
+    const { address } = machine.buffer;
+    machine.pager.demand(key, machine.buffer, { address, length: PAGE, writable: true });
+    machine.run();
+    assert.deepEqual(machine.commands, []);
+  });
+
+  it("nor for another region of the key, where the one that it was asked of is gone before it is known", () => {
+    const machine = new Machine();
+    const key = KEY + 4;
+    const event = { key, first: 0, count: 1, ahead: 0, write: true } as const;
+    machine.pager.fault({ type: "PAGE_FAULT", ...event });
+    machine.run();
+    machine.pager.forget(key);
+    const { address } = machine.buffer;
+    machine.pager.demand(key, machine.buffer, { address, length: PAGE, writable: true });
+    machine.run();
+    assert.deepEqual(machine.commands, []);
   });
 
   it("maps nothing of a region that has gone while its page was brought in", () => {

@@ -487,6 +487,17 @@ describe("memory window", () => {
     assert.equal(rig.command(rig.b, commands[0]).status, "ok");
   });
 
+  it("§4.5: type 1 stays open when the queue pair is gone that bound it, and its region then, too", () => {
+    const binder = rig.connect();
+    const key = bind(allocateMw(rig, rig.b, 1), { by: binder.b });
+    const own = bind(allocateMw(rig, rig.b, 2), { by: binder.b });
+    assert.equal(rig.command(rig.b, { op: "destroy-qp", qpn: binder.b.qpn }).status, "ok");
+    assert.equal(write({ key, va: inside(), length: 8 }), "SUCCESS");
+    const gone = rig.command(rig.b, { op: "deregister-mr", key: target.key });
+    assert.ok(gone.status === "error" && /^1 memory windows are bound/.test(gone.reason));
+    assert.equal(write({ key: own, va: inside(), length: 8 }), "REM_ACCESS_ERR", "type 2 does not");
+  });
+
   it("§3.2: LOCAL_INV waits for all before it; a region's own key it cannot take", () => {
     const window = bind(allocateMw(rig, rig.b, 2));
     rig.enqueueSend(rig.b, qp.b, {

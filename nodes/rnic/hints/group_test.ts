@@ -227,6 +227,25 @@ describe("H-08: a group has the hints for all peers (figure 9)", () => {
     equal(counter(p, "a", "hintsUnanswered"), QPS);
   });
 
+  it("H-08: one that leaves another group than that has hints on, and none when it leaves this one", () => {
+    const { pairs, p, members } = grouped();
+    const { rig } = p, [own] = members, other = GROUP + 1;
+    const act = (op: "attach-mcast" | "detach-mcast", group: number) =>
+      equal(rig.command(rig.a, { op, qpn: own!.qpn, group }).status, "ok");
+    // It is a member of both: the hints go to the one that came last.
+    act("attach-mcast", other);
+    act("detach-mcast", GROUP);
+    const groups = () => announced(p).map(({ packet }) => packet.destinationAddress);
+    writeAll(pairs);
+    ok(groups().length > 0);
+    same(new Set(groups()), new Set([other]));
+    const before = announced(p).filter(({ packet }) => packet.destinationAddress === other).length;
+    act("detach-mcast", other);
+    writeAll(pairs);
+    same(groups().filter((group) => group === other).length, before);
+    for (const each of pairs) same(statuses(each).length, 2);
+  });
+
   it("H-08: an application's group has the hints of its protection domain alone, at both ends", () => {
     const foreign = grouped({ pd: 2 });
     writeAll(foreign.pairs);

@@ -260,6 +260,56 @@ describe("H-06: a request follows its hint", () => {
     equal(counter(p, "a", "hintsSent"), 3);
   });
 
+  it("H-22: in a row: an answer in between, or what the peer says it wants, begins the count anew", () => {
+    for (const between of ["an answer", "its word"] as const) {
+      const p = cold({ a: { follow: "after-ack", patiencePs: 100 * US }, entries: 64 });
+      let isDropped = true;
+      p.rig.fate = (_, { bytes }) =>
+        isDropped && hintOf(packetOf(bytes))?.type === "announce" ? "drop" : "pass";
+      const write = (i: number) => {
+        post(p, "write", { at: i * PAGE, length: 64 });
+        go(p);
+      };
+      write(0);
+      write(1);
+      if (between === "an answer") {
+        isDropped = false;
+        write(2);
+        isDropped = true;
+      } else {
+        // Translations do not all fit on the chip any more.
+        p.rig.register(p.rig.b, { length: 128 * PAGE, access: EVERY_ACCESS, va: 0xa_0000_0000 });
+      }
+      write(3);
+      write(4);
+      equal(counter(p, "a", "hintsUnanswered"), 4, between);
+    }
+  });
+
+  it("H-22: of a queue pair's hints without an answer the last 16 are kept: of an older one none is known any more", () => {
+    for (const writes of [15, 21]) {
+      const p = cold({ a: { follow: "after-ack", patiencePs: 100 * US } });
+      let count = 0;
+      p.rig.fate = (_, { bytes }) =>
+        hintOf(packetOf(bytes))?.type === "announce" && count++ % 3 !== 2 ? "drop" : "pass";
+      for (let i = 0; i < writes; i++) {
+        post(p, "write", { at: i % 8 * PAGE, length: 64 });
+        go(p);
+      }
+      const [{ sequence }] = messages(p, "a").filter(({ type }) => type === "announce") as [
+        HintMessage,
+      ];
+      const answer = packets(p, "b").find((each) => hintOf(each)?.type === "prepared")!;
+      const { hintEth, payload } = hintParts({ ...hintOf(answer)!, sequence });
+      inject(p, "a", changed(answer, { hintEth, payload }));
+      p.rig.run();
+      same([batches(p).length, counter(p, "a", "hintAnswersUnknown")], [
+        writes,
+        writes > 16 ? 1 : 0,
+      ]);
+    }
+  });
+
   it("H-06: as long as the peer asks for the kinds of the hint, and the patience here allows", () => {
     const waitsPs = { prefetch: 30 * US, warmUp: 5 * US };
     const waited = (p: Pair) => {
@@ -830,6 +880,24 @@ describe("a responder that gets hints", () => {
     equal(counter(p, "b", "hintPagesAsked"), 5);
   });
 
+  it("H-24: a page that the host has taken back, and that is asked for anew, counts once", () => {
+    const p = cold({ b: { quota: 2 } });
+    const va = BigInt(p.to.va);
+    announce(p, { va, length: 2 * PAGE });
+    p.rig.run();
+    p.driver.take(p.to.key, 0, 1);
+    announce(p, { va, length: PAGE });
+    p.rig.run();
+    const asked = () => ["hintPagesAsked", "hintPagesWasted"].map((name) => counter(p, "b", name));
+    same(asked(), [3, 1]);
+    // Both are used: all of the quota is there again.
+    for (const page of [0, 1]) post(p, "write", { at: page * PAGE, length: 64 });
+    go(p);
+    announce(p, { va: va + BigInt(2 * PAGE), length: 3 * PAGE });
+    p.rig.run();
+    same(asked(), [5, 1]);
+  });
+
   it("H-24: pages of hints give way, until a request needs one: that asks as if no hint had", () => {
     /** Page requests, of hints and of requests, where the request comes so long behind the hint. */
     const asked = (behindPs: Time, { slow }: { readonly slow: boolean }) => {
@@ -943,6 +1011,31 @@ describe("a responder that gets hints", () => {
     announce(p, { va: BigInt(p.to.va), length: 64 });
     p.rig.run();
     same([counter(p, "b", "hintPagesAsked"), counter(p, "b", "hintsNoAccess")], [0, 1]);
+  });
+
+  it("H-22, H-24: answers that one requester waits for are so many at most; beyond, it is refused at once", () => {
+    const p = cold();
+    const { length } = messages(p, "b");
+    for (let i = 0; i < 70; i++) announce(p, { va: BigInt(p.to.va), length: 64 }, { answer: true });
+    const told = () =>
+      messages(p, "b").slice(length).map(({ type, reason }) => `${type} ${reason}`);
+    p.rig.runFor(FAULT_PS / 2);
+    same(told(), new Array(6).fill("refused quota"));
+    p.rig.run();
+    same(told().slice(6), new Array(64).fill("prepared none"));
+  });
+
+  it("H-22, H-24: those of a life that is over are none of them", () => {
+    const p = cold();
+    for (let i = 0; i < 64; i++) announce(p, { va: BigInt(p.to.va), length: 64 }, { answer: true });
+    p.rig.runFor(FAULT_PS / 4);
+    p.rig.modify(p.rig.b, p.b, { state: "reset" });
+    p.rig.bringUp(p.rig.b, p.b, { qpn: p.a.qpn, attributes: { accessFlags: EVERY_ACCESS } });
+    const { length } = messages(p, "b");
+    announce(p, { va: BigInt(p.to.va), length: 64 }, { answer: true });
+    p.rig.run();
+    const answers = messages(p, "b").slice(length).filter(({ type }) => type !== "wanted");
+    same(answers.map(({ type, reason }) => [type, reason]), [["prepared", "none"]]);
   });
 
   it("H-24: only the queue pair's own peer, and only of the pair that carries it", () => {

@@ -2,6 +2,7 @@
 import { deepEqual as same, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { type HintMessage, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
@@ -159,6 +160,31 @@ describe("receives set aside for announced messages", () => {
     rig.ring(rig.a, p.a.sq);
     rig.run();
     same(statuses(p), new Array<string>(18).fill("SUCCESS"));
+  });
+
+  it("H-21: a look at the ring that had begun before a count says nothing about that", () => {
+    const rig = new Rig(plans());
+    const p = { rig, ...rig.connect({}), ...coldMemory(rig) };
+    rig.run();
+    // The host's answer to the first look is on its way for long.
+    const { host } = rig.b, take = host.take.bind(host);
+    const late: PcieMessage[] = [];
+    host.take = (message) => {
+      const answer = take(message);
+      if (message.kind !== "memory-read" || late.length > 0) return answer;
+      late.push(answer!);
+      return undefined;
+    };
+    announce(p, 2);
+    rig.run(() => late.length === 1);
+    const sge = { address: p.to.va, length: LENGTH, lkey: p.to.key };
+    for (let i = 0; i < 4; i++) rig.recv(rig.b, p.b, [sge]);
+    announce(p, 2);
+    rig.runFor(US);
+    equal(lookedAt(p), 0, "the look is under way");
+    rig.toRnic(rig.b, late[0]!);
+    rig.run();
+    equal(lookedAt(p), 4);
   });
 
   it("H-21: a count that comes while the ring is paused is lost, and nothing is fetched for it later", () => {

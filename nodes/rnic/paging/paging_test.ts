@@ -161,6 +161,19 @@ describe("a page of the responder that is not there", () => {
     same(asked?.type === "PAGE_FAULT" && [asked.first, asked.count, asked.ahead], [0, 1, 1024]);
   });
 
+  it("and of all elements of its message's memory together", () => {
+    const p = pair({ memoryBytes: 1 << 24 });
+    const { rig, from } = p;
+    const driver = new DemandDriver(rig, rig.b, {});
+    const half = 650 * 4096;
+    const { va, key: lkey } = driver.register({ length: 2 * half, va: 0x7_0000_0000 });
+    const sges = [0, half].map((at) => ({ address: va + at, length: half, lkey }));
+    const remote = { va: BigInt(from.va), rkey: from.key };
+    rig.send(rig.b, p.b, { opcode: "write", sges, remote });
+    rig.run(() => counter(p, "b", "pagesAsked") > 0);
+    equal(counter(p, "b", "pagesAsked"), 1 + 1024);
+  });
+
   it("faults of the same page are one request, whatever asks", () => {
     const p = coldPair("b", { pageFault: "rnr" });
     for (let at = 0; at < 4; at++) post(p, "write", { at: at * 64, length: 64 });
@@ -215,10 +228,11 @@ describe("a page of the responder that is not there", () => {
     const refused = rig.command(rig.b, { op: "map-pages", key, first: 1, pages, writable: true });
     equal(refused.status, "error");
     const other = rig.connect({ attributes: { accessFlags: EVERY_ACCESS } });
-    const remote = { va: BigInt(va + 4096), rkey: key };
+    // Of both pages of the command, of which one alone may not be mapped.
+    const remote = { va: BigInt(va + 2 * 4096 - 4), rkey: key };
     rig.send(rig.a, other.a, { opcode: "write", inline: new Uint8Array(8), remote });
     rig.runFor(3 * PS_PER_US);
-    equal(counter(p, "b", "pagesAsked"), 4);
+    equal(counter(p, "b", "pagesAsked"), 5);
     go(p);
     same(statuses(p), ["SUCCESS"]);
   });
@@ -265,6 +279,22 @@ describe("a page of the requester that is not there", () => {
     equal(counter(p, "a", "retransmissions"), 0);
     equal(p.driver.faults, 1);
     ok(counter(p, "a", "pageStallPs") >= 21_000_000);
+  });
+
+  it("no time-out counts while a response waits for its page, however long the host takes", () => {
+    for (const pageFault of ["drop", "pause"] as const) {
+      const plan = { pageFault, translations: { entries: 2 ** 20, evict: "lru" } } as const;
+      const p = pair({ plans: { a: plan, b: plan } }, { attributes: { timeout: 9, retryCnt: 1 } });
+      const { rig } = p;
+      // 2.1 ms to a time-out, of which two would be one too many.
+      const driver = new DemandDriver(rig, rig.a, { servicePs: 20_000 * PS_PER_US });
+      const cold = driver.register({ length: PAIR_BYTES, access: EVERY_ACCESS });
+      post({ ...p, from: cold }, "read", { length: 64 });
+      go(p);
+      same(statuses(p), ["SUCCESS"], pageFault);
+      equal(counter(p, "a", "timeouts"), 0);
+      ok(rig.now > 20_000 * PS_PER_US, "it has waited");
+    }
   });
 
   for (const rule of ["drop", "pause"] as const) {
@@ -366,6 +396,68 @@ describe("the cache of translations", () => {
     equal(counter(p, "b", "translationMisses"), misses);
   });
 
+  it("a region that is gone leaves no line on the chip: it would hide that another's are missing", () => {
+    const translations = { entries: 32, evict: "lru" } as const;
+    const p = pair({ plans: { b: { translations } } });
+    const { rig } = p;
+    const options = { length: 3 * 8 * PAGE, access: EVERY_ACCESS };
+    const before = rig.register(rig.b, { ...options, va: 0x9_0000_0000 });
+    // Now all four lines of the chip are its own but one: the pair's is in memory.
+    const gone = rig.register(rig.b, { ...options, length: 4 * 8 * PAGE, va: 0xa_0000_0000 });
+    equal(rig.command(rig.b, { op: "deregister-mr", key: gone.key }).status, "ok");
+    const writes = [[p.to, 1], [before, 3]] as const;
+    for (const [{ key: rkey, va }, lines] of writes) {
+      for (let line = 0; line < lines; line++) {
+        post(p, "write", { length: 64, remote: { va: BigInt(va + line * 8 * PAGE), rkey } });
+      }
+    }
+    go(p);
+    same(new Set(statuses(p)), new Set(["SUCCESS"]));
+    equal(counter(p, "b", "translationMisses"), 4, "each of the lines that are left is read");
+  });
+
+  it("a line that comes when its region is gone puts out no other region's", () => {
+    const translations = { entries: 8, evict: "lru" } as const;
+    const p = pair({ plans: { b: { translations } } });
+    const { rig } = p;
+    const other = rig.register(rig.b, {
+      length: 8 * PAGE,
+      va: 0x9_0000_0000,
+      access: EVERY_ACCESS,
+    });
+    const misses = counter(p, "b", "translationMisses");
+    post(p, "write", { length: 64 });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => counter(p, "b", "translationMisses") > misses);
+    const evictions = counter(p, "b", "translationEvictions");
+    equal(rig.command(rig.b, { op: "deregister-mr", key: p.to.key }).status, "ok");
+    rig.run();
+    equal(counter(p, "b", "translationEvictions"), evictions);
+    same(statuses(p), ["REM_ACCESS_ERR"], "it came behind the region's end");
+    equal(other.length, 8 * PAGE);
+  });
+
+  it("the memory of a table that is gone is the next one's of that size, and all of it is given back", () => {
+    const translations = { entries: 8, evict: "lru" } as const;
+    const { rig } = pair({ plans: { b: { translations } } });
+    const region = { length: 3 * 8 * PAGE, access: EVERY_ACCESS };
+    const asked = () =>
+      [...rig.b.host.replies.values()].filter((reply) =>
+        reply.status === "ok" && reply.op === "memory-needed"
+      ).length;
+    const first = rig.register(rig.b, { ...region, va: 0x9_0000_0000 });
+    const before = asked();
+    ok(before > 0);
+    let { key } = first;
+    for (let i = 1; i <= 4; i++) {
+      equal(rig.command(rig.b, { op: "deregister-mr", key }).status, "ok");
+      ({ key } = rig.register(rig.b, { ...region, va: 0x9_0000_0000 + i * 2 ** 24 }));
+    }
+    equal(asked(), before, "no more is asked for");
+    rig.register(rig.b, { ...region, va: 0xa_0000_0000 });
+    equal(asked(), before + 1, "a second one of that size has none");
+  });
+
   it("evict: fifo: misses where the least recently used would not be given up", () => {
     const misses = (["lru", "fifo"] as const).map((evict) => {
       const translations = { entries: 24, evict } as const;
@@ -400,18 +492,22 @@ describe("pages that are taken back", () => {
     equal(p.driver.faults, 2);
   });
 
-  /** Has the host of `b` keep its answers to reads. @returns has it give the oldest one. */
-  function slowReads({ rig }: Pair): { readonly held: PcieMessage[]; readonly answer: () => void } {
-    const { host } = rig.b;
+  /** Has a host keep its answers to reads. @returns has it give the oldest one. */
+  function slowReads(
+    { rig }: Pair,
+    side = rig.b,
+    isSlow: (address: number) => boolean = () => true,
+  ): { readonly held: PcieMessage[]; readonly answer: () => void } {
+    const { host } = side;
     const held: PcieMessage[] = [];
     const take = host.take.bind(host);
     host.take = (message) => {
-      if (message.kind !== "memory-read") return take(message);
+      if (message.kind !== "memory-read" || !isSlow(message.address)) return take(message);
       held.push(message);
       return undefined;
     };
     const answer = () => {
-      rig.toRnic(rig.b, take(held.shift()!)!);
+      rig.toRnic(side, take(held.shift()!)!);
       rig.runFor(2 * PS_PER_US);
     };
     return { held, answer };
@@ -438,6 +534,33 @@ describe("pages that are taken back", () => {
     equal(second(), undefined, "it is under way");
     answer();
     equal(second()?.status, "ok");
+  });
+
+  it("the reply waits for payload of this card's own that is yet to be read", () => {
+    const p = coldPair("a", { gatherReadsMax: 1 });
+    const { rig, from } = p;
+    const { key: lkey, va, address } = from;
+    const sges = [0, 2].map((page) => ({ address: va + page * 4096, length: 64, lkey }));
+    post(p, "write", { sges });
+    go(p);
+    const { held, answer } = slowReads(
+      p,
+      rig.a,
+      (read) => read >= address && read < address + PAIR_BYTES,
+    );
+    // Of page 0, and behind that of page 2.
+    post(p, "write", { sges });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => held.length === 1);
+    const reply = ask(rig, rig.a, { op: "invalidate-pages", key: lkey, first: 2, count: 1 });
+    rig.runFor(2 * PS_PER_US);
+    same([reply(), held.length], [undefined, 1], "its read waits for the one of page 0");
+    answer();
+    same([reply(), held.length], [undefined, 1], "it is under way");
+    answer();
+    equal(reply()?.status, "ok");
+    rig.run();
+    same(statuses(p), ["SUCCESS", "SUCCESS"]);
   });
 
   it("the reply waits for the word that an atomic is about to write", () => {

@@ -84,6 +84,17 @@ describe("a completion queue that is resized", () => {
     assert.equal(made.rig.poll(made.rig.a, made.cq).length, 9);
   });
 
+  it("§7 #18: to as many units as it holds: EINVAL, as one unit stays free", () => {
+    const made = small();
+    complete(made, 8);
+    assert.equal(resize(made, 8), "EINVAL");
+    assert.equal(made.rig.poll(made.rig.a, made.cq).length, 8);
+    complete(made, 7);
+    const cq = resize(made, 8);
+    assert.ok(typeof cq === "object");
+    assert.equal(made.rig.poll(made.rig.a, cq).length, 7);
+  });
+
   it("an arm of before is good: one interrupt for what comes in the new ring", () => {
     const made = small();
     const { rig } = made;

@@ -2,12 +2,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
+import {
+  DOORBELL_OFFSET,
+  encodeDoorbell,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
 import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/default_store_testing.ts";
+import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { createSrq, createSrqQp, postShared } from "../testing/objects_testing.ts";
 import {
   counter,
   go,
   names,
+  packetOf,
   type Pair,
   pair,
   post,
@@ -219,6 +225,43 @@ describe("a paused queue", () => {
     assert.equal(limits.length, 1);
   });
 
+  it("Q-04: of what a paused shared receive queue has held a reset writes its queue pair's, and leaves others'", () => {
+    const rig = new Rig();
+    const srq = createSrq(rig, rig.b), cq = rig.createCq(rig.b);
+    const from = rig.register(rig.a, { length: 4096 });
+    const to = rig.register(rig.b, { length: 3 * 4096 });
+    const receivers = [0, 1, 2].map(() => createSrqQp(rig, rig.b, { srq, cq }));
+    const senders = receivers.map((receiver) => {
+      const sender = rig.createQp(rig.a);
+      rig.bringUp(rig.a, sender, { qpn: receiver.qpn });
+      rig.bringUp(rig.b, receiver, { qpn: sender.qpn });
+      return sender;
+    });
+    for (const slot of [0, 1, 2]) {
+      const sges = [{ address: to.va + slot * 4096, length: 4096, lkey: to.key }];
+      postShared(rig, rig.b, { srq, slot, sges });
+    }
+    // Each has a receive when the queue is paused, and its last packet comes while it is.
+    rig.fate = (_, { bytes }) => {
+      const { operation, position } = opcodeRow(packetOf(bytes).bth.opcode)!;
+      const isLast = operation === "send" && position === "last";
+      return isLast ? { delayPs: 10 * PS_PER_US } : "pass";
+    };
+    const sges = [{ address: from.va, length: 4096, lkey: from.key }];
+    for (const sender of senders) rig.send(rig.a, sender, { opcode: "send", sges });
+    rig.runFor(5 * PS_PER_US);
+    lock(rig, rig.b, srq.srqn);
+    rig.runFor(15 * PS_PER_US);
+    const completed = () => rig.poll(rig.b, cq).map(({ qpn, status }) => [qpn, status]);
+    assert.deepEqual(completed(), [], "all are held");
+    const [first, second, third] = receivers.map(({ qpn }) => [qpn, "SUCCESS"]);
+    rig.modify(rig.b, receivers[1]!, { state: "reset" });
+    assert.deepEqual(completed(), [second]);
+    resumed(rig.command(rig.b, { op: "unlock-space2", queue: srq.srqn }));
+    rig.run();
+    assert.deepEqual(completed(), [first, third]);
+  });
+
   it("Q-12, Q-04: a paused completion queue holds its completions, in order; others go on", () => {
     const p = pair();
     const { rig, a } = p;
@@ -378,5 +421,48 @@ describe("a change of space 2", () => {
     const info = decodeSpace1(rig.a.host.memory.subarray(at, at + SPACE1_BYTES));
     assert.deepEqual([info.pointer, info.wqeAddress], [5, address]);
     assert.equal(writes(p, 30), 30);
+  });
+
+  it("Q-08, Q-09: a pointer of the ring before it moved is older, however far it lies in the new one", () => {
+    const p = pair({}, { depth: 64 });
+    const { rig, a } = p;
+    const { queue, address } = a.sq;
+    assert.equal(writes(p, 6), 6);
+    const { write: pointer, stamp } = a.sq;
+    assert.equal(writes(p, 28), 28);
+    const shrunk = new Uint8Array([0, 0, 0, 16]);
+    const reply = resumed(
+      rig.command(rig.a, { op: "write-space2", queue, offset: 0, data: shrunk }),
+    );
+    adopt(a.sq, { address, units: 16 }, { reply, tail: 34 });
+    assert.deepEqual([a.sq.write, pointer], [1, 5]);
+    const data = encodeDoorbell({ queue, write: { pointer, stamp } });
+    rig.toRnic(rig.a, { kind: "register-write", offset: DOORBELL_OFFSET, data });
+    go(p);
+    assert.deepEqual(statuses(p), [], "nothing is sent again");
+    assert.equal(writes(p, 12), 12);
+  });
+
+  it("Q-09: a queue that has the number of one that moved knows nothing of its pointer", () => {
+    const queueCache = { entries: 2, evict: "oldest", amount: 1 } as const;
+    const rig = new Rig({ plans: { b: { queueCache } } });
+    const before = rig.connect({ rqDepth: 16 });
+    const { queue } = before.b.rq;
+    for (let i = 0; i < 5; i++) rig.recv(rig.b, before.b, [], "pointer");
+    const data = new Uint8Array([0, 0, 0, 32]);
+    resumed(rig.command(rig.b, { op: "write-space2", queue, offset: 0, data }));
+    rig.command(rig.b, { op: "destroy-qp", qpn: before.b.qpn });
+    // Nothing is posted there yet.
+    const { memory, spaces: { space3 } } = rig.b.host;
+    memory.fill(0, space3 + 16 * queue, space3 + 16 * (queue + 1));
+    const b = rig.createQp(rig.b, { rqDepth: 16, cq: before.b.sendCq });
+    assert.equal(b.rq.queue, queue);
+    const a = rig.createQp(rig.a);
+    rig.bringUp(rig.a, a, { qpn: b.qpn, attributes: { rnrRetry: 0 } });
+    rig.bringUp(rig.b, b, { qpn: a.qpn });
+    for (let i = 0; i < 3; i++) rig.createCq(rig.b);
+    rig.send(rig.a, a, { opcode: "send", sges: [] });
+    rig.run();
+    assert.deepEqual(rig.poll(rig.a, a.sendCq).map(({ status }) => status), ["RNR_RETRY_EXC_ERR"]);
   });
 });

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { isNewer } from "./queue_information.ts";
+import type { Device } from "../state/device.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
+import { isNewer, takePointer } from "./queue_information.ts";
 import { seeded } from "../../../fabric/base/property_testing.ts";
 
 describe("isNewer", () => {
@@ -54,5 +56,26 @@ describe("isNewer", () => {
       }),
       seeded({ seed: 8, numRuns: 500 }),
     );
+  });
+});
+
+describe("takePointer", () => {
+  const device = { out: { tracing: false } } as Device;
+
+  it("Q-08: believes none that lies in no unit of the ring, whatever its stamp, and none that was never stored", () => {
+    for (const kind of ["sq", "rq", "srq", "cq"] as const) {
+      for (const recycled of [false, true]) {
+        const entry = { kind, depth: 8, own: 2, host: 3, stamp: 5, recycled } as QueueEntry;
+        const host = () => [entry.host, entry.stamp];
+        for (const pointer of [8, 9, 2 ** 16]) {
+          takePointer(device, entry, { pointer, stamp: 9 }, "memory");
+          assert.deepEqual(host(), [3, 5], `${pointer} of 8`);
+        }
+        takePointer(device, entry, { pointer: 4, stamp: 0 }, "doorbell");
+        assert.deepEqual(host(), [3, 5]);
+        takePointer(device, entry, { pointer: 7, stamp: 9 }, "doorbell");
+        assert.deepEqual(host(), [7, 9]);
+      }
+    }
   });
 });

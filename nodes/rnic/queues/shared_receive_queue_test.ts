@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { DemandDriver } from "../testing/demand_testing.ts";
 import { createSrq, createSrqQp, postShared } from "../testing/objects_testing.ts";
 import type { RigCq, RigMr, RigQp, RigSrq } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
@@ -109,6 +110,21 @@ describe("shared receive queue", () => {
     assert.deepEqual(rig.command(rig.b, query), { status: "ok", op: "query-srq", limit: 0 });
   });
 
+  it("§4.5: a limit below the ring's size is taken, one as large refused, as one unit stays free", () => {
+    const { rig, srq: { srqn, ring } } = shared;
+    for (let slot = 0; slot < ring.depth - 1; slot++) post(shared, slot);
+    const reply = rig.command(rig.b, { op: "modify-srq", srqn, limit: ring.depth });
+    assert.ok(reply.status === "error" && reply.errno === "EINVAL");
+    rig.run();
+    assert.deepEqual(rig.command(rig.b, { op: "query-srq", srqn }), {
+      ...{ status: "ok", op: "query-srq", limit: 0 },
+    });
+    const limit = ring.depth - 1;
+    assert.equal(rig.command(rig.b, { op: "modify-srq", srqn, limit }).status, "ok");
+    rig.run();
+    assert.equal(events(rig, "SRQ_LIMIT_REACHED").length, 0, "as many are posted");
+  });
+
   it("§4.5: a limit above what is posted is reached at once, WQEs without a doorbell count", () => {
     const { rig, srq } = shared;
     post(shared, 0);
@@ -161,6 +177,31 @@ describe("shared receive queue", () => {
         state === "err" ? [receivers[0].qpn, 7, "WR_FLUSH_ERR"] : [receivers[1].qpn, 7, "SUCCESS"],
       ]);
     }
+  });
+
+  it("what waits for its memory at a queue pair that is reset goes back, too (P-26)", () => {
+    const flow2 = { flow: 2, flush: "cpu", noSnoop: false } as const;
+    shared = share({ persistence: { b: flow2 } });
+    const { rig, srq, cq, senders, receivers, source, target } = shared;
+    const driver = new DemandDriver(rig, rig.b, { servicePs: 50_000_000 });
+    const cold = driver.register({ length: SLOT_BYTES });
+    const sges = [{ address: cold.va, length: SLOT_BYTES, lkey: cold.key }];
+    postShared(rig, rig.b, { srq, slot: 9, sges });
+    rig.send(rig.a, senders[0], {
+      opcode: "write-persistence",
+      sges: [{ address: source.va, length: 64, lkey: source.key }],
+      remote: { va: BigInt(target.va), rkey: target.key },
+    });
+    rig.runFor(5_000_000);
+    const what = "1 receives whose memory is waited for";
+    const waits = () => rig.b.rnic.heldAtRest!().some(({ text }) => text === what);
+    assert.ok(waits());
+    rig.modify(rig.b, receivers[0], { state: "reset" });
+    assert.ok(!waits());
+    send(shared, 1);
+    rig.runFor(300_000_000);
+    const cqes = rig.poll(rig.b, cq).map(({ qpn, wqeIndex, status }) => [qpn, wqeIndex, status]);
+    assert.deepEqual(cqes, [[receivers[1].qpn, 9, "SUCCESS"]]);
   });
 
   it("§4.5: an empty one answers RNR; a WQE that is posted then serves whoever comes again", () => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
+import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
 import { parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import type { PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { fetchAdd } from "../testing/atomic_testing.ts";
@@ -11,6 +12,7 @@ import {
   go,
   losing,
   names,
+  packetOf,
   packets,
   type Pair,
   pair,
@@ -104,6 +106,28 @@ describe("the MSN never runs back", () => {
     post(p, "write", { at: RECV_AT, length: 8 });
     go(p);
     assert.deepEqual(msns(p), [2, 2]);
+  });
+});
+
+describe("a READ that is asked for again", () => {
+  it("is not taken for the READ right before it, of whatever length that is", () => {
+    for (const length of [64, 4096, 2 * 4096, 2 * 4096 + 8]) {
+      const p = readyPair();
+      // The last answer of all is lost, twice.
+      let lost = 0;
+      p.rig.fate = (from, { bytes }) => {
+        const { bth, payload } = packetOf(bytes);
+        const isLast = from === "b" && bth.opcode === OPCODE["RC RDMA READ RESPONSE ONLY"] &&
+          payload.length === 24;
+        return isLast && lost++ < 2 ? "drop" : "pass";
+      };
+      post(p, "read", { length });
+      post(p, "read", { at: 20_000, length: 24 });
+      go(p);
+      assert.deepEqual(statuses(p), ["SUCCESS", "SUCCESS"], `${length} B`);
+      assert.equal(lost, 3);
+      assert.equal(counter(p, "a", "timeouts"), 2, "each loss is one");
+    }
   });
 });
 

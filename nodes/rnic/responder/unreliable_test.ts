@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { Frame } from "../../../fabric/node.ts";
 import { OPCODE, type OpcodeName } from "../../../fabric/wire/roce/opcode.ts";
 import { decodePacket, encodePacket, isRefusal } from "../../../fabric/wire/roce/packet.ts";
+import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { go, packetOf, post } from "../testing/pair_testing.ts";
 import { FLOW_1, FLOW_2, persistingPair } from "../testing/pm_testing.ts";
@@ -80,6 +81,32 @@ class Pair {
     return this.rig.b.rnic.statistics()[`drop-${reason}`] ?? 0;
   }
 }
+
+describe("a UC send that fails", () => {
+  it("§4.1: takes its queue pair to SQE, and no frame leaves any more that had not", () => {
+    const p = new Pair();
+    const { rig, a, from } = p;
+    const { host } = rig.a, take = host.take.bind(host);
+    let first: PcieMessage | undefined;
+    host.take = (message) => {
+      const isPayload = message.kind === "memory-read" && message.address >= from.address &&
+        message.address < from.address + 8192;
+      if (!isPayload) return take(message);
+      if (first === undefined) return void (first = take(message));
+      const { tag } = message;
+      return { kind: "completion", tag, status: "unsupported-request", data: new Uint8Array() };
+    };
+    // Two reads of 16 frames each: the host refuses the second, and answers the first behind that.
+    p.write(8192);
+    rig.runFor(20_000_000);
+    assert.equal(rig.a.rnic.statistics()["cqeErrors"], 0, "it waits for what is in front");
+    rig.toRnic(rig.a, first!);
+    rig.run();
+    assert.equal(namesFrom(rig, "a").length, 0);
+    assert.deepEqual(rig.poll(rig.a, a.sendCq).map(({ status }) => status), ["LOC_PROT_ERR"]);
+    assert.deepEqual(rig.a.rnic.heldAtRest!(), []);
+  });
+});
 
 describe("UC", () => {
   it("SEND and WRITE, with and without immediate, in as many packets as the path MTU makes", () => {

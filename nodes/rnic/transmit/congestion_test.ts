@@ -296,6 +296,75 @@ describe("reaction point (rocev2.md §3.9)", () => {
   });
 });
 
+describe("a queue pair's next life (rocev2.md §3.9)", () => {
+  /** Both ends are reset, and connected anew. */
+  function again({ rig, a, b }: Pair): void {
+    for (const [side, qp] of [[rig.a, a], [rig.b, b]] as const) {
+      assert.equal(rig.modify(side, qp, { state: "reset" }).status, "ok");
+    }
+    rig.bringUp(rig.a, a, { qpn: b.qpn });
+    rig.bringUp(rig.b, b, { qpn: a.qpn });
+  }
+
+  it("sends at the line's rate, whatever the one before was told", () => {
+    const p = pair();
+    for (let i = 0; i < 3; i++) {
+      p.rig.inject(p.rig.a, notice(p));
+      p.rig.runFor(5 * PS_PER_US);
+    }
+    assert.equal(p.rig.a.rnic.statistics()["rateCuts"], 3);
+    again(p);
+    p.rig.frames.length = 0;
+    write(p, 100 * 1_024);
+    p.rig.run();
+    assert.ok(rateOf(p.rig) > 60, `${rateOf(p.rig)} Gb/s`);
+  });
+
+  it("has no notification that the one before owed", () => {
+    const p = pair({ pfc: PFC });
+    const { rig } = p;
+    markAll(rig);
+    const priorities = 1 << (CNP_DSCP >> 3);
+    const ask = (quanta: number) => {
+      rig.inject(rig.b, encodePfc({ sourceMac: rig.a.plan.mac, priorities, quanta }));
+      rig.runFor(1);
+    };
+    ask(0xffff);
+    write(p, 1_000);
+    rig.runFor(20 * PS_PER_US);
+    const counts = () => {
+      const { ecnMarkedIn, cnpsOut } = rig.b.rnic.statistics();
+      return [ecnMarkedIn, cnpsOut];
+    };
+    assert.deepEqual(counts(), [1, 0], "a pause holds it back");
+    again(p);
+    ask(0);
+    rig.run();
+    assert.deepEqual([counts(), notices(rig).length], [[1, 0], 0]);
+  });
+
+  it("has none of the frames that a pause has held back of the one before", () => {
+    const p = pair({ pfc: PFC });
+    const { rig } = p;
+    const ask = (quanta: number) => {
+      const bytes = encodePfc({ sourceMac: rig.b.plan.mac, priorities: 1 << PRIORITY, quanta });
+      rig.inject(rig.a, bytes);
+      rig.runFor(1);
+    };
+    write(p, 22 * 1_024);
+    rig.run(() => packets(rig, "a").length === 3);
+    ask(0xffff);
+    rig.runFor(5 * PS_PER_US);
+    const sent = packets(rig, "a").length, begun = rig.a.rnic.inspect!();
+    assert.ok(sent < 10, `${sent} frames, most of it is held back: ${JSON.stringify(begun)}`);
+    again(p);
+    ask(0);
+    rig.run();
+    assert.equal(packets(rig, "a").length, sent);
+    assert.deepEqual(rig.a.rnic.heldAtRest!(), []);
+  });
+});
+
 describe("PFC at the RNIC (rocev2.md §3.9)", () => {
   function pause({ rig }: Pair, quanta: number, priority = PRIORITY): void {
     const bytes = encodePfc({ sourceMac: rig.b.plan.mac, priorities: 1 << priority, quanta });

@@ -2,8 +2,22 @@ import { deepEqual as same, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../../../fabric/base/property_testing.ts";
-import type { Remembered } from "./hint_state.ts";
-import { forgetPeer, forgetScope, peerIn, remember, SCOPES_MAX } from "./needless.ts";
+import { HINT_PLAN } from "../../../../fabric/rack/plan/hint_plan.ts";
+import type { QueuePair } from "../queue_pair.ts";
+import type { TranslationTable } from "../translation_table.ts";
+import { createEnd, createHints, type Remembered } from "./hint_state.ts";
+import {
+  forgetPeer,
+  forgetScope,
+  hintingPeer,
+  isNeedless,
+  NEEDLESS_HINTS,
+  noteHint,
+  noteMiss,
+  peerIn,
+  remember,
+  SCOPES_MAX,
+} from "./needless.ts";
 
 interface Peer {
   readonly scopes: Map<number, string>;
@@ -66,5 +80,44 @@ describe("what is remembered of needless hints (H-02, H-24)", () => {
       }),
       seeded({ numRuns: 30 }),
     );
+  });
+});
+
+describe("a request that met what no hint had announced (H-02, H-22)", () => {
+  const KEY = 0x500;
+
+  /** A peer whose hints about a region have been needless for long, and that was told so. */
+  function needless() {
+    const hints = createHints(HINT_PLAN)!;
+    const qp = { qpn: 17, life: 0, path: { address: 9 } } as unknown as QueuePair;
+    const requester = { cursor: 0 } as QueuePair["requester"];
+    hints.ends.set(qp, createEnd(HINT_PLAN, { ...qp, requester } as QueuePair));
+    const peer = hintingPeer(hints, qp.path.address);
+    const note = (isNeeded: boolean) => {
+      const its = noteHint(hints, peer, { scope: KEY, region: KEY, isNeeded });
+      return isNeedless(peer, its);
+    };
+    for (let i = 1; i <= NEEDLESS_HINTS; i++) equal(note(false), i === NEEDLESS_HINTS);
+    const its = peer.scopes.get(KEY)!;
+    its.isNamed = its.isRare = true;
+    return { hints, qp, note };
+  }
+
+  const table = (key: number) => ({ key }) as TranslationTable;
+
+  it("has the peer told of that region, whose hints are needless no more until they have been again", () => {
+    const { hints, qp, note } = needless();
+    noteMiss(hints, qp, [table(KEY + 1), table(KEY)]);
+    same(hints.missed, [{ qp, scopes: [KEY] }]);
+    for (let i = 1; i <= NEEDLESS_HINTS; i++) equal(note(false), i === NEEDLESS_HINTS, `hint ${i}`);
+    noteMiss(hints, qp, [table(KEY)]);
+    equal(hints.missed.length, 1, "it was not named again");
+  });
+
+  it("says nothing of other regions, which stay what they are", () => {
+    const { hints, qp, note } = needless();
+    noteMiss(hints, qp, [table(KEY + 1)]);
+    same(hints.missed, []);
+    equal(note(false), true);
   });
 });
