@@ -157,7 +157,7 @@ function logFailureOf({ node, time, topic, value }: Report, round: RoundOutcome)
 }
 
 /** Whether all nodes had power and no cable had a fault in this interval. */
-function isWellBetween(
+export function isWellBetween(
   { record }: Pick<RoundOutcome, "record">,
   from: Time,
   to: Time,

@@ -111,7 +111,7 @@ const CUTS = 100, FLUSHED_EACH = 10;
  * A run in which a far host stores to the words of one line, and home's power fails again and again: behind each
  * failure, the far host finds what was flushed last.
  */
-export function cutRecord(stores: number): RunRecord {
+function cutRecord(stores: number): RunRecord {
   const text = "name: cuts\nseed: 1\nhosts: { a: {}, b: { scm: { size: 1MiB } } }\n";
   const plan = makePlan(variants(parseScenario(text, "checks.yaml"))[0]!);
   const notes: TimedRecord[] = [];
@@ -163,7 +163,7 @@ export function cutRecord(stores: number): RunRecord {
 const OVERLAPPING_BYTES = 1024, OVERLAPPED_BYTES = 1 << 16;
 
 /** A run of writes without promises, each over all but the first 64 B of the one before. */
-export function overlappingRecord(writes: number): RunRecord {
+function overlappingRecord(writes: number): RunRecord {
   const text = "name: overlapping\nseed: 1\nhosts: { a: {}, b: { scm: { size: 1MiB } } }\n";
   const plan = makePlan(variants(parseScenario(text, "checks.yaml"))[0]!);
   const image = new Uint8Array(1 << 20);

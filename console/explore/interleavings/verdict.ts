@@ -76,7 +76,7 @@ function conclusionOf(found: Interleaved | undefined): Pick<Verdict, "verdict" |
 }
 
 /** The verdict on power failures with what interleavings have shown: safe where both are. */
-function withInterleavings(verdict: Verdict, found: Interleaved | undefined): Verdict {
+export function withInterleavings(verdict: Verdict, found: Interleaved | undefined): Verdict {
   if (found === undefined) return verdict;
   const { counts: interleavings, why } = found;
   const is = verdict.verdict;

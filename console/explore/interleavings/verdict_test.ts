@@ -1,8 +1,8 @@
 import { deepEqual as same } from "node:assert/strict";
 import { it } from "@std/testing/bdd";
-import { EXPLORE_DEFAULTS, type Verdict } from "../types.ts";
-import type { Interleaved } from "./interleavings.ts";
-import { isAll, withInterleavings } from "./verdict.ts";
+import type { Verdict } from "../types.ts";
+import type { Interleaved } from "./search.ts";
+import { withInterleavings } from "./verdict.ts";
 
 const COUNTS = { runs: 3, orders: 2, preemptions: 2, untried: 0 };
 
@@ -25,13 +25,4 @@ it("withInterleavings is safe, and exhaustive, only where all of both was tried;
     same(exhaustive, becomes === "safe");
     same(withInterleavings(given, undefined), given);
   }
-});
-
-it("isAll only where nothing else is wanted, or an interleaving is the counterexample", () => {
-  const found: Interleaved = { counts: COUNTS, counterexample: null };
-  same(isAll(found, { ...EXPLORE_DEFAULTS, cut: "none" }), true);
-  same(isAll(undefined, { ...EXPLORE_DEFAULTS, cut: "none" }), true);
-  same(isAll(undefined, EXPLORE_DEFAULTS), false);
-  same(isAll(found, EXPLORE_DEFAULTS), false);
-  same(isAll({ ...found, counterexample: {} as never }, EXPLORE_DEFAULTS), true);
 });
