@@ -3,22 +3,9 @@
  * up for weeks reports without end: of each kind that has no end, the newest are kept.
  */
 import type { FinalReply } from "../fabric/rack/build/run_file.ts";
+import { MOVED_TOPIC } from "./host/coherence/region_reports.ts";
 
 type Kept = FinalReply["reports"][number];
-
-const KEPT_TOPICS: ReadonlySet<string> = new Set([
-  "result",
-  "recovered",
-  "served",
-  "program-failed",
-  "program-stopped",
-  "shutdown",
-  "shutdown-step",
-  "rnic-event",
-  "warning",
-  "held",
-  "region-moved",
-]);
 
 /** Of the programs of orders, and of each topic that services, cards and connections report under. */
 const ENDLESS_MAX = 1000;
@@ -26,7 +13,18 @@ const ENDLESS_TOPICS: ReadonlySet<string> = new Set([
   "served",
   "rnic-event",
   "warning",
-  "region-moved",
+  MOVED_TOPIC,
+]);
+
+const KEPT_TOPICS: ReadonlySet<string> = new Set([
+  "result",
+  "recovered",
+  "program-failed",
+  "program-stopped",
+  "shutdown",
+  "shutdown-step",
+  "held",
+  ...ENDLESS_TOPICS,
 ]);
 
 /** The kind that has no end; undefined for what the plan's programs report. */

@@ -43,7 +43,7 @@ export interface Outcome {
 
 /** An outcome once it has been judged: frames and notes of its record are gone. */
 export type Reported = Omit<Outcome, "record"> & {
-  readonly record?: Pick<RunRecord, "reports" | "scm">;
+  readonly record?: Pick<RunRecord, "reports" | "scm" | "lives">;
 };
 
 /**

@@ -3,6 +3,7 @@
  * `variant_pool.ts`. Own programs are run by a process of theirs, as always.
  */
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
+import type { Life } from "../checks/lives.ts";
 import type { ReportSeen } from "../checks/run_record.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge } from "../reports/summarise.ts";
@@ -24,7 +25,11 @@ export interface VariantJob {
 /** A variant that was judged, without what is on disk. */
 export interface VariantAnswer extends Omit<JudgedVariant, "one" | "outcome"> {
   readonly outcome: Omit<Outcome, "record">;
-  readonly reports: readonly ReportSeen[] | undefined;
+  /** Of its record, where there is one. */
+  readonly seen: {
+    readonly reports: readonly ReportSeen[];
+    readonly lives: readonly (readonly [string, readonly Life[]])[];
+  } | undefined;
 }
 
 async function runVariant(
@@ -42,7 +47,8 @@ async function runVariant(
   const { one: _, outcome: { record, ...ended }, ...judged } = await judge(one, outcome, {
     claims,
   });
-  return { ...judged, outcome: ended, reports: record?.reports };
+  const seen = record && { reports: record.reports, lives: [...record.lives] };
+  return { ...judged, outcome: ended, seen };
 }
 
 if (import.meta.main) await answerConfined(runVariant);

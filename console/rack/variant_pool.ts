@@ -37,17 +37,14 @@ export class VariantPool {
     const { directory, trace = false, observe, check, delayMsMax = 0, onProgress } = run;
     const told = { run: run.run, directory, trace, observe, check, delayMsMax };
     const job: VariantJob = { one, run: told, claims };
-    const { outcome, reports, ...judged } = await pool.ask<VariantAnswer, RunProgress>(lane, job, {
+    const { outcome, seen, ...judged } = await pool.ask<VariantAnswer, RunProgress>(lane, job, {
       ...(signal && { signal }),
       onProgress: (progress) => onProgress?.(...progress),
     });
     const scm = (host: string) =>
-      survivedView(directory, host, { held: heldFor(host, reports ?? []) });
-    return {
-      ...judged,
-      one,
-      outcome: { ...outcome, ...(reports && { record: { reports, scm } }) },
-    };
+      survivedView(directory, host, { held: heldFor(host, seen?.reports ?? []) });
+    const record = seen && { reports: seen.reports, lives: new Map(seen.lives), scm };
+    return { ...judged, one, outcome: { ...outcome, ...(record && { record }) } };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -8,8 +8,10 @@ import {
   type JudgePlan,
   type SharedRegion,
 } from "../../fabric/rack/plan/shared_region.ts";
+import { rnicName } from "../../fabric/rack/plan/names.ts";
 import { MOVED_TOPIC, type RegionMoved } from "../../nodes/host/coherence/region_reports.ts";
 import { countOf } from "../checks/finding.ts";
+import { type Lives, livesOf } from "../checks/lives.ts";
 import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "./table.ts";
@@ -43,6 +45,7 @@ export function placementRows(
   outcome: Reported,
 ): PlacementRow[] {
   const reports = reportsOf(outcome).filter(({ topic }) => topic === MOVED_TOPIC);
+  const lives = outcome.record?.lives ?? livesOf(plan, plan.faults);
   return regionsIn(plan).map((region): PlacementRow => {
     const { name, home, far, placement, judge = JUDGE_PLAN } = region;
     const counters = countersOf(outcome.finals, home.host);
@@ -52,7 +55,11 @@ export function placementRows(
       const { region: moved, ...move } = value as RegionMoved;
       return moved === name && node === home.host ? [{ at: time, ...move }] : [];
     });
-    const last = moves.findLast(({ refused }) => refused === undefined)?.place;
+    // A card that begins anew keeps all copies where its plan has them, and so does one whose host had no power.
+    const since = Math.max(
+      ...[home.host, rnicName(home.host)].map((node) => lastBeginOf(node, lives)),
+    );
+    const last = doneOf(moves).findLast(({ at }) => at >= since)?.place;
     const start = placement === "local" ? "local" : "remote";
     return {
       variant,
@@ -65,11 +72,13 @@ export function placementRows(
       homeAccesses: count("homeAccesses"),
       farAccesses: count("farAccesses"),
       moves,
-      place: isJudged && counters !== undefined
-        ? count("isLocal") === 1 ? "local" : "remote"
-        : last ?? start,
+      place: last ?? start,
     };
   });
+}
+
+function lastBeginOf(node: string, lives: Lives["lives"]): Time {
+  return lives.get(node)?.at(-1)?.from ?? 0;
 }
 
 /** Regions of a rack, each as its home has it. */

@@ -31,7 +31,6 @@ const OUTCOME = {
         "region.s.homeAccesses": 30,
         "region.s.farAccesses": 10,
         "region.s.moves": 1,
-        "region.s.isLocal": 1,
       },
       b: {},
     },
@@ -71,6 +70,28 @@ describe("placementRows", () => {
       [9e6, "remote", "no card"],
     ]);
     assert.deepEqual([t!.judge, t!.windows, t!.place], [null, null, "remote"]);
+  });
+
+  it("C-04: has copies where the plan has them again once home, or its card, has begun anew", () => {
+    const lives = (node: string, from: number) => ({
+      ...OUTCOME,
+      record: {
+        reports: OUTCOME.finals[0]!.reports,
+        lives: new Map([[node, [{ from: 0, to: from - 1 }, { from, to: Infinity }]]]),
+      },
+    } as unknown as Reported);
+    const placesOf = (outcome: Reported) =>
+      placementRows({ label: "x", plan: PLAN }, outcome).map(({ place }) => place);
+    assert.deepEqual(placesOf(lives("a-rnic", 8e6)), ["remote", "remote"]);
+    assert.deepEqual(placesOf(lives("b", 12e6)), ["local", "local"]);
+    assert.deepEqual(placesOf(lives("a", 6e6)), ["local", "remote"]);
+    // Of another host's card.
+    assert.deepEqual(placesOf(lives("b-rnic", 8e6)), ["local", "remote"]);
+    const faults = [{ at: 8e6, action: "kill", node: "a-rnic" } as const, {
+      ...{ at: 9e6, action: "start", node: "a-rnic" } as const,
+    }];
+    const [s] = placementRows({ label: "x", plan: { ...PLAN, faults } }, OUTCOME);
+    assert.equal(s!.place, "remote", "by the plan's faults where there is no record");
   });
 
   it("C-04: is a table of judged and moved regions, and a line for each move", () => {

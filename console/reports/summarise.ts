@@ -43,8 +43,8 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
   const claimed = claims ? { ...record, claims: true } : record;
   const promises = promisesOf(claimed, await checkAllInTurns(claimed, signal));
   // Frames and notes of many variants would be kept until the last one has ended.
-  const { reports, scm } = record;
-  const reported = { ...ended, directory, record: { reports, scm } };
+  const { reports, scm, lives } = record;
+  const reported = { ...ended, directory, record: { reports, scm, lives } };
   const nothing = whyNothingDone({
     ...record,
     hasWritten: () => hasWritten(record, outcome.finals),

@@ -312,6 +312,20 @@ describe("a top level that waits", () => {
     });
   });
 
+  it("is refused, too, where it computes between its waits", async () => {
+    const turns = "for (;;) { for (let i = 0; i < 1e8; i++); " +
+      "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800); }\n";
+    const own = await rig.file("turns.ts", `${turns}${WHOLE}`), bundled = await bundleProgram(own);
+    await atSomePace(async (slower) => {
+      const limits = { patienceMs: 2_000 * slower, processorMs: 60_000 };
+      await assert.rejects(probeProgram(bundled, { path: own, ...limits }), (error) => {
+        assert.ok(error instanceof Refusal, String(error));
+        assert.match(error.message, /Cannot load .*turns\.ts: its top level waits: /);
+        return true;
+      });
+    });
+  });
+
   it("is given up when the signal is aborted", async () => {
     const ending = new AbortController();
     const reason = new Error("interrupted");

@@ -39,8 +39,8 @@ interface Limits {
 
 /**
  * Makes one instance of a bundled program.
- * @throws Refusal where that fails, the top level has used too much of a processor, or it waits: its process has slept
- *   for half of the patience, or longer, when that ends. RackError where the process does not answer though it is ready
+ * @throws Refusal where that fails, the top level has used too much of a processor, or it waits: its process was
+ *   found asleep half of the time, or more often, when the patience ends. RackError where the process does not answer though it is ready
  *   to go on: then the machine, not the program, holds it up. The signal's reason.
  */
 export async function probeProgram(
@@ -116,18 +116,20 @@ type Late = "busy" | "asleep" | "held up";
 /** Looks at the process until it has ended, and kills it when it is late. */
 function watchProbe(pid: number, limits: Limits, kill: () => void) {
   let begunAtMs: number | undefined, late: Late | undefined;
-  // Looks in a row that found it asleep: one alone, on a busy machine, may find it waiting for a thread of its own.
-  let sleptLooks = 0;
+  // Looks since its top level has begun, and how many found it asleep: some, on a busy machine, find it waiting for a
+  // thread of its own.
+  let looks = 0, sleptLooks = 0;
   let deadline = performance.now() + limits.patienceMs;
   const look = (): Late | undefined => {
     const usedMs = processorMs(pid);
-    sleptLooks = begunAtMs !== undefined && isAsleep(pid) ? sleptLooks + 1 : 0;
-    if (begunAtMs !== undefined && usedMs !== undefined) {
-      if (usedMs - begunAtMs > limits.processorMs) return "busy";
+    if (begunAtMs !== undefined) {
+      looks++;
+      if (isAsleep(pid)) sleptLooks++;
+      if (usedMs !== undefined && usedMs - begunAtMs > limits.processorMs) return "busy";
     }
     if (performance.now() <= deadline) return undefined;
-    if (sleptLooks * LOOK_MS >= limits.patienceMs / 2) return "asleep";
-    return sleptLooks === 0 ? "held up" : undefined;
+    // One that computes between its waits is ready to go on at some looks, whatever the machine does.
+    return sleptLooks > 0 && 2 * sleptLooks >= looks ? "asleep" : "held up";
   };
   const timer = setInterval(() => {
     late = look();
@@ -156,7 +158,7 @@ function lateText(late: Late | undefined, limits: Limits): string | undefined {
     case "asleep":
       return `its top level waits: it has not ended after ${
         limits.patienceMs / 1_000
-      } s, in which it slept`;
+      } s, most of which it slept`;
     default:
       return undefined;
   }

@@ -40,13 +40,13 @@ export function parseScenario(text: string, file: string): Scenario {
   if (source.data === undefined && problems.length > 0) throw new Refusal(problems);
   const ranges = new Map<string, OfRange>();
   const report: Report = (path, { found, expected, key }) => {
-    const at = formatPath(path);
-    const range = ranges.get(at);
+    const at = formatPath(path), kind = kindOf({ path: at, found, expected });
+    const range = ranges.get(kind);
     if (range !== undefined) {
       range.more++;
       return;
     }
-    if (isOfRange(source.data, path)) ranges.set(at, { place: problems.length, more: 0 });
+    if (isOfRange(source.data, path)) ranges.set(kind, { place: problems.length, more: 0 });
     const position = key ? source.locateKey(path) : source.locate(path);
     problems.push({ file, ...position, path: at, found, expected });
   };
@@ -60,7 +60,12 @@ export function parseScenario(text: string, file: string): Scenario {
   return scenario;
 }
 
-/** What is wrong at one place with the names of a range is one problem. */
+/** Problems at one place that differ in numbers alone, as names of a range do, are of one kind. */
+function kindOf({ path, found, expected }: Pick<Problem, "path" | "found" | "expected">): string {
+  return [path, ...[found, expected].map((text) => text.replaceAll(/\d+/g, "0"))].join("\n");
+}
+
+/** What is wrong in the same way at one place with the names of a range is one problem. */
 interface OfRange {
   /** Of the problem in the list of all. */
   readonly place: number;

@@ -311,6 +311,17 @@ ${scm}
     assert.match(long!, /found "h1..h99999", expected a range of names/);
   });
 
+  it("reports each kind of what is wrong at one place with the names of a range", () => {
+    const faults = ["at: 5us, kill", "at: 9us, start", "at: 9us, kill"]
+      .map((each) => `{ ${each}: h1..h3 }`).join(", ");
+    const text = `name: x\nhosts: { h1..h3: {} }\nuntil: 9us\nfaults: [ ${faults} ]`;
+    const at = "4: faults[2].at: found 9 us, and 2 more of its range, expected a";
+    assert.deepEqual(messages(text).filter((each) => each.includes("faults[2].at")), [
+      `${at} time before until, 9 us`,
+      `${at} later time than the start of h1 before: in one instant power goes off, then on`,
+    ]);
+  });
+
   it("reports a name where it stands in the file, whatever ranges stand before it", () => {
     for (
       const [program, place] of [

@@ -167,7 +167,7 @@ const WRONG: readonly Refusal[] = [
       "{ name: s, home: a, far: [b], bytes: 4KiB, at: 0, directory: memory }",
       "{ name: t, home: a, far: [b], bytes: 128, at: 4KiB }",
     ),
-    "6: shared[1].at: found 4 KiB, expected a region from 4160 B on, where s ends",
+    "6: shared[1].at: found 4 KiB, expected a region from 4224 B on, where s ends",
   ],
   [
     "a region at the place of those without one",

@@ -107,7 +107,7 @@ export class PlacementJudge {
   statistics(): Record<string, number> {
     const all: Record<string, number> = {};
     for (
-      const { region, windows, homeAccesses, farAccesses, moves, judgement } of this.#its.values()
+      const { region, windows, homeAccesses, farAccesses, moves } of this.#its.values()
     ) {
       const of = `region.${region.name}`;
       Object.assign(all, {
@@ -115,7 +115,6 @@ export class PlacementJudge {
         [`${of}.homeAccesses`]: homeAccesses,
         [`${of}.farAccesses`]: farAccesses,
         [`${of}.moves`]: moves,
-        [`${of}.isLocal`]: Number(judgement.place === "local"),
       });
     }
     return all;

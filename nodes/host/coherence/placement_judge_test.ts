@@ -184,7 +184,6 @@ describe("PlacementJudge", () => {
       "region.s.homeAccesses": 190,
       "region.s.farAccesses": 110,
       "region.s.moves": 1,
-      "region.s.isLocal": 1,
     });
   });
 });
