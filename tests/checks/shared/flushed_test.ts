@@ -7,6 +7,8 @@ import {
   recordOf,
 } from "../../../console/checks/record_testing.ts";
 import { imageOf as image } from "../../../console/checks/record_testing.ts";
+import type { Life } from "../../../console/checks/lives.ts";
+import { flushedWrites } from "../../../console/checks/shared/flushed.ts";
 import { persistence } from "../../../console/checks/persistence.ts";
 import {
   REGION_AT,
@@ -83,6 +85,16 @@ describe("C-10: what was flushed of a shared region", () => {
     // The sum of one that was not answered is not known: the word is not judged.
     const open: Told = { op: "add", from: 10, bytes: word(5) };
     assert.deepEqual(found([open], word(77)), []);
+  });
+
+  it("is promised by no flush that ends in a later life of home: memory had not the store by then", () => {
+    const notes = [...used(), ...told([STORE, FLUSH])];
+    const promised = (...home: Life[]) =>
+      flushedWrites(notes, new Map([["a", home]])).map(({ promised }) => promised?.time);
+    assert.deepEqual(promised({ from: 0, to: Infinity }), [40]);
+    assert.deepEqual(promised({ from: 0, to: 35 }, { from: 36, to: Infinity }), [undefined]);
+    assert.deepEqual(promised({ from: 0, to: 15 }, { from: 16, to: Infinity }), [40]);
+    assert.deepEqual(promised({ from: 0, to: 41 }, { from: 42, to: Infinity }), [40]);
   });
 
   it("is nothing in DRAM", () => {

@@ -243,6 +243,20 @@ describe("C-10: a load of a shared region after home's power failure", () => {
     assert.deepEqual(of(ZERO, { ...store(10, ONE), to: 25 }, flush), []);
   });
 
+  it("finds each word of eight bytes old or new by itself, and none torn", () => {
+    const wide: Told = { ...store(10, fill(1, 24)), at: 4 };
+    // Bytes 0 to 31 of the line: the store begins in the midst of the first word, and ends in that of the last one.
+    const words = (...values: number[]) =>
+      Uint8Array.from({ length: 32 }, (_, i) => i < 4 || i >= 28 ? 0 : values[i >> 3]!);
+    assert.deepEqual(of(words(1, 1, 1, 1), wide), []);
+    assert.deepEqual(of(words(0, 1, 0, 1), wide), []);
+    assert.deepEqual(of(words(1, 0, 0, 0), wide), []);
+    const torn = words(1, 1, 1, 1);
+    torn[12] = 0;
+    assert.equal(of(torn, wide).length, 1);
+    assert.equal(of(words(0, 2, 0, 0), wide).length, 1);
+  });
+
   it("finds the same from then on", () => {
     const twice = (x: Uint8Array, y: Uint8Array) =>
       found([store(10, ONE), { from: 300, to: 310, on: "b", found: x }, {

@@ -1,12 +1,13 @@
 /** `loads-return-the-last-store` of cores with store buffers: right runs hold, and each broken rule is found. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { AccessRecord, TimedRecord } from "../../../fabric/audit.ts";
+import type { AccessRecord, AuditRecord, TimedRecord } from "../../../fabric/audit.ts";
 import { makePlan } from "../../../fabric/rack/build/topology.ts";
 import { parseScenario } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../../fabric/rack/scenario/variants.ts";
 import { loads } from "../../../console/checks/shared/loads.ts";
 import { wrongBuffers } from "../../../console/checks/shared/store_buffers.ts";
+import { fill, noted, recordOf } from "../../../console/checks/record_testing.ts";
 import { drained, type RunRecord } from "../../../console/checks/run_record.ts";
 import {
   findingsOfShared,
@@ -153,5 +154,42 @@ describe("loads-return-the-last-store of cores with store buffers", () => {
       behind((core, region, offset) => ({ ...access, core, region, op: "flush", offset })),
       /flush 1000000 .* begins before store/,
     );
+  });
+});
+
+describe("a store that the card has refused", () => {
+  const place = { region: "s", offset: 0, length: 8 };
+  const stored = (id: number): AuditRecord => ({
+    ...{ kind: "buffered", id, core: 0, bytes: fill(id) },
+    ...place,
+  });
+  const leaves = (id: number, buffered: number): AuditRecord => ({
+    ...{ kind: "access", id, op: "store", core: 0, buffered, bytes: fill(buffered) },
+    ...place,
+  });
+  const ended = (id: number, result: "done" | "refused"): AuditRecord => ({
+    kind: "accessed",
+    id,
+    result,
+  });
+  const wrongIn = (...notes: AuditRecord[]) =>
+    drained(wrongBuffers(recordOf({ notes: notes.map((note, at) => noted(at, note)) })));
+  const refused = [stored(1), stored(2), leaves(10, 1), ended(10, "refused")];
+
+  it("decision 16: leaves once more, or is given up for those behind it; one that is not refused is not", () => {
+    assert.deepEqual(
+      wrongIn(...refused, leaves(11, 1), ended(11, "done"), leaves(12, 2), ended(12, "done")),
+      [],
+    );
+    assert.deepEqual(wrongIn(...refused, leaves(12, 2), ended(12, "done")), []);
+    assert.deepEqual(wrongIn(stored(1), stored(2), leaves(12, 2), ended(12, "done")), [
+      "store 2 of a/0/put#0 leaves its buffer before store 1 of a/0/put#0",
+      "store 1 of a/0/put#0 never left its buffer",
+    ]);
+  });
+
+  it("decision 16: need not leave, where one that was not refused has to", () => {
+    assert.deepEqual(wrongIn(stored(1), leaves(10, 1), ended(10, "refused")), []);
+    assert.deepEqual(wrongIn(...refused), ["store 2 of a/0/put#0 never left its buffer"]);
   });
 });
