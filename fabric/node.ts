@@ -52,7 +52,7 @@ export type Input =
 
 /** Port numbers with a fixed meaning. Switch ports are numbered from 0 in the plan's order. */
 export const PORTS = {
-  /** A host's only cable: to its RNIC. */
+  /** A host's cable to its first RNIC; those to further ones follow. */
   hostBus: 0,
   /** An RNIC's cable to its host. */
   rnicBus: 0,

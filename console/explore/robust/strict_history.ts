@@ -14,6 +14,8 @@ import { SCM_BASE } from "../../../nodes/host/memory/address_map.ts";
 import { WORD_BYTES, wordsAround } from "../choices.ts";
 import { edgeOf, type Entry, LINE_BYTES, Pages } from "../history.ts";
 import { lifeAt } from "../../checks/lives.ts";
+import { writesOf } from "../cards.ts";
+import type { HeldWrite } from "../held_history.ts";
 import { victimOf } from "../post_crash_run.ts";
 import type { BusWrite, Placed, RackRun } from "../rerun.ts";
 
@@ -135,16 +137,16 @@ function effectsOf(
   host: string,
   { entries, posts }: { readonly entries: readonly Entry[]; readonly posts: Posts },
 ): { readonly era: Era; readonly before: Before; readonly effects: Effect[] }[] {
-  const { config: { rnic, domain }, noticePs } = victimOf(run.plan, host);
+  const { config: { rnics, domain }, noticePs } = victimOf(run.plan, host);
   const lives = run.lives.get(host) ?? [];
-  const arriving = (run.sendings.get(rnic)?.busWrites ?? [])
+  const arriving = writesOf(run, rnics, "busWrites")
     .filter(({ arrivesAt }) => lives.some(({ from, to }) => arrivesAt >= from && arrivesAt < to))
     .sort((x, y) => x.arrivesAt - y.arrivesAt);
   const writer = new EraWriter(host);
   let next = 0, stores = 0;
   const arriveUntil = (at: Time) => {
     for (; next < arriving.length && arriving[next]!.arrivesAt <= at; next++) {
-      const { at: sentAt, arrivesAt, offset, bytes } = arriving[next]!;
+      const { rnic, at: sentAt, arrivesAt, offset, bytes } = arriving[next]!;
       const write = posts.writeOf(arriving[next]!, { host, rnic });
       // `wsp`: the card keeps what it sends until it knows of the failure (`holdJournal`).
       const leftFrom = domain === "wsp" ? edgeOf(sentAt, noticePs) : arrivesAt;
@@ -178,10 +180,10 @@ function effectsOf(
         // What no card has written, and what was in no cache, a core has stored into memory.
         for (const { offset, bytes } of writer.becomesDurable(entry.offset, entry.bytes)) {
           // `wsp`: the card keeps it since its local cache has it, in the order of its coming.
-          const card = domain === "wsp"
-            ? run.held.get(rnic)?.[lifeAt(run, rnic, entry.at)]
+          const since = domain === "wsp"
+            ? keptSince(run, rnics, { entry, offset, bytes })
             : undefined;
-          store(entry.at, offset, bytes, card?.keptSince({ offset, bytes }, entry.at));
+          store(entry.at, offset, bytes, since);
         }
         break;
       case "lost":
@@ -193,6 +195,18 @@ function effectsOf(
   }
   arriveUntil(Infinity);
   return writer.eras;
+}
+
+/** Since when a card of the host has had the bytes that get durable. */
+function keptSince(
+  run: RackRun,
+  rnics: readonly string[],
+  { entry: { at }, ...write }: HeldWrite & { readonly entry: { readonly at: Time } },
+): Time | undefined {
+  const times = rnics.flatMap((rnic) =>
+    run.held.get(rnic)?.[lifeAt(run, rnic, at)]?.keptSince(write, at) ?? []
+  );
+  return times.length === 0 ? undefined : Math.min(...times);
 }
 
 /** Collects effects, with memory as cores see it and as a power failure would leave it. */

@@ -18,6 +18,7 @@ import type { CutHosts } from "../crash_sweep.ts";
 import type { Entry, Range } from "../history.ts";
 import { instantsOf } from "../instants.ts";
 import { firstOfEachKind, isTurnOf, type Turn } from "../kinds.ts";
+import { framesOf } from "../cards.ts";
 import { PostCrashRuns, victimOf } from "../post_crash_run.ts";
 import { type RackRun, runRack } from "../rerun.ts";
 import { judgedByRobustness, Robustness } from "../robust/robustness.ts";
@@ -155,8 +156,8 @@ function futuresOf(
 ): number | null {
   if (cut === "all") return null;
   const frames = targets.flat().flatMap((host) => {
-    const { config: { rnic }, noticePs } = victimOf(rack.plan, host);
-    const sent = recording.sendings.get(rnic)?.frames ?? [];
+    const { config: { rnics }, noticePs } = victimOf(rack.plan, host);
+    const { frames: sent } = framesOf(recording, rnics);
     return sent.filter((at) => at - noticePs >= from && at - noticePs < until);
   });
   return frames.length + targets.length;

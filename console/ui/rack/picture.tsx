@@ -28,7 +28,7 @@ import {
   isCoherent,
 } from "./device_text.ts";
 import { type Box, type CableLine, type HostBox, type Layout, layOut } from "./layout.ts";
-import { RNIC_SUFFIX } from "../../../fabric/rack/plan/names.ts";
+import { hostOfRnic } from "../../../fabric/rack/plan/names.ts";
 import { Zoomed } from "./zoom.tsx";
 
 /** To half a unit of the drawing: a smaller change is not seen, and nothing is drawn for it. */
@@ -263,7 +263,7 @@ interface CableProps {
 function Cable({ line, rack, isLarge }: CableProps & { readonly isLarge: boolean }) {
   const cable = rack.cables[line.index]!, ends = [cable.a.node, cable.b.node];
   const ways = ends.map((from) => flowKey(line.index, from));
-  const isAtCard = isLarge && ends.some((end) => end.endsWith(RNIC_SUFFIX));
+  const isAtCard = isLarge && ends.some((end) => hostOfRnic(end) !== undefined);
   const what = { kind: "cable" as const, name: line.name };
   const isPressed = useComputed(() => isSelected(what));
   const most = useComputed(() =>
@@ -323,7 +323,8 @@ function CableText(
 
 /** The piece at the card, whichever end that is. */
 function lastPiece({ points, index }: CableLine, rack: Topology): CableLine["points"] {
-  return rack.cables[index]!.a.node.endsWith(RNIC_SUFFIX) ? points.slice(0, 2) : points.slice(-2);
+  const isFirst = hostOfRnic(rack.cables[index]!.a.node) !== undefined;
+  return isFirst ? points.slice(0, 2) : points.slice(-2);
 }
 
 /** The point at a share of the way along a cable. */

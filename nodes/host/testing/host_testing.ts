@@ -56,7 +56,7 @@ export type PlanChanges = Partial<Omit<HostPlan, "timing">> & { timing?: Partial
 /** A small host: 1 MiB of DRAM, 256 KiB of SCM, an LLC of 16 KiB; flow 1 under `adr`. */
 export function rigPlan(changes: PlanChanges = {}): HostPlan {
   return {
-    rnic: "a-nic",
+    rnics: ["a-nic"],
     cores: 4,
     architecture: "ddio",
     ddio: false,
