@@ -120,6 +120,8 @@ async function rowOf(
     ddio,
     from: node,
     to: result.to,
+    ...(result.toRnic !== undefined && { toRnic: result.toRnic }),
+    ...(result.rnic !== undefined && { rnic: result.rnic }),
     messages,
     confirmed: result.confirmedMessages,
     promises: result.promises,
@@ -178,16 +180,26 @@ function amplificationOf(finals: readonly FinalReply[], host: string): number | 
 
 const round = (value: number) => Math.round(value * 1_000) / 1_000;
 
+/** A host, or its RNIC where that is not the first. */
+export function nearEnd({ from, rnic }: Pick<MethodRow, "from" | "rnic">): string {
+  return rnic ?? from;
+}
+
+/** A host, or its RNIC where the program has named it. */
+export function farEnd({ to, toRnic }: Pick<MethodRow, "to" | "toRnic">): string {
+  return toRnic ?? to;
+}
+
 /** The comparison as a table. */
 export function reportTable(rows: readonly MethodRow[]): string {
   // With one pair of hosts the host columns are redundant.
-  const hasHosts = new Set(rows.map(({ from, to }) => `${from} ${to}`)).size > 1;
+  const hasHosts = new Set(rows.map((row) => `${nearEnd(row)} ${farEnd(row)}`)).size > 1;
   // Writes of whole blocks have no amplification to show.
   const hasAmplification = rows.some(({ scmAmplification }) => (scmAmplification ?? 1) >= 1.1);
   return tableText(
     columnsOf<MethodRow>(
-      hasHosts && { title: "from", value: ({ from }) => from },
-      hasHosts && { title: "to", value: ({ to }) => to },
+      hasHosts && { title: "from", value: nearEnd },
+      hasHosts && { title: "to", value: farEnd },
       { title: "method", value: ({ method }) => method },
       { title: "ddio", value: ({ ddio }) => ddio },
       fixedColumn("requests", 2, ({ requestsPerMessage }) => requestsPerMessage),

@@ -9,6 +9,7 @@
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { machineOf } from "../../../fabric/rack/plan/names.ts";
 import { endsOf, hostsByAddress, readTrace, type TraceLine } from "../../../fabric/trace/trace.ts";
 import { SCM_BASE } from "../../../nodes/host/memory/address_map.ts";
 import { WORD_BYTES, wordsAround } from "../choices.ts";
@@ -347,14 +348,15 @@ class Posts {
     }
     const posted = new Map<string, Post>();
     for (const [order, line] of readTrace(lines, plan).lines.entries()) {
-      const { node, host, time: at, qpn, wqe, psn, lastPsn, connection, inbound, step } = line;
+      const { node, host, card, time: at, qpn, wqe, psn, lastPsn, connection, inbound, step } =
+        line;
       if (host === undefined) continue;
       if (node === host) {
         if (step !== "wqe" || qpn === undefined || wqe === undefined) continue;
         const post = { host, at, order, qpn, wqe, span: undefined, writes: new Map() };
-        posted.set(`${host} ${qpn} ${wqe}`, post);
+        posted.set(`${card} ${qpn} ${wqe}`, post);
       } else if (psn !== undefined && connection !== undefined && !inbound) {
-        const post = posted.get(`${host} ${qpn} ${wqe}`);
+        const post = posted.get(`${card} ${qpn} ${wqe}`);
         if (post === undefined || post.span !== undefined) continue;
         post.span = { psn, last: lastPsn ?? psn };
         pushAt(this.#begun, `${connection} ${host}`, post);
@@ -399,7 +401,7 @@ class Posts {
     if (connection === undefined) return undefined;
     const ends = endsOf(connection, this.#names);
     // A card's messages to itself have one host at both ends.
-    const peer = ends.find((end) => end.host !== host)?.host ?? host;
+    const peer = ends.map((end) => machineOf(end.host)).find((end) => end !== host) ?? host;
     const name = ends.map((end) => `${end.host}:${end.qpn}`).join("-");
     return this.#begun.get(`${name} ${inbound ? peer : host}`)?.findLast(({ span, at: begun }) =>
       begun <= at && ((psn - span!.psn) & PSN_MASK) <= ((span!.last - span!.psn) & PSN_MASK)

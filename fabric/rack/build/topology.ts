@@ -91,13 +91,18 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
   const regions = host.regions.length === 0 ? {} : {
     regions: Object.fromEntries(host.regions.map(({ name, at, bytes }) => [name, { at, bytes }])),
   };
-  const services = host.services.map((run): ProgramPlan => ({
-    run,
-    at: 0,
-    service: true,
-    serves: true,
-    options: { ...regions, ...(host.receive === "scm" && { receive: host.receive }) },
-  }));
+  const rnics = rnicNames(name, host.nics ?? 1);
+  // Each RNIC has a service of its own, as connections are each RNIC's.
+  const services = host.services.flatMap((run) =>
+    rnics.map((_, rnic): ProgramPlan => ({
+      run,
+      at: 0,
+      ...(rnic > 0 && { rnic }),
+      service: true,
+      serves: true,
+      options: { ...regions, ...(host.receive === "scm" && { receive: host.receive }) },
+    }))
+  );
   const programs = variant.programs.filter(({ on }) => on === name).map((program): ProgramPlan => ({
     run: program.run,
     at: program.at,
@@ -112,7 +117,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     node === name && shutDownAt !== undefined ? [{ at: shutDownAt, offAt: at }] : []
   );
   return {
-    rnics: rnicNames(name, host.nics ?? 1),
+    rnics,
     ...(shutdowns.length > 0 && { shutdowns }),
     ...(host.attach && { attach: host.attach }),
     ...(host.memory === "tso" && { memory: host.memory }),

@@ -83,6 +83,7 @@ export const VERB_CALLS = {
   allocPd: row("thrown", { device }),
   deallocPd: row("value", { pd }),
   openContext: row("thrown", { device }),
+  openDevice: row("value", { device, name }),
   importPd: row("value", { device, handle: count }),
   importMr: row("value", { pd, lkey: key }),
   regMr: row("steps", { pd, buffer, options: regionOptions }),
