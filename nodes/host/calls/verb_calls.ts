@@ -31,6 +31,7 @@ import {
   attributes,
   batch,
   bindInfo,
+  bindOptions,
   buffer,
   channel,
   cmEvent,
@@ -195,7 +196,7 @@ export const VERB_CALLS = {
   rdmaDestroyId: row("steps", { id }),
   rdmaBindAddr: row("value", {
     id,
-    address: shape<{ readonly port: number }>("a port", { port: u16 }),
+    address: bindOptions,
   }),
   rdmaListen: row("value", {
     id,
