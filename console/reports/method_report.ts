@@ -1,4 +1,6 @@
 /** The comparison of methods in a run: one row per method and flow, as data and as a table. */
+import { farEnd, nearEnd } from "./ends.ts";
+import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
 import type { RunRecord } from "../checks/run_record.ts";
@@ -135,7 +137,9 @@ async function rowOf(
     intact: isIntact(file, survived),
     ...(isReplaced && { replaced: true }),
     loss: (isReplaced ? undefined : firstLoss(result, file, survived)) ?? null,
-    ...(verified && { verified: figuresOf(verified, result.to, ended) }),
+    ...(verified && {
+      verified: figuresOf(verified, result.toRnic ?? rnicName(result.to), ended),
+    }),
     error: result.error ?? null,
     digest: outcome.digest,
   };
@@ -179,16 +183,6 @@ function amplificationOf(finals: readonly FinalReply[], host: string): number | 
 }
 
 const round = (value: number) => Math.round(value * 1_000) / 1_000;
-
-/** A host, or its RNIC where that is not the first. */
-export function nearEnd({ from, rnic }: Pick<MethodRow, "from" | "rnic">): string {
-  return rnic ?? from;
-}
-
-/** A host, or its RNIC where the program has named it. */
-export function farEnd({ to, toRnic }: Pick<MethodRow, "to" | "toRnic">): string {
-  return toRnic ?? to;
-}
 
 /** The comparison as a table. */
 export function reportTable(rows: readonly MethodRow[]): string {
