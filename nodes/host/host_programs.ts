@@ -364,7 +364,13 @@ export class HostPrograms {
    */
   order(program: ProgramPlan, startAt: Time): void {
     if (program.run === SHUTDOWN) return this.#shutDown(startAt, program.order);
-    const { card, device } = this.#driverOf(program);
+    const driver = this.#drivers[program.rnic ?? 0];
+    if (driver === undefined) {
+      const { name, cards } = this.#parts.machine;
+      const found = `${name} has ${cards.length} RNICs, and none of number ${program.rnic! + 1}`;
+      return this.#failed(program.run, new ProgramError(found), program.order);
+    }
+    const { card, device } = driver;
     if (card.bus.card !== undefined || device === undefined) {
       return this.#schedule(program, startAt);
     }
