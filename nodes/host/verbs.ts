@@ -294,7 +294,7 @@ export function openContext(device: OpenDevice): OpenDevice {
  *   const { getDeviceList, openDevice, queryPort } = device.verbs;
  *   for (const { name, rnic } of getDeviceList(device)) {
  *     const rail = must(openDevice(device, name));
- *     cpu.log(rnic, must(yield* queryPort(rail)).state);
+ *     cpu.log(rnic, must(yield* queryPort(rail, 1)).state);
  *   }
  * }
  * ```
