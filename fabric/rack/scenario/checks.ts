@@ -199,10 +199,28 @@ function checkProgram(
       const at = places?.[i] ?? (Array.isArray(given) ? [...path, key, i] : [...path, key]);
       const place = isMany ? "many" : "one";
       checkPeer({ path: at, peer, place, on, draft, run }, report);
+      if (isMany) checkMachine({ path: at, peer, before: peers.slice(0, i) }, report);
       checkVersions({ path: at, peer, on, draft }, report);
     }
   }
   if (program.run === "log" || program.run === "log-read") checkQuorum(program, path, report);
+}
+
+/** Copies on two RNICs of one host are lost with one host. */
+function checkMachine(
+  { path, peer, before }: {
+    readonly path: Path;
+    readonly peer: string;
+    readonly before: readonly unknown[];
+  },
+  report: Report,
+): void {
+  const same = before.find((name) =>
+    typeof name === "string" && name !== "next" && machineOf(name) === machineOf(peer)
+  );
+  if (same === undefined) return;
+  const found = `${showFound(peer)}: the same host as ${showFound(same)}`;
+  report(path, { found, expected: "each host once" });
 }
 
 /** The RNIC that a program uses, on each of its hosts. */

@@ -70,6 +70,11 @@ const WRONG: readonly Refusal[] = [
     "3: programs[0].quorum: found 1, expected 2, more than half of the 2 hosts",
   ],
   [
+    "a log's replicas on two RNICs of one host",
+    "name: x\nhosts: { a: , b: { nics: 2 }, c: }\nprograms: [{ on: a, run: log, to: [b, c, b-rnic2] }]",
+    '3: programs[0].to[2]: found "b-rnic2": the same host as "b", expected each host once',
+  ],
+  [
     "more queue pairs than there are numbers for",
     withLines("programs: [{ on: a, run: many-queues, to: b, qps: [1, 65537] }]"),
     "3: programs[0].qps: found a list, expected a number of queue pairs from 1 to 65536, or a list of different ones",
