@@ -98,8 +98,11 @@ describe("makePlan", () => {
     const plan = planOf(
       `name: x\ndefaults: { nics: 2 }\nhosts: { a: {}, b: {} }\nprograms: ${programs}`,
     );
-    const [, second, first] = node(plan, "a", "host").config.programs;
-    assert.deepEqual([second!.rnic, first!.rnic], [1, undefined]);
+    const { programs: all } = node(plan, "a", "host").config;
+    assert.deepEqual(all.map(({ run, rnic }) => [run, rnic]), [
+      ...[["persistd", undefined], ["persistd", 1]],
+      ...[["list", 1], ["list", undefined]],
+    ]);
   });
 
   it("joins two RNICs by one cable where the topology is direct", () => {
