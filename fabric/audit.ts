@@ -37,7 +37,13 @@ export interface PersistentRecord {
   readonly promised: boolean;
 }
 
-export interface PostedRecord {
+/** Of a record about a queue: its number is one card's. */
+interface OfRnic {
+  /** Which of the host's RNICs, from 0; absent: the first one. */
+  readonly rnic?: number;
+}
+
+export interface PostedRecord extends OfRnic {
   readonly kind: "posted";
   /** `shared`: a shared receive queue; `qpn` has its number. */
   readonly queue: "send" | "recv" | "shared";
@@ -50,7 +56,7 @@ export interface PostedRecord {
   readonly signaled: boolean;
 }
 
-export interface CompletedRecord {
+export interface CompletedRecord extends OfRnic {
   readonly kind: "completed";
   readonly queue: "send" | "recv" | "shared";
   /** The queue pair; also for a receive from a shared queue, whose number is `srqn`. */
@@ -63,7 +69,7 @@ export interface CompletedRecord {
 }
 
 /** A queue has gone on in another ring (Q-09): what is outstanding has other positions. */
-export interface MovedRecord {
+export interface MovedRecord extends OfRnic {
   readonly kind: "moved";
   readonly queue: "send" | "recv";
   readonly qpn: number;
@@ -72,7 +78,7 @@ export interface MovedRecord {
 }
 
 /** A queue is created or reset (RESET): work requests that were posted before will not complete. */
-export interface EmptiedRecord {
+export interface EmptiedRecord extends OfRnic {
   readonly kind: "emptied";
   readonly queue: "pair" | "shared";
   /** Number of the queue pair or of the shared receive queue. */
@@ -82,7 +88,7 @@ export interface EmptiedRecord {
 /**
  * A program brings a queue pair to RTR: its responder begins with `rqPsn` and MSN 0. Made before the card is told.
  */
-export interface ConnectsRecord {
+export interface ConnectsRecord extends OfRnic {
   readonly kind: "connects";
   /** Of the queue pair. */
   readonly qpn: number;
@@ -91,7 +97,7 @@ export interface ConnectsRecord {
 }
 
 /** A send queue that was stopped by an error continues (SQE to RTS, of UC and UD). */
-export interface ResumedRecord {
+export interface ResumedRecord extends OfRnic {
   readonly kind: "resumed";
   readonly qpn: number;
 }

@@ -52,7 +52,7 @@ export type Input =
 
 /** Port numbers with a fixed meaning. Switch ports are numbered from 0 in the plan's order. */
 export const PORTS = {
-  /** A host's only cable: to its RNIC. */
+  /** A host's cable to its first RNIC; those to further ones follow. */
   hostBus: 0,
   /** An RNIC's cable to its host. */
   rnicBus: 0,
@@ -79,6 +79,8 @@ export interface TraceStep {
   readonly inbound?: true;
   /** Work request id given by the program, where known; a bigint as its decimal text. */
   readonly wrId?: number | string;
+  /** Of a host's line: which of its RNICs it is about, from 0; absent: the first one, or none. */
+  readonly rnic?: number;
   /** Local queue pair number, where known. */
   readonly qpn?: number;
   /** The program's own number of the operation, which may take several requests. */

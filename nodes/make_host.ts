@@ -10,10 +10,11 @@ import type { MemoryLog } from "./host/memory/memory_log.ts";
 import type { HeldLog } from "./rnic/state/dma_state.ts";
 import type { DurableWrite, Node } from "../fabric/node.ts";
 import { Host } from "./host/host.ts";
+import { NEVER } from "../fabric/base/time.ts";
 import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
 import type { MakeProgram, OwnProgram } from "./host/own_programs.ts";
 import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
-import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
+import { bootDevice, type OpenDevice, reopenDevice } from "./host/verbs.ts";
 import { ownTables, withOwnRows } from "./own_tables.ts";
 import { takeBack } from "./host/take_back.ts";
 import { handleEvent } from "./host/verbs/device.ts";
@@ -55,6 +56,7 @@ export function makeHost(
   const own = instancesOf(host, options.own ?? {});
   const saved = options.image(name);
   const image = unsaved.length === 0 ? saved : overlaid(saved, unsaved);
+  const recovery: Recovery = { state: life === 0 ? "done" : "due" };
   const retryPs = config.queuePlan?.doorbell.retryPs;
   const memoryLog = options.memoryLog?.(name, life);
   const made = new Host(name, config, {
@@ -74,7 +76,7 @@ export function makeHost(
     // A file's default export is what it is used as: a program, or a rule of the judge.
     judgeRule: (path) => (window) => (own[path]!().program as unknown as JudgeRule)(window),
     services: SERVICES,
-    boot: (cpu) => boot(cpu, host, own),
+    boot: (cpu) => boot(cpu, { host, own, recovery }),
     reopen: (device) => reopenDevice(device, config),
     takeBack,
     ...(retryPs !== undefined && {
@@ -100,14 +102,37 @@ function instancesOf(
   return own;
 }
 
-/** Opens the device; at boots after a power failure it then runs the protocols' recoveries. */
+/** How far the recoveries of a life are, which are the host's, not one card's. */
+interface Recovery {
+  state: "due" | "running" | "done";
+}
+
+const RECOVERED = "recovered";
+
+/** Opens a card's device; at boots after a power failure the first one that is open runs the protocols' recoveries. */
 function* boot(
   cpu: Cpu,
-  { life, config }: HostLife,
-  own: Readonly<Record<string, MakeProgram>>,
+  { host: { config }, own, recovery }: {
+    readonly host: HostLife;
+    readonly own: Readonly<Record<string, MakeProgram>>;
+    readonly recovery: Recovery;
+  },
 ): Steps<OpenDevice> {
-  const device = yield* openDevice(cpu, config);
-  if (life === 0) return device;
+  const device = yield* bootDevice(cpu, config);
+  while (recovery.state === "running") yield* cpu.waitSignal(RECOVERED, NEVER);
+  if (recovery.state === "done") return device;
+  recovery.state = "running";
+  yield* recoverPrograms(cpu, config, own);
+  recovery.state = "done";
+  cpu.signal(RECOVERED);
+  return device;
+}
+
+function* recoverPrograms(
+  cpu: Cpu,
+  config: HostPlan,
+  own: Readonly<Record<string, MakeProgram>>,
+): Steps<void> {
   const done = new Set<string>();
   for (const { run, options } of config.programs) {
     // Several programs of one protocol on a host share one recovery.
@@ -118,7 +143,6 @@ function* boot(
     const recovered = yield* stepsOf(recover({ cpu, host: cpu.host, options }), "recover");
     cpu.report("recovered", { program: run, recovered });
   }
-  return device;
 }
 
 function overlaid(saved: ImageReader | undefined, writes: readonly DurableWrite[]): ImageReader {

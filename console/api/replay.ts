@@ -107,6 +107,7 @@ export const snapshot: z.ZodType<replay.Snapshot> = z.object({
     queues: z.array(z.object({
       queue: z.enum(["send", "recv", "shared"]),
       qpn: number,
+      rnic: maybe(number.describe("which of the host's RNICs has it, from 0; absent: the first")),
       posted: number,
       completed: number,
       failed: number,

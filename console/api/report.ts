@@ -11,6 +11,8 @@ const methodRow = z.object({
   ddio: z.enum(["on", "off", "mixed"]),
   from: name,
   to: name,
+  toRnic: name.optional().describe("the other host's RNIC, where the program has named it"),
+  rnic: name.optional().describe("its own RNIC, unless that is the first one"),
   messages: z.number(),
   confirmed: z.number().describe("messages whose last completion confirmed persistence"),
   promises: z.boolean(),

@@ -2,6 +2,7 @@
  * P-30 and P-41, last part: each work request completes once, in the order of its queue, and no write is
  * confirmed twice. Judged by the posts and completions in audit records.
  */
+import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type {
   AuditRecord,
   CompletedRecord,
@@ -81,6 +82,11 @@ interface Request {
   readonly signaled: boolean;
 }
 
+/** Whose number a queue's is: its card's, which the host stands for if it is the first. */
+function rnicOf(host: string, { rnic = 0 }: QueueRecord): string {
+  return rnic === 0 ? host : rnicName(host, rnic);
+}
+
 /** Queues of all hosts, with what is outstanding in each. */
 class Queues {
   /** Oldest first. */
@@ -89,8 +95,8 @@ class Queues {
   readonly #failed = new Set<string>();
 
   /** @returns what is wrong with a note about a queue. */
-  take(host: string, note: QueueRecord): string | undefined {
-    const { qpn } = note;
+  take(node: string, note: QueueRecord): string | undefined {
+    const { qpn } = note, host = rnicOf(node, note);
     switch (note.kind) {
       case "emptied":
         for (const each of note.queue === "shared" ? ["shared"] : ["send", "recv"]) {

@@ -11,6 +11,9 @@ export interface PutResult {
   readonly error?: string;
   readonly method: string;
   readonly to: string;
+  /** The other host's RNIC, where the program has named it; its own one, unless that is the first. */
+  readonly toRnic?: string;
+  readonly rnic?: string;
   readonly file: string;
   readonly messages: number;
   readonly messageBytes: number;

@@ -1,4 +1,5 @@
 /** What the frames of a run must keep to, judged by the {@link WireLedger} where frames were recorded. */
+import { rnicName } from "../../fabric/rack/plan/names.ts";
 import { type Checker, checkerOf, type CheckSteps, inSteps, type RunRecord } from "./run_record.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
@@ -62,12 +63,13 @@ function* checkAnswers({ wire, notes }: RunRecord): CheckSteps {
   };
   yield* inSteps(doubts.length === 0 ? [] : notes, ({ time, node, note }) => {
     if (note.kind !== "connects") return;
-    add(`${node} ${note.qpn}`, time);
-    add(`${node} ${note.qpn} ${note.rqPsn}`, time);
+    const queuePair = `${rnicName(node, note.rnic)} ${note.qpn}`;
+    add(queuePair, time);
+    add(`${queuePair} ${note.rqPsn}`, time);
   });
   const unsettled: Finding[] = [];
-  yield* inSteps(doubts, ({ host, unless: { qpn, rqPsn, since }, time: before, text }) => {
-    const times = set.get(`${host} ${qpn}${rqPsn === undefined ? "" : ` ${rqPsn}`}`) ?? [];
+  yield* inSteps(doubts, ({ rnic, unless: { qpn, rqPsn, since }, time: before, text }) => {
+    const times = set.get(`${rnic} ${qpn}${rqPsn === undefined ? "" : ` ${rqPsn}`}`) ?? [];
     const first = times[firstPlace(times.length, (i) => times[i]! > since)];
     if (first === undefined || first > before) unsettled.push({ text });
   });

@@ -49,9 +49,9 @@ interface Unreceived {
   readonly dueAt: Time;
 }
 
-/** An answer that is right only if a program of this host did so before it left. */
+/** An answer that is right only if a program did so with this RNIC before it left. */
 export interface Doubt extends Finding {
-  readonly host: string;
+  readonly rnic: string;
   readonly unless: Connects;
   readonly time: Time;
 }
@@ -199,7 +199,7 @@ export class WireLedger {
     const text = `${name} sends ${describeFrame(frame)} at ${time} ps, which ${wrong.text}`;
     if (wrong.unless === undefined) return add(this.outOfOrder, text);
     if (this.doubts.length >= DOUBTS_MAX) return;
-    this.doubts.push({ text, host: host!, unless: wrong.unless, time });
+    this.doubts.push({ text, rnic: name, unless: wrong.unless, time });
   }
 
   #checkTimes({ name, isUndated }: Device, { kind, port, startPs, endPs }: FrameSeen): void {

@@ -6,6 +6,7 @@ import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
+import { machineOf } from "../../fabric/rack/plan/names.ts";
 import {
   byTime,
   lowerBound,
@@ -418,7 +419,7 @@ export class CrashSweep {
     const run = this.#run;
     const isOwn = ({ node }: { readonly node: string }) =>
       run === undefined ||
-      this.#crashed.some(({ victim }) => victim.host === node || victim.config.rnic === node);
+      this.#crashed.some(({ victim }) => victim.host === machineOf(node));
     const reports = recording.reports.filter((report) => report.time < at && isOwn(report));
     const own = this.#notedAt(at, interrupted === undefined ? "before" : "amid");
     const others = run === undefined ? NO_OTHERS : othersOf(run.run, { but: this.#hosts });

@@ -15,7 +15,7 @@ export interface CrashedHost {
   readonly cells: Cells;
   /** SCM after the latest cut, with its open cells. */
   state: CrashState;
-  /** `wsp`: what its RNIC keeps for it, in the order in which it goes to memory. */
+  /** `wsp`: what its RNICs keep for it, in the order in which it goes to memory. */
   held: readonly HeldWrite[];
   /** The latest judge of its promises, for so many notes of the victims and a run of the survivors. */
   judge:
@@ -42,9 +42,10 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
 }
 
 /**
- * Domain `wsp`: the RNIC keeps writes to its host that had not arrived at the power failure, and what its local cache
+ * Domain `wsp`: an RNIC keeps writes to its host that had not arrived at the power failure, and what its local cache
  * of shared regions has dirty, until the host is back; it goes on until it detects the failure (see
- * `nodes/rnic/dma/journal.ts`). An RNIC that has failed keeps nothing.
+ * `nodes/rnic/dma/journal.ts`). An RNIC that has failed keeps nothing. Of several, what the first one keeps goes to
+ * memory first.
  */
 export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time): void {
   const { host, config, noticePs } = crashed.victim;
@@ -52,8 +53,10 @@ export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time):
   // The scenario may have taken its power before.
   const life = recording.lives.get(host)?.findLast(({ from }) => from < at);
   const end = Math.min(at, life?.to ?? at);
-  const number = lifeAt(recording, config.rnic, end + noticePs - 1);
-  crashed.held = recording.held.get(config.rnic)?.[number]?.heldAt(end, noticePs) ?? [];
+  crashed.held = config.rnics.flatMap((rnic) => {
+    const number = lifeAt(recording, rnic, end + noticePs - 1);
+    return recording.held.get(rnic)?.[number]?.heldAt(end, noticePs) ?? [];
+  });
   const image = new Overlay(crashed.cursor.image);
   for (const { offset, bytes } of crashed.held) image.write(offset, bytes);
   crashed.state = { ...crashed.state, image };

@@ -39,12 +39,14 @@ export function instantsOf(
   );
 }
 
-/** `wsp`: instants at which that changes what the RNIC keeps for its host. */
+/** `wsp`: instants at which that changes what the RNICs keep for their host. */
 function* heldEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
   if (config.domain !== "wsp") return;
-  for (const history of recording.held.get(config.rnic) ?? []) yield* history.edges(noticePs);
-  for (const { from, to } of recording.lives.get(config.rnic) ?? []) {
-    if (from > 0) yield edgeOf(from, noticePs);
-    if (to !== Infinity) yield edgeOf(to, noticePs);
+  for (const rnic of config.rnics) {
+    for (const history of recording.held.get(rnic) ?? []) yield* history.edges(noticePs);
+    for (const { from, to } of recording.lives.get(rnic) ?? []) {
+      if (from > 0) yield edgeOf(from, noticePs);
+      if (to !== Infinity) yield edgeOf(to, noticePs);
+    }
   }
 }

@@ -4,6 +4,7 @@
  * each group is tested first). A mistake shows at most instants of its kind, so one of each finds it early; all others follow.
  */
 import type { Time } from "../../fabric/base/time.ts";
+import { framesOf } from "./cards.ts";
 import { edgeOf, type Entry } from "./history.ts";
 import type { Victim } from "./post_crash_run.ts";
 import type { RackRun } from "./rerun.ts";
@@ -31,9 +32,9 @@ export function firstOfEachKind(
     else others.add(what);
   };
   for (const { host, config, noticePs } of victims) {
-    const { frames = [], frameBytes } = recording.sendings.get(config.rnic) ?? {};
+    const { frames, frameBytes } = framesOf(recording, config.rnics);
     for (const [i, at] of frames.entries()) {
-      add(edgeOf(at, noticePs), `survivors see ${frameBytes![i]} B more`);
+      add(edgeOf(at, noticePs), `survivors see ${frameBytes[i]} B more`);
     }
     for (const entry of recording.histories.get(host)?.entries ?? []) {
       add(entry.at + 1, `${host} ${kindOf(entry)}`);

@@ -1,24 +1,24 @@
 /** Where the bytes of writes were at a power failure, and which of them survived. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import { type RnicWrite, writesOf } from "./cards.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
 import { CrashCursor, LINE_BYTES, Pages, type Readable } from "./history.ts";
 import type { HeldWrite } from "./held_history.ts";
 import { lifeAt } from "../checks/lives.ts";
 import { leftOf } from "./survivors.ts";
-import type { BusWrite, RackRun } from "./rerun.ts";
+import type { RackRun } from "./rerun.ts";
 import { victimOf } from "./post_crash_run.ts";
 import type { BytePlace, PlacedBytes } from "./types.ts";
 import type { WritesRecord } from "../../fabric/audit.ts";
 
 interface Scene {
   readonly host: string;
-  readonly rnic: string;
   readonly at: Time;
   readonly cursor: CrashCursor;
-  readonly busWrites: readonly BusWrite[];
-  /** Lines of shared regions: dirty in the card's local cache when it detects the failure, and given back. */
-  readonly cached: readonly HeldWrite[];
-  readonly lines: readonly BusWrite[];
+  readonly busWrites: readonly RnicWrite[];
+  /** Lines of shared regions: dirty in a card's local cache when it detects the failure, and given back. */
+  readonly cached: readonly (HeldWrite & { readonly rnic: string })[];
+  readonly lines: readonly RnicWrite[];
   readonly left: Readable;
 }
 
@@ -50,16 +50,16 @@ export function placesOf(
   });
 }
 
-function writesOfCard({ host, rnic, at: cutAt, ...card }: Scene): AnnouncedWrite[] {
+function writesOfCard({ host, at: cutAt, ...card }: Scene): AnnouncedWrite[] {
   const { busWrites, cached, lines } = card;
-  const isNear = ([, { at, arrivesAt }]: [number, BusWrite]) =>
+  const isNear = ([, { at, arrivesAt }]: [number, RnicWrite]) =>
     arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS;
   const written = [...busWrites.entries()].filter(isNear).slice(-CARD_WRITES_MAX);
   // Of what has not been sent by then nothing is known.
   const given = lines.filter(({ at, arrivesAt }) => at < cutAt && arrivesAt >= cutAt);
   const dirty = [...cached, ...given].slice(0, CARD_WRITES_MAX);
   const all = [...written, ...dirty.map((each, i) => [busWrites.length + i, each] as const)];
-  return all.map(([id, { offset: at, bytes }]) => {
+  return all.map(([id, { rnic, offset: at, bytes }]) => {
     return { node: rnic, by: rnic, note: { kind: "writes", id, on: host, at, bytes } };
   });
 }
@@ -71,12 +71,16 @@ function sceneOf(
   const { config, noticePs } = victimOf(recording.plan, host);
   const cursor = new CrashCursor(recording.histories.get(host)?.entries ?? [], new Pages());
   cursor.moveTo(at);
-  const { rnic } = config;
-  const { busWrites = [], lines = [] } = recording.sendings.get(rnic) ?? {};
-  const known = at + noticePs;
-  const cached = recording.held.get(rnic)?.[lifeAt(recording, rnic, known - 1)]?.cachedAt(known)
-    .filter(({ bytes }) => bytes.length === LINE_BYTES) ?? [];
-  return { host, rnic, at, cursor, busWrites, cached, lines, left: leftOf(run, host)! };
+  const { rnics } = config, known = at + noticePs;
+  const inOrder = (writes: RnicWrite[]) => writes.sort((x, y) => x.at - y.at);
+  const busWrites = inOrder(writesOf(recording, rnics, "busWrites"));
+  const lines = inOrder(writesOf(recording, rnics, "lines"));
+  const cached = rnics.flatMap((rnic) => {
+    const history = recording.held.get(rnic)?.[lifeAt(recording, rnic, known - 1)];
+    const kept = history?.cachedAt(known).filter(({ bytes }) => bytes.length === LINE_BYTES) ?? [];
+    return kept.map((write) => ({ rnic, ...write }));
+  });
+  return { host, at, cursor, busWrites, cached, lines, left: leftOf(run, host)! };
 }
 
 function placed(scene: Scene, { node, by, note }: AnnouncedWrite): PlacedBytes[] {
@@ -109,7 +113,7 @@ function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
     const inLine = cached.subarray(offset - line, offset - line + bytes.length);
     if (isSame(inLine, bytes)) return "llc";
   }
-  const isSent = (write: BusWrite) => write.at < at && has(write);
+  const isSent = (write: RnicWrite) => write.at < at && has(write);
   const sent = busWrites.findLast(isSent) ?? lines.findLast(isSent);
   if (sent === undefined) return inCard.some(has) ? "local cache" : "not there yet";
   return sent.arrivesAt < at ? "iio" : "bus";

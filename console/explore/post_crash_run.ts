@@ -1,6 +1,6 @@
 /**
  * Reports and notes of the survivors of a power failure. All that survivors see of a failure at `t` are the
- * frames that the host's RNIC has sent until it detects the failure, a fixed time later. So one run stands
+ * frames that the host's RNICs have sent until they detect the failure, a fixed time later. So one run stands
  * for all instants with equally many frames before `t` + that time. An acknowledgement that is under way at
  * `t`, or that the RNIC still sends, belongs to them: it may break a promise (P-12).
  */
@@ -9,6 +9,8 @@ import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import type { FaultPlan, HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
+import { machineOf } from "../../fabric/rack/plan/names.ts";
+import { framesOf } from "./cards.ts";
 import { edgeOf } from "./history.ts";
 import { eventsMaxOf, type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
@@ -31,7 +33,7 @@ export interface PostCrashRun {
 export interface Victim {
   readonly host: string;
   readonly config: HostPlan;
-  /** How much later its RNIC detects the failure. */
+  /** How much later its RNICs detect the failure: their buses are of one kind. */
   readonly noticePs: Time;
 }
 
@@ -42,7 +44,7 @@ export function victimOf(plan: RackPlan, host: string): Victim {
   const { config } = node;
   for (const cable of plan.cables) {
     for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
-      if (near.node !== host || far.node !== config.rnic) continue;
+      if (near.node !== host || far.node !== config.rnics[0]) continue;
       return { host, config, noticePs: lookaheadPs(plan, cable, { near, far }) };
     }
   }
@@ -87,7 +89,7 @@ export class PostCrashRuns {
     this.#rack = rack;
     this.#recording = recording;
     this.#victim = victim;
-    this.#frames = recording.sendings.get(victim.config.rnic)?.frames ?? [];
+    this.#frames = framesOf(recording, victim.config.rnics).frames;
     this.#options = options;
   }
 
@@ -126,7 +128,7 @@ export class PostCrashRuns {
   }
 
   #isOwn({ node }: { readonly node: string }): boolean {
-    return node === this.#victim.host || node === this.#victim.config.rnic;
+    return machineOf(node) === this.#victim.host;
   }
 
   #assertSameUntil(at: Time, reports: readonly Reported[]): void {

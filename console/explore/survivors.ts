@@ -31,13 +31,14 @@ export function othersOf(
   return others;
 }
 
-/** SCM of a host at the end of a run, with the writes that its RNIC keeps for it (`wsp`). */
+/** SCM of a host at the end of a run, with the writes that its RNICs keep for it (`wsp`). */
 export function leftOf(run: RackRun, host: string): Readable | undefined {
   const scm = run.scm.get(host);
   if (scm === undefined) return undefined;
-  const { rnic } = victimOf(run.plan, host).config;
-  const held = run.reports.findLast(({ node, topic }) => node === rnic && topic === "held");
-  const writes = (held?.value as HeldWrites | undefined)?.writes ?? [];
+  const writes = victimOf(run.plan, host).config.rnics.flatMap((rnic) => {
+    const held = run.reports.findLast(({ node, topic }) => node === rnic && topic === "held");
+    return (held?.value as HeldWrites | undefined)?.writes ?? [];
+  });
   if (writes.length === 0) return scm;
   const left = new Overlay(scm);
   for (const { address, data } of writes) {

@@ -2,6 +2,7 @@
  * One operation as a ladder with the bytes of its frames: `rack trace` for a page. The rows are those
  * of `fabric/trace`; frames and promises come from what was observed of the same run.
  */
+import { machineOf } from "../../fabric/rack/plan/names.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FollowedFrame, FramedSteps } from "../../fabric/capture/framed_steps.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -132,7 +133,7 @@ function placeOf({ step, to }: TracedRow): typeof PLACES[number] {
 /** What the requester's program has been promised of the operation's bytes, in one sentence. */
 function promiseOf({ notes, lines, plan }: ObservedRun, operation: Operation): string {
   const { node, from, until, number, connection } = operation;
-  const hosts = endsOf(connection, new Map()).map(({ host }) => host);
+  const hosts = endsOf(connection, new Map()).map(({ host }) => machineOf(host));
   const own = lines.slice(from, Math.min(until, lines.length)).find((line) =>
     line.scm !== undefined && line.node === node &&
     (line.operation === undefined || line.operation === number)

@@ -1,6 +1,7 @@
 /** Runs perftest's tests on the rack of a scenario. */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
@@ -16,6 +17,8 @@ export interface RunPerftestOptions extends RunManner {
   /** Client and server; default: the first host of the scenario, and the next. */
   readonly from?: string;
   readonly to?: string;
+  /** Which RNIC of both hosts, from 0; default: the first ones. */
+  readonly rnic?: number;
   /** Default: on, where the scenario has both. */
   readonly ddio?: "on" | "off";
   readonly seed?: number;
@@ -34,15 +37,22 @@ export async function runPerftest(
   const scenario = await readScenario(path);
   const { from, to } = endsOf(scenario, options);
   const isMixed = scenario.hosts.some(({ ddio }) => ddio === "both");
-  const { packing, seed, ddio = isMixed ? "on" : undefined } = options;
+  const { packing, seed, ddio = isMixed ? "on" : undefined, rnic = 0 } = options;
+  const nic = rnic > 0 && { nic: rnic + 1 };
   const prepared = onlyOne(
     await prepare(path, {
       packing,
       ...(ddio !== undefined && { ddio }),
       ...(seed !== undefined && { seed }),
       programs: [
-        { on: to, run: "perftest-server", at: 0, options: {} },
-        { on: from, run: "perftest", at: 0, options: { to, test, ...options.options } },
+        { on: to, run: "perftest-server", at: 0, ...nic, options: {} },
+        {
+          on: from,
+          run: "perftest",
+          at: 0,
+          ...nic,
+          options: { to: rnic === 0 ? to : rnicName(to, rnic), test, ...options.options },
+        },
       ],
       faults: [],
       linkFaults: "none",
@@ -61,10 +71,20 @@ export async function runPerftest(
   return { scenario: scenario.name, seed: prepared.plan.seed, result, outcome: outcome!, captures };
 }
 
-function endsOf(
-  scenario: Scenario,
-  given: { readonly from?: string; readonly to?: string },
-): { from: string; to: string } {
+function endsOf(scenario: Scenario, given: EndsGiven): { from: string; to: string } {
+  const ends = hostsOf(scenario, given), { rnic = 0 } = given;
+  for (const { name, nics = 1 } of scenario.hosts) {
+    if (rnic < nics || (name !== ends.from && name !== ends.to)) continue;
+    const expected = nics === 1 ? "rackmesh0" : `rackmesh0 to rackmesh${nics - 1}`;
+    const found = `rackmesh${rnic}: ${name} has ${nics === 1 ? "one RNIC" : `${nics} RNICs`}`;
+    throw refusal("--ib-dev", { found, expected });
+  }
+  return ends;
+}
+
+type EndsGiven = Pick<RunPerftestOptions, "from" | "to" | "rnic">;
+
+function hostsOf(scenario: Scenario, given: EndsGiven): { from: string; to: string } {
   const names = scenario.hosts.map(({ name }) => name);
   for (const [option, name] of [["--from", given.from], ["--to", given.to]] as const) {
     if (name !== undefined && !names.includes(name)) {

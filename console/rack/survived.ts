@@ -14,21 +14,26 @@ import { ifThere, isThere, readInto } from "../base/files.ts";
 import type { ImageView } from "../checks/run_record.ts";
 
 /**
- * Writes that survived in a host's card: the host has missed them, and the card replays them at its
+ * Writes that survived in a host's cards: the host has missed them, and each card replays its own at its
  * return (domain `wsp`, see `nodes/rnic/dma/journal.ts`). Empty for a host that has power.
  * @param reports of the run, oldest first.
  */
 export function heldFor(
   host: string,
-  reports: readonly { readonly topic: string; readonly value: unknown }[],
+  reports: readonly { readonly node: string; readonly topic: string; readonly value: unknown }[],
 ): DurableWrite[] {
-  const held = reports.filter(({ topic, value }) =>
-    topic === "held" && (value as HeldWrites).host === host
+  const last = new Map<string, HeldWrites>();
+  for (const { node, topic, value } of reports) {
+    if (topic === "held" && (value as HeldWrites).host === host) {
+      last.set(node, value as HeldWrites);
+    }
+  }
+  const cards = [...last].sort(([x], [y]) => x < y ? -1 : 1);
+  return cards.flatMap(([, { writes }]) =>
+    writes.map(({ address, data }) => {
+      return { offset: address - SCM_BASE, data: Uint8Array.fromHex(data) };
+    })
   );
-  const last = held.at(-1)?.value as HeldWrites | undefined;
-  return (last?.writes ?? []).map(({ address, data }) => {
-    return { offset: address - SCM_BASE, data: Uint8Array.fromHex(data) };
-  });
 }
 
 /** SCM with such writes over it. */

@@ -20,6 +20,8 @@ export interface Piece {
   readonly survives: boolean;
   readonly since: Time;
   readonly write: DeclaredWrite | undefined;
+  /** The host's card that has it, where one has. */
+  readonly card?: string | undefined;
 }
 
 export interface Line {
@@ -258,7 +260,7 @@ export class HostMemory {
       };
     }
     if (busAt < at) return { place: "bus", survives: kept, since: busAt, write };
-    return { place: "card", survives: kept, since: cardAt, write };
+    return { place: "card", survives: kept, since: cardAt, write, card: passage.card };
   }
 
   /** `wsp`: the card keeps what it sends until it notices, and sends it again. */
@@ -272,6 +274,7 @@ interface Cell {
   survives: boolean;
   since: Time;
   write: DeclaredWrite | undefined;
+  card?: string | undefined;
 }
 
 interface Extent {
@@ -322,12 +325,15 @@ function mark(
 
 function piecesOf(line: number, cells: readonly Cell[]): Piece[] {
   const pieces: { -readonly [K in keyof Piece]: Piece[K] }[] = [];
-  for (const [i, { place, survives, since, write }] of cells.entries()) {
+  for (const [i, { place, survives, since, write, card }] of cells.entries()) {
     const last = pieces.at(-1);
     const isSame = last?.place === place && last.survives === survives && last.since === since &&
-      last.write === write;
+      last.write === write && last.card === card;
     if (isSame) last.to++;
-    else pieces.push({ from: line + i, to: line + i + 1, place, survives, since, write });
+    else {
+      const at = { from: line + i, to: line + i + 1 };
+      pieces.push({ ...at, place, survives, since, write, ...(card !== undefined && { card }) });
+    }
   }
   return pieces;
 }

@@ -89,6 +89,8 @@ export class Landing {
 /** A write of the card over the bus, with its stations. */
 export interface Passage {
   readonly landing: Landing;
+  /** Which of the host's cards it is. */
+  readonly card: string;
   /** When the card had the frame; -1 where it was in none. */
   readonly cardAt: Time;
   /** When the card has it in hand for the bus, and when its first bit is on the bus. */

@@ -13,6 +13,7 @@ function underWay(record: MemoryRecord, issuedAt: Time): [declared: Landing, pas
   record.declare(write);
   record.pass({
     landing: passed,
+    card: "b-rnic",
     cardAt: issuedAt,
     sentAt: issuedAt,
     busAt: issuedAt,

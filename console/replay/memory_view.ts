@@ -118,20 +118,20 @@ function touchedIn({ lines }: MemoryRecord): [from: number, to: number][] {
 interface Cut {
   readonly nodes: ReadonlySet<string>;
   readonly host: string;
-  readonly card: string;
 }
 
 /** Whether the cut loses what does not survive at that place. */
-function takes({ nodes, host, card }: Cut, { place, write }: Piece, cards: Cards): boolean {
+function takes({ nodes, host }: Cut, { place, write, card }: Piece, cards: Cards): boolean {
   if (nodes.has(host)) return true;
-  if (place !== "in-flight" && place !== "card") return false;
-  if (nodes.has(card)) return true;
-  const sender = write?.node;
-  return place === "in-flight" && sender !== undefined &&
-    (nodes.has(sender) || nodes.has(cards.get(sender) ?? ""));
+  if (place === "card" && card !== undefined) return nodes.has(card);
+  if (place !== "in-flight") return false;
+  // Of several cards of a host none is known by which a write goes.
+  const isCut = (machine: string) =>
+    nodes.has(machine) || (cards.get(machine) ?? []).some((name) => nodes.has(name));
+  return isCut(host) || (write !== undefined && isCut(write.node));
 }
 
-type Cards = ReadonlyMap<string, string>;
+type Cards = ReadonlyMap<string, readonly string[]>;
 
 /** What a power cut of `nodes` at `at` would lose. @param memoryOf a host's memory at that instant. */
 export function lossOf(
@@ -140,8 +140,11 @@ export function lossOf(
   memoryOf: (host: string) => HostMemory,
 ): Loss {
   const { plan } = recording.job;
-  const cards = new Map<string, string>();
-  for (const node of plan.nodes) if (node.kind === "rnic") cards.set(node.config.host, node.name);
+  const cards = new Map(
+    plan.nodes.flatMap((node) =>
+      node.kind === "host" ? [[node.name, node.config.rnics] as const] : []
+    ),
+  );
   const byPlace = Object.fromEntries(PLACES.map((place) => [place, 0])) as Record<Place, number>;
   const byStanding = { posted: 0, visible: 0, claimed: 0, promised: 0, undeclared: 0 };
   const ranges: LostRange[] = [], broken: BrokenPromise[] = [], looked: string[] = [];
@@ -151,7 +154,7 @@ export function lossOf(
     if (kind !== "host") continue;
     const memory = memoryOf(host);
     if (memory.life === undefined) continue;
-    const cut: Cut = { nodes: cutNodes, host, card: cards.get(host) ?? "" };
+    const cut: Cut = { nodes: cutNodes, host };
     if (cutNodes.has(host)) looked.push(host);
     const lines = memory.openLines();
     for (const line of lines) {

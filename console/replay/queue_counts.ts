@@ -21,10 +21,11 @@ export class QueueCounts {
   add({ note }: TimedRecord): void {
     if (note.kind !== "posted" && note.kind !== "completed") return;
     const qpn = note.kind === "completed" && note.queue === "shared" ? note.srqn! : note.qpn;
-    const key = `${note.queue} ${qpn}`;
+    const { rnic = 0 } = note, key = `${rnic} ${note.queue} ${qpn}`;
     let queue = this.#queues.get(key);
     if (queue === undefined) {
-      queue = { queue: note.queue, qpn, posted: 0, completed: 0, failed: 0, lastStatus: "" };
+      const counts = { posted: 0, completed: 0, failed: 0, lastStatus: "" };
+      queue = { queue: note.queue, qpn, ...(rnic > 0 && { rnic }), ...counts };
       this.#queues.set(key, queue);
     }
     if (note.kind === "posted") queue.posted++;

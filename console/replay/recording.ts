@@ -403,6 +403,7 @@ export class Recording {
     const record = this.memory.get(direction.to), offset = message.address - SCM_BASE;
     record?.pass({
       landing: new Landing(offset, record.declaredBytes(offset, message.data)),
+      card: node.name,
       cardAt: this.#receivedAt(node.name, message.data),
       sentAt: now,
       busAt: startPs,

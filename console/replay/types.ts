@@ -186,6 +186,8 @@ export interface QueueState {
   readonly queue: "send" | "recv" | "shared";
   /** Number of the queue pair, or of the shared receive queue. */
   readonly qpn: number;
+  /** Which of the host's RNICs has it, from 0; absent: the first one. */
+  readonly rnic?: number;
   readonly posted: number;
   readonly completed: number;
   /** Completions with an error status. */

@@ -1,5 +1,4 @@
 /** Effects of device faults on a run (V-08): how much data of a write each damaged. */
-import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FlipPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
@@ -36,7 +35,7 @@ export function deviceFaultRows(
         const counts = finals.map(({ statistics }) => statistics[node.name] ?? {});
         const sum = (name: string) => counts.reduce((all, each) => all + (each[name] ?? 0), 0);
         const seen = sum(`flip${flip.id}Seen`), hit = sum(`flip${flip.id}Hit`);
-        const target = rnicName(node.config.host), terms = flipTerms(flip);
+        const target = node.name, terms = flipTerms(flip);
         flips.push({ id: flip.id, row: { variant, kind: "flip", target, terms, seen, hit } });
       }
     } else if (node.kind === "host") {

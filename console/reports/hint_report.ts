@@ -57,6 +57,7 @@ export interface HintRow {
 type HintWay = HintPlan["transport"] | "uc-carrier";
 
 interface Card {
+  readonly name: string;
   readonly host: string;
   readonly hints?: HintPlan;
 }
@@ -89,7 +90,9 @@ export function hintRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   outcome: Reported,
 ): HintRow[] {
-  const cards = plan.nodes.flatMap((node): Card[] => node.kind === "rnic" ? [node.config] : []);
+  const cards = plan.nodes.flatMap((node): Card[] =>
+    node.kind === "rnic" ? [{ ...node.config, name: node.name }] : []
+  );
   if (cards.every(({ hints }) => hints === undefined)) return [];
   const results = reportsOf(outcome).filter(({ topic }) => topic === "result");
   const served = results.filter(({ value }) => isServed(value)).map(({ node, value }) => ({
@@ -97,7 +100,8 @@ export function hintRows(
     ...value as Served,
   }));
   const measured = results.flatMap(({ node, value }): HintRow[] => {
-    const card = cards.find(({ host }) => host === node);
+    // Workloads use their hosts' first RNICs.
+    const card = cards.find(({ name }) => name === rnicName(node));
     if (!isMeasured(value) || card === undefined) return [];
     const place = served.findIndex((each) => each.node === value.to && each.client === node);
     const counters = place < 0 ? undefined : served.splice(place, 1)[0]!.counters;
@@ -106,7 +110,7 @@ export function hintRows(
   if (measured.length > 0) return measured;
   return cards.flatMap((card): HintRow[] => {
     if (card.hints === undefined) return [];
-    const name = rnicName(card.host);
+    const { name } = card;
     const counters = countersOf(outcome.finals, name);
     if (counters === undefined) return [];
     const values = results.filter(({ node }) => node === card.host).map(({ value }) => value);
@@ -154,7 +158,7 @@ function ofWorkload(
   const { hintsSent, hintBytesOut, bytesOut, heldPs } = value;
   return {
     variant,
-    node: rnicName(card.host),
+    node: card.name,
     workload,
     send: sendText(card.hints),
     encoding: card.hints?.encoding ?? null,

@@ -3,7 +3,6 @@
  * Each responder's card has one (`nodes/rnic/state/hints/leads.ts`).
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
-import { rnicName } from "../../fabric/rack/plan/names.ts";
 import { LEAD_BOUNDS_PS, LEAD_OUTCOMES, leadsIn } from "../../nodes/rnic/state/hints/leads.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { countersOf, type Reported } from "../rack/run_variant.ts";
@@ -33,7 +32,7 @@ export function leadRows(
 ): LeadRow[] {
   return plan.nodes.flatMap((node): LeadRow[] => {
     if (node.kind !== "rnic" || node.config.hints === undefined) return [];
-    const name = rnicName(node.config.host);
+    const { name } = node;
     const leads = leadsIn(countersOf(finals, name) ?? {});
     const rows = [...LEAD_BOUNDS_PS, null].map((toPs, place): LeadRow => ({
       variant,

@@ -1,4 +1,6 @@
 /** The comparison of methods in a run: one row per method and flow, as data and as a table. */
+import { farEnd, nearEnd } from "./ends.ts";
+import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
 import type { RunRecord } from "../checks/run_record.ts";
@@ -120,6 +122,8 @@ async function rowOf(
     ddio,
     from: node,
     to: result.to,
+    ...(result.toRnic !== undefined && { toRnic: result.toRnic }),
+    ...(result.rnic !== undefined && { rnic: result.rnic }),
     messages,
     confirmed: result.confirmedMessages,
     promises: result.promises,
@@ -133,7 +137,9 @@ async function rowOf(
     intact: isIntact(file, survived),
     ...(isReplaced && { replaced: true }),
     loss: (isReplaced ? undefined : firstLoss(result, file, survived)) ?? null,
-    ...(verified && { verified: figuresOf(verified, result.to, ended) }),
+    ...(verified && {
+      verified: figuresOf(verified, result.toRnic ?? rnicName(result.to), ended),
+    }),
     error: result.error ?? null,
     digest: outcome.digest,
   };
@@ -181,13 +187,13 @@ const round = (value: number) => Math.round(value * 1_000) / 1_000;
 /** The comparison as a table. */
 export function reportTable(rows: readonly MethodRow[]): string {
   // With one pair of hosts the host columns are redundant.
-  const hasHosts = new Set(rows.map(({ from, to }) => `${from} ${to}`)).size > 1;
+  const hasHosts = new Set(rows.map((row) => `${nearEnd(row)} ${farEnd(row)}`)).size > 1;
   // Writes of whole blocks have no amplification to show.
   const hasAmplification = rows.some(({ scmAmplification }) => (scmAmplification ?? 1) >= 1.1);
   return tableText(
     columnsOf<MethodRow>(
-      hasHosts && { title: "from", value: ({ from }) => from },
-      hasHosts && { title: "to", value: ({ to }) => to },
+      hasHosts && { title: "from", value: nearEnd },
+      hasHosts && { title: "to", value: farEnd },
       { title: "method", value: ({ method }) => method },
       { title: "ddio", value: ({ ddio }) => ddio },
       fixedColumn("requests", 2, ({ requestsPerMessage }) => requestsPerMessage),

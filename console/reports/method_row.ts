@@ -10,6 +10,9 @@ export interface MethodRow {
   readonly ddio: "on" | "off" | "mixed";
   readonly from: string;
   readonly to: string;
+  /** The other host's RNIC, where the program has named it; its own one, unless that is the first. */
+  readonly toRnic?: string;
+  readonly rnic?: string;
   readonly messages: number;
   /** Messages whose last completion confirmed persistence. */
   readonly confirmed: number;

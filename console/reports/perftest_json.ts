@@ -14,15 +14,15 @@ export function perftestJson(result: PerftestResult, form: PerftestForm = {}): s
   return JSON.stringify({ test_info: infoOf(result), results: resultsOf(row, form) }, null, 1);
 }
 
-function infoOf({ test, settings, pathMtu }: PerftestResult) {
+function infoOf({ test, device = DEVICE, settings, pathMtu }: PerftestResult) {
   const { verb, measures } = PERFTEST[test];
   const { connection, qps, depth, rxDepth, postList, cqModeration, bidirectional } = settings;
   const isCm = usesCmQps(settings);
   return {
     test: perftestTitle(test, settings).replaceAll(" ", "_"),
-    ...(settings.mode === "interrupt" && { "Test with events": `Using_${DEVICE}_comp0` }),
+    ...(settings.mode === "interrupt" && { "Test with events": `Using_${device}_comp0` }),
     Dual_port: "OFF",
-    Device: DEVICE,
+    Device: device,
     Number_of_qps: qps,
     Transport_type: "IB",
     Connection_type: connection,

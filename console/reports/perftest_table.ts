@@ -100,7 +100,9 @@ export function usesCmQps({ connection }: PerftestSettings): boolean {
   return connection !== "UD";
 }
 
-function headerLines({ test, settings, pathMtu }: PerftestResult): string[] {
+function headerLines(
+  { test, device = DEVICE, settings, pathMtu }: PerftestResult,
+): string[] {
   const { verb, measures } = PERFTEST[test];
   const { connection, qps, depth, rxDepth, postList, cqModeration, bidirectional } = settings;
   const { trafficClass, mode, outstanding, inlineBytes } = settings;
@@ -108,8 +110,8 @@ function headerLines({ test, settings, pathMtu }: PerftestResult): string[] {
   const tos = isCm && trafficClass !== 0 ? ` \tTOS    : ${trafficClass}` : "";
   return [
     `                    ${perftestTitle(test, settings)}`,
-    ...(mode === "interrupt" ? [` Test with events. Using ${DEVICE}_comp0`] : []),
-    ` Dual-port       : OFF\t\tDevice         : ${DEVICE}`,
+    ...(mode === "interrupt" ? [` Test with events. Using ${device}_comp0`] : []),
+    ` Dual-port       : OFF\t\tDevice         : ${device}`,
     ` Number of qps   : ${qps}\t\tTransport type : IB`,
     ` Connection type : ${connection}\t\tUsing SRQ      : OFF`,
     ` PCIe relax order: OFF\t\tLock-free      : OFF`,

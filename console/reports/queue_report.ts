@@ -51,9 +51,13 @@ export interface QueueRow {
   readonly throughputBps: number | null;
 }
 
-type Card = { readonly host: string } & Pick<HostPlan, "queues"> & Pick<RnicPlan, "queueCache"> & {
-  readonly queuePlan?: QueuePlan;
-};
+type Card =
+  & { readonly name: string; readonly host: string }
+  & Pick<HostPlan, "queues">
+  & Pick<RnicPlan, "queueCache">
+  & {
+    readonly queuePlan?: QueuePlan;
+  };
 
 /** The rows of one variant; none of a run without queues of interest. */
 export function queueRows(
@@ -63,12 +67,15 @@ export function queueRows(
   const cards = plan.nodes.flatMap((node): Card[] => {
     if (node.kind !== "rnic") return [];
     const host = plan.nodes.find(({ name }) => name === node.config.host);
-    return host?.kind === "host" ? [{ ...node.config, queues: host.config.queues }] : [];
+    return host?.kind === "host"
+      ? [{ ...node.config, name: node.name, queues: host.config.queues }]
+      : [];
   });
   const results = reportsOf(outcome).filter(({ topic }) => topic === "result");
   const many = results.flatMap(({ node, value }) => {
-    const card = cards.find(({ host }) => host === node);
-    if (!isManyQueues(value) || card === undefined) return [];
+    if (!isManyQueues(value)) return [];
+    const { rnic = rnicName(node) } = value, card = cards.find(({ name }) => name === rnic);
+    if (card === undefined) return [];
     return value.rows.map((row) => ({
       ...ofCard(variant, card),
       ...ofProgram(row, value.messageBytes),
@@ -76,7 +83,7 @@ export function queueRows(
   });
   if (many.length > 0) return many;
   return cards.flatMap((card): QueueRow[] => {
-    const name = rnicName(card.host);
+    const { name } = card;
     const counters = countersOf(outcome.finals, name);
     if (counters === undefined || !isOfInterest(card, counters)) return [];
     const { doorbells = 0, doorbellReads = 0, stalePointers } = counters;
@@ -113,13 +120,13 @@ export function isInQueueTable({ value }: { readonly value: unknown }): boolean 
   return isManyQueues(value) && value.status === "done";
 }
 
-function ofCard(variant: string, { host, queues, queueCache, queuePlan = QUEUE_PLAN }: Card) {
+function ofCard(variant: string, { name, queues, queueCache, queuePlan = QUEUE_PLAN }: Card) {
   const { scheme, placement, layout } = queuePlan;
   const store: QueueStore = queuePlan.store ?? "host";
   const queueBytes = recordBytes(layOut(placement, layout));
   return {
     variant,
-    node: rnicName(host),
+    node: name,
     scheme,
     placement: nameOf(placement),
     layout,

@@ -1,5 +1,5 @@
 /** Verified writes: detected and missed damage, cost, and savings by history (V-10). */
-import { rnicName } from "../../fabric/rack/plan/names.ts";
+import { farEnd, nearEnd } from "./ends.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
@@ -17,14 +17,14 @@ interface Ended {
 }
 
 /** Adds the counters of the run's devices to the counts of a `put` to host `to`. */
-export function figuresOf(counts: VerifiedCounts, to: string, ended: Ended): VerifiedFigures {
+export function figuresOf(counts: VerifiedCounts, rnic: string, ended: Ended): VerifiedFigures {
   const puts = ended.finals.flatMap(({ reports }) => reports).filter(({ topic, value }) =>
     topic === "result" && isPutResult(value) && value.verified !== undefined
   );
   return {
     ...counts,
     injected: puts.length > 1 ? null : injectedIn(ended),
-    savedPs: savedBy(counts.skipped, to, ended),
+    savedPs: savedBy(counts.skipped, rnic, ended),
   };
 }
 
@@ -37,9 +37,10 @@ function injectedIn({ plan, finals }: Ended): number {
   return [...onCables, ...inCards].reduce((sum, { hit }) => sum + (hit ?? 0), 0);
 }
 
-function savedBy(skipped: number, to: string, { finals }: Ended): Time | null {
+/** @param rnic of the responder. */
+function savedBy(skipped: number, rnic: string, { finals }: Ended): Time | null {
   if (skipped === 0) return 0;
-  const card = countersOf(finals, rnicName(to)) ?? {};
+  const card = countersOf(finals, rnic) ?? {};
   const { verifyReadBacks = 0, verifyReadBackPs = 0 } = card;
   const { verifySkipped = 0, verifySkippedPs = 0 } = card;
   if (verifyReadBacks === 0 || verifySkipped === 0) return null;
@@ -53,6 +54,8 @@ type Row = Pick<
   | "ddio"
   | "from"
   | "to"
+  | "rnic"
+  | "toRnic"
   | "messages"
   | "verified"
   | "packetsPerMessage"
@@ -75,8 +78,8 @@ export function verifiedTable(rows: readonly Row[]): string {
     columnsOf<CheckedRow>(
       { title: "method", value: ({ method }) => method },
       { title: "ddio", value: ({ ddio }) => ddio },
-      { title: "from", value: ({ from }) => from },
-      { title: "to", value: ({ to }) => to },
+      { title: "from", value: nearEnd },
+      { title: "to", value: farEnd },
       { title: "level", value: ({ verified }) => verified.level },
       { title: "messages", value: ({ messages }) => messages },
       ...(hasBaseline ? baseline : []),

@@ -317,14 +317,19 @@ function notesOn({ programs, shutdowns, writebacks, inexact }: ByHand): string[]
  * of a host is that of its card where both return.
  */
 function newPowerFaults(
-  { faults: planned }: RackPlan,
+  { faults: planned, nodes }: RackPlan,
   faults: readonly FaultPlan[],
 ): readonly FaultPlan[] {
+  // Of several RNICs some may stay off: each has a start of its own.
+  const isOnly = (host: string) =>
+    nodes.some(({ name, kind, config }) =>
+      name === host && kind === "host" && config.rnics.length === 1
+    );
   const has = (all: readonly FaultPlan[], { at, action, node }: FaultPlan) =>
     all.some((each) => each.at === at && each.action === action && each.node === node);
   return faults.filter((fault) => {
     const host = hostOfRnic(fault.node);
-    const isWithHost = host !== undefined && fault.action === "start" &&
+    const isWithHost = host !== undefined && isOnly(host) && fault.action === "start" &&
       has(faults, { ...fault, node: host });
     return !has(planned, fault) && !isWithHost;
   }).sort((x, y) => x.at - y.at || Number(x.action === "start") - Number(y.action === "start"));

@@ -3,7 +3,7 @@
  * name in it (`latencyPs.median`, `throughputBps`), and what tells the points of a run apart (method, hosts …).
  */
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
-import { rnicName } from "../../fabric/rack/plan/names.ts";
+import { machineOf } from "../../fabric/rack/plan/names.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatTime } from "../../fabric/base/time.ts";
@@ -80,7 +80,7 @@ function keysOfQueues(
   { queues = [] }: RunReport,
 ): Record<string, string> {
   const found = queues.find((each) =>
-    each.node === rnicName(node) && each.variant === variant && each.qps === row["qps"]
+    machineOf(each.node) === node && each.variant === variant && each.qps === row["qps"]
   );
   if (found === undefined) return {};
   const { scheme, placement, layout, store, cache } = found;

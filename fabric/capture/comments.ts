@@ -5,6 +5,7 @@
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
+import { hostOfRnic, machineOf, rnicName } from "../rack/plan/names.ts";
 import { endsOf, hostsByAddress } from "../trace/trace.ts";
 import { mechanismOf } from "../trace/mechanism_steps.ts";
 import {
@@ -139,8 +140,12 @@ export class Commentator {
     // A NAK needs no comment: its frame shows its meaning.
     if (step.step === "nak" || step.step === "rnr-nak") return undefined;
     const ends = connection === undefined ? [] : endsOf(connection, this.#hosts);
-    const far = ends.find((end) => end.host !== plan.config.host || end.qpn !== String(qpn));
-    const name = this.#nameOf(step, { near: plan.config.host, far: far?.host });
+    const own = rnicOfEnd(plan.name);
+    const far = ends.find((end) => rnicOfEnd(end.host) !== own || end.qpn !== String(qpn));
+    const name = this.#nameOf(step, {
+      near: plan.config.host,
+      far: far && machineOf(far.host),
+    });
     const text = documentText(name) ?? step.text;
     const farQpn = far === undefined ? undefined : Number(far.qpn);
     return { step, psn, farQpn, comment: `${name} ${text}` };
@@ -175,6 +180,11 @@ export class Commentator {
     }
     return mine;
   }
+}
+
+/** The RNIC of a connection's end, which a host's name stands for if it is its first one. */
+function rnicOfEnd(end: string): string {
+  return hostOfRnic(end) === undefined ? rnicName(end) : end;
 }
 
 function packetOf(frame: Uint8Array<ArrayBuffer>): Packet | undefined {

@@ -6,6 +6,7 @@
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { PS_PER_US, type Time } from "../base/time.ts";
+import { indexOfRnic, machineOf } from "../rack/plan/names.ts";
 import { endsOf, hostsByAddress } from "../trace/trace.ts";
 import { describeFrame, formatAddress } from "../trace/describe.ts";
 import type { SeenEvent } from "./instants.ts";
@@ -267,13 +268,15 @@ class RunWriter {
     this.#copies.set(key, { lane, startPs: this.#now, name: place, args: { text } });
   }
 
-  #posted(node: number, { text, qpn, wqe }: TraceStep): void {
-    const key = `${node}:${qpn}:${wqe}`;
+  #posted(node: number, { text, qpn, wqe, rnic = 0 }: TraceStep): void {
+    const key = `${node}:${rnic}:${qpn}:${wqe}`;
     const before = this.#requests.get(key);
     // The ring has wrapped around to a WQE that was never finished.
     if (before !== undefined) this.#close(before, UNFINISHED);
     const flow = ++this.#numbers.flows;
-    const request = { ...this.#open(node, `requests of QP ${hex(qpn!)}`, text), host: node, flow };
+    const of = rnic === 0 ? "" : ` of RNIC ${rnic + 1}`;
+    const open = this.#open(node, `requests of QP ${hex(qpn!)}${of}`, text);
+    const request = { ...open, host: node, flow };
     this.#requests.set(key, request);
     this.#flow("s", flow, request.lane.track);
   }
@@ -281,7 +284,8 @@ class RunWriter {
   #requester(node: number, step: TraceStep): void {
     const { qpn, wqe, text, connection, inbound } = step;
     const key = `${node}:${qpn}:${wqe}`;
-    const hostKey = `${this.#hostOf(node)}:${qpn}:${wqe}`;
+    const rnic = indexOfRnic(this.#plan.nodes[node]!.name) ?? 0;
+    const hostKey = `${this.#hostOf(node)}:${rnic}:${qpn}:${wqe}`;
     const request = this.#requests.get(hostKey);
     let work = this.#work.get(key);
     if (work === undefined) {
@@ -326,7 +330,8 @@ class RunWriter {
   #flowKey(node: number, { connection, psn, inbound }: TraceStep): string {
     const near = this.#plan.nodes[this.#hostOf(node)]!.name;
     const ends = endsOf(connection ?? "", this.#hosts);
-    const requester = inbound ? ends.find(({ host }) => host !== near)?.host : near;
+    const far = ends.find(({ host }) => machineOf(host) !== near)?.host;
+    const requester = inbound ? far && machineOf(far) : near;
     return `${connection} ${requester} ${psn}`;
   }
 

@@ -2,6 +2,8 @@
  * The messages between timekeeper and partitions, each a table of its fields in the order of its row
  * on the bus. Bytes that do not fit their table are refused: `…FromBytes` returns undefined.
  */
+import { isWhole } from "../base/whole_number.ts";
+import { MAX_RNICS } from "../rack/plan/names.ts";
 import {
   count,
   flag,
@@ -27,6 +29,7 @@ export function isProgram(value: unknown): boolean {
   const program = value as Partial<ProgramPlan> | null;
   return typeof program === "object" && program !== null && typeof program.run === "string" &&
     isTime(program.at) && typeof program.service === "boolean" &&
+    (program.rnic === undefined || isWhole(program.rnic, { least: 0, most: MAX_RNICS - 1 })) &&
     typeof program.options === "object" && program.options !== null;
 }
 

@@ -5,7 +5,17 @@ import type { Line, Trace } from "./trace.ts";
 
 /** A load of line 0 at home, host a: its begin, or its end with what its core has paid. */
 function line(time: number, step: "home-load" | "core-end", access: number): Line {
-  const its = { time, node: "a", host: "a", peer: undefined, step, text: step, access };
+  const its = {
+    time,
+    node: "a",
+    host: "a",
+    card: undefined,
+    peer: undefined,
+    peerCard: undefined,
+    step,
+    text: step,
+    access,
+  };
   return step === "home-load"
     ? { ...its, shared: [1, 0] }
     : { ...its, spent: { untilPs: time, by: { LLC: 20 } } };

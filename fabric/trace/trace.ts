@@ -13,6 +13,7 @@
  */
 import type { TraceStep } from "../node.ts";
 import type { ModuleCost } from "./access_modules.ts";
+import { hostOfRnic, indexOfRnic, machineOf, rnicName } from "../rack/plan/names.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Time } from "../base/time.ts";
 import { formatAddress } from "./describe.ts";
@@ -30,14 +31,18 @@ export interface TraceLine extends TraceStep {
 export interface Line extends TraceLine {
   /** The host of the device's machine; undefined for a switch. */
   readonly host: string | undefined;
+  /** The RNIC that it is about: the device itself, or the one of a host's line; undefined for a switch. */
+  readonly card: string | undefined;
   /** The host at the connection's other end. */
   readonly peer: string | undefined;
+  /** Its RNIC. */
+  readonly peerCard: string | undefined;
 }
 
 /** All lines of a run, in order, with the names that they refer to. */
 export interface Trace {
   readonly lines: readonly Line[];
-  /** Host → its RNIC. */
+  /** Host → its first RNIC, by which it shares regions. */
   readonly cards: ReadonlyMap<string, string>;
   readonly switches: readonly string[];
 }
@@ -90,9 +95,13 @@ export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
 }
 
 function cardsOf({ nodes }: RackPlan): Map<string, string> {
-  return new Map(nodes.flatMap((node) => {
-    return node.kind === "rnic" ? [[node.config.host, node.name] as const] : [];
-  }));
+  return new Map(
+    nodes.flatMap((node) =>
+      node.kind === "rnic" && indexOfRnic(node.name) === 0
+        ? [[node.config.host, node.name] as const]
+        : []
+    ),
+  );
 }
 
 /** What turns a line of a device into one whose connection names hosts. */
@@ -103,29 +112,44 @@ function lineReader(plan: RackPlan): (line: TraceLine) => Line {
   }));
   const names = hostsByAddress(plan);
   /** A run has few connections, and many lines about each. */
-  const known = new Map<string, { readonly connection: string; readonly hosts: string[] }>();
+  const known = new Map<string, { readonly connection: string; readonly cards: string[] }>();
   return (line) => {
     const host = hosts.get(line.node);
-    if (line.connection === undefined) return { ...line, host, peer: undefined };
+    const card = host === line.node ? rnicName(host, line.rnic) : host && line.node;
+    if (line.connection === undefined) {
+      return { ...line, host, card, peer: undefined, peerCard: undefined };
+    }
     let ends = known.get(line.connection);
     if (ends === undefined) {
       const found = endsOf(line.connection, names);
       const connection = found.map((end) => `${end.host}:${end.qpn}`).join("-");
-      known.set(line.connection, ends = { connection, hosts: found.map(({ host }) => host) });
+      known.set(
+        line.connection,
+        ends = { connection, cards: found.map(({ host }) => cardAt(host)) },
+      );
     }
-    const peer = ends.hosts.find((end) => end !== host);
-    return { ...line, connection: ends.connection, host, peer };
+    const peerCard = ends.cards.find((end) => end !== card);
+    const peer = peerCard && machineOf(peerCard);
+    return { ...line, connection: ends.connection, host, card, peer, peerCard };
   };
 }
 
-/** Host by its address as text, which devices use in the names of connections. */
+/** The RNIC of a connection's end: a host's name stands for its first one. */
+function cardAt(end: string): string {
+  return hostOfRnic(end) === undefined ? rnicName(end) : end;
+}
+
+/**
+ * Host by its address as text, which devices use in the names of connections; for the address of a further RNIC, that one's
+ * name.
+ */
 export function hostsByAddress(
   { addresses }: Pick<RackPlan, "addresses">,
 ): ReadonlyMap<string, string> {
   return new Map(Object.entries(addresses).map(([host, at]) => [formatAddress(at), host]));
 }
 
-/** The two ends of a connection, lower name first; `names` has the host of each address. */
+/** The two ends of a connection, lower name first; `names` has the host, or the further RNIC, of each address. */
 export function endsOf(
   text: string,
   names: ReadonlyMap<string, string>,
@@ -141,7 +165,7 @@ export function endsOf(
 
 /** Operations in the order of their begin: those that programs number, else work requests. */
 export function operationsOf(trace: Trace): readonly Operation[] {
-  const finder = new OperationFinder(trace.cards);
+  const finder = new OperationFinder();
   for (const [i, line] of trace.lines.entries()) finder.addRead(line, i);
   return finder.operations();
 }
@@ -155,7 +179,6 @@ type Found = { -readonly [K in keyof FoundOperation]: FoundOperation[K] };
 
 /** Finds operations while a run goes on, line by line. */
 export class OperationFinder {
-  readonly #cards: ReadonlyMap<string, string>;
   readonly #read: ((line: TraceLine) => Line) | undefined;
   readonly #numbered: Found[] = [];
   /** By connection and number: the latest one, and its first step. */
@@ -164,14 +187,13 @@ export class OperationFinder {
   #requests: Found[] = [];
   readonly #posted = new Map<string, Found>();
 
-  /** @param cards host → its RNIC; with a plan, lines are taken as devices write them. */
-  constructor(cards: ReadonlyMap<string, string>, plan?: RackPlan) {
-    this.#cards = cards;
+  /** @param plan lines are taken as devices write them; absent: as they are read. */
+  constructor(plan?: RackPlan) {
     this.#read = plan && lineReader(plan);
   }
 
   static of(plan: RackPlan): OperationFinder {
-    return new OperationFinder(cardsOf(plan), plan);
+    return new OperationFinder(plan);
   }
 
   /** @param index of the line among all of the run. */
@@ -218,10 +240,11 @@ export class OperationFinder {
     this.#posted.clear();
   }
 
-  #addRequest({ host, node, step, qpn, wqe, connection, time, text }: Line, from: number): void {
+  #addRequest(line: Line, from: number): void {
+    const { host, card, node, step, qpn, wqe, connection, time, text } = line;
     if (host === undefined) return;
-    const key = `${host} ${qpn} ${wqe}`;
-    if (node === this.#cards.get(host)) {
+    const key = `${card} ${qpn} ${wqe}`;
+    if (node === card) {
       const found = this.#posted.get(key);
       if (found !== undefined) found.connection = connection ?? "";
       this.#posted.delete(key);
@@ -260,7 +283,7 @@ export function ladderOf(trace: Trace, operation: Operation): Ladder {
   const picked = [...chosen].sort((x, y) => x - y).map((i) => lines[i]!);
   const figure = picked.map(({ step }) => figureOfPost(step)).find((each) => each !== undefined);
   const write = figureOfWrite(picked.map(({ step }) => step));
-  const rows = picked.map((line) => rowOf(trace, line, { figure, write, operation }));
+  const rows = picked.map((line) => rowOf(line, { figure, write, operation }));
   const said = rows.filter((row, i) => {
     return row.node === operation.node && picked[i]!.operation === operation.number;
   });
@@ -300,25 +323,25 @@ function addWork(trace: Trace, chosen: Set<number>): Span[] {
 
 /** The driver's line about the WQE that the program has just posted. */
 function wqeOf({ lines }: Trace, post: number): number | undefined {
-  const { node, qpn, wrId, time } = lines[post]!;
+  const { node, card, qpn, wrId, time } = lines[post]!;
   if (wrId === undefined) return undefined;
   for (let i = post + 1; i < lines.length && lines[i]!.time === time; i++) {
     const line = lines[i]!;
-    const isIts = line.step === "wqe" && line.node === node && line.qpn === qpn;
+    const isIts = line.step === "wqe" && line.node === node && line.card === card &&
+      line.qpn === qpn;
     if (isIts && line.wrId === wrId) return i;
   }
   return undefined;
 }
 
 /** The RNIC's first line about a WQE. */
-function startOf({ lines, cards }: Trace, wqe: number): Line | undefined {
-  const { host, qpn, wqe: position } = lines[wqe]!;
-  const card = cards.get(host!);
+function startOf({ lines }: Trace, wqe: number): Line | undefined {
+  const { card, qpn, wqe: position } = lines[wqe]!;
   for (let i = wqe + 1; i < lines.length; i++) {
     const line = lines[i]!;
     if (line.node === card && line.qpn === qpn && line.wqe === position) return line;
     // The ring has wrapped around: this WQE was never started.
-    if (line.step === "wqe" && line.host === host && line.qpn === qpn && line.wqe === position) {
+    if (line.step === "wqe" && line.card === card && line.qpn === qpn && line.wqe === position) {
       break;
     }
   }
@@ -344,7 +367,7 @@ function isWithin(psn: number, from: number, to: number): boolean {
 /** Adds the posts of the consumed receive WQEs, unless they belong to another operation. */
 function addReceives({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
-    const { recvs, host, qpn, node } = lines[i]!;
+    const { recvs, host, card, qpn, node } = lines[i]!;
     if (recvs === undefined || node === host) continue;
     for (let at = i - 1; at >= 0; at--) {
       const line = lines[at]!;
@@ -352,7 +375,10 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
       if (line.step === "receive-ahead" && line.node === node && line.recvs![0] === recvs[0]) {
         chosen.add(at);
       }
-      if (line.node !== host || line.qpn !== qpn || !line.recvs?.includes(recvs[0]!)) continue;
+      if (
+        line.node !== host || line.card !== card || line.qpn !== qpn ||
+        !line.recvs?.includes(recvs[0]!)
+      ) continue;
       if (line.operation === undefined) chosen.add(at);
       break;
     }
@@ -363,21 +389,20 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
  * Adds the doorbell by which the RNIC has learned of a WQE, and what the RNIC says of it and reads of the queue, until
  * the WQE is begun.
  */
-function addDoorbells({ lines, cards }: Trace, chosen: Set<number>): void {
+function addDoorbells({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const wqe = lines[i]!;
     if (wqe.step !== "wqe" || wqe.queue === undefined) continue;
     let rung = i + 1;
     while (rung < lines.length && !isDoorbellOf(lines[rung]!, wqe)) rung++;
     if (rung === lines.length) continue;
-    const card = cards.get(wqe.host!);
+    const { card } = wqe;
     const doorbell = lines[rung]!, reads: number[] = [];
     let last = rung, isTaken = false;
     for (let at = rung; at < lines.length; at++) {
       const line = lines[at]!;
       if (isBegin(line, { wqe, card }) || isReused(line, wqe)) break;
-      if (line.queue !== wqe.queue || line.step === "wqe") continue;
-      if (line.node !== card && line.node !== wqe.node) continue;
+      if (line.queue !== wqe.queue || line.step === "wqe" || line.card !== card) continue;
       const isIts = line.stamp === doorbell.stamp || hasUnit(line, wqe.wqe!);
       if (isIts) {
         chosen.add(at);
@@ -389,8 +414,8 @@ function addDoorbells({ lines, cards }: Trace, chosen: Set<number>): void {
   }
 }
 
-function isDoorbellOf({ step, node, queue }: Line, wqe: Line): boolean {
-  return step === "doorbell" && node === wqe.node && queue === wqe.queue;
+function isDoorbellOf({ step, node, card, queue }: Line, wqe: Line): boolean {
+  return step === "doorbell" && node === wqe.node && card === wqe.card && queue === wqe.queue;
 }
 
 /** The RNIC begins with the WQE. */
@@ -403,7 +428,7 @@ function isBegin(
 
 /** The ring has wrapped around: another WQE lies there. */
 function isReused(line: Line, wqe: Line): boolean {
-  return line !== wqe && line.step === "wqe" && line.node === wqe.node && line.qpn === wqe.qpn &&
+  return line !== wqe && line.step === "wqe" && line.card === wqe.card && line.qpn === wqe.qpn &&
     line.wqe === wqe.wqe;
 }
 
@@ -487,11 +512,11 @@ function addLookUp({ lines }: Trace, chosen: Set<number>, of: number): void {
 
 /** Adds what the RNIC and its host do about pages, until all of them are there. */
 function addPages({ lines }: Trace, chosen: Set<number>, from: number): void {
-  const { host, pages: [key, first, end] } = lines[from] as Line & Required<Pick<Line, "pages">>;
+  const { card, pages: [key, first, end] } = lines[from] as Line & Required<Pick<Line, "pages">>;
   const away = new Set(Array.from({ length: end - first }, (_, i) => first + i));
   for (let at = from + 1; at < lines.length && away.size > 0; at++) {
-    const { host: itsHost, psn, recvs, pages, step } = lines[at]!;
-    if (pages === undefined || itsHost !== host || pages[0] !== key) continue;
+    const { card: itsCard, psn, recvs, pages, step } = lines[at]!;
+    if (pages === undefined || itsCard !== card || pages[0] !== key) continue;
     if (psn !== undefined || recvs !== undefined || pages[1] >= end || pages[2] <= first) continue;
     chosen.add(at);
     if (!PAGE_ENDS.has(step)) continue;
@@ -503,16 +528,16 @@ function addPages({ lines }: Trace, chosen: Set<number>, from: number): void {
  * Adds the host's lines about the operation's DMA reads: a read belongs to the latest use of its tag.
  * Messages that share an LSB read (P-24) share its line.
  */
-function addReads({ lines, cards }: Trace, operation: Operation, chosen: Set<number>): void {
+function addReads({ lines }: Trace, operation: Operation, chosen: Set<number>): void {
   let last = 0;
   for (const i of chosen) last = Math.max(last, i);
   const endPs = lines[last]!.time;
   /** By RNIC and tag: the time of its last use, and whether this operation used it. */
   const uses = new Map<string, { readonly time: Time; readonly isOwn: boolean }>();
   for (let i = operation.from; i < lines.length && lines[i]!.time <= endPs; i++) {
-    const { tag, node, host, time } = lines[i]!;
+    const { tag, node, host, card, time } = lines[i]!;
     if (tag === undefined || host === undefined) continue;
-    const key = `${cards.get(host)} ${tag}`;
+    const key = `${card} ${tag}`;
     const use = uses.get(key);
     if (node === host) {
       if (use?.isOwn) chosen.add(i);
@@ -539,7 +564,6 @@ function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): voi
 }
 
 function rowOf(
-  { cards }: Trace,
   line: Line,
   { figure, write, operation }: {
     readonly figure: Figure | undefined;
@@ -547,16 +571,16 @@ function rowOf(
     readonly operation: Operation;
   },
 ): LadderRow {
-  const { time, node, text, host, peer, inbound, frame } = line;
+  const { time, node, text, host, card, peer, peerCard, inbound, frame } = line;
   const isOwn = (inbound ? peer : host) === operation.node;
   const step = stepIn(figure, { step: line.step, isOwn, write });
   const arrow = arrowOf(step);
   const to = arrow === "host"
     ? host
     : arrow === "card"
-    ? cards.get(host ?? "")
+    ? card
     : arrow === "peer"
-    ? cards.get(peer ?? "")
+    ? peerCard
     : undefined;
   return {
     ...{ time, node, step, text },
@@ -565,10 +589,10 @@ function rowOf(
   };
 }
 
-function columnsOf({ cards, switches }: Trace, { node, connection }: Operation): string[] {
-  const ends = endsOf(connection, new Map()).map(({ host }) => host);
-  const peer = ends.find((host) => host !== node) ?? node;
+function columnsOf({ switches }: Trace, { node, connection }: Operation): string[] {
+  const ends = endsOf(connection, new Map()).map(({ host }) => cardAt(host));
+  const own = ends.find((card) => machineOf(card) === node) ?? rnicName(node);
+  const far = ends.find((card) => card !== own) ?? own;
   const between = switches.length === 1 ? switches : [];
-  const columns = [node, cards.get(node), ...between, cards.get(peer), peer];
-  return [...new Set(columns.filter((name) => name !== undefined))];
+  return [...new Set([node, own, ...between, far, machineOf(far)])];
 }

@@ -1,51 +1,44 @@
 /**
- * The host as a node: cores and memory on one bus to its RNIC. Messages of the bus go to memory, to programs and to
- * the driver. `memory_system.ts`, `iio.ts`, `processor.ts` and `host_programs.ts` have the parts; this file connects
- * them and passes them the time.
+ * The host as a node: cores and memory, and a bus to each of its RNICs. Messages of a bus go to memory, to programs and
+ * to the driver. `host_card.ts` has what there is of each card, `memory_system.ts`, `iio.ts`, `processor.ts` and
+ * `host_programs.ts` the parts; this file connects them and passes them the time.
  */
 import type { Tables } from "../../fabric/coherence/tables.ts";
 import { fail, unreachable } from "../../fabric/base/assert.ts";
-import type {
-  DurableWrite,
-  Input,
-  Message,
-  Node,
-  Outputs,
-  UnfinishedProgram,
+import {
+  type DurableWrite,
+  type Input,
+  type Node,
+  type Outputs,
+  PORTS,
+  type UnfinishedProgram,
 } from "../../fabric/node.ts";
 import type { HostLoss, OperationFigures } from "../../fabric/inspection.ts";
 import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
+import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
-import type { AccessError } from "../../fabric/wire/host_bus/pcie.ts";
-import { isOfQueue, type RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
+import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import type { Machine } from "./cpu/cpu.ts";
-import { HostBus, NO_DEVICE } from "./cpu/host_bus.ts";
+import { type HostBus, NO_DEVICE } from "./cpu/host_bus.ts";
+import { HostCard } from "./host_card.ts";
 import { HostPrograms, type ProgramOptions } from "./host_programs.ts";
 import { hostStatistics } from "./host_statistics.ts";
-import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
-import { Iio } from "./memory/iio.ts";
+import { traceWork } from "./host_trace.ts";
+import { IioStacks } from "./memory/iio_stacks.ts";
 import { lossOf } from "./memory/loss.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
-import { QueueGuard } from "./memory/queue_guard.ts";
-import { layOut } from "../../fabric/wire/host_bus/queue_placement.ts";
-import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
-import { CardMemory } from "./memory/card_memory.ts";
-import { CoherentAgent } from "./memory/coherent_agent.ts";
 import { Iommu } from "./memory/iommu.ts";
 import type { JudgeRule } from "../../fabric/coherence/judge_placement.ts";
 import { HostRegions } from "./coherence/shared_regions.ts";
-import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { PageTable } from "./memory/page_table.ts";
 import { Pager } from "./paging/pager.ts";
-import { Ats } from "./paging/ats.ts";
-import type { HintThread } from "./paging/hint_thread.ts";
 import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor } from "./cpu/processor.ts";
-import { SIGNALS, type Steps } from "./cpu/program.ts";
+import { signalOf, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
 import type { OpenDevice } from "./verbs.ts";
 import type { ThreadContext } from "./program_context.ts";
@@ -76,22 +69,14 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly options: HostOptions;
   readonly map: AddressMap;
   readonly memory: MemorySystem;
-  readonly iio: Iio;
-  readonly guard: QueueGuard;
-  readonly cardMemory: CardMemory | undefined;
+  /** Its RNICs, by the ports of their buses. */
+  readonly cards: readonly HostCard[];
+  readonly iio: IioStacks;
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
-  readonly bus: HostBus;
-  /** Where the card is on the coherent bus; undefined on PCIe. */
-  readonly agent: CoherentAgent | undefined;
-  /** Where the card asks the IOMMU for pages and translations. */
-  readonly ats: Ats | undefined;
-  /** Regions that this host shares with others (C-03). */
+  /** Regions that this host shares with others (C-03), by its only card. */
   readonly regions: HostRegions | undefined;
-  readonly #snoops = new SnoopFilter((address) =>
-    this.bus.send({ kind: "snoop-invalidate", address })
-  );
   now: Time = 0;
   readonly #plan: HostPlan;
   readonly #processor: Processor;
@@ -100,8 +85,6 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly measurements = new OperationCounts();
   #out: Outputs | undefined;
   #powered = false;
-  /** Replies to commands for which no program waits any more. */
-  #strayReplies = 0;
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
     const { timing } = plan;
@@ -111,28 +94,24 @@ export class Host implements Node, Machine<ThreadContext> {
     this.timing = timing;
     this.options = options;
     this.map = new AddressMap(plan);
-    const { placement, layout, store } = plan.queuePlan ?? QUEUE_PLAN;
-    const guard = new QueueGuard(layOut(placement, layout));
-    this.guard = guard;
-    this.cardMemory = store === "device" ? new CardMemory(guard) : undefined;
+    const { store } = plan.queuePlan ?? QUEUE_PLAN;
     const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
     this.memory = new MemorySystem(plan, image, {
       log: memoryLog,
       random,
-      ...(store === "node" && { isPlugged: (address) => guard.holds(address) }),
+      ...(store === "node" && { isPlugged: (address) => this.#isPlugged(address) }),
     });
-    this.memory.onStored = (from, length) => this.#snoops.stored(from, length);
     const { iommu } = plan;
     this.iommu = iommu && new Iommu({
       iotlb: iommu.iotlb,
       missPs: timing.iotlbMissPs,
       scmPageBytes: this.map.scm.pageBytes,
     });
-    this.map.onContiguous = ({ pages }) => this.iommu?.map(pages);
-    this.map.onFree = (buffer, kind) => {
+    this.map.onContiguous = ({ pages }, card) => this.iommu?.map(pages, card);
+    this.map.onFree = (buffer, { kind, card }) => {
       this.pages.forget(buffer);
-      if (kind === "contiguous") this.iommu?.unmap(buffer.pages);
+      if (kind === "contiguous") this.iommu?.unmap(buffer.pages, card);
     };
     this.pages = new PageTable(this.map, this.memory, timing);
     this.paging = new Pager({
@@ -152,11 +131,6 @@ export class Host implements Node, Machine<ThreadContext> {
         traceWork(this.out, { core: index, program, ...times });
       },
     });
-    this.bus = new HostBus(this);
-    const { hintWork: work } = plan;
-    this.ats = work?.request === "iommu"
-      ? new Ats({ work, pager: this.paging, send: (message) => this.bus.send(message) })
-      : undefined;
     this.regions = plan.shared && new HostRegions({
       host: this,
       plan,
@@ -166,59 +140,48 @@ export class Host implements Node, Machine<ThreadContext> {
       ended: (ticket) => this.#processor.lineDone(ticket, this.now),
       drive: (run) => this.#programs.drive("store-buffer", run),
     });
-    this.iio = new Iio(plan, {
-      memory: this.memory,
-      processingPs: this.processingPs,
-      iommu: this.iommu,
-      sink: {
-        refused: (access) => this.out.report("iommu-fault", access),
-        visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.now),
-        isWatched: (from, length) => this.#processor.isWatched(from, length),
-        written: (write, flow) => {
-          const times = { fromPs: this.iio.leftSince, untilPs: this.now };
-          traceWritten(this.out, write, { flow, ...times });
-          this.agent?.complete();
-        },
-        complete: (completion, read) => {
-          if (this.agent === undefined) this.bus.send(completion);
-          else this.agent.answer(completion, read);
-        },
-        tracked: (address) => {
-          if (this.agent !== undefined) this.memory.share(address, 1);
-          this.#snoops.track(address);
-        },
-        loaded: ({ tag, status, data }) => {
-          this.#processor.loaded(tag, status === "success" ? data : undefined, this.now);
-        },
-        interrupt: (vector) => this.#processor.raise(vector, this.now),
-        event: (event) => this.#event(event),
-      },
-    });
-    this.agent = plan.attach && new CoherentAgent({
-      iio: this.iio,
-      grantPs: timing.dmaReadLlcPs - this.processingPs,
-      sink: {
-        send: (message, afterPs) => this.bus.send(message, afterPs),
-        reading: (read) => traceRead(this.out, read, 0),
-        writing: (address, data) => this.guard.checkDevice(address, data),
-        interrupt: (vector) => this.#processor.raise(vector, this.now),
-        loaded: (tag, data) => {
-          this.#processor.loaded(tag, data.length > 0 ? data : undefined, this.now);
-        },
-      },
-    });
+    const onEvent = (card: HostCard, event: RnicEvent) => this.#event(card, event);
+    const cards = plan.rnics.map((_, index) =>
+      new HostCard(index, {
+        host: this,
+        plan,
+        processor: this.#processor,
+        onWritten: (card, from, length) => this.#written(card, from, length),
+        onEvent,
+        onRefused: (program, error) => this.#programs.fail(program, error),
+      })
+    );
+    this.cards = cards;
+    this.iio = new IioStacks(cards.map(({ iio }) => iio));
+    const [first, ...others] = cards;
+    this.memory.onStored = others.length === 0
+      ? (from, length) => first!.snoops.stored(from, length)
+      : (from, length) => {
+        for (const { snoops } of cards) snoops.stored(from, length);
+      };
     this.#programs = new HostPrograms({
       machine: this,
       plan,
       options,
       processor: this.#processor,
-      onEvent: (event) => this.#event(event),
+      onEvent,
     });
   }
 
-  /** The kernel's thread for hints. */
-  get hintThread(): HintThread {
-    return this.#programs.hintThread;
+  /** The bus of its only card, by which it shares regions. */
+  get bus(): HostBus {
+    return this.cards[0]!.bus;
+  }
+
+  #isPlugged(address: number): boolean {
+    for (const { guard } of this.cards) if (guard.holds(address)) return true;
+    return false;
+  }
+
+  /** Lines that other cards keep are void: their snoop filters see all writes but their card's own (H-23). */
+  #written(card: HostCard, address: number, length: number): void {
+    if (this.cards.length === 1) return;
+    for (const other of this.cards) if (other !== card) other.snoops.stored(address, length);
   }
 
   step(now: Time, input: Input, out: Outputs): void {
@@ -240,16 +203,16 @@ export class Host implements Node, Machine<ThreadContext> {
         this.#programs.order(input.program, now + input.program.at);
         break;
       case "link":
-        this.#linkChanged(input.up);
+        this.#linkChanged(this.#cardAt(input.port), input.up);
         break;
       case "message":
-        this.#receive(input.message);
+        this.#cardAt(input.port).receive(input.message);
         break;
       case "wake":
         // Memory is updated before programs run at the same instant.
         this.iio.run(now);
         this.regions?.run(now);
-        this.ats?.run(now);
+        for (const { ats } of this.cards) ats?.run(now);
         this.#processor.run(now);
         break;
       case "writeback":
@@ -264,10 +227,20 @@ export class Host implements Node, Machine<ThreadContext> {
     this.#out = undefined;
   }
 
+  #cardAt(port: number): HostCard {
+    return this.cards[port - PORTS.hostBus] ?? fail(`${this.name} has no RNIC at port ${port}`);
+  }
+
   #isMoreDue({ kind }: Input): boolean {
-    const { iio, regions, ats, now } = this;
-    return kind !== "wake" ||
-      Math.min(iio.nextAt, regions?.nextAt ?? NEVER, ats?.nextAt ?? NEVER) <= now;
+    const { iio, regions, now } = this;
+    return kind !== "wake" || Math.min(iio.nextAt, regions?.nextAt ?? NEVER, this.#atsAt) <= now;
+  }
+
+  /** When an IOMMU's unit has something to do for a card. */
+  get #atsAt(): Time {
+    let at = NEVER;
+    for (const { ats } of this.cards) if (ats !== undefined) at = Math.min(at, ats.nextAt);
+    return at;
   }
 
   /** `WritebackPlan`: bytes that cores see, or of a pending DMA write, become durable. */
@@ -280,7 +253,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   wakeAt(): Time {
-    const next = Math.min(this.iio.nextAt, this.#processor.nextAt, this.ats?.nextAt ?? NEVER);
+    const next = Math.min(this.iio.nextAt, this.#processor.nextAt, this.#atsAt);
     return this.regions === undefined ? next : Math.min(next, this.regions.nextAt);
   }
 
@@ -296,9 +269,7 @@ export class Host implements Node, Machine<ThreadContext> {
   statistics(): Record<string, number> {
     return hostStatistics(this.#processor, this, {
       programs: this.#programs.scheduled,
-      registerWrites: this.bus.registerWrites,
-      commands: this.bus.commands,
-      strayReplies: this.#strayReplies,
+      hintJobs: this.#programs.hintJobs,
     });
   }
 
@@ -335,87 +306,29 @@ export class Host implements Node, Machine<ThreadContext> {
     return this.#out;
   }
 
-  #linkChanged(up: boolean): void {
-    if (!this.bus.setUp(up)) return;
+  #linkChanged(card: HostCard, up: boolean): void {
+    if (!card.bus.setUp(up)) return;
     this.regions?.linkChanged(up);
     if (!up) {
-      this.paging.reset();
-      this.hintThread.reset();
-      this.ats?.reset();
-      this.iio.dropReads();
-      this.agent?.reset();
-      this.#snoops.clear();
-      this.guard.disconnected();
-      this.#processor.replyToAll(NO_DEVICE, this.now);
-      this.signal(SIGNALS.busDown);
-      this.#event({ type: "DEVICE_FATAL" });
+      card.reset();
+      this.#programs.cardLost(card);
+      this.#processor.replyToAll(card.bus, NO_DEVICE, this.now);
+      this.signal(signalOf(SIGNALS.busDown, card.index));
+      this.#event(card, { type: "DEVICE_FATAL" });
       return;
     }
-    this.signal(SIGNALS.busUp);
-    this.#programs.reopen();
+    this.signal(signalOf(SIGNALS.busUp, card.index));
+    this.#programs.reopen(card);
   }
 
-  #receive(message: Message): void {
-    switch (message.kind) {
-      case "memory-write":
-        this.guard.checkDevice(message.address, message.data);
-        this.iio.write(message, this.now);
-        return;
-      case "memory-read":
-        traceRead(this.out, message, this.iio.bufferedBytes);
-        return this.iio.follow(message, this.now);
-      case "interrupt":
-      case "completion":
-        return this.iio.follow(message, this.now);
-      case "access-error":
-        return this.#refused(message);
-      case "ats":
-        // A host whose card asks its driver for pages has none to take it.
-        return this.ats?.take(message, this.now);
-      case "reply":
-        this.guard.answered(message.id, message.reply);
-        if (!this.#processor.reply(message, this.now)) this.#strayReplies++;
-        return;
-      case "event":
-        // Completions before the event of a queue are seen before it.
-        return isOfQueue(message.event)
-          ? this.iio.follow(message, this.now)
-          : this.#event(message.event);
-      case "coherent":
-        if (this.agent === undefined) fail(`${this.name} got a ${message.op} on PCIe`);
-        return this.agent.receive(message, this.now);
-      case "frame":
-      case "snoop-invalidate":
-      case "register-write":
-      case "register-read":
-      case "command":
-        return fail(`${this.name} got a ${message.kind} on its bus`);
-      case "line":
-      case "far-access":
-      case "far-answer":
-      case "far-invalidate":
-        if (this.regions !== undefined) return this.regions.take(message);
-        return fail(`${this.name} got a ${message.kind}, and shares no region`);
-      default:
-        unreachable(message);
-    }
-  }
-
-  /** The card has refused a program's store (Q-04). */
-  #refused(message: AccessError): void {
-    const refusal = this.cardMemory?.refusal(message);
-    if (refusal === undefined) fail(`${this.name} got an access error without memory at the card`);
-    const { program, error } = refusal;
-    this.#programs.fail(program, error);
-  }
-
-  #event(event: RnicEvent): void {
+  #event(card: HostCard, event: RnicEvent): void {
     // The kernel's own, which no program reads.
-    if (event.type === "PAGE_FAULT") return this.paging.fault(event);
-    if (event.type === "HINT_WORK") return this.hintThread.take(event);
+    if (event.type === "PAGE_FAULT") return card.paging.fault(event);
+    if (event.type === "HINT_WORK") return this.#programs.hintWork(card, event);
     if (this.regions?.event(event)) return;
-    this.out.report("rnic-event", event);
-    const { device } = this.#programs;
+    const { index } = card;
+    this.out.report("rnic-event", index === 0 ? event : { ...event, rnic: index });
+    const device = this.#programs.deviceOf(card);
     if (device !== undefined) this.options.onEvent?.(device, event);
     this.signal(SIGNALS.rnicEvent);
   }

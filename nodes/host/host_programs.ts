@@ -1,6 +1,6 @@
 /**
- * What runs on a host's cores: the driver's threads (boot, reopening of the card, take-back, pages) and the programs,
- * which wait until the device is open. `cpu/processor.ts` has the cores.
+ * What runs on a host's cores: the driver's threads (boot and reopening of each card, take-back, pages) and the programs,
+ * which wait until their device is open. `cpu/processor.ts` has the cores.
  */
 import type { UnfinishedProgram } from "../../fabric/node.ts";
 import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
@@ -12,18 +12,19 @@ import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
 import { readableText } from "./cpu/log_text.ts";
 import type { Account, Processor, Unfinished } from "./cpu/processor.ts";
-import type { Cpu, Steps } from "./cpu/program.ts";
+import { type Cpu, signalOf, type Steps } from "./cpu/program.ts";
 import { siteIn } from "./cpu/wait_site.ts";
 import { HostShutdown } from "./cpu/region.ts";
-import { HintThread } from "./paging/hint_thread.ts";
+import type { HostCard } from "./host_card.ts";
+import { type HintEvent, HintThread } from "./paging/hint_thread.ts";
 import { type PageMachine, PageThread } from "./paging/page_thread.ts";
-import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
+import type { Program, ThreadContext } from "./program_context.ts";
 import { servesClients, waitsUnarmed, waitsUnasked } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
 import { addContext, newContext, ProgramError } from "./verbs/device.ts";
-import type { Context } from "./verbs/objects.ts";
+import type { Context, HostDevices } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
   /**
@@ -37,7 +38,7 @@ export interface ProgramOptions {
   readonly own?: Readonly<Record<string, Program>>;
   /** Programs that start at every boot, before those of the plan. */
   readonly services?: readonly string[];
-  /** Opens the device: runs at every boot before any program. */
+  /** Opens the device of the card that the core is bound to: runs at every boot before any program that uses it. */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
   /** Runs beside the programs from the opening of the device on. */
   readonly watch?: (device: OpenDevice) => Steps<void>;
@@ -52,13 +53,27 @@ export interface ProgramOptions {
   readonly takeBack?: (device: OpenDevice, program: string) => Steps<boolean>;
 }
 
+interface ProgramsMachine extends Machine<ThreadContext>, PageMachine {
+  readonly paging: PageMachine["paging"];
+  readonly cards: readonly HostCard[];
+}
+
 export interface ProgramsParts {
-  readonly machine: Machine<ThreadContext> & PageMachine;
+  readonly machine: ProgramsMachine;
   readonly plan: HostPlan;
   readonly options: ProgramOptions;
   readonly processor: Processor;
-  /** An event that the driver has taken from the card's queue. */
-  readonly onEvent: (event: RnicEvent) => void;
+  /** An event that the driver has taken from a card's queue. */
+  readonly onEvent: (card: HostCard, event: RnicEvent) => void;
+}
+
+/** A card's driver. */
+interface CardDriver {
+  readonly card: HostCard;
+  readonly hints: HintThread;
+  /** Opened at the end of the boot. */
+  device: OpenDevice | undefined;
+  isReopening: boolean;
 }
 
 /** Much longer than a card takes from its power-on to its host's notice, which is a bus's latency away. */
@@ -85,6 +100,8 @@ interface Job {
 interface DriverThread<T> {
   readonly startAt?: Time;
   readonly serves?: true;
+  /** The number of the card that its core is bound to; absent: the first one. */
+  readonly card?: number;
   readonly onReturn?: (result: T) => void;
   readonly onFailure?: () => void;
 }
@@ -94,11 +111,11 @@ export class HostPrograms {
   scheduled = 0;
   readonly #parts: ProgramsParts;
   readonly #pageThread: PageThread;
-  readonly hintThread: HintThread;
   readonly #takeBack: TakeBackThread | undefined;
-  #device: OpenDevice | undefined;
+  /** By the number of the card. */
+  readonly #drivers: readonly CardDriver[];
+  readonly #devices: HostDevices<OpenDevice>;
   #bootedAt: Time = 0;
-  #isReopening = false;
   /** No program starts any more. */
   #isShutDown = false;
   /** Programs that wait until the device is open, at boot or again. */
@@ -110,28 +127,46 @@ export class HostPrograms {
   constructor(parts: ProgramsParts) {
     this.#parts = parts;
     const { machine, processor, options: { takeBack } } = parts;
-    const { plan: { hintWork: work } } = parts;
+    const { plan: { hintWork: work, rnics } } = parts;
     const thread = {
       machine,
       processor,
-      cpu: (name: string, account: Account) => this.#cpu(name, account),
       onFailure: (name: string, error: unknown) => this.#failed(name, error),
       work,
     };
-    const respond = (pages: { key: number; first: number; count: number }) => {
+    const respond = (pages: { key: number; first: number; count: number }, card: number) => {
       const none = { ahead: 0, write: false, frames: [] };
-      machine.bus.send({ kind: "ats", step: "page-response", ...pages, ...none });
+      machine.cards[card]!.bus.send({ kind: "ats", step: "page-response", ...pages, ...none });
     };
-    this.#pageThread = new PageThread({ ...thread, ...(work?.request === "iommu" && { respond }) });
-    this.hintThread = new HintThread(thread);
+    this.#pageThread = new PageThread({
+      ...thread,
+      cpu: (name: string, account: Account, card = 0) => this.#cpu(name, account, card),
+      ...(work?.request === "iommu" && { respond }),
+    });
+    this.#drivers = machine.cards.map((card): CardDriver => ({
+      card,
+      hints: new HintThread({
+        ...thread,
+        name: signalOf("hints", card.index),
+        cpu: (name: string, account: Account) => this.#cpu(name, account, card.index),
+      }),
+      device: undefined,
+      isReopening: false,
+    }));
+    this.#devices = { names: rnics, at: (index) => this.#drivers[index]?.device };
     this.#takeBack = takeBack && new TakeBackThread({
       map: machine.map,
       owners: machine.owners,
       processor,
       takeBack,
-      isReady: () => this.#device !== undefined && this.#isLinkUp && !this.#isReopening,
+      isReady: () => this.#drivers.some((driver) => this.#isReady(driver)),
       run: (steps, onEnd) =>
-        this.#drive("take-back", (cpu) => steps(deviceOn(this.#device!, cpu)), {
+        this.#drive("take-back", (cpu) => {
+          const ready = this.#drivers.filter((driver) => this.#isReady(driver));
+          const isAll = ready.length === this.#drivers.filter(({ device }) => device).length;
+          const devices = ready.map(({ device, card }) => deviceOn(device!, cpu.at(card.index)));
+          return steps(devices, isAll);
+        }, {
           serves: true,
           onReturn: onEnd,
           onFailure: onEnd,
@@ -139,19 +174,47 @@ export class HostPrograms {
     });
   }
 
-  /** Opened at the end of the boot. */
-  get device(): OpenDevice | undefined {
-    return this.#device;
+  /** Of a card: opened at the end of the boot. */
+  deviceOf({ index }: HostCard): OpenDevice | undefined {
+    return this.#drivers[index]!.device;
+  }
+
+  /** Whether its device is open, and its card there. */
+  #isReady({ card, device, isReopening }: CardDriver): boolean {
+    return device !== undefined && card.bus.card !== undefined && !isReopening;
+  }
+
+  /** The card tells its host's kernel of work for hints. */
+  hintWork({ index }: HostCard, event: HintEvent): void {
+    this.#drivers[index]!.hints.take(event);
+  }
+
+  /** Jobs of the kernel's threads for hints, and a core's time for them. */
+  get hintJobs(): { readonly jobs: number; readonly workPs: Time } {
+    let jobs = 0, workPs = 0;
+    for (const { hints } of this.#drivers) {
+      [jobs, workPs] = [jobs + hints.jobs, workPs + hints.workPs];
+    }
+    return { jobs, workPs };
+  }
+
+  /** A card has lost its power. Programs that use another one do not wait for it any more. */
+  cardLost({ index }: HostCard): void {
+    this.#drivers[index]!.hints.reset();
+    if (this.#drivers.length > 1) this.#scheduleEarly();
   }
 
   /** The host has power. */
   boot(): void {
     const { machine, plan, options } = this.#parts;
     this.#bootedAt = machine.now + machine.timing.bootPs;
-    this.#drive("boot", options.boot, {
-      startAt: this.#bootedAt,
-      onReturn: (device) => this.#opened(device),
-    });
+    for (const driver of this.#drivers) {
+      this.#drive(this.#named("boot", driver), options.boot, {
+        startAt: this.#bootedAt,
+        card: driver.card.index,
+        onReturn: (device) => this.#opened(driver, device),
+      });
+    }
     for (const { at } of plan.shutdowns ?? []) if (at >= machine.now) this.#shutDown(at);
     for (const program of plan.programs) {
       if (!program.service && options.life > 0) continue;
@@ -172,24 +235,33 @@ export class HostPrograms {
     }, { startAt, serves: true });
   }
 
-  #opened(device: OpenDevice): void {
-    this.#device = device;
+  /** The name of a thread of a card's driver. */
+  #named(name: string, { card }: CardDriver): string {
+    return signalOf(name, card.index);
+  }
+
+  #opened(driver: CardDriver, device: OpenDevice): void {
+    const isFirst = this.#drivers.every((each) => each.device === undefined);
+    driver.device = { ...device, devices: this.#devices };
     const { plan: { pressure }, options, machine, onEvent } = this.#parts;
-    const { watch, serveEvents, services = [] } = options;
-    if (watch !== undefined) this.#beside("doorbell-watch", watch);
+    const { watch, serveEvents, services = [] } = options, { card } = driver;
+    if (watch !== undefined) this.#beside("doorbell-watch", driver, watch);
     if (serveEvents !== undefined) {
-      this.#beside("events", (own) => serveEvents(own, onEvent));
+      this.#beside("events", driver, (own) => serveEvents(own, (event) => onEvent(card, event)));
     }
-    if (pressure !== undefined) this.#pageThread.press(pressure, this.#bootedAt);
+    if (isFirst && pressure !== undefined) this.#pageThread.press(pressure, this.#bootedAt);
     this.servePages();
     for (const run of services) {
-      this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, machine.now);
+      const service = { run, at: 0, service: true, serves: true, options: {} } as const;
+      const program = card.index === 0 ? service : { ...service, rnic: card.index };
+      if (this.#isShutDown) this.#schedule(program, machine.now);
+      else this.#start(program, machine.now);
     }
-    this.#exposeRegions();
+    if (isFirst) this.#exposeRegions();
     const judge = machine.regions?.judge;
     if (judge !== undefined) this.#drive("judge", (cpu) => judge.run(cpu), { serves: true });
     this.#scheduleEarly();
-    this.reopen();
+    this.reopen(card);
   }
 
   /** A thread of the driver that serves programs. */
@@ -204,14 +276,18 @@ export class HostPrograms {
   }
 
   /** Runs a thread of the driver, from now on unless `startAt` says later. */
-  #drive<T>(name: string, run: (cpu: ProgramCpu) => Steps<T>, thread: DriverThread<T>): void {
-    const { startAt = this.#parts.machine.now, serves, onReturn, onFailure } = thread;
+  #drive<T>(
+    name: string,
+    run: (cpu: ProgramCore<ThreadContext>) => Steps<T>,
+    thread: DriverThread<T>,
+  ): void {
+    const { startAt = this.#parts.machine.now, serves, card = 0, onReturn, onFailure } = thread;
     this.#parts.processor.add({
       name,
       driver: true,
       ...(serves && { serves }),
       startAt,
-      start: (account) => run(this.#cpu(name, account)),
+      start: (account) => run(this.#cpu(name, account, card)),
       ...(onReturn && { onReturn }),
       onFailure: (error) => {
         onFailure?.();
@@ -220,39 +296,59 @@ export class HostPrograms {
     });
   }
 
-  /** Runs a thread of the driver beside the programs. */
-  #beside(name: string, run: (device: OpenDevice) => Steps<void>): void {
-    this.#drive(name, (cpu) => run(deviceOn(this.#device!, cpu)), { serves: true });
+  /** Runs a thread of a card's driver beside the programs. */
+  #beside(name: string, driver: CardDriver, run: (device: OpenDevice) => Steps<void>): void {
+    this.#drive(this.#named(name, driver), (cpu) => run(deviceOn(driver.device!, cpu)), {
+      serves: true,
+      card: driver.card.index,
+    });
   }
 
   /** Starts the thread for pages, where there is work for it. */
   servePages(): void {
-    if (this.#device !== undefined) this.#pageThread.serve();
+    for (const { device } of this.#drivers) {
+      if (device !== undefined) return this.#pageThread.serve();
+    }
   }
 
   /** Opens the card that is there, unless it is open; once again where it was another meanwhile. */
-  reopen(): void {
-    const device = this.#device, { options: { reopen }, machine } = this.#parts;
-    if (device === undefined || reopen === undefined || this.#isReopening) return;
-    if (!this.#isLinkUp || device.state.card === machine.bus.card) return;
-    this.#isReopening = true;
-    this.#drive("reopen", (cpu) => reopen(deviceOn(device, cpu)), {
+  reopen(card: HostCard): void {
+    const driver = this.#drivers[card.index]!, { device } = driver;
+    const { options: { reopen } } = this.#parts;
+    if (device === undefined || reopen === undefined || driver.isReopening) return;
+    if (card.bus.card === undefined || device.state.card === card.bus.card) return;
+    driver.isReopening = true;
+    this.#drive(this.#named("reopen", driver), (cpu) => reopen(deviceOn(device, cpu)), {
+      card: card.index,
       onReturn: () => {
-        this.#isReopening = false;
-        this.reopen();
+        driver.isReopening = false;
+        this.reopen(card);
         this.#exposeRegions();
         this.#scheduleEarly();
         this.#takeBack?.start();
       },
       onFailure: () => {
-        this.#isReopening = false;
+        driver.isReopening = false;
         this.#scheduleEarly();
       },
     });
   }
 
-  get #isLinkUp(): boolean {
-    return this.#parts.machine.bus.card !== undefined;
+  /** The driver of the card that is a program's device. */
+  #driverOf({ rnic = 0 }: ProgramPlan): CardDriver {
+    return this.#drivers[rnic]!;
+  }
+
+  /**
+   * Whether a program's device is open, and the other cards are, as far as they have power: a program may open those, too.
+   * What it made on a card while that is being opened again would be lost at once.
+   */
+  #isOpen(program: ProgramPlan): boolean {
+    const own = this.#driverOf(program);
+    if (own.device === undefined || own.isReopening) return false;
+    return this.#drivers.every(({ device, card }) =>
+      device !== undefined || card.bus.card === undefined
+    );
   }
 
   /** Starts the programs that had to wait for the device. */
@@ -268,7 +364,16 @@ export class HostPrograms {
    */
   order(program: ProgramPlan, startAt: Time): void {
     if (program.run === SHUTDOWN) return this.#shutDown(startAt, program.order);
-    if (this.#isLinkUp || this.#device === undefined) return this.#schedule(program, startAt);
+    const driver = this.#drivers[program.rnic ?? 0];
+    if (driver === undefined) {
+      const { name, cards } = this.#parts.machine;
+      const found = `${name} has ${cards.length} RNICs, and none of number ${program.rnic! + 1}`;
+      return this.#failed(program.run, new ProgramError(found), program.order);
+    }
+    const { card, device } = driver;
+    if (card.bus.card !== undefined || device === undefined) {
+      return this.#schedule(program, startAt);
+    }
     this.#early.push({ program, startAt });
     this.#drive("card-wait", nothing, {
       startAt: this.#parts.machine.now + CARD_WAIT_PS,
@@ -283,11 +388,11 @@ export class HostPrograms {
       );
       return this.#failed(program.run, error, program.order);
     }
-    // What a program made on the card while it is being opened again would be lost at once.
-    if (this.#device === undefined || this.#isReopening) {
-      this.#early.push({ program, startAt });
-      return;
-    }
+    if (this.#isOpen(program)) this.#start(program, startAt);
+    else this.#early.push({ program, startAt });
+  }
+
+  #start(program: ProgramPlan, startAt: Time): void {
     const { machine, options: { programs, own = {} } } = this.#parts;
     const name = `${program.run}#${this.scheduled++}`;
     const onReturn = () => machine.out.report("program-ended", { program: name });
@@ -332,9 +437,9 @@ export class HostPrograms {
       ...(order !== undefined && { order }),
       startAt,
       start: (account) => {
-        const cpu = this.#cpu(name, account, plan);
-        const { weight, privileged } = plan;
-        const opened = deviceOn(this.#device!, cpu);
+        const { weight, privileged, rnic = 0 } = plan;
+        const cpu = this.#cpu(name, account, rnic, plan);
+        const opened = deviceOn(this.#driverOf(plan).device!, cpu);
         // One context for all threads of a program.
         const context = this.#contexts.get(plan) ?? opened.context;
         addContext(opened.state, context, name);
@@ -371,10 +476,16 @@ export class HostPrograms {
     return Object.hasOwn(PROGRAMS, run) || (this.#parts.options.services ?? []).includes(run);
   }
 
-  #cpu(name: string, account: Account, plan?: ProgramPlan): ProgramCpu {
+  /** @param card the number of the card whose bus it uses. */
+  #cpu(
+    name: string,
+    account: Account,
+    card: number,
+    plan?: ProgramPlan,
+  ): ProgramCore<ThreadContext> {
     const { machine, options } = this.#parts;
     const stream = `${machine.name}/${options.life}/${name}`;
-    return new ProgramCore(machine, { stream, account, plan });
+    return new ProgramCore(machine, { stream, account, plan, rng: undefined }, card);
   }
 
   /** Throws an error into a program; one that has ended meanwhile has failed all the same. */
@@ -412,23 +523,23 @@ export class HostPrograms {
       ...(program.order !== undefined && { order: program.order }),
     }));
     // A driver without a card waits for the card's power, as the scenario wants.
+    const isUp = this.#drivers.every(({ card }) => card.bus.card !== undefined);
     const running = this.#parts.processor.unfinished().filter(({ plan }) =>
-      plan.driver !== true || this.#isLinkUp
+      plan.driver !== true || isUp
     );
     return [...running.map((each) => this.#unfinished(each)), ...pending];
   }
 
   #unfinished({ plan, waitsFor, sources, polled, since, at }: Unfinished): UnfinishedProgram {
     const { name, serves = false, order } = plan;
-    const device = this.#device;
+    const devices = this.#drivers.flatMap(({ device }) => device ?? []);
+    const polls = polled === undefined ? sources : [polled];
     return {
       program: name,
-      serves: serves ||
-        device !== undefined && servesClients(device, { program: name, sources }),
+      serves: serves || devices.some((each) => servesClients(each, { program: name, sources })),
       waitsFor: [
         waitsFor,
-        device && (waitsUnarmed(device, sources) ??
-          waitsUnasked(device, polled === undefined ? sources : [polled])),
+        firstSaid(devices, (each) => waitsUnarmed(each, sources) ?? waitsUnasked(each, polls)),
         this.#watches.get(name)?.forgotten(),
       ].filter((text) => text).join("; "),
       since,
@@ -436,6 +547,17 @@ export class HostPrograms {
       ...(order !== undefined && { order }),
     };
   }
+}
+
+function firstSaid(
+  devices: readonly OpenDevice[],
+  say: (device: OpenDevice) => string | undefined,
+): string | undefined {
+  for (const device of devices) {
+    const said = say(device);
+    if (said !== undefined) return said;
+  }
+  return undefined;
 }
 
 function programNamed(programs: Readonly<Record<string, Program>>, name: string): Program {

@@ -1,45 +1,39 @@
 /** A host's counters, by the names that reports and tests use. Times end in Ps, sizes in Bytes. */
+import type { Time } from "../../fabric/base/time.ts";
+import type { HostCard } from "./host_card.ts";
 import { type AddressMap, SCM_BASE } from "./memory/address_map.ts";
-import type { CoherentAgent } from "./memory/coherent_agent.ts";
-import type { CardMemory } from "./memory/card_memory.ts";
-import type { Iio } from "./memory/iio.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
 import type { Iommu } from "./memory/iommu.ts";
 import type { PageTable } from "./memory/page_table.ts";
-import type { Ats } from "./paging/ats.ts";
-import type { HintThread } from "./paging/hint_thread.ts";
 import type { Pager } from "./paging/pager.ts";
 import type { HostRegions } from "./coherence/shared_regions.ts";
 import type { Processor } from "./cpu/processor.ts";
 
 interface Parts {
-  readonly iio: Iio;
+  readonly cards: readonly HostCard[];
   readonly memory: MemorySystem;
   readonly map: AddressMap;
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
-  readonly cardMemory: CardMemory | undefined;
-  readonly hintThread: HintThread;
-  readonly ats: Ats | undefined;
-  readonly agent: CoherentAgent | undefined;
   readonly regions: HostRegions | undefined;
 }
 
 /** Counts of what has no part of its own. */
 export interface HostCounts {
   readonly programs: number;
-  readonly registerWrites: number;
-  readonly commands: number;
-  readonly strayReplies: number;
+  readonly hintJobs: { readonly jobs: number; readonly workPs: Time };
 }
 
-/** Counters since power-on. */
+/** Counters since power-on, of all cards together. */
 export function hostStatistics(
   processor: Processor,
-  { iio, memory, map, pages, paging, iommu, cardMemory, hintThread, ats, regions, agent }: Parts,
-  counts: HostCounts,
+  { cards, memory, map, pages, paging, iommu, regions }: Parts,
+  { programs, hintJobs }: HostCounts,
 ): Record<string, number> {
+  const sum = (countOf: (card: HostCard) => number) =>
+    cards.reduce((all, card) => all + countOf(card), 0);
+  const { agent, ats, cardMemory } = cards[0]!;
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
   const isOfScm = (line: number) => memory.physical.addressOf(line) >= SCM_BASE;
   const dirty = llc.dirtyLines().filter(isOfScm).length;
@@ -51,30 +45,31 @@ export function hostStatistics(
     pollPs: processor.pollPs,
     ...cores,
     interrupts: processor.interrupts,
-    programs: counts.programs,
+    programs,
     programsRunning: processor.running,
-    registerWrites: counts.registerWrites,
-    commands: counts.commands,
-    strayReplies: counts.strayReplies,
-    dmaReads: iio.reads,
-    dmaReadBytes: iio.readBytes,
-    dmaWrites: iio.writes,
-    dmaWriteBytes: iio.writeBytes,
-    dmaBadReads: iio.badReads,
-    dmaBadWrites: iio.badWrites,
+    registerWrites: sum(({ bus }) => bus.registerWrites),
+    commands: sum(({ bus }) => bus.commands),
+    strayReplies: sum(({ strayReplies }) => strayReplies),
+    dmaReads: sum(({ iio }) => iio.reads),
+    dmaReadBytes: sum(({ iio }) => iio.readBytes),
+    dmaWrites: sum(({ iio }) => iio.writes),
+    dmaWriteBytes: sum(({ iio }) => iio.writeBytes),
+    dmaBadReads: sum(({ iio }) => iio.badReads),
+    dmaBadWrites: sum(({ iio }) => iio.badWrites),
     ...(agent && {
       busLinesGranted: agent.granted,
       busLinesWritten: agent.written,
       busLinesRead: agent.read,
       busSnoopAnswers: agent.snoopAnswers,
     }),
-    iioBytesMax: iio.bytesMax,
-    iioBytes: iio.bufferedBytes,
+    // The most in one of them.
+    iioBytesMax: Math.max(...cards.map(({ iio }) => iio.bytesMax)),
+    iioBytes: sum(({ iio }) => iio.bufferedBytes),
     llcHits: llc.hits,
     llcMisses: llc.misses,
     llcEvictions: llc.evictions,
-    wpqStalls: iio.stalls,
-    wpqStallPs: iio.stallPs,
+    wpqStalls: sum(({ iio }) => iio.stalls),
+    wpqStallPs: sum(({ iio }) => iio.stallPs),
     scmWpqLines: scmImc.accepted,
     scmWpqCombined: scmImc.combined,
     scmWpqOverflows: scmImc.overflows,
@@ -96,13 +91,16 @@ export function hostStatistics(
     dramAllocatedBytes: map.allocatedBytes,
     ...(memory.pluggedLoads > 0 && { pluggedLoads: memory.pluggedLoads }),
     ...(cardMemory && {
-      cardStores: cardMemory.stores,
-      cardLoads: cardMemory.loads,
-      cardStoresRefused: cardMemory.refused,
+      cardStores: sum((card) => card.cardMemory!.stores),
+      cardLoads: sum((card) => card.cardMemory!.loads),
+      cardStoresRefused: sum((card) => card.cardMemory!.refused),
     }),
     ...pagingStatistics(pages, paging),
-    ...(hintThread.jobs > 0 && { hintJobs: hintThread.jobs, hintJobsPs: hintThread.workPs }),
-    ...(ats && { atsPageRequests: ats.pageRequests, atsTranslations: ats.translations }),
+    ...(hintJobs.jobs > 0 && { hintJobs: hintJobs.jobs, hintJobsPs: hintJobs.workPs }),
+    ...(ats && {
+      atsPageRequests: sum((card) => card.ats!.pageRequests),
+      atsTranslations: sum((card) => card.ats!.translations),
+    }),
     ...regions?.statistics(),
     ...(iommu && {
       iotlbHits: iommu.hits,

@@ -2,7 +2,7 @@ import { match, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { waitsUnarmed } from "./serving.ts";
 import { VerbsRig } from "./testing/verbs_testing.ts";
-import { openDevice } from "./verbs.ts";
+import { bootDevice } from "./verbs.ts";
 import { createCompChannel } from "./verbs/comp_channel.ts";
 import { reqNotifyCq } from "./verbs/completion_queue.ts";
 import { createCq } from "./verbs/create_cq.ts";
@@ -11,7 +11,7 @@ import { must } from "./verbs/device.ts";
 describe("waitsUnarmed", () => {
   it("names the queues of a channel of which none is armed, and says nothing of another wait", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     const channel = createCompChannel(device);
     const sources = [{ kind: "interrupt", vector: channel.vector }] as const;
     equal(waitsUnarmed(device, sources), undefined, "a channel without queues");

@@ -12,10 +12,16 @@ export interface TakeBackParts {
   readonly processor: Processor;
   /** Takes back a program's objects. @returns whether nothing is left. */
   readonly takeBack: (device: OpenDevice, program: string) => Steps<boolean>;
-  /** Whether there is an open card to take them back from. */
+  /** Whether there is an open card to take something back from. */
   readonly isReady: () => boolean;
-  /** Runs a thread of the driver. @param onEnd called whether it returns or fails. */
-  readonly run: (steps: (device: OpenDevice) => Steps<void>, onEnd: () => void) => void;
+  /**
+   * Runs a thread of the driver: its steps get the devices whose cards are there, and whether these are all that were opened.
+   * @param onEnd called whether it returns or fails.
+   */
+  readonly run: (
+    steps: (devices: readonly OpenDevice[], isAll: boolean) => Steps<void>,
+    onEnd: () => void,
+  ) => void;
 }
 
 export class TakeBackThread {
@@ -39,7 +45,7 @@ export class TakeBackThread {
     const ended = [...this.#leaving].filter((program) => this.#hasEnded(program));
     if (ended.length === 0) return;
     this.#isRunning = true;
-    this.#parts.run((device) => this.#steps(device, ended), () => {
+    this.#parts.run((devices, isAll) => this.#steps(devices, { ended, isAll }), () => {
       this.#isRunning = false;
       // What could not be taken back is tried again with the next.
       const isMore = [...this.#leaving].some((each) =>
@@ -54,10 +60,15 @@ export class TakeBackThread {
     return true;
   }
 
-  *#steps(device: OpenDevice, ended: readonly string[]): Steps<void> {
+  *#steps(
+    devices: readonly OpenDevice[],
+    { ended, isAll }: { readonly ended: readonly string[]; readonly isAll: boolean },
+  ): Steps<void> {
     const { owners, map, takeBack } = this.#parts;
     for (const program of ended) {
-      if (!(yield* takeBack(device, program))) continue;
+      let isTaken = isAll;
+      for (const device of devices) isTaken = (yield* takeBack(device, program)) && isTaken;
+      if (!isTaken) continue;
       this.#leaving.delete(program);
       for (const [address, owner] of owners) {
         if (programOf(owner) !== program) continue;

@@ -94,7 +94,7 @@ import {
 } from "./verbs/memory_region.ts";
 import { bindMw, postRecv, postSend, sge } from "./verbs/post.ts";
 import { persistRanges } from "./verbs/persist_ranges.ts";
-import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
+import { type Cpu, signalOf, SIGNALS, type Steps } from "./cpu/program.ts";
 import { queueFill, queueInformation } from "./verbs/queue_fill.ts";
 import { storeSpace2, writeSpace2 } from "./verbs/space2.ts";
 import {
@@ -107,6 +107,7 @@ import {
   resizeQp,
 } from "./verbs/queue_pair.ts";
 import {
+  devicesOf,
   getDeviceList,
   queryDevice,
   queryDeviceEx,
@@ -122,12 +123,14 @@ import {
 } from "./verbs/query/query_port.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
-import type { Device, DeviceOptions } from "./verbs/objects.ts";
+import { verbError } from "./verbs/errors.ts";
+import type { Device, DeviceOptions, HostDevices, VerbError } from "./verbs/objects.ts";
 
 const verbs = {
   allocPd,
   deallocPd,
   openContext,
+  openDevice,
   importPd,
   importMr,
   regMr,
@@ -244,11 +247,13 @@ export type Verbs = typeof verbs;
 export interface OpenDevice extends CmDevice {
   /** The functions of libibverbs and librdmacm, and some more. */
   readonly verbs: Verbs;
+  /** All of its host. @ignore */
+  readonly devices?: HostDevices<OpenDevice>;
 }
 
 /** The same context, on another core. */
 export function deviceOn(
-  { state, context, cm, verbs, weight, privileged }: OpenDevice,
+  { state, context, cm, verbs, weight, privileged, devices }: OpenDevice,
   cpu: Cpu,
 ): OpenDevice {
   return {
@@ -259,6 +264,7 @@ export function deviceOn(
     verbs,
     ...(weight !== undefined && { weight }),
     ...(privileged && { privileged }),
+    ...(devices && { devices }),
   };
 }
 
@@ -275,10 +281,43 @@ export function openContext(device: OpenDevice): OpenDevice {
 }
 
 /**
+ * ibv_open_device: a context on a card of this host, of which there may be several, over the same core. Objects, keys and
+ * numbers are each card's own; memory is the host's, and may be registered with each.
+ * @param name as `getDeviceList` has it: `rackmesh1`, or the card's name in the rack: `a-rnic2`.
+ * @returns ENODEV for a card that is not there, or has had no power since the host's boot.
+ *
+ * @example The second card of a host with two
+ * ```ts
+ * import { must, type ProgramContext, type Steps } from "rackmesh";
+ *
+ * export default function* rails({ cpu, device }: ProgramContext): Steps<void> {
+ *   const { getDeviceList, openDevice, queryPort } = device.verbs;
+ *   for (const { name, rnic } of getDeviceList(device)) {
+ *     const rail = must(openDevice(device, name));
+ *     cpu.log(rnic, must(yield* queryPort(rail, 1)).state);
+ *   }
+ * }
+ * ```
+ */
+function openDevice(device: OpenDevice, name: string): OpenDevice | VerbError {
+  const { devices, cpu } = device;
+  const known = devicesOf(device);
+  const index = known.findIndex((each) => each.name === name || each.rnic === name);
+  const opened = known[index]?.device as OpenDevice | undefined;
+  if (opened === undefined) {
+    const names = known.filter((each) => each.device).map((each) => each.name);
+    const expected = names.length === 0 ? "none has power" : `expected one of ${names.join(", ")}`;
+    return verbError("ENODEV", `There is no device ${JSON.stringify(name)}: ${expected}`);
+  }
+  const own = devices === undefined ? cpu : cpu.at?.(index) ?? cpu;
+  return openContext({ ...device, cpu: own, state: opened.state, cm: opened.cm });
+}
+
+/**
  * Opens the RNIC at boot: queue information (Q-04), the persistence plan (P-02), QP 1 with its
  * posted receives. Waits for an absent card. @throws ProgramError where the firmware refuses.
  */
-export function* openDevice(
+export function* bootDevice(
   cpu: Cpu,
   plan: HostPlan,
   options: DeviceOptions = {},
@@ -298,7 +337,8 @@ export function* openDevice(
     } catch (error) {
       if (isRefusal(error, cpu, card)) throw error;
     }
-    while (cpu.card === undefined) yield* cpu.waitSignal(SIGNALS.busUp, NEVER);
+    const busUp = signalOf(SIGNALS.busUp, cpu.rnic ?? 0);
+    while (cpu.card === undefined) yield* cpu.waitSignal(busUp, NEVER);
   }
 }
 

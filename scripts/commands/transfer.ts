@@ -1,5 +1,6 @@
 /** `rack get`, `put`, `ls` and `rm` on a running rack. */
 import type { Command } from "commander";
+import { MAX_RNICS } from "../../fabric/rack/plan/names.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -21,6 +22,7 @@ interface TransferFlags extends LiveFlags {
   readonly from?: string;
   readonly to?: string;
   readonly on?: string;
+  readonly nic?: string;
   readonly as?: string;
   readonly method?: string;
   readonly size?: string;
@@ -31,12 +33,12 @@ interface TransferFlags extends LiveFlags {
 
 export function addTransfer(program: Command): void {
   transferCommand(program, "get <object> <file>", "read an object out of a host's SCM, by RDMA")
-    .requiredOption("--from <host>", "whose SCM")
+    .requiredOption("--from <host>", "whose SCM; an RNIC of the host chooses the way: b-rnic2")
     .option("--partial", "an incomplete object, too")
     .addHelpText("after", "\nExample:\n  rack get --from b data.bin ./copy.bin")
     .action(get);
   transferCommand(program, "put <file>", "make a file persistent in a host's SCM, by RDMA")
-    .requiredOption("--to <host>", "whose SCM")
+    .requiredOption("--to <host>", "whose SCM; an RNIC of the host chooses the way: b-rnic2")
     .option("--as <object>", "what it is called there; else as the file")
     .option("--method <name>", `one of ${PUT_METHODS.join(", ")}`, "persist-opcode")
     .addHelpText("after", "\nExample:\n  rack put --to b ./data.bin --method write-read")
@@ -60,6 +62,7 @@ export function addTransfer(program: Command): void {
 function transferCommand(program: Command, usage: string, description: string): Command {
   return addLiveOptions(program.command(usage)).description(description)
     .option("--on <host>", "on which host the program runs; else the first other one")
+    .option("--nic <n>", "by which of its RNICs, from 1; else the first")
     .option("--size <bytes>", "bytes of a message, 64 to 1MiB")
     .option("--depth <n>", "messages outstanding, 1 to 256")
     .option("--timeout <seconds>", "how long to wait", "120");
@@ -71,9 +74,10 @@ async function transfer<T>(
   action: (link: RackLink, options: TransferOptions) => Promise<T>,
 ): Promise<T> {
   const progress = new Progress({ quiet: flags.json === true });
-  const { on } = flags;
+  const { on, nic } = flags;
   const options: TransferOptions = {
     ...given({ on }),
+    ...(nic !== undefined && { nic: whole("--nic", nic, { least: 1, most: MAX_RNICS }) }),
     ...sizesOf(flags),
     timeoutSeconds: whole("--timeout", flags.timeout, { least: 1, most: 86_400 }),
     onProgress: (title, share) => progress.show(title, share),

@@ -357,7 +357,7 @@ describe("answers-in-order", () => {
   it("keeps so many doubts and no more", () => {
     const wire = new WireLedger(PLAN, livesOf(PLAN, []));
     const unless = { qpn: 0x22, rqPsn: undefined, since: 0 };
-    const doubt = { text: "kept", host: "b", unless, time: 1 };
+    const doubt = { text: "kept", rnic: "b-rnic", unless, time: 1 };
     for (let i = 0; i < DOUBTS_MAX; i++) wire.doubts.push(doubt);
     show(wire, [write(5), ack(99, 0)], 1000);
     assert.equal(wire.doubts.length, DOUBTS_MAX);

@@ -146,7 +146,7 @@ function compare(scene: Scene, most = Infinity): Compared {
     if (isKept) kept++;
     if (isKept && at > BACK) late++;
   }
-  const caches = recording.held.get(victim.config.rnic)![0]!;
+  const caches = recording.held.get(victim.config.rnics[0]!)![0]!;
   return { cuts, kept, late, cachedAt: (at) => caches.cachedAt(at).length };
 }
 

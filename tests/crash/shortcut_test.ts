@@ -98,7 +98,7 @@ describe("the crash explorer's shortcut", () => {
         equal(killed.scm.get("b")!.firstDifference(cursor.image), undefined, `SCM at ${at}`);
         const { reports, notes, cutAt } = runs.at(at);
         const isOthers = ({ node }: { node: string }) =>
-          node !== "b" && node !== victim.config.rnic;
+          node !== "b" && !victim.config.rnics.includes(node);
         const what = `power fails at ${at}, derived from ${cutAt}`;
         same(killed.reports.filter(isOthers), reports, what);
         same(killed.notes.filter(isOthers), notes, what);

@@ -1,4 +1,5 @@
 /** What a report finds in the SCM of a host whose process has not put its last span into the content. */
+import { machineOf } from "../../fabric/rack/plan/names.ts";
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -63,16 +64,22 @@ describe("survivedView", () => {
 
   it("P-05: has what its card held for the host last, over all else, and of this host only", () => {
     const write = { address: SCM_BASE + 4110, data: "0304" };
+    const held = (node: string, writes: readonly object[]) => {
+      return { node, topic: "held", value: { host: machineOf(node), writes } };
+    };
     const reports = [
-      { topic: "held", value: { host: "b", writes: [{ ...write, data: "ffffffff" }] } },
-      { topic: "held", value: { host: "b", writes: [write, { ...write, data: "05" }] } },
-      { topic: "held", value: { host: "a", writes: [{ ...write, data: "ee" }] } },
+      held("b-rnic", [{ ...write, data: "ffffffff" }]),
+      held("b-rnic", [write, { ...write, data: "05" }]),
+      held("a-rnic", [{ ...write, data: "ee" }]),
     ];
-    const held = heldFor("b", reports);
-    const survived = survivedView(directory, "b", { held })!.read(FROM, TO);
+    const survived = survivedView(directory, "b", { held: heldFor("b", reports) })!.read(FROM, TO);
     assert.deepEqual([...survived], [...both.slice(0, 14), 5, 4]);
-    const back = { topic: "held", value: { host: "b", writes: [] } };
+    const back = held("b-rnic", []);
     assert.deepEqual(heldFor("b", [...reports, back]), [], "the host has it again");
+    const second = held("b-rnic2", [{ ...write, data: "06" }]);
+    const offsets = heldFor("b", [second, ...reports]).map(({ data }) => data[0]);
+    assert.deepEqual(offsets, [3, 5, 6], "of all its cards, the first one's first");
+    assert.deepEqual(heldFor("b", [second, ...reports, back]).length, 1, "each by itself");
   });
 
   it("has all of a process that ended in order", () => {

@@ -357,7 +357,7 @@ describe("a line as people paste it", () => {
     });
     assert.equal(
       line.note,
-      "No effect here: --ib-dev (a host has one card, rackmesh0), --ib-port (a card has one port, 1), " +
+      "No effect here: --ib-dev (a host's cards are rackmesh0, and rackmesh1 and so on where the scenario gives it more), --ib-port (a card has one port, 1), " +
         "--gid-index (a port has one GID; RoCE's version is `roce:` of the scenario), " +
         "--port (the two ends find each other by their hosts' names), --CPU-freq (virtual time has one clock)",
     );

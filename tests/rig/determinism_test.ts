@@ -221,6 +221,25 @@ describe("Determinism: the same scenario and seed give the same digest", () => {
     }
   });
 
+  it("with two RNICs a host, of which one fails, as devices, as machines and packed", async () => {
+    const run: RunOf = { scenario: new URL("two_rails.yaml", SCENARIOS) };
+    const one = await bench.run({ ...run, packing: "all" });
+    for (const packing of ["machine", "node"] as const) {
+      const many = await bench.run({ ...run, packing });
+      assert.equal(many.outcome.digest, one.outcome.digest, packing);
+    }
+    const byName = new Map(one.rows.map((row, i) => [one.puts[i]!.object.name, row]));
+    const told = [...byName].map((
+      [name, { rnic, toRnic, messages, confirmed }],
+    ) => [name, rnic, toRnic, confirmed === messages]);
+    assert.deepEqual(told.sort(), [
+      ["again", "a-rnic2", "b-rnic2", true],
+      ["rail1", undefined, undefined, true],
+      ["rail2", "a-rnic2", "b-rnic2", false],
+    ]);
+    assert.ok(byName.get("rail2")!.confirmed > 0, "it failed in the middle");
+  });
+
   for (const [name, run] of Object.entries(FABRICS)) {
     it(`in ${name}, a process for each switch`, async () => {
       const one = await bench.run({ ...run, packing: "all" });

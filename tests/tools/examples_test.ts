@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { ROOT, toFileUrl } from "../../console/base/paths.ts";
 import type { OwnProgram } from "../../nodes/host/own_programs.ts";
-import { openDevice } from "../../nodes/host/verbs.ts";
+import { bootDevice } from "../../nodes/host/verbs.ts";
 import { VerbsRig } from "../../nodes/host/testing/verbs_testing.ts";
 import { writeEntries, writeReference } from "../../scripts/doc.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
@@ -189,7 +189,7 @@ describe("deno task doc", () => {
     try {
       assert.equal(await writeReference(folder), `${folder}/index.html`);
       const rig = new VerbsRig();
-      const { verbs } = rig.run(openDevice(rig, rig.plan));
+      const { verbs } = rig.run(bootDevice(rig, rig.plan));
       for (const name of Object.keys(verbs)) {
         const page = Deno.readTextFileSync(`${folder}/verbs.ts/~/${name}.html`);
         assert.ok(page.includes(`const { ${name} } = device.verbs`), name);

@@ -59,6 +59,7 @@ describe("Ports of ids", () => {
         ps: "tcp" as const,
         port: 32_768 + i,
         isBound: true,
+        device,
       }));
       const full = { program: "full", signal: "full", events: [], ids };
       device.cm.agent.channels.add(full);

@@ -9,11 +9,14 @@
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { machineOf } from "../../../fabric/rack/plan/names.ts";
 import { endsOf, hostsByAddress, readTrace, type TraceLine } from "../../../fabric/trace/trace.ts";
 import { SCM_BASE } from "../../../nodes/host/memory/address_map.ts";
 import { WORD_BYTES, wordsAround } from "../choices.ts";
 import { edgeOf, type Entry, LINE_BYTES, Pages } from "../history.ts";
 import { lifeAt } from "../../checks/lives.ts";
+import { writesOf } from "../cards.ts";
+import type { HeldWrite } from "../held_history.ts";
 import { victimOf } from "../post_crash_run.ts";
 import type { BusWrite, Placed, RackRun } from "../rerun.ts";
 
@@ -135,16 +138,16 @@ function effectsOf(
   host: string,
   { entries, posts }: { readonly entries: readonly Entry[]; readonly posts: Posts },
 ): { readonly era: Era; readonly before: Before; readonly effects: Effect[] }[] {
-  const { config: { rnic, domain }, noticePs } = victimOf(run.plan, host);
+  const { config: { rnics, domain }, noticePs } = victimOf(run.plan, host);
   const lives = run.lives.get(host) ?? [];
-  const arriving = (run.sendings.get(rnic)?.busWrites ?? [])
+  const arriving = writesOf(run, rnics, "busWrites")
     .filter(({ arrivesAt }) => lives.some(({ from, to }) => arrivesAt >= from && arrivesAt < to))
     .sort((x, y) => x.arrivesAt - y.arrivesAt);
   const writer = new EraWriter(host);
   let next = 0, stores = 0;
   const arriveUntil = (at: Time) => {
     for (; next < arriving.length && arriving[next]!.arrivesAt <= at; next++) {
-      const { at: sentAt, arrivesAt, offset, bytes } = arriving[next]!;
+      const { rnic, at: sentAt, arrivesAt, offset, bytes } = arriving[next]!;
       const write = posts.writeOf(arriving[next]!, { host, rnic });
       // `wsp`: the card keeps what it sends until it knows of the failure (`holdJournal`).
       const leftFrom = domain === "wsp" ? edgeOf(sentAt, noticePs) : arrivesAt;
@@ -178,10 +181,10 @@ function effectsOf(
         // What no card has written, and what was in no cache, a core has stored into memory.
         for (const { offset, bytes } of writer.becomesDurable(entry.offset, entry.bytes)) {
           // `wsp`: the card keeps it since its local cache has it, in the order of its coming.
-          const card = domain === "wsp"
-            ? run.held.get(rnic)?.[lifeAt(run, rnic, entry.at)]
+          const since = domain === "wsp"
+            ? keptSince(run, rnics, { entry, offset, bytes })
             : undefined;
-          store(entry.at, offset, bytes, card?.keptSince({ offset, bytes }, entry.at));
+          store(entry.at, offset, bytes, since);
         }
         break;
       case "lost":
@@ -193,6 +196,18 @@ function effectsOf(
   }
   arriveUntil(Infinity);
   return writer.eras;
+}
+
+/** Since when a card of the host has had the bytes that get durable. */
+function keptSince(
+  run: RackRun,
+  rnics: readonly string[],
+  { entry: { at }, ...write }: HeldWrite & { readonly entry: { readonly at: Time } },
+): Time | undefined {
+  const times = rnics.flatMap((rnic) =>
+    run.held.get(rnic)?.[lifeAt(run, rnic, at)]?.keptSince(write, at) ?? []
+  );
+  return times.length === 0 ? undefined : Math.min(...times);
 }
 
 /** Collects effects, with memory as cores see it and as a power failure would leave it. */
@@ -333,14 +348,15 @@ class Posts {
     }
     const posted = new Map<string, Post>();
     for (const [order, line] of readTrace(lines, plan).lines.entries()) {
-      const { node, host, time: at, qpn, wqe, psn, lastPsn, connection, inbound, step } = line;
+      const { node, host, card, time: at, qpn, wqe, psn, lastPsn, connection, inbound, step } =
+        line;
       if (host === undefined) continue;
       if (node === host) {
         if (step !== "wqe" || qpn === undefined || wqe === undefined) continue;
         const post = { host, at, order, qpn, wqe, span: undefined, writes: new Map() };
-        posted.set(`${host} ${qpn} ${wqe}`, post);
+        posted.set(`${card} ${qpn} ${wqe}`, post);
       } else if (psn !== undefined && connection !== undefined && !inbound) {
-        const post = posted.get(`${host} ${qpn} ${wqe}`);
+        const post = posted.get(`${card} ${qpn} ${wqe}`);
         if (post === undefined || post.span !== undefined) continue;
         post.span = { psn, last: lastPsn ?? psn };
         pushAt(this.#begun, `${connection} ${host}`, post);
@@ -385,7 +401,7 @@ class Posts {
     if (connection === undefined) return undefined;
     const ends = endsOf(connection, this.#names);
     // A card's messages to itself have one host at both ends.
-    const peer = ends.find((end) => end.host !== host)?.host ?? host;
+    const peer = ends.map((end) => machineOf(end.host)).find((end) => end !== host) ?? host;
     const name = ends.map((end) => `${end.host}:${end.qpn}`).join("-");
     return this.#begun.get(`${name} ${inbound ? peer : host}`)?.findLast(({ span, at: begun }) =>
       begun <= at && ((psn - span!.psn) & PSN_MASK) <= ((span!.last - span!.psn) & PSN_MASK)

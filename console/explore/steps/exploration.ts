@@ -19,6 +19,7 @@ import { instantsOf } from "../instants.ts";
 import { hasInterleavings } from "../interleavings/interleavings.ts";
 import { orderOf, type RunRaces } from "../interleavings/order.ts";
 import { firstOfEachKind, isTurnOf, type Turn } from "../kinds.ts";
+import { framesOf } from "../cards.ts";
 import { PostCrashRuns, victimOf } from "../post_crash_run.ts";
 import { type RackRun, runRack } from "../rerun.ts";
 import { judgedByRobustness, Robustness } from "../robust/robustness.ts";
@@ -173,8 +174,8 @@ function futuresOf(
 ): number | null {
   if (cut === "all") return null;
   const frames = targets.flat().flatMap((host) => {
-    const { config: { rnic }, noticePs } = victimOf(rack.plan, host);
-    const sent = recording.sendings.get(rnic)?.frames ?? [];
+    const { config: { rnics }, noticePs } = victimOf(rack.plan, host);
+    const { frames: sent } = framesOf(recording, rnics);
     return sent.filter((at) => at - noticePs >= from && at - noticePs < until);
   });
   return frames.length + targets.length;

@@ -9,7 +9,7 @@ import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { outputFile } from "../../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
-import { isObjectName, OBJECT_NAME_EXPECTED } from "../../../fabric/rack/plan/names.ts";
+import { isObjectName, machineOf, OBJECT_NAME_EXPECTED } from "../../../fabric/rack/plan/names.ts";
 import type { MethodName } from "../../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -22,6 +22,8 @@ import { isInContainers, partitionOf, type RackLink, stateOf } from "./racks.ts"
 export interface TransferOptions {
   /** The host that runs the program; default: the first host other than the peer. */
   readonly on?: string;
+  /** Which RNIC of the host that runs the program, from 1; default: the first one. */
+  readonly nic?: number;
   /** Bytes per message, and the number of outstanding messages. */
   readonly size?: number;
   readonly depth?: number;
@@ -179,14 +181,25 @@ function hostFor(
     readonly on: string | undefined;
   },
 ): string {
-  const hosts = rack.file.plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
-  if (!hosts.includes(peer)) {
-    throw refusal(option, { found: `"${peer}"`, expected: oneOf(hosts, peer) });
+  const { nodes, addresses } = rack.file.plan;
+  const hosts = nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  const peers = Object.keys(addresses);
+  if (!peers.includes(peer)) {
+    throw refusal(option, { found: `"${peer}"`, expected: oneOf(peers, peer) });
   }
-  const others = hosts.filter((host) => host !== peer);
+  const others = hosts.filter((host) => host !== machineOf(peer));
   const host = on ?? others[0];
   if (host !== undefined && others.includes(host)) return host;
   throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others, host) });
+}
+
+/** @throws Refusal of an RNIC that the host has not. */
+function checkNic({ rack }: RackLink, host: string, nic: number): void {
+  const node = rack.file.plan.nodes.find(({ name }) => name === host);
+  const count = node?.kind === "host" ? node.config.rnics.length : 0;
+  if (nic <= count) return;
+  const expected = count === 1 ? `1, as ${host} has one RNIC` : `1 to ${count}`;
+  throw refusal("--nic", { found: String(nic), expected });
 }
 
 interface Order {
@@ -204,15 +217,16 @@ type Result = Readonly<Record<string, unknown>>;
  */
 async function runProgram(
   link: RackLink,
-  { timeoutSeconds, onProgress, onHeld }: TransferOptions,
+  { timeoutSeconds, nic = 1, onProgress, onHeld }: TransferOptions,
   order: Order,
 ): Promise<{ readonly number: number; readonly result: Result }> {
   const { host, run, title } = order;
+  checkNic(link, host, nic);
   const deadline = performance.now() + 1_000 * timeoutSeconds;
   const reports = listen(link, host);
   let isHeld = false, missed = 0;
   try {
-    let number = await hand(link, { order, deadline });
+    let number = await hand(link, { order, nic, deadline });
     for (let look = 1;; look++) {
       const { result, share } = reports.latest(number);
       const isLook = look % KEPT_EVERY === 0;
@@ -227,7 +241,7 @@ async function runProgram(
         missed = await isForgotten(link, { host, number, status }) ? missed + 1 : 0;
         if (missed >= MISSED_MOST) {
           missed = 0;
-          number = await hand(link, { order, deadline });
+          number = await hand(link, { order, nic, deadline });
         }
         if (!isHeld && isTimeHeld(status)) onHeld?.(run, status);
         isHeld ||= isTimeHeld(status);
@@ -305,10 +319,15 @@ const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
  */
 async function hand(
   link: RackLink,
-  { order: { host, run, options }, deadline }: { order: Order; deadline: number },
+  { order: { host, run, options }, nic, deadline }: {
+    readonly order: Order;
+    readonly nic: number;
+    readonly deadline: number;
+  },
 ): Promise<number> {
   const { rack, bus, control } = link;
-  const program = { run, at: 0, service: false, options };
+  const rnic = nic > 1 && { rnic: nic - 1 };
+  const program = { run, at: 0, service: false, ...rnic, options };
   const size = encode(program).length, most = bus.maxPayload - ORDER_OVERHEAD_BYTES;
   if (size > most) {
     throw refusal("", {

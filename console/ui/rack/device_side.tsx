@@ -1,4 +1,5 @@
 /** A device: its state, what a power cut would lose, what one can do, its counters, queues and log. */
+import { rnicName } from "../../../fabric/rack/plan/names.ts";
 import { useSignal } from "@preact/signals";
 import type { Node, Topology } from "../../api/rack.ts";
 import { api, type LogLine } from "../data/api.ts";
@@ -63,15 +64,17 @@ function Queues({ host }: { readonly host: string }) {
         </tr>
       </thead>
       <tbody>
-        {queues.map(({ queue, qpn, posted, completed, lastStatus }) => (
-          <tr key={`${queue} ${qpn}`}>
+        {queues.map(({ queue, qpn, rnic = 0, posted, completed, lastStatus }) => (
+          <tr key={`${rnic} ${queue} ${qpn}`}>
             <td>
               <button
                 type="button"
                 class="link"
-                onClick={() => select({ kind: "queue pair", device: host, number: qpn })}
+                onClick={() =>
+                  select({ kind: "queue pair", device: host, number: qpn })}
               >
                 {queue} {qpn}
+                {rnic > 0 && ` of ${rnicName(host, rnic)}`}
               </button>
             </td>
             <td class="num">{count(posted)}</td>

@@ -17,7 +17,12 @@ export interface Box {
 export interface HostBox {
   readonly host: string;
   readonly box: Box;
-  readonly card: string | undefined;
+  /** Its RNICs: side by side, of a unit one over the other, as their cables come from the side. */
+  readonly cards: readonly { readonly name: string; readonly box: Box }[];
+}
+
+/** A host with the place of all its RNICs. */
+interface Placed extends Pick<HostBox, "host" | "box"> {
   readonly cardBox: Box;
 }
 
@@ -141,7 +146,7 @@ export function layOut(shape: Shape): Layout {
   const hasLeaves = groups.some(({ leaf }) => leaf !== undefined);
   const hostY = hasLeaves ? leafY + SWITCH.h + RISE : leafY;
   const rows = rowsFor(groups);
-  const switches: { name: string; box: Box }[] = [], hosts: Omit<HostBox, "card">[] = [];
+  const switches: { name: string; box: Box }[] = [], hosts: Placed[] = [];
   let x = MARGIN, height = hostY;
   for (const group of groups) {
     const placed = isLarge
@@ -168,13 +173,15 @@ export function layOut(shape: Shape): Layout {
       box: { x: (i + 0.5) * span - SWITCH.w / 2, y, w: SWITCH.w, h: SWITCH.h },
     })));
   }
-  const cardOf = new Map(nodes.flatMap(({ name, host }) => host === null ? [] : [[host, name]]));
-  const withCards = hosts.map((each) => ({ ...each, card: cardOf.get(each.host) }));
+  const cardsOf = Map.groupBy(nodes, ({ host }) => host);
+  const withCards = hosts.map(({ host, box, cardBox }): HostBox => {
+    const names = (cardsOf.get(host) ?? []).map(({ name }) => name).sort(byNumber);
+    const boxes = isLarge ? sideBySide(cardBox, names.length) : stacked(cardBox, names.length);
+    return { host, box, cards: names.map((name, i) => ({ name, box: boxes[i]! })) };
+  });
   const boxes = new Map<string, Box>([
     ...switches.map(({ name, box }) => [name, box] as const),
-    ...withCards.flatMap(({ card, cardBox }) =>
-      card === undefined ? [] : [[card, cardBox] as const]
-    ),
+    ...withCards.flatMap(({ cards }) => cards.map(({ name, box }) => [name, box] as const)),
   ]);
   return {
     width,
@@ -184,6 +191,16 @@ export function layOut(shape: Shape): Layout {
     switches,
     cables: cableLines(cables, { boxes, isLarge }),
   };
+}
+
+/** Parts of a box, with a little room between them. */
+function sideBySide({ x, y, w, h }: Box, count: number): Box[] {
+  const room = Math.min(8, w / 16), width = (w - room * (count - 1)) / count;
+  return Array.from({ length: count }, (_, i) => ({ x: x + i * (width + room), y, w: width, h }));
+}
+
+function stacked({ x, y, w, h }: Box, count: number): Box[] {
+  return Array.from({ length: count }, (_, i) => ({ x, y: y + i * h / count, w, h: h / count }));
 }
 
 /** Above the switches of each rack, from there upward: those that are one hop, two hops … away from them. */
@@ -250,7 +267,7 @@ function cableLines(
       bottom,
       topX: ports.get(`${index} ${upper.node}`)!,
       bottomX: ports.get(`${index} ${lower.node}`)!,
-      isUnit: !isLarge && bottom.h === UNIT.h,
+      isUnit: !isLarge && bottom.h <= UNIT.h,
       level: levels.get(index),
     });
     const [x, y] = points.at(-1)!;
@@ -260,7 +277,7 @@ function cableLines(
       points: isDown ? points : points.toReversed(),
       label: from.y === to.y
         ? [(points[0]![0] + x) / 2, y - 12]
-        : [x + (bottom.h === UNIT.h ? 4 : 8), y - (bottom.h === UNIT.h ? 21 : 12)],
+        : [x + (bottom.h <= UNIT.h ? 4 : 8), y - (bottom.h <= UNIT.h ? 21 : 12)],
     }];
   });
 }

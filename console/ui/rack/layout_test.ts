@@ -49,7 +49,7 @@ describe("layOut", () => {
         rack(leaves, spines, hosts),
       );
       const boxes = [
-        ...placed.flatMap(({ box, cardBox }) => [box, cardBox]),
+        ...placed.flatMap(({ box, cards }) => [box, ...cards.map((card) => card.box)]),
         ...switches.map(({ box }) => box),
       ];
       assert.equal(boxes.length, 2 * leaves * hosts + leaves + spines);
@@ -75,7 +75,8 @@ describe("layOut", () => {
     const { hosts, switches, cables } = layOut(rack(1, 0, 2));
     for (const { name, points } of cables) {
       const [a] = name.split("/");
-      const card = hosts.find(({ card }) => card === a)!.cardBox, leaf = switches[0]!.box;
+      const card = hosts.flatMap(({ cards }) => cards).find((each) => each.name === a)!.box;
+      const leaf = switches[0]!.box;
       assert.equal(points[0]![1], card.y);
       assert.equal(points.at(-1)![1], leaf.y + leaf.h);
     }
@@ -110,7 +111,10 @@ function passedOver({ points, name }: CableLine, { hosts, switches }: Layout): s
   const ends = name.split("/");
   const boxes: readonly (readonly [string, Box])[] = [
     ...switches.map(({ name, box }) => [name, box] as const),
-    ...hosts.flatMap(({ host, box, card, cardBox }) => [[host, box], [card!, cardBox]] as const),
+    ...hosts.flatMap(({ host, box, cards }) => [
+      [host, box] as const,
+      ...cards.map((card) => [card.name, card.box] as const),
+    ]),
   ];
   return boxes.flatMap(([device, { x, y, w, h }]) => {
     const isOver = points.slice(1).some(([toX, toY], i) => {
@@ -144,6 +148,14 @@ describe("layOut of fabrics of several tiers", () => {
       2,
     ],
     "a ring of switches": [built(RING, "{ h1..h4: {} }"), 2],
+    "hosts with eight RNICs each": [
+      built("{ topology: leaf-spine, leaves: 1, spines: 1 }", "{ h1..h4: { nics: 8 } }"),
+      2,
+    ],
+    "many hosts with two RNICs": [
+      built("{ topology: star }", "{ h1..h20: { nics: 2 } }"),
+      1,
+    ],
     "cables along a row": [built(LINE, "{ h1..h4: {} }"), 1],
   };
   for (const [name, [shape, rows]] of Object.entries(fabrics)) {
@@ -152,7 +164,7 @@ describe("layOut of fabrics of several tiers", () => {
       const { hosts, switches, width, height, cables } = layout;
       assert.equal(new Set(switches.map(({ box }) => box.y)).size, rows);
       const boxes = [
-        ...hosts.flatMap(({ box, cardBox }) => [box, cardBox]),
+        ...hosts.flatMap(({ box, cards }) => [box, ...cards.map((card) => card.box)]),
         ...switches.map(({ box }) => box),
       ];
       for (const [i, box] of boxes.entries()) {

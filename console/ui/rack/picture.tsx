@@ -28,7 +28,7 @@ import {
   isCoherent,
 } from "./device_text.ts";
 import { type Box, type CableLine, type HostBox, type Layout, layOut } from "./layout.ts";
-import { RNIC_SUFFIX } from "../../../fabric/rack/plan/names.ts";
+import { hostOfRnic, indexOfRnic } from "../../../fabric/rack/plan/names.ts";
 import { Zoomed } from "./zoom.tsx";
 
 /** To half a unit of the drawing: a smaller change is not seen, and nothing is drawn for it. */
@@ -94,32 +94,41 @@ function stateText(name: string): string {
   return waitedFor.value.has(name) ? "time waits for it" : "";
 }
 
+/** A card, and where it stands. */
+interface CardAt {
+  readonly card: Node;
+  readonly box: Box;
+}
+
 function LargeHost(
-  { node, at, card }: {
+  { node, at, cards }: {
     readonly node: Node;
     readonly at: HostBox;
-    readonly card: Node | undefined;
+    readonly cards: readonly CardAt[];
   },
 ) {
-  const { box, cardBox } = at;
+  const { box } = at;
   const isOff = useComputed(() => shownPower.value.get(node.name) === false);
   const state = useComputed(() => stateText(node.name) || hostText(node));
   const gauges = useComputed(() =>
     gaugesOf(node, shownCounters.value.get(node.name), shownAt.value)
   );
-  const x = box.x + box.w / 2;
   return (
     <>
-      <line
-        class={isCoherent(node) ? "bus coherent" : "bus"}
-        x1={x}
-        y1={cardBox.y + cardBox.h}
-        x2={x}
-        y2={box.y}
-      >
-        <title>{busText(node)}</title>
-      </line>
-      {card !== undefined && <SmallDevice node={card} box={cardBox} />}
+      {cards.map(({ card, box: its }) => (
+        <g key={card.name}>
+          <line
+            class={isCoherent(node) ? "bus coherent" : "bus"}
+            x1={its.x + its.w / 2}
+            y1={its.y + its.h}
+            x2={its.x + its.w / 2}
+            y2={box.y}
+          >
+            <title>{busText(node)}</title>
+          </line>
+          <SmallDevice node={card} box={its} />
+        </g>
+      ))}
       <Device name={node.name} box={box}>
         <text class="name" x="12" y="21">{cut(node.name, 14)}</text>
         <text class="quiet" x={box.w - 12} y="21" text-anchor="end">{state}</text>
@@ -193,30 +202,43 @@ function Bar(
 /** A card or a switch. */
 function SmallDevice({ node, box }: { readonly node: Node; readonly box: Box }) {
   const kind = node.kind === "rnic" ? "RNIC" : "switch";
-  const state = useComputed(() => stateText(node.name) || kind);
+  // Of several RNICs each has a part of the room: its name, and whether it is off.
+  const isNarrow = box.w < NARROW;
+  const state = useComputed(() => stateText(node.name) || (isNarrow ? "" : kind));
   const text = useComputed(() => deviceText(node, shownCounters.value.get(node.name)));
+  const letters = Math.max(1, Math.floor(box.w / LETTER) - (isNarrow ? 2 : 0));
   return (
-    <Device name={node.name} box={box}>
-      <text class={kind === "switch" ? "name far" : "name"} x="12" y="20">
-        {cut(node.name, 18)}
+    <Device name={node.name} {...(isNarrow && { label: `RNIC ${node.name}` })} box={box}>
+      <text class={kind === "switch" ? "name far" : "name"} x={isNarrow ? "6" : "12"} y="20">
+        {isNarrow && box.w < LETTERS_LEAST * LETTER
+          ? `${(indexOfRnic(node.name) ?? 0) + 1}`
+          : cut(node.name, Math.min(18, letters))}
       </text>
-      <text class="quiet" x={box.w - 12} y="20" text-anchor="end">{state}</text>
-      <text class="quiet" x="12" y="38">{text}</text>
+      {isNarrow ? <text class="quiet" x="6" y="38">{state}</text> : (
+        <>
+          <text class="quiet" x={box.w - 12} y="20" text-anchor="end">{state}</text>
+          <text class="quiet" x="12" y="38">{text}</text>
+        </>
+      )}
     </Device>
   );
 }
 
+/** Narrower devices have their name alone; a letter of it is so wide, and fewer of them say nothing. */
+const NARROW = 140, LETTER = 8, LETTERS_LEAST = 8;
+
 function Unit(
-  { node, at, card }: {
+  { node, at: { box }, cards }: {
     readonly node: Node;
     readonly at: HostBox;
-    readonly card: Node | undefined;
+    readonly cards: readonly CardAt[];
   },
 ) {
-  const { box, cardBox } = at;
   return (
     <>
-      {card !== undefined && <UnitCard name={card.name} box={cardBox} />}
+      {cards.map(({ card, box: its }) => (
+        <UnitCard key={card.name} name={card.name} box={its} isOnly={cards.length === 1} />
+      ))}
       <Device name={node.name} box={box}>
         <text class="name" x="8" y="21">{cut(node.name, 12)}</text>
         <Load node={node} box={box} />
@@ -225,11 +247,18 @@ function Unit(
   );
 }
 
-function UnitCard({ name, box }: { readonly name: string; readonly box: Box }) {
-  const state = useComputed(() => stateText(name) || "RNIC");
+/** A line of text is so high. */
+const LINE = 14;
+
+function UnitCard(
+  { name, box, isOnly }: { readonly name: string; readonly box: Box; readonly isOnly: boolean },
+) {
+  const state = useComputed(() =>
+    isOnly ? stateText(name) || "RNIC" : `${(indexOfRnic(name) ?? 0) + 1}`
+  );
   return (
     <Device name={name} label={`RNIC ${name}`} box={box}>
-      <text class="quiet" x="8" y="21">{state}</text>
+      {box.h < LINE ? null : <text class="quiet" x="8" y={box.h / 2 + 4}>{state}</text>}
     </Device>
   );
 }
@@ -263,7 +292,7 @@ interface CableProps {
 function Cable({ line, rack, isLarge }: CableProps & { readonly isLarge: boolean }) {
   const cable = rack.cables[line.index]!, ends = [cable.a.node, cable.b.node];
   const ways = ends.map((from) => flowKey(line.index, from));
-  const isAtCard = isLarge && ends.some((end) => end.endsWith(RNIC_SUFFIX));
+  const isAtCard = isLarge && ends.some((end) => hostOfRnic(end) !== undefined);
   const what = { kind: "cable" as const, name: line.name };
   const isPressed = useComputed(() => isSelected(what));
   const most = useComputed(() =>
@@ -323,7 +352,8 @@ function CableText(
 
 /** The piece at the card, whichever end that is. */
 function lastPiece({ points, index }: CableLine, rack: Topology): CableLine["points"] {
-  return rack.cables[index]!.a.node.endsWith(RNIC_SUFFIX) ? points.slice(0, 2) : points.slice(-2);
+  const isFirst = hostOfRnic(rack.cables[index]!.a.node) !== undefined;
+  return isFirst ? points.slice(0, 2) : points.slice(-2);
 }
 
 /** The point at a share of the way along a cable. */
@@ -402,7 +432,10 @@ function Devices({ rack, layout }: { readonly rack: Topology; readonly layout: L
           key={at.host}
           node={nodes.get(at.host)!}
           at={at}
-          card={at.card === undefined ? undefined : nodes.get(at.card)}
+          cards={at.cards.flatMap(({ name, box }) => {
+            const card = nodes.get(name);
+            return card === undefined ? [] : [{ card, box }];
+          })}
         />
       ))}
     </>
@@ -414,7 +447,9 @@ function boxOf({ hosts, switches }: Layout): Box | undefined {
   const what = selection.value;
   if (what?.kind !== "device" && what?.kind !== "queue pair") return undefined;
   const name = what.kind === "device" ? what.name : what.device;
-  const host = hosts.find((each) => each.host === name || each.card === name);
+  const host = hosts.find((each) =>
+    each.host === name || each.cards.some((card) => card.name === name)
+  );
   return host?.box ?? switches.find((each) => each.name === name)?.box;
 }
 

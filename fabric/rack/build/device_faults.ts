@@ -1,18 +1,29 @@
 /** Device faults of a scenario (V-08), and what they are in the plans of the devices. */
+import { hostOfRnic, rnicName } from "../plan/names.ts";
 import type { FlipPlan, HostPlan, RnicPlan, StuckBit } from "../plan/plan.ts";
 
 /** A fault inside a host's machine: in its card, or in its persistent memory. */
 export type DeviceFaultScenario =
-  | { readonly kind: "flip"; readonly host: string; readonly flip: Omit<FlipPlan, "id"> }
+  | {
+    readonly kind: "flip";
+    /** A host, for its first RNIC, or an RNIC. */
+    readonly target: string;
+    readonly flip: Omit<FlipPlan, "id">;
+  }
   | { readonly kind: "stuck"; readonly host: string; readonly bit: StuckBit };
 
-/** Bit flips in a host's card; ids count all device faults, in the scenario's order. */
+/** The RNIC that a fault's target names. */
+function rnicAt(target: string): string {
+  return hostOfRnic(target) === undefined ? rnicName(target) : target;
+}
+
+/** Bit flips in an RNIC; ids count all device faults, in the scenario's order. */
 export function flipsOf(
   faults: readonly DeviceFaultScenario[],
-  host: string,
+  rnic: string,
 ): Pick<RnicPlan, "flips"> {
   const flips = faults.flatMap((fault, id) =>
-    fault.kind === "flip" && fault.host === host ? [{ id, ...fault.flip }] : []
+    fault.kind === "flip" && rnicAt(fault.target) === rnic ? [{ id, ...fault.flip }] : []
   );
   return flips.length === 0 ? {} : { flips };
 }

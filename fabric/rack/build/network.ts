@@ -22,17 +22,17 @@ import {
   type SwitchShape,
 } from "./routes.ts";
 
-/** 10.0.0.0/16 and 02:00:00:00:00:00, which are locally administered. Hosts count from 1 in both. */
+/** 10.0.0.0/16 and 02:00:00:00:00:00, which are locally administered. RNICs count from 1 in both. */
 const SUBNET = 0x0a00_0000, MAC_BASE = 0x0200_0000_0000;
 
-/** The IPv4 address of host number `host`, counted from 0. */
-export function addressOf(host: number): number {
-  return SUBNET + host + 1;
+/** The IPv4 address of RNIC number `rnic` of {@link rnicsOf}, counted from 0. */
+export function addressOf(rnic: number): number {
+  return SUBNET + rnic + 1;
 }
 
-/** The MAC address of its RNIC. */
-export function macOf(host: number): number {
-  return MAC_BASE + host + 1;
+/** Its MAC address. */
+export function macOf(rnic: number): number {
+  return MAC_BASE + rnic + 1;
 }
 
 /** Number of leaves and spines, and of cables between each leaf and each spine. */
@@ -47,7 +47,7 @@ export interface FatTree {
   readonly k: number;
 }
 
-/** One end of a listed cable: a host or a switch, and of a switch the port, if one is given. */
+/** One end of a listed cable: a host (its first RNIC), an RNIC or a switch, and of a switch the port, if one is given. */
 export interface ListedEnd {
   readonly name: string;
   readonly port?: number;
@@ -82,8 +82,34 @@ export interface NetworkOptions extends CableKind {
 
 export interface NetworkHost {
   readonly name: string;
-  /** From 1; absent: the leaf with the fewest hosts. */
+  /** Number of its RNICs; absent: one. */
+  readonly nics?: number;
+  /** From 1, of all its RNICs or of each; absent: the leaf with the fewest. */
+  readonly leaf?: number | readonly number[];
+}
+
+/** An RNIC in the network. */
+export interface NetworkRnic {
+  readonly name: string;
+  readonly host: string;
+  /** Of its host's RNICs, from 0. */
+  readonly index: number;
   readonly leaf?: number;
+}
+
+/**
+ * All RNICs, in the order of their addresses: the first ones in the order of their hosts, then the further ones, so that
+ * a host that gets another one changes no other's address.
+ */
+export function rnicsOf(hosts: readonly NetworkHost[]): NetworkRnic[] {
+  const each = hosts.map((host): NetworkRnic[] =>
+    Array.from({ length: host.nics ?? 1 }, (_, index) => {
+      const leaf = typeof host.leaf === "number" ? host.leaf : host.leaf?.[index];
+      const name = rnicName(host.name, index);
+      return { name, host: host.name, index, ...(leaf !== undefined && { leaf }) };
+    })
+  );
+  return [...each.map(([first]) => first!), ...each.flatMap(([, ...others]) => others)];
 }
 
 export interface Network {
@@ -91,12 +117,12 @@ export interface Network {
   readonly cables: readonly NetworkCable[];
 }
 
-/** The network of these hosts, in the order of their addresses; a scenario's checks have passed it. */
+/** The network of these hosts, in their order; a scenario's checks have passed it. */
 export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Network {
   const shape = shapeOf(options, hosts);
   return {
     switches: routed(shape, {
-      macs: new Map(hosts.map(({ name }, host) => [rnicName(name), macOf(host)])),
+      macs: new Map(rnicsOf(hosts).map(({ name }, rnic) => [name, macOf(rnic)])),
       convergencePs: options.convergencePs,
     }),
     cables: shape.cables,
@@ -106,18 +132,19 @@ export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]
 /** The same without routes, which take most of the time that a large network takes. */
 export function shapeOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Shape {
   const { topology, leafSpine, fatTree, listed } = options;
+  const rnics = rnicsOf(hosts);
   if (topology === "direct") {
-    const [a, b] = hosts.map(({ name }) => cardOf(name));
+    const [a, b] = rnics.map(({ name }) => portOf(name));
     const isPair = a !== undefined && b !== undefined;
     return { switches: [], cables: isPair ? [{ a, b, ...hostKind(options) }] : [], root: "" };
   }
-  if (leafSpine !== undefined) return leafSpineShape(leafSpine, options, hosts);
-  if (fatTree !== undefined) return fatTreeShape(fatTree, options, hosts);
-  if (listed !== undefined) return listedShape(listed, options, hosts);
+  if (leafSpine !== undefined) return leafSpineShape(leafSpine, options, rnics);
+  if (fatTree !== undefined) return fatTreeShape(fatTree, options, rnics);
+  if (listed !== undefined) return listedShape(listed, options, rnics);
   return {
-    switches: [{ name: SWITCH_NAME, ports: hosts.length }],
-    cables: hosts.map(({ name }, port) => ({
-      a: cardOf(name),
+    switches: [{ name: SWITCH_NAME, ports: rnics.length }],
+    cables: rnics.map(({ name }, port) => ({
+      a: portOf(name),
       b: { node: SWITCH_NAME, port },
       ...hostKind(options),
     })),
@@ -125,8 +152,8 @@ export function shapeOf(options: NetworkOptions, hosts: readonly NetworkHost[]):
   };
 }
 
-function cardOf(host: string): Endpoint {
-  return { node: rnicName(host), port: PORTS.rnicNetwork };
+function portOf(rnic: string): Endpoint {
+  return { node: rnic, port: PORTS.rnicNetwork };
 }
 
 function hostKind({ latencyPs, bitsPerSecond }: NetworkOptions): CableKind {
@@ -137,22 +164,24 @@ function uplinkKind(options: NetworkOptions): CableKind {
   return options.uplinks ?? hostKind(options);
 }
 
-/** All cables of a rack by their ends: each host's bus, then the network. */
+/** All cables of a rack by their ends: each RNIC's bus, then the network. */
 export function cableEnds(
-  hosts: readonly { readonly name: string }[],
+  hosts: readonly NetworkHost[],
   network: Pick<Network, "cables">,
 ): Pick<CablePlan, "kind" | "a" | "b">[] {
   return [
-    ...hosts.map(({ name }) => ({ kind: "bus" as const, ...busEnds(name) })),
+    ...rnicsOf(hosts).map((rnic) => ({ kind: "bus" as const, ...busEnds(rnic) })),
     ...network.cables.map(({ a, b }) => ({ kind: "network" as const, a, b })),
   ];
 }
 
-/** The ends of a host's bus. */
-export function busEnds(host: string): { readonly a: Endpoint; readonly b: Endpoint } {
+/** The ends of an RNIC's bus: a host's port is the RNIC's index. */
+export function busEnds(
+  { host, name, index }: NetworkRnic,
+): { readonly a: Endpoint; readonly b: Endpoint } {
   return {
-    a: { node: host, port: PORTS.hostBus },
-    b: { node: rnicName(host), port: PORTS.rnicBus },
+    a: { node: host, port: PORTS.hostBus + index },
+    b: { node: name, port: PORTS.rnicBus },
   };
 }
 
@@ -178,14 +207,14 @@ export function switchNames({ topology, leafSpine, fatTree, listed }: NetworkOpt
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-/** The hosts of each leaf: as configured, else on the leaf with the fewest hosts. */
-function hostsOfLeaves(hosts: readonly NetworkHost[], leaves: number): string[][] {
+/** The RNICs of each leaf: as configured, else on the leaf with the fewest. */
+function rnicsOfLeaves(rnics: readonly NetworkRnic[], leaves: number): string[][] {
   const own = upTo(leaves).map((): string[] => []);
   const counts = new Array<number>(leaves).fill(0);
-  for (const { leaf } of hosts) {
+  for (const { leaf } of rnics) {
     if (leaf !== undefined && leaf <= leaves) counts[leaf - 1]!++;
   }
-  for (const { name, leaf } of hosts) {
+  for (const { name, leaf } of rnics) {
     if (leaf !== undefined) {
       own[Math.min(leaf, leaves) - 1]!.push(name);
       continue;
@@ -197,9 +226,9 @@ function hostsOfLeaves(hosts: readonly NetworkHost[], leaves: number): string[][
   return own;
 }
 
-/** Cables of hosts, which have the first ports of their leaf, in the order of the hosts. */
-function hostCables(
-  hosts: readonly NetworkHost[],
+/** Cables of RNICs, which have the first ports of their leaf, in the order of the RNICs. */
+function rnicCables(
+  rnics: readonly NetworkRnic[],
   { leaves, nameOf, kind }: {
     readonly leaves: readonly (readonly string[])[];
     readonly nameOf: (leaf: number) => string;
@@ -208,27 +237,27 @@ function hostCables(
 ): NetworkCable[] {
   const ends = new Map(
     leaves.flatMap((own, leaf) =>
-      own.map((host, port) => [host, { node: nameOf(leaf), port }] as const)
+      own.map((rnic, port) => [rnic, { node: nameOf(leaf), port }] as const)
     ),
   );
-  return hosts.flatMap(({ name }) => {
+  return rnics.flatMap(({ name }) => {
     const b = ends.get(name);
-    return b === undefined ? [] : [{ a: cardOf(name), b, ...kind }];
+    return b === undefined ? [] : [{ a: portOf(name), b, ...kind }];
   });
 }
 
-/** A leaf has its hosts' ports first, then one for each cable to each spine. */
+/** A leaf has the ports of RNICs first, then one for each cable to each spine. */
 function leafSpineShape(
   { leaves, spines, cables }: LeafSpine,
   options: NetworkOptions,
-  hosts: readonly NetworkHost[],
+  rnics: readonly NetworkRnic[],
 ): Shape {
-  const hostsOf = hostsOfLeaves(hosts, leaves);
+  const rnicsAt = rnicsOfLeaves(rnics, leaves);
   const kind = uplinkKind(options);
   const trunks = upTo(leaves).flatMap((leaf) =>
     upTo(spines).flatMap((spine) =>
       upTo(cables).map((cable) => ({
-        a: { node: leafName(leaf), port: hostsOf[leaf]!.length + spine * cables + cable },
+        a: { node: leafName(leaf), port: rnicsAt[leaf]!.length + spine * cables + cable },
         b: { node: spineName(spine), port: leaf * cables + cable },
         ...kind,
       }))
@@ -238,19 +267,19 @@ function leafSpineShape(
     switches: [
       ...upTo(leaves).map((leaf) => ({
         name: leafName(leaf),
-        ports: hostsOf[leaf]!.length + spines * cables,
+        ports: rnicsAt[leaf]!.length + spines * cables,
       })),
       ...upTo(spines).map((spine) => ({ name: spineName(spine), ports: leaves * cables })),
     ],
     cables: [
-      ...hostCables(hosts, { leaves: hostsOf, nameOf: leafName, kind: hostKind(options) }),
+      ...rnicCables(rnics, { leaves: rnicsAt, nameOf: leafName, kind: hostKind(options) }),
       ...trunks,
     ],
     root: spineName(0),
   };
 }
 
-/** Of a fat tree: hosts of an edge switch, pods, edge switches (as many as aggregation switches), cores, hosts. */
+/** Of a fat tree: RNICs of an edge switch, pods, edge switches (as many as aggregation switches), cores, RNICs. */
 export function fatTreeSizes({ k }: FatTree): {
   readonly half: number;
   readonly edges: number;
@@ -272,12 +301,12 @@ export function fatTreeSizes({ k }: FatTree): {
 function fatTreeShape(
   fatTree: FatTree,
   options: NetworkOptions,
-  hosts: readonly NetworkHost[],
+  rnics: readonly NetworkRnic[],
 ): Shape {
   const { k } = fatTree;
   const { half, edges, cores } = fatTreeSizes(fatTree);
   const kind = uplinkKind(options);
-  const hostsOf = hostsOfLeaves(hosts, edges).map((own) => own.slice(0, half));
+  const rnicsAt = rnicsOfLeaves(rnics, edges).map((own) => own.slice(0, half));
   const inPods = upTo(edges).flatMap((edge) =>
     upTo(half).map((place) => ({
       a: { node: edgeName(edge), port: half + place },
@@ -302,7 +331,7 @@ function fatTreeShape(
       ...upTo(cores).map((core) => ({ name: coreName(core), ports: k })),
     ],
     cables: [
-      ...hostCables(hosts, { leaves: hostsOf, nameOf: edgeName, kind: hostKind(options) }),
+      ...rnicCables(rnics, { leaves: rnicsAt, nameOf: edgeName, kind: hostKind(options) }),
       ...inPods,
       ...toCores,
     ],
@@ -310,20 +339,33 @@ function fatTreeShape(
   };
 }
 
+/** The RNIC that a listed cable's end is: by its own name, and the first one of a host by the host's as well. */
+export function rnicsByEnd(
+  rnics: readonly Pick<NetworkRnic, "name" | "host" | "index">[],
+): ReadonlyMap<string, string> {
+  return new Map(
+    rnics.flatMap(({ name, host, index }) => [
+      [name, name] as const,
+      ...(index === 0 ? [[host, name] as const] : []),
+    ]),
+  );
+}
+
 /** Switches and cables as the scenario lists them. A cable without a given port takes the lowest free one. */
 function listedShape(
   { switches, cables }: ListedFabric,
   options: NetworkOptions,
-  hosts: readonly NetworkHost[],
+  rnics: readonly NetworkRnic[],
 ): Shape {
-  const isHost = new Set(hosts.map(({ name }) => name));
+  const rnicOf = rnicsByEnd(rnics);
   const used = new Map(switches.map((name) => [name, new Set<number>()]));
   for (const { ends } of cables) {
     for (const { name, port } of ends) if (port !== undefined) used.get(name)?.add(port);
   }
   const free = new Map<string, number>();
   const endOf = ({ name, port }: ListedEnd): Endpoint | undefined => {
-    if (isHost.has(name)) return cardOf(name);
+    const rnic = rnicOf.get(name);
+    if (rnic !== undefined) return portOf(rnic);
     const taken = used.get(name);
     if (taken === undefined || port !== undefined) {
       return taken === undefined ? undefined : { node: name, port: port! };
@@ -336,10 +378,10 @@ function listedShape(
   };
   const joined = cables.flatMap(({ ends: [one, other], latencyPs, bitsPerSecond }) => {
     // A card is end `a`, whichever way the cable was written.
-    const [near, far] = isHost.has(other.name) ? [other, one] : [one, other];
+    const [near, far] = rnicOf.has(other.name) ? [other, one] : [one, other];
     const a = endOf(near), b = endOf(far);
     if (a === undefined || b === undefined) return [];
-    const kind = isHost.has(near.name) ? hostKind(options) : uplinkKind(options);
+    const kind = rnicOf.has(near.name) ? hostKind(options) : uplinkKind(options);
     return [{
       a,
       b,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { fatTreeSizes, macOf, type Network, networkOf, switchNames } from "./network.ts";
+import { fatTreeSizes, macOf, type Network, networkOf, rnicsOf, switchNames } from "./network.ts";
 
 const HOSTS = ["a", "b", "c", "d", "e"].map((name) => ({ name }));
 const KIND = { latencyPs: 25, bitsPerSecond: 100, convergencePs: 5 };
@@ -97,6 +97,53 @@ describe("networkOf", () => {
       assert.deepEqual(flooded(FABRIC, `${name}-rnic`), others);
       assert.deepEqual(flooded(networkOf(STAR, HOSTS), `${name}-rnic`), others);
     }
+  });
+});
+
+describe("networkOf hosts with several RNICs", () => {
+  const rails = [
+    { name: "a", nics: 2, leaf: [1, 2] },
+    { name: "b" },
+    { name: "c", nics: 3, leaf: 1 },
+  ];
+  const portOf = (network: Network, rnic: string) => {
+    const { node, port } = farEnd(network, rnic, 1)!;
+    return `${node} ${port}`;
+  };
+
+  it("numbers the first ones as hosts with one RNIC, and the further ones behind all", () => {
+    const names = rnicsOf(rails).map(({ name }) => name);
+    assert.deepEqual(names, ["a-rnic", "b-rnic", "c-rnic", "a-rnic2", "c-rnic2", "c-rnic3"]);
+    const star = networkOf(STAR, rails);
+    assert.deepEqual(star.switches[0]!.forwarding, names.map((_, i) => [macOf(i), i]));
+    assert.deepEqual(names.map((name) => portOf(star, name)), names.map((_, i) => `tor ${i}`));
+  });
+
+  it("puts each on the leaf that it names, all of a host on one, others where the fewest are", () => {
+    const network = networkOf(LEAF_SPINE, rails);
+    const leaves = rnicsOf(rails).map(({ name }) => farEnd(network, name, 1)!.node);
+    assert.deepEqual(leaves, ["leaf1", "leaf2", "leaf1", "leaf2", "leaf1", "leaf1"]);
+    for (const [i, { name }] of rnicsOf(rails).entries()) {
+      for (const start of [farEnd(network, "a-rnic2", 1)!, farEnd(network, "b-rnic", 1)!]) {
+        assert.deepEqual([...new Set(deliveredTo(network, start, macOf(i)))], [name]);
+      }
+    }
+  });
+
+  it("takes listed cables of RNICs by their names, of the first one by its host's as well", () => {
+    const listed = {
+      switches: ["s", "t"],
+      cables: [
+        { ends: [{ name: "a" }, { name: "s" }], item: 0 },
+        { ends: [{ name: "t", port: 3 }, { name: "a-rnic2" }], item: 1 },
+        { ends: [{ name: "b-rnic" }, { name: "t" }], item: 2 },
+        { ends: [{ name: "s" }, { name: "t" }], item: 3 },
+      ],
+    } as const;
+    const options = { ...KIND, topology: "explicit", listed } as const;
+    const network = networkOf(options, [{ name: "a", nics: 2 }, { name: "b" }]);
+    const places = ["a-rnic", "a-rnic2", "b-rnic"].map((name) => portOf(network, name));
+    assert.deepEqual(places, ["s 0", "t 3", "t 0"]);
   });
 });
 

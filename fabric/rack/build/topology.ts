@@ -3,8 +3,8 @@ import { PORTS } from "../../node.ts";
 import { leastDelay } from "../../link/link.ts";
 import { withCongestion } from "./congestion.ts";
 import { resolveLinkFaults } from "./link_faults.ts";
-import { hostOfRnic, rnicName } from "../plan/names.ts";
-import { addressOf, busEnds, macOf, type Network, networkOf } from "./network.ts";
+import { machineOf, rnicNames } from "../plan/names.ts";
+import { addressOf, busEnds, macOf, type Network, networkOf, rnicsOf } from "./network.ts";
 import type { SwitchShape } from "./routes.ts";
 import type {
   CablePlan,
@@ -28,29 +28,33 @@ import { sharedRegions } from "./shared_regions.ts";
 /** The rack of a variant. Equal variants give equal plans, byte for byte. */
 export function makePlan(variant: ScenarioVariant): RackPlan {
   const { hosts, fabric } = variant;
-  const addresses = Object.fromEntries(hosts.map(({ name }, i) => [name, addressOf(i)]));
+  const rnics = rnicsOf(hosts);
+  const addresses = Object.fromEntries(
+    rnics.map(({ name, host, index }, i) => [index === 0 ? host : name, addressOf(i)]),
+  );
   const shared = sharedRegions(variant, (host) => addresses[host]!);
   const network = networkOf(fabric, hosts);
   const rates = portRates(network);
   const nodes: NodePlan[] = [];
-  for (const [i, host] of hosts.entries()) {
-    const its = sharedPart(host.name, shared);
-    const config = { ...hostPlan(host, variant), ...its };
+  const byName = new Map(hosts.map((host) => [host.name, host]));
+  for (const host of hosts) {
+    const config = { ...hostPlan(host, variant), ...sharedPart(host.name, shared) };
     nodes.push({ name: host.name, kind: "host", config });
-    const bitsPerSecond = rates.get(rnicName(host.name))?.[PORTS.rnicNetwork] ??
-      fabric.bitsPerSecond;
-    const card = { ...rnicPlan(host, { variant, i, bitsPerSecond }), ...its };
-    nodes.push({ name: rnicName(host.name), kind: "rnic", config: card });
+  }
+  for (const [i, { name, host }] of rnics.entries()) {
+    const bitsPerSecond = rates.get(name)?.[PORTS.rnicNetwork] ?? fabric.bitsPerSecond;
+    const card = rnicPlan(byName.get(host)!, { variant, name, i, bitsPerSecond });
+    nodes.push({ name, kind: "rnic", config: { ...card, ...sharedPart(host, shared) } });
   }
   for (const shape of network.switches) {
     const config = switchPlan(shape, { variant, rates: rates.get(shape.name) ?? [] });
     nodes.push({ name: shape.name, kind: "switch", config });
   }
   const cables = [
-    ...hosts.map(({ name, attach }): CablePlan => ({
+    ...rnics.map((rnic): CablePlan => ({
       kind: "bus",
-      ...busEnds(name),
-      ...busOf(attach, fabric),
+      ...busEnds(rnic),
+      ...busOf(byName.get(rnic.host)!.attach, fabric),
     })),
     ...network.cables.map((cable): CablePlan => ({ kind: "network", ...cable })),
   ];
@@ -87,17 +91,23 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
   const regions = host.regions.length === 0 ? {} : {
     regions: Object.fromEntries(host.regions.map(({ name, at, bytes }) => [name, { at, bytes }])),
   };
-  const services = host.services.map((run): ProgramPlan => ({
-    run,
-    at: 0,
-    service: true,
-    serves: true,
-    options: { ...regions, ...(host.receive === "scm" && { receive: host.receive }) },
-  }));
+  const rnics = rnicNames(name, host.nics ?? 1);
+  // Each RNIC has a service of its own, as connections are each RNIC's.
+  const services = host.services.flatMap((run) =>
+    rnics.map((_, rnic): ProgramPlan => ({
+      run,
+      at: 0,
+      ...(rnic > 0 && { rnic }),
+      service: true,
+      serves: true,
+      options: { ...regions, ...(host.receive === "scm" && { receive: host.receive }) },
+    }))
+  );
   const programs = variant.programs.filter(({ on }) => on === name).map((program): ProgramPlan => ({
     run: program.run,
     at: program.at,
     service: program.restart === true,
+    ...(program.nic !== undefined && program.nic > 1 && { rnic: program.nic - 1 }),
     ...(program.service === true && { serves: true }),
     ...(program.privileged === true && { privileged: true }),
     ...(program.weight !== undefined && { weight: program.weight }),
@@ -107,7 +117,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     node === name && shutDownAt !== undefined ? [{ at: shutDownAt, offAt: at }] : []
   );
   return {
-    rnic: rnicName(name),
+    rnics,
     ...(shutdowns.length > 0 && { shutdowns }),
     ...(host.attach && { attach: host.attach }),
     ...(host.memory === "tso" && { memory: host.memory }),
@@ -156,7 +166,7 @@ function flushOnFail(
 
 function rnicPlan(
   host: HostVariant,
-  at: { variant: ScenarioVariant; i: number; bitsPerSecond: number },
+  at: { variant: ScenarioVariant; name: string; i: number; bitsPerSecond: number },
 ): RnicPlan {
   const { fabric } = at.variant;
   return {
@@ -172,7 +182,7 @@ function rnicPlan(
     pageFault: host.pageFault,
     ...(host.hints && { hints: host.hints }),
     timing: host.timing.rnic,
-    ...flipsOf(at.variant.deviceFaults, host.name),
+    ...flipsOf(at.variant.deviceFaults, at.name),
     ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),
     ...(host.roce && { roce: host.roce }),
     ...(host.domain === "wsp" && { flushOnFail: flushOnFail(host, fabric) }),
@@ -231,11 +241,11 @@ export interface PartitionPlan {
 export const PACKINGS = ["node", "machine", "all"] as const;
 export type Packing = typeof PACKINGS[number];
 
-/** A process for each node, each machine (host and RNIC) or all of the rack. Sorted by name. */
+/** A process for each node, each machine (host and RNICs) or all of the rack. Sorted by name. */
 export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] {
   const partitions = Map.groupBy(plan.nodes, ({ name, kind }) => {
     if (packing === "all") return "all";
-    return packing === "machine" && kind === "rnic" ? hostOfRnic(name)! : name;
+    return packing === "machine" && kind === "rnic" ? machineOf(name) : name;
   });
   return [...partitions].map(([name, nodes]) => ({ name, nodes: nodes.map((node) => node.name) }))
     .sort((x, y) => x.name < y.name ? -1 : 1);

@@ -69,6 +69,42 @@ describe("makePlan", () => {
     ]);
   });
 
+  it("gives each RNIC of a host a bus, a cable and an address of its own", () => {
+    const plan = planOf("name: x\nhosts: { a: { nics: 2 }, b: { domain: wsp, nics: 3 }, c: {} }");
+    const one = planOf("name: x\nhosts: { a: {}, b: { domain: wsp }, c: {} }");
+    const names = ["a-rnic", "b-rnic", "c-rnic", "a-rnic2", "b-rnic2", "b-rnic3"];
+    assert.deepEqual(node(plan, "b", "host").config.rnics, ["b-rnic", "b-rnic2", "b-rnic3"]);
+    const buses = plan.cables.filter(({ kind }) => kind === "bus");
+    assert.deepEqual(buses.map(({ a, b }) => `${a.node} ${a.port} ${b.node}`), [
+      ...["a 0 a-rnic", "b 0 b-rnic", "c 0 c-rnic"],
+      ...["a 1 a-rnic2", "b 1 b-rnic2", "b 2 b-rnic3"],
+    ]);
+    const { a, b, c, ...further } = plan.addresses;
+    assert.deepEqual({ a, b, c }, one.addresses);
+    assert.deepEqual(Object.keys(further), ["a-rnic2", "b-rnic2", "b-rnic3"]);
+    const addresses = names.map((name) => node(plan, name, "rnic").config.address);
+    assert.deepEqual(addresses, [a, b, c, ...Object.values(further)]);
+    assert.equal(new Set(names.map((name) => node(plan, name, "rnic").config.mac)).size, 6);
+    for (const name of ["a-rnic", "b-rnic", "c-rnic"]) {
+      assert.deepEqual(node(plan, name, "rnic"), node(one, name, "rnic"));
+    }
+    const { flushOnFail } = node(plan, "b-rnic", "rnic").config;
+    assert.deepEqual(node(plan, "b-rnic3", "rnic").config.flushOnFail, flushOnFail);
+  });
+
+  it("says which RNIC a program's device is, unless it is the first", () => {
+    const programs =
+      "[{ on: a, run: list, from: b-rnic2, nic: 2 }, { on: a, run: list, from: b, nic: 1 }]";
+    const plan = planOf(
+      `name: x\ndefaults: { nics: 2 }\nhosts: { a: {}, b: {} }\nprograms: ${programs}`,
+    );
+    const { programs: all } = node(plan, "a", "host").config;
+    assert.deepEqual(all.map(({ run, rnic }) => [run, rnic]), [
+      ...[["persistd", undefined], ["persistd", 1]],
+      ...[["list", 1], ["list", undefined]],
+    ]);
+  });
+
   it("joins two RNICs by one cable where the topology is direct", () => {
     assert.deepEqual(
       DIRECT.cables.filter(({ kind }) => kind === "network").map(({ a, b }) => [a, b]),
@@ -224,7 +260,23 @@ describe("faults inside machines", () => {
   });
 });
 
+describe("faults inside RNICs", () => {
+  it("V-08 (in part): are the first one's by a host's name, else of the one that is named", () => {
+    const faults =
+      "[{ rnic: b, flip: 1% }, { rnic: b-rnic2, flip: 2% }, { rnic: b-rnic, flip: 3% }]";
+    const plan = planOf(`name: x\nhosts: { a: {}, b: { nics: 2 } }\nfaults: ${faults}`);
+    const ids = (name: string) => node(plan, name, "rnic").config.flips?.map(({ id }) => id);
+    assert.deepEqual([ids("b-rnic"), ids("b-rnic2"), ids("a-rnic")], [[0, 2], [1], undefined]);
+  });
+});
+
 describe("partitionsOf", () => {
+  it("packs a machine with all its RNICs", () => {
+    const plan = planOf("name: x\nhosts: { a: { nics: 2 }, b: {} }");
+    const machines = partitionsOf(plan, "machine").map(({ nodes }) => nodes.join(" "));
+    assert.deepEqual(machines, ["a a-rnic a-rnic2", "b b-rnic", "tor"]);
+  });
+
   const plan = star(2);
   it("packs each node, each machine, or all", () => {
     assert.deepEqual(partitionsOf(plan, "node").map(({ nodes }) => nodes), [

@@ -1,6 +1,6 @@
 /**
  * Names of cables: `a-rnic/tor` is a cable, `a-rnic->tor` one direction of it, `leaf1/spine1#2` the
- * second of several between two nodes, `a` the network cable of host a's RNIC.
+ * second of several between two nodes, `a` the network cable of host a's first RNIC, `a-rnic2` that of its second.
  */
 import { rnicName } from "./names.ts";
 import type { CablePlan } from "./plan.ts";

@@ -1,18 +1,45 @@
 /** Names of the rack's devices, and of objects in SCM. A host has its name from the scenario. */
 
-export const RNIC_SUFFIX = "-rnic";
+/** RNICs of one host: a choice, as many as the PCIe slots of a server with two sockets. */
+export const MAX_RNICS = 8;
+
+/** Of the name of a host's first RNIC; the further ones are counted from 2: `a-rnic`, `a-rnic2` … */
+const RNIC_SUFFIX = "-rnic";
 
 /** The switch of a star. */
 export const SWITCH_NAME = "tor";
 
-export function rnicName(host: string): string {
-  return `${host}${RNIC_SUFFIX}`;
+/** @param index of the host's RNIC, from 0: the first one is meant without. */
+export function rnicName(host: string, index = 0): string {
+  return index === 0 ? `${host}${RNIC_SUFFIX}` : `${host}${RNIC_SUFFIX}${index + 1}`;
 }
+
+/** The names of a host's RNICs, in their order. */
+export function rnicNames(host: string, count: number): string[] {
+  return Array.from({ length: count }, (_, index) => rnicName(host, index));
+}
+
+const RNIC_NAME = /^(.+)-rnic([2-9]|[1-9]\d)?$/;
 
 /** The host of the RNIC with this name; undefined where the name is no RNIC's. */
 export function hostOfRnic(node: string): string | undefined {
-  return node.endsWith(RNIC_SUFFIX) ? node.slice(0, -RNIC_SUFFIX.length) : undefined;
+  return RNIC_NAME.exec(node)?.[1];
 }
+
+/** Which RNIC of its host that is, from 0; undefined where the name is no RNIC's. */
+export function indexOfRnic(node: string): number | undefined {
+  const found = RNIC_NAME.exec(node);
+  return found === null ? undefined : Number(found[2] ?? 1) - 1;
+}
+
+/** The machine that a host or an RNIC is in, by the host's name; any other name is its own. */
+export function machineOf(node: string): string {
+  return hostOfRnic(node) ?? node;
+}
+
+/** What is expected in place of a name that an RNIC could have. */
+export const NO_RNIC =
+  `a name that does not end in ${RNIC_SUFFIX}, ${RNIC_SUFFIX}2 and so on, as RNICs' names do`;
 
 /** Switches of a leaf–spine network, numbered from 0 in the plan and from 1 in their names. */
 export function leafName(leaf: number): string {
@@ -44,19 +71,22 @@ export function isLeafName(name: string): boolean {
 /** Bits of a host's number in its addresses. */
 const HOST_BITS = 16;
 
-/** Hosts that a rack can have: all addresses of the subnet but its first and its last one. */
+/** Hosts that a rack can have, of one RNIC each: all addresses of the subnet but its first and its last one. */
 export const MAX_HOSTS = 2 ** HOST_BITS - 2;
 
-/** `h08..h11` denotes h08, h09, h10 and h11; any other text, a range of more than `MAX_HOSTS` too, is one name, valid or not. */
+/**
+ * `h08..h11` denotes h08, h09, h10 and h11, `h1..h4-rnic2` the second RNIC of each; any other text, a range of more than
+ * `MAX_HOSTS` too, is one name, valid or not.
+ */
 export function namesInRange(text: string): string[] {
-  const range = /^(.*?)(\d{1,5})\.\.(.*?)(\d{1,5})$/.exec(text);
+  const range = /^(.*?)(\d{1,5})\.\.(.*?)(\d{1,5})(-rnic\d{0,2})?$/.exec(text);
   if (range === null || range[1] !== range[3]) return [text];
-  const [, prefix, from, , to] = range as unknown as [string, string, string, string, string];
+  const [, prefix, from, , to, rnic = ""] = range as unknown as [string, ...string[]];
   const first = Number(from), last = Number(to);
   if (last < first || last - first >= MAX_HOSTS) return [text];
   return Array.from(
     { length: last - first + 1 },
-    (_, i) => prefix + String(first + i).padStart(from.length, "0"),
+    (_, i) => prefix + String(first + i).padStart(from!.length, "0") + rnic,
   );
 }
 

@@ -23,7 +23,10 @@ export interface RackPlan {
   readonly linkFaults?: readonly LinkFaultPlan[];
   /** Time at which the run ends even if events are left. */
   readonly until: Time | null;
-  /** IPv4 address of each host, by which programs resolve host names. */
+  /**
+   * IPv4 addresses by which programs resolve names: a host's is its first RNIC's, which no other name has; further RNICs
+   * have theirs by their own names.
+   */
   readonly addresses: Readonly<Record<string, number>>;
   /** The file with rows of the coherent cards' protocol in the place of its own, by its name; absent: none. */
   readonly coherence?: string;
@@ -122,7 +125,8 @@ export interface ShutdownPlan {
 }
 
 export interface HostPlan {
-  readonly rnic: string;
+  /** Its RNICs, by the ports of their buses. */
+  readonly rnics: readonly string[];
   /** Orderly shutdowns, by time; absent: none. Its power goes off by {@link FaultPlan}. */
   readonly shutdowns?: readonly ShutdownPlan[];
   /** Absent: PCIe. */
@@ -187,6 +191,8 @@ export interface ProgramPlan {
   readonly run: string;
   /** When it starts, in ps after the host's boot. */
   readonly at: Time;
+  /** Which RNIC of the host its device is, from 0; absent: the first one. */
+  readonly rnic?: number;
   /** Services start at every boot of the host, other programs only at its first. */
   readonly service: boolean;
   /** It need not end, as it only serves others. */

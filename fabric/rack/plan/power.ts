@@ -1,9 +1,9 @@
 /**
  * The power state of nodes through scripted faults. A host process that is killed is a machine without
- * power, whose RNIC is held in reset; an RNIC that dies alone is a card failure, also in a host without power.
+ * power, whose RNICs are held in reset; an RNIC that dies alone is a card failure, also in a host without power.
  * A power cycle of the machine restarts it, unless the scenario starts it by itself, before or after.
  */
-import { rnicName } from "./names.ts";
+import { hostOfRnic } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";
 import { formatTime, PS_PER_MS, type Time } from "../../base/time.ts";
 
@@ -12,7 +12,7 @@ export const SHUTDOWN_PS = PS_PER_MS;
 
 /** A fault of power as a scenario has it. */
 export interface PowerFault extends FaultPlan {
-  /** Of a host's start: its dead card stays dead. */
+  /** Of a host's start: its dead cards stay dead. */
   readonly card?: "off";
   /** Of a host's kill: when the orderly shutdown begins that ends with it. */
   readonly shutDownAt?: Time;
@@ -34,10 +34,12 @@ export interface PowerTracker {
 export function createPowerTracker(faults: readonly PowerFault[]): PowerTracker {
   /** The fault that killed each node without power. */
   const dead = new Map<string, FaultPlan>();
+  const deadCards = (host: string) =>
+    [...dead.keys()].filter((node) => hostOfRnic(node) === host).sort();
   return {
     refusal({ action, node, card }) {
       const kill = dead.get(node);
-      if (card !== undefined && !(action === "start" && dead.has(rnicName(node)))) {
+      if (card !== undefined && !(action === "start" && deadCards(node).length > 0)) {
         return {
           found: `card: off, of a ${action} of ${node}`,
           expected: "the start of a host, after a kill of its RNIC",
@@ -58,10 +60,13 @@ export function createPowerTracker(faults: readonly PowerFault[]): PowerTracker 
         return [single];
       }
       dead.delete(node);
-      const rnic = rnicName(node);
-      const later = faults.slice(faults.indexOf(fault) + 1).find((each) => each.node === rnic);
-      if (card === "off" || later?.action === "start") return [single];
-      return dead.delete(rnic) ? [single, { ...single, node: rnic }] : [single];
+      if (card === "off") return [single];
+      const later = faults.slice(faults.indexOf(fault) + 1);
+      const started = deadCards(node).filter((rnic) =>
+        later.find((each) => each.node === rnic)?.action !== "start"
+      );
+      for (const rnic of started) dead.delete(rnic);
+      return [single, ...started.map((rnic) => ({ ...single, node: rnic }))];
     },
   };
 }

@@ -78,6 +78,21 @@ describe("createPowerTracker", () => {
     assert.equal("card" in power.apply(fault!)[0]!, false);
   });
 
+  it("brings all failed cards of a machine back, but one with a start of its own", () => {
+    const off = [["kill b-rnic2"], ["kill b-rnic"], ["kill c-rnic2"], ["kill b"]];
+    const all = ["kill b-rnic2", "kill b-rnic", "kill c-rnic2", "kill b"];
+    assert.deepEqual(outcomes(...all, "start b"), [
+      ...off,
+      ["start b", "start b-rnic", "start b-rnic2"],
+    ]);
+    assert.deepEqual(outcomes(...all, "start b", "start b-rnic2"), [
+      ...off,
+      ["start b", "start b-rnic"],
+      ["start b-rnic2"],
+    ]);
+    assert.deepEqual(outcomes(...all, "start b off").at(-1), ["start b"]);
+  });
+
   it("has no card for a switch", () => {
     assert.deepEqual(outcomes("kill tor", "start tor"), [["kill tor"], ["start tor"]]);
   });

@@ -1,7 +1,7 @@
 /** Whether the switches' memory can hold what the scenario asks of it: `plan/switch_buffer.ts` divides it. */
 import { portLimits, switchCongestion, type Transmitter } from "../build/congestion.ts";
 import { shapeOf } from "../build/network.ts";
-import { rnicName } from "../plan/names.ts";
+import { rnicNames } from "../plan/names.ts";
 import type { CablePlan } from "../plan/plan.ts";
 import { type BufferParts, bufferParts } from "../plan/switch_buffer.ts";
 import { formatSize } from "../plan/units.ts";
@@ -59,10 +59,12 @@ function leastShared({ fabric, hosts }: Draft): Divided | undefined {
   const { congestion, mtu } = fabric;
   const cables = joined.map((each): CablePlan => ({ kind: "network", ...each }));
   const byName = new Map<string, Transmitter>([
-    ...hosts.map(({ name, timing }): [string, Transmitter] => [
-      rnicName(name),
-      { kind: "rnic", config: { timing: timing.rnic } },
-    ]),
+    ...hosts.flatMap(({ name, nics = 1, timing }) =>
+      rnicNames(name, nics).map((rnic): [string, Transmitter] => [
+        rnic,
+        { kind: "rnic", config: { timing: timing.rnic } },
+      ])
+    ),
     ...switches.map(({ name }): [string, Transmitter] => [
       name,
       { kind: "switch", config: fabric.switch },

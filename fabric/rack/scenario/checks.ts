@@ -3,7 +3,7 @@ import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
-import { rnicName } from "../plan/names.ts";
+import { machineOf } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";
 import { wordOf } from "../plan/power.ts";
 import { showFound } from "../plan/problem.ts";
@@ -14,7 +14,8 @@ import { PROGRAMS } from "../plan/vocabulary.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
 import { checkBuffers } from "./buffer_checks.ts";
-import { checkNetwork } from "./fabric_checks.ts";
+import { checkNetwork, optionPath } from "./fabric_checks.ts";
+import { machinesIn, peersIn } from "./network_hosts.ts";
 import { checkCongestion, checkPfcKeys, HEADERS_BYTES } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
 
@@ -37,6 +38,7 @@ export function checkScenario(draft: Draft, report: Report): void {
 function checkFabric(draft: Draft, of: { isBuilt: boolean }, report: Report): void {
   const { fabric, fabricSection } = draft;
   checkAttachments(draft, report);
+  checkCoherentNics(draft, report);
   checkRoce(draft, report);
   if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
   const pfc = valueAt(draft.data, ["fabric", "pfc"]);
@@ -94,6 +96,15 @@ function checkWork({ hints, iommu }: HostScenario, path: Path, report: Report): 
   const { piece, reason } = refused;
   const found = work[piece] ?? "nothing, so as without it";
   report([...path, "hints", "work", piece], { found, expected: `another place, as ${reason}` });
+}
+
+/** C-01: what a coherent card and its host have of each other there is once. */
+function checkCoherentNics(draft: Draft, report: Report): void {
+  for (const { name, attach, nics = 1 } of draft.hosts) {
+    if (attach !== "coherent" || nics === 1) continue;
+    const expected = "1, as a card on the processor's coherent bus is its host's only one";
+    report(optionPath(draft, name, "nics"), { found: String(nics), expected });
+  }
 }
 
 function checkHost(host: HostScenario, path: Path, report: Report): void {
@@ -171,6 +182,7 @@ function checkProgram(
 ): void {
   const { hostNames } = draft;
   const { on, run, options } = program;
+  checkNic({ path, program, draft }, report);
   if (!(on.length === 1 && on[0] === "all")) {
     const places = namePaths(draft.data, [...path, "on"]);
     on.forEach((name, i) => {
@@ -186,11 +198,47 @@ function checkProgram(
       if (typeof peer !== "string") continue;
       const at = places?.[i] ?? (Array.isArray(given) ? [...path, key, i] : [...path, key]);
       const place = isMany ? "many" : "one";
-      checkPeer({ path: at, peer, place, on, hostNames, run }, report);
+      checkPeer({ path: at, peer, place, on, draft, run }, report);
+      if (isMany) checkMachine({ path: at, peer, before: peers.slice(0, i) }, report);
       checkVersions({ path: at, peer, on, draft }, report);
     }
   }
   if (program.run === "log" || program.run === "log-read") checkQuorum(program, path, report);
+}
+
+/** Copies on two RNICs of one host are lost with one host. */
+function checkMachine(
+  { path, peer, before }: {
+    readonly path: Path;
+    readonly peer: string;
+    readonly before: readonly unknown[];
+  },
+  report: Report,
+): void {
+  const same = before.find((name) =>
+    typeof name === "string" && name !== "next" && machineOf(name) === machineOf(peer)
+  );
+  if (same === undefined) return;
+  const found = `${showFound(peer)}: the same host as ${showFound(same)}`;
+  report(path, { found, expected: "each host once" });
+}
+
+/** The RNIC that a program uses, on each of its hosts. */
+function checkNic(
+  { path, program: { on, nic = 1 }, draft }: {
+    readonly path: Path;
+    readonly program: DraftProgram;
+    readonly draft: Draft;
+  },
+  report: Report,
+): void {
+  const hosts = draft.hosts.filter(({ name }) => on[0] === "all" || on.includes(name));
+  const without = hosts.find(({ nics = 1 }) => nics < nic);
+  if (without === undefined) return;
+  const { name, nics = 1 } = without;
+  const has = nics === 1 ? "one RNIC" : `${nics} RNICs`;
+  const most = nics === 1 ? "1" : `1 to ${nics}`;
+  report([...path, "nic"], { found: String(nic), expected: `${most}, as ${name} has ${has}` });
 }
 
 /** Any two quorums share a host: else one could miss a record that the other confirmed. */
@@ -220,7 +268,7 @@ function checkVersions(
   const names = draft.hostNames.toSorted();
   for (const name of on[0] === "all" ? names : on) {
     const other = peer === "next" ? names[(names.indexOf(name) + 1) % names.length]! : peer;
-    const own = versions.get(name), theirs = versions.get(other);
+    const own = versions.get(name), theirs = versions.get(machineOf(other));
     if (own === undefined || theirs === undefined || own === theirs) continue;
     const found = `${showFound(peer)}: the card of ${other} speaks RoCE${theirs}`;
     report(path, { found, expected: `a host whose card speaks RoCE${own}, as that of ${name}` });
@@ -229,22 +277,23 @@ function checkVersions(
 
 /** Checks the other host that a program names. */
 function checkPeer(
-  { path, peer, place, on, hostNames, run }: {
+  { path, peer, place, on, draft, run }: {
     readonly path: Path;
     readonly peer: string;
     readonly place: "one" | "many";
     readonly on: readonly string[];
-    readonly hostNames: readonly string[];
+    readonly draft: Draft;
     readonly run: string;
   },
   report: Report,
 ): void {
   if (peer === "next") {
-    if (hostNames.length > 1) return;
+    if (draft.hostNames.length > 1) return;
     return report(path, { found: '"next"', expected: "a second host to be next" });
   }
-  if (!checkKnown(peer, { path, known: hostNames, kind: "a host", place }, report)) return;
-  if (!on.includes(peer) && on[0] !== "all") return;
+  const known = peersIn(draft);
+  if (!checkKnown(peer, { path, known, kind: "a host", place }, report)) return;
+  if (!on.includes(machineOf(peer)) && on[0] !== "all") return;
   // A program of one's own may be its host's peer: its card loops the frames back.
   if (!Object.hasOwn(PROGRAMS, run)) return;
   report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
@@ -270,8 +319,7 @@ function methodsOf(program: DraftProgram): readonly unknown[] {
 
 /** Checks that the nodes and cables of faults exist. */
 function checkFaults(draft: Draft, of: { isBuilt: boolean }, report: Report): void {
-  const nodes = draft.hostNames.flatMap((name) => [name, rnicName(name)]);
-  nodes.push(...switchNames(draft.fabric));
+  const nodes = [...machinesIn(draft), ...switchNames(draft.fabric)];
   const faults = draft.faults.filter(({ path, fault }) => {
     const word = wordOf(fault);
     const its = word === "shutdown"

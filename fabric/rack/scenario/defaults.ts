@@ -96,7 +96,7 @@ export function resolveHost(
   const { evict, ...llc } = { ...profile.llc, ...defaults.llc, ...own.llc };
   const queues = { ...defaults.queues, ...own.queues };
   const services = own.services ?? defaults.services ?? SERVICES[0];
-  const leaf = own.leaf ?? defaults.leaf;
+  const leaf = own.leaf ?? defaults.leaf, nics = own.nics ?? defaults.nics ?? 1;
   const isCoherent = (own.attach ?? defaults.attach) === "coherent";
   const roce = own.roce ?? defaults.roce ?? from.roce;
   const iommu = own.iommu === undefined ? defaults.iommu : own.iommu;
@@ -134,6 +134,7 @@ export function resolveHost(
     ...(hints && { hints: hintsOf(hints) }),
     ...(verifyHistory && { verifyHistory: { ...VERIFY_HISTORY, ...verifyHistory } }),
     services: services === "none" ? [] : [services],
+    ...(nics > 1 && { nics }),
     ...(leaf !== undefined && { leaf }),
     ...(roce === "v1" && { roce }),
     timing: {

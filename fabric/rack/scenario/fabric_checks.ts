@@ -4,13 +4,16 @@ import {
   type ListedCable,
   type ListedEnd,
   type ListedFabric,
+  rnicsByEnd,
+  rnicsOf,
   switchNames,
   type TOPOLOGIES,
 } from "../build/network.ts";
-import { MAX_HOSTS, RNIC_SUFFIX, SWITCH_NAME } from "../plan/names.ts";
+import { hostOfRnic, machineOf, MAX_HOSTS, NO_RNIC, SWITCH_NAME } from "../plan/names.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { PORT_MOST } from "./cables_schema.ts";
-import type { Report } from "./reading.ts";
+import { networkHosts, rnicsIn } from "./network_hosts.ts";
+import { type Report, valueAt } from "./reading.ts";
 import type { Draft } from "./scenario.ts";
 import { FAT_TREE_K_MOST, NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import type { Path } from "./yaml_source.ts";
@@ -71,7 +74,8 @@ function checkKeysOfTopology({ fabric: { topology }, fabricSection }: Draft, rep
   }
 }
 
-function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report): void {
+function checkHostNames(draft: Draft, report: Report): void {
+  const { hostNames, hostPaths, fabric, hosts } = draft;
   // A name of the list that is a host's is the list's problem.
   const own = fabric.listed === undefined ? switchNames(fabric) : [];
   const switches = new Set([SWITCH_NAME, ...own]);
@@ -83,39 +87,61 @@ function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report)
     const found = showFound(name);
     if (!NAME_PATTERN.test(name)) {
       report(path, { found, expected: NAME_EXPECTED, key: true });
-    } else if (name.endsWith(RNIC_SUFFIX)) {
+    } else if (hostOfRnic(name) !== undefined) {
       report(path, { found, expected: NO_RNIC, key: true });
     } else if (WORDS.includes(name) || switches.has(name)) {
       report(path, { found, expected: `a name other than ${others}`, key: true });
     }
   }
-  const found = `${hostNames.length} hosts`;
+  const rnics = rnicsIn(draft).length;
+  const isMore = rnics > hostNames.length;
+  const found = `${hostNames.length} hosts${isMore ? ` with ${rnics} RNICs` : ""}`;
   const refuse = (expected: string) => report(["hosts"], { found, expected, key: true });
-  if (fabric.topology === "direct" && hostNames.length !== 2) {
-    return refuse("2 hosts, as the topology is direct");
+  if (fabric.topology === "direct") {
+    if (hostNames.length !== 2) return refuse("2 hosts, as the topology is direct");
+    for (const { name, nics = 1 } of hosts) {
+      if (nics === 1) continue;
+      const expected = "1, as the topology is direct: one cable between two RNICs";
+      report(optionPath(draft, name, "nics"), { found: String(nics), expected });
+    }
+    return;
   }
-  if (hostNames.length === 0 || hostNames.length > MAX_HOSTS) {
-    return refuse(`1 to ${MAX_HOSTS} hosts`);
+  if (hostNames.length === 0 || rnics > MAX_HOSTS) {
+    return refuse(isMore ? `1 to ${MAX_HOSTS} RNICs` : `1 to ${MAX_HOSTS} hosts`);
   }
   if (fabric.fatTree === undefined) return;
   const { k } = fabric.fatTree, most = fatTreeSizes(fabric.fatTree).hosts;
-  if (hostNames.length > most) {
-    refuse(`at most ${most}, k³/4 of a fat tree with k: ${k}, or a higher k`);
+  if (rnics > most) {
+    const what = isMore ? `${most} RNICs` : String(most);
+    refuse(`at most ${what}, k³/4 of a fat tree with k: ${k}, or a higher k`);
   }
 }
 
-const NO_RNIC = `a name that does not end in ${RNIC_SUFFIX}, as RNICs' names do`;
+/** Where a host's option stands: with the host, else in the defaults. */
+export function optionPath({ data, hostPaths }: Draft, host: string, option: string): Path {
+  const own = [...hostPaths.get(host)!, option];
+  return valueAt(data, own) === undefined ? ["defaults", option] : own;
+}
 
-/** The leaves that hosts name, and of a fat tree how many hosts an edge switch has ports for. */
-function checkLeaves({ fabric, hosts, hostPaths }: Draft, report: Report): void {
+/** The leaves that hosts name, and of a fat tree how many RNICs an edge switch has ports for. */
+function checkLeaves(draft: Draft, report: Report): void {
+  const { fabric, hosts } = draft;
   const { leafSpine, fatTree } = fabric;
   const sizes = fatTree && fatTreeSizes(fatTree);
   const leaves = leafSpine?.leaves ?? sizes?.edges ?? 0;
   const kind = sizes === undefined ? "a leaf" : "an edge switch";
   const counts = new Map<number, number>();
-  for (const { name, leaf } of hosts) {
+  for (const { name, leaf, nics = 1 } of hosts) {
+    if (typeof leaf === "number" || leaf === undefined || leaf.length === nics) continue;
+    const path = optionPath(draft, name, "leaf");
+    const expected = nics === 1
+      ? `a leaf, as ${name} has one RNIC`
+      : `${nics} leaves, one of each RNIC of ${name}`;
+    report(path, { found: `${leaf.length} leaves`, expected });
+  }
+  for (const { name, host, leaf } of rnicsOf(hosts)) {
     if (leaf === undefined) continue;
-    const path = [...hostPaths.get(name)!, "leaf"];
+    const path = optionPath(draft, host, "leaf");
     if (leaf > leaves) {
       const expected = leaves === 0
         ? "none, as the topology has no leaves"
@@ -126,7 +152,10 @@ function checkLeaves({ fabric, hosts, hostPaths }: Draft, report: Report): void 
     const count = (counts.get(leaf) ?? 0) + 1;
     counts.set(leaf, count);
     if (sizes === undefined || count <= sizes.half) continue;
-    const found = `${name} as host number ${count} at edge switch ${leaf}`;
+    const isOnly = hosts.every(({ nics = 1 }) => nics === 1);
+    const found = isOnly
+      ? `${host} as host number ${count} at edge switch ${leaf}`
+      : `${name} as RNIC number ${count} at edge switch ${leaf}`;
     report(path, { found, expected: `at most k/2, ${sizes.half}, at one edge switch` });
   }
 }
@@ -143,10 +172,11 @@ function checkListed(listed: ListedFabric, draft: Draft, report: Report): void {
     return report(["fabric"], { found: "no cables", expected, key: true });
   }
   if (typeof fabricSection.cables === "number") return;
-  const isHost = new Set(hostNames);
-  checkSwitchNames(listed.switches, isHost, report);
-  let isJoined = true;
-  const ends = new Ends({ isHost, switches: listed.switches });
+  checkSwitchNames(listed.switches, new Set(hostNames), report);
+  // With a switch that is called as a host nothing is known of cables of that name.
+  let isJoined = !listed.switches.some((name) => hostNames.includes(name));
+  const rnicOf = rnicsByEnd(rnicsOf(networkHosts(draft)));
+  const ends = new Ends({ rnicOf, switches: listed.switches });
   const said = new Set<number>();
   for (const cable of listed.cables) {
     const problem = ends.refuse(cable);
@@ -156,7 +186,7 @@ function checkListed(listed: ListedFabric, draft: Draft, report: Report): void {
     if (!said.has(cable.item)) report(["fabric", "cables", cable.item], problem);
     said.add(cable.item);
   }
-  if (isJoined) checkWays(listed, { draft, isHost }, report);
+  if (isJoined) checkWays(listed, { draft, rnicOf }, report);
 }
 
 function checkSwitchNames(
@@ -171,7 +201,7 @@ function checkSwitchNames(
   for (const name of switches) {
     const expected = !NAME_PATTERN.test(name)
       ? NAME_EXPECTED
-      : name.endsWith(RNIC_SUFFIX)
+      : hostOfRnic(name) !== undefined
       ? NO_RNIC
       : WORDS.includes(name)
       ? `a name other than ${listOf(WORDS)}`
@@ -183,23 +213,25 @@ function checkSwitchNames(
   }
 }
 
-/** The ends of cables so far: each switch's port, and each host, has one. */
+/** The ends of cables so far: each switch's port, and each RNIC, has one. */
 class Ends {
-  readonly #isHost: ReadonlySet<string>;
+  readonly #rnicOf: ReadonlyMap<string, string>;
   readonly #isSwitch: ReadonlySet<string>;
   readonly #names: readonly string[];
   readonly #used = new Set<string>();
 
-  constructor(of: { isHost: ReadonlySet<string>; switches: readonly string[] }) {
-    this.#isHost = of.isHost;
+  constructor(of: { rnicOf: ReadonlyMap<string, string>; switches: readonly string[] }) {
+    this.#rnicOf = of.rnicOf;
     this.#isSwitch = new Set(of.switches);
-    this.#names = [...of.isHost, ...of.switches];
+    // The first RNIC of a host is named by the host.
+    const first = new Set([...of.rnicOf].flatMap(([name, rnic]) => name === rnic ? [] : [rnic]));
+    this.#names = [...[...of.rnicOf.keys()].filter((name) => !first.has(name)), ...of.switches];
   }
 
   refuse({ ends }: ListedCable): { readonly found: string; readonly expected: string } | undefined {
     const found = ends.map(endName).join("/");
     for (const { name } of ends) {
-      if (this.#isHost.has(name) || this.#isSwitch.has(name)) continue;
+      if (this.#rnicOf.has(name) || this.#isSwitch.has(name)) continue;
       const near = nearest(name, this.#names);
       const some = this.#names.length <= NAMES_MOST ? ` (${listOf(this.#names)})` : "";
       const expected = near === undefined ? `a host or a switch of this rack${some}` : near;
@@ -209,22 +241,24 @@ class Ends {
     if (one.name === other.name) {
       return { found, expected: "two ends: no cable leads back to its own switch" };
     }
-    if (ends.every(({ name }) => this.#isHost.has(name))) {
+    if (ends.every(({ name }) => this.#rnicOf.has(name))) {
       const expected = "a switch at one end at least (two hosts alone are topology: direct)";
       return { found, expected };
     }
     for (const end of ends) {
-      const isHost = this.#isHost.has(end.name);
-      if (isHost && end.port !== undefined) {
+      const rnic = this.#rnicOf.get(end.name);
+      if (rnic !== undefined && end.port !== undefined) {
         return { found: endName(end), expected: `${end.name} alone, as a card has one port` };
       }
-      if (!isHost && end.port === undefined) continue;
+      if (rnic === undefined && end.port === undefined) continue;
       const name = endName(end);
-      if (this.#used.has(name)) {
-        const expected = isHost ? "one cable of each host" : "one cable at each port";
+      if (this.#used.has(rnic ?? name)) {
+        const expected = rnic === undefined
+          ? "one cable at each port"
+          : "one cable of each RNIC (nics: 2 gives a host two)";
         return { found: `a second cable of ${name}`, expected };
       }
-      this.#used.add(name);
+      this.#used.add(rnic ?? name);
     }
     return undefined;
   }
@@ -234,20 +268,22 @@ function endName({ name, port }: ListedEnd): string {
   return port === undefined ? name : `${name}:${port}`;
 }
 
-/** That every host and switch has a cable, and that there is a way between any two. */
+/** That every RNIC and switch has a cable, and that there is a way between any two. */
 function checkWays(
   { switches, cables }: ListedFabric,
-  { draft: { hostPaths }, isHost }: {
+  { draft: { hostPaths }, rnicOf }: {
     readonly draft: Draft;
-    readonly isHost: ReadonlySet<string>;
+    readonly rnicOf: ReadonlyMap<string, string>;
   },
   report: Report,
 ): void {
-  const parts = new Parts([...isHost, ...switches]);
+  const rnics = [...new Set(rnicOf.values())];
+  const parts = new Parts([...rnics, ...switches]);
   const joined = new Map<string, number>();
-  for (const { ends: [one, other] } of cables) {
-    for (const { name } of [one, other]) joined.set(name, (joined.get(name) ?? 0) + 1);
-    parts.join(one.name, other.name);
+  for (const { ends } of cables) {
+    const [one, other] = ends.map(({ name }) => rnicOf.get(name) ?? name) as [string, string];
+    for (const name of [one, other]) joined.set(name, (joined.get(name) ?? 0) + 1);
+    parts.join(one, other);
   }
   const listPath: Path = ["fabric", "cables"];
   const full = switches.find((name) => (joined.get(name) ?? 0) > PORT_MOST + 1);
@@ -255,10 +291,12 @@ function checkWays(
     const found = `${joined.get(full)} cables of ${full}`;
     report(listPath, { found, expected: `at most ${PORT_MOST + 1} of one switch`, key: true });
   }
-  const without = [...isHost].filter((name) => !joined.has(name));
+  const without = rnics.filter((name) => !joined.has(name));
+  const said = namesToSay(rnicOf);
   for (const name of without) {
-    const found = `${name} without a cable`;
-    report(hostPaths.get(name)!, { found, expected: "a cable of each host", key: true });
+    const found = `${said(name)} without a cable`;
+    const expected = said(name) === name ? "a cable of each RNIC" : "a cable of each host";
+    report(hostPaths.get(machineOf(name))!, { found, expected, key: true });
   }
   const alone = switches.filter((name) => !joined.has(name));
   if (alone.length > 0) {
@@ -266,11 +304,17 @@ function checkWays(
     report(listPath, { found, expected: "a cable of each switch at least", key: true });
   }
   if (without.length > 0 || alone.length > 0) return;
-  const [first, ...others] = [...isHost, ...switches];
+  const [first, ...others] = [...rnics, ...switches];
   const apart = others.find((name) => !parts.areJoined(first!, name));
   if (apart === undefined) return;
-  const found = `no way from ${first} to ${apart}`;
+  const found = `no way from ${said(first!)} to ${said(apart)}`;
   report(listPath, { found, expected: "a way between any two", key: true });
+}
+
+/** The name of a node for a message: a host's, for its first RNIC. */
+function namesToSay(rnicOf: ReadonlyMap<string, string>): (node: string) => string {
+  const hosts = new Map([...rnicOf].flatMap(([name, rnic]) => name === rnic ? [] : [[rnic, name]]));
+  return (node) => hosts.get(node) ?? node;
 }
 
 /** Names for a message. */

@@ -93,7 +93,7 @@ const WRONG: readonly Refusal[] = [
   [
     "a switch called as a card",
     fabric(listed("[s1, x-rnic]", "[a/s1, b/s1, s1/x-rnic]")),
-    '2: fabric.switches: found "x-rnic", expected a name that does not end in -rnic, as RNICs\' names do',
+    '2: fabric.switches: found "x-rnic", expected a name that does not end in -rnic, -rnic2 and so on, as RNICs\' names do',
   ],
   [
     "too many switches",
@@ -134,7 +134,67 @@ const WRONG: readonly Refusal[] = [
   [
     "a host's second cable",
     fabric(listed("[s1, s2]", "[a/s1, b/s1, b/s2]")),
-    "2: fabric.cables[2]: found a second cable of b, expected one cable of each host",
+    "2: fabric.cables[2]: found a second cable of b, expected one cable of each RNIC (nics: 2 gives a host two)",
+  ],
+  [
+    "an RNIC's second cable, once by its host's name",
+    fabric(listed("[s1, s2]", "[a/s1, b/s1, b-rnic/s2]")),
+    "2: fabric.cables[2]: found a second cable of b-rnic, expected one cable of each RNIC (nics: 2 gives a host two)",
+  ],
+  [
+    "a second RNIC without a cable",
+    fabric(listed("[s1, s2]", "[a/s1, b/s1, s1/s2]"), "{ a: {}, b: { nics: 2 } }"),
+    "3: hosts.b: found b-rnic2 without a cable, expected a cable of each RNIC",
+  ],
+  [
+    "a second RNIC apart from the others",
+    fabric(listed("[s1, s2]", "[a/s1, b/s1, b-rnic2/s2]"), "{ a: {}, b: { nics: 2 } }"),
+    "2: fabric.cables: found no way from a to b-rnic2, expected a way between any two",
+  ],
+  [
+    "a cable of an RNIC that its host has not",
+    fabric(listed("s1", "[a/s1, b/s1, b-rnic3/s1]"), "{ a: {}, b: { nics: 2 } }"),
+    "2: fabric.cables[2]: found b-rnic3 of b-rnic3/s1, expected b-rnic2",
+  ],
+  [
+    "two RNICs on a direct cable",
+    fabric("{ topology: direct }", "{ a: {}, b: { nics: 2 } }"),
+    "3: hosts.b.nics: found 2, expected 1, as the topology is direct: one cable between two RNICs",
+  ],
+  [
+    "more RNICs than a fat tree has ports for",
+    fabric("{ topology: fat-tree, k: 2 }", "{ a: { nics: 2 }, b: {} }"),
+    "3: hosts: found 2 hosts with 3 RNICs, expected at most 2 RNICs, k³/4 of a fat tree with k: 2, or a higher k",
+  ],
+  [
+    "two RNICs at an edge switch with one port for hosts",
+    fabric("{ topology: fat-tree, k: 2 }", "{ a: { nics: 2, leaf: 1 } }"),
+    "3: hosts.a.leaf: found a-rnic2 as RNIC number 2 at edge switch 1, expected at most k/2, 1, at one edge switch",
+  ],
+  [
+    "fewer leaves than RNICs",
+    fabric("{ topology: leaf-spine, leaves: 3 }", "{ a: { nics: 3, leaf: [1, 2] }, b: {} }"),
+    "3: hosts.a.leaf: found 2 leaves, expected 3 leaves, one of each RNIC of a",
+  ],
+  [
+    "leaves of one RNIC",
+    fabric("{ topology: leaf-spine }", "{ a: { leaf: [1, 2] }, b: {} }"),
+    "3: hosts.a.leaf: found 2 leaves, expected a leaf, as a has one RNIC",
+  ],
+  [
+    "a leaf that is not there, of a second RNIC",
+    fabric("{ topology: leaf-spine }", "{ a: { nics: 2, leaf: [1, 3] }, b: {} }"),
+    "3: hosts.a.leaf: found 3, expected a leaf from 1 to 2",
+  ],
+  [
+    "too many RNICs of one host",
+    fabric("{ topology: star }", "{ a: { nics: 9 }, b: {} }"),
+    "3: hosts.a.nics: found 9, expected a whole number from 1 to 8",
+  ],
+  [
+    "two coherent cards of one host, as the defaults say",
+    `${fabric("{ topology: star }", "{ a: { attach: coherent }, b: {} }")}\ndefaults: { nics: 2 }`,
+    "5: defaults.nics: found 2, expected 1, as a card on the processor's coherent bus is its host's only one",
   ],
   [
     "a port twice",

@@ -1,10 +1,11 @@
 /** Checks the faults of a scenario against its rack and against each other. */
 import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
-import { hostOfRnic, rangeExpected } from "../plan/names.ts";
+import { machineOf, rangeExpected } from "../plan/names.ts";
 import { cableEnds, shapeOf } from "../build/network.ts";
 import { createPowerTracker, wordOf } from "../plan/power.ts";
 import { showFound } from "../plan/problem.ts";
+import { machinesIn, networkHosts } from "./network_hosts.ts";
 import { checkKnown, type Report } from "./reading.ts";
 import { formatSize } from "../plan/units.ts";
 import { formatTime, type Time } from "../../base/time.ts";
@@ -26,7 +27,7 @@ export function checkPowerFaults(
       const expected = `a time before until, ${formatTime(until)}`;
       report([...path, "at"], { found: formatTime(fault.at), expected });
     }
-    const machine = hostOfRnic(fault.node) ?? fault.node;
+    const machine = machineOf(fault.node);
     if (fault.action === "kill" && started.get(machine) === fault.at) {
       const expected =
         `a later time than the start of ${machine} before: in one instant power goes off, then on`;
@@ -72,26 +73,26 @@ export function checkLinkFaults(draft: Draft, report: Report): void {
   }
 }
 
-/** Checks device faults: the hosts and the memory exist. */
+/** Checks device faults: the hosts, the RNICs and the memory exist. */
 export function checkDeviceFaults(draft: Draft, report: Report): void {
   const sizes = new Map(draft.hosts.map(({ name, scmBytes }) => [name, scmBytes]));
   for (const { path, fault } of draft.deviceFaults) {
-    const key = fault.kind === "flip" ? "rnic" : "scm";
-    const its = { path: [...path, key], known: draft.hostNames, kind: "a host" };
+    if (fault.kind === "flip") {
+      const its = { path: [...path, "rnic"], known: machinesIn(draft) };
+      checkKnown(fault.target, { ...its, kind: "a host or an RNIC" }, report);
+      continue;
+    }
+    const its = { path: [...path, "scm"], known: draft.hostNames, kind: "a host" };
     if (!checkKnown(fault.host, its, report)) continue;
     const scmBytes = sizes.get(fault.host);
-    if (fault.kind === "flip" || scmBytes === undefined || fault.bit.offset < scmBytes) continue;
+    if (scmBytes === undefined || fault.bit.offset < scmBytes) continue;
     const expected = `an offset into the SCM of ${fault.host}, below ${formatSize(scmBytes)}`;
     report([...path, "stuck"], { found: String(fault.bit.offset), expected });
   }
 }
 
 /** The cables as `topology.ts` will create them, with the fields that targets need. */
-function cablesOf({ hostNames, hosts, fabric }: Draft) {
-  const leaves = new Map(hosts.map(({ name, leaf }) => [name, leaf]));
-  const all = hostNames.toSorted().map((name) => {
-    const leaf = leaves.get(name);
-    return { name, ...(leaf !== undefined && { leaf }) };
-  });
-  return cableEnds(all, shapeOf(fabric, all));
+function cablesOf(draft: Draft) {
+  const all = networkHosts(draft);
+  return cableEnds(all, shapeOf(draft.fabric, all));
 }

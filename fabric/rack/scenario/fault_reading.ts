@@ -68,6 +68,9 @@ function onEachCable(fault: LinkFaultScenario): LinkFaultScenario[] {
 }
 
 function onEachHost(fault: DeviceFaultScenario): DeviceFaultScenario[] {
+  if (fault.kind === "flip") {
+    return namesInRange(fault.target).map((target) => ({ ...fault, target }));
+  }
   return namesInRange(fault.host).map((host) => ({ ...fault, host }));
 }
 
@@ -106,9 +109,9 @@ function readCut(
 
 /** Reads `{ rnic: b, flip: 1%, where: bus }`. */
 function readFlip(section: FlipSection): DeviceFaultScenario | FaultProblem {
-  const { rnic: host, flip: share, where = "buffer" } = section;
+  const { rnic: target, flip: share, where = "buffer" } = section;
   const terms = { ...section, share };
-  return refuseTerms(terms) ?? { kind: "flip", host, flip: { where, ...termsOf(terms) } };
+  return refuseTerms(terms) ?? { kind: "flip", target, flip: { where, ...termsOf(terms) } };
 }
 
 /** Reads `{ scm: b, stuck: 4096, bit: 3, value: 1 }`. */

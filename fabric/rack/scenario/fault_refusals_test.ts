@@ -132,7 +132,7 @@ const WRONG: readonly Refusal[] = [
   [
     "V-08: damage in the card of an unknown host",
     withLines("faults: [{ rnic: c, flip: 1% }]"),
-    '3: faults[0].rnic: found "c", expected a host of this rack (a or b)',
+    '3: faults[0].rnic: found "c", expected a host or an RNIC of this rack (a, a-rnic, b or b-rnic)',
   ],
   [
     "V-08: damage in no card",

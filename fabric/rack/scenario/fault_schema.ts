@@ -20,9 +20,9 @@ const instant = positiveTime("a time > 0 with its unit, like 40us");
 
 export const powerFaultSchema = mapping({
   at: instant,
-  kill: text.optional().describe("whose power fails: a host, with its RNIC; an RNIC; or a switch"),
+  kill: text.optional().describe("whose power fails: a host, with its RNICs; an RNIC; or a switch"),
   start: text.optional().describe(
-    "what gets its power back: a host with its RNIC, unless that has a start of its own; an RNIC; a switch",
+    "what gets its power back: a host with its RNICs, unless one has a start of its own; an RNIC; a switch",
   ),
   shutdown: text.optional().describe(
     "which host begins an orderly shutdown, after which its power goes off",
@@ -31,7 +31,7 @@ export const powerFaultSchema = mapping({
     "of a shutdown: how long after its begin the power goes off; without it 1ms",
   ),
   card: oneOf(["off"]).optional().describe(
-    "of the start of a host: its RNIC, whose power has failed, stays without",
+    "of the start of a host: its RNICs whose power has failed stay without",
   ),
 });
 
@@ -89,7 +89,9 @@ function packetWords(): string[] {
 const MANY = Number.MAX_SAFE_INTEGER;
 
 export const linkFaultSchema = mapping({
-  link: text.describe("a cable, like a-rnic/tor; one way of it, like a-rnic->tor; or a host"),
+  link: text.describe(
+    "a cable, like a-rnic/tor; one way of it, like a-rnic->tor; a host, or an RNIC",
+  ),
   loss: share.optional().describe("of the frames, this share is lost"),
   corrupt: share.optional().describe("of the frames, this share gets one bit turned over"),
   duplicate: share.optional().describe("of the frames, this share arrives twice"),
@@ -112,7 +114,7 @@ export type LinkFaultSection = z.infer<typeof linkFaultSchema>;
 
 /** V-08: a fault inside a card that damages a write's data. */
 export const flipSchema = mapping({
-  rnic: text.describe("the host in whose card it is"),
+  rnic: text.describe("the RNIC that it is in, or a host for its first one"),
   flip: share.describe("of a write's pieces of data, this share gets one bit turned over"),
   where: oneOf(FLIP_PLACES).optional(),
   from: duration.optional(),

@@ -160,17 +160,21 @@ function readPrograms(reading: Reading): Draft["programs"] {
     const section = read(reading, path, programSchema);
     if (section === undefined) return [];
     const { on, run, at, restart = false, service = false, privileged = false, ...rest } = section;
-    const { weight, ...options } = rest;
+    const { weight, nic, ...options } = rest;
     const checked = readOptions(reading, path, { run, options });
     const flags = {
       ...(restart && { restart }),
       ...(service && { service }),
       ...(privileged && { privileged }),
       ...(weight !== undefined && { weight }),
+      ...(nic !== undefined && { nic }),
     };
     return [{ path, program: { on, run, at: at ?? 0, ...flags, options: checked } }];
   });
 }
+
+/** Keys of every program. */
+const PROGRAM_KEYS = ["on", "run", "at", "restart", "service", "privileged", "weight", "nic"];
 
 /** Options of a shipped program by its vocabulary; those of any other program unchanged. */
 function readOptions(
@@ -189,7 +193,7 @@ function readOptions(
   }
   checkKeys(reading, path, {
     found: Object.keys(options),
-    known: ["on", "run", "at", "restart", "service", "privileged", "weight", ...Object.keys(words)],
+    known: [...PROGRAM_KEYS, ...Object.keys(words)],
   });
   const checked: Record<string, unknown> = {};
   for (const [key, { kind, required }] of Object.entries(words)) {
@@ -208,7 +212,7 @@ export function isOwnProgram(run: string): boolean {
 /** One program for each of its hosts; `next` is the next host by name, cyclically. */
 function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
   const sorted = names.toSorted();
-  const { on, run, at, restart, service, privileged, weight, options } = program;
+  const { on, run, at, restart, service, privileged, weight, nic, options } = program;
   const hosts = on.length === 1 && on[0] === "all" ? sorted : on;
   return hosts.map((host) => {
     const next = sorted[(sorted.indexOf(host) + 1) % sorted.length];
@@ -223,6 +227,7 @@ function expand(program: DraftProgram, names: readonly string[]): ProgramScenari
       ...(service && { service }),
       ...(privileged && { privileged }),
       ...(weight !== undefined && { weight }),
+      ...(nic !== undefined && { nic }),
       options: Object.fromEntries(resolved),
     };
   });

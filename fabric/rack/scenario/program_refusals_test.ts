@@ -25,6 +25,26 @@ const WRONG: readonly Refusal[] = [
     '3: programs[0].from: found "a", expected another host than the one it runs on',
   ],
   [
+    "an RNIC as its own host's peer",
+    "name: x\nhosts: { a: { nics: 2 }, b: }\nprograms: [{ on: a, run: get, from: a-rnic2, name: x }]",
+    '3: programs[0].from: found "a-rnic2", expected another host than the one it runs on',
+  ],
+  [
+    "an RNIC that a host has not",
+    "name: x\nhosts: { a: , b: { nics: 2 } }\nprograms: [{ on: a, run: list, from: b-rnic3 }]",
+    '3: programs[0].from: found "b-rnic3", expected b-rnic2, a host',
+  ],
+  [
+    "the second RNIC of a host with one",
+    "name: x\nhosts: { a: { nics: 2 }, b: }\nprograms: [{ on: all, run: list, from: next, nic: 2 }]",
+    "3: programs[0].nic: found 2, expected 1, as b has one RNIC",
+  ],
+  [
+    "the third RNIC of a host with two",
+    "name: x\nhosts: { a: { nics: 2 }, b: }\nprograms: [{ on: a, run: list, from: b, nic: 3 }]",
+    "3: programs[0].nic: found 3, expected 1 to 2, as a has 2 RNICs",
+  ],
+  [
     "next of a lone host",
     "name: x\nhosts: { a: }\nprograms: [{ on: a, run: put, to: next }]",
     '3: programs[0].to: found "next", expected a second host to be next',
@@ -48,6 +68,11 @@ const WRONG: readonly Refusal[] = [
     "half of a log's replicas",
     "name: x\nhosts: { a: , b: , c: }\nprograms: [{ on: a, run: log-read, from: [b, c], quorum: 1 }]",
     "3: programs[0].quorum: found 1, expected 2, more than half of the 2 hosts",
+  ],
+  [
+    "a log's replicas on two RNICs of one host",
+    "name: x\nhosts: { a: , b: { nics: 2 }, c: }\nprograms: [{ on: a, run: log, to: [b, c, b-rnic2] }]",
+    '3: programs[0].to[2]: found "b-rnic2": the same host as "b", expected each host once',
   ],
   [
     "more queue pairs than there are numbers for",
@@ -82,7 +107,7 @@ const WRONG: readonly Refusal[] = [
   [
     "an option of another program",
     withLines("programs: [{ on: a, run: list, from: b, dept: 1 }]"),
-    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, service, privileged, weight, from, completion, attempts, pause or idle",
+    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, service, privileged, weight, nic, from, completion, attempts, pause or idle",
   ],
   [
     "a privilege of some kind",

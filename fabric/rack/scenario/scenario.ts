@@ -57,7 +57,7 @@ export interface FabricScenario extends NetworkOptions {
 
 export interface HostScenario
   extends
-    Omit<HostPlan, "rnic" | "ddio" | "timing" | "stuckBits" | "programs">,
+    Omit<HostPlan, "rnics" | "ddio" | "timing" | "stuckBits" | "programs">,
     Pick<
       RnicPlan,
       "hints" | "queueCache" | "translations" | "pageFault" | "verifyHistory" | "roce"
@@ -69,8 +69,10 @@ export interface HostScenario
   /** Named regions of SCM, by offset. They do not overlap. */
   readonly regions: readonly RegionScenario[];
   readonly services: readonly string[];
-  /** Its leaf in a leaf–spine network, from 1; absent: the leaf with the fewest hosts. */
-  readonly leaf?: number;
+  /** Number of its RNICs; absent: one. */
+  readonly nics?: number;
+  /** The leaf of its RNICs in a leaf–spine network, from 1, or of each; absent: the leaf with the fewest. */
+  readonly leaf?: number | readonly number[];
   readonly timing: { readonly host: HostTiming; readonly rnic: RnicTiming };
 }
 
@@ -108,6 +110,8 @@ export interface ProgramScenario {
   readonly privileged?: boolean;
   /** Its queue pairs' share of the line beside the host's others. Absent: 1. */
   readonly weight?: number;
+  /** Which RNIC of the host its device is, from 1. Absent: the first one. */
+  readonly nic?: number;
   /** By the scenario's names; `method` of a shipped program is a list. */
   readonly options: Readonly<Record<string, unknown>>;
 }

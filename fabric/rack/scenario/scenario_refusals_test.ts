@@ -188,7 +188,7 @@ const WRONG: readonly Refusal[] = [
   [
     "a host called like an RNIC",
     "name: x\nhosts: { a-rnic: {} }",
-    '2: hosts.a-rnic: found "a-rnic", expected a name that does not end in -rnic, as RNICs\' names do',
+    '2: hosts.a-rnic: found "a-rnic", expected a name that does not end in -rnic, -rnic2 and so on, as RNICs\' names do',
   ],
   [
     "a host called like the switch",

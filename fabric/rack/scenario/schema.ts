@@ -12,9 +12,14 @@ import {
   type RnicTiming,
 } from "../plan/plan.ts";
 import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
-import { isWhole } from "../../base/whole_number.ts";
+import { isWhole, wholeText } from "../../base/whole_number.ts";
 import { fatTreeSizes, TOPOLOGIES } from "../build/network.ts";
-import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
+import {
+  isObjectName,
+  MAX_RNICS,
+  OBJECT_NAME_BYTES_MAX,
+  OBJECT_NAME_EXPECTED,
+} from "../plan/names.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { parseDuration, parseSize } from "../plan/units.ts";
@@ -97,6 +102,18 @@ const roceVersion = oneOf(["v1", "v2"]);
 /** A choice: 8 192 hosts and 1 280 switches; every process knows the routes of all. */
 export const FAT_TREE_K_MOST = 32;
 
+const LEAF_MOST = fatTreeSizes({ k: FAT_TREE_K_MOST }).edges;
+const LEAF_SHAPE = { type: "integer", minimum: 1, maximum: LEAF_MOST };
+const leafPlaces = leaf(
+  `${wholeText({ least: 1, most: LEAF_MOST })}, or a list of such, one of each RNIC`,
+  { anyOf: [LEAF_SHAPE, { type: "array", items: LEAF_SHAPE, minItems: 1, maxItems: MAX_RNICS }] },
+  (value): number | readonly number[] | undefined => {
+    const isLeaf = (each: unknown) => isWhole(each, { least: 1, most: LEAF_MOST });
+    if (!Array.isArray(value)) return isLeaf(value) ? value as number : undefined;
+    return value.length > 0 && value.every(isLeaf) ? value as number[] : undefined;
+  },
+);
+
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
   attach: oneOf(ATTACHMENTS).optional().describe(
@@ -165,9 +182,12 @@ export const hostSchema = mapping({
   services: oneOf([...SERVICES, "none"]).optional().describe(
     "what runs on the host besides its programs",
   ),
-  roce: roceVersion.optional().describe("what its card speaks; else as the fabric says"),
-  leaf: integer(1, fatTreeSizes({ k: FAT_TREE_K_MOST }).edges).optional().describe(
-    "its leaf, or its edge switch in a fat tree; else where the fewest hosts are",
+  roce: roceVersion.optional().describe("what its cards speak; else as the fabric says"),
+  nics: integer(1, MAX_RNICS).optional().describe(
+    "number of its RNICs, each with a cable and an address of its own: b-rnic, b-rnic2 …",
+  ),
+  leaf: leafPlaces.optional().describe(
+    "its leaf, or its edge switch in a fat tree, or a list with that of each of its RNICs; else where the fewest are",
   ),
   timing: mapping({
     host: timing(Object.keys(host) as (keyof HostTiming)[]).optional().describe(
@@ -451,6 +471,9 @@ export const programSchema = z.preprocess(
     ),
     weight: integer(1, 255).optional().describe(
       "its queue pairs' share of the line beside the host's others; 1 unless given",
+    ),
+    nic: integer(1, MAX_RNICS).optional().describe(
+      "which of its host's RNICs it uses, counted from 1; the first one unless given",
     ),
   }, { error: "a mapping with on and run" }),
 );

@@ -1,4 +1,5 @@
 /** What the arguments of a core's functions must be, of a shared region's, and of a recovery's core. */
+import { hostOfRnic } from "../../../fabric/rack/plan/names.ts";
 import {
   type FreedRecord,
   type LogRecord,
@@ -222,7 +223,8 @@ const CHECKS_ON = new WeakMap<object, typeof CORE_CHECKS>();
 export function coreChecks(addresses: ProgramCpu["addresses"]): typeof CORE_CHECKS {
   const known = CHECKS_ON.get(addresses);
   if (known !== undefined) return known;
-  const note = noteOn(oneOf(Object.keys(addresses)));
+  const hosts = Object.keys(addresses).filter((name) => hostOfRnic(name) === undefined);
+  const note = noteOn(oneOf(hosts));
   const checks = { ...CORE_CHECKS, ...checksOf({ note: row("thrown", { note }) }) };
   CHECKS_ON.set(addresses, checks);
   return checks;

@@ -31,6 +31,7 @@ import {
   attributes,
   batch,
   bindInfo,
+  bindOptions,
   buffer,
   channel,
   cmEvent,
@@ -82,6 +83,7 @@ export const VERB_CALLS = {
   allocPd: row("thrown", { device }),
   deallocPd: row("value", { pd }),
   openContext: row("thrown", { device }),
+  openDevice: row("value", { device, name }),
   importPd: row("value", { device, handle: count }),
   importMr: row("value", { pd, lkey: key }),
   regMr: row("steps", { pd, buffer, options: regionOptions }),
@@ -189,7 +191,7 @@ export const VERB_CALLS = {
   rdmaDestroyId: row("steps", { id }),
   rdmaBindAddr: row("value", {
     id,
-    address: shape<{ readonly port: number }>("a port", { port: u16 }),
+    address: bindOptions,
   }),
   rdmaListen: row("value", {
     id,

@@ -18,6 +18,7 @@ import type { CmRetry } from "../cm/cm_state.ts";
 import type { ConnectionPath, ConnectionQp, Transport } from "../cm/connection.ts";
 import type { AcceptOptions } from "../cm/listen.ts";
 import type {
+  BindAddrOptions,
   RdmaConnParam,
   RdmaIdOptions,
   RdmaQpOptions,
@@ -432,6 +433,10 @@ export const idOptions = shape<RdmaIdOptions>("options of an id", {
   retry,
 });
 const host: Kind = (value) => typeof value === "number" ? ipv4(value) : name(value);
+export const bindOptions = shape<BindAddrOptions>("a port", {
+  port: u16,
+  address: optional(host),
+});
 export const resolveOptions = shape<ResolveAddrOptions>("a destination", {
   to: host,
   port: u16,

@@ -314,7 +314,7 @@ export function resetAgent(agent: CmAgent): Set<string> {
   agent.sidr.clear();
   agent.timers.length = 0;
   for (const channel of agent.channels) {
-    channel.events.push({ kind: "reset" });
+    channel.events.push({ kind: "reset", agent });
     signals.add(channel.signal);
   }
   for (const listener of agent.listeners.values()) {

@@ -123,8 +123,8 @@ export type CmEvent =
   }
   /** Its service listens no more: no event follows but those of connections that stand. */
   | { readonly kind: "ended" }
-  /** The RNIC has failed and is back: all earlier connections, queues and regions are gone. */
-  | { readonly kind: "reset" };
+  /** The RNIC has failed and is back: all earlier connections, queues and regions are gone. Of ids: whose manager it is. */
+  | { readonly kind: "reset"; readonly agent?: object };
 
 /** Where events of connections go. */
 export interface CmSink {
@@ -135,13 +135,16 @@ export interface CmSink {
   readonly events: CmEvent[];
 }
 
-/** What the manager knows of a channel of ids: which ports they hold. */
+/** What the manager knows of an id: which port of which card it holds. */
+export interface CmChannelId {
+  readonly ps: PortSpace;
+  readonly port: number;
+  readonly isBound: boolean;
+  readonly device: { readonly cm: { readonly agent: object } };
+}
+
 export interface CmChannel extends CmSink {
-  readonly ids: Iterable<{
-    readonly ps: PortSpace;
-    readonly port: number;
-    readonly isBound: boolean;
-  }>;
+  readonly ids: Iterable<CmChannelId>;
 }
 
 export interface CmListener extends CmSink {

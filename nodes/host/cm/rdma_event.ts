@@ -156,7 +156,7 @@ function* eventOf(
       return id && plain(id, next.event, { status, reason });
     }
     case "reset":
-      return removeAll(channel);
+      return removeAll(channel, next.agent);
     case "ended":
       return undefined;
   }
@@ -175,12 +175,12 @@ function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | unde
 const WITHOUT_DEVICE: ReadonlySet<RdmaIdState> = new Set(["idle", "addr-bound", "listen"]);
 
 /**
- * The RNIC has failed: DEVICE_REMOVAL for each id that has used it, whose objects are gone. Those that listen
+ * An RNIC has failed: DEVICE_REMOVAL for each id that has used it, whose objects are gone. Those that listen
  * go on with it when it is back.
  */
-function removeAll(channel: RdmaEventChannel): RdmaCmEvent | undefined {
-  const ids = [...channel.ids].filter(({ state }) =>
-    state !== "device-removal" && !WITHOUT_DEVICE.has(state)
+function removeAll(channel: RdmaEventChannel, agent: object | undefined): RdmaCmEvent | undefined {
+  const ids = [...channel.ids].filter(({ state, device }) =>
+    device.cm.agent === agent && state !== "device-removal" && !WITHOUT_DEVICE.has(state)
   );
   const events = ids.map((id): CmEvent => {
     id.state = "device-removal";
@@ -238,6 +238,7 @@ function acceptingId(
   const { channel, ps, retry, device, port } = listenId;
   const id = makeId(channel, { ps, retry });
   id.state = "connect";
+  id.device = device;
   id.port = port;
   id.ends = ipEndsIn(privateData);
   id.peer = { address, port: id.ends?.sourcePort ?? 0, host: hostAt(device, address) };

@@ -15,7 +15,9 @@ import { createQp, destroyQp, modifyQp } from "../verbs/queue_pair.ts";
 import { refuseInteger, refuseRetry, withDefaults } from "./check_options.ts";
 import { disconnectEndpoint, endListening } from "./cm_agent.ts";
 import type {
+  CmAgent,
   CmChannel,
+  CmChannelId,
   CmEndpoint,
   CmListener,
   CmOutput,
@@ -49,6 +51,8 @@ export interface RdmaEventChannel extends CmChannel {
   readonly ids: Set<RdmaId>;
   /** @ignore */
   readonly byEndpoint: Map<object, RdmaId>;
+  /** Managers of the cards that its ids are on. @ignore */
+  readonly agents: Set<CmAgent>;
   /** False once it is destroyed. */
   isAlive: boolean;
 }
@@ -73,8 +77,8 @@ export interface RdmaConnParam {
 
 /** `rdma_cm_id`. Only the calls of librdmacm change it. */
 export interface RdmaId {
-  /** @ignore */
-  readonly device: CmDevice;
+  /** The channel's, unless `rdmaBindAddr` names another card of the host. @ignore */
+  device: CmDevice;
   /** Where its events come. */
   readonly channel: RdmaEventChannel;
   /** Its port space. */
@@ -130,6 +134,7 @@ export function rdmaCreateEventChannel(device: CmDevice): RdmaEventChannel {
     events: [],
     ids: new Set(),
     byEndpoint: new Map(),
+    agents: new Set([agent]),
     isAlive: true,
   };
   agent.channels.add(channel);
@@ -145,9 +150,9 @@ export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | 
     const found = `The event channel has ${count} in state ${state} (port ${port})`;
     return verbError("EBUSY", `${found}: expected rdmaDestroyId before`);
   }
-  const { cpu, cm: { agent } } = channel.device;
+  const { cpu } = channel.device;
   channel.isAlive = false;
-  agent.channels.delete(channel);
+  for (const agent of channel.agents) agent.channels.delete(channel);
   // A thread that waits for its events waits no longer.
   cpu.signal(channel.signal);
   return undefined;
@@ -207,20 +212,37 @@ export function refuseState(id: RdmaId, ...expected: RdmaIdState[]): VerbError |
   return verbError("EINVAL", `The id is in state ${id.state}: expected ${expected.join(" or ")}`);
 }
 
+/** Options of `rdmaBindAddr`. */
+export interface BindAddrOptions {
+  /** From 1 to 65535; 0: any. */
+  readonly port: number;
+  /** Of a card of this host, by its name (the host's stands for its first one) or its IPv4 address; absent: the channel's. */
+  readonly address?: string | number;
+}
+
 /**
- * `rdma_bind_addr`: port 0 draws one. EADDRINUSE for a port that another id of the host holds, until its
- * `rdmaDestroyId`; EADDRNOTAVAIL where none is left to draw.
+ * `rdma_bind_addr`: the id uses the card that has the address, and port 0 draws one. EADDRINUSE for a port that another id
+ * of the card holds, until its `rdmaDestroyId`; EADDRNOTAVAIL where none is left to draw, and for an address of no card
+ * that the host has.
  */
 export function rdmaBindAddr(
   id: RdmaId,
-  { port }: { readonly port: number },
+  { port, address }: BindAddrOptions,
 ): VerbError | undefined {
   const wrong = refuseState(id, "idle") ?? refusePort(port);
   if (wrong !== undefined) return wrong;
-  const held = portsInUse(id);
+  const device = address === undefined ? id.device : deviceAt(id.device, address);
+  if (device === undefined) {
+    const found = `No card of this host has the address ${JSON.stringify(address)}`;
+    return verbError("EADDRNOTAVAIL", `${found}: expected one by name, like ${id.device.cpu.host}`);
+  }
+  const held = portsInUse(device, id);
   if (held.has(port)) {
     return verbError("EADDRINUSE", `Another id of the host holds port ${port} of ${id.ps}`);
   }
+  id.device = device;
+  id.channel.agents.add(device.cm.agent);
+  device.cm.agent.channels.add(id.channel);
   const own = port === 0 ? ephemeralPort(id, held) : port;
   if (own === undefined) {
     const { first, last } = EPHEMERAL;
@@ -237,10 +259,25 @@ function refusePort(port: number, least = 0): VerbError | undefined {
   return wrong === undefined ? undefined : verbError("EINVAL", wrong);
 }
 
-/** Ports of the id's port space that ids of its host hold, whatever their program. */
-function portsInUse({ device: { cm: { agent } }, ps }: RdmaId): Set<number> {
+/** The device, on the caller's core, whose card has this name or address; undefined: none of this host. */
+function deviceAt(device: CmDevice, named: string | number): CmDevice | undefined {
+  const { cpu, devices } = device;
+  const address = typeof named === "number" ? named : cpu.addresses[named];
+  if (device.state.address === address) return device;
+  for (const [index] of devices?.names.entries() ?? []) {
+    const opened = devices!.at(index) as CmDevice | undefined;
+    if (opened?.state.address !== address) continue;
+    return { ...device, cpu: cpu.at?.(index) ?? cpu, state: opened!.state, cm: opened!.cm };
+  }
+  return undefined;
+}
+
+/** Ports of the id's port space that ids on this card hold, whatever their program. */
+function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   const ids = [...agent.channels].flatMap((channel) => [...channel.ids]);
-  return new Set(ids.filter((id) => id.isBound && id.ps === ps).map(({ port }) => port));
+  const isIts = ({ isBound, ps: its, device }: CmChannelId) =>
+    isBound && its === ps && device.cm.agent === agent;
+  return new Set(ids.filter(isIts).map(({ port }) => port));
 }
 
 /** The next port, in turn, that no id holds. */
@@ -382,6 +419,9 @@ export function* rdmaCreateQp(
   const { type = ps === "udp" ? "ud" : "rc" } = options;
   const refused = refuseQpOf(id);
   if (refused !== undefined) return refused;
+  if (pd.device.state !== id.device.state) {
+    return verbError("EINVAL", "The protection domain is of another card than the id");
+  }
   if ((type === "ud") !== (ps === "udp")) {
     const expected = ps === "udp" ? "ud" : "rc or uc";
     return verbError(

@@ -22,7 +22,7 @@ import {
 } from "../memory/address_map.ts";
 import type { CardMemory } from "../memory/card_memory.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
-import type { Iio } from "../memory/iio.ts";
+import type { IioStacks } from "../memory/iio_stacks.ts";
 import type { QueueGuard } from "../memory/queue_guard.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import type { PageTable } from "../memory/page_table.ts";
@@ -56,10 +56,11 @@ export interface Machine<Context> {
     readonly addresses: Readonly<Record<string, number>>;
     readonly inputs: Readonly<Record<string, Uint8Array>>;
   };
-  readonly iio: Iio;
-  readonly guard: QueueGuard;
+  readonly iio: IioStacks;
   readonly pages: PageTable;
-  readonly paging: DemandPaging;
+  readonly paging: Pick<DemandPaging, "isPinnedByDefault">;
+  /** By their numbers. */
+  readonly cards: readonly MachineCard[];
   /** What programs have measured. */
   readonly measurements: OperationCounts;
   /** The program that allocated the memory at an address. */
@@ -68,11 +69,7 @@ export interface Machine<Context> {
   readonly out: Outputs;
   /** The account of the thread that a core executes at this moment; undefined between two of them. */
   readonly payer: Account | undefined;
-  /** The way to the card. */
-  readonly bus: HostBus;
   readonly processingPs: Time;
-  /** The card's memory, where queue information lies there (`store: device`). */
-  readonly cardMemory: CardMemory | undefined;
   /** Regions that this host shares with others; absent without one. */
   readonly regions: SharedRegions | undefined;
   signal(name: string): void;
@@ -81,6 +78,16 @@ export interface Machine<Context> {
     thread: { readonly name: string; readonly plan: ProgramPlan },
     run: (context: Context) => Steps<void>,
   ): void;
+}
+
+/** What a host has of one of its cards. */
+export interface MachineCard {
+  /** The way to it. */
+  readonly bus: HostBus;
+  readonly guard: QueueGuard;
+  /** Its memory, where queue information lies there (`store: device`). */
+  readonly cardMemory: CardMemory | undefined;
+  readonly paging: DemandPaging;
 }
 
 function isMap(value: unknown): value is object {
@@ -93,31 +100,47 @@ export interface CoreProgram {
   /** Names the program's own random stream: host, life and program. */
   readonly stream: string;
   readonly account: Account;
+  /** Made at its first number. */
+  rng: Rng | undefined;
   /** Absent for the driver. Results carry the number of the order that started the program. */
   readonly plan: ProgramPlan | undefined;
 }
 
-/** The core of one program. */
+/** The core of one program, bound to one of its host's cards: commands, registers and pages are that one's. */
 export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly host: string;
   readonly program: string;
   readonly addresses: Readonly<Record<string, number>>;
   readonly scm: Buffer;
   readonly #machine: Machine<Context>;
+  /** The number of the card. */
+  readonly rnic: number;
+  readonly #card: MachineCard;
+  /** The same core, bound to other cards, by their numbers. */
+  readonly #others: ProgramCore<Context>[];
   /** Of the thread that this interface was made for. */
   readonly #ownAccount: Account;
   readonly #program: CoreProgram;
   /** Bytes after which a flush or stream lets time pass, so that a power failure can fall between. */
   readonly #chunkBytes: number;
-  #rng: Rng | undefined;
 
-  constructor(machine: Machine<Context>, program: CoreProgram) {
+  /** @param card the number of the card. @param others of the same core; absent: it is the first. */
+  constructor(
+    machine: Machine<Context>,
+    program: CoreProgram,
+    card = 0,
+    others: ProgramCore<Context>[] = [],
+  ) {
     this.host = machine.name;
     // The stream's name is host, life and program. Each store tells the program: it is made once.
     this.program = program.stream.split("/").slice(2).join("/");
     this.addresses = machine.options.addresses;
     this.scm = machine.map.scm;
     this.#machine = machine;
+    this.rnic = card;
+    this.#card = machine.cards[card]!;
+    this.#others = others;
+    others[card] = this;
     this.#ownAccount = program.account;
     this.#program = program;
     this.#chunkBytes = Math.ceil(machine.timing.iioDrainBytes / LINE_BYTES) * LINE_BYTES;
@@ -149,7 +172,13 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   get card(): number | undefined {
-    return this.#machine.bus.card;
+    return this.#card.bus.card;
+  }
+
+  /** The same core, bound to another card. */
+  at(card: number): ProgramCore<Context> {
+    return this.#others[card] ??
+      new ProgramCore(this.#machine, this.#program, card, this.#others);
   }
 
   *polled(poll: Poll): Steps<void> {
@@ -163,7 +192,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   get paging(): DemandPaging {
-    return this.#machine.paging;
+    return this.#card.paging;
   }
 
   /** Pages that an access needs are brought in, at this core's cost. */
@@ -187,12 +216,13 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   random(): number {
-    this.#rng ??= rngFor(this.#machine.options.seed, this.#program.stream);
-    return this.#rng.unit();
+    const program = this.#program;
+    program.rng ??= rngFor(this.#machine.options.seed, program.stream);
+    return program.rng.unit();
   }
 
   load(address: number, length: number): Uint8Array<ArrayBuffer> {
-    const { map, memory, cardMemory } = this.#machine;
+    const { map, memory } = this.#machine, { cardMemory } = this.#card;
     if (cardMemory?.holds(address)) {
       const where = `${length} B at 0x${address.toString(16)}`;
       throw new AddressFault(
@@ -215,13 +245,13 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *read(address: number, length: number): Steps<Uint8Array<ArrayBuffer>> {
-    const { cardMemory, timing, processingPs } = this.#machine;
+    const { timing, processingPs } = this.#machine, { cardMemory } = this.#card;
     if (!cardMemory?.holds(address)) return this.load(address, length);
     cardMemory.load(address, length);
     if (this.#held !== undefined) yield* this.#held.drained();
     this.#account.owed += Math.max(0, timing.mmioPs - processingPs);
     yield* this.settle();
-    const id = this.#machine.bus.sendLoad(address, length);
+    const id = this.#card.bus.sendLoad(address, length);
     if (id === undefined) return new Uint8Array(length).fill(0xff);
     const { data } = yield* hold({ kind: "load", id, length, answers: true });
     return data!;
@@ -229,10 +259,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   /** Whether that was a store into the card's memory, which is on its way then. */
   #storedAtCard(address: number, bytes: Uint8Array): boolean {
-    const { cardMemory, timing } = this.#machine;
+    const { timing } = this.#machine, { cardMemory } = this.#card;
     if (!cardMemory?.holds(address)) return false;
     for (const message of cardMemory.store(address, bytes, this.program)) {
-      const send = () => void this.#machine.bus.sendStore(message);
+      const send = () => void this.#card.bus.sendStore(message);
       const held = this.#held;
       if (held === undefined) send();
       else held.addPrivate({ address, bytes: NO_BYTES, done: send });
@@ -274,9 +304,12 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   /** Q-04: queue information is contiguous memory, which has one virtual address. */
   #checkStore(address: number, length: number): void {
     this.#machine.regions?.refusePlain(address, length);
-    const { guard, now } = this.#machine, physical = address - VIRTUAL_CONTIGUOUS_BASE;
+    const { cards, now } = this.#machine, physical = address - VIRTUAL_CONTIGUOUS_BASE;
     const { program } = this;
-    if (guard.mayTouch(physical, length)) guard.checkStore(physical, length, { program, now });
+    for (let i = 0; i < cards.length; i++) {
+      const { guard } = cards[i]!;
+      if (guard.mayTouch(physical, length)) guard.checkStore(physical, length, { program, now });
+    }
   }
 
   *region(name: string): Steps<Region> {
@@ -397,7 +430,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     const data = copyOf(bytes);
     if (this.#held !== undefined) yield* this.#held.drained();
     yield* this.settle();
-    this.#machine.bus.sendRegister(offset, data);
+    this.#card.bus.sendRegister(offset, data);
     this.#account.owed += processingPs;
   }
 
@@ -409,7 +442,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     if (this.#held !== undefined) yield* this.#held.drained();
     yield* this.settle();
     for (let at = 0; at < data.length; at += LINE_BYTES) {
-      this.#machine.bus.sendRegister(offset + at, data.subarray(at, at + LINE_BYTES));
+      this.#card.bus.sendRegister(offset + at, data.subarray(at, at + LINE_BYTES));
     }
     this.#account.owed += processingPs;
   }
@@ -419,13 +452,13 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       const found = notPlain(command) ?? JSON.stringify(command) ?? "undefined";
       throw new TypeError(`Cannot send a command: found ${found}, expected one with an op`);
     }
-    const { guard, cardMemory, timing, processingPs } = this.#machine;
+    const { timing, processingPs } = this.#machine, { guard, cardMemory, bus } = this.#card;
     this.#account.owed += Math.max(0, timing.commandPs - processingPs);
     if (this.#held !== undefined) yield* this.#held.drained();
     yield* this.settle();
     guard.sends(command, this.program);
     const isLocks = command.op === "lock-space2" && cardMemory !== undefined;
-    const sent = this.#machine.bus.sendCommand(
+    const sent = bus.sendCommand(
       isLocks ? { ...command, by: cardMemory.numberOf(this.program) } : command,
     );
     if (typeof sent !== "number") return sent;
@@ -476,7 +509,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   allocateContiguous(bytes: number): Buffer {
     return this.#own(
-      this.#clearedSpare(bytes, "contiguous") ?? this.#machine.map.allocateContiguous(bytes),
+      this.#clearedSpare(bytes, "contiguous") ??
+        this.#machine.map.allocateContiguous(bytes, this.rnic),
     );
   }
 
@@ -494,7 +528,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   #clearedSpare(bytes: number, kind: "scattered" | "contiguous"): Buffer | undefined {
     const { map } = this.#machine;
-    const spare = map.takeSpare(bytes, kind, (frames) => !this.#machine.iio.isComing(frames));
+    const isQuiet = (frames: readonly number[]) => !this.#machine.iio.isComing(frames);
+    const spare = map.takeSpare(bytes, kind, isQuiet, this.rnic);
     if (spare !== undefined) this.store(spare.address, new Uint8Array(spare.length));
     return spare;
   }
@@ -528,7 +563,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   trace(step: TraceStep): void {
-    this.#machine.out.trace(step);
+    this.#machine.out.trace(this.rnic === 0 ? step : { ...step, rnic: this.rnic });
   }
 
   get auditing(): boolean {
@@ -537,7 +572,12 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   note(note: AuditRecord): void {
     if (!this.auditing) return;
-    const kept = note.kind === "writes" ? { ...note, bytes: copyOf(note.bytes) } : note;
+    const { rnic } = this;
+    const kept = note.kind === "writes"
+      ? { ...note, bytes: copyOf(note.bytes) }
+      : rnic > 0 && "qpn" in note
+      ? { ...note, rnic }
+      : note;
     this.#machine.out.audit?.(this.#program.stream, kept);
   }
 

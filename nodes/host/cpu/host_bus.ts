@@ -1,4 +1,4 @@
-/** The cores' end of the bus to the card: what they send over it, and whether a card is there. */
+/** The cores' end of the bus to a card: what they send over it, and whether the card is there. */
 import { type Outputs, PORTS } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { PcieMessage, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -22,24 +22,47 @@ export interface BusHost {
   readonly processingPs: Time;
   readonly out: Outputs;
   readonly memory: MemorySystem;
+}
+
+/** What the host has of the card at the bus. */
+export interface BusCard {
+  /** Its number among the host's. */
+  readonly index: number;
   readonly guard: QueueGuard;
   readonly cardMemory: CardMemory | undefined;
   /** Where the card is on the coherent bus. */
   readonly agent: CoherentAgent | undefined;
 }
 
+/** More commands and loads than a run has: those of different cards have different numbers. */
+const NUMBERS_SPAN = 2 ** 40;
+
 export class HostBus {
   registerWrites = 0;
   commands = 0;
   readonly #host: BusHost;
+  readonly #card: BusCard;
+  readonly #pointers: Parameters<typeof newestPointer>[0];
+  readonly #port: number;
+  /** Numbers of commands and loads begin here. */
+  readonly #numbers: number;
   #isUp = true;
   /** Counts the power-ons of the card that this life has noticed. */
   #cards = 0;
   /** Loads from the card's memory so far: their tags. */
   #loads = 0;
 
-  constructor(host: BusHost) {
+  constructor(host: BusHost, card: BusCard) {
     this.#host = host;
+    this.#card = card;
+    this.#pointers = { memory: host.memory, guard: card.guard, cardMemory: card.cardMemory };
+    this.#port = PORTS.hostBus + card.index;
+    this.#numbers = card.index * NUMBERS_SPAN;
+  }
+
+  /** Whether a command, or a load, of this number was sent here. */
+  isOwn(id: number): boolean {
+    return id >= this.#numbers && id < this.#numbers + NUMBERS_SPAN;
   }
 
   /** See {@link Cpu.card}: which power-on of the card is there; undefined without one. */
@@ -57,15 +80,15 @@ export class HostBus {
 
   /** Sends a message, which departs `processingPs` from now, or `afterPs` later. */
   send(message: PcieMessage, afterPs: Time = 0): void {
-    const { out, now, processingPs, agent } = this.#host;
-    const form = agent === undefined ? message : coherentForm(message);
-    out.send(PORTS.hostBus, form, now + processingPs + afterPs);
+    const { out, now, processingPs } = this.#host;
+    const form = this.#card.agent === undefined ? message : coherentForm(message);
+    out.send(this.#port, form, now + processingPs + afterPs);
   }
 
   /** Sends a register write. */
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void {
     this.registerWrites++;
-    const stored = newestPointer(this.#host, offset, data);
+    const stored = newestPointer(this.#pointers, offset, data);
     this.send({ kind: "register-write", offset, data, ...(stored !== undefined && { stored }) });
   }
 
@@ -77,7 +100,7 @@ export class HostBus {
   /** Sends a core's load from it. @returns its id; undefined where there is no device. */
   sendLoad(offset: number, length: number): number | undefined {
     if (!this.#isUp) return undefined;
-    const tag = this.#loads++;
+    const tag = this.#numbers + this.#loads++;
     this.send({ kind: "register-read", tag, offset, length });
     return tag;
   }
@@ -85,7 +108,7 @@ export class HostBus {
   /** Sends a command. @returns its id, or an error reply where there is no device. */
   sendCommand(command: RnicCommand): number | RnicReply {
     if (!this.#isUp) return NO_DEVICE;
-    const id = this.commands++;
+    const id = this.#numbers + this.commands++;
     this.send({ kind: "command", id, command });
     return id;
   }

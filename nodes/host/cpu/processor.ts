@@ -378,10 +378,18 @@ export class Processor {
     return true;
   }
 
-  /** Answers every outstanding command: the device is gone. */
-  replyToAll(reply: RnicReply, now: Time): void {
+  /**
+   * Answers every outstanding command and load of a device, which is gone.
+   * @param device.isOwn whether one of this number is its.
+   */
+  replyToAll(
+    device: { readonly isOwn: (id: number) => boolean },
+    reply: RnicReply,
+    now: Time,
+  ): void {
     const waiting = [...this.#byLoad.values(), ...this.#byReply.values()].sort(inOrder);
     for (const task of waiting) {
+      if (!device.isOwn(task.replyId)) continue;
       if (task.loads > 0) this.#endLoad(task, undefined, now);
       else this.#answer(task, reply, now);
     }

@@ -138,6 +138,10 @@ export interface Cpu {
   sleep(ps: Time): Steps<void>;
   /** The index of the core that executes the caller; undefined of the driver. @ignore */
   readonly core?: number | undefined;
+  /** The number of the card, of several, whose commands, registers and pages these are. @ignore */
+  readonly rnic?: number;
+  /** The same core for another card, by its number. @ignore */
+  at?(card: number): Cpu;
   /** How often the RNIC has got power in this life of the host; undefined while it has none. */
   readonly card: number | undefined;
   /**
@@ -274,9 +278,14 @@ export function stepsOf<T>(answered: Steps<T>, name: string): Steps<T> {
   );
 }
 
+/** The name of a signal that the host raises about one of its cards. */
+export function signalOf(name: string, card: number): string {
+  return card === 0 ? name : `${name}-${card + 1}`;
+}
+
 /** Signals that the host itself raises and programs can wait for. */
 export const SIGNALS = {
-  /** The RNIC failed, or came back. */
+  /** An RNIC failed, or came back: of which one, {@link signalOf} says. */
   busDown: "bus-down",
   busUp: "bus-up",
   /** The driver has handled an asynchronous event of the firmware. */

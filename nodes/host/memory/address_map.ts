@@ -78,6 +78,13 @@ function pagesOf(bytes: number): number {
 
 type Kind = "scattered" | "contiguous";
 
+interface Given {
+  readonly kind: Kind;
+  readonly buffer: Buffer;
+  /** Contiguous memory is for one card: its number. */
+  readonly card: number;
+}
+
 /** Buffers by address, of which neighbours are one. */
 function joined(buffers: readonly Buffer[]): Buffer[] {
   const all: Buffer[] = [];
@@ -99,7 +106,7 @@ export class AddressMap {
   /** Frames of contiguous allocations, from the end of DRAM downwards. */
   #contiguousFrames = 0;
   /** Allocations by address, and freed ones by kind and number of pages. */
-  readonly #given = new Map<number, { readonly kind: Kind; readonly buffer: Buffer }>();
+  readonly #given = new Map<number, Given>();
   readonly #spare: Readonly<Record<Kind, Map<number, Buffer[]>>> = {
     scattered: new Map(),
     contiguous: new Map(),
@@ -108,8 +115,8 @@ export class AddressMap {
   /** Frames of pages that have been away since they were allocated, by number of the page. */
   readonly #moved = new Map<number, number>();
   /** Told of memory that is given back, and of contiguous memory that is given out: it is for a device. */
-  onFree: (buffer: Buffer, kind: "scattered" | "contiguous") => void = () => {};
-  onContiguous: (buffer: Buffer) => void = () => {};
+  onFree: (buffer: Buffer, given: Pick<Given, "kind" | "card">) => void = () => {};
+  onContiguous: (buffer: Buffer, card: number) => void = () => {};
 
   constructor(sizes: MemorySizes) {
     assert(
@@ -137,11 +144,13 @@ export class AddressMap {
    * freed in this size is taken as it is. Where much memory is spare or little is left, else the front
    * of the smallest that is larger, neighbours joined: programs of ever new sizes would use it up.
    * @param isQuiet whether no pending DMA write can still reach these frames.
+   * @param card of contiguous memory: the number of the card that it is for.
    */
   takeSpare(
     bytes: number,
     kind: Kind,
     isQuiet: (frames: readonly number[]) => boolean = () => true,
+    card = 0,
   ): Buffer | undefined {
     const count = pagesOf(bytes);
     const same = this.#spare[kind].get(count) ?? [];
@@ -153,7 +162,7 @@ export class AddressMap {
       : undefined;
     if (spare === undefined) return undefined;
     this.#sparePages -= count;
-    return this.#give(kind, { ...spare, length: bytes });
+    return this.#give(kind, { ...spare, length: bytes }, card);
   }
 
   #isShort(count: number): boolean {
@@ -196,14 +205,14 @@ export class AddressMap {
     }
     this.#given.delete(address);
     const { kind, buffer } = given;
-    this.onFree(buffer, kind);
+    this.onFree(buffer, given);
     this.#keepSpare(kind, buffer);
     this.#sparePages += buffer.pages.length;
   }
 
-  #give(kind: Kind, buffer: Buffer): Buffer {
-    this.#given.set(buffer.address, { kind, buffer });
-    if (kind === "contiguous") this.onContiguous(buffer);
+  #give(kind: Kind, buffer: Buffer, card: number): Buffer {
+    this.#given.set(buffer.address, { kind, buffer, card });
+    if (kind === "contiguous") this.onContiguous(buffer, card);
     return buffer;
   }
 
@@ -220,11 +229,15 @@ export class AddressMap {
         { length: count },
         (_, i) => dramFrame(first + i, this.#frames) * DRAM_PAGE_BYTES,
       ),
-    });
+    }, 0);
   }
 
-  /** Whole pages of zeroed DRAM on consecutive frames. @throws OutOfMemory */
-  allocateContiguous(bytes: number): Buffer {
+  /**
+   * Whole pages of zeroed DRAM on consecutive frames, for a card.
+   * @param card its number.
+   * @throws OutOfMemory
+   */
+  allocateContiguous(bytes: number, card = 0): Buffer {
     const count = this.#pagesFor(bytes, { scattered: false });
     this.#contiguousFrames += count;
     const from = (this.#frames - this.#contiguousFrames) * DRAM_PAGE_BYTES;
@@ -233,7 +246,7 @@ export class AddressMap {
       length: bytes,
       pageBytes: DRAM_PAGE_BYTES,
       pages: Array.from({ length: count }, (_, i) => from + i * DRAM_PAGE_BYTES),
-    });
+    }, card);
   }
 
   /** Pages for so many bytes. @throws OutOfMemory where both kinds together exceed the DRAM. */

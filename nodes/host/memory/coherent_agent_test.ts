@@ -33,7 +33,7 @@ describe("CoherentAgent", () => {
     card.arrive(START, { kind, op: "InvItoE", tag: 4, address: SCM_BASE, lines: 2 });
     card.run(START);
     const grant = { kind, op: "GntE", tag: 4, address: SCM_BASE, lines: 2 } as const;
-    assert.deepEqual(card.sent, [{ departAt: START + dmaReadLlcPs, message: grant }]);
+    assert.deepEqual(card.sent, [{ departAt: START + dmaReadLlcPs, port: 0, message: grant }]);
     card.arrive(START, push(SCM_BASE, pattern(100)));
     card.run(START + iioPs);
     assert.deepEqual(opsOf(card), ["GntE"]);

@@ -18,8 +18,8 @@ export interface RecordOptions {
 export class DurableRecord {
   /** The time of the next record. */
   now: Time = 0;
-  /** Bytes in the IIO that survive: they will overwrite earlier ones. */
-  readonly posted = new PostedBytes();
+  /** Bytes in the IIOs that survive: they will overwrite earlier ones. */
+  readonly #posted = [new PostedBytes()];
   readonly #scm: SparseBytes;
   readonly #log: MemoryLog | undefined;
   readonly #stick: Stick | undefined;
@@ -38,16 +38,34 @@ export class DurableRecord {
 
   /** Bytes become durable except where posted ones cover them. `data` must not change. */
   add(offset: number, data: Uint8Array, unit: number = SCM_ATOMIC_BYTES): void {
-    if (this.posted.isEmpty) return this.#add(offset, data, unit);
-    for (const part of this.posted.uncovered({ offset, data })) {
-      this.#add(part.offset, part.data, unit);
-    }
+    if (!this.#hasPosted) return this.#add(offset, data, unit);
+    let parts: DurableWrite[] = [{ offset, data }];
+    for (const posted of this.#posted) parts = parts.flatMap((part) => posted.uncovered(part));
+    for (const part of parts) this.#add(part.offset, part.data, unit);
   }
 
-  /** A posted write that survives as a whole arrives. */
-  addPosted(offset: number, data: Uint8Array): void {
+  /** Overlays the posted bytes, IIO by IIO, on the memory bytes from `offset`. */
+  overlayPosted(offset: number, bytes: Uint8Array): void {
+    for (const posted of this.#posted) posted.overlay(offset, bytes);
+  }
+
+  get #hasPosted(): boolean {
+    for (const posted of this.#posted) if (!posted.isEmpty) return true;
+    return false;
+  }
+
+  /** A posted write that survives as a whole arrives in an IIO, given by its number. */
+  addPosted(offset: number, data: Uint8Array, stack = 0): void {
     this.#add(offset, data, Infinity);
-    this.posted.arrive({ offset, data });
+    while (this.#posted.length <= stack) this.#posted.push(new PostedBytes());
+    this.#posted[stack]!.arrive({ offset, data });
+  }
+
+  /** The next bytes of the oldest posted write of an IIO have reached memory. */
+  postedLeft(offset: number, data: Uint8Array, stack = 0): void {
+    this.#posted[stack]!.leave(data.length);
+    // What another IIO had at the same place may have been recorded since, and is overwritten now.
+    if (this.#posted.length > 1) this.add(offset, data);
   }
 
   /** A dirty line becomes durable with all of its `data`, and clean. */

@@ -1,5 +1,5 @@
 /**
- * Integrated I/O: the buffer of posted writes between the bus and memory, and the bus's ordering
+ * Integrated I/O: the buffer of posted writes between a card's bus and memory, and the bus's ordering
  * rule (P-03). A write waits here, then drains piece by piece, into the LLC (flow 2) or the iMC
  * (flow 1): at that time its bytes become visible, and persistent.
  *
@@ -101,6 +101,7 @@ export class Iio {
   readonly #sink: IioSink;
   readonly #processingPs: Time;
   readonly #iommu: Iommu | undefined;
+  readonly #stack: number;
   readonly #writes = new Fifo<Write>();
   readonly #followers = new Fifo<Follower>();
   /** By `at`; equal times in order of arrival. */
@@ -120,6 +121,8 @@ export class Iio {
       sink: IioSink;
       processingPs: Time;
       iommu?: Iommu | undefined;
+      /** Its number among the host's. */
+      stack?: number;
     },
   ) {
     const { iioDrainBytes, wpqLines } = plan.timing;
@@ -136,6 +139,7 @@ export class Iio {
     this.#sink = host.sink;
     this.#processingPs = host.processingPs;
     this.#iommu = host.iommu;
+    this.#stack = host.stack ?? 0;
   }
 
   /** Whether a pending write goes to one of these frames of DRAM. */
@@ -160,6 +164,11 @@ export class Iio {
   /** When the next piece leaves, with or without an event. */
   get nextDurableAt(): Time {
     return this.#drainAt;
+  }
+
+  /** When the next piece leaves that is no event ({@link catchUp}); NEVER where the next one is. */
+  get nextLazyAt(): Time {
+    return this.#drainAt < this.#lastAt ? this.#drainAt : NEVER;
   }
 
   #writeAt(): Time {
@@ -203,7 +212,7 @@ export class Iio {
     this.#buffered += length;
     this.bytesMax = Math.max(this.bytesMax, this.#buffered);
     this.#writes.push({ message, arrival: now + translationPs });
-    this.#memory.postedArrived(message.address, message.data);
+    this.#memory.postedArrived(message.address, message.data, this.#stack);
     if (this.#writes.length === 1) this.#setDrain(this.#pieceAt(now));
     return true;
   }
@@ -211,7 +220,7 @@ export class Iio {
   /** What the IOMMU adds, where there is one. @returns undefined where it refuses, which is reported. */
   #translate({ kind, address }: MemoryWrite | MemoryRead, length: number): Time | undefined {
     if (this.#iommu === undefined) return 0;
-    const translationPs = this.#iommu.translate(address, length);
+    const translationPs = this.#iommu.translate(address, length, this.#stack);
     if (translationPs === undefined) this.#sink.refused({ kind, address, length });
     return translationPs;
   }
@@ -276,7 +285,7 @@ export class Iio {
     const bytes = message.data.subarray(this.#offset, end);
     const address = message.address + this.#offset;
     this.#memory.dmaWriteCache(address, bytes);
-    this.#memory.postedLeft(address, bytes.length);
+    this.#memory.postedLeft(address, bytes, this.#stack);
     this.#buffered -= bytes.length;
     this.#offset = end;
     this.#setDrain(this.#pieceAt(this.#drainAt + later * piecePs));
@@ -349,7 +358,7 @@ export class Iio {
       }
       this.#memory.writeThrough(address, bytes);
     }
-    this.#memory.postedLeft(address, length);
+    this.#memory.postedLeft(address, bytes, this.#stack);
     this.#offset += length;
     this.#buffered -= length;
     if (this.#offset === message.data.length) this.#leave(message, flow);

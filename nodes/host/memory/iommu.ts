@@ -1,6 +1,6 @@
 /**
- * IOMMU: a device reaches only the pages that its driver has mapped for it. Translations are cached in the
- * IOTLB; a miss costs a walk of the page table. Devices' addresses are physical ones here: what the IOMMU
+ * IOMMU: a device reaches only the pages that its driver has mapped for it: each card has a domain of its own.
+ * Translations of all are cached in one IOTLB; a miss costs a walk of the page table. Devices' addresses are physical ones here: what the IOMMU
  * adds is isolation and its cost, not other addresses.
  *
  * Source of both numbers: Neugebauer et al., SIGCOMM'18: an access that misses takes 227 to 294 ns more, and
@@ -10,6 +10,9 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { DRAM_PAGE_BYTES, SCM_BASE } from "./address_map.ts";
 import { pagesOf } from "./page_table.ts";
 
+/** Beyond every physical address: an entry is told by its page and the number of its card. */
+const DOMAIN_SPAN = 2 ** 48;
+
 export class Iommu {
   hits = 0;
   misses = 0;
@@ -18,9 +21,9 @@ export class Iommu {
   readonly #entries: number;
   readonly #missPs: Time;
   readonly #scmPageBytes: number;
-  /** How often each page is mapped, by address. */
+  /** How often each page is mapped for a card, by entry. */
   readonly #mapped = new Map<number, number>();
-  /** Pages whose translation is cached, the one used least recently first. */
+  /** Entries that are cached, the one used least recently first. */
   readonly #iotlb = new Set<number>();
 
   constructor(options: {
@@ -33,28 +36,33 @@ export class Iommu {
     this.#scmPageBytes = options.scmPageBytes;
   }
 
-  /** The device may access these pages. A page that is mapped twice has to be unmapped twice. */
-  map(pages: readonly number[]): void {
-    for (const page of pages) this.#mapped.set(page, (this.#mapped.get(page) ?? 0) + 1);
+  /** A card may access these pages. A page that is mapped twice has to be unmapped twice. */
+  map(pages: readonly number[], card = 0): void {
+    for (const page of pages) {
+      const entry = card * DOMAIN_SPAN + page;
+      this.#mapped.set(entry, (this.#mapped.get(entry) ?? 0) + 1);
+    }
   }
 
   /** It may not any more, from now on: the IOTLB forgets them, too. */
-  unmap(pages: readonly number[]): void {
+  unmap(pages: readonly number[], card = 0): void {
     for (const page of pages) {
-      const left = (this.#mapped.get(page) ?? 0) - 1;
-      if (left > 0) this.#mapped.set(page, left);
+      const entry = card * DOMAIN_SPAN + page;
+      const left = (this.#mapped.get(entry) ?? 0) - 1;
+      if (left > 0) this.#mapped.set(entry, left);
       else {
-        this.#mapped.delete(page);
-        this.#iotlb.delete(page);
+        this.#mapped.delete(entry);
+        this.#iotlb.delete(entry);
       }
     }
   }
 
-  /** @returns how long the translation takes; undefined where the access is refused. */
-  translate(address: number, length: number): Time | undefined {
+  /** @returns how long the translation takes; undefined where the card's access is refused. */
+  translate(address: number, length: number, card = 0): Time | undefined {
     const pageBytes = address >= SCM_BASE ? this.#scmPageBytes : DRAM_PAGE_BYTES;
     let cost = 0;
-    for (const page of pagesOf(address, length, pageBytes)) {
+    for (const at of pagesOf(address, length, pageBytes)) {
+      const page = card * DOMAIN_SPAN + at;
       if (!this.#mapped.has(page)) {
         this.faults++;
         return undefined;

@@ -13,7 +13,7 @@ import {
 import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
 import { survives } from "./adr.ts";
 import { SCM_BASE } from "./address_map.ts";
-import type { Iio } from "./iio.ts";
+import type { IioStacks } from "./iio_stacks.ts";
 import { LINE_BYTES, overlayDirty } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { overlay } from "./sparse_bytes.ts";
@@ -22,7 +22,7 @@ import { overlay } from "./sparse_bytes.ts";
 const COMPARED_AT_ONCE = 1 << 20;
 
 export function lossOf(
-  { memory, iio }: { readonly memory: MemorySystem; readonly iio: Iio },
+  { memory, iio }: { readonly memory: MemorySystem; readonly iio: IioStacks },
   domain: PersistenceDomain,
 ): HostLoss {
   const found: Readonly<Record<LossPlace, LossRange[]>> = {
@@ -71,7 +71,7 @@ function sum(ranges: readonly LossRange[]): number {
 /** Bytes of the range whose newest content differs from the content that survives. */
 function changed(
   { from, to }: LossRange,
-  { memory, iio }: { readonly memory: MemorySystem; readonly iio: Iio },
+  { memory, iio }: { readonly memory: MemorySystem; readonly iio: IioStacks },
   domain: PersistenceDomain,
 ): number {
   let count = 0;

@@ -106,7 +106,7 @@ export class MemoryPlay {
       if (slot >= 0 && llc.isDirty(slot)) overlay(bytes, 0, [{ offset, data: llc.bytes(slot) }]);
     }
     if (survives("wcb", domain)) combining.overlay(SCM_BASE, bytes);
-    durable.posted.overlay(0, bytes);
+    durable.overlayPosted(0, bytes);
     return new Uint8Array(stickTo(stuckBits)?.(0, bytes) ?? bytes);
   }
 
@@ -194,7 +194,7 @@ export class MemoryPlay {
     const { scm, from } = first;
     const bytes = first.bytes.subarray(0, length);
     this.#write(intoCache ? "dma" : "through", { scm, from, bytes }, 0);
-    this.memory.postedLeft((scm ? SCM_BASE : 0) + from, length);
+    this.memory.postedLeft((scm ? SCM_BASE : 0) + from, bytes);
     first.from += length;
     first.bytes = first.bytes.subarray(length);
     if (first.bytes.length === 0) this.posted.shift();

@@ -130,15 +130,17 @@ export class MemorySystem {
   }
 
   /** A posted write has arrived in the IIO; {@link postedLeft} reports its progress. */
-  postedArrived(address: number, bytes: Uint8Array): void {
+  postedArrived(address: number, bytes: Uint8Array, stack = 0): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
-      this.durable.addPosted(address - SCM_BASE, bytes);
+      this.durable.addPosted(address - SCM_BASE, bytes, stack);
     }
   }
 
-  /** So many further bytes of the oldest posted write have been written, from `address` on. */
-  postedLeft(address: number, length: number): void {
-    if (this.#postedSurvives && address >= SCM_BASE) this.durable.posted.leave(length);
+  /** These further bytes of the oldest posted write of an IIO have been written, from `address` on. */
+  postedLeft(address: number, bytes: Uint8Array, stack = 0): void {
+    if (this.#postedSurvives && address >= SCM_BASE) {
+      this.durable.postedLeft(address - SCM_BASE, bytes, stack);
+    }
   }
 
   /** Flow 2: a DMA write into the LLC (P-02, P-04). `bytes` must not change afterwards. */

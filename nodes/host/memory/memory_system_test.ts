@@ -151,7 +151,7 @@ describe("MemorySystem", () => {
     cores.set(pattern(8, 1), 8);
     assert.deepEqual(image.subarray(0, 24), cores);
     memory.writeThrough(SCM_BASE + 8, pattern(8, 1));
-    memory.postedLeft(SCM_BASE + 8, 8);
+    memory.postedLeft(SCM_BASE + 8, pattern(8, 1));
     memory.store(SCM_BASE + 8, pattern(8, 3));
     replay(memory, image);
     assert.deepEqual([...image.subarray(8, 16)], [...pattern(8, 3)], "it is in memory by then");

@@ -17,6 +17,7 @@ export class Ats {
   translations = 0;
   readonly #work: HintWork;
   readonly #pager: Pager;
+  readonly #card: number;
   readonly #send: (message: AtsMessage) => void;
   readonly #waiting = new Fifo<AtsMessage>();
   /** Page requests that no request needs: they wait for all others. */
@@ -27,10 +28,13 @@ export class Ats {
   constructor(options: {
     readonly work: HintWork;
     readonly pager: Pager;
+    /** The number of the card that asks. */
+    readonly card: number;
     readonly send: (message: AtsMessage) => void;
   }) {
     this.#work = options.work;
     this.#pager = options.pager;
+    this.#card = options.card;
     this.#send = options.send;
   }
 
@@ -75,10 +79,10 @@ export class Ats {
     if (step === "page-request") {
       this.pageRequests++;
       const event = { type: "PAGE_FAULT", key, first, count, ahead, write } as const;
-      return this.#pager.fault(hintsOf === undefined ? event : { ...event, hintsOf });
+      return this.#pager.fault(hintsOf === undefined ? event : { ...event, hintsOf }, this.#card);
     }
     this.translations++;
-    const region = this.#pager.regions.get(key);
+    const region = this.#pager.regionOf(this.#card, key);
     for (let page = first; page < first + count;) {
       const from = page;
       const rights = rightsOf(region, page);

@@ -28,6 +28,19 @@ export class FairQueue<T> {
     return item;
   }
 
+  /** Takes out all items of which that holds. */
+  remove(isGone: (item: T) => boolean): void {
+    for (const [requester, its] of this.#items) {
+      if (!its.some(isGone)) continue;
+      const left = new Fifo<T>();
+      for (let item = its.shift(); item !== undefined; item = its.shift()) {
+        if (!isGone(item)) left.push(item);
+      }
+      if (left.length > 0) this.#items.set(requester, left);
+      else this.#items.delete(requester);
+    }
+  }
+
   clear(): void {
     this.#items.clear();
   }

@@ -1,5 +1,5 @@
 /**
- * The kernel's thread for hints on the first core (001_ [0114]): does what of their work is a core's, as the card tells
+ * The kernel's thread for hints of one card, on the first core (001_ [0114]): does what of their work is a core's, as the card tells
  * of it by an event, and says by a command that it is done. It runs while there is something to be done.
  */
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
@@ -17,9 +17,11 @@ import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Account, Processor } from "../cpu/processor.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 
-type HintEvent = Extract<RnicEvent, { type: "HINT_WORK" }>;
+export type HintEvent = Extract<RnicEvent, { type: "HINT_WORK" }>;
 
 export interface HintThreadParts {
+  /** Its name among the driver's threads. */
+  readonly name: string;
   readonly machine: { readonly now: Time; readonly timing: HostTiming };
   readonly processor: Pick<Processor, "add">;
   readonly cpu: (name: string, account: Account) => Pick<Cpu, "charge" | "settle" | "command">;
@@ -51,7 +53,7 @@ export class HintThread {
   }
 
   #serve(): void {
-    const { machine, processor, cpu, onFailure } = this.#parts;
+    const { name, machine, processor, cpu, onFailure } = this.#parts;
     if (this.#isRunning || this.#events.length === 0) return;
     this.#isRunning = true;
     const end = () => {
@@ -59,15 +61,15 @@ export class HintThread {
       this.#serve();
     };
     processor.add({
-      name: "hints",
+      name,
       driver: true,
       serves: true,
       startAt: machine.now + machine.timing.interruptPs,
-      start: (account) => this.#run(cpu("hints", account)),
+      start: (account) => this.#run(cpu(name, account)),
       onReturn: end,
       onFailure: (error) => {
         end();
-        onFailure("hints", error);
+        onFailure(name, error);
       },
     });
   }

@@ -35,6 +35,7 @@ describe("HintThread", () => {
     const timing = { interruptPs: 3_500 * NS } as HostTiming;
     let run: (() => void) | undefined;
     const thread = new HintThread({
+      name: "hints",
       machine: { now: 10 * NS, timing },
       work: WORK_PRESETS.driver,
       onFailure: () => {},
@@ -99,7 +100,7 @@ describe("kernel threads", () => {
       throw new Error("nothing is run here");
     };
     const parts = { machine: { now: 0, timing }, work: undefined, cpu: none, onFailure: none };
-    const hints = new HintThread({ ...parts, processor: own });
+    const hints = new HintThread({ ...parts, name: "hints", processor: own });
     const event = { type: "HINT_WORK", job: "prepare", elements: 1 } as const;
     for (const id of [1, 2]) hints.take({ ...event, id });
     equal(tasks.length, 1);
@@ -141,12 +142,17 @@ describe("Ats", () => {
     const sent: AtsMessage[] = [], faults: number[] = [];
     const region = { rights: new Uint8Array([2, 2, 0, 1]) };
     const pager = {
-      regions: new Map([[5, region]]),
+      regionOf: (card: number, key: number) => card === 0 && key === 5 ? region : undefined,
       framesOf: (_: unknown, { first, count }: { first: number; count: number }) =>
         Array.from({ length: count }, (_, i) => 4096 * (first + i + 1)),
       fault: ({ first }: { first: number }) => void faults.push(first),
     } as unknown as Pager;
-    const ats = new Ats({ work: WORK_PRESETS.iommu, pager, send: (each) => sent.push(each) });
+    const ats = new Ats({
+      work: WORK_PRESETS.iommu,
+      pager,
+      card: 0,
+      send: (each) => sent.push(each),
+    });
     ats.take(message("page-request", 7, 1), 0);
     ats.take(message("translate", 0, 4), 100 * NS);
     equal(ats.nextAt, 260 * NS);

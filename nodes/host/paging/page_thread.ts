@@ -5,7 +5,7 @@ import { type HintWork, workPs } from "../../../fabric/rack/plan/hint_work.ts";
 import type { Account, Processor } from "../cpu/processor.ts";
 import type { Cpu } from "../cpu/program.ts";
 import { type AddressMap, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
-import type { Iio } from "../memory/iio.ts";
+import type { IioStacks } from "../memory/iio_stacks.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import type { PageTable } from "../memory/page_table.ts";
 import type { Pager } from "./pager.ts";
@@ -17,7 +17,7 @@ export interface PageMachine {
   readonly timing: HostTiming;
   readonly map: AddressMap;
   readonly memory: MemorySystem;
-  readonly iio: Iio;
+  readonly iio: IioStacks;
   readonly pages: PageTable;
   readonly paging: Pager;
 }
@@ -25,7 +25,8 @@ export interface PageMachine {
 export interface ThreadParts {
   readonly machine: PageMachine;
   readonly processor: Processor;
-  readonly cpu: (name: string, account: Account) => Cpu;
+  /** @param card the number of the card that commands go to; the first one's unless given. */
+  readonly cpu: (name: string, account: Account, card?: number) => Cpu;
   readonly onFailure: (name: string, error: unknown) => void;
   /** [0114]: who does the work. */
   readonly work?: HintWork | undefined;
@@ -81,8 +82,10 @@ export class PageThread {
   #server(account: Account): PageServer {
     const { machine, processor, cpu, work, respond } = this.#parts;
     const { paging: pager, pages: table, timing, map, iio, memory } = machine;
+    const cores: Cpu[] = [cpu("paging", account)];
     return {
-      cpu: cpu("paging", account),
+      cpu: cores[0]!,
+      commandTo: (card, command) => (cores[card] ??= cpu("paging", account, card)).command(command),
       pager,
       table,
       timing,

@@ -1,5 +1,5 @@
 /**
- * The driver's side of on-demand paging: regions whose pages the card asks for, what each page may be used
+ * The driver's side of on-demand paging, for all cards of a host: regions whose pages a card asks for, what each page may be used
  * for, and a queue of what is to be done: page faults of the card, advice, pages to be taken back. One
  * kernel thread does it (`serve_pages.ts`), so that nothing races with a page that comes or goes. Ranges take
  * turns, a batch each; what is to be taken back is taken when all that was asked for before it is there. All of that
@@ -16,6 +16,8 @@ import { FairQueue } from "./fair_queue.ts";
 
 /** A region that is registered for on-demand paging. */
 export interface DemandRegion {
+  /** The number of its card, which knows it by its key. */
+  readonly card: number;
   readonly key: number;
   /** Virtual address at which its first page begins, and its own first byte in it. */
   readonly address: number;
@@ -61,7 +63,7 @@ interface MappedPage {
 type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
 
 export type PageJob =
-  | { readonly kind: "fault"; readonly event: PageFault }
+  | { readonly kind: "fault"; readonly event: PageFault; readonly card: number }
   | RangeJob
   | {
     readonly kind: "take";
@@ -71,7 +73,16 @@ export type PageJob =
   }
   | { readonly kind: "pressure"; readonly pages: number };
 
+/** Keys are numbers of 32 bits, of which each card gives its own. */
+const KEY_SPAN = 2 ** 32;
+
+function idOf(card: number, key: number): number {
+  return card * KEY_SPAN + key;
+}
+
+/** Methods about regions take the number of the card; the first one's is 0. */
 export class Pager implements DemandPaging {
+  /** By card and key, see {@link regionOf}. */
   readonly regions = new Map<number, DemandRegion>();
   /** Memory of other regions: it stays where it is. */
   readonly pinned = new Map<number, AddressRange & { readonly frames: readonly number[] }>();
@@ -115,53 +126,67 @@ export class Pager implements DemandPaging {
     return this.#map.framesOf(buffer);
   }
 
-  allocateForCard(bytes: number): Buffer {
-    return this.#map.allocateContiguous(bytes);
+  allocateForCard(bytes: number, card = 0): Buffer {
+    return this.#map.allocateContiguous(bytes, card);
   }
 
-  pin(key: number, range: AddressRange, frames: readonly number[]): void {
-    this.#unmapPinned(key);
-    this.pinned.set(key, { ...range, frames });
-    this.#iommu?.map(frames);
+  pin(key: number, range: AddressRange, frames: readonly number[], card = 0): void {
+    this.#unmapPinned(key, card);
+    this.pinned.set(idOf(card, key), { ...range, frames });
+    this.#iommu?.map(frames, card);
   }
 
-  #unmapPinned(key: number): void {
-    const pinned = this.pinned.get(key);
-    if (pinned !== undefined) this.#iommu?.unmap(pinned.frames);
+  #unmapPinned(key: number, card: number): void {
+    const pinned = this.pinned.get(idOf(card, key));
+    if (pinned !== undefined) this.#iommu?.unmap(pinned.frames, card);
   }
 
   demand(
     key: number,
     { pageBytes }: Buffer,
     { address: start, length, writable }: AddressRange & { readonly writable: boolean },
+    card = 0,
   ): void {
     const offset = start % pageBytes;
     const address = start - offset;
     const rights = new Uint8Array(Math.ceil((offset + length) / pageBytes));
-    this.regions.set(key, { key, address, offset, pageBytes, writable, rights });
-    const early = this.#early.get(key) ?? [];
-    this.#early.delete(key);
-    for (const event of early) this.fault(event);
+    const id = idOf(card, key);
+    this.regions.set(id, { card, key, address, offset, pageBytes, writable, rights });
+    const early = this.#early.get(id) ?? [];
+    this.#early.delete(id);
+    for (const event of early) this.fault(event, card);
   }
 
-  fault(event: PageFault): void {
-    this.submit({ kind: "fault", event });
+  /** A card's region with this key. */
+  regionOf(card: number, key: number): DemandRegion | undefined {
+    return this.regions.get(idOf(card, key));
+  }
+
+  /** Whether it is registered still, and not another one by its key. */
+  isThere(region: DemandRegion): boolean {
+    return this.regionOf(region.card, region.key) === region;
+  }
+
+  fault(event: PageFault, card = 0): void {
+    this.submit({ kind: "fault", event, card });
   }
 
   /**
    * The card may ask for pages of a region before its registration has come back to the program: the card
    * asks once, so what it asked for is kept until then.
    */
-  keepEarly(event: PageFault): void {
-    this.#early.set(event.key, [...this.#early.get(event.key) ?? [], event]);
+  keepEarly(event: PageFault, card: number): void {
+    const id = idOf(card, event.key);
+    this.#early.set(id, [...this.#early.get(id) ?? [], event]);
   }
 
   prefetch(
     places: readonly AdvisedPlace[],
     { write, fault }: { readonly write: boolean; readonly fault: boolean },
+    card = 0,
   ): string {
     const parts = places.map(({ key, offset, length }): PagePart => {
-      const region = this.regions.get(key)!;
+      const region = this.regionOf(card, key)!;
       const start = region.offset + offset;
       const first = Math.floor(start / region.pageBytes);
       const end = Math.ceil((start + length) / region.pageBytes);
@@ -209,23 +234,30 @@ export class Pager implements DemandPaging {
     return `paging-${this.#done++}`;
   }
 
-  forget(key: number): void {
-    this.#early.delete(key);
-    this.#unmapPinned(key);
-    this.pinned.delete(key);
-    const region = this.regions.get(key);
+  forget(key: number, card = 0): void {
+    const id = idOf(card, key);
+    this.#early.delete(id);
+    this.#unmapPinned(key, card);
+    this.pinned.delete(id);
+    const region = this.regions.get(id);
     if (region === undefined) return;
-    this.regions.delete(key);
+    this.regions.delete(id);
     for (let page = 0; page < region.rights.length; page++) this.unmapped(region, page);
   }
 
-  /** The card has failed: its regions are gone, and what it has asked for. */
-  reset(): void {
-    this.#early.clear();
-    for (const key of [...this.pinned.keys(), ...this.regions.keys()]) this.forget(key);
-    this.#hinted.clear();
+  /** A card has failed: its regions are gone, and what it has asked for. */
+  reset(card = 0): void {
+    const isIts = (id: number) => Math.floor(id / KEY_SPAN) === card;
+    for (const id of [...this.#early.keys()]) if (isIts(id)) this.#early.delete(id);
+    for (const id of [...this.pinned.keys(), ...this.regions.keys()]) {
+      if (isIts(id)) this.forget(id % KEY_SPAN, card);
+    }
+    const isAsked = (job: PageJob) => cardOf(job) === card;
+    this.#hinted.remove(isAsked);
     // A program may wait for what it has advised: that ends, as its regions are gone.
-    const left = this.#jobs.filter((job) => "done" in job || job.kind === "pressure");
+    const left = this.#jobs.filter((job) =>
+      "done" in job || job.kind === "pressure" || !isAsked(job)
+    );
     this.#jobs.splice(0, this.#jobs.length, ...left);
   }
 
@@ -239,7 +271,7 @@ export class Pager implements DemandPaging {
     region.rights[page] = rights;
     this.unmapped(region, page);
     this.mapped.set(nameOf(region, page), { region, page, frame });
-    this.#iommu?.map([frame]);
+    this.#iommu?.map([frame], region.card);
   }
 
   /** Frames of pages that the card may have. */
@@ -256,7 +288,7 @@ export class Pager implements DemandPaging {
     const before = this.mapped.get(name);
     if (before === undefined) return;
     this.mapped.delete(name);
-    this.#iommu?.unmap([before.frame]);
+    this.#iommu?.unmap([before.frame], region.card);
   }
 
   isPinned({ address, length }: AddressRange): boolean {
@@ -267,6 +299,70 @@ export class Pager implements DemandPaging {
   }
 }
 
-function nameOf({ key }: DemandRegion, page: number): string {
-  return `${key}/${page}`;
+function nameOf({ card, key }: DemandRegion, page: number): string {
+  return `${idOf(card, key)}/${page}`;
+}
+
+/** The card that has asked for it; undefined where no single one has. */
+function cardOf(job: PageJob): number | undefined {
+  if (job.kind === "fault") return job.card;
+  return job.kind === "range" ? job.parts[0]?.region.card : undefined;
+}
+
+/** The pager as the verbs of one card's device see it. */
+export class CardPaging implements DemandPaging {
+  readonly #pager: Pager;
+  readonly #card: number;
+
+  constructor(pager: Pager, card: number) {
+    this.#pager = pager;
+    this.#card = card;
+  }
+
+  get isPinnedByDefault(): boolean {
+    return this.#pager.isPinnedByDefault;
+  }
+
+  frames(buffer: Buffer, range: AddressRange): readonly number[] {
+    return this.#pager.frames(buffer, range);
+  }
+
+  pin(key: number, range: AddressRange, frames: readonly number[]): void {
+    this.#pager.pin(key, range, frames, this.#card);
+  }
+
+  demand(
+    key: number,
+    buffer: Buffer,
+    range: AddressRange & { readonly writable: boolean },
+  ): void {
+    this.#pager.demand(key, buffer, range, this.#card);
+  }
+
+  forget(key: number): void {
+    this.#pager.forget(key, this.#card);
+  }
+
+  prefetch(
+    places: readonly AdvisedPlace[],
+    how: { readonly write: boolean; readonly fault: boolean },
+  ): string {
+    return this.#pager.prefetch(places, how, this.#card);
+  }
+
+  take(range: AddressRange, keep: boolean): string {
+    return this.#pager.take(range, keep);
+  }
+
+  isPinned(range: AddressRange): boolean {
+    return this.#pager.isPinned(range);
+  }
+
+  fault(event: PageFault): void {
+    this.#pager.fault(event, this.#card);
+  }
+
+  allocateForCard(bytes: number): Buffer {
+    return this.#pager.allocateForCard(bytes, this.#card);
+  }
 }

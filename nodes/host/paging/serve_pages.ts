@@ -5,6 +5,7 @@
  */
 import { formatTime, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { DRAM_PAGE_BYTES, VIRTUAL_DRAM_BASE } from "../memory/address_map.ts";
 import type { PageTable } from "../memory/page_table.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
@@ -17,6 +18,8 @@ export interface PageServer {
     Cpu,
     "now" | "charge" | "settle" | "sleep" | "command" | "signal" | "tracing" | "trace"
   >;
+  /** Sends a card a command; absent: `cpu` does, which is the only card's. */
+  readonly commandTo?: (card: number, command: RnicCommand) => Steps<RnicReply>;
   readonly pager: Pager;
   readonly table: PageTable;
   readonly timing: HostTiming;
@@ -29,6 +32,7 @@ export interface PageServer {
   /** Tells the IOMMU that pages are there, of which the card has asked it (PRI); absent: it asks the driver. */
   readonly respond?: (
     pages: { readonly key: number; readonly first: number; readonly count: number },
+    card: number,
   ) => void;
   /** Whether a program waits for a change in the frame, or streams into it: it is in use. */
   readonly isInUse: (frame: number) => boolean;
@@ -49,10 +53,10 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
   const { pager } = server;
   switch (job.kind) {
     case "fault": {
-      const { key, first, count, ahead, hintsOf } = job.event;
-      const region = pager.regions.get(key);
+      const { event: { key, first, count, ahead, hintsOf }, card } = job;
+      const region = pager.regionOf(card, key);
       if (region === undefined) {
-        pager.keepEarly(job.event);
+        pager.keepEarly(job.event, card);
         return undefined;
       }
       pager.faults++;
@@ -102,9 +106,11 @@ function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefine
   let page = first;
   while (page < end && !mayMap(page)) page++;
   // PRI: what is asked for is answered, also where it has been mapped before.
-  if (page > first && asked) server.respond?.({ key: region.key, first, count: page - first });
+  if (page > first && asked) {
+    server.respond?.({ key: region.key, first, count: page - first }, region.card);
+  }
   // The region may be gone since its pages were asked for, and its number be another's.
-  if (page >= end || pager.regions.get(region.key) !== region) {
+  if (page >= end || !pager.isThere(region)) {
     return yield* mapBatch(server, { ...job, parts: others });
   }
   const run: { first: number; frames: number[] } = { first: page, frames: [] };
@@ -144,7 +150,7 @@ function bringIn({ table, timing }: PageServer, page: number, isFirst: boolean):
 
 /** @returns what is to be tried again: where the card refuses one page, it takes none of its command. */
 function* tellCard(
-  { cpu, pager, timing, respond, workPs }: PageServer,
+  server: PageServer,
   region: DemandRegion,
   run: {
     readonly first: number;
@@ -153,10 +159,11 @@ function* tellCard(
     readonly asked: boolean;
   },
 ): Steps<readonly PagePart[]> {
-  const { key } = region;
+  const { cpu, pager, timing, respond, workPs } = server;
+  const { card, key } = region;
   const { first, frames: pages, rights, asked } = run;
   // Time has passed: the region may be gone, and its memory another's.
-  if (pager.regions.get(key) !== region) return [];
+  if (!pager.isThere(region)) return [];
   const writable = rights === 2;
   const before = region.rights.slice(first, first + pages.length);
   for (const [i, frame] of pages.entries()) pager.map(region, first + i, { rights, frame });
@@ -165,16 +172,16 @@ function* tellCard(
     // An entry of the IOMMU's queue and its doorbell, as Linux writes them (`iommu_page_response`).
     cpu.charge(timing.storePs + timing.mmioPs);
     yield* cpu.settle();
-    if (pager.regions.get(key) === region) respond({ key, first, count: pages.length });
+    if (pager.isThere(region)) respond({ key, first, count: pages.length }, card);
     return [];
   }
   if (workPs !== undefined) cpu.charge(workPs.command);
-  const reply = yield* cpu.command({ op: "map-pages", key, first, pages, writable });
+  const reply = yield* send(server, region, { op: "map-pages", key, first, pages, writable });
   if (reply.status === "ok") {
     pager.pagesMapped += pages.length;
     return [];
   }
-  if (pager.regions.get(key) !== region) return [];
+  if (!pager.isThere(region)) return [];
   for (const [i, had] of before.entries()) {
     region.rights[first + i] = had;
     if (had === 0) pager.unmapped(region, first + i);
@@ -210,14 +217,24 @@ function* takeRange(server: PageServer, range: AddressRange, keep: boolean): Ste
   }
 }
 
+/** Sends a region's card a command. */
+function send(
+  { cpu, commandTo }: PageServer,
+  { card }: DemandRegion,
+  command: RnicCommand,
+): Steps<RnicReply> {
+  return commandTo === undefined ? cpu.command(command) : commandTo(card, command);
+}
+
 function* invalidate(
-  { cpu, pager }: PageServer,
+  server: PageServer,
   region: DemandRegion,
   { first, count }: PageRange,
 ): Steps<void> {
+  const { pager } = server;
   region.rights.fill(0, first, first + count);
   pager.invalidations++;
-  yield* cpu.command({ op: "invalidate-pages", key: region.key, first, count });
+  yield* send(server, region, { op: "invalidate-pages", key: region.key, first, count });
   for (let page = first; page < first + count; page++) pager.unmapped(region, page);
 }
 
@@ -246,7 +263,7 @@ function mayTake({ pager, table, physical, isComing, isInUse }: PageServer, page
   return !isMapped && !isComing(frame) && !isInUse(frame);
 }
 
-/** Takes back the pages that the card has had longest. */
+/** Takes back the pages that a card has had longest. */
 function* takeOldest(server: PageServer, pages: number): Steps<void> {
   const oldest = [...server.pager.mapped.values()].slice(0, pages);
   for (const { region: { address: base, pageBytes }, page } of oldest) {

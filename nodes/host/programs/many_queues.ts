@@ -35,6 +35,7 @@ import type { Cq, Mr, Pd, Qp, Srq } from "../verbs/objects.ts";
 import { postRecv, postSend, sge } from "../verbs/post.ts";
 import { destroyQp } from "../verbs/queue_pair.ts";
 import { createSrq } from "../verbs/shared_receive_queue.ts";
+import { endsOf } from "./common/ends.ts";
 import { countOption, type Options, textOption, wordOption } from "./common/options.ts";
 import { type LatencySummary, outcomeOf, summarize } from "./common/summary.ts";
 import type { ProgramContext } from "../program_context.ts";
@@ -83,6 +84,8 @@ export interface ManyQueuesResult {
   readonly status: "done" | "failed";
   readonly error?: string;
   readonly to: string;
+  readonly toRnic?: string;
+  readonly rnic?: string;
   readonly messageBytes: number;
   readonly depth: number;
   readonly order: typeof QUEUE_ORDERS[number];
@@ -271,7 +274,7 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
   const result: ManyQueuesResult = {
     program: "many-queues",
     ...outcomeOf(error),
-    to,
+    ...endsOf(cpu, to),
     messageBytes,
     depth,
     order,

@@ -57,7 +57,7 @@ export type PlanChanges = Partial<Omit<HostPlan, "timing">> & { timing?: Partial
 /** A small host: 1 MiB of DRAM, 256 KiB of SCM, an LLC of 16 KiB; flow 1 under `adr`. */
 export function rigPlan(changes: PlanChanges = {}): HostPlan {
   return {
-    rnic: "a-nic",
+    rnics: ["a-nic"],
     cores: 4,
     architecture: "ddio",
     ddio: false,
@@ -80,6 +80,8 @@ export type CpuProgram = (cpu: Cpu) => Steps<void>;
 export interface Sent {
   readonly departAt: Time;
   readonly message: Message;
+  /** The number of the card that it goes to. */
+  readonly port: number;
 }
 
 export interface Report {
@@ -101,7 +103,7 @@ export class HostRig {
   readonly survivors: Uint8Array<ArrayBuffer>;
   now: Time = 0;
   steps = 0;
-  #arrivals: { at: Time; message: Message }[] = [];
+  #arrivals: { at: Time; message: Message; port: number }[] = [];
   readonly #out: Outputs;
 
   /** Programs run from the end of the boot on, in order of their names, unless the plan says else. */
@@ -135,12 +137,15 @@ export class HostRig {
     this.step({ kind: "power" });
   }
 
-  /** A message that arrives at `at`, not before now. Messages of one instant arrive in call order. */
-  arrive(at: Time, message: Message): void {
+  /**
+   * A message that arrives at `at`, not before now. Messages of one instant arrive in call order.
+   * @param port the number of the card that it comes from.
+   */
+  arrive(at: Time, message: Message, port = 0): void {
     assert(at >= this.now, `${at} ps is past`);
     let place = this.#arrivals.length;
     while (place > 0 && this.#arrivals[place - 1]!.at > at) place--;
-    this.#arrivals.splice(place, 0, { at, message });
+    this.#arrivals.splice(place, 0, { at, message, port });
   }
 
   /** When the next thing happens. */
@@ -155,7 +160,7 @@ export class HostRig {
     if (arrival !== undefined && arrival.at <= wakeAt) {
       this.#arrivals.shift();
       this.now = arrival.at;
-      this.step({ kind: "message", port: 0, message: arrival.message, tailPs: 0 });
+      this.step({ kind: "message", port: arrival.port, message: arrival.message, tailPs: 0 });
       return true;
     }
     if (wakeAt === NEVER) return false;
@@ -195,10 +200,11 @@ export class HostRig {
     return {
       tracing: true,
       send: (port, message, departAt) => {
-        assert(port === 0, `A host has no port ${port}`);
+        assert(port < this.plan.rnics.length, `A host has no port ${port}`);
         assert(departAt >= this.now + this.node.processingPs, "sent sooner than promised");
-        assert(departAt >= (this.sent.at(-1)?.departAt ?? 0), "sent out of order");
-        this.sent.push({ departAt, message });
+        const before = this.sent.findLast((each) => each.port === port)?.departAt ?? 0;
+        assert(departAt >= before, "sent out of order");
+        this.sent.push({ departAt, message, port });
         return departAt;
       },
       trace: (step) => void this.traces.push(step),

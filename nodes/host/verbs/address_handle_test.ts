@@ -20,7 +20,7 @@ import {
   type QpOptions,
   queryQp,
 } from "./queue_pair.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Ah, Device, Pd, Qp, UdDestination } from "./objects.ts";
 
@@ -59,7 +59,7 @@ function lastWqe({ sq }: Qp): SendWqe {
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   pd = allocPd(device);
 });
 

@@ -10,7 +10,7 @@ import {
 import { pollCq, reqNotifyCq } from "./completion_queue.ts";
 import { createCq, destroyCq } from "./create_cq.ts";
 import { failed, must } from "./device.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
 import type { Steps, Wait } from "../cpu/program.ts";
@@ -19,7 +19,7 @@ let rig: VerbsRig, device: Device, channel: CompChannel, first: Cq, second: Cq;
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   channel = createCompChannel(device);
   [first, second] = [0, 1].map(() => must(rig.run(createCq(device, { entries: 8, channel })))) as [
     Cq,

@@ -10,7 +10,7 @@ import { failed, must } from "./device.ts";
 import { allocPd, regMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
 import { createQp, destroyQp, modifyQp, queryQp } from "./queue_pair.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Mr, Qp, SendRequest, VerbError } from "./objects.ts";
 
@@ -18,7 +18,7 @@ let rig: VerbsRig, device: Device, cq: Cq, mr: Mr, qp: Qp;
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   const pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 8 })));
   mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE })));

@@ -27,8 +27,7 @@ import {
   IBV_WC_STANDARD_FLAGS,
   type WcExFlags,
 } from "./flags.ts";
-import type { Time } from "../../../fabric/base/time.ts";
-import type { Steps } from "../cpu/program.ts";
+import { type Cpu, signalOf, type Steps } from "../cpu/program.ts";
 import { LIMITS, refuseBeyond } from "./limits.ts";
 import type { CompChannel, Cq, CqPlace, Device, VerbError } from "./objects.ts";
 import { refuseCqInUse } from "./query/users.ts";
@@ -126,7 +125,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   const vector = options.interrupts === false ? null : options.vector ?? channel?.vector ??
     (options.compVector === undefined
       ? device.state.nextVector++
-      : FIRST_COMP_VECTOR + options.compVector);
+      : device.state.firstVector + FIRST_COMP_VECTOR + options.compVector);
   const { epoch } = device.state;
   const where = { address: contiguous(ring), units: entries };
   const timestamps = (wcFlags & TIMESTAMPS) !== 0;
@@ -150,7 +149,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     vector,
     channel,
     wcFlags,
-    place: emptyPlace(reply.cqn, device.cpu.now),
+    place: emptyPlace(reply.cqn, device.cpu),
   };
   device.state.held.set(cq.place, ring.address);
   device.state.completionQueues.set(cq.cqn, cq);
@@ -159,11 +158,11 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   return cq;
 }
 
-function emptyPlace(queue: number, madeAt: Time): CqPlace {
+function emptyPlace(queue: number, { now: madeAt, rnic = 0 }: Cpu): CqPlace {
   return {
     queue,
     // The card gives a number again when its queue is gone.
-    goneSignal: `cq-gone:${queue}:${madeAt}`,
+    goneSignal: signalOf(`cq-gone:${queue}:${madeAt}`, rnic),
     stamp: 0,
     taken: 0,
     stored: 0,

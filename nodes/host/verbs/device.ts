@@ -125,6 +125,9 @@ function storeAtCard(queues: number, store: StoreLayout): Store {
   return { buffers: [], bases: { virtual: bases, physical: bases } };
 }
 
+/** More interrupts than a card has. */
+const VECTORS_SPAN = 2 ** 32;
+
 /**
  * Lays out queue information for `plan.queues` queues (Q-04) and passes its addresses to the RNIC.
  */
@@ -144,6 +147,7 @@ export function* initDevice(
     ? cpu.allocateContiguous(queues * LOCK_ANSWER_BYTES)
     : undefined;
   const persistence = persistencePlan(plan);
+  const firstVector = (cpu.rnic ?? 0) * VECTORS_SPAN;
   const spaces = { queues, ...bases.physical };
   const reply = yield* request(cpu, "init", { op: "init", spaces, persistence });
   const all = answers === undefined ? buffers : [...buffers, answers];
@@ -182,7 +186,8 @@ export function* initDevice(
     held,
     epoch: 0,
     nextPd: 1,
-    nextVector: 0,
+    firstVector,
+    nextVector: firstVector,
   };
 }
 

@@ -12,14 +12,14 @@ import { failed, handleEvent, ProgramError, storePointer } from "./device.ts";
 import { allocPd, deregMr, regMr } from "./memory_region.ts";
 import { createCq } from "./create_cq.ts";
 import { gsiOf, sendMessage } from "../cm/gsi.ts";
-import { openDevice, reopenDevice } from "../verbs.ts";
+import { bootDevice, reopenDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import { SIGNALS } from "../cpu/program.ts";
 
-describe("openDevice", () => {
+describe("bootDevice", () => {
   it("Q-04 (in part): lays the three spaces out for K queues, each in one piece", () => {
     const rig = new VerbsRig({ queues: 64 });
-    rig.run(openDevice(rig, rig.plan));
+    rig.run(bootDevice(rig, rig.plan));
     const { spaces } = rig.sent("init")[0]!;
     equal(spaces.queues, 64);
     ok(spaces.space2 - spaces.space1 >= 64 * 32 && spaces.space3 - spaces.space2 >= 64 * 16);
@@ -29,7 +29,7 @@ describe("openDevice", () => {
     const placement = PLACEMENTS["both-in-3"];
     const queuePlan = { ...QUEUE_PLAN, placement, layout: "record" } as const;
     const rig = new VerbsRig({ queues: 64, queuePlan });
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     const { space1, space2, space3 } = rig.sent("init")[0]!.spaces;
     same([space2 - space1, space3 - space1], [32, 48]);
     const { store } = device.state;
@@ -54,7 +54,7 @@ describe("openDevice", () => {
     ] as const;
     const found = plans.map((changes) => {
       const rig = new VerbsRig(changes);
-      rig.run(openDevice(rig, rig.plan));
+      rig.run(bootDevice(rig, rig.plan));
       return rig.sent("init")[0]!.persistence;
     });
     same(found, [
@@ -70,7 +70,7 @@ describe("openDevice", () => {
 
   it("makes QP 1 and posts its receives before it can receive", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     equal(rig.sent("create-qp")[0]!.qpn, 1);
     equal(device.cm.gsi.qp.life.state, "rts");
     ok(device.cm.gsi.qp.rq.requests > 64);
@@ -82,16 +82,16 @@ describe("openDevice", () => {
     rig.refuse = ({ op }) => {
       return op === "init" ? { status: "error", errno: "EINVAL", reason: "too many" } : undefined;
     };
-    throws(() => rig.run(openDevice(rig, rig.plan)), ProgramError);
+    throws(() => rig.run(bootDevice(rig, rig.plan)), ProgramError);
   });
 });
 
-describe("openDevice without a card", () => {
+describe("bootDevice without a card", () => {
   it("waits for the bus to come up, and opens then", () => {
     const rig = new VerbsRig();
     rig.card = undefined;
     rig.refuse = () => ({ status: "error", errno: "EINVAL", reason: "the bus link is down" });
-    const steps = openDevice(rig, rig.plan);
+    const steps = bootDevice(rig, rig.plan);
     const waits: string[] = [];
     for (let step = steps.next({ kind: "done" });; step = steps.next({ kind: "done" })) {
       if (step.done) {
@@ -113,7 +113,7 @@ describe("openDevice without a card", () => {
 describe("reopenDevice", () => {
   it("makes everything of before stale, so that its numbers cannot hurt what is new", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     const pd = allocPd(device);
     const mr = rig.run(regMr(pd, rig.allocate(64), { access: 0 }));
     ok(!failed(mr));
@@ -143,7 +143,7 @@ describe("reopenDevice, while others run", () => {
 
   it("keeps QP 1 of before, which takes nothing, until there is a new one", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     const before = gsiOf(device).qp.life;
     const looked: boolean[] = [];
     rig.refuse = () => {
@@ -159,7 +159,7 @@ describe("reopenDevice, while others run", () => {
 
   it("is done with whatever is there when the card fails again, and by the next call", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     let commands = 0;
     rig.refuse = () => void commands++;
     rig.run(reopenDevice(device, rig.plan));
@@ -184,7 +184,7 @@ describe("reopenDevice, while others run", () => {
 describe("handleEvent", () => {
   it("notes that a queue pair has failed", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     handleEvent(device, { type: "COMM_EST", qpn: 1 });
     equal(device.state.queuePairs.get(1)!.life.state, "rts");
     handleEvent(device, { type: "QP_FATAL", qpn: 1 });

@@ -12,7 +12,7 @@ import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "./flags.ts";
 import { allocPd, regMr } from "./memory_region.ts";
 import { postSend, sge } from "./post.ts";
 import { createQp } from "./queue_pair.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Mr, Qp } from "./objects.ts";
 
@@ -21,7 +21,7 @@ let rig: VerbsRig, device: Device, cq: Cq, mr: Mr, qps: Qp[];
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   const pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 32 })));
   mr = must(rig.run(regMr(pd, rig.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE })));

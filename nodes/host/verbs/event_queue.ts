@@ -16,9 +16,13 @@ const EVENTS = 3000;
 /** Above the vectors of completion queues of their own, below those that queues share. */
 export const EVENT_VECTOR = (1 << 16) - 1;
 
+function vectorOf({ state }: Device): number {
+  return state.firstVector + EVENT_VECTOR;
+}
+
 /** Makes the queue, at each opening of the card. @throws ProgramError where the card refuses. */
 export function* openEventQueue(device: Device): Steps<Cq> {
-  const cq = must(yield* createCq(device, { entries: EVENTS, vector: EVENT_VECTOR }));
+  const cq = must(yield* createCq(device, { entries: EVENTS, vector: vectorOf(device) }));
   const wrong = yield* perform(device.cpu, { op: "set-event-queue", cqn: cq.cqn });
   if (wrong !== undefined) throw new ProgramError(`Cannot open the event queue: ${wrong.reason}`);
   yield* reqNotifyCq(cq);
@@ -39,7 +43,7 @@ export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void
       yield* reqNotifyCq(cq);
       if (takeEvents(cq, deliver) > 0) continue;
     }
-    yield* cpu.waitInterrupt(EVENT_VECTOR, NEVER);
+    yield* cpu.waitInterrupt(vectorOf(device), NEVER);
   }
 }
 

@@ -4,7 +4,7 @@ import { entryOfEvent } from "../../../fabric/wire/host_bus/event_entry.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { CQ_ARM_OFFSET } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { EVENT_VECTOR, openEventQueue, serveEvents } from "./event_queue.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 
 function event(qpn: number): RnicEvent {
@@ -14,7 +14,7 @@ function event(qpn: number): RnicEvent {
 describe("serveEvents", () => {
   it("delivers events in their order, also what comes while the queue is being armed, before it sleeps", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     const cq = rig.run(openEventQueue(device));
     device.state.eventQueue = cq;
     const comes = (qpn: number) => rig.complete(cq, entryOfEvent(event(qpn)));
@@ -46,7 +46,7 @@ describe("serveEvents", () => {
 
   it("waits for a queue where the card is being opened", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     const delivered: unknown[] = [];
     const steps = serveEvents(device, (each) => void delivered.push(each));
     equal(steps.next({ kind: "done" }).value?.kind, "any");

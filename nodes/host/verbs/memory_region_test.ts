@@ -14,7 +14,7 @@ import { beforeEach, describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { failed, must } from "./device.ts";
 import { allocPd, deallocPd, deregMr, regMr, reregMr } from "./memory_region.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Device, Pd, VerbError } from "./objects.ts";
 
@@ -22,7 +22,7 @@ let rig: VerbsRig, device: Device, pd: Pd;
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   pd = allocPd(device);
 });
 

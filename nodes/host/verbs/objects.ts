@@ -28,6 +28,7 @@ export type Errno =
   | "EBUSY"
   | "EPERM"
   | "ENOENT"
+  | "ENODEV"
   | "EFAULT"
   | "EOPNOTSUPP"
   | "EADDRINUSE"
@@ -114,6 +115,8 @@ export interface DeviceState {
   /** Counts the openings of the device: objects of earlier epochs are gone. */
   epoch: number;
   nextPd: number;
+  /** Interrupts are the host's: of each card they begin at another number. */
+  readonly firstVector: number;
   nextVector: number;
 }
 
@@ -123,6 +126,14 @@ export interface Context {
   readonly unread: { readonly event: RnicEvent; readonly ring: object }[];
   /** Events that were read and not acknowledged: their objects cannot be destroyed. */
   readonly unacknowledged: Map<RnicEvent, object>;
+}
+
+/** The devices of a host, by the numbers of its cards. @ignore */
+export interface HostDevices<Opened extends Device = Device> {
+  /** The cards' names in the rack: `a-rnic`, `a-rnic2` … */
+  readonly names: readonly string[];
+  /** Undefined of a card that has had no power since the host's boot. */
+  at(index: number): Opened | undefined;
 }
 
 /** An opened device, bound to one program: `cpu` pays for its use. */
@@ -137,6 +148,8 @@ export interface Device {
    * The driver may, and programs that the scenario makes privileged.
    */
   readonly privileged?: true;
+  /** All of its host. @ignore */
+  readonly devices?: HostDevices;
 }
 
 /** ibv_pd: a protection domain. Requests of its queue pairs reach its regions alone. */

@@ -29,7 +29,7 @@ import { allocMw, deallocMw, incRkey } from "./memory_window.ts";
 import { bindMw, postRecv, postSend, sge } from "./post.ts";
 import { createQp, destroyQp } from "./queue_pair.ts";
 import { createSrq, destroySrq, postSrqRecv } from "./shared_receive_queue.ts";
-import { openContext, type OpenDevice, openDevice } from "../verbs.ts";
+import { bootDevice, openContext, type OpenDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import { wrAbort, wrAdd, wrComplete, wrStart } from "./work_batch.ts";
 import type { Cq, Mr, Pd, Qp, SendRequest, Srq, VerbError } from "./objects.ts";
@@ -38,7 +38,7 @@ let rig: VerbsRig, device: OpenDevice, pd: Pd, cq: Cq, mr: Mr, qp: Qp;
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 32 })));
   mr = must(

@@ -10,7 +10,7 @@ import type { Steps } from "../cpu/program.ts";
 import { createQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
 import { createSrq } from "./shared_receive_queue.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Pd } from "./objects.ts";
 
@@ -18,7 +18,7 @@ let rig: VerbsRig, device: Device, pd: Pd, cq: Cq;
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 8 })));
   rig.commands.length = 0;

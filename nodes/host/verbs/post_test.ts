@@ -30,7 +30,7 @@ import { must } from "./device.ts";
 import { allocNullMr, allocPd, regMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
 import { createQp, type QpOptions } from "./queue_pair.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, DeviceOptions, Mr, Pd, Qp, SendRequest } from "./objects.ts";
 
@@ -38,7 +38,7 @@ let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, mr: Mr, qp: Qp;
 
 function open(options: DeviceOptions = {}, changes: Partial<QpOptions> = {}): void {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan, options));
+  device = rig.run(bootDevice(rig, rig.plan, options));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 64 })));
   mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE })));

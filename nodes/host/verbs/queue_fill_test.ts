@@ -11,7 +11,7 @@ import { allocPd, regMr } from "./memory_region.ts";
 import { postSend, sge } from "./post.ts";
 import { createQp } from "./queue_pair.ts";
 import { queueFill, queueInformation } from "./queue_fill.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 
 /** A send queue of 16 units from unit `tail` on, `used` of them filled; the RNIC's copy of its pointer is at `copy`. */
@@ -20,7 +20,7 @@ function seen(
   { tail, used, copy }: { readonly tail: number; readonly used: number; readonly copy: number },
 ): { read: number; told: number; free: number } {
   const rig = new VerbsRig({ queuePlan: { ...QUEUE_PLAN, readPointer } });
-  const device = rig.run(openDevice(rig, rig.plan));
+  const device = rig.run(bootDevice(rig, rig.plan));
   const pd = allocPd(device);
   const cq = must(rig.run(createCq(device, { entries: 64 })));
   const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: IBV_ACCESS_LOCAL_WRITE })));

@@ -164,6 +164,12 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
 function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefined {
   const { device } = pd;
   const { sendCq, recvCq, srq } = options;
+  const foreign = [sendCq, recvCq, ...(srq ? [srq.pd] : [])].some((each) =>
+    each.device.state !== device.state
+  );
+  if (foreign) {
+    return verbError("EINVAL", "A queue is of another card than the protection domain");
+  }
   const gone = refuseCq(device, sendCq) ?? refuseCq(device, recvCq) ??
     (srq && refuseStale(device, srq.pd.epoch)) ?? refusePd(pd);
   if (gone !== undefined) return gone;

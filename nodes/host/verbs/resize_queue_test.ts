@@ -11,7 +11,7 @@ import { postSend, sge } from "./post.ts";
 import { createQp, resizeQp } from "./queue_pair.ts";
 import { refuseDepth } from "./resize_queue.ts";
 import { createSrq, modifySrq, postSrqRecv } from "./shared_receive_queue.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Mr, Pd, Qp, SendRequest, Srq } from "./objects.ts";
 
@@ -19,7 +19,7 @@ let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, mr: Mr, qp: Qp;
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 32 })));
   mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: IBV_ACCESS_LOCAL_WRITE })));

@@ -9,7 +9,7 @@ import { postRecv, postSend } from "./post.ts";
 import { createQp, destroyQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
 import { createSrq, destroySrq } from "./shared_receive_queue.ts";
-import { type OpenDevice, openDevice, reopenDevice } from "../verbs.ts";
+import { bootDevice, type OpenDevice, reopenDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Pd, Qp, VerbError } from "./objects.ts";
 
@@ -19,7 +19,7 @@ let rig: VerbsRig, device: OpenDevice, pd: Pd, cq: Cq, given: Map<number, number
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 8 })));
   given = new Map(rig.given);

@@ -12,7 +12,7 @@ import {
 } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { failed, perform as send, request, verbError } from "./device.ts";
-import { SIGNALS, type Steps } from "../cpu/program.ts";
+import { signalOf, SIGNALS, type Steps } from "../cpu/program.ts";
 import type { Device, RingMemory, VerbError } from "./objects.ts";
 import {
   changedSpace2,
@@ -80,7 +80,7 @@ function* takeLock(
   }
   const sources = [
     { kind: "memory", address: at, length: LOCK_ANSWER_BYTES },
-    { kind: "signal", name: SIGNALS.busDown },
+    { kind: "signal", name: signalOf(SIGNALS.busDown, cpu.rnic ?? 0) },
   ] as const;
   while (cpu.card === card) {
     const answer = read();

@@ -12,7 +12,7 @@ import { postSend, sge } from "./post.ts";
 import { createQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
 import { createSrq, postSrqRecv } from "./shared_receive_queue.ts";
-import { type OpenDevice, openDevice, reopenDevice } from "../verbs.ts";
+import { bootDevice, type OpenDevice, reopenDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import { wrAdd, wrComplete, wrStart } from "./work_batch.ts";
 import type { Cq, Mr, Mw, Pd, Qp, SendRequest, Srq } from "./objects.ts";
@@ -21,7 +21,7 @@ let rig: VerbsRig, device: OpenDevice, pd: Pd, cq: Cq, mr: Mr;
 
 beforeEach(() => {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 8 })));
   mr = must(

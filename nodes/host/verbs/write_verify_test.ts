@@ -19,7 +19,7 @@ import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts"
 import { allocPd, regMr } from "./memory_region.ts";
 import { postSend, sge } from "./post.ts";
 import { createQp } from "./queue_pair.ts";
-import { openDevice } from "../verbs.ts";
+import { bootDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Mr, Pd, Qp, SendRequest, VerifyRequest } from "./objects.ts";
 
@@ -28,7 +28,7 @@ let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, mr: Mr, qp: Qp;
 
 function open(type: QpType): void {
   rig = new VerbsRig();
-  device = rig.run(openDevice(rig, rig.plan));
+  device = rig.run(bootDevice(rig, rig.plan));
   pd = allocPd(device);
   cq = must(rig.run(createCq(device, { entries: 64 })));
   mr = must(rig.run(regMr(pd, rig.allocate(BYTES), { access: IBV_ACCESS_LOCAL_WRITE })));

@@ -38,8 +38,9 @@ export class Line {
   /** Adds the options that mean nothing here and those that are refused, and takes shortened ones. */
   constructor(command: Command) {
     this.#command = command;
-    for (const { flags, why, only } of IDLE) {
+    for (const { flags, why, only, but } of IDLE) {
       this.#hidden(flags, (name, value) => {
+        if (but?.test(String(value))) return;
         if (only === undefined || value === only) this.#idle.set(name, why);
         else this.problems.add(name, { found: `"${value}"`, expected: `${only}: ${why}` });
       });

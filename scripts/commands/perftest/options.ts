@@ -57,6 +57,7 @@ export interface PerftestFlags extends CheckFlags {
   readonly out_json?: boolean;
   readonly out_json_file: string;
   readonly memory: string;
+  readonly ibDev?: string;
   readonly from?: string;
   readonly to?: string;
   readonly ddio?: "on" | "off";

@@ -27,6 +27,7 @@ import {
 import { print, Progress, say } from "../output.ts";
 import { formOf, limitsOf, optionsOf, type PerftestFlags } from "./options.ts";
 import { Line } from "./line.ts";
+import { DEVICE_NAME } from "./refused.ts";
 
 const MTUS = ["256", "512", "1024", "2048", "4096"] as const;
 /** perftest's own. */
@@ -94,8 +95,8 @@ export function addPerftest(program: Command): void {
       "after",
       `
 The scenario's programs and faults are left out; times are virtual, the same in any packing. A line of perftest's may
-be pasted: a server that is a host is --to's; long options may be shortened; what chooses a lab's devices and ports
-has no effect, which is said; options that measure something else are refused, each with the reason. A UC or UD
+be pasted: a server that is a host is --to's; long options may be shortened; -d rackmesh1 takes both ends' second
+RNICs, and what else chooses a lab's devices and ports has no effect, which is said; options that measure something else are refused, each with the reason. A UC or UD
 message that finds no receive is lost without a sign: the client's bandwidth is that of its sends. --json has more
 than --out_json: both ends, figures in ps and bytes.
 
@@ -132,7 +133,8 @@ async function perftest(
   const form = formOf(name, flags, problems);
   const limits = limitsOf(name, flags, problems);
   problems.refuse();
-  const { from, ddio, nats, pcap, perfetto, seed, json } = flags;
+  const { from, ddio, nats, pcap, perfetto, seed, json, ibDev = "" } = flags;
+  const rnic = Number(DEVICE_NAME.exec(ibDev)?.[1] ?? 0);
   const leavesJson = flags.out_json || flags.out_json_file !== JSON_FILE;
   if (leavesJson) await checkWritable("--out_json_file", flags.out_json_file);
   if (flags.all && flags.size !== undefined) line.addIdle("--size", "--all has its own sizes");
@@ -146,6 +148,7 @@ async function perftest(
   const run = await runPerftest(name, path, {
     options,
     packing: flags.pack,
+    ...(rnic > 0 && { rnic }),
     ...given({ from, to, ddio, nats, pcap, perfetto }),
     ...(seed !== undefined && { seed: seedOf(seed) }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),

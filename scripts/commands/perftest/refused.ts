@@ -18,7 +18,12 @@ export interface IdleOption {
   readonly why: string;
   /** The only value that asks for what there is; absent: any. */
   readonly only?: string;
+  /** Values that have an effect. */
+  readonly but?: RegExp;
 }
+
+/** Names of a host's cards, as `getDeviceList` has them. */
+export const DEVICE_NAME = /^rackmesh(\d+)$/;
 
 /** What is taken without effect, which is said. */
 export const IDLE: readonly IdleOption[] = [
@@ -26,7 +31,11 @@ export const IDLE: readonly IdleOption[] = [
   { flags: "-i, --ib-port <port>", why: "a card has one port, 1", only: "1" },
   { flags: "--force-link <type>", why: "links are Ethernet", only: "Ethernet" },
   { flags: "--pkey_index <index>", why: "a port has one partition key", only: "0" },
-  { flags: "-d, --ib-dev <dev>", why: "a host has one card, rackmesh0" },
+  {
+    flags: "-d, --ib-dev <dev>",
+    why: "a host's cards are rackmesh0, and rackmesh1 and so on where the scenario gives it more",
+    but: DEVICE_NAME,
+  },
   { flags: "-p, --port <port>", why: SOCKETS },
   {
     flags: "-x, --gid-index <index>",

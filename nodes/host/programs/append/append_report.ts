@@ -1,4 +1,5 @@
 /** Trace lines, audit records and the result of an `append`. */
+import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import type { Measured } from "../persist/persist_client.ts";
 import { type Append, rangeOf, recordOf, tailOf } from "./append_job.ts";
 import type { CompoundRequest } from "./compound_methods.ts";
@@ -15,7 +16,7 @@ function recordId(index: number, part: number): number {
 /** Before a post: records both writes of the update, and that the tail counts earlier records. */
 export function auditWrites(append: Append, index: number): void {
   const { cpu, options, plan, region, confirmed } = append;
-  const { to: on } = options;
+  const on = machineOf(options.to);
   const at = region.scmOffset + rangeOf(options, index, "record")[0];
   const bytes = recordOf(options, index);
   cpu.note({ kind: "writes", id: recordId(index, RECORD), on, at, bytes });

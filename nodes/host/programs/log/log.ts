@@ -5,6 +5,7 @@
  *
  * One client at a time: the log does not exclude a second writer.
  */
+import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { ProgramError } from "../../verbs/device.ts";
@@ -186,7 +187,7 @@ function auditLog(
   cpu.note({
     kind: "log",
     log: shape.name,
-    replicas: replicas.map(({ host, places }) => ({ host, at: [...places] })),
+    replicas: replicas.map(({ host, places }) => ({ host: machineOf(host), at: [...places] })),
     quorum: options.quorum,
     recordBytes: shape.recordBytes,
     segments,

@@ -1,5 +1,6 @@
 /** The options of the replicated log's programs, and the state of its client, shared by its threads. */
 import { MADE_UP } from "../common/made_up.ts";
+import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import { METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import { readQuorum } from "./layout.ts";
@@ -109,7 +110,7 @@ export function hostsOption(options: Options, name: string): string[] {
   const found = options[name];
   const hosts = Array.isArray(found) ? found : typeof found === "string" ? [found] : [];
   const isRight = hosts.length > 0 && hosts.every((host) => typeof host === "string") &&
-    new Set(hosts).size === hosts.length;
+    new Set(hosts.map(machineOf)).size === hosts.length;
   if (isRight) return hosts;
   throw new ProgramError(
     `Option ${name} must be a list of different hosts: it is ${JSON.stringify(found)}`,

@@ -81,6 +81,8 @@ export interface PerftestResult {
   readonly status: "done" | "failed";
   readonly error?: string;
   readonly test: PerftestName;
+  /** The client's card, unless it is its host's first one: `rackmesh1`. */
+  readonly device?: string;
   readonly pathMtu: number;
   readonly settings: PerftestSettings;
   readonly rows: readonly PerftestRow[];
@@ -154,6 +156,7 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
     program: "perftest",
     ...outcomeOf(error),
     test,
+    ...((cpu.rnic ?? 0) > 0 && { device: `rackmesh${cpu.rnic}` }),
     pathMtu,
     settings: {
       ...{ connection, qps, bidirectional, depth, rxDepth, postList, cqModeration },

@@ -1,5 +1,5 @@
 /**
- * The service of every host that keeps named objects in the host's SCM. Requesters connect, open an
+ * The service of every host that keeps named objects in the host's SCM, one for each of its cards. Requesters connect, open an
  * object, receive its region by a SEND (P-22), and write; where the method needs the responder's
  * CPU, this service flushes and confirms (P-11, P-26, P-51).
  *
@@ -17,6 +17,7 @@ import { countOption, type Options, wordOption } from "../common/options.ts";
 import { RECEIVE_PLACES, SERVICE } from "../common/persist_protocol.ts";
 import { dropClient, handleRequest, replenish } from "./persistd_client.ts";
 import { type Client, freeMemory, recover, type Server } from "./persistd_memory.ts";
+import { inTurn, storeOf } from "./persistd_store.ts";
 import { handleRecv, persist } from "./persistd_requests.ts";
 import { openDirectory, type Regions } from "../common/scm_directory.ts";
 import type { Cq, Device, WorkCompletion } from "../../verbs/objects.ts";
@@ -32,20 +33,27 @@ import type { CmDevice } from "../../cm/gsi.ts";
 export function* persistd(context: ProgramContext): Steps<void> {
   const server = yield* startServer(context.device, context.options);
   const also = listening(server.listener);
-  server.directory = yield* openDirectory(
-    server.cpu,
-    context.options.regions as Regions | undefined,
-  );
-  yield* recover(server);
+  yield* inTurn(server, openStore(server, context.options.regions as Regions | undefined));
   for (;;) {
     for (;;) {
       const event = nextEvent(server.listener);
       if (event === undefined) break;
-      yield* handleEvent(server, event);
+      yield* inTurn(server, handleEvent(server, event));
     }
     if (server.cq === undefined) yield* server.cpu.waitSignal(also.signal, NEVER);
-    else yield* handleCompletions(server, yield* waitCompletion(server.cq, { also }));
+    else {
+      const completions = yield* waitCompletion(server.cq, { also });
+      yield* inTurn(server, handleCompletions(server, completions));
+    }
   }
+}
+
+/** The directory in SCM, which the first server of a host opens for all. */
+function* openStore(server: Server, regions: Regions | undefined): Steps<void> {
+  const { store } = server;
+  server.directory = store.directory ?? (yield* openDirectory(server.cpu, regions));
+  if (store.directory === undefined) yield* recover(server);
+  store.directory = server.directory;
 }
 
 function* startServer(device: CmDevice, options: Options): Steps<Server> {
@@ -58,7 +66,7 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
   // First, so that requests of early clients are not lost.
   const listener = must(listen(device, SERVICE));
   const { flow, flush } = device.state.persistence;
-  return {
+  const server: Server = {
     device,
     cpu: device.cpu,
     listener,
@@ -71,7 +79,10 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
     cq: yield* makeCq(device, room),
     roomLeft: room,
     freeMemory: [],
+    store: storeOf(device),
   };
+  server.store.servers.push(server);
+  return server;
 }
 
 function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {

@@ -192,9 +192,16 @@ interface Given {
  * cannot overwrite later data.
  */
 export function* dropOthers(server: Server, given: Given, client?: Client): Steps<void> {
-  for (const other of [...server.clients.values()]) {
-    if (other !== client && isInTheWay(other, given)) yield* dropClient(server, other);
+  for (const [its, other] of clientsOfAll(server)) {
+    if (other !== client && isInTheWay(other, given)) yield* dropClient(its, other);
   }
+}
+
+/** Requesters of all servers of the host, each with its server. */
+function clientsOfAll({ store }: Server): [Server, Client][] {
+  return store.servers.flatMap((its) =>
+    [...its.clients.values()].map((client): [Server, Client] => [its, client])
+  );
 }
 
 function isInTheWay({ region, serving }: Client, given: Given): boolean {

@@ -37,6 +37,7 @@ import {
   type ScmDirectory,
 } from "../common/scm_directory.ts";
 import type { Cq, Mr, Pd, VerbError } from "../../verbs/objects.ts";
+import type { Store } from "./persistd_store.ts";
 
 /** Receive and send slots. */
 export interface ClientMemory {
@@ -83,6 +84,8 @@ export interface Server {
   cq: Cq | undefined;
   roomLeft: number;
   freeMemory: ClientMemory[];
+  /** What it shares with the servers of the host's other cards. */
+  readonly store: Store<Server>;
 }
 
 /** Writes bytes into SCM; they are persistent when this returns. */

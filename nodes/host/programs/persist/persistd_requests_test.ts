@@ -8,7 +8,7 @@ import type { Connection } from "../../cm/connection.ts";
 import { must } from "../../verbs/device.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";
 import { createQp } from "../../verbs/queue_pair.ts";
-import { openDevice } from "../../verbs.ts";
+import { bootDevice } from "../../verbs.ts";
 import { VerbsRig } from "../../testing/verbs_testing.ts";
 import { CONTROL_BYTES } from "../common/persist_protocol.ts";
 import { persist } from "./persistd_requests.ts";
@@ -26,7 +26,7 @@ let rig: VerbsRig, qp: Qp, server: Server, client: Client;
 
 beforeEach(() => {
   rig = new VerbsRig();
-  const device = rig.run(openDevice(rig, rig.plan, {}));
+  const device = rig.run(bootDevice(rig, rig.plan, {}));
   const pd = allocPd(device);
   const cq = must(rig.run(createCq(device, { entries: 16 })));
   const slots = rig.allocate(4 * CONTROL_BYTES);

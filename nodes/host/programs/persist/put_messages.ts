@@ -3,6 +3,7 @@
  * verify, the result in a completion and the decision to write a message again. A program that
  * compares data itself (`write-compare`) is the baseline of verified writes (V-10).
  */
+import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import {
   IBV_FLUSH_PERSISTENT,
   IBV_SEND_INLINE,
@@ -27,6 +28,7 @@ import type { MethodPlan, Stage } from "./put_methods.ts";
 import { flagsFor } from "../common/send_flags.ts";
 
 export interface PutOptions {
+  /** A host, or one of its RNICs. */
   readonly to: string;
   /** Name of the data in reports. */
   readonly file: string;
@@ -142,7 +144,7 @@ export function takeSlot(put: Put, index: number): void {
   const payload = put.data.subarray(from, from + length);
   const offset = region.scmOffset + from;
   if (cpu.auditing) {
-    cpu.note({ kind: "writes", id: index, on: options.to, at: offset, bytes: payload });
+    cpu.note({ kind: "writes", id: index, on: machineOf(options.to), at: offset, bytes: payload });
   }
   const at = slots.address + slot * slotBytes;
   put.awaited[index] = (plan.together ? 0 : STAGES.first) |

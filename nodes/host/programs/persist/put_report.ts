@@ -1,4 +1,6 @@
 /** Trace lines, progress and the result of a `put`. */
+import { machineOf } from "../../../../fabric/rack/plan/names.ts";
+import { endsOf } from "../common/ends.ts";
 import type { Measured } from "./persist_client.ts";
 import { nextRecvs } from "../../verbs/post.ts";
 import { promisesPersistence, type Stage } from "./put_methods.ts";
@@ -37,7 +39,7 @@ export function auditObject(
     | { readonly state: "asked" | "stored"; readonly complete: boolean },
 ): void {
   if (cpu.auditing) {
-    cpu.note({ kind: "object", name, on: to, at, length: data.length, ...state });
+    cpu.note({ kind: "object", name, on: machineOf(to), at, length: data.length, ...state });
   }
 }
 
@@ -120,7 +122,7 @@ export function resultOf(
     program: "put",
     ...outcomeOf(run.error),
     method: options.method,
-    to: options.to,
+    ...endsOf(put.cpu, options.to),
     file: options.file,
     messages: count,
     messageBytes: options.messageBytes,

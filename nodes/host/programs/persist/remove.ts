@@ -1,4 +1,5 @@
 /** Removes an object from another host's SCM: persistent when the program ends. */
+import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import type { Steps } from "../../cpu/program.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import { textOption } from "../common/options.ts";
@@ -12,7 +13,9 @@ export function* remove(context: ProgramContext): Steps<void> {
   const report = { program: "remove", from, name };
   const terms = { method: "read", policy: "persistence", messageBytes: 1, depth: 1 } as const;
   const audit = (state: "removing" | "removed") => {
-    if (cpu.auditing) cpu.note({ kind: "object", state, name, on: from, at: 0, length: 0 });
+    if (cpu.auditing) {
+      cpu.note({ kind: "object", state, name, on: machineOf(from), at: 0, length: 0 });
+    }
   };
   yield* runClient(context, { to: from, terms, ...waitingOptions(context) }, {
     report,

@@ -3,6 +3,7 @@
  * `ibv_get_device_list`. Every limit that a call refuses by is here, from the constant that the call looks at, or
  * from the card (`query-device`).
  */
+import { rnicName } from "../../../../fabric/rack/plan/names.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import type { RnicReply } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { WQE_UNIT_BYTES } from "../../../../fabric/wire/host_bus/wqe.ts";
@@ -245,6 +246,8 @@ export function* queryRtValuesEx(
 export interface DeviceEntry {
   /** `rackmesh0`. */
   readonly name: string;
+  /** The card's name in the rack: `a-rnic`. */
+  readonly rnic: string;
   /** As `queryDevice` has it. */
   readonly nodeGuid: bigint;
   /** A channel adapter. */
@@ -254,11 +257,26 @@ export interface DeviceEntry {
 }
 
 /**
- * ibv_get_device_list: the host's card, or nothing while it has no power. It is open already, as
- * `context.device`; `openContext` makes another context.
+ * ibv_get_device_list: the host's cards, without those that have no power. One is open already, as
+ * `context.device`; `openContext` makes another context on it, `openDevice` one on another card.
  */
-export function getDeviceList({ cpu, state }: Device): readonly DeviceEntry[] {
-  if (cpu.card === undefined) return [];
-  const nodeGuid = BigInt(state.mac);
-  return [{ name: "rackmesh0", nodeGuid, nodeType: "ca", transportType: "ib" }];
+export function getDeviceList(device: Device): readonly DeviceEntry[] {
+  return devicesOf(device).flatMap(({ name, rnic, device: opened }) => {
+    if (opened === undefined || opened.cpu.card === undefined) return [];
+    const nodeGuid = BigInt(opened.state.mac);
+    return [{ name, rnic, nodeGuid, nodeType: "ca" as const, transportType: "ib" as const }];
+  });
+}
+
+/** All cards of a device's host, by their numbers, with the devices that are open. */
+export function devicesOf(
+  device: Device,
+): { readonly name: string; readonly rnic: string; readonly device: Device | undefined }[] {
+  const { devices, cpu } = device;
+  const names = devices?.names ?? [rnicName(cpu.host)];
+  return names.map((rnic, index) => ({
+    name: `rackmesh${index}`,
+    rnic,
+    device: devices === undefined ? device : devices.at(index),
+  }));
 }

@@ -1,7 +1,7 @@
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { VerbsRig } from "../../testing/verbs_testing.ts";
-import { openDevice } from "../../verbs.ts";
+import { bootDevice } from "../../verbs.ts";
 import { createAh, destroyAh } from "../address_handle.ts";
 import { createCompChannel, destroyCompChannel } from "../comp_channel.ts";
 import { createCq, destroyCq } from "../create_cq.ts";
@@ -21,7 +21,7 @@ function reasonOf(answer: VerbError | undefined): string | undefined {
 describe("a refusal to destroy what is used", () => {
   it("names each user, once, and the call that has to come before", () => {
     const rig = new VerbsRig();
-    const device = rig.run(openDevice(rig, rig.plan));
+    const device = rig.run(bootDevice(rig, rig.plan));
     const pd = allocPd(device), channel = createCompChannel(device);
     const cq = must(rig.run(createCq(device, { entries: 8, channel })));
     const srq = must(rig.run(createSrq(pd, { maxWr: 3 })));

@@ -1,0 +1,79 @@
+/**
+ * The I/O controllers of a host, one for each card: each has posted writes, reads behind them, and tags of its own. What
+ * one card has written does not wait for, and is not flushed by, what another one reads (P-03 is a rule of one bus): a
+ * program that writes over one card and flushes over another has no promise.
+ *
+ * Source: Intel Xeon Scalable memory family, uncore performance monitoring reference, "IIO": a slot of 16 lanes is a
+ * stack with buffers of its own, at its own stop of the mesh.
+ *
+ * Memory sees one order: by time, and at one instant by the number of the stack.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { Iio } from "./iio.ts";
+
+export class IioStacks {
+  readonly all: readonly Iio[];
+  /** The only one, if there is one. */
+  readonly #only: Iio | undefined;
+
+  /** @param all by the number of the card, at least one. */
+  constructor(all: readonly Iio[]) {
+    this.all = all;
+    this.#only = all.length === 1 ? all[0] : undefined;
+  }
+
+  /** When the next one has an event. */
+  get nextAt(): Time {
+    return this.#only?.nextAt ?? least(this.all, ({ nextAt }) => nextAt);
+  }
+
+  /** When the next piece leaves any, with or without an event. */
+  get nextDurableAt(): Time {
+    return this.#only?.nextDurableAt ?? least(this.all, ({ nextDurableAt }) => nextDurableAt);
+  }
+
+  /** Bytes that a power failure would lose in all of them (P-05). */
+  get bufferedBytes(): number {
+    return this.all.reduce((sum, { bufferedBytes }) => sum + bufferedBytes, 0);
+  }
+
+  /** The bytes that wait, stack by stack, oldest first. */
+  pending(): { offset: number; data: Uint8Array }[] {
+    return this.all.flatMap((iio) => iio.pending());
+  }
+
+  /** Whether a pending write of any card goes to one of these frames of DRAM. */
+  isComing(frames: readonly number[]): boolean {
+    return this.all.some((iio) => iio.isComing(frames));
+  }
+
+  /** Overlays the pending bytes of the first write of each on memory bytes from `address` on. */
+  overlay(address: number, bytes: Uint8Array): void {
+    for (const iio of this.all) iio.overlay(address, bytes);
+  }
+
+  /** See {@link Iio.catchUp}: pieces of all, in the order of memory. */
+  catchUp(before: Time): void {
+    if (this.#only !== undefined) return this.#only.catchUp(before);
+    for (;;) {
+      const { all } = this;
+      let first = 0, second = -1;
+      for (let i = 1; i < all.length; i++) {
+        if (all[i]!.nextLazyAt < all[first]!.nextLazyAt) [first, second] = [i, first];
+        else if (second < 0 || all[i]!.nextLazyAt < all[second]!.nextLazyAt) second = i;
+      }
+      if (all[first]!.nextLazyAt >= before) return;
+      const nextAt = all[second]!.nextLazyAt;
+      all[first]!.catchUp(Math.min(before, first < second ? nextAt + 1 : nextAt));
+    }
+  }
+
+  /** Processes what is due at `now`. */
+  run(now: Time): void {
+    for (const iio of this.all) iio.run(now);
+  }
+}
+
+function least(all: readonly Iio[], timeOf: (iio: Iio) => Time): Time {
+  return all.reduce((first, iio) => Math.min(first, timeOf(iio)), NEVER);
+}

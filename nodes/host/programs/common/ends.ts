@@ -1,0 +1,22 @@
+/** The two ends of a program's connection, for its result. */
+import { machineOf, rnicName } from "../../../../fabric/rack/plan/names.ts";
+import type { Cpu } from "../../cpu/program.ts";
+
+export interface Ends {
+  /** The other host. */
+  readonly to: string;
+  /** Its RNIC, where the program has named it. */
+  readonly toRnic?: string;
+  /** The program's, unless it is its host's first one. */
+  readonly rnic?: string;
+}
+
+/** @param to the other host, or one of its RNICs. */
+export function endsOf({ host, rnic = 0 }: Pick<Cpu, "host" | "rnic">, to: string): Ends {
+  const machine = machineOf(to);
+  return {
+    to: machine,
+    ...(machine !== to && { toRnic: to }),
+    ...(rnic > 0 && { rnic: rnicName(host, rnic) }),
+  };
+}
