@@ -32,7 +32,7 @@ export default function* port({ device }: ProgramContext): Steps<void> {
   const v = device.verbs;
   must(yield* v.rdma_disconnect(id));
   const { ibvPostSend } = device.verbs; ibvPostSend();
-  v.ibv_open_device(); v.ibv_open_device();
+  v.ibv_fork_init(); v.ibv_fork_init();
   must(yield* v.postSend(qp, { opcode: "send", sgse: [] }));
   must(yield* v.postSend(qp, [{ opcode: "send", sgse: [] }]));
   must(yield* v.postRecv(qp, { wrid: 1 }));
@@ -142,7 +142,7 @@ describe("types of own programs", () => {
     const wanted = [
       /^6 : rdma_disconnect, which device.verbs has not > rdmaDisconnect$/,
       /^7 : ibvPostSend, which device.verbs has not > postSend$/,
-      /^8 : ibv_open_device, which device.verbs has not > a call of .*FROM_LIBIBVERBS.md$/,
+      /^8 : ibv_fork_init, which device.verbs has not > a call of .*FROM_LIBIBVERBS.md$/,
       sends("9 : sgse"),
       sends("10 : sgse"),
       /^11 : wrid, which RecvRequest has not > wrId \(one of wrId, sges\)$/,
