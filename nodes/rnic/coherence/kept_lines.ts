@@ -119,8 +119,8 @@ function entryOf(
 }
 
 /**
- * Whether memory and this card have the last content of a line that the host has lent exclusively, or is about to: until
- * the card has its grant, nobody has written.
+ * Whether memory and this card have the last content of a line that the host has lent exclusively, or is about to: no
+ * cache of a card has written before its card has the grant.
  */
 function isKeptHere(card: HomeCard, line: number): boolean {
   const { owner, right, phase, serving, data } = homeLine(card, line);
