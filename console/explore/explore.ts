@@ -32,7 +32,7 @@ export async function explore(
 
 function turningOf(exploration: Exploration): Turning {
   return {
-    lanes: 1,
+    ready: [Promise.resolve()],
     async turn(planned) {
       // Signals and a progress bar come between two runs.
       await sleep(0);

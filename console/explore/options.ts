@@ -1,8 +1,21 @@
-/** What is asked of an exploration, whoever asks: the command, a job, a test. */
+/** What is asked of an exploration: by the command, a job or a test. */
 import { formatExact } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { EXPLORE_CUTS } from "../api/explore_options.ts";
+import { EXPLORE_CUTS, type EXPLORE_NUMBERS } from "../api/explore_options.ts";
 import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "./types.ts";
+
+/** {@link ExploreOptions}, each of which may be absent, with numbers that were checked by {@link EXPLORE_NUMBERS}. */
+type Given = {
+  readonly [Name in keyof ExploreOptions]?:
+    | (Name extends keyof typeof EXPLORE_NUMBERS ? number : ExploreOptions[Name])
+    | undefined;
+};
+
+/** Options, with the defaults of what is not given. */
+export function exploreOptions(given: Given): ExploreOptions {
+  const known = Object.entries(given).filter(([, value]) => value !== undefined);
+  return { ...EXPLORE_DEFAULTS, ...Object.fromEntries(known) };
+}
 
 /** Whose power is cut, by a word or the name of a host. */
 export function cutOf(text: string): Cut {

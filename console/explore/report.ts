@@ -47,13 +47,14 @@ function countsText(verdict: Verdict): string {
   const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
   const interleavings = verdict.interleavings && interleavingsText(verdict.interleavings);
   const isFound = verdict.counterexample?.holds !== undefined;
+  const judged = judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : [];
   // Of interleavings alone: no power was cut.
   if (interleavings !== undefined && instants === 0 && (isFound || hosts.length === 0)) {
     return [
       interleavings,
       ...(isFound ? [] : [leftText(verdict.interleavings!)]),
       `${(wallMs / 1_000).toFixed(2)} s`,
-      `judged by ${judgedBy.join(", ")}`,
+      ...judged,
       ...(why === undefined ? [] : [`not all: ${why}`]),
     ].join("; ");
   }
@@ -64,7 +65,7 @@ function countsText(verdict: Verdict): string {
     `${countOf(writes, "write")}, ${promises} promised`,
     ...(paths > 0 ? [`memory read in ${countOf(paths, "way")}`] : []),
     ...(again.cut > 0 ? [`cut again during ${countOf(again.cut, "recovery", "recoveries")}`] : []),
-    ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
+    ...judged,
     ...(exhaustive ? ["all choices at all instants"] : []),
     ...(bounded > 0 ? [more] : []),
     ...(interleavings === undefined ? [] : [interleavings, leftText(verdict.interleavings!)]),

@@ -9,8 +9,8 @@ import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { EXPLORE_NUMBERS, type ExploreNumber } from "../api/explore_options.ts";
-import { cutOf, refuseNothing } from "../explore/options.ts";
-import { EXPLORE_DEFAULTS, type ExploreOptions } from "../explore/types.ts";
+import { cutOf, exploreOptions, refuseNothing } from "../explore/options.ts";
+import type { ExploreOptions } from "../explore/types.ts";
 import { baseOf, type PrepareOptions, readScenario, readScenarioText } from "../rack/prepare.ts";
 import { coherencePath, dumped, withPaths } from "../scenarios/run_text.ts";
 import { placesOf, withValues } from "../sweep/places.ts";
@@ -99,20 +99,10 @@ export function exploreOptionsOf(
 ): ExploreOptions {
   const { cut, choices, tear, cuts, preemptions, stall, interleavings } = options;
   const { from, until, limit, claims, robust } = options;
-  return {
-    ...EXPLORE_DEFAULTS,
-    ...{ claims, robust },
-    ...(cut !== undefined && { cut: cutOf(cut) }),
-    ...(choices !== undefined && { choices }),
-    ...(tear !== undefined && { tear }),
-    ...(cuts !== undefined && { cuts: cuts as 1 | 2 }),
-    ...(preemptions !== undefined && { preemptions }),
-    ...(stall !== undefined && { stall }),
-    ...(interleavings !== undefined && { interleavings }),
-    ...(from !== undefined && { from }),
-    ...(until !== undefined && { until }),
-    ...(limit !== undefined && { limit }),
-  };
+  return exploreOptions({
+    ...{ cut: cut === undefined ? undefined : cutOf(cut), choices, tear, cuts, preemptions, stall },
+    ...{ interleavings, from, until, limit, claims, robust },
+  });
 }
 
 function problemOf(issue: z.core.$ZodIssue, asked: unknown): Problem {

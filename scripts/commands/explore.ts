@@ -10,8 +10,8 @@ import {
   EXPLORE_STALL,
   type ExploreNumber,
 } from "../../console/api/explore_options.ts";
-import { cutOf, refuseNothing } from "../../console/explore/options.ts";
-import { EXPLORE_DEFAULTS, type ExploreOptions, UNCHECKED } from "../../console/explore/types.ts";
+import { cutOf, exploreOptions, refuseNothing } from "../../console/explore/options.ts";
+import { type ExploreOptions, UNCHECKED } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import { exploreTheProtocol } from "./explore_protocol.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
@@ -197,25 +197,22 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
     const text = flags[option];
     return text === undefined ? undefined : timeOf(`--${option}`, text);
   };
-  const forPs = time("for"), cuts = number("cuts");
-  const options: ExploreOptions = {
-    ...EXPLORE_DEFAULTS,
-    ...(flags.cut !== undefined && { cut: cutOf(flags.cut) }),
-    ...given({
-      choices: number("choices"),
-      tear: number("tear"),
-      cuts: cuts as 1 | 2 | undefined,
-      preemptions: number("preemptions"),
-      stall: time("stall"),
-      interleavings: number("interleavings"),
-      from: time("from"),
-      until: time("until"),
-      limit: number("limit"),
-    }),
-    ...(forPs !== undefined && { forMs: forPs / 1e9 }),
+  const forPs = time("for");
+  const options = exploreOptions({
+    cut: flags.cut === undefined ? undefined : cutOf(flags.cut),
+    choices: number("choices"),
+    tear: number("tear"),
+    cuts: number("cuts"),
+    preemptions: number("preemptions"),
+    stall: time("stall"),
+    interleavings: number("interleavings"),
+    from: time("from"),
+    until: time("until"),
+    limit: number("limit"),
+    forMs: forPs === undefined ? undefined : forPs / 1e9,
     claims: flags.claims === true,
     robust: flags.robust === true,
-  };
+  });
   refuseNothing(options, (option) => `--${option}`);
   return options;
 }

@@ -224,6 +224,37 @@ describe("a directory in memory and whole-system persistence", () => {
       assert.deepEqual(lost, [{ region: "s", ranges: [{ offset: 0, length: 64 }] }], `${at} ps`);
     }
   });
+
+  it("decisions 7, 12: a line that is lost with a far card is so, too, where another asks for it by then", () => {
+    // b's card dies with the line. Behind the lease's end the answer to home's snoop, and c's GetM, are on the bus.
+    const dies = 70 * PS_PER_US;
+    const program: Program = function* ({ cpu }) {
+      const region = yield* cpu.region("s");
+      try {
+        if (cpu.host === "b") return yield* region.store(0, Uint8Array.of(1));
+        yield* cpu.sleep(dies + (region.isHome ? 2 : 4) * PS_PER_US - cpu.now);
+        if (region.isHome) yield* region.load(0, 1);
+        else yield* region.store(0, Uint8Array.of(2));
+      } catch (error) {
+        cpu.report("refused", (error as Error).name);
+      }
+    };
+    const recordAt = (at?: Time) => {
+      const cut = { domain: "wsp", placement: "remote", more: ", directory: memory" } as const;
+      const text = SCENARIO({ ...cut, at: at ?? 190 * PS_PER_US, starts: true })
+        .replace("b: {}", "b: {}, c: {}").replace("far: [b]", "far: [b, c]")
+        .replace("\nfaults:", `\nfaults:\n  - { at: ${dies / PS_PER_US}us, kill: b-rnic }`);
+      return recordOfText(text, { "./wsp.ts": program }).reports.filter(({ node }) => node === "a");
+    };
+    const heard = recordAt().find(({ topic }) => topic === "refused")!.time;
+    for (let at = heard - 300_000; at < heard + 40_000; at += 20_000) {
+      const lost = recordAt(at).filter(({ topic, time }) =>
+        topic === "region-lost" && time > 200 * PS_PER_US
+      );
+      const value = { region: "s", ranges: [{ offset: 0, length: 64 }] };
+      assert.deepEqual(lost.map((each) => each.value), [value], `${at} ps`);
+    }
+  });
 });
 
 /** Where the writer's WRITE goes: all of line 0, and of line 1, that far hosts store into all the time. */

@@ -77,7 +77,9 @@ class Word {
   add(touch: Touch): void {
     const { access } = touch, answered = access.ended?.at.time;
     this.#touches.push(touch);
-    if (answered === undefined || touch.write?.visible === undefined) this.#unanswered.push(touch);
+    // One that was answered and wrote nothing, such as a look of a spin lock, does nothing from then on.
+    const isOpen = touch.write !== undefined && touch.write.visible === undefined;
+    if (answered === undefined || isOpen) this.#unanswered.push(touch);
     this.#answeredBy.push(Math.max(this.#answeredBy.at(-1) ?? 0, answered ?? 0));
     const until = isUnknown(access)
       ? Infinity

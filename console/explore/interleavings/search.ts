@@ -4,7 +4,6 @@
  * the plan, and a verdict is the same for any number of processes.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
-import { forEachAtOnce } from "../../base/at_once.ts";
 import { countOf } from "../../checks/finding.ts";
 import type { Counterexample, ExploreOptions, Interleavings } from "../types.ts";
 import { canHold, type Held, keyOfHold, type Planned, type Turned } from "./interleavings.ts";
@@ -18,9 +17,10 @@ export interface Interleaved {
   readonly why?: string;
 }
 
-/** Who makes runs: lanes from 0 on, each of which makes one at a time. */
+/** How runs are made: by lanes, from 0 on, each of which makes one at a time. */
 export interface Turning {
-  readonly lanes: number;
+  /** By lane: resolves when it can make runs. Rejects where it cannot: the others make all, of which one can. */
+  readonly ready: readonly Promise<unknown>[];
   turn(planned: Planned, lane: number): Promise<Turned>;
 }
 
@@ -50,9 +50,6 @@ export async function interleave(
   const { preemptions: bound = 0, interleavings: most = Infinity } = options;
   const whyStop = stopper(options);
   const search = new Search(options);
-  const left = (why: string): Interleaved => {
-    return { counts: search.counts, counterexample: null, why };
-  };
   let level = search.planned(begun, []), share = 0;
   search.see(begun);
   for (let preemptions = 1; level.length > 0; preemptions++) {
@@ -62,14 +59,15 @@ export async function interleave(
     }
     const next: Planned[] = [];
     let taken = 0;
+    const left = (why: string): Interleaved => {
+      search.untried += level.length - taken + next.length;
+      return { counts: search.counts, counterexample: null, why };
+    };
+    if (search.runs >= most) return left(whyMost(preemptions, most));
     for await (const turned of inOrderOf(level, turning)) {
       const why = whyStop(search.runs);
       if (why !== undefined) return left(why);
       if (turned === undefined) continue;
-      if (search.runs >= most) {
-        search.untried += level.length - taken + next.length;
-        return left(whyMost(preemptions, most));
-      }
       taken++;
       const { counterexample } = search.take(turned);
       if (counterexample !== null) return { counts: search.counts, counterexample };
@@ -81,6 +79,7 @@ export async function interleave(
       // More become known on the way, and no bar goes backwards.
       share = Math.max(share, runs / Math.max(runs, Math.min(runs + known, most)));
       onProgress({ runs, share });
+      if (taken < level.length && runs >= most) return left(whyMost(preemptions, most));
     }
     level = next;
   }
@@ -115,17 +114,26 @@ function whyMost(preemptions: number, most: number): string {
 /** What came of each, in the order of the plan; undefined where time has passed. What is under way is not waited for. */
 async function* inOrderOf(
   planned: readonly Planned[],
-  { lanes, turn }: Turning,
+  { ready, turn }: Turning,
 ): AsyncGenerator<Turned | undefined, void> {
   const results = planned.map(() => Promise.withResolvers<Turned>());
   // One that is not taken is no unhandled rejection.
   for (const { promise } of results) promise.catch(() => {});
-  let isOver = false;
-  void forEachAtOnce(planned, async (each, place, lane) => {
-    if (isOver) return;
-    const { resolve, reject } = results[place]!;
-    await turn(each, lane).then(resolve, reject);
-  }, { atOnce: lanes });
+  let begun = 0, isOver = false;
+  const work = async (lane: number) => {
+    if (!await ready[lane]!.then(() => true, () => false)) return;
+    // One that gets ready late may have another rack to explore by then.
+    while (!isOver && begun < planned.length) {
+      const place = begun++, { resolve, reject } = results[place]!;
+      try {
+        resolve(await turn(planned[place]!, lane));
+      } catch (error) {
+        // The process is lost. All runs before this one are made, or under way.
+        return reject(error);
+      }
+    }
+  };
+  for (const lane of ready.keys()) void work(lane);
   try {
     for (const { promise } of results) {
       for (;;) {

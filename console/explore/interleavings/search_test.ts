@@ -33,10 +33,15 @@ function turned({ holds, race }: Planned, outcome: (names: string) => Outcome): 
   return { runs: 1, holds: all, isTurned: true, found, counterexample: null, ...own };
 }
 
-/** A search by so many lanes, whichever is faster. */
+function readyLanes(lanes: number): Promise<void>[] {
+  return Array.from({ length: lanes }, () => Promise.resolve());
+}
+
+/** A search by so many lanes, each run of which takes another time. */
 async function searched(
-  { lanes, outcome = () => ({}), options = {}, begun = BEGUN }: {
+  { lanes, ready = readyLanes(lanes), outcome = () => ({}), options = {}, begun = BEGUN }: {
     readonly lanes: number;
+    readonly ready?: readonly Promise<unknown>[];
     readonly outcome?: (names: string) => Outcome;
     readonly options?: Partial<ExploreOptions>;
     readonly begun?: RunRaces;
@@ -48,7 +53,7 @@ async function searched(
   const shares: number[] = [];
   const found = await interleave(begun, { ...EXPLORE_DEFAULTS, ...options }, {
     turning: {
-      lanes,
+      ready,
       async turn(planned, lane) {
         ok(!busy.has(lane), "a lane makes one run at a time");
         busy.add(lane);
@@ -119,16 +124,52 @@ describe("interleave", () => {
     }
   });
 
-  it("does not wait for a run that is under way when it is stopped", async () => {
+  it("begins no run once it has made as many as are wanted", async () => {
+    let begun = 0;
+    const outcome = (): Outcome => ++begun > 5 ? { error: "a sixth one" } : {};
+    const { found } = await searched({ lanes: 1, outcome, options: { interleavings: 5 } });
+    same([found!.counts.runs, found!.counts.untried], [5, 12 - 5 + 2 * 5]);
+  });
+
+  it("has all runs made by lanes that are ready, and none by one that is when it is over", async () => {
+    const late = Promise.withResolvers<void>(),
+      ready = [
+        late.promise,
+        Promise.resolve(),
+        Promise.reject(new Error("no memory")),
+      ];
+    const { found, most } = await searched({ lanes: 3, ready });
+    same(found, (await searched({ lanes: 1 })).found);
+    equal(most, 1);
+    const turns: number[] = [];
+    const broken = { counterexample: COUNTEREXAMPLE };
+    await interleave(BEGUN, EXPLORE_DEFAULTS, {
+      turning: {
+        ready,
+        turn(planned, lane) {
+          turns.push(lane);
+          return Promise.resolve(turned(planned, () => broken));
+        },
+      },
+      onProgress: () => {},
+    });
+    late.resolve();
+    await sleep(1);
+    ok(turns.every((lane) => lane === 1), `${turns}`);
+  });
+
+  it("does not wait for a run that is under way when it is stopped, and counts it as not tried", async () => {
     let isStopped = false;
     const under = Promise.withResolvers<never>();
-    const found = interleave(BEGUN, { ...EXPLORE_DEFAULTS, stopped: () => isStopped }, {
-      turning: { lanes: 2, turn: () => under.promise },
+    const search = interleave(BEGUN, { ...EXPLORE_DEFAULTS, stopped: () => isStopped }, {
+      turning: { ready: readyLanes(2), turn: () => under.promise },
       onProgress: () => {},
     });
     isStopped = true;
-    equal((await found)!.why, "it was interrupted after 0 interleavings");
-    // As of a process that is ended: nobody hears it.
+    const { why, counts } = (await search)!;
+    equal(why, "it was interrupted after 0 interleavings");
+    equal(counts.untried, 12);
+    // As of a process that is ended: the search does not take it.
     under.reject(new Error("ended"));
   });
 });

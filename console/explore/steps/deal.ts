@@ -52,13 +52,7 @@ export async function openWorkers(workers: readonly StepWorker[]): Promise<Opene
 
 /** Has these processes make runs with accesses in other orders. */
 export function turningBy(workers: readonly StepWorker[], { ready }: Opened): Turning {
-  return {
-    lanes: workers.length,
-    async turn(planned, lane) {
-      await ready[lane];
-      return await workers[lane]!.turn(planned);
-    },
-  };
+  return { ready, turn: (planned, lane) => workers[lane]!.turn(planned) };
 }
 
 /** Deals the steps to these processes. */

@@ -39,9 +39,9 @@ interface Limits {
 
 /**
  * Makes one instance of a bundled program.
- * @throws Refusal where that fails, the top level has used too much of a processor, or it waits: its process was
- *   found asleep half of the time, or more often, when the patience ends. RackError where the process does not answer though it is ready
- *   to go on: then the machine, not the program, holds it up. The signal's reason.
+ * @throws Refusal where that fails, the top level has used too much of a processor, or it waits: when the patience ends,
+ *   half of the looks at its process, or more, have found it asleep. RackError where the process does not answer though
+ *   it is ready to go on: then the machine, not the program, holds it up. The signal's reason.
  */
 export async function probeProgram(
   text: string,

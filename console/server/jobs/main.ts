@@ -17,8 +17,8 @@ import { resumeRun } from "../../replay/resume/resume_run.ts";
 import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore_scenario.ts";
 import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
-import { refuseNothing } from "../../explore/options.ts";
-import { EXPLORE_DEFAULTS, type ExploreOptions } from "../../explore/types.ts";
+import { exploreOptions, refuseNothing } from "../../explore/options.ts";
+import type { ExploreOptions } from "../../explore/types.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
@@ -148,23 +148,11 @@ const ORDERED = {
 
 function exploreOptionsOf(order: OrderOf<"explore">): ExploreOptions {
   const { cut, choices, tear, cuts, preemptions, stallPs, interleavings } = order;
-  const { fromPs, untilPs, limit, forMs, claims, robust } = order;
-  return {
-    ...EXPLORE_DEFAULTS,
-    ...(cut !== undefined && { cut }),
-    ...(choices !== undefined && { choices }),
-    ...(tear !== undefined && { tear }),
-    ...(cuts !== undefined && { cuts: cuts as 1 | 2 }),
-    ...(preemptions !== undefined && { preemptions }),
-    ...(stallPs !== undefined && { stall: stallPs }),
-    ...(interleavings !== undefined && { interleavings }),
-    ...(fromPs !== undefined && { from: fromPs }),
-    ...(untilPs !== undefined && { until: untilPs }),
-    ...(limit !== undefined && { limit }),
-    ...(forMs !== undefined && { forMs }),
-    claims: claims === true,
-    robust: robust === true,
-  };
+  const { fromPs, untilPs, limit, forMs, claims = false, robust = false } = order;
+  return exploreOptions({
+    ...{ cut, choices, tear, cuts, preemptions, stall: stallPs, interleavings },
+    ...{ from: fromPs, until: untilPs, limit, forMs, claims, robust },
+  });
 }
 
 async function explore({ order, scenario, signal }: Work<"explore">): Promise<void> {

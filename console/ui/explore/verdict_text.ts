@@ -15,9 +15,15 @@ const KEPT: Readonly<Record<Explored["judgedBy"][number], string>> = {
 
 /** `180 crash points at 12 instants of server, judged by check, all choices at all instants`. */
 export function countsText(
-  { crashPoints, instants, hosts, judgedBy, exhaustive, interleavings }: Pick<
+  { crashPoints, instants, hosts, judgedBy, exhaustive, interleavings, counterexample }: Pick<
     Explored,
-    "crashPoints" | "instants" | "hosts" | "judgedBy" | "exhaustive" | "interleavings"
+    | "crashPoints"
+    | "instants"
+    | "hosts"
+    | "judgedBy"
+    | "exhaustive"
+    | "interleavings"
+    | "counterexample"
   >,
 ): string {
   const points = plural(crashPoints, "crash point"), at = plural(instants, "instant");
@@ -26,9 +32,11 @@ export function countsText(
     ...(instants > 0 || interleavings === undefined
       ? [`${points} at ${at} of ${hosts.join(", ")}`]
       : []),
-    ...(interleavings === undefined
+    ...(interleavings === undefined ? [] : [interleavingsText(interleavings)]),
+    // Behind an interleaving that breaks something, none is looked for.
+    ...(interleavings === undefined || counterexample?.holds !== undefined
       ? []
-      : [interleavingsText(interleavings), leftText(interleavings)]),
+      : [leftText(interleavings)]),
     ...(judgedBy.length > 0 ? [`judged by ${judgedBy.join(", ")}`] : []),
     ...(exhaustive ? ["all choices at all instants"] : []),
   ].join(", ");

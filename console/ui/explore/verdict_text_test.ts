@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import type { Counterexample } from "../../api/jobs.ts";
 import { countsText, keptText } from "./verdict_text.ts";
 
-const COUNTS = { crashPoints: 180, instants: 12, hosts: ["server"], exhaustive: false };
+const COUNTS = {
+  ...{ crashPoints: 180, instants: 12, hosts: ["server"], exhaustive: false },
+  counterexample: null,
+};
 
 describe("countsText", () => {
   it("says what has judged the crash points, where anything has", () => {
@@ -27,6 +31,11 @@ describe("countsText", () => {
     assert.equal(
       countsText({ ...COUNTS, instants: 0, crashPoints: 0, judgedBy: ["check"], interleavings }),
       `${tried}, judged by check`,
+    );
+    const counterexample = { holds: [{}] } as unknown as Counterexample;
+    assert.equal(
+      countsText({ ...COUNTS, instants: 0, judgedBy: [], interleavings, counterexample }),
+      "5 interleavings in 9 runs with at most 2 preemptions of up to 50 us",
     );
     assert.equal(
       keptText({ judgedBy: ["check"], instants: 0, interleavings }),

@@ -22,6 +22,8 @@ import type { Device } from "../state/device.ts";
 import type { Journal } from "../state/dma_state.ts";
 import { firstLine, regionAt } from "./report.ts";
 
+const { none: NO_COPY, poison: POISON } = DIRECTORY_CONTENT;
+
 /** Messages by which the card gives an exclusive right up, or says that memory has what it has. */
 const GIVEN_BACK: ReadonlySet<string> = new Set(
   ["RspI", "RspS", "WbMtoI", "WbMtoS", "WbMtoE"] satisfies BusKind[],
@@ -30,13 +32,15 @@ const GIVEN_BACK: ReadonlySet<string> = new Set(
 /** A line goes to the host by this message, or the right to it alone, which the bus has taken at `freeAt`. */
 export function noteLine(device: Device, { op, address, data }: LineMessage, freeAt: Time): void {
   const { coherence, journal } = device;
-  if (journal === undefined || coherence === undefined || data === LOST) return;
+  if (journal === undefined || coherence === undefined) return;
   const line = address / REGION_LINE_BYTES, region = regionAt(coherence.regions, line);
   if (region?.memory !== "scm") return;
   const index = line - firstLine(region);
+  // Behind an answer that says that the line is lost, its right may be asked for before the host has got that.
+  if (data === LOST) return keepEntry(device, region, { index, content: POISON, freeAt });
   if (data !== undefined) keep(device, journal, { address, data, freeAt });
   else if (!GIVEN_BACK.has(op)) return;
-  keepEntry(device, region, { index, hasContent: data !== undefined, freeAt });
+  keepEntry(device, region, { index, content: data && NO_COPY, freeAt });
 }
 
 /**
@@ -78,8 +82,11 @@ function dirtyLines(
 interface EntryKept {
   /** The line's, in its region. */
   readonly index: number;
-  /** The card keeps the line's content: whatever memory has is no poison then. */
-  readonly hasContent: boolean;
+  /**
+   * Of {@link DIRECTORY_CONTENT}: where the card keeps the line's content, whatever memory has is no poison then.
+   * Undefined: it keeps none, and memory's may be poison.
+   */
+  readonly content: number | undefined;
 }
 
 /** Lines that the host has lent exclusively, and of which nothing newer is anywhere but here. */
@@ -92,7 +99,11 @@ function* entriesKept(
     const region = regionAt(regions, line);
     if (region === undefined || directoryBytes(region) === 0 || !isKeptHere(card, line)) continue;
     dirty ??= new Set(dirtyLines(home).map(({ address }) => address / REGION_LINE_BYTES));
-    yield { region, index: line - firstLine(region), hasContent: dirty.has(line) };
+    yield {
+      region,
+      index: line - firstLine(region),
+      content: dirty.has(line) ? NO_COPY : undefined,
+    };
   }
 }
 
@@ -107,20 +118,20 @@ function keepEntry(
   noteInJournal(device, message, freeAt);
 }
 
-/** All of the entry where the content is kept; else only that the line is not lent: it may be poison. */
+/** All of the entry where the content is known; else only that the line is not lent: it may be poison. */
 function entryOf(
   region: SharedRegion,
-  { index, hasContent }: EntryKept,
+  { index, content }: EntryKept,
 ): { readonly address: number; readonly data: Uint8Array<ArrayBuffer> } {
   const address = directoryAt(region, index);
-  return hasContent
-    ? { address, data: Uint8Array.of(DIRECTORY_CONTENT.none, 0) }
-    : { address: address + 1, data: Uint8Array.of(0) };
+  return content === undefined
+    ? { address: address + 1, data: Uint8Array.of(0) }
+    : { address, data: Uint8Array.of(content, 0) };
 }
 
 /**
- * Whether memory and this card have the last content of a line that the host has lent exclusively, or is about to: until
- * the card has its grant, nobody has written.
+ * Whether memory and this card have the last content of a line that the host has lent exclusively, or is about to: no
+ * cache of a card has written before its card has the grant.
  */
 function isKeptHere(card: HomeCard, line: number): boolean {
   const { owner, right, phase, serving, data } = homeLine(card, line);

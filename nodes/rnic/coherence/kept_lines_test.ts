@@ -68,9 +68,15 @@ describe("noteLine", () => {
     ]);
   });
 
-  it("notes nothing of what is lost, nor of DRAM", () => {
-    same(noted("RspI", LOST), []);
-    same(noted("RspI", CONTENT, { ...REGION, memory: "dram" }), []);
+  it("decisions 7, 12: notes that the line is poison where the answer says that it is lost", () => {
+    // The next far card's GetM is in P0 while that is on the bus: of it alone the card would say that nothing is lent.
+    same(noted("RspI", LOST), [[entry, "0200", 1_600]]);
+    same(noted("RspI", LOST, { ...REGION, directory: "card" }), []);
+  });
+
+  it("notes nothing of DRAM", () => {
+    const dram = { ...REGION, memory: "dram" } as const;
+    same([...noted("RspI", CONTENT, dram), ...noted("RspI", LOST, dram)], []);
   });
 });
 
