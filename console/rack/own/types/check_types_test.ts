@@ -105,6 +105,15 @@ export function* all(): Steps<void> {
   const short = v.destroyQp(qp);
   use({ short });
 }
+let made: Steps<unknown> | undefined;
+const queue: Steps<unknown>[] = [], table = new Map<string, Steps<unknown>>();
+export function lists(next: () => Steps<void> | undefined, state: { made?: Steps<unknown> }) {
+  made ??= v.destroyQp(qp);
+  state.made ||= v.destroyQp(qp);
+  queue.shift();
+  const there = table.get("x");
+  if (there === undefined || !table.get("y") || next() === undefined) next();
+}
 export const steps = v.destroyQp(qp);
 class Tree { of(): this { return this.of(); } }
 new Tree().of();
@@ -176,7 +185,9 @@ const y: number = "1";
 `,
   "missing.ts": `import { none } from "./none.ts";
 import { some } from "some";
-export default none + some;
+import { files } from "node:fs";
+import { odd } from "./100%.ts";
+export default none + some + files + odd;
 `,
 };
 
@@ -420,6 +431,9 @@ describe("what the compiler finds", () => {
       '1: found an import of "./none.ts", which is not there (TS2307), expected a file',
       '2: found an import of "some", which is not there (TS2307), ' +
       'expected "rackmesh", a file, or a name of deno.json',
+      '3: found an import of "node:fs", which is not there (TS2591), ' +
+      'expected "rackmesh", a file, or a name of deno.json',
+      '4: found an import of "./100%.ts", which is not there (TS2307), expected a file',
     ]);
   });
 });
@@ -451,6 +465,11 @@ describe("ownFilesOf", () => {
     );
     assert.deepEqual(await problemsIn([`${below}/main.ts`]), []);
     const configs = [
+      [
+        `{ "imports": { "help": null }, "scopes": { "http://[": {}, "/x": null } }`,
+        /^main\.ts:1: found an import of "help", which is not there/,
+      ],
+      [`{ "importMap": "./100%.json" }`, /^deno\.jsonc: found Cannot read file .*100%\.json/],
       [`{ "imports": {`, /^deno\.jsonc:1: found '\}' expected \(TS1005\)$/],
       [
         `{ "compilerOptions": { "strictt": true } }`,

@@ -30,7 +30,7 @@ export interface TypesAnswer {
 
 /** All that is wrong, once: the compiler says of one line what the rule about steps says, or says it of two columns. */
 function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
-  const { program, checker, own, wrong } = compiled;
+  const { program, own, wrong } = compiled;
   const torn = own.flatMap((file) => program.getSyntacticDiagnostics(file));
   // A file with an error of syntax has no types worth telling of.
   const errors = torn.length > 0
@@ -40,7 +40,7 @@ function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
     // The compiler has no place for an option that it does not know.
     ...wrong.map((error) => ({ ...(config && { file: config }), ...problemOf(compiled, error) })),
     ...errors.map((error) => problemOf(compiled, error)),
-    ...(torn.length > 0 ? [] : own.flatMap((file) => unusedSteps(file, checker))),
+    ...(torn.length > 0 ? [] : own.flatMap((file) => unusedSteps(file, compiled))),
   ];
   return [...new Map(all.map((problem) => [formatProblem(problem), problem])).values()];
 }
