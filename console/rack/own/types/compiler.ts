@@ -104,9 +104,7 @@ function isOwn(file: string): boolean {
 function configOf(path: string | undefined): Config {
   const own = path === undefined ? { files: [], json: {}, wrong: [] } : jsonOf(path);
   const given = ts.convertCompilerOptionsFromJson(withoutDenoLibraries(own.json), ROOT);
-  const place = path === undefined || typeof own.json.importMap !== "string"
-    ? undefined
-    : fromFileUrl(new URL(own.json.importMap, toFileUrl(path)));
+  const place = path && mapOf(path, own.json);
   const separate = place === undefined ? undefined : jsonOf(place);
   const mapped = separate === undefined
     ? path && absolute(own.json, toFileUrl(path))
@@ -123,6 +121,13 @@ function configOf(path: string | undefined): Config {
     },
     wrong: [...own.wrong, ...separate?.wrong ?? [], ...given.errors],
   };
+}
+
+/** The file of the import map, where one is named. */
+function mapOf(config: string, { importMap }: Json): string | undefined {
+  if (typeof importMap !== "string") return undefined;
+  const folder = config.slice(0, config.lastIndexOf("/"));
+  return pathOf(importMap, toFileUrl(config)) ?? plain(`${folder}/${importMap}`);
 }
 
 interface Json {
@@ -147,15 +152,18 @@ function withoutDenoLibraries({ compilerOptions = {} }: Json): object {
 function absolute({ imports, scopes }: Json, base: URL): ImportMap {
   const names = (map: unknown): Names =>
     Object.fromEntries(
-      Object.entries((map ?? {}) as Names).map(([name, place]) =>
-        [name, /^\.{0,2}\//.test(place) ? new URL(place, base).href : place] as const
+      Object.entries(map ?? {}).map(([name, place]) =>
+        // A name for which nothing stands, as null says, is not there.
+        [name, /^\.{0,2}\//.test(place) ? URL.parse(place, base)?.href ?? "" : `${place}`] as const
       ),
     );
   return {
     imports: names(imports),
     scopes: Object.fromEntries(
-      Object.entries((scopes ?? {}) as Record<string, Names>)
-        .map(([scope, map]) => [new URL(scope, base).href, names(map)] as const),
+      Object.entries(scopes ?? {}).flatMap(([scope, map]) => {
+        const at = URL.parse(scope, base);
+        return at === null ? [] : [[at.href, names(map)] as const];
+      }),
     ),
   };
 }
@@ -165,16 +173,15 @@ function fileOf(name: string, from: string, { imports, scopes }: ImportMap): str
   if (/^\.{1,2}\//.test(name)) {
     // As a bundler takes it, as text, or as a URL.
     const folder = from.slice(0, from.lastIndexOf("/"));
-    return [plain(`${folder}/${name}`), pathOf(new URL(name, toFileUrl(from)))].find(isFile);
+    return [plain(`${folder}/${name}`), pathOf(name, toFileUrl(from))].find(isFile);
   }
   const own = Object.keys(scopes).filter((scope) => toFileUrl(from).href.startsWith(scope))
     .sort((x, y) => y.length - x.length).map((scope) => scopes[scope]!);
   for (const names of [...own, imports]) {
     const place = placeOf(name, names);
-    if (place !== undefined) return place.startsWith("file:") ? pathOf(new URL(place)) : undefined;
+    if (place !== undefined) return pathOf(place);
   }
-  if (name.startsWith("file:")) return pathOf(new URL(name));
-  return isFile(name) ? name : undefined;
+  return pathOf(name) ?? (isFile(name) ? name : undefined);
 }
 
 /** What a name stands for; one that ends with `/` stands for all that begin with it. */
@@ -194,9 +201,17 @@ function plain(path: string): string {
   return parts.join("/");
 }
 
-function pathOf(url: URL): string | undefined {
-  const path = fromFileUrl(url);
-  return isFile(path) ? path : undefined;
+/** The file that a URL means; undefined where it is not there, or where `%` begins nothing that can be decoded. */
+function pathOf(url: string, base?: URL): string | undefined {
+  const at = URL.parse(url, base);
+  if (at?.protocol !== "file:") return undefined;
+  try {
+    const path = fromFileUrl(at);
+    return isFile(path) ? path : undefined;
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+    return undefined;
+  }
 }
 
 function isFile(path: string | undefined): path is string {
