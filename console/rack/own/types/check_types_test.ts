@@ -454,6 +454,33 @@ describe("checkTypes", () => {
 });
 
 describe("ownFilesOf", () => {
+  it("names text, JavaScript whose types are elsewhere, and types of the configuration", async () => {
+    const mixed = `${folder}/mixed`;
+    await Deno.mkdir(mixed);
+    const files = {
+      "deno.json": `{ "compilerOptions": { "types": ["./all.d.ts"] } }`,
+      "all.d.ts": "declare const ALL: number;\n",
+      "main.ts": `// @ts-types="./told.d.ts"
+import { told } from "./told.js";
+import { tells } from "./tells.js";
+import text from "./words.txt" with { type: "text" };
+export const texts: string[] = [told, tells, text], all: number = ALL;
+`,
+      "told.d.ts": "export const told: string;\n",
+      "told.js": "export const told = 5;\n",
+      "tells.d.ts": "export const tells: string;\n",
+      "tells.js": `/* @ts-self-types="./tells.d.ts" */\nexport const tells = 5;\n`,
+      "words.txt": "no code\n",
+    };
+    for (const [name, text] of Object.entries(files)) {
+      await Deno.writeTextFile(`${mixed}/${name}`, text);
+    }
+    const main = [`${mixed}/main.ts`];
+    assert.deepEqual(await problemsIn(main), []);
+    const names = Object.keys(files).map((name) => `${mixed}/${name}`);
+    assert.deepEqual((await ownFilesOf(main)).toSorted(), names.toSorted());
+  });
+
   it("names a program's files and the configuration above it, whose mistakes are told, too", async () => {
     const below = `${folder}/below`;
     await Deno.mkdir(below);
@@ -465,21 +492,21 @@ describe("ownFilesOf", () => {
     );
     assert.deepEqual(await problemsIn([`${below}/main.ts`]), []);
     const configs = [
-      [
-        `{ "imports": { "help": null }, "scopes": { "http://[": {}, "/x": null } }`,
-        /^main\.ts:1: found an import of "help", which is not there/,
-      ],
       [`{ "importMap": "./100%.json" }`, /^deno\.jsonc: found Cannot read file .*100%\.json/],
       [`{ "imports": {`, /^deno\.jsonc:1: found '\}' expected \(TS1005\)$/],
       [
-        `{ "compilerOptions": { "strictt": true } }`,
+        `{ "compilerOptions": { "strictt": true }, "imports": { "help": null },
+          "scopes": { "http://[": {}, "/x": null } }`,
         /^deno\.jsonc: found .*'strictt'.* \(TS5025\)$/,
+        /^main\.ts:1: found an import of "help", which is not there/,
       ],
     ] as const;
-    for (const [text, expected] of configs) {
+    for (const [text, ...expected] of configs) {
       await Deno.writeTextFile(`${below}/deno.jsonc`, text);
-      const [problem] = await problemsIn([`${below}/main.ts`]);
-      assert.match(formatProblem(problem!).slice(below.length + 1), expected);
+      const problems = await problemsIn([`${below}/main.ts`]);
+      for (const [i, each] of expected.entries()) {
+        assert.match(formatProblem(problems[i]!).slice(below.length + 1), each);
+      }
     }
   });
 });

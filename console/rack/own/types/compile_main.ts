@@ -19,7 +19,7 @@ export interface TypesJob {
 export interface TypesAnswer {
   /** The user's files. */
   readonly own: readonly string[];
-  /** `deno.json`, and an import map that it names. */
+  /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
   /** The user's files and those of the clone that they reach. */
   readonly modules: readonly string[];
@@ -47,11 +47,11 @@ function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
 
 function answerTo({ programs, isListed, ...options }: TypesJob): TypesAnswer {
   const compiled = compile(programs, options);
-  const { own, configs, modules, isWhole } = compiled;
+  const { own, typedElsewhere, configs, modules, isWhole } = compiled;
   return {
-    own: own.map(({ fileName }) => fileName),
+    own: [...own.map(({ fileName }) => fileName), ...typedElsewhere],
     configs,
-    modules,
+    modules: [...modules, ...typedElsewhere],
     isWhole,
     problems: isListed ? [] : problemsOf(compiled, options.config),
   };

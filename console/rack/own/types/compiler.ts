@@ -12,7 +12,9 @@ export interface Compiled {
   readonly checker: ts.TypeChecker;
   /** The user's files. */
   readonly own: readonly ts.SourceFile[];
-  /** `deno.json`, and an import map that it names. */
+  /** JavaScript that they import, whose types another file has. */
+  readonly typedElsewhere: readonly string[];
+  /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
   /** The user's files and those of the clone that they reach. */
   readonly modules: readonly string[];
@@ -31,9 +33,11 @@ interface ImportMap {
 }
 
 interface Config {
-  /** Of `deno.json` and its import map. */
+  /** `deno.json`, its import map, and files of its `types`. */
   readonly files: readonly string[];
   readonly options: ts.CompilerOptions;
+  /** Files of `types`, which each program has. */
+  readonly types: readonly string[];
   readonly map: ImportMap;
   readonly wrong: readonly ts.Diagnostic[];
 }
@@ -70,17 +74,27 @@ export function compile(
 ): Compiled {
   const config = configOf(path);
   const host = ts.createCompilerHost(config.options, true);
+  const readSource = host.getSourceFile;
+  host.getSourceFile = (name, options, ...rest) =>
+    isCode(name)
+      ? readSource(name, options, ...rest)
+      : ts.createSourceFile(name, AS_TEXT, options, true);
+  const typedElsewhere = new Set<string>();
   let isWhole = true;
   host.resolveModuleNameLiterals = (names, from) =>
-    names.map(({ text }) => {
-      const file = fileOf(text, from, config.map);
-      if (file === undefined) {
+    names.map((name) => {
+      const file = fileOf(name.text, from, config.map);
+      const types = file === undefined ? undefined : typesOf(file, name);
+      const seen = types === undefined ? file : fileOf(types.name, types.from, config.map);
+      if (file === undefined || seen === undefined) {
         if (from !== library && isOwn(from)) isWhole = false;
         return { resolvedModule: undefined };
       }
-      return { resolvedModule: { resolvedFileName: file, extension: extensionOf(file) } };
+      if (seen !== file) typedElsewhere.add(file);
+      return { resolvedModule: { resolvedFileName: seen, extension: extensionOf(seen) } };
     });
-  const program = ts.createProgram([...programs, library], config.options, host);
+  const roots = [...programs, ...config.types, library];
+  const program = ts.createProgram(roots, config.options, host);
   const sources = program.getSourceFiles().filter((file) =>
     !program.isSourceFileDefaultLibrary(file) && file.fileName !== library
   );
@@ -88,11 +102,31 @@ export function compile(
     program,
     checker: program.getTypeChecker(),
     own: sources.filter(({ fileName }) => isOwn(fileName)),
+    typedElsewhere: [...typedElsewhere].filter((file) => program.getSourceFile(file) === undefined),
     configs: config.files,
     modules: sources.map(({ fileName }) => fileName),
     isWhole,
     wrong: config.wrong,
   };
+}
+
+/** What a bundler makes of a file that is no code. */
+const AS_TEXT = "declare const text: string;\nexport default text;\n";
+
+/** Where the types of an import are, if not in its file, as Deno has it: a comment before it, or one in JavaScript. */
+function typesOf(
+  file: string,
+  name: ts.StringLiteralLike,
+): { readonly name: string; readonly from: string } | undefined {
+  const statement = ts.findAncestor(name, ts.isStatement), source = statement?.getSourceFile();
+  if (statement === undefined || source === undefined) return undefined;
+  const before = source.text.slice(statement.pos, statement.getStart(source));
+  const [, here] = /@(?:ts|deno)-types\s*=\s*["']([^"']+)["']/.exec(before) ?? [];
+  if (here !== undefined) return { name: here, from: source.fileName };
+  if (!/\.[cm]?jsx?$/.test(file)) return undefined;
+  const own = /^\s*(?:\/\/|\/\*).*@ts-self-types\s*=\s*["']([^"']+)["']/m;
+  const [, itself] = own.exec(textIfThere(file) ?? "") ?? [];
+  return itself === undefined ? undefined : { name: itself, from: file };
 }
 
 /** Whether a file is the user's: their compiler options may complain of the clone's. */
@@ -112,9 +146,13 @@ function configOf(path: string | undefined): Config {
   const clone = projectFile("deno.json");
   const { imports } = absolute(jsonOf(fromFileUrl(clone)).json, clone);
   const doors = Object.entries(imports).filter(([name]) => /^rackmesh(\/|$)/.test(name));
+  const types = (given.options.types ?? []).flatMap((name) =>
+    path && /^\.{1,2}\//.test(name) ? plain(`${folderOf(path)}/${name}`) : []
+  );
   return {
-    files: [...own.files, ...separate?.files ?? []],
+    files: [...own.files, ...separate?.files ?? [], ...types],
     options: { ...DEFAULTS, ...given.options, ...FIXED },
+    types,
     map: {
       imports: { ...(mapped ? mapped.imports : {}), ...Object.fromEntries(doors) },
       scopes: { ...(mapped ? mapped.scopes : {}), [projectFile("").href]: imports },
@@ -126,8 +164,7 @@ function configOf(path: string | undefined): Config {
 /** The file of the import map, where one is named. */
 function mapOf(config: string, { importMap }: Json): string | undefined {
   if (typeof importMap !== "string") return undefined;
-  const folder = config.slice(0, config.lastIndexOf("/"));
-  return pathOf(importMap, toFileUrl(config)) ?? plain(`${folder}/${importMap}`);
+  return pathOf(importMap, toFileUrl(config)) ?? plain(`${folderOf(config)}/${importMap}`);
 }
 
 interface Json {
@@ -172,8 +209,7 @@ function absolute({ imports, scopes }: Json, base: URL): ImportMap {
 function fileOf(name: string, from: string, { imports, scopes }: ImportMap): string | undefined {
   if (/^\.{1,2}\//.test(name)) {
     // As a bundler takes it, as text, or as a URL.
-    const folder = from.slice(0, from.lastIndexOf("/"));
-    return [plain(`${folder}/${name}`), pathOf(name, toFileUrl(from))].find(isFile);
+    return [plain(`${folderOf(from)}/${name}`), pathOf(name, toFileUrl(from))].find(isFile);
   }
   const own = Object.keys(scopes).filter((scope) => toFileUrl(from).href.startsWith(scope))
     .sort((x, y) => y.length - x.length).map((scope) => scopes[scope]!);
@@ -190,6 +226,10 @@ function placeOf(name: string, names: Names): string | undefined {
   const folder = Object.keys(names).filter((each) => each.endsWith("/") && name.startsWith(each))
     .sort((x, y) => y.length - x.length)[0];
   return folder === undefined ? undefined : names[folder]! + name.slice(folder.length);
+}
+
+function folderOf(file: string): string {
+  return file.slice(0, file.lastIndexOf("/"));
 }
 
 function plain(path: string): string {
@@ -218,7 +258,16 @@ function isFile(path: string | undefined): path is string {
   return path !== undefined && path.startsWith("/") && ts.sys.fileExists(path);
 }
 
+/** Longer ones first where one ends like another. */
+const EXTENSIONS: readonly string[] = [
+  ...[".d.ts", ".d.mts", ".d.cts", ".ts", ".mts", ".cts", ".tsx"],
+  ...[".js", ".mjs", ".cjs", ".jsx", ".json"],
+];
+
+function isCode(file: string): boolean {
+  return EXTENSIONS.some((extension) => file.endsWith(extension));
+}
+
 function extensionOf(file: string): string {
-  const known = [".d.ts", ".d.mts", ".ts", ".mts", ".tsx", ".js", ".mjs", ".jsx", ".json"];
-  return known.find((extension) => file.endsWith(extension)) ?? ts.Extension.Ts;
+  return EXTENSIONS.find((extension) => file.endsWith(extension)) ?? ts.Extension.Ts;
 }
