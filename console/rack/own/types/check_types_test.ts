@@ -454,17 +454,19 @@ describe("checkTypes", () => {
 });
 
 describe("ownFilesOf", () => {
-  it("names text, JavaScript whose types are elsewhere, and types of the configuration", async () => {
+  it("names text, JavaScript whose types are elsewhere, and types of the configuration and its workspace", async () => {
     const mixed = `${folder}/mixed`;
     await Deno.mkdir(mixed);
     const files = {
+      "../deno.json": `{ "workspace": ["./mix*"], "compilerOptions": { "strict": false },
+        "imports": { "told": "./mixed/told.js" } }`,
       "deno.json": `{ "compilerOptions": { "types": ["./all.d.ts"] } }`,
       "all.d.ts": "declare const ALL: number;\n",
       "main.ts": `// @ts-types="./told.d.ts"
-import { told } from "./told.js";
+import { told } from "told";
 import { tells } from "./tells.js";
 import text from "./words.txt" with { type: "text" };
-export const texts: string[] = [told, tells, text], all: number = ALL;
+export const none: string = null, texts: string[] = [told, tells, text], all: number = ALL;
 `,
       "told.d.ts": "export const told: string;\n",
       "told.js": "export const told = 5;\n",
@@ -477,8 +479,9 @@ export const texts: string[] = [told, tells, text], all: number = ALL;
     }
     const main = [`${mixed}/main.ts`];
     assert.deepEqual(await problemsIn(main), []);
-    const names = Object.keys(files).map((name) => `${mixed}/${name}`);
+    const names = Object.keys(files).map((name) => new URL(name, `file://${mixed}/`).pathname);
     assert.deepEqual((await ownFilesOf(main)).toSorted(), names.toSorted());
+    await Deno.remove(`${folder}/deno.json`);
   });
 
   it("names a program's files and the configuration above it, whose mistakes are told, too", async () => {

@@ -8,8 +8,8 @@ import { problemOf } from "./words.ts";
 export interface TypesJob {
   /** Absolute paths. */
   readonly programs: readonly string[];
-  /** The `deno.json` above them, if there is one. */
-  readonly config: string | undefined;
+  /** Each `deno.json` above them, the nearest first. */
+  readonly configs: readonly string[];
   /** The file with the types of Deno. */
   readonly library: string;
   /** Whether only their files are asked for. */
@@ -51,9 +51,10 @@ function answerTo({ programs, isListed, ...options }: TypesJob): TypesAnswer {
   return {
     own: [...own.map(({ fileName }) => fileName), ...typedElsewhere],
     configs,
-    modules: [...modules, ...typedElsewhere],
+    // One that is no workspace may become one.
+    modules: [...modules, ...typedElsewhere, ...options.configs],
     isWhole,
-    problems: isListed ? [] : problemsOf(compiled, options.config),
+    problems: isListed ? [] : problemsOf(compiled, options.configs[0]),
   };
 }
 

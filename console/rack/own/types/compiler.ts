@@ -66,13 +66,14 @@ const FIXED: ts.CompilerOptions = {
 
 /**
  * Reads programs and what they import.
- * @param programs absolute paths, all below one configuration. @param library the file with the types of Deno.
+ * @param programs absolute paths. @param options.configs each `deno.json` above them, the nearest first.
+ * @param options.library the file with the types of Deno.
  */
 export function compile(
   programs: readonly string[],
-  { config: path, library }: { readonly config: string | undefined; readonly library: string },
+  { configs, library }: { readonly configs: readonly string[]; readonly library: string },
 ): Compiled {
-  const config = configOf(path);
+  const config = configOf(configs);
   const host = ts.createCompilerHost(config.options, true);
   const readSource = host.getSourceFile;
   host.getSourceFile = (name, options, ...rest) =>
@@ -135,14 +136,20 @@ function isOwn(file: string): boolean {
     !/^(fabric|nodes|console)\//.test(file.slice(ROOT.length + 1));
 }
 
-function configOf(path: string | undefined): Config {
+function configOf([path, ...above]: readonly string[]): Config {
   const own = path === undefined ? { files: [], json: {}, wrong: [] } : jsonOf(path);
+  const workspace = path === undefined ? undefined : workspaceOf(path, above);
+  const common = ts.convertCompilerOptionsFromJson(
+    withoutDenoLibraries(workspace?.json ?? {}),
+    ROOT,
+  );
   const given = ts.convertCompilerOptionsFromJson(withoutDenoLibraries(own.json), ROOT);
   const place = path && mapOf(path, own.json);
   const separate = place === undefined ? undefined : jsonOf(place);
   const mapped = separate === undefined
     ? path && absolute(own.json, toFileUrl(path))
     : absolute(separate.json, toFileUrl(place!));
+  const shared = workspace && absolute(workspace.json, toFileUrl(workspace.files[0]!)).imports;
   const clone = projectFile("deno.json");
   const { imports } = absolute(jsonOf(fromFileUrl(clone)).json, clone);
   const doors = Object.entries(imports).filter(([name]) => /^rackmesh(\/|$)/.test(name));
@@ -150,15 +157,27 @@ function configOf(path: string | undefined): Config {
     path && /^\.{1,2}\//.test(name) ? plain(`${folderOf(path)}/${name}`) : []
   );
   return {
-    files: [...own.files, ...separate?.files ?? [], ...types],
-    options: { ...DEFAULTS, ...given.options, ...FIXED },
+    files: [...own.files, ...workspace?.files ?? [], ...separate?.files ?? [], ...types],
+    options: { ...DEFAULTS, ...common.options, ...given.options, ...FIXED },
     types,
     map: {
-      imports: { ...(mapped ? mapped.imports : {}), ...Object.fromEntries(doors) },
+      imports: { ...shared, ...(mapped ? mapped.imports : {}), ...Object.fromEntries(doors) },
       scopes: { ...(mapped ? mapped.scopes : {}), [projectFile("").href]: imports },
     },
     wrong: [...own.wrong, ...separate?.wrong ?? [], ...given.errors],
   };
+}
+
+/** The configuration of the workspace of which this one is a member: its options and names hold there, too. */
+function workspaceOf(config: string, above: readonly string[]) {
+  return above.map(jsonOf).find(({ files: [path = ""], json: { workspace } }) => {
+    const { members = workspace } = Object(workspace) as { readonly members?: unknown };
+    return Array.isArray(members) && members.some((member) => {
+      // `packages/*`
+      const parts = plain(`${folderOf(path)}/${member}`).replace(/\/$/, "").split("*");
+      return new RegExp(`^${parts.map(RegExp.escape).join("[^/]*")}$`).test(folderOf(config));
+    });
+  });
 }
 
 /** The file of the import map, where one is named. */
@@ -170,6 +189,7 @@ function mapOf(config: string, { importMap }: Json): string | undefined {
 interface Json {
   readonly compilerOptions?: { readonly lib?: unknown };
   readonly importMap?: unknown;
+  readonly workspace?: unknown;
   readonly imports?: unknown;
   readonly scopes?: unknown;
 }
