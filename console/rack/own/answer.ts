@@ -79,5 +79,11 @@ const OURS = toFileUrl(ROOT).href;
 
 function say(said: Said): void {
   const frame = framed(said);
-  for (let at = 0; at < frame.length;) at += Deno.stdout.writeSync(frame.subarray(at));
+  try {
+    for (let at = 0; at < frame.length;) at += Deno.stdout.writeSync(frame.subarray(at));
+  } catch (error) {
+    // The command has ended, by Ctrl-C for one, while the work kept this process from hearing of it.
+    if (error instanceof Deno.errors.BrokenPipe) Deno.exit(EXIT.unclear);
+    throw error;
+  }
 }

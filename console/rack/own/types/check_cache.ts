@@ -34,13 +34,13 @@ async function digestOf(texts: readonly string[]): Promise<string> {
   return (await sha256(new TextEncoder().encode(JSON.stringify(texts)))).slice(0, 24);
 }
 
-/** The name of a check of these programs. @param config the `deno.json` above them, if there is one. */
+/** The name of a check of these programs. @param configs each `deno.json` above them. */
 export async function keyOf(
   programs: readonly string[],
-  config: string | undefined,
+  configs: readonly string[],
 ): Promise<string> {
   const checkers = CHECKERS.map((name) => textIfThere(fromFileUrl(projectFile(name))) ?? "");
-  return await digestOf([...programs, config ?? "", Deno.version.deno, ...checkers]);
+  return await digestOf([...programs, "", ...configs, "", Deno.version.deno, ...checkers]);
 }
 
 /** What an earlier check has found, where it would find the same now. */

@@ -37,7 +37,7 @@ export async function checkTypes(
   const files: string[] = [], problems: Problem[] = [];
   let isKept = true;
   for (const group of byConfig(programs)) {
-    const key = await keyOf(group.programs, group.config);
+    const key = await keyOf(group.programs, group.configs);
     let checked = await keptCheck(key);
     if (checked === undefined) {
       if (isKept) onBegin?.();
@@ -61,28 +61,32 @@ export async function ownFilesOf(programs: readonly string[]): Promise<string[]>
   const files = new Set(programs);
   for (const group of byConfig(programs)) {
     const { own, configs } = await ask({ ...group, isListed: true }, undefined);
-    for (const file of [...own, ...configs]) files.add(file);
+    // What the configuration names may be in a folder that is not there, which nothing can watch.
+    const watched = configs.filter((file) => isThere(file.slice(0, file.lastIndexOf("/")) || "/"));
+    for (const file of [...own, ...watched]) files.add(file);
   }
   return [...files];
 }
 
-type Group = Pick<TypesJob, "programs" | "config">;
+type Group = Pick<TypesJob, "programs" | "configs">;
 
 /** Programs with one `deno.json` are seen alike. */
 function byConfig(programs: readonly string[]): readonly Group[] {
-  const groups = Map.groupBy(programs.toSorted(), configAbove);
-  return [...groups].map(([config, programs]) => ({ config, programs }));
+  const groups = Map.groupBy(programs.toSorted(), (file) => JSON.stringify(configsAbove(file)));
+  return [...groups].map(([configs, programs]) => ({ configs: JSON.parse(configs), programs }));
 }
 
-/** The nearest `deno.json` or `deno.jsonc` above a file. */
-function configAbove(file: string): string | undefined {
+/** Each `deno.json` or `deno.jsonc` above a file, the nearest first. */
+function configsAbove(file: string): string[] {
+  const configs: string[] = [];
   for (let folder = file; folder !== "";) {
     folder = folder.slice(0, folder.lastIndexOf("/"));
-    for (const name of ["deno.json", "deno.jsonc"]) {
-      if (textIfThere(`${folder}/${name}`) !== undefined) return `${folder}/${name}`;
-    }
+    const name = ["deno.json", "deno.jsonc"].find((each) =>
+      textIfThere(`${folder}/${each}`) !== undefined
+    );
+    if (name !== undefined) configs.push(`${folder}/${name}`);
   }
-  return undefined;
+  return configs;
 }
 
 /** What people call the file of a problem. */

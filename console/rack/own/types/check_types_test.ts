@@ -105,6 +105,15 @@ export function* all(): Steps<void> {
   const short = v.destroyQp(qp);
   use({ short });
 }
+let made: Steps<unknown> | undefined;
+const queue: Steps<unknown>[] = [], table = new Map<string, Steps<unknown>>();
+export function lists(next: () => Steps<void> | undefined, state: { made?: Steps<unknown> }) {
+  made ??= v.destroyQp(qp);
+  state.made ||= v.destroyQp(qp);
+  queue.shift();
+  const there = table.get("x");
+  if (there === undefined || !table.get("y") || next() === undefined) next();
+}
 export const steps = v.destroyQp(qp);
 class Tree { of(): this { return this.of(); } }
 new Tree().of();
@@ -176,7 +185,9 @@ const y: number = "1";
 `,
   "missing.ts": `import { none } from "./none.ts";
 import { some } from "some";
-export default none + some;
+import { files } from "node:fs";
+import { odd } from "./100%.ts";
+export default none + some + files + odd;
 `,
 };
 
@@ -420,6 +431,9 @@ describe("what the compiler finds", () => {
       '1: found an import of "./none.ts", which is not there (TS2307), expected a file',
       '2: found an import of "some", which is not there (TS2307), ' +
       'expected "rackmesh", a file, or a name of deno.json',
+      '3: found an import of "node:fs", which is not there (TS2591), ' +
+      'expected "rackmesh", a file, or a name of deno.json',
+      '4: found an import of "./100%.ts", which is not there (TS2307), expected a file',
     ]);
   });
 });
@@ -440,6 +454,36 @@ describe("checkTypes", () => {
 });
 
 describe("ownFilesOf", () => {
+  it("names text, JavaScript whose types are elsewhere, and types of the configuration and its workspace", async () => {
+    const mixed = `${folder}/mixed`;
+    await Deno.mkdir(mixed);
+    const files = {
+      "../deno.json": `{ "workspace": ["./mix*"], "compilerOptions": { "strict": false },
+        "imports": { "told": "./mixed/told.js" } }`,
+      "deno.json": `{ "compilerOptions": { "types": ["./all.d.ts"] } }`,
+      "all.d.ts": "declare const ALL: number;\n",
+      "main.ts": `// @ts-types="./told.d.ts"
+import { told } from "told";
+import { tells } from "./tells.js";
+import text from "./words.txt" with { type: "text" };
+export const none: string = null, texts: string[] = [told, tells, text], all: number = ALL;
+`,
+      "told.d.ts": "export const told: string;\n",
+      "told.js": "export const told = 5;\n",
+      "tells.d.ts": "export const tells: string;\n",
+      "tells.js": `/* @ts-self-types="./tells.d.ts" */\nexport const tells = 5;\n`,
+      "words.txt": "no code\n",
+    };
+    for (const [name, text] of Object.entries(files)) {
+      await Deno.writeTextFile(`${mixed}/${name}`, text);
+    }
+    const main = [`${mixed}/main.ts`];
+    assert.deepEqual(await problemsIn(main), []);
+    const names = Object.keys(files).map((name) => new URL(name, `file://${mixed}/`).pathname);
+    assert.deepEqual((await ownFilesOf(main)).toSorted(), names.toSorted());
+    await Deno.remove(`${folder}/deno.json`);
+  });
+
   it("names a program's files and the configuration above it, whose mistakes are told, too", async () => {
     const below = `${folder}/below`;
     await Deno.mkdir(below);
@@ -451,16 +495,21 @@ describe("ownFilesOf", () => {
     );
     assert.deepEqual(await problemsIn([`${below}/main.ts`]), []);
     const configs = [
+      [`{ "importMap": "./100%.json" }`, /^deno\.jsonc: found Cannot read file .*100%\.json/],
       [`{ "imports": {`, /^deno\.jsonc:1: found '\}' expected \(TS1005\)$/],
       [
-        `{ "compilerOptions": { "strictt": true } }`,
+        `{ "compilerOptions": { "strictt": true }, "imports": { "help": null },
+          "scopes": { "http://[": {}, "/x": null } }`,
         /^deno\.jsonc: found .*'strictt'.* \(TS5025\)$/,
+        /^main\.ts:1: found an import of "help", which is not there/,
       ],
     ] as const;
-    for (const [text, expected] of configs) {
+    for (const [text, ...expected] of configs) {
       await Deno.writeTextFile(`${below}/deno.jsonc`, text);
-      const [problem] = await problemsIn([`${below}/main.ts`]);
-      assert.match(formatProblem(problem!).slice(below.length + 1), expected);
+      const problems = await problemsIn([`${below}/main.ts`]);
+      for (const [i, each] of expected.entries()) {
+        assert.match(formatProblem(problems[i]!).slice(below.length + 1), each);
+      }
     }
   });
 });

@@ -8,8 +8,8 @@ import { problemOf } from "./words.ts";
 export interface TypesJob {
   /** Absolute paths. */
   readonly programs: readonly string[];
-  /** The `deno.json` above them, if there is one. */
-  readonly config: string | undefined;
+  /** Each `deno.json` above them, the nearest first. */
+  readonly configs: readonly string[];
   /** The file with the types of Deno. */
   readonly library: string;
   /** Whether only their files are asked for. */
@@ -19,7 +19,7 @@ export interface TypesJob {
 export interface TypesAnswer {
   /** The user's files. */
   readonly own: readonly string[];
-  /** `deno.json`, and an import map that it names. */
+  /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
   /** The user's files and those of the clone that they reach. */
   readonly modules: readonly string[];
@@ -30,7 +30,7 @@ export interface TypesAnswer {
 
 /** All that is wrong, once: the compiler says of one line what the rule about steps says, or says it of two columns. */
 function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
-  const { program, checker, own, wrong } = compiled;
+  const { program, own, wrong } = compiled;
   const torn = own.flatMap((file) => program.getSyntacticDiagnostics(file));
   // A file with an error of syntax has no types worth telling of.
   const errors = torn.length > 0
@@ -40,20 +40,21 @@ function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
     // The compiler has no place for an option that it does not know.
     ...wrong.map((error) => ({ ...(config && { file: config }), ...problemOf(compiled, error) })),
     ...errors.map((error) => problemOf(compiled, error)),
-    ...(torn.length > 0 ? [] : own.flatMap((file) => unusedSteps(file, checker))),
+    ...(torn.length > 0 ? [] : own.flatMap((file) => unusedSteps(file, compiled))),
   ];
   return [...new Map(all.map((problem) => [formatProblem(problem), problem])).values()];
 }
 
 function answerTo({ programs, isListed, ...options }: TypesJob): TypesAnswer {
   const compiled = compile(programs, options);
-  const { own, configs, modules, isWhole } = compiled;
+  const { own, typedElsewhere, configs, modules, isWhole } = compiled;
   return {
-    own: own.map(({ fileName }) => fileName),
+    own: [...own.map(({ fileName }) => fileName), ...typedElsewhere],
     configs,
-    modules,
+    // One that is no workspace may become one.
+    modules: [...modules, ...typedElsewhere, ...options.configs],
     isWhole,
-    problems: isListed ? [] : problemsOf(compiled, options.config),
+    problems: isListed ? [] : problemsOf(compiled, options.configs[0]),
   };
 }
 

@@ -12,7 +12,9 @@ export interface Compiled {
   readonly checker: ts.TypeChecker;
   /** The user's files. */
   readonly own: readonly ts.SourceFile[];
-  /** `deno.json`, and an import map that it names. */
+  /** JavaScript that they import, whose types another file has. */
+  readonly typedElsewhere: readonly string[];
+  /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
   /** The user's files and those of the clone that they reach. */
   readonly modules: readonly string[];
@@ -31,9 +33,11 @@ interface ImportMap {
 }
 
 interface Config {
-  /** Of `deno.json` and its import map. */
+  /** `deno.json`, its import map, and files of its `types`. */
   readonly files: readonly string[];
   readonly options: ts.CompilerOptions;
+  /** Files of `types`, which each program has. */
+  readonly types: readonly string[];
   readonly map: ImportMap;
   readonly wrong: readonly ts.Diagnostic[];
 }
@@ -62,25 +66,36 @@ const FIXED: ts.CompilerOptions = {
 
 /**
  * Reads programs and what they import.
- * @param programs absolute paths, all below one configuration. @param library the file with the types of Deno.
+ * @param programs absolute paths. @param options.configs each `deno.json` above them, the nearest first.
+ * @param options.library the file with the types of Deno.
  */
 export function compile(
   programs: readonly string[],
-  { config: path, library }: { readonly config: string | undefined; readonly library: string },
+  { configs, library }: { readonly configs: readonly string[]; readonly library: string },
 ): Compiled {
-  const config = configOf(path);
+  const config = configOf(configs);
   const host = ts.createCompilerHost(config.options, true);
+  const readSource = host.getSourceFile;
+  host.getSourceFile = (name, options, ...rest) =>
+    isCode(name)
+      ? readSource(name, options, ...rest)
+      : ts.createSourceFile(name, AS_TEXT, options, true);
+  const typedElsewhere = new Set<string>();
   let isWhole = true;
   host.resolveModuleNameLiterals = (names, from) =>
-    names.map(({ text }) => {
-      const file = fileOf(text, from, config.map);
-      if (file === undefined) {
+    names.map((name) => {
+      const file = fileOf(name.text, from, config.map);
+      const types = file === undefined ? undefined : typesOf(file, name);
+      const seen = types === undefined ? file : fileOf(types.name, types.from, config.map);
+      if (file === undefined || seen === undefined) {
         if (from !== library && isOwn(from)) isWhole = false;
         return { resolvedModule: undefined };
       }
-      return { resolvedModule: { resolvedFileName: file, extension: extensionOf(file) } };
+      if (seen !== file) typedElsewhere.add(file);
+      return { resolvedModule: { resolvedFileName: seen, extension: extensionOf(seen) } };
     });
-  const program = ts.createProgram([...programs, library], config.options, host);
+  const roots = [...programs, ...config.types, library];
+  const program = ts.createProgram(roots, config.options, host);
   const sources = program.getSourceFiles().filter((file) =>
     !program.isSourceFileDefaultLibrary(file) && file.fileName !== library
   );
@@ -88,11 +103,31 @@ export function compile(
     program,
     checker: program.getTypeChecker(),
     own: sources.filter(({ fileName }) => isOwn(fileName)),
+    typedElsewhere: [...typedElsewhere].filter((file) => program.getSourceFile(file) === undefined),
     configs: config.files,
     modules: sources.map(({ fileName }) => fileName),
     isWhole,
     wrong: config.wrong,
   };
+}
+
+/** What a bundler makes of a file that is no code. */
+const AS_TEXT = "declare const text: string;\nexport default text;\n";
+
+/** Where the types of an import are, if not in its file, as Deno has it: a comment before it, or one in JavaScript. */
+function typesOf(
+  file: string,
+  name: ts.StringLiteralLike,
+): { readonly name: string; readonly from: string } | undefined {
+  const statement = ts.findAncestor(name, ts.isStatement), source = statement?.getSourceFile();
+  if (statement === undefined || source === undefined) return undefined;
+  const before = source.text.slice(statement.pos, statement.getStart(source));
+  const [, here] = /@(?:ts|deno)-types\s*=\s*["']([^"']+)["']/.exec(before) ?? [];
+  if (here !== undefined) return { name: here, from: source.fileName };
+  if (!/\.[cm]?jsx?$/.test(file)) return undefined;
+  const own = /^\s*(?:\/\/|\/\*).*@ts-self-types\s*=\s*["']([^"']+)["']/m;
+  const [, itself] = own.exec(textIfThere(file) ?? "") ?? [];
+  return itself === undefined ? undefined : { name: itself, from: file };
 }
 
 /** Whether a file is the user's: their compiler options may complain of the clone's. */
@@ -101,33 +136,60 @@ function isOwn(file: string): boolean {
     !/^(fabric|nodes|console)\//.test(file.slice(ROOT.length + 1));
 }
 
-function configOf(path: string | undefined): Config {
+function configOf([path, ...above]: readonly string[]): Config {
   const own = path === undefined ? { files: [], json: {}, wrong: [] } : jsonOf(path);
+  const workspace = path === undefined ? undefined : workspaceOf(path, above);
+  const common = ts.convertCompilerOptionsFromJson(
+    withoutDenoLibraries(workspace?.json ?? {}),
+    ROOT,
+  );
   const given = ts.convertCompilerOptionsFromJson(withoutDenoLibraries(own.json), ROOT);
-  const place = path === undefined || typeof own.json.importMap !== "string"
-    ? undefined
-    : fromFileUrl(new URL(own.json.importMap, toFileUrl(path)));
+  const place = path && mapOf(path, own.json);
   const separate = place === undefined ? undefined : jsonOf(place);
   const mapped = separate === undefined
     ? path && absolute(own.json, toFileUrl(path))
     : absolute(separate.json, toFileUrl(place!));
+  const shared = workspace && absolute(workspace.json, toFileUrl(workspace.files[0]!)).imports;
   const clone = projectFile("deno.json");
   const { imports } = absolute(jsonOf(fromFileUrl(clone)).json, clone);
   const doors = Object.entries(imports).filter(([name]) => /^rackmesh(\/|$)/.test(name));
+  const types = (given.options.types ?? []).flatMap((name) =>
+    path && /^\.{1,2}\//.test(name) ? plain(`${folderOf(path)}/${name}`) : []
+  );
   return {
-    files: [...own.files, ...separate?.files ?? []],
-    options: { ...DEFAULTS, ...given.options, ...FIXED },
+    files: [...own.files, ...workspace?.files ?? [], ...separate?.files ?? [], ...types],
+    options: { ...DEFAULTS, ...common.options, ...given.options, ...FIXED },
+    types,
     map: {
-      imports: { ...(mapped ? mapped.imports : {}), ...Object.fromEntries(doors) },
+      imports: { ...shared, ...(mapped ? mapped.imports : {}), ...Object.fromEntries(doors) },
       scopes: { ...(mapped ? mapped.scopes : {}), [projectFile("").href]: imports },
     },
     wrong: [...own.wrong, ...separate?.wrong ?? [], ...given.errors],
   };
 }
 
+/** The configuration of the workspace of which this one is a member: its options and names hold there, too. */
+function workspaceOf(config: string, above: readonly string[]) {
+  return above.map(jsonOf).find(({ files: [path = ""], json: { workspace } }) => {
+    const { members = workspace } = Object(workspace) as { readonly members?: unknown };
+    return Array.isArray(members) && members.some((member) => {
+      // `packages/*`
+      const parts = plain(`${folderOf(path)}/${member}`).replace(/\/$/, "").split("*");
+      return new RegExp(`^${parts.map(RegExp.escape).join("[^/]*")}$`).test(folderOf(config));
+    });
+  });
+}
+
+/** The file of the import map, where one is named. */
+function mapOf(config: string, { importMap }: Json): string | undefined {
+  if (typeof importMap !== "string") return undefined;
+  return pathOf(importMap, toFileUrl(config)) ?? plain(`${folderOf(config)}/${importMap}`);
+}
+
 interface Json {
   readonly compilerOptions?: { readonly lib?: unknown };
   readonly importMap?: unknown;
+  readonly workspace?: unknown;
   readonly imports?: unknown;
   readonly scopes?: unknown;
 }
@@ -147,15 +209,18 @@ function withoutDenoLibraries({ compilerOptions = {} }: Json): object {
 function absolute({ imports, scopes }: Json, base: URL): ImportMap {
   const names = (map: unknown): Names =>
     Object.fromEntries(
-      Object.entries((map ?? {}) as Names).map(([name, place]) =>
-        [name, /^\.{0,2}\//.test(place) ? new URL(place, base).href : place] as const
+      Object.entries(map ?? {}).map(([name, place]) =>
+        // A name for which nothing stands, as null says, is not there.
+        [name, /^\.{0,2}\//.test(place) ? URL.parse(place, base)?.href ?? "" : `${place}`] as const
       ),
     );
   return {
     imports: names(imports),
     scopes: Object.fromEntries(
-      Object.entries((scopes ?? {}) as Record<string, Names>)
-        .map(([scope, map]) => [new URL(scope, base).href, names(map)] as const),
+      Object.entries(scopes ?? {}).flatMap(([scope, map]) => {
+        const at = URL.parse(scope, base);
+        return at === null ? [] : [[at.href, names(map)] as const];
+      }),
     ),
   };
 }
@@ -164,17 +229,15 @@ function absolute({ imports, scopes }: Json, base: URL): ImportMap {
 function fileOf(name: string, from: string, { imports, scopes }: ImportMap): string | undefined {
   if (/^\.{1,2}\//.test(name)) {
     // As a bundler takes it, as text, or as a URL.
-    const folder = from.slice(0, from.lastIndexOf("/"));
-    return [plain(`${folder}/${name}`), pathOf(new URL(name, toFileUrl(from)))].find(isFile);
+    return [plain(`${folderOf(from)}/${name}`), pathOf(name, toFileUrl(from))].find(isFile);
   }
   const own = Object.keys(scopes).filter((scope) => toFileUrl(from).href.startsWith(scope))
     .sort((x, y) => y.length - x.length).map((scope) => scopes[scope]!);
   for (const names of [...own, imports]) {
     const place = placeOf(name, names);
-    if (place !== undefined) return place.startsWith("file:") ? pathOf(new URL(place)) : undefined;
+    if (place !== undefined) return pathOf(place);
   }
-  if (name.startsWith("file:")) return pathOf(new URL(name));
-  return isFile(name) ? name : undefined;
+  return pathOf(name) ?? (isFile(name) ? name : undefined);
 }
 
 /** What a name stands for; one that ends with `/` stands for all that begin with it. */
@@ -183,6 +246,10 @@ function placeOf(name: string, names: Names): string | undefined {
   const folder = Object.keys(names).filter((each) => each.endsWith("/") && name.startsWith(each))
     .sort((x, y) => y.length - x.length)[0];
   return folder === undefined ? undefined : names[folder]! + name.slice(folder.length);
+}
+
+function folderOf(file: string): string {
+  return file.slice(0, file.lastIndexOf("/"));
 }
 
 function plain(path: string): string {
@@ -194,16 +261,33 @@ function plain(path: string): string {
   return parts.join("/");
 }
 
-function pathOf(url: URL): string | undefined {
-  const path = fromFileUrl(url);
-  return isFile(path) ? path : undefined;
+/** The file that a URL means; undefined where it is not there, or where `%` begins nothing that can be decoded. */
+function pathOf(url: string, base?: URL): string | undefined {
+  const at = URL.parse(url, base);
+  if (at?.protocol !== "file:") return undefined;
+  try {
+    const path = fromFileUrl(at);
+    return isFile(path) ? path : undefined;
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error;
+    return undefined;
+  }
 }
 
 function isFile(path: string | undefined): path is string {
   return path !== undefined && path.startsWith("/") && ts.sys.fileExists(path);
 }
 
+/** Longer ones first where one ends like another. */
+const EXTENSIONS: readonly string[] = [
+  ...[".d.ts", ".d.mts", ".d.cts", ".ts", ".mts", ".cts", ".tsx"],
+  ...[".js", ".mjs", ".cjs", ".jsx", ".json"],
+];
+
+function isCode(file: string): boolean {
+  return EXTENSIONS.some((extension) => file.endsWith(extension));
+}
+
 function extensionOf(file: string): string {
-  const known = [".d.ts", ".d.mts", ".ts", ".mts", ".tsx", ".js", ".mjs", ".jsx", ".json"];
-  return known.find((extension) => file.endsWith(extension)) ?? ts.Extension.Ts;
+  return EXTENSIONS.find((extension) => file.endsWith(extension)) ?? ts.Extension.Ts;
 }

@@ -5,6 +5,7 @@
  */
 import ts from "typescript";
 import type { Problem } from "../../../../fabric/rack/plan/problem.ts";
+import type { Compiled } from "./compiler.ts";
 
 /** A call in a place where its steps are not done: see the head of the file. */
 interface Call {
@@ -17,12 +18,19 @@ type Ask = (node: ts.Expression | undefined, variable?: ts.Identifier) => void;
 
 /** Whether a value of this type is a generator, or may be one. */
 export function isGenerator(type: ts.Type): boolean {
-  const types = type.isUnion() ? type.types : [type];
-  return types.some(({ symbol }) => symbol?.name === "Generator");
+  return membersOf(type).some(({ symbol }) => symbol?.name === "Generator");
+}
+
+/** The types of a union, or the one type. */
+export function membersOf(type: ts.Type): readonly ts.Type[] {
+  return type.isUnion() ? type.types : [type];
 }
 
 /** All of a file, by their places. */
-export function unusedSteps(file: ts.SourceFile, checker: ts.TypeChecker): Problem[] {
+export function unusedSteps(
+  file: ts.SourceFile,
+  { program, checker }: Pick<Compiled, "program" | "checker">,
+): Problem[] {
   const calls: Call[] = [];
   /** Variables whose value is asked for more than whether it is there. */
   const read = new Set<ts.Symbol>();
@@ -52,7 +60,9 @@ export function unusedSteps(file: ts.SourceFile, checker: ts.TypeChecker): Probl
   visit(file);
   return calls.flatMap(({ node, variable }) => {
     const symbol = variable && checker.getSymbolAtLocation(variable);
-    if (symbol !== undefined && read.has(symbol) || !makesSteps(node, checker)) return [];
+    if (symbol !== undefined && read.has(symbol) || !makesSteps(node, { program, checker })) {
+      return [];
+    }
     const name = called(ts.isCallExpression(node) ? node.expression : node, checker);
     const { line, character } = file.getLineAndCharacterOfPosition(node.getStart(file));
     return [{
@@ -66,12 +76,27 @@ export function unusedSteps(file: ts.SourceFile, checker: ts.TypeChecker): Probl
   });
 }
 
-/** Whether a call returns a generator, or a function does that `forEach` calls. */
-function makesSteps(node: ts.Expression, checker: ts.TypeChecker): boolean {
-  const type = checker.getTypeAtLocation(node);
-  if (ts.isCallExpression(node)) return isGenerator(type);
-  return type.getCallSignatures().some((signature) => isGenerator(signature.getReturnType()));
+/**
+ * Whether a call surely returns a generator, or a function does that `forEach` calls. What may be undefined is asked
+ * whether it is there, and JavaScript's own methods hand out steps that were kept: `queue.shift()`.
+ */
+function makesSteps(
+  node: ts.Expression,
+  { program, checker }: Pick<Compiled, "program" | "checker">,
+): boolean {
+  if (!ts.isCallExpression(node)) {
+    const type = checker.getTypeAtLocation(node);
+    return type.getCallSignatures().some((signature) => isGenerator(signature.getReturnType()));
+  }
+  const signature = checker.getResolvedSignature(node), declaration = signature?.declaration;
+  const isBuiltIn = declaration !== undefined &&
+    program.isSourceFileDefaultLibrary(declaration.getSourceFile());
+  if (signature === undefined || isBuiltIn && !CALLING.includes(methodOf(node) ?? "")) return false;
+  return membersOf(signature.getReturnType()).every(isGenerator);
 }
+
+/** Methods of functions that return what the function does. */
+const CALLING = ["call", "apply"];
 
 /** Where a statement or an expression leaves calls whose value is dropped, or not looked at. */
 function look(node: ts.Node, ask: Ask): void {
@@ -104,8 +129,13 @@ function dropped(expression: ts.Expression, ask: Ask): void {
   }
   if (!ts.isBinaryExpression(node)) return;
   const { left, right, operatorToken: { kind } } = node;
-  if (kind !== ts.SyntaxKind.EqualsToken) return dropped(right, ask);
-  if (ts.isIdentifier(left)) ask(right, left);
+  if (kind === ts.SyntaxKind.EqualsToken) {
+    if (ts.isIdentifier(left)) ask(right, left);
+    return;
+  }
+  // `kept ??= steps()` keeps them.
+  const isKept = kind >= ts.SyntaxKind.FirstAssignment && kind <= ts.SyntaxKind.LastAssignment;
+  if (!isKept) dropped(right, ask);
 }
 
 /** Methods of lists that ask no more of what a function returns than whether it is there. */
@@ -210,7 +240,7 @@ function called(given: ts.Expression, checker: ts.TypeChecker): string {
   if (!ts.isPropertyAccessExpression(node)) return node.getText();
   const { name: { text }, expression } = node;
   // postSend.call(v, qp, [])
-  if (text === "call" || text === "apply") return called(expression, checker);
+  if (CALLING.includes(text)) return called(expression, checker);
   const type = checker.getTypeAtLocation(expression);
   const owner = type.aliasSymbol?.name ?? type.symbol?.name ?? "";
   if (owner === "Region" && ts.isIdentifier(expression)) return `${expression.text}.${text}`;

@@ -8,7 +8,7 @@ import { nearest, oneOf, type Problem } from "../../../../fabric/rack/plan/probl
 import { FIELDS_THERE, VALUES_THERE } from "../../../../nodes/host/calls/names_there.ts";
 import { fromFileUrl, projectFile } from "../../../base/paths.ts";
 import type { Compiled } from "./compiler.ts";
-import { isGenerator } from "./unused_steps.ts";
+import { isGenerator, membersOf } from "./unused_steps.ts";
 
 interface Words {
   readonly found: string;
@@ -41,6 +41,7 @@ const SAY: Readonly<Record<number, readonly Say[]>> = {
   2554: [wrongCount],
   2555: [wrongCount],
   2561: [unknownField],
+  2591: [noModule],
   2724: [unknownExport],
   2739: [steps],
   2740: [steps],
@@ -185,10 +186,6 @@ function fieldFor(type: string, word: string): string | undefined {
   return FIELDS_THERE.find(([of, , ...there]) =>
     of === type && there.some((name) => plain(name) === plain(word))
   )?.[1];
-}
-
-function membersOf(type: ts.Type): readonly ts.Type[] {
-  return type.isUnion() ? type.types : [type];
 }
 
 /** What a type is called; undefined for one without a name. */
@@ -385,7 +382,8 @@ function verbNamed(word: string, { checker, program }: Place["compiled"]): strin
 }
 
 function noModule({ node }: Place): Words | undefined {
-  const name = ts.isStringLiteralLike(node) ? node.text : node.getText();
+  if (!ts.isStringLiteralLike(node)) return undefined;
+  const name = node.text;
   return {
     found: `an import of ${quoted(name)}, which is not there`,
     expected: /^[./]/.test(name) ? "a file" : `"rackmesh", a file, or a name of deno.json`,
