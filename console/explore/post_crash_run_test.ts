@@ -17,7 +17,7 @@ const NOTICE = 10;
 function victimOf(domain: "adr" | "wsp" = "adr"): Victim {
   return {
     host: "b",
-    config: { rnic: "b-rnic", domain } as unknown as HostPlan,
+    config: { rnics: ["b-rnic"], domain } as unknown as HostPlan,
     noticePs: NOTICE,
   };
 }

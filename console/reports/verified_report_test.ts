@@ -120,14 +120,14 @@ faults:
   it("V-10 (in part): counts bits that no ICRC detects; of several puts they cannot be attributed", () => {
     const statistics = { "b-rnic": { ...card, flip0Hit: 4 } };
     const of = (puts: number) => [{ linkFaults, statistics, reports: reports(puts) }];
-    assert.equal(figuresOf(counts, "b", { plan, finals: of(1) }).injected, 7);
-    assert.equal(figuresOf(counts, "b", { plan, finals: of(2) }).injected, null);
+    assert.equal(figuresOf(counts, "b-rnic", { plan, finals: of(1) }).injected, 7);
+    assert.equal(figuresOf(counts, "b-rnic", { plan, finals: of(2) }).injected, null);
   });
 
   it("V-05 (in part), V-10 (in part): takes the difference of the means for what a skipped look has saved", () => {
     const finals = [{ linkFaults, statistics: { "b-rnic": card }, reports: reports(1) }];
-    const saved = (skipped: number, to = "b") =>
-      figuresOf({ ...counts, skipped }, to, { plan, finals }).savedPs;
-    assert.deepEqual([saved(6), saved(0), saved(6, "a")], [15 * US, 0, null]);
+    const saved = (skipped: number, rnic = "b-rnic") =>
+      figuresOf({ ...counts, skipped }, rnic, { plan, finals }).savedPs;
+    assert.deepEqual([saved(6), saved(0), saved(6, "a-rnic")], [15 * US, 0, null]);
   });
 });
