@@ -162,10 +162,14 @@ export class HostPrograms {
       isReady: () => this.#drivers.some((driver) => this.#isReady(driver)),
       run: (steps, onEnd) =>
         this.#drive("take-back", (cpu) => {
-          const ready = this.#drivers.filter((driver) => this.#isReady(driver));
-          const isAll = ready.length === this.#drivers.filter(({ device }) => device).length;
-          const devices = ready.map(({ device, card }) => deviceOn(device!, cpu.at(card.index)));
-          return steps(devices, isAll);
+          const ready: OpenDevice[] = [], away: OpenDevice[] = [];
+          for (const driver of this.#drivers) {
+            const { device, card } = driver;
+            if (device === undefined) continue;
+            if (this.#isReady(driver)) ready.push(deviceOn(device, cpu.at(card.index)));
+            else away.push(device);
+          }
+          return steps({ ready, away });
         }, {
           serves: true,
           onReturn: onEnd,

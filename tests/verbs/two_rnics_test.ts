@@ -253,6 +253,20 @@ describe("hosts with two RNICs", () => {
     });
   });
 
+  it("give back the memory of programs that have not used the RNIC that has failed", () => {
+    const faults = "faults: [{ at: 1ms, kill: a-rnic2 }]";
+    const times = [2, 4, 6].map((at) => `{ on: a, run: ./a.ts, at: ${at}ms }`);
+    const hosts = "{ a: { nics: 2, dram: 16MiB }, b: {} }";
+    run(scenario({ hosts, lines: [`programs: [${times.join(", ")}]`, faults] }), {
+      *"./a.ts"({ cpu, device }) {
+        const { allocPd, must, regMr } = device.verbs;
+        // More than half of all.
+        const buffer = cpu.allocate(7 * 2 ** 20);
+        must(yield* regMr(allocPd(device), buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
+      },
+    });
+  });
+
   it("give a program the RNIC that the scenario names, and threads of it the same", () => {
     const programs = "programs: [{ on: a, run: ./a.ts, nic: 2 }]";
     const rnics: string[] = [];
