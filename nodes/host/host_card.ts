@@ -138,7 +138,9 @@ export class HostCard {
         this.iio.write(message, host.now);
         return;
       case "memory-read":
-        traceRead(host.out, message, { behind: this.iio.bufferedBytes, rnic: this.index });
+        if (host.out.tracing) {
+          traceRead(host.out, message, { behind: this.iio.bufferedBytes, rnic: this.index });
+        }
         return this.iio.follow(message, host.now);
       case "interrupt":
       case "completion":

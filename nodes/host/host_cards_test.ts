@@ -3,7 +3,7 @@ import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
-import { signalOf, SIGNALS } from "./cpu/program.ts";
+import { signalOf, SIGNALS, type Steps } from "./cpu/program.ts";
 import { SCM_BASE } from "./memory/address_map.ts";
 import type { Host } from "./host.ts";
 import { HostRig, pattern, type PlanChanges } from "./testing/host_testing.ts";
@@ -95,6 +95,35 @@ describe("a host with two cards", () => {
     rig.arrive(rig.now, { kind: "reply", id: ids[0]!, reply }, 0);
     rig.run(rig.now + 1);
     same(ended, ["two error undefined", "one error", "two 1"]);
+  });
+
+  it("lets an order wait for its own card's power, whatever the other card does", () => {
+    const began: Time[] = [];
+    const rig = new HostRig({ ...TWO, programs: [] }, {
+      options: {
+        *reopen({ cpu, state }): Steps<void> {
+          yield* cpu.sleep(500);
+          Object.assign(state, { card: cpu.card });
+        },
+      },
+      programs: {
+        *ordered(cpu) {
+          began.push(cpu.now);
+          yield* cpu.sleep(1);
+        },
+      },
+    });
+    const at = 3_000 * NS;
+    rig.run(at);
+    rig.step({ kind: "link", port: 1, up: false });
+    const program = { run: "ordered", at: 0, service: false, options: {}, rnic: 1 };
+    rig.step({ kind: "run", program: { ...program, order: 1 } });
+    rig.step({ kind: "link", port: 0, up: false });
+    rig.step({ kind: "link", port: 0, up: true });
+    rig.run(at + 1_000);
+    rig.step({ kind: "link", port: 1, up: true });
+    rig.run();
+    same(began, [at + 1_500]);
   });
 
   it("H-23: voids the line that one card keeps when the other writes it, and not when itself does", () => {

@@ -96,6 +96,14 @@ interface Job {
   readonly onReturn: () => void;
 }
 
+/** A program that waits for its device. */
+interface EarlyProgram {
+  readonly program: ProgramPlan;
+  readonly startAt: Time;
+  /** It waits for the card's power until then, as an order does; absent: it starts without. */
+  readonly powerBy?: Time;
+}
+
 /** A thread of the driver. */
 interface DriverThread<T> {
   readonly startAt?: Time;
@@ -119,7 +127,7 @@ export class HostPrograms {
   /** No program starts any more. */
   #isShutDown = false;
   /** Programs that wait until the device is open, at boot or again. */
-  #early: { program: ProgramPlan; startAt: Time }[] = [];
+  #early: EarlyProgram[] = [];
   readonly #watches = new Map<string, CallWatch>();
   /** The context that each program's threads share. */
   readonly #contexts = new WeakMap<ProgramPlan, Context>();
@@ -162,10 +170,14 @@ export class HostPrograms {
       isReady: () => this.#drivers.some((driver) => this.#isReady(driver)),
       run: (steps, onEnd) =>
         this.#drive("take-back", (cpu) => {
-          const ready = this.#drivers.filter((driver) => this.#isReady(driver));
-          const isAll = ready.length === this.#drivers.filter(({ device }) => device).length;
-          const devices = ready.map(({ device, card }) => deviceOn(device!, cpu.at(card.index)));
-          return steps(devices, isAll);
+          const ready: OpenDevice[] = [], away: OpenDevice[] = [];
+          for (const driver of this.#drivers) {
+            const { device, card } = driver;
+            if (device === undefined) continue;
+            if (this.#isReady(driver)) ready.push(deviceOn(device, cpu.at(card.index)));
+            else away.push(device);
+          }
+          return steps({ ready, away });
         }, {
           serves: true,
           onReturn: onEnd,
@@ -355,7 +367,13 @@ export class HostPrograms {
   #scheduleEarly(): void {
     const early = this.#early;
     this.#early = [];
-    for (const { program, startAt } of early) this.#schedule(program, startAt);
+    const { now } = this.#parts.machine;
+    for (const each of early) {
+      const { program, startAt, powerBy = now } = each;
+      const { card } = this.#driverOf(program);
+      if (card.bus.card === undefined && now < powerBy) this.#early.push(each);
+      else this.#schedule(program, startAt);
+    }
   }
 
   /**
@@ -374,9 +392,10 @@ export class HostPrograms {
     if (card.bus.card !== undefined || device === undefined) {
       return this.#schedule(program, startAt);
     }
-    this.#early.push({ program, startAt });
+    const powerBy = this.#parts.machine.now + CARD_WAIT_PS;
+    this.#early.push({ program, startAt, powerBy });
     this.#drive("card-wait", nothing, {
-      startAt: this.#parts.machine.now + CARD_WAIT_PS,
+      startAt: powerBy,
       onReturn: () => this.#scheduleEarly(),
     });
   }

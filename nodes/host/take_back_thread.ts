@@ -5,6 +5,11 @@ import type { AddressMap } from "./memory/address_map.ts";
 import { programOf } from "./serving.ts";
 import type { OpenDevice } from "./verbs.ts";
 
+interface Devices {
+  readonly ready: readonly OpenDevice[];
+  readonly away: readonly OpenDevice[];
+}
+
 export interface TakeBackParts {
   readonly map: AddressMap;
   /** The program that allocated the memory at an address. */
@@ -15,13 +20,10 @@ export interface TakeBackParts {
   /** Whether there is an open card to take something back from. */
   readonly isReady: () => boolean;
   /**
-   * Runs a thread of the driver: its steps get the devices whose cards are there, and whether these are all that were opened.
+   * Runs a thread of the driver: its steps get the devices whose cards are there, and the open ones whose cards are away.
    * @param onEnd called whether it returns or fails.
    */
-  readonly run: (
-    steps: (devices: readonly OpenDevice[], isAll: boolean) => Steps<void>,
-    onEnd: () => void,
-  ) => void;
+  readonly run: (steps: (devices: Devices) => Steps<void>, onEnd: () => void) => void;
 }
 
 export class TakeBackThread {
@@ -45,7 +47,7 @@ export class TakeBackThread {
     const ended = [...this.#leaving].filter((program) => this.#hasEnded(program));
     if (ended.length === 0) return;
     this.#isRunning = true;
-    this.#parts.run((devices, isAll) => this.#steps(devices, { ended, isAll }), () => {
+    this.#parts.run((devices) => this.#steps(devices, ended), () => {
       this.#isRunning = false;
       // What could not be taken back is tried again with the next.
       const isMore = [...this.#leaving].some((each) =>
@@ -60,14 +62,11 @@ export class TakeBackThread {
     return true;
   }
 
-  *#steps(
-    devices: readonly OpenDevice[],
-    { ended, isAll }: { readonly ended: readonly string[]; readonly isAll: boolean },
-  ): Steps<void> {
+  *#steps({ ready, away }: Devices, ended: readonly string[]): Steps<void> {
     const { owners, map, takeBack } = this.#parts;
     for (const program of ended) {
-      let isTaken = isAll;
-      for (const device of devices) isTaken = (yield* takeBack(device, program)) && isTaken;
+      let isTaken = !away.some((device) => hasUsed(device, program));
+      for (const device of ready) isTaken = (yield* takeBack(device, program)) && isTaken;
       if (!isTaken) continue;
       this.#leaving.delete(program);
       for (const [address, owner] of owners) {
@@ -77,4 +76,12 @@ export class TakeBackThread {
       }
     }
   }
+}
+
+/** Whether a program that has not been taken back from the device has opened it: it may have left something there. */
+function hasUsed({ state, cm: { agent } }: OpenDevice, program: string): boolean {
+  for (const name of state.contexts.values()) if (programOf(name) === program) return true;
+  // Ids of librdmacm come to a card by its address, too.
+  for (const channel of agent.channels) if (programOf(channel.program) === program) return true;
+  return false;
 }

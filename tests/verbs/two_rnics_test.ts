@@ -1,6 +1,8 @@
 /** Hosts with two RNICs: each is a device of its own over one memory, and one that fails leaves the other's work alone. */
 import {
+  type AccessFlags,
   IBV_ACCESS_LOCAL_WRITE,
+  IBV_ACCESS_MW_BIND,
   IBV_ACCESS_ON_DEMAND,
   IBV_ACCESS_REMOTE_WRITE,
 } from "../../nodes/host/verbs/flags.ts";
@@ -134,6 +136,52 @@ describe("hosts with two RNICs", () => {
     });
   });
 
+  it("refuse what is the other RNIC's by a number that both have", () => {
+    run(scenario({ lines: [ON_A] }), {
+      *"./a.ts"({ cpu, device }) {
+        const v = device.verbs, { must } = v;
+        const make = function* (on: OpenDevice) {
+          const pd = v.allocPd(on), cq = must(yield* v.createCq(on, { entries: 4 }));
+          const access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+          const mr = must(yield* v.regMr(pd, cpu.allocate(4096), { access }));
+          const ah = must(v.createAh(pd, { address: cpu.addresses.b! }));
+          const mw = must(yield* v.allocMw(pd, 1));
+          const queues = { sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 1 } as const;
+          const rc = must(yield* v.createQp(pd, { type: "rc", ...queues }));
+          const ud = must(yield* v.createQp(pd, { type: "ud", ...queues }));
+          const path = { pathMtu: 1024, destAddress: cpu.addresses.b!, destQpn: 2 } as const;
+          const limits = { rqPsn: 0, maxDestRdAtomic: 1, minRnrTimer: 12 };
+          const timers = { timeout: 14, retryCnt: 7, rnrRetry: 7, maxRdAtomic: 1 };
+          must(yield* v.modifyQp(rc, { state: "init", accessFlags: 0 }));
+          must(yield* v.modifyQp(rc, { state: "rtr", ...path, ...limits }));
+          must(yield* v.modifyQp(rc, { state: "rts", sqPsn: 0, ...timers }));
+          must(yield* v.modifyQp(ud, { state: "init", qKey: 1 }));
+          must(yield* v.modifyQp(ud, { state: "rtr" }));
+          must(yield* v.modifyQp(ud, { state: "rts", sqPsn: 0 }));
+          return { pd, mr, ah, mw, rc, ud };
+        };
+        const one = yield* make(device), two = yield* make(must(v.openDevice(device, "a-rnic2")));
+        equal(one.pd.handle, two.pd.handle, "else a mistake would be seen without the rule");
+        const channel = v.createCompChannel(two.pd.device);
+        const send = { opcode: "send", sges: [], ud: { ah: two.ah, qpn: 2, qKey: 1 } } as const;
+        const bind = { mr: one.mr, access: 0 as AccessFlags };
+        for (
+          const [answer, expected] of [
+            [yield* v.createCq(device, { entries: 4, channel }), /channel is of another card/],
+            [yield* v.reregMr(one.mr, { pd: two.pd }), /domain is of another card/],
+            [yield* v.postSend(one.ud, send), /another protection domain/],
+            [yield* v.bindMw(one.rc, two.mw, bind), /of another card/],
+            [yield* v.bindMw(two.rc, two.mw, bind), /of another card/],
+          ] as const
+        ) {
+          ok(v.failed(answer), String(expected));
+          equal(answer.errno, "EINVAL");
+          match(answer.reason, expected);
+        }
+      },
+    });
+  });
+
   it("have connections over both at a time, with numbers of queue pairs of each card's own", () => {
     const rack = run(scenario({ lines: [BOTH] }), {
       "./b.ts": server(ACCESS, function* ({ cpu }, mrs) {
@@ -201,6 +249,20 @@ describe("hosts with two RNICs", () => {
         ok(failed(openDevice(device, "rackmesh1")));
         while (failed(openDevice(device, "rackmesh1"))) yield* cpu.sleep(100 * US);
         ok(cpu.now > 2 * MS);
+      },
+    });
+  });
+
+  it("give back the memory of programs that have not used the RNIC that has failed", () => {
+    const faults = "faults: [{ at: 1ms, kill: a-rnic2 }]";
+    const times = [2, 4, 6].map((at) => `{ on: a, run: ./a.ts, at: ${at}ms }`);
+    const hosts = "{ a: { nics: 2, dram: 16MiB }, b: {} }";
+    run(scenario({ hosts, lines: [`programs: [${times.join(", ")}]`, faults] }), {
+      *"./a.ts"({ cpu, device }) {
+        const { allocPd, must, regMr } = device.verbs;
+        // More than half of all.
+        const buffer = cpu.allocate(7 * 2 ** 20);
+        must(yield* regMr(allocPd(device), buffer, { access: IBV_ACCESS_LOCAL_WRITE }));
       },
     });
   });

@@ -91,7 +91,8 @@ export function destroyAh(ah: Ah): VerbError | undefined {
 /** Why a queue pair of `pd` cannot send with this handle; undefined where it can. */
 export function refuseAh(pd: Pd, ah: Ah): string | undefined {
   if (!ah.uses.alive) return "The address handle is gone";
-  if (ah.pd.handle !== pd.handle || ah.pd.epoch !== pd.epoch) {
+  const { device: { state }, handle, epoch } = ah.pd;
+  if (state !== pd.device.state || handle !== pd.handle || epoch !== pd.epoch) {
     return "The address handle is of another protection domain";
   }
   return undefined;

@@ -103,7 +103,7 @@ export function fillInvalid({ cpu }: Device, ring: Buffer): void {
 
 /**
  * ibv_create_cq, ibv_create_cq_ex: a completion queue for at least `entries` completions. EINVAL for a number of
- * entries, flag or vector out of range, or a channel that is gone; EOPNOTSUPP for fields and flags that the card does
+ * entries, flag or vector out of range, or a channel that is gone or another card's; EOPNOTSUPP for fields and flags that the card does
  * not have; ENOMEM where memory or the numbers of the card do not suffice.
  */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
@@ -114,6 +114,9 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   const { compVector = 0, channel } = options;
   if (channel?.uses.alive === false) {
     return verbError("EINVAL", "The completion channel is gone");
+  }
+  if (channel !== undefined && channel.device.state !== device.state) {
+    return verbError("EINVAL", "The completion channel is of another card");
   }
   const beyond = refuseBeyond("compVector", compVector, LIMITS.vector);
   if (beyond !== undefined) return beyond;

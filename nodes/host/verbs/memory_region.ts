@@ -309,6 +309,9 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   const pd = change.pd ?? mr.pd;
   const kept = mr.access & ACCESS.onDemand;
   const access = change.access === undefined ? mr.access : change.access | kept;
+  if (pd.device.state !== device.state) {
+    return verbError("EINVAL", "The protection domain is of another card than the region");
+  }
   const gone = refuseMr(mr) ?? refusePd(pd);
   if (gone !== undefined) return gone;
   if (change.place === undefined && change.pd === undefined && change.access === undefined) {

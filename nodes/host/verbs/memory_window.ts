@@ -8,7 +8,7 @@ import { refuseAccess, type WindowType } from "../../../fabric/wire/host_bus/rni
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
 import { failed, perform, refusePd, refuseStale, request, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Mw, MwBind, Pd, VerbError } from "./objects.ts";
+import type { Mw, MwBind, Pd, Qp, VerbError } from "./objects.ts";
 
 /** The key with its variant (the low byte) incremented. */
 export function incRkey(rkey: number): number {
@@ -50,9 +50,12 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
 }
 
 /** Why a bind cannot be posted; the RNIC checks the rest (MW_BIND_ERR). */
-export function refuseBind(bind: MwBind): string | undefined {
-  const { mw, rkey, access } = bind;
+export function refuseBind({ device: { state } }: Qp, bind: MwBind): string | undefined {
+  const { mw, mr, rkey, access } = bind;
   const { device, epoch } = mw.pd;
+  if (device.state !== state || mr.pd.device.state !== state) {
+    return "The memory window or the region is of another card";
+  }
   if (!mw.uses.alive || refuseStale(device, epoch)) return "The memory window is gone";
   const wrong = refuseAccess(access);
   if (wrong !== undefined) return wrong;

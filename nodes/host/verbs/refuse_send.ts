@@ -114,7 +114,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   }
   const bytes = payloadBytes(sges);
   const { ud, bind, verify, objects } = request;
-  const wrong = (ud && refuseAh(qp.pd, ud.ah)) ?? (bind && refuseBind(bind)) ??
+  const wrong = (ud && refuseAh(qp.pd, ud.ah)) ?? (bind && refuseBind(qp, bind)) ??
     (verify && refuseVerify(verify, bytes)) ?? (objects && refuseObjects(qp, request, objects)) ??
     (request.parts && refuseParts(request, request.parts));
   if (wrong !== undefined) return wrong;
