@@ -602,6 +602,8 @@ export function* stepsAlong(
 ): Generator<NextStep, void> {
   let state = firstState(given);
   for (const name of path) {
+    // What the search says of the state that was reached: no step.
+    if (name === STUCK) return;
     const action = [...actionsOf(state, given)].find((each) => each.name() === name);
     if (action === undefined) throw new Error(`${name}: it cannot happen here`);
     const { at, to } = action;
