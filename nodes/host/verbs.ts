@@ -299,7 +299,7 @@ export function openContext(device: OpenDevice): OpenDevice {
  * }
  * ```
  */
-function openDevice(device: OpenDevice, name: string): OpenDevice | VerbError {
+export function openDevice(device: OpenDevice, name: string): OpenDevice | VerbError {
   const { devices, cpu } = device;
   const known = devicesOf(device);
   const index = known.findIndex((each) => each.name === name || each.rnic === name);

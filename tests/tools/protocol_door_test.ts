@@ -30,7 +30,7 @@ async function documented(): Promise<Documented> {
  */
 const INTERNAL: ReadonlySet<string> = new Set([
   // Behind objects that a program hands on as they are.
-  ...["CmDevice", "CmChannel", "CmEvent"],
+  ...["CmAgent", "CmDevice", "CmChannel", "CmEvent", "HostDevices"],
   ...["RnicCommand", "RnicReply", "Ended", "Probe", "Rounds", "RocePacket", "Options"],
   // Of shipped programs: what they note.
   ...[
