@@ -2,18 +2,15 @@
  * P-41: *everything reported persisted survives*, judged by the results of `put` and the SCM of its
  * responder alone.
  */
+import type { Ends } from "../../nodes/host/programs/common/ends.ts";
 import { areEqual } from "../base/bytes.ts";
 
 /** The result of `put`, as far as checks and reports need it. */
-export interface PutResult {
+export interface PutResult extends Ends {
   readonly program: "put";
   readonly status: "done" | "failed";
   readonly error?: string;
   readonly method: string;
-  readonly to: string;
-  /** The other host's RNIC, where the program has named it; its own one, unless that is the first. */
-  readonly toRnic?: string;
-  readonly rnic?: string;
   readonly file: string;
   readonly messages: number;
   readonly messageBytes: number;

@@ -1,5 +1,4 @@
 /** The comparison of methods in a run: one row per method and flow, as data and as a table. */
-import { farEnd, nearEnd } from "./ends.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
@@ -21,7 +20,7 @@ import type { Refused } from "../rack/refused.ts";
 import { countersOf, type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { heldFor, survivedView } from "../rack/survived.ts";
 import { figuresOf } from "./verified_report.ts";
-import type { MethodRow } from "./method_row.ts";
+import { farEnd, type MethodRow, nearEnd } from "./method_row.ts";
 
 export interface RunReport {
   readonly run: string;

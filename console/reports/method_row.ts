@@ -3,16 +3,13 @@ import type { Latencies } from "./table.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { Loss } from "../checks/survival.ts";
 import type { VerifiedCounts } from "../checks/verified.ts";
+import type { Ends } from "../../nodes/host/programs/common/ends.ts";
 
 /** One `put` of one variant. Times in ps, per message where the name has it. */
-export interface MethodRow {
+export interface MethodRow extends Ends {
   readonly method: string;
   readonly ddio: "on" | "off" | "mixed";
   readonly from: string;
-  readonly to: string;
-  /** The other host's RNIC, where the program has named it; its own one, unless that is the first. */
-  readonly toRnic?: string;
-  readonly rnic?: string;
   readonly messages: number;
   /** Messages whose last completion confirmed persistence. */
   readonly confirmed: number;
@@ -54,4 +51,14 @@ export interface VerifiedFigures extends VerifiedCounts {
    * read-backs, in ps; null where there is no such mean, 0 where none was skipped.
    */
   readonly savedPs: Time | null;
+}
+
+/** The near end as a table names it: a host, or its RNIC where that is not the first. */
+export function nearEnd({ from, rnic }: Pick<MethodRow, "from" | "rnic">): string {
+  return rnic ?? from;
+}
+
+/** The far end: a host, or its RNIC where the program has named it. */
+export function farEnd({ to, toRnic }: Pick<MethodRow, "to" | "toRnic">): string {
+  return toRnic ?? to;
 }

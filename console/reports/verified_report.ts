@@ -1,5 +1,4 @@
 /** Verified writes: detected and missed damage, cost, and savings by history (V-10). */
-import { farEnd, nearEnd } from "./ends.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
@@ -9,7 +8,7 @@ import type { VerifiedCounts } from "../checks/verified.ts";
 import { type Column, columnsOf, tableText } from "./table.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
-import type { MethodRow, VerifiedFigures } from "./method_row.ts";
+import { farEnd, type MethodRow, nearEnd, type VerifiedFigures } from "./method_row.ts";
 
 interface Ended {
   readonly plan: RackPlan;

@@ -332,7 +332,7 @@ describe("counts for home's judge", () => {
     assert.deepEqual(told(farAt(far, window)), [{ loads: 2, stores: 0, hits: 1 }]);
     load(1100);
     assert.deepEqual(told(farAt(far, 1100 + window)), [{ loads: 1, stores: 0, hits: 1 }]);
-    // A window that ends while the card is down is told by nobody.
+    // The card does not tell of a window that ends while it is down.
     load(2200);
     far.now = 2300;
     fence(far, newOutput());

@@ -133,7 +133,7 @@ describe("whole-system persistence", () => {
     assert.equal(kept({ line: { right: "X", phase: "P1", data: LOST } }), "");
   });
 
-  it("decision 7: keeps the entry of a line that was lent, and is nobody's now, with its content on the bus or here", () => {
+  it("decision 7: keeps the entry of a line that was lent and is no longer, with its content on the bus or here", () => {
     assert.equal(kept({ line: { right: "X", phase: "P1", data: BYTES } }), "right");
     assert.equal(kept({ line: { right: "X", phase: "P2" } }), "right");
   });
