@@ -20,7 +20,7 @@ export interface WritesRecord {
   /** Writes of the same program that must have survived where this one has. */
   readonly after?: readonly number[];
   /** True where the method claims that order without a promise (P-04). */
-  readonly isOrderClaimed?: true;
+  readonly isOrderClaimed?: boolean;
 }
 
 /** The write can be read at the responder, as far as the method can tell; no promise. */
@@ -118,7 +118,7 @@ export interface LogRecord {
   /** False where too many of the replicas use a method that claims without a promise (P-12). */
   readonly promised: boolean;
   /** The log is created anew: earlier durable records no longer count. */
-  readonly anew?: true;
+  readonly anew?: boolean;
 }
 
 /**
@@ -309,7 +309,7 @@ export interface OperationEndRecord {
   /** Of a call that answers: what it has answered. */
   readonly result?: unknown;
   /** True: it may have had its effect or not. */
-  readonly failed?: true;
+  readonly failed?: boolean;
 }
 
 /** The program has asked for a connection and has none: what it would have done over it is not done. */

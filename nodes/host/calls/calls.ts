@@ -7,7 +7,7 @@ import { siteIn } from "../cpu/wait_site.ts";
 import type { Refusal } from "../cm/connection.ts";
 import { ProgramError, verbError } from "../verbs/errors.ts";
 import type { PostError, VerbError } from "../verbs/objects.ts";
-import type { Kind, Optional } from "./values.ts";
+import type { AnyKind, AnyOptional, TypeOf } from "./values.ts";
 
 /**
  * How the function answers an error: `steps` that return it, the `value` itself, the steps of a `post`, of
@@ -17,10 +17,17 @@ import type { Kind, Optional } from "./values.ts";
 export type Answer = "steps" | "value" | "post" | "refused" | "thrown";
 
 /** A function's arguments, by their names and in their order. */
-export interface CallRow<A extends Answer = Answer> {
-  readonly args: readonly (readonly [name: string, kind: Kind | Optional])[];
+export interface CallRow<A extends Answer = Answer, out T = unknown> {
+  readonly args: readonly (readonly [name: string, kind: AnyKind | AnyOptional])[];
   readonly answer: A;
+  /** For the compiler only: the types of the values that the arguments may be. */
+  readonly types?: T;
 }
+
+/** What a row of a function says: how it answers an error, and no argument that it would not take. */
+export type RowOf<F> = F extends (...args: infer Args) => unknown
+  ? CallRow<AnswerOf<F>, Args[number]>
+  : never;
 
 /** How a function answers an error, by its type: what a row of it must say. */
 export type AnswerOf<F> = F extends (...args: never) => infer Returned
@@ -36,10 +43,10 @@ type StepsAnswerOf<Result> = [Extract<Result, PostError>] extends [never]
   : "post";
 
 /** A row of a table, written shortly. */
-export function row<const A extends Answer>(
-  answer: A,
-  args: Readonly<Record<string, Kind | Optional>>,
-): CallRow<A> {
+export function row<
+  const A extends Answer,
+  Args extends Readonly<Record<string, AnyKind | AnyOptional>>,
+>(answer: A, args: Args): CallRow<A, TypeOf<Args[keyof Args]>> {
   return { args: Object.entries(args), answer };
 }
 

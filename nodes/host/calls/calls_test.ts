@@ -4,10 +4,11 @@ import { CallWatch } from "../cpu/forgotten_calls.ts";
 import type { Refusal } from "../cm/connection.ts";
 import type { reject } from "../cm/listen.ts";
 import type { Steps } from "../cpu/program.ts";
+import type { AccessFlags, SendFlags } from "../verbs/flags.ts";
 import type { PostError, VerbError } from "../verbs/objects.ts";
-import { type AnswerOf, type CallRow, checksOf, row } from "./calls.ts";
+import { type AnswerOf, type CallRow, checksOf, row, type RowOf } from "./calls.ts";
 import { REGION_CALLS, REGION_CHECKS } from "./core_calls.ts";
-import { listOf, optional, shape, u8 } from "./values.ts";
+import { flags, listOf, made, oneOf, optional, shape, text, u8 } from "./values.ts";
 import { VERB_CHECKS } from "./verb_calls.ts";
 
 type Untyped = Readonly<Record<string, (...args: unknown[]) => unknown>>;
@@ -142,5 +143,39 @@ describe("checksOf", () => {
     equal(called.length, 4);
     const { reason } = answered("value", [{ note: 2, id: 1, nite: 3 }]) as { reason: string };
     equal(reason, "verb: requests[0].nite is no field of a request: expected id, note");
+  });
+});
+
+describe("kinds of values", () => {
+  it("have the types of the fields and arguments that they stand for, which the compiler demands", () => {
+    interface Asked {
+      readonly type: "rc" | "uc";
+      readonly depth?: number;
+      readonly access: AccessFlags;
+    }
+    type Ask = (asked: Asked) => Steps<VerbError>;
+    const type = oneOf(["rc", "uc"]), depth = optional(u8);
+    const access = flags<AccessFlags>("access flags", {});
+    const asked = shape<Asked>("what is asked", { type, depth, access });
+    row("steps", { asked }) satisfies RowOf<Ask>;
+    const wrong = [
+      // @ts-expect-error -- a field is not there
+      shape<Asked>("", { type, depth }),
+      // @ts-expect-error -- a field has another type
+      shape<Asked>("", { type, depth: optional(text), access }),
+      // @ts-expect-error -- a field that may be missing is demanded
+      shape<Asked>("", { type, depth: u8, access }),
+      // @ts-expect-error -- a value of the type would be refused
+      shape<Asked>("", { type: oneOf(["rc"]), depth, access }),
+      // @ts-expect-error -- a value that the type has not would be taken
+      shape<Asked>("", { type: oneOf(["rc", "uc", "ud"]), depth, access }),
+      // @ts-expect-error -- flags of another kind
+      shape<Asked>("", { type, depth, access: flags<SendFlags>("send flags", {}) }),
+      // @ts-expect-error -- the function takes no such argument
+      row("steps", { asked, text }) satisfies RowOf<Ask>,
+      // @ts-expect-error -- an object has no such field
+      made<Asked>("", "", ["deepness"]),
+    ];
+    equal(wrong.length, 8);
   });
 });

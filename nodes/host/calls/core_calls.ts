@@ -11,10 +11,11 @@ import {
   type VisibleRecord,
   type WritesRecord,
 } from "../../../fabric/audit.ts";
+import type { TraceStep } from "../../../fabric/node.ts";
 import { notPlain } from "../cpu/report_data.ts";
 import type { Measurement, Region, Source } from "../cpu/program.ts";
 import type { ProgramCpu } from "../program_context.ts";
-import { type CallRow, checksOf, row } from "./calls.ts";
+import { checksOf, row, type RowOf } from "./calls.ts";
 import {
   address,
   bytes,
@@ -31,36 +32,25 @@ import {
   name,
   offset,
   oneOf,
+  only,
   optional,
+  ownBytes,
   shape,
   size,
+  tagged,
   text,
   u32,
   u64,
 } from "./values.ts";
 
-const memory = shape<Extract<Source, { kind: "memory" }>>("memory", {
-  kind: text,
-  address,
-  length,
-});
-const interrupt = shape<Extract<Source, { kind: "interrupt" }>>("an interrupt", {
-  kind: text,
-  vector: count,
-});
-const signal = shape<Extract<Source, { kind: "signal" }>>("a signal", { kind: text, name });
-const sourceKind = oneOf(["memory", "interrupt", "signal"]);
 /** What a program can wait for. */
-const source: Kind = (value) => {
-  const its: unknown = Object(value).kind;
-  if (its === "memory") return memory(value);
-  if (its === "interrupt") return interrupt(value);
-  if (its === "signal") return signal(value);
-  const wrong = sourceKind(its)!;
-  return { ...wrong, at: ".kind" };
-};
+const source = tagged<"kind", Source>("kind", {
+  memory: shape("memory", { kind: only("memory"), address, length }),
+  interrupt: shape("an interrupt", { kind: only("interrupt"), vector: count }),
+  signal: shape("a signal", { kind: only("signal"), name }),
+});
 /** A line of the ladder: numbers in it are for those that read it. */
-const step: Kind = (value) => {
+const step: Kind<TraceStep> = (value) => {
   const { step, text: said } = Object(value) as Readonly<Record<string, unknown>>;
   if (typeof step !== "string") return { at: "", found: found(value), expected: STEP };
   const wrong = text(said);
@@ -69,7 +59,7 @@ const step: Kind = (value) => {
 const STEP = "a step, an object with step";
 
 /** What another process can be told. */
-const plain: Kind = (value) => {
+const plain: Kind<unknown> = (value) => {
   const other = notPlain(value);
   return other === undefined ? undefined : { at: "", found: other, expected: "plain data" };
 };
@@ -83,80 +73,85 @@ const measurement = shape<Measurement>("a measurement", {
 });
 
 /** Records that own programs make; those of queues and of shared regions are the driver's own. */
-const recordsOn = (host: Kind): Readonly<Record<string, Kind>> => ({
-  writes: shape<WritesRecord>("a record of a write", {
-    kind: text,
-    id: count,
-    on: host,
-    at: offset,
-    bytes,
-    line: optional(count),
-    after: optional(listOf(count, "numbers of writes")),
-    isOrderClaimed: optional(flag),
-  }),
-  visible: shape<VisibleRecord>("a record of a write", { kind: text, id: count }),
-  persistent: shape<PersistentRecord>("a record of a write", {
-    kind: text,
-    id: count,
-    promised: flag,
-  }),
-  operation: shape<OperationRecord>("a record of an operation", {
-    kind: text,
-    id: count,
-    on: host,
-    object: name,
-    type: oneOf(OBJECT_TYPES),
-    initial: optional(plain),
-    call: name,
-    key: optional(text),
-    value: optional(plain),
-  }),
-  "operation-end": shape<OperationEndRecord>("a record of an operation", {
-    kind: text,
-    id: count,
-    result: optional(plain),
-    failed: optional(flag),
-  }),
-  object: shape<ObjectRecord>("a record of an object", {
-    kind: text,
-    state: oneOf(["begun", "asked", "stored", "withdrawn", "removing", "removed"]),
-    name,
-    on: optional(host),
-    at: offset,
-    length,
-    complete: optional(flag),
-  }),
-  freed: shape<FreedRecord>("a record of freed bytes", { kind: text, at: offset, length }),
-  log: shape<LogRecord>("a record of a log", {
-    kind: text,
-    log: name,
-    replicas: listOf(
-      shape<LogRecord["replicas"][number]>("a replica", {
-        host,
-        at: listOf(offset, "offsets"),
-      }),
-      "replicas",
-    ),
-    quorum: count,
-    recordBytes: size,
-    segments: listOf(count, "numbers of slots"),
-    durable: count,
-    crc: u32,
-    promised: flag,
-    anew: optional(flag),
-  }),
-});
+type OwnRecord =
+  | WritesRecord
+  | VisibleRecord
+  | PersistentRecord
+  | OperationRecord
+  | OperationEndRecord
+  | ObjectRecord
+  | FreedRecord
+  | LogRecord;
 
 /** @param host what is noted of another host would be judged by nothing. */
-function noteOn(host: Kind): Kind {
-  const records = recordsOn(host), kinds = oneOf(Object.keys(records));
-  return (value) => {
-    const its: unknown = Object(value).kind;
-    const wrong = kinds(its);
-    if (wrong !== undefined) return { ...wrong, at: ".kind" };
-    return records[its as string]!(value);
-  };
-}
+const noteOn = (host: Kind<string>): Kind<OwnRecord> =>
+  tagged<"kind", OwnRecord>("kind", {
+    writes: shape<WritesRecord>("a record of a write", {
+      kind: only("writes"),
+      id: count,
+      on: host,
+      at: offset,
+      bytes,
+      line: optional(count),
+      after: optional(listOf(count, "numbers of writes")),
+      isOrderClaimed: optional(flag),
+    }),
+    visible: shape<VisibleRecord>("a record of a write", { kind: only("visible"), id: count }),
+    persistent: shape<PersistentRecord>("a record of a write", {
+      kind: only("persistent"),
+      id: count,
+      promised: flag,
+    }),
+    operation: shape<OperationRecord>("a record of an operation", {
+      kind: only("operation"),
+      id: count,
+      on: host,
+      object: name,
+      type: oneOf(OBJECT_TYPES),
+      initial: optional(plain),
+      call: name,
+      key: optional(text),
+      value: optional(plain),
+    }),
+    "operation-end": shape<OperationEndRecord>("a record of an operation", {
+      kind: only("operation-end"),
+      id: count,
+      result: optional(plain),
+      failed: optional(flag),
+    }),
+    object: shape<ObjectRecord>("a record of an object", {
+      kind: only("object"),
+      state: oneOf(["begun", "asked", "stored", "withdrawn", "removing", "removed"]),
+      name,
+      on: optional(host),
+      at: offset,
+      length,
+      complete: optional(flag),
+    }),
+    freed: shape<FreedRecord>("a record of freed bytes", {
+      kind: only("freed"),
+      at: offset,
+      length,
+    }),
+    log: shape<LogRecord>("a record of a log", {
+      kind: only("log"),
+      log: name,
+      replicas: listOf(
+        shape<LogRecord["replicas"][number]>("a replica", {
+          host,
+          at: listOf(offset, "offsets"),
+        }),
+        "replicas",
+      ),
+      quorum: count,
+      recordBytes: size,
+      segments: listOf(count, "numbers of slots"),
+      durable: count,
+      crc: u32,
+      promised: flag,
+      anew: optional(flag),
+    }),
+  });
 
 /** The functions of a core. */
 type Functions<T> = {
@@ -180,9 +175,9 @@ export const CORE_CALLS = {
   sfence: row("thrown", {}),
   flush: row("thrown", load),
   ntStore: row("thrown", store),
-  registerWrite: row("thrown", { offset, bytes }),
-  writeCombined: row("thrown", { offset, lines: bytes }),
-  command: row("thrown", {}),
+  registerWrite: row("thrown", { offset, bytes: ownBytes }),
+  writeCombined: row("thrown", { offset, lines: ownBytes }),
+  command: row("steps", {}),
   sleep: row("thrown", { ps: duration }),
   waitMemory: row("thrown", { address, length, deadline }),
   waitInterrupt: row("thrown", { vector: count, deadline }),
@@ -199,7 +194,7 @@ export const CORE_CALLS = {
   log: row("thrown", {}),
   trace: row("thrown", { step }),
   spawn: row("thrown", { name, thread: callback }),
-} as const satisfies Readonly<Record<Functions<ProgramCpu>, CallRow>>;
+} as const satisfies { readonly [Name in Functions<ProgramCpu>]: RowOf<ProgramCpu[Name]> };
 
 /** The functions of a shared region. */
 export const REGION_CALLS = {
@@ -212,7 +207,7 @@ export const REGION_CALLS = {
   waitChange: row("thrown", { offset, length, deadline }),
   move: row("thrown", { place: oneOf(["local", "remote"]) }),
   deregister: row("thrown", {}),
-} as const satisfies Readonly<Record<Functions<Region>, CallRow>>;
+} as const satisfies { readonly [Name in Functions<Region>]: RowOf<Region[Name]> };
 
 export const CORE_CHECKS = checksOf(CORE_CALLS);
 

@@ -15,35 +15,52 @@ export interface Wrong {
   readonly expected: string;
 }
 
-/** Undefined where the value is one of the kind. */
-export type Kind = (value: unknown) => Wrong | undefined;
-
-/** A value that may be missing. */
-export interface Optional {
-  readonly optional: Kind;
+/**
+ * Undefined where the value is one of the kind, which are those of the type T: the compiler holds a table's kinds to
+ * the types of the verbs, neither more nor less.
+ */
+export interface Kind<in out T> {
+  (value: unknown): Wrong | undefined;
+  /** For the compiler only. */
+  readonly type?: (value: T) => T;
 }
 
-export function optional(kind: Kind): Optional {
+/** A kind of which the type does not matter. */
+// deno-lint-ignore no-explicit-any -- T stands on both sides of a function: none but this takes each of them
+export type AnyKind = Kind<any>;
+
+/** A value that may be missing. */
+export interface Optional<in out T> {
+  readonly optional: Kind<T>;
+}
+
+// deno-lint-ignore no-explicit-any -- as of AnyKind
+export type AnyOptional = Optional<any>;
+
+/** The type of the values of a kind. */
+export type TypeOf<K> = K extends Optional<infer T> ? T : K extends Kind<infer T> ? T : never;
+
+export function optional<T>(kind: Kind<T>): Optional<T> {
   return { optional: kind };
 }
 
 /** Values for which `holds`, described as `expected`. */
-export function kind(expected: string, holds: (value: unknown) => boolean): Kind {
+export function kind<T>(expected: string, holds: (value: unknown) => boolean): Kind<T> {
   return (value) => holds(value) ? undefined : { at: "", found: found(value), expected };
 }
 
 /** Whole numbers from `least` to `most`. @param name what they are: `a key`. */
-export function whole(name: string, least: number, most: number): Kind {
+export function whole(name: string, least: number, most: number): Kind<number> {
   return within({ name, least, most });
 }
 
 /** Numbers within a limit of `verbs/limits.ts`, in the words that the verb has for it. */
-export function within(limit: Limit): Kind {
+export function within(limit: Limit): Kind<number> {
   return kind(limitText(limit), (value) => isWhole(value, limit));
 }
 
 /** One of a few texts or numbers. @param names what the standard calls some of them. */
-export function oneOf(values: readonly (string | number)[]): Kind {
+export function oneOf<const T extends string | number>(values: readonly T[]): Kind<T> {
   const known = new Set<unknown>(values);
   const listed = values.map((value) => JSON.stringify(value)).join(", ");
   return (value) => {
@@ -58,11 +75,19 @@ export function oneOf(values: readonly (string | number)[]): Kind {
   };
 }
 
+/** The text itself, by which {@link tagged} objects are told apart. */
+export function only<const T extends string>(text: T): Kind<T> {
+  return oneOf([text]);
+}
+
 /** Of more flags the first are named. */
 const FLAGS_MOST = 4;
 
 /** Flags by `|`. @param constants all there are, by name. @param name what they are: `send flags`. */
-export function flags(name: string, constants: Readonly<Record<string, number>>): Kind {
+export function flags<T extends number>(
+  name: string,
+  constants: Readonly<Record<string, number>>,
+): Kind<T> {
   let known = 0;
   for (const bit of Object.values(constants)) known |= bit;
   const names = Object.keys(constants);
@@ -80,7 +105,7 @@ export function flags(name: string, constants: Readonly<Record<string, number>>)
 }
 
 /** A list of values of a kind. */
-export function listOf(each: Kind, name: string): Kind {
+export function listOf<T>(each: Kind<T>, name: string): Kind<readonly T[]> {
   return (value) => {
     if (!Array.isArray(value)) {
       return { at: "", found: found(value), expected: `a list of ${name}` };
@@ -93,18 +118,19 @@ export function listOf(each: Kind, name: string): Kind {
   };
 }
 
-/** A kind for each field of T. The compiler demands all of them. */
+/** For each field of T a kind that has its type. The compiler demands all of them. */
 export type FieldsOf<T> = {
-  readonly [K in keyof T]-?: undefined extends T[K] ? Optional : Kind;
+  readonly [K in keyof T]-?: undefined extends T[K] ? Optional<Exclude<T[K], undefined>>
+    : Kind<T[K]>;
 };
 
 /**
  * Plain objects with these fields, and no others: a field that is spelt wrongly is none that is missing.
  * @param name what the object is: `a send request`.
  */
-export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind {
+export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind<T> {
   const known = new Map(
-    Object.entries<Kind | Optional>(fields).map(([field, of]) => {
+    Object.entries<AnyKind | AnyOptional>(fields).map(([field, of]) => {
       const isRequired = typeof of === "function";
       return [field, { field, isRequired, of: isRequired ? of : of.optional }];
     }),
@@ -153,13 +179,31 @@ export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind
   }
 }
 
+/** Objects of several shapes, told apart by a field. */
+export function tagged<Field extends string, T extends { readonly [F in Field]: string }>(
+  field: Field,
+  kinds: { readonly [Tag in T[Field]]: Kind<Extract<T, { readonly [F in Field]: Tag }>> },
+): Kind<T> {
+  const byTag: Readonly<Record<string, AnyKind>> = kinds;
+  const known = oneOf(Object.keys(kinds));
+  return (value) => {
+    const tag: unknown = Object(value)[field];
+    const wrong = known(tag);
+    return wrong === undefined ? byTag[tag as string]!(value) : { ...wrong, at: `.${field}` };
+  };
+}
+
 function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === Object.prototype || prototype === null;
 }
 
 /** Objects that a call has made, told by what only they have. */
-export function made(name: string, call: string, has: readonly [string, string?, string?]): Kind {
+export function made<T>(
+  name: string,
+  call: string,
+  has: readonly [keyof T & string, (keyof T & string)?, (keyof T & string)?],
+): Kind<T> {
   const [one, two = one, three = two] = has;
   return kind(
     `${name}, as ${call} returns it`,
@@ -169,20 +213,29 @@ export function made(name: string, call: string, has: readonly [string, string?,
 }
 
 /** What a call has made where it is `has`, else values of the other kind. */
-export function madeOr(object: Kind, has: string, other: Kind): Kind {
+export function madeOr<T, U>(object: Kind<T>, has: keyof T & string, other: Kind<U>): Kind<T | U> {
   return (value) =>
     typeof value === "object" && value !== null && has in value ? object(value) : other(value);
 }
 
 const isText = (value: unknown): value is string => typeof value === "string";
-export const text = kind("a text", isText);
-export const name = kind(
+export const text = kind<string>("a text", isText);
+export const name = kind<string>(
   "a name, a text that is not empty",
   (value) => isText(value) && value !== "",
 );
-export const flag = kind("true or false", (value) => typeof value === "boolean");
-export const callback = kind("a function", (value) => typeof value === "function");
-export const bytes = kind("bytes, a Uint8Array", (value) => value instanceof Uint8Array);
+export const flag = kind<boolean>("true or false", (value) => typeof value === "boolean");
+/** What it takes and returns shows when it is called. */
+export const callback: AnyKind = kind("a function", (value) => typeof value === "function");
+export const bytes = kind<Uint8Array>(
+  "bytes, a Uint8Array",
+  (value) => value instanceof Uint8Array,
+);
+/** Bytes that go to the card as they are. */
+export const ownBytes = kind<Uint8Array<ArrayBuffer>>(
+  "bytes, a Uint8Array of its own memory",
+  (value) => value instanceof Uint8Array && value.buffer instanceof ArrayBuffer,
+);
 export const u8 = whole("8 bits", 0, 0xff);
 export const u16 = whole("16 bits", 0, 0xffff);
 export const u24 = whole("24 bits", 0, 0xff_ffff);
@@ -197,15 +250,15 @@ export const count = whole("a number of them", 0, Number.MAX_SAFE_INTEGER);
 export const atLeastOne = whole("a number of them", 1, Number.MAX_SAFE_INTEGER);
 export const ipv4 = whole("an IPv4 address", 0, 0xffff_ffff);
 /** 64 bits, with or without a sign: their sum is the same. */
-export const u64 = kind(
+export const u64 = kind<bigint>(
   "a bigint of 64 bits, as 1n",
   (value) => typeof value === "bigint" && value >= -(1n << 63n) && value < 1n << 64n,
 );
 const isFinite = (value: unknown): boolean => Number.isFinite(value) && (value as number) >= 0;
 /** Time that passes. It is rounded up. */
-export const duration = kind("picoseconds, a number of 0 or more", isFinite);
+export const duration = kind<number>("picoseconds, a number of 0 or more", isFinite);
 /** A time at which a wait ends. */
-export const deadline = kind(
+export const deadline = kind<number>(
   "a time in picoseconds (cpu.now + …) or NEVER",
   (value) => isFinite(value) || value === Number.POSITIVE_INFINITY,
 );

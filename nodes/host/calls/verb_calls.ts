@@ -5,7 +5,7 @@
 import { LIMITS } from "../verbs/limits.ts";
 import type { BindOptions } from "../verbs/post.ts";
 import type { Verbs } from "../verbs.ts";
-import { type AnswerOf, type CallRow, checksOf, row } from "./calls.ts";
+import { checksOf, row, type RowOf } from "./calls.ts";
 import {
   address,
   bytes,
@@ -216,9 +216,7 @@ export const VERB_CALLS = {
   rdmaAckCmEvent: row("value", { event: cmEvent }),
   rdmaEventsOf: row("thrown", { channel: eventChannel }),
 } as const satisfies {
-  readonly [Name in Exclude<keyof Verbs, "must" | "failed" | "refused">]: CallRow<
-    AnswerOf<Verbs[Name]>
-  >;
+  readonly [Name in Exclude<keyof Verbs, "must" | "failed" | "refused">]: RowOf<Verbs[Name]>;
 };
 
 export const VERB_CHECKS = checksOf(VERB_CALLS);

@@ -1,7 +1,7 @@
 /** What the verbs' arguments must be: objects, options and requests. `verb_calls.ts` has a row for each verb. */
 import { isWhole, wholeText } from "../../../fabric/base/whole_number.ts";
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
-import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { QpAttributes, RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { type ObjectPart, type Sge, WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
@@ -15,11 +15,14 @@ import {
 import { VERIFY_LEVELS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { type ConnectOptions, PATH_MTUS } from "../cm/connect.ts";
 import type { CmRetry } from "../cm/cm_state.ts";
-import type { ConnectionPath, ConnectionQp, Transport } from "../cm/connection.ts";
-import type { AcceptOptions } from "../cm/listen.ts";
+import type { Connection, ConnectionPath, ConnectionQp, Transport } from "../cm/connection.ts";
+import type { RdmaCmEvent } from "../cm/rdma_event.ts";
+import type { AcceptOptions, ConnectRequest, Listener } from "../cm/listen.ts";
 import type {
   BindAddrOptions,
   RdmaConnParam,
+  RdmaEventChannel,
+  RdmaId,
   RdmaIdOptions,
   RdmaQpOptions,
   ResolveAddrOptions,
@@ -28,6 +31,15 @@ import type { AhOptions } from "../verbs/address_handle.ts";
 import type { WaitOptions } from "../verbs/completion_queue.ts";
 import type { CqOptions } from "../verbs/create_cq.ts";
 import * as constants from "../verbs/flags.ts";
+import type {
+  AccessFlags,
+  AdviseFlags,
+  CqFlags,
+  DataInOrderFlags,
+  FlushFlags,
+  SendFlags,
+  WcExFlags,
+} from "../verbs/flags.ts";
 import { LIMITS } from "../verbs/limits.ts";
 import type {
   Advice,
@@ -37,17 +49,31 @@ import type {
   Reregistration,
 } from "../verbs/memory_region.ts";
 import type {
+  Ah,
+  CompChannel,
+  Cq,
   FlushRequest,
   InlineRule,
+  Mr,
+  Mw,
   MwBind,
+  Pd,
+  Qp,
   RecvRequest,
   SendRequest,
+  Srq,
   SrqOptions,
   UdDestination,
   VerifyRequest,
+  WorkCompletion,
+  WrId,
 } from "../verbs/objects.ts";
 import type { QpOptions, QpSize } from "../verbs/queue_pair.ts";
 import type { Space2Change } from "../verbs/space2.ts";
+import type { WorkBatch } from "../verbs/work_batch.ts";
+import type { OpenDevice } from "../verbs.ts";
+import type { Cpu } from "../cpu/program.ts";
+import type { Buffer } from "../memory/address_map.ts";
 import {
   address,
   atLeastOne,
@@ -68,10 +94,12 @@ import {
   name,
   offset,
   oneOf,
+  only,
   optional,
+  ownBytes,
   shape,
   size,
-  text,
+  tagged,
   u16,
   u24,
   u32,
@@ -91,56 +119,75 @@ function constantsOf(prefix: RegExp): Readonly<Record<string, number>> {
   );
 }
 
-const accessFlags = flags("access flags", constantsOf(/_ACCESS_/));
-export const sendFlags = flags("send flags", constantsOf(/^IBV_SEND_/));
-const flushFlags = flags("placement flags", constantsOf(/^IBV_FLUSH_/));
-const wcExFlags = flags("fields of completions", constantsOf(/^IBV_WC_EX_/));
-const cqFlags = flags("flags of a completion queue", constantsOf(/^IBV_CREATE_CQ_ATTR_/));
-export const dataInOrderFlags = flags(
+const accessFlags = flags<AccessFlags>("access flags", constantsOf(/_ACCESS_/));
+export const sendFlags = flags<SendFlags>("send flags", constantsOf(/^IBV_SEND_/));
+const flushFlags = flags<FlushFlags>("placement flags", constantsOf(/^IBV_FLUSH_/));
+const wcExFlags = flags<WcExFlags>("fields of completions", constantsOf(/^IBV_WC_EX_/));
+const cqFlags = flags<CqFlags>("flags of a completion queue", constantsOf(/^IBV_CREATE_CQ_ATTR_/));
+export const dataInOrderFlags = flags<DataInOrderFlags>(
   "flags of a query",
   constantsOf(/^IBV_QUERY_QP_DATA_IN_ORDER_/),
 );
-const adviseFlags = flags("flags of advice", constantsOf(/^IBV_ADVISE_/));
+const adviseFlags = flags<AdviseFlags>("flags of advice", constantsOf(/^IBV_ADVISE_/));
 
 // Objects.
-export const device = made("a device", "openContext or the program's context", [
+export const device = made<OpenDevice>("a device", "openContext or the program's context", [
   "state",
   "cpu",
   "context",
 ]);
-export const pd = made("a protection domain", "allocPd", ["handle", "uses", "device"]);
-export const mr = made("a region", "regMr", ["lkey", "rkey", "pd"]);
-export const mw = made("a window", "allocMw", ["type", "rkey", "uses"]);
-export const cq = made("a completion queue", "createCq", ["cqn", "place"]);
-export const channel = made("a completion channel", "createCompChannel", ["vector", "cqs"]);
-export const qp = made("a queue pair", "createQp or a connection's qp", ["qpn", "sq", "rq"]);
-export const srq = made("a shared receive queue", "createSrq", ["srqn", "ring"]);
-export const ah = made("an address handle", "createAh", ["udpSourcePort", "hopLimit", "uses"]);
-export const batch = made("a batch", "wrStart", ["requests", "open", "qp"]);
-export const listener = made("a listener", "listen", ["queue", "device"]);
-export const request = made("a connection request", "an event of the listener", [
+export const pd = made<Pd>("a protection domain", "allocPd", ["handle", "uses", "device"]);
+export const mr = made<Mr>("a region", "regMr", ["lkey", "rkey", "pd"]);
+export const mw = made<Mw>("a window", "allocMw", ["type", "rkey", "uses"]);
+export const cq = made<Cq>("a completion queue", "createCq", ["cqn", "place"]);
+export const channel = made<CompChannel>("a completion channel", "createCompChannel", [
+  "vector",
+  "cqs",
+]);
+export const qp = made<Qp>("a queue pair", "createQp or a connection's qp", ["qpn", "sq", "rq"]);
+export const srq = made<Srq>("a shared receive queue", "createSrq", ["srqn", "ring"]);
+export const ah = made<Ah>("an address handle", "createAh", ["udpSourcePort", "hopLimit", "uses"]);
+export const batch = made<WorkBatch>("a batch", "wrStart", ["requests", "open", "qp"]);
+export const listener = made<Listener>("a listener", "listen", ["queue", "device"]);
+export const request = made<ConnectRequest>("a connection request", "an event of the listener", [
   "endpoint",
   "from",
 ]);
 /** An id has an `endpoint` and a `qp`, too. */
-export const connection = made("a connection", "connect or accept", ["endpoint", "qp", "label"]);
-export const completion = made("a completion", "pollCq", ["wrId", "status", "opcode"]);
-export const event = made("an asynchronous event", "getAsyncEvent", ["type"]);
-export const eventChannel = made("an event channel", "rdmaCreateEventChannel", [
+export const connection = made<Connection>("a connection", "connect or accept", [
+  "endpoint",
+  "qp",
+  "label",
+]);
+export const completion = made<WorkCompletion<WrId>>("a completion", "pollCq", [
+  "wrId",
+  "status",
+  "opcode",
+]);
+export const event = made<RnicEvent>("an asynchronous event", "getAsyncEvent", ["type"]);
+export const eventChannel = made<RdmaEventChannel>("an event channel", "rdmaCreateEventChannel", [
   "ids",
   "byEndpoint",
 ]);
-export const id = made("an id", "rdmaCreateId or CONNECT_REQUEST", [
+export const id = made<RdmaId>("an id", "rdmaCreateId or CONNECT_REQUEST", [
   "channel",
   "ps",
   "unacknowledged",
 ]);
-export const cmEvent = made("an event of a channel", "rdmaGetCmEvent", ["event", "id", "param"]);
-export const buffer = made("a buffer", "cpu.allocate or cpu.scm", ["address", "length", "pages"]);
-export const core = made("a core", "the program's context", ["load", "store", "program"]);
+export const cmEvent = made<RdmaCmEvent>("an event of a channel", "rdmaGetCmEvent", [
+  "event",
+  "id",
+  "param",
+]);
+export const buffer = made<Buffer>("a buffer", "cpu.allocate or cpu.scm", [
+  "address",
+  "length",
+  "pages",
+]);
+export const core = made<Cpu>("a core", "the program's context", ["load", "store", "program"]);
 
 const WR_IDS = { least: 0, most: Number.MAX_SAFE_INTEGER };
-export const wrId = kind(
+export const wrId = kind<WrId>(
   `a work request's id, ${wholeText(WR_IDS)}, or a bigint of 64 bits, as 1n`,
   (value) => typeof value === "bigint" ? value >= 0n && value < 1n << 64n : isWhole(value, WR_IDS),
 );
@@ -151,12 +198,14 @@ const sge = shape<Sge>("an element (sge)", {
 });
 const sges = listOf(sge, "elements (sge)");
 /** One of them, or a list. */
-function oneOrMany(each: Kind, name: string): Kind {
+function oneOrMany<T>(each: Kind<T>, name: string): Kind<T | readonly T[]> {
   const many = listOf(each, name);
   return (value) => Array.isArray(value) ? many(value) : each(value);
 }
 
-const opcode = oneOf(Object.keys(WQE_OPCODES).filter((each) => each !== "nop"));
+const opcode = oneOf(
+  Object.keys(WQE_OPCODES).filter((each): each is SendRequest["opcode"] => each !== "nop"),
+);
 
 export const bindInfo = {
   mr,
@@ -212,7 +261,7 @@ export const regionOptions = shape<RegionOptions>("options of a region", {
     "objects",
   )),
 });
-function oneOfTrue(): Kind {
+function oneOfTrue(): Kind<true> {
   return kind("true, or nothing", (value) => value === true);
 }
 export const reregistration = shape<Reregistration>("changes of a region", {
@@ -264,14 +313,15 @@ export const until = optional(
   shape<{ readonly deadline?: number }>("options of a wait", { deadline: optional(deadline) }),
 );
 
-const inlineRule: Kind = (value) => {
-  const by = Object(value).by;
-  if (by === "program") return shape<InlineRule & { by: "program" }>("a rule", { by: text })(value);
-  const limits = { by: oneOf(["size", "type", "program"]), bytes: length };
-  if (by !== "type") return shape<InlineRule & { by: "size" }>("a rule", limits)(value);
-  const opcodes = listOf(opcode, "opcodes");
-  return shape<InlineRule & { by: "type" }>("a rule", { ...limits, opcodes })(value);
-};
+const inlineRule = tagged<"by", InlineRule>("by", {
+  size: shape("a rule", { by: only("size"), bytes: length }),
+  type: shape("a rule", {
+    by: only("type"),
+    opcodes: listOf(opcode, "opcodes"),
+    bytes: length,
+  }),
+  program: shape("a rule", { by: only("program") }),
+});
 const qpFields = {
   sendCq: cq,
   recvCq: cq,
@@ -347,7 +397,7 @@ export const ahOptions = shape<AhOptions>("attributes of an address handle", {
 export const space2Change = shape<Space2Change>("a change of space 2", {
   queue: count,
   offset,
-  data: bytes,
+  data: ownBytes,
 });
 
 const hintEntry = shape<HintEntry>("an entry of a hint", {
@@ -432,7 +482,8 @@ export const idOptions = shape<RdmaIdOptions>("options of an id", {
   ps: oneOf(["tcp", "udp"]),
   retry,
 });
-const host: Kind = (value) => typeof value === "number" ? ipv4(value) : name(value);
+const host: Kind<string | number> = (value) =>
+  typeof value === "number" ? ipv4(value) : name(value);
 export const bindOptions = shape<BindAddrOptions>("a port", {
   port: u16,
   address: optional(host),
