@@ -9,11 +9,8 @@ import { CONNECTIONS, MEMORIES, PERFTESTS } from "../../../nodes/host/programs/p
 import { runPerftest } from "../../../console/rack/perftest.ts";
 import { readScenario, type ScenarioSource } from "../../../console/scenarios/scenario_source.ts";
 import { perftestJson } from "../../../console/reports/perftest_json.ts";
-import {
-  PERFTEST_OUTPUTS,
-  type PerftestForm,
-  perftestText,
-} from "../../../console/reports/perftest_table.ts";
+import { perftestText } from "../../../console/reports/perftest_table.ts";
+import { PERFTEST_OUTPUTS, type PerftestForm } from "../../../console/reports/perftest_columns.ts";
 import { onInterrupt } from "../interrupt.ts";
 import {
   addCheckOption,
