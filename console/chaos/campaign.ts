@@ -9,10 +9,11 @@ import { rngFor } from "../../fabric/base/rng.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { workersFor } from "../base/workers.ts";
-import { lacksInput, type Prepared, readScenario } from "../rack/prepare.ts";
+import { lacksInput, type Prepared } from "../rack/prepare.ts";
 import { RackError } from "../base/rack_error.ts";
 import { hasWritten, whyNothingDone } from "../checks/activity.ts";
 import { keepScenario, scenarioOfRun } from "../scenarios/kept_scenario.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 import { createRunDirectory } from "../rack/run_directory.ts";
 import {
@@ -110,7 +111,7 @@ export const UNTOLD_MOST = 3;
 const KEPT_MOST = 20;
 
 interface Campaign extends CampaignOptions {
-  readonly scenario: string;
+  readonly scenario: ScenarioSource;
   readonly directory: string;
   /** Name on the bus, a subject token. */
   readonly run: string;
@@ -128,11 +129,12 @@ interface Campaign extends CampaignOptions {
 
 /** Runs rounds until time or number is over. @throws Refusal before the first one. */
 export async function startCampaign(
-  scenarioPath: string,
+  source: ScenarioSource,
   options: CampaignOptions,
 ): Promise<CampaignReport> {
-  const scenario = await Deno.realPath(scenarioPath).catch(() => scenarioPath);
-  const { name, programs } = await readScenario(scenario);
+  const path = await Deno.realPath(source.path).catch(() => source.path);
+  const scenario: ScenarioSource = { ...source, path };
+  const { name, programs } = scenario.scenario;
   const { save } = options;
   if (save !== undefined) await Deno.mkdir(save, { recursive: true });
   const files = save === undefined ? undefined : await Deno.realPath(save);
@@ -144,7 +146,7 @@ export async function startCampaign(
   options.onStart?.({ id: run, seed });
   const field = await fieldOf(scenario, { fixed, signal: options.signal });
   if (field.hasFaults && packing === "machine") {
-    const expected = `node, as ${scenario} has power failures of its own`;
+    const expected = `node, as ${path} has power failures of its own`;
     throw refusal("--pack", { found: '"machine"', expected });
   }
   const references: Campaign["references"] = new Map();
@@ -284,7 +286,7 @@ async function inUndisturbed<Ran extends object>(
   const ran = await run(directory).finally(() => Deno.remove(directory, { recursive: true }));
   if (!("endless" in ran)) return ran;
   // The scenario has no end, or the machine is too slow for it: that is not known.
-  const found = `Found that ${campaign.scenario}, undisturbed, does not come to its end`;
+  const found = `Found that ${campaign.scenario.path}, undisturbed, does not come to its end`;
   throw new RackError(`${found}: ${ran.endless}`);
 }
 
@@ -308,7 +310,7 @@ async function play(draft: RoundDraft, campaign: Campaign): Promise<Played> {
   const puts = drawPuts(rngFor(seed, `puts ${draft.number}`), { plan, ...reference, files });
   const prepared = await prepareRound(scenario, draft, { morePrograms: puts, signal });
   const choices = { ...draft.choices, packing: draft.packing };
-  await keepScenario(directory, { scenario, choices, variant: prepared.variant });
+  keepScenario(directory, { scenario, choices, variant: prepared.variant });
   const played = await playRound({ draft, prepared, puts }, {
     scenario,
     directory,
@@ -343,7 +345,7 @@ async function reportOn(
     what,
     outcome,
     ...result,
-    command: await replayCommand(campaign.scenario, draft, directory),
+    command: await replayCommand(campaign.scenario.path, draft, directory),
     directory: keeps ? directory : null,
     ...saved,
   };
@@ -406,7 +408,7 @@ function reportOf(
   const countOf = (isMeant: (round: RoundReport) => boolean) => rounds.filter(isMeant).length;
   const blows = rounds.flatMap((round) => round.blows);
   return {
-    scenario,
+    scenario: scenario.path,
     seed,
     wallMs: Math.round(wallMs),
     rounds: rounds.length,

@@ -3,6 +3,7 @@ import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { takes, type VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { pick } from "./chaos_actions.ts";
 
 /** How fast a round runs, so that actions hit work in progress in different ways. */
@@ -26,7 +27,7 @@ export interface RoundDraft {
 }
 
 export interface DrawOptions {
-  readonly scenario: string;
+  readonly scenario: ScenarioSource;
   readonly seed: number;
   /** Choices of the command line. */
   readonly fixed: VariantChoices;
@@ -90,7 +91,7 @@ export interface Field {
 
 /** @throws Refusal; the signal's reason. */
 export async function fieldOf(
-  scenario: string,
+  scenario: ScenarioSource,
   { fixed, signal }: Pick<DrawOptions, "fixed"> & Pick<PrepareOptions, "signal">,
 ): Promise<Field> {
   const all = await prepare(scenario, { ...fixed, packing: "node", isTyped: true, signal });
@@ -108,7 +109,7 @@ export async function fieldOf(
 
 /** The rack of a round. */
 export async function prepareRound(
-  scenario: string,
+  scenario: ScenarioSource,
   draft: RoundDraft,
   more: Pick<PrepareOptions, "faults" | "linkFaults" | "morePrograms" | "signal"> & {
     readonly packing?: Packing;

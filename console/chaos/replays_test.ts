@@ -5,6 +5,7 @@ import { prepare } from "../rack/prepare.ts";
 import type { ReplayAnswer, ReplayJob } from "./replay.ts";
 import { RoundReplays, withReplay } from "./replays.ts";
 import type { PlayedRound, RoundResult } from "./round.ts";
+import { readScenario } from "../scenarios/scenario_source.ts";
 
 const HOSTS = "name: brief\nhosts: { a: {}, b: {} }\n";
 const PUT = `${HOSTS}programs: [{ on: a, run: put, to: b, method: persist-opcode, bytes: 4096 }]\n`;
@@ -63,7 +64,7 @@ describe("RoundReplays", () => {
     try {
       const file = `${directory}/brief.yaml`;
       await Deno.writeTextFile(file, scenario);
-      const [one] = await prepare(file, { packing: "all" });
+      const [one] = await prepare(await readScenario(file), { packing: "all" });
       const run = { run: "replay", directory: `${directory}/replay` };
       return await work({ one: one!, run, check: "notes", limitMs: 600_000 }, directory);
     } finally {

@@ -13,6 +13,7 @@ import { programLine, recordedIn } from "../rack/fault_lines.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { type Outcome, runProcesses } from "../rack/run_variant.ts";
 import { stallText } from "../rack/stall_text.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { actionText, type ChaosAction, drawActions } from "./chaos_actions.ts";
 import { prepareRound, type RoundDraft } from "./draw.ts";
 import { firedBy } from "./goals.ts";
@@ -26,7 +27,7 @@ import { FaultInjector, type InjectedAction } from "./fault_injector.ts";
 import { brokenPromises, type ReplayJob } from "./replay.ts";
 
 export interface RoundOptions {
-  readonly scenario: string;
+  readonly scenario: ScenarioSource;
   /** An existing folder of the round's own. */
   readonly directory: string;
   /** Name on the bus, a subject token. */

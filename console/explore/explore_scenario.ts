@@ -5,16 +5,11 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { fileName } from "../captures/capture_files.ts";
-import {
-  lacksInput,
-  prepare,
-  type Prepared,
-  type PrepareOptions,
-  readScenario,
-} from "../rack/prepare.ts";
+import { lacksInput, prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
 import { stoppable } from "../rack/own/confined.ts";
 import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { createRunDirectory, removeRun } from "../rack/run_directory.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
 import type { Turned } from "./interleavings/interleavings.ts";
@@ -68,14 +63,14 @@ export function exitOf(
 
 /** @throws Refusal; Error where a program keeps state from run to run. */
 export async function exploreScenario(
-  scenario: string,
+  source: ScenarioSource,
   options: ExploreScenarioOptions,
 ): Promise<ExploredScenario> {
-  const { name } = await readScenario(scenario);
+  const { name } = source.scenario;
   let made: string | undefined, isKept = false;
   const directory = async () => made ??= (await createRunDirectory(name)).path;
   try {
-    const found = await exploreIn(directory, scenario, options);
+    const found = await exploreIn(directory, source, options);
     isKept = found.explored.some(({ command }) => command !== null);
     return found;
   } finally {
@@ -86,17 +81,17 @@ export async function exploreScenario(
 /** @param directory makes the run's directory when it is first needed. */
 async function exploreIn(
   directory: () => Promise<string>,
-  scenario: string,
+  source: ScenarioSource,
   options: ExploreScenarioOptions,
 ): Promise<ExploredScenario> {
   const { onProgress } = options;
-  const { programs } = await readScenario(scenario);
+  const { path, scenario: { programs } } = source;
   const choices = { ...options.prepare };
   if (programs.some((program) => lacksInput(program, choices.input))) {
     choices.input = `${await directory()}/made-up.bin`;
     await Deno.writeFile(choices.input, madeUpBytes(MADE_UP_BYTES, "made-up"), { mode: 0o600 });
   }
-  const prepared = await prepare(scenario, choices);
+  const prepared = await prepare(source, choices);
   checkHost(prepared, options.explore.cut);
   const explored: Explored[] = [];
   await using explorer = new Explorer(options.jobs ?? 1);
@@ -109,7 +104,7 @@ async function exploreIn(
     const verdict = ofAllInstants(found, options.explore);
     const left = verdict.counterexample && await leave(verdict.counterexample, {
       directory: await directory(),
-      words: [quoted(scenario), ...choiceWords(choices, one)],
+      words: [quoted(path), ...choiceWords(choices, one)],
       label: one.label,
       options: options.explore,
     });

@@ -5,11 +5,12 @@ import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { unusedLabel } from "../captures/capture_files.ts";
-import { onlyOne, prepare, type PrepareOptions, readScenario } from "../rack/prepare.ts";
+import { onlyOne, prepare, type PrepareOptions } from "../rack/prepare.ts";
 import { type RunManner, runVariants } from "../rack/run_scenario.ts";
 import { type Outcome, reportsOf } from "../rack/run_variant.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import type { RunReport } from "../reports/method_report.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { type JobFileWorld, readJobFile } from "./job_file.ts";
 import { placeOf, planJobs } from "./jobs.ts";
 import { type PlacedJob, placeJobs } from "./place.ts";
@@ -54,9 +55,9 @@ export interface FioRun {
  * Runs job files without the scenario's programs and faults, and checks the run.
  * @throws Refusal with all that is wrong with the files.
  */
-export async function runFio(path: string, options: RunFioOptions): Promise<FioRun> {
+export async function runFio(source: ScenarioSource, options: RunFioOptions): Promise<FioRun> {
   const began = performance.now();
-  const scenario = await readScenario(path);
+  const { path, scenario } = source;
   const plan = planJobs(await readAll(options), {
     world: options.world,
     override: options.set ?? [],
@@ -73,7 +74,7 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
     linkFaults: "none",
     signal: options.signal,
   };
-  const bare = onlyOne(await prepare(path, { ...manner, programs: [] }), path);
+  const bare = onlyOne(await prepare(source, { ...manner, programs: [] }), path);
   const placed = placeJobs(plan.jobs, {
     addresses: bare.plan.addresses,
     memories: Object.fromEntries(
@@ -86,7 +87,7 @@ export async function runFio(path: string, options: RunFioOptions): Promise<FioR
   const all = [...placed.jobs, ...placed.assumed];
   const long = longJobs(all);
   options.onNotes?.([...plan.notes, ...placed.notes, ...claimsOf(all, bare), ...longText(long)]);
-  const prepared = onlyOne(await prepare(path, { ...manner, programs: programsOf(all) }), path);
+  const prepared = onlyOne(await prepare(source, { ...manner, programs: programsOf(all) }), path);
   const named = { ...prepared, label: `fio, ${prepared.label}` };
   const run = await runVariants([named], {
     ...options,

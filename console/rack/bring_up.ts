@@ -9,6 +9,7 @@ import { commandFlags } from "../base/v8_flags.ts";
 import { captureFiles, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { RackError } from "../base/rack_error.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { linkedTo, type RackLink, type RackUp } from "./live/racks.ts";
 import { takeDown } from "./live/take_down.ts";
 import { useExisting } from "./nats_server.ts";
@@ -40,7 +41,10 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
 }
 
 /** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
-export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
+export async function bringUp(
+  scenario: ScenarioSource,
+  options: BringUpOptions,
+): Promise<RackUp> {
   const { prepared, choices } = await prepareOne(scenario, options);
   const created = await createRunDirectory(prepared.variant.name), { id, path } = created;
   const { base, variant } = prepared;
@@ -58,13 +62,13 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     observe,
     ...(observe && { captures: files }),
   });
-  await keepScenario(path, { scenario, choices, variant });
+  keepScenario(path, { scenario, choices, variant });
   return await startRack(runFile, options);
 }
 
 /** The one rack of a scenario that is to stay up. A `put` without its input file is left out. @throws Refusal */
 export async function prepareOne(
-  scenario: string,
+  scenario: ScenarioSource,
   options: Pick<BringUpOptions, "prepare" | "onLeftOut" | "signal">,
 ): Promise<{ readonly prepared: Prepared; readonly choices: PrepareOptions }> {
   const leftOut = new Set<string>();
@@ -78,7 +82,7 @@ export async function prepareOne(
   const choices = { ...options.prepare, change };
   const all = await prepare(scenario, { ...choices, signal: options.signal });
   if (leftOut.size > 0) options.onLeftOut?.([...leftOut]);
-  return { prepared: onlyOne(all, scenario), choices };
+  return { prepared: onlyOne(all, scenario.path), choices };
 }
 
 const LOOK_AGAIN_MS = 30;

@@ -6,7 +6,8 @@ import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
 import { unusedLabel } from "../captures/capture_files.ts";
-import { onlyOne, prepare, readScenario } from "./prepare.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
+import { onlyOne, prepare } from "./prepare.ts";
 import { type RunManner, runVariants } from "./run_scenario.ts";
 import type { Outcome } from "./run_variant.ts";
 
@@ -31,16 +32,16 @@ export interface RunPerftestOptions extends RunManner {
  */
 export async function runPerftest(
   test: PerftestName,
-  path: string,
+  source: ScenarioSource,
   options: RunPerftestOptions,
 ) {
-  const scenario = await readScenario(path);
+  const { path, scenario } = source;
   const { from, to } = endsOf(scenario, options);
   const isMixed = scenario.hosts.some(({ ddio }) => ddio === "both");
   const { packing, seed, ddio = isMixed ? "on" : undefined, rnic = 0 } = options;
   const nic = rnic > 0 && { nic: rnic + 1 };
   const prepared = onlyOne(
-    await prepare(path, {
+    await prepare(source, {
       packing,
       ...(ddio !== undefined && { ddio }),
       ...(seed !== undefined && { seed }),

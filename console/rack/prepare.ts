@@ -1,4 +1,4 @@
-/** Builds runnable racks from a scenario file and the options of the command line. */
+/** Builds runnable racks from a scenario and the options of the command line. */
 import {
   makePlan,
   type Packing,
@@ -27,17 +27,17 @@ import { isObjectName, OBJECT_NAME_EXPECTED } from "../../fabric/rack/plan/names
 import { type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
-import { oneOf, Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
-import { readInto } from "../base/files.ts";
+import { oneOf, type Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../base/rack_error.ts";
-import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
+import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 export interface Prepared {
   readonly label: string;
   readonly variant: ScenarioVariant;
   readonly plan: RackPlan;
   readonly partitions: readonly PartitionPlan[];
-  /** The scenario's folder, the base of its relative paths. */
+  /** Of the scenario's source: where its relative paths begin. */
   readonly base: string;
   /** Host → name in the scenario → absolute path. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -71,62 +71,11 @@ export interface PrepareOptions extends VariantChoices {
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
 }
 
-/** Reads and checks a scenario file. @throws Refusal where it is missing or invalid. */
-export async function readScenario(path: string): Promise<Scenario> {
-  return parseScenario(await readScenarioText(path), path);
-}
-
-/** No scenario that a person or a program writes is larger. */
-const SCENARIO_BYTES_MAX = 4 << 20;
-/** Folders of scenarios whose paths begin elsewhere. */
-const bases = new Map<string, string>();
-
-/** Lets the paths of a scenario begin in another folder than its own: it is a changed copy of another. */
-export function setBase(path: string, base: string): void {
-  bases.set(path, base);
-}
-
-/** What can be read only once, a pipe, by its path. */
-const piped = new Map<string, string>();
-
-/** @throws Refusal where the file cannot be read or is too large. */
-export async function readScenarioText(path: string): Promise<string> {
-  const before = piped.get(path);
-  if (before !== undefined) return before;
-  if (/\.[cm]?[jt]s$/.test(path)) {
-    const name = path.slice(path.lastIndexOf("/") + 1);
-    const expected = `a scenario that names it, by { on: a, program: ./${name} }`;
-    throw refusal("", { found: `${path} is a program`, expected });
-  }
-  try {
-    using file = await Deno.open(path);
-    const bytes = new Uint8Array(SCENARIO_BYTES_MAX + 1);
-    const length = readInto(file, bytes);
-    if (length > SCENARIO_BYTES_MAX) {
-      const found = `${path} has more than ${formatSize(SCENARIO_BYTES_MAX)}`;
-      throw refusal("", { found, expected: "a scenario" });
-    }
-    const text = new TextDecoder().decode(bytes.subarray(0, length));
-    if (!(await file.stat()).isFile) piped.set(path, text);
-    return text;
-  } catch (cause) {
-    if (cause instanceof Refusal) throw cause;
-    const why = (cause as Error).message;
-    throw refusal("", { found: `Cannot read the scenario ${path}: ${why}`, cause });
-  }
-}
-
-/** The folder in which a scenario's paths begin: its own, or of one from a pipe the current one. */
-export async function baseOf(path: string): Promise<string> {
-  const base = bases.get(path);
-  if (base !== undefined) return base;
-  if (piped.has(path)) return Deno.cwd();
-  return (await Deno.realPath(path)).replace(/\/[^/]*$/, "");
-}
-
 /** The runs of a scenario, with the paths of their files. @throws Refusal for a missing file; the signal's reason. */
-export async function prepare(path: string, options: PrepareOptions): Promise<Prepared[]> {
-  const read = await readScenario(path);
+export async function prepare(
+  { path, base, scenario: read }: ScenarioSource,
+  options: PrepareOptions,
+): Promise<Prepared[]> {
   if (options.isTyped) refuseUnused(read, { path, options });
   const programs = options.programs ?? read.programs;
   const scenario = {
@@ -136,7 +85,6 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
       ? programs
       : programs.flatMap((program) => options.change!(program) ?? []),
   };
-  const base = await baseOf(path);
   const bundled = new Map<string, Promise<OwnText>>();
   const prepared: Prepared[] = [];
   for (const { programs, ...rest } of variants(scenario, options)) {

@@ -1,15 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { keepInputs, readScenarioText } from "./prepare.ts";
-
-describe("readScenarioText", () => {
-  it("says of a program what is to be run in its place", async () => {
-    await assert.rejects(
-      readScenarioText("none/mine.ts"),
-      /none\/mine\.ts is a program: expected a scenario .*program: \.\/mine\.ts/,
-    );
-  });
-});
+import { keepInputs } from "./prepare.ts";
 
 describe("keepInputs", () => {
   it("copies each file once, and leaves what is beyond the limit where it is", async () => {

@@ -9,6 +9,7 @@ import { inOrder, resultsInOrder } from "../base/at_once.ts";
 import type { ReportSeen } from "../checks/run_record.ts";
 import { plainly } from "../reports/json.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
@@ -76,14 +77,14 @@ export interface RunScenarioOptions extends VariantRunOptions {
 
 /** @throws Refusal before anything is started; RackError, BusError, NatsServerError. */
 export async function runScenario(
-  scenario: string,
+  scenario: ScenarioSource,
   options: RunScenarioOptions,
 ): Promise<RunReport> {
   const { faultsFile, signal } = options;
   const faults = faultsFile === undefined ? undefined : await readFaultLines(faultsFile);
   const stops = options.inspect !== undefined;
   const prepared = await prepare(scenario, { ...options.prepare, ...faults, stops, signal });
-  if (stops) checkInspected(prepared, scenario);
+  if (stops) checkInspected(prepared, scenario.path);
   const nodes = [...new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)))];
   const { faults: power = [], writebacks = [], holds = [], morePrograms = [] } = faults ?? {};
   const named = [
@@ -111,7 +112,7 @@ function onOf({ on }: ProgramScenario): string {
 }
 
 async function runAll(
-  scenario: string,
+  scenario: ScenarioSource,
   { prepared, ...options }: RunScenarioOptions & { readonly prepared: readonly Prepared[] },
 ): Promise<RunReport> {
   const began = performance.now();
@@ -125,9 +126,9 @@ async function runAll(
   const isChosen = method !== undefined || ddio !== undefined;
   const expect = isChosen ? [] : prepared[0]!.variant.expect;
   // A run that repeats a record does what is not in its scenario.
-  const keep = async ({ variant }: Prepared, directory: string) => {
+  const keep = ({ variant }: Prepared, directory: string) => {
     if (options.faultsFile !== undefined) return;
-    await keepScenario(directory, { scenario, choices: options.prepare, variant });
+    keepScenario(directory, { scenario, choices: options.prepare, variant });
   };
   const take = (place: number, judged: JudgedVariant & { readonly one: Prepared }) => {
     ended.set(place, judged);
@@ -146,7 +147,7 @@ async function runAll(
         atOnce: Math.min(jobs, prepared.length),
         async run(place, { one, run }, lane) {
           const judged = await pool.run(lane, { one, run, claims, signal });
-          await keep(one, run.directory);
+          keep(one, run.directory);
           return { result: take(place, judged), reports: judged.outcome.record?.reports };
         },
       },
@@ -156,7 +157,7 @@ async function runAll(
       options.onStart?.(run);
     },
     async onOutcome(place, { one, outcome }) {
-      await keep(one, outcome.directory);
+      keep(one, outcome.directory);
       return take(place, { ...await judge(one, outcome, { claims, signal }), one });
     },
   }).catch(async (error) => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { runScenario } from "./run_scenario.ts";
+import { readScenario } from "../scenarios/scenario_source.ts";
 
 const SCENARIO = `name: brief
 hosts: { a: {}, b: {} }
@@ -29,7 +30,7 @@ describe("runScenario", () => {
 
   it("answers its report, and says before that which run it is", async () => {
     const told: string[] = [];
-    const report = await runScenario(scenario, {
+    const report = await runScenario(await readScenario(scenario), {
       prepare: { packing: "all" },
       onStart: ({ id }) => told.push(id),
     });
@@ -42,11 +43,19 @@ describe("runScenario", () => {
     assert.equal(kept.digest, report.digest);
   });
 
+  it("keeps the scenario as it was read, whatever becomes of its file meanwhile", async () => {
+    const { directory } = await runScenario(await readScenario(scenario), {
+      prepare: { packing: "all" },
+      onStart: () => Deno.writeTextFileSync(scenario, "name: other\nhosts: { a: {} }\n"),
+    });
+    assert.match(await Deno.readTextFile(`${directory}/scenario.yaml`), /^name: brief$/m);
+  });
+
   it("rejects with what its signal says, and leaves no report", async () => {
     const ending = new AbortController();
     const reason = new Error("enough");
     let run = "";
-    const running = runScenario(scenario, {
+    const running = runScenario(await readScenario(scenario), {
       prepare: { packing: "all" },
       signal: ending.signal,
       onStart: ({ id }) => {
@@ -62,7 +71,7 @@ describe("runScenario", () => {
     const faultsFile = `${folder}/faults.jsonl`;
     await Deno.writeTextFile(faultsFile, '{"at":1,"action":"kill","nodes":["zz"]}\n');
     await assert.rejects(
-      runScenario(scenario, { prepare: { packing: "all" }, faultsFile }),
+      runScenario(await readScenario(scenario), { prepare: { packing: "all" }, faultsFile }),
       (error) => {
         assert.ok(error instanceof Refusal);
         const [{ file, found, expected }] = error.problems as [typeof error.problems[number]];

@@ -12,6 +12,7 @@ import {
 } from "../../fabric/trace/trace.ts";
 import { documentText } from "../../fabric/trace/trace_figures.ts";
 import { ifThere, isThere, jsonIn, textIfThere } from "../base/files.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { findRun } from "./live/racks.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions } from "./prepare.ts";
 import { programLog } from "./program_log.ts";
@@ -31,7 +32,7 @@ export const TRACED_BYTES = 64 * 1024;
 
 /** Runs and traces the one rack of a scenario and its options. @throws Refusal */
 export async function traceScenario(
-  scenario: string,
+  scenario: ScenarioSource,
   { onLog, ...options }: PrepareOptions & {
     /** Called with each line that a program logs, in the order of virtual time. */
     readonly onLog?: (text: string) => void;
@@ -45,7 +46,7 @@ export async function traceScenario(
           ? { ...program, options: { ...program.options, bytes: TRACED_BYTES } }
           : program,
     }),
-    scenario,
+    scenario.path,
   );
   const { plan, label } = prepared;
   // Rights are of real paths.

@@ -7,7 +7,7 @@ import { linesIfThere, textIfThere, writeWhole } from "../base/files.ts";
 import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
 import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
 import { readClockEnd } from "../rack/run_directory.ts";
-import { baseOf, type PrepareOptions, readScenarioText } from "../rack/prepare.ts";
+import type { PrepareOptions } from "../rack/prepare.ts";
 import {
   type ByHand,
   chosenText,
@@ -15,6 +15,7 @@ import {
   type RunText,
   withByHand,
 } from "./run_text.ts";
+import type { ScenarioSource } from "./scenario_source.ts";
 
 const FILE = "scenario.yaml";
 
@@ -22,18 +23,16 @@ const FILE = "scenario.yaml";
  * Leaves the scenario in the directory of a run, or of one of its variants, as the run was given it.
  * @param variant what is chosen where the scenario leaves several.
  */
-export async function keepScenario(
+export function keepScenario(
   directory: string,
   { scenario, choices, variant }: {
-    /** Its path. */
-    readonly scenario: string;
+    readonly scenario: ScenarioSource;
     readonly choices: PrepareOptions;
     readonly variant: ChosenVariant;
   },
-): Promise<void> {
-  const base = await baseOf(scenario);
-  const text = chosenText(await readScenarioText(scenario), { ...choices, base, variant });
-  writeWhole(`${directory}/${FILE}`, text);
+): void {
+  const { text, base } = scenario;
+  writeWhole(`${directory}/${FILE}`, chosenText(text, { ...choices, base, variant }));
 }
 
 /** Leaves the scenario of a run with one that repeats it. */

@@ -46,17 +46,10 @@ export function chosenText(text: string, options: RunTextOptions): string {
   const method = options.method ?? (isVaried ? variant.method : undefined);
   const programs = listed.map((item) => {
     const isIts = !isVaried || variesMethod(item);
-    return withPaths(withChoices(item, { ...options, method: isIts ? method : undefined }), base);
+    return withChoices(item, { ...options, method: isIts ? method : undefined });
   });
   const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
-  const shared = Array.isArray(data["shared"]) ? data["shared"] as Mapping[] : undefined;
-  const chosen: Mapping = {
-    ...data,
-    ...coherencePath(data, base),
-    ...(shared && { shared: shared.map((item) => withRulePath(item, base)) }),
-    seed: variant.seed,
-    programs,
-  };
+  const chosen = withAbsolutePaths({ ...data, seed: variant.seed, programs }, base);
   if (ddio) Object.assign(chosen, withDdio(chosen, ddio));
   // What is expected of all runs of a scenario need not hold for one of them.
   if (method || ddio) delete chosen["expect"];
@@ -105,8 +98,20 @@ function withChoices(
   return made;
 }
 
-/** An item of `programs` with absolute paths. @param base the folder in which they begin. */
-export function withPaths(item: Mapping, base: string): Mapping {
+/** A scenario's data with absolute paths. @param base the folder in which they begin. */
+export function withAbsolutePaths(data: Mapping, base: string): Mapping {
+  const { programs, shared, coherence } = data;
+  const each = (items: readonly unknown[], change: (item: Mapping, base: string) => Mapping) =>
+    items.map((item) => isMapping(item) ? change(item, base) : item);
+  return {
+    ...data,
+    ...(typeof coherence === "string" && { coherence: absolute(coherence, base) }),
+    ...(Array.isArray(shared) && { shared: each(shared, withRulePath) }),
+    ...(Array.isArray(programs) && { programs: each(programs, withProgramPaths) }),
+  };
+}
+
+function withProgramPaths(item: Mapping, base: string): Mapping {
   const { run, options } = programOf(item);
   const key = "run" in item ? "run" : "program", { file } = options;
   return {
@@ -122,11 +127,6 @@ function withRulePath(item: Mapping, base: string): Mapping {
   if (typeof judge === "string") return { ...item, judge: absolute(judge, base) };
   if (!isMapping(judge) || judge["rule"] === undefined) return item;
   return { ...item, judge: { ...judge, rule: absolute(judge["rule"], base) } };
-}
-
-/** The path of a scenario's protocol, made absolute as those of its programs are. */
-export function coherencePath({ coherence }: Mapping, base: string): Mapping {
-  return typeof coherence === "string" ? { coherence: absolute(coherence, base) } : {};
 }
 
 function absolute(path: unknown, base: string): string {

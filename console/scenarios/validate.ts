@@ -3,17 +3,10 @@ import { notRestarted, type PlanWarning } from "../../fabric/rack/plan/not_resta
 import { isMapping, valueAt } from "../../fabric/rack/scenario/reading.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { formatPath, type Path, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
+import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts";
 import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
-import {
-  baseOf,
-  findProgram,
-  lacksInput,
-  prepare,
-  readScenario,
-  readScenarioText,
-  setBase,
-} from "../rack/prepare.ts";
+import { findProgram, lacksInput, prepare } from "../rack/prepare.ts";
+import type { ScenarioSource } from "./scenario_source.ts";
 
 /** What a scenario that can be run stands for. */
 export interface ValidScenario {
@@ -36,20 +29,18 @@ export interface ValidScenario {
 }
 
 /**
- * Reads, checks and resolves a scenario, and loads the programs of the user's own.
- * @param options.base the folder in which its paths begin; default: its own.
+ * Checks and resolves a scenario, and loads the programs of the user's own.
  * @throws Refusal with all problems, those of a value with its line; the signal's reason.
  */
 export async function validateScenario(
-  file: string,
-  { base, signal }: { readonly base?: string | undefined; readonly signal?: AbortSignal } = {},
+  source: ScenarioSource,
+  { signal }: { readonly signal?: AbortSignal } = {},
 ): Promise<ValidScenario> {
-  if (base !== undefined) setBase(file, base);
-  const scenario = await readScenario(file);
-  const problems = await programProblems(file, signal);
+  const { path: file, scenario } = source;
+  const problems = await programProblems(source, signal);
   if (problems.length > 0) throw new Refusal(problems);
   const needsInput = new Set<string>();
-  const prepared = await prepare(file, {
+  const prepared = await prepare(source, {
     packing: "node",
     signal,
     change: (program) => {
@@ -77,11 +68,9 @@ export async function validateScenario(
 
 /** Own programs that are not there or do not load, each where the file names it first. */
 async function programProblems(
-  file: string,
+  { path: file, base, yaml: source }: ScenarioSource,
   signal: AbortSignal | undefined,
 ): Promise<Problem[]> {
-  const { source } = readYaml(await readScenarioText(file), file);
-  const base = await baseOf(file);
   const problems: Problem[] = [];
   const seen = new Set<string>();
   for (const path of [...programPaths(source.data), ...rulePaths(source.data)]) {

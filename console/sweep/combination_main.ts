@@ -1,8 +1,8 @@
 /** A process of combinations: it runs a scenario in this one process and answers with the report; then the next. */
 import { answerConfined, type Asker } from "../rack/own/answer.ts";
-import { setBase } from "../rack/prepare.ts";
 import { runScenario } from "../rack/run_scenario.ts";
 import { plainly } from "../reports/json.ts";
+import { readScenario } from "../scenarios/scenario_source.ts";
 
 export interface CombinationJob {
   /** Path of the scenario, and the folder in which its own paths begin. */
@@ -16,8 +16,7 @@ async function run(
   { scenario, base, directory, input }: CombinationJob,
   { tell }: Asker<number>,
 ): Promise<unknown> {
-  setBase(scenario, base);
-  const report = await runScenario(scenario, {
+  const report = await runScenario(await readScenario(scenario, { base }), {
     prepare: { packing: "all", ...(input !== undefined && { input }) },
     directory,
     // With a signal the rack lets the event loop run: only so this process hears that the command has ended.

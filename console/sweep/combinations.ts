@@ -1,8 +1,9 @@
 /** The scenarios that a sweep runs: each combination of the values, as the text of a scenario. */
 import { type Problem, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { formatPath, type Path, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
+import { formatPath, type Path, type YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
 import { dumped } from "../scenarios/run_text.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { placesOf, withValues } from "./places.ts";
 import { parseVary, type Vary } from "./vary.ts";
 
@@ -25,6 +26,8 @@ export function labelOf(values: Combination["values"]): string {
   return Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
 }
 
+type SweptSource = Pick<ScenarioSource, "scenario" | "yaml">;
+
 export interface Combinations {
   /** Of the scenario as it is written. */
   readonly scenario: string;
@@ -36,25 +39,24 @@ export interface Combinations {
 /**
  * What a sweep of a scenario consists of.
  * @param given texts for {@link parseVary}.
- * @throws Refusal for a scenario or a text that is wrong, and for a name that is no place or several.
+ * @throws Refusal for a text that is wrong, and for a name that is no place or several.
  */
 export function readCombinations(
-  text: string,
-  { file, given }: { readonly file: string; readonly given: readonly string[] },
+  { scenario: { name: scenario, seed }, yaml }: SweptSource,
+  given: readonly string[],
 ): Combinations {
-  const { name: scenario, seed } = parseScenario(text, file);
   if (given.length === 0) {
     throw refusal("", { found: "There is nothing to vary", expected: "--vary NAME=VALUE,VALUE…" });
   }
-  const data = dataOf(text);
+  const data = dataOf(yaml);
   const varied = parseVary(given).map((vary) => ({ ...vary, places: placesOf(vary.name, data) }));
   refuseOverlap(varied);
   const count = varied.reduce((product, { values }) => product * values.length, 1);
   return { scenario, seed, varied, count };
 }
 
-function dataOf(text: string): Record<string, unknown> {
-  return readYaml(text, "").source.data as Record<string, unknown>;
+function dataOf({ data }: YamlSource): Record<string, unknown> {
+  return data as Record<string, unknown>;
 }
 
 function refuseOverlap(varied: readonly Varied[]): void {
@@ -78,11 +80,11 @@ function isWithin(part: Path, whole: Path): boolean {
  * @throws Refusal for the first that the schema refuses.
  */
 export function* combinationsOf(
-  text: string,
+  { yaml }: Pick<SweptSource, "yaml">,
   { varied, count }: Pick<Combinations, "varied" | "count">,
 ): Generator<Combination> {
   // Captures of several runs would be written to one place.
-  const { capture: _, expect, ...rest } = dataOf(text);
+  const { capture: _, expect, ...rest } = dataOf(yaml);
   // What is expected of all runs of a scenario need not hold for one of them, as `rack run --method` has it.
   const isChosen = varied.some(({ places }) =>
     places.some((place) => place.at(-1) === "method" || place.at(-1) === "ddio")

@@ -9,10 +9,11 @@ import { commitHere } from "../base/version.ts";
 import { workersFor } from "../base/workers.ts";
 import { explain } from "../rack/failure.ts";
 import { WorkerPool } from "../rack/own/worker_pool.ts";
-import { baseOf, prepare, readScenarioText, setBase } from "../rack/prepare.ts";
+import { prepare } from "../rack/prepare.ts";
 import { beforeRun, createRunDirectory } from "../rack/run_directory.ts";
 import { LANES, noEndText } from "../rack/side_by_side.ts";
 import type { RunReport } from "../reports/method_report.ts";
+import { readScenario, type ScenarioSource } from "../scenarios/scenario_source.ts";
 import type { CombinationJob } from "./combination_main.ts";
 import { runInLanes } from "./sweep_lanes.ts";
 import { combinationsOf, labelOf, readCombinations } from "./combinations.ts";
@@ -66,15 +67,15 @@ export const SWEEP_FILE = "sweep.json";
 export const LIMIT_MS = 600_000;
 
 /** @throws Refusal before anything runs, for a scenario or a value that is wrong. */
-export async function runSweep(scenario: string, options: SweepOptions): Promise<Sweep> {
+export async function runSweep(source: ScenarioSource, options: SweepOptions): Promise<Sweep> {
   const began = performance.now();
-  const text = await readScenarioText(scenario), base = await baseOf(scenario);
-  const all = readCombinations(text, { file: scenario, given: options.vary });
+  const { base } = source;
+  const all = readCombinations(source, options.vary);
   const { packing = "all", signal } = options;
   const { jobs = workersFor({}), lanes = LANES } = options;
   const atOnce = Math.min(packing === "all" ? jobs : lanes, all.count);
   options.onCount?.({ count: all.count, jobs: atOnce });
-  const combinations = [...combinationsOf(text, all)];
+  const combinations = [...combinationsOf(source, all)];
   const created = await createRunDirectory(`sweep-${all.scenario}`), { id, path } = created;
   const rows = await beforeRun(created, async () => {
     await Deno.mkdir(`${path}/combinations`, { mode: 0o700 });
@@ -85,8 +86,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
       return { number, values, state: "not run", error: "", ...NOTHING, scenario: name };
     });
     // What any of them lacks is said before the first one runs: a file, a program of one's own.
-    const first = `${path}/${rows[0]!.scenario}`;
-    setBase(first, base);
+    const first = await readScenario(`${path}/${rows[0]!.scenario}`, { base });
     await prepare(first, { packing, ...inputOf(options), signal });
     return rows;
   });
@@ -130,7 +130,7 @@ export async function runSweep(scenario: string, options: SweepOptions): Promise
     scenario: all.scenario,
     seed: all.seed,
     commit: commitHere() ?? null,
-    command: commandOf(scenario, options),
+    command: commandOf(source.path, options),
     varied: all.varied.map(({ name, places, values }) => ({
       name,
       places: places.map(formatPath),

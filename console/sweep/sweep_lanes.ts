@@ -5,19 +5,14 @@
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { fileName } from "../captures/capture_files.ts";
 import { explain } from "../rack/failure.ts";
-import {
-  keepInputs,
-  prepare,
-  type Prepared,
-  type PrepareOptions,
-  setBase,
-} from "../rack/prepare.ts";
+import { keepInputs, prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
 import { type Rack, runSideBySide } from "../rack/side_by_side.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 import { plainly } from "../reports/json.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { keepScenario } from "../scenarios/kept_scenario.ts";
+import { readScenario, type ScenarioSource } from "../scenarios/scenario_source.ts";
 import { folderOf, sweptBy, type SweptCombination, unswept } from "./swept.ts";
 
 export interface LanesOfSweep {
@@ -38,8 +33,7 @@ export interface LanesOfSweep {
 /** A combination under way. */
 interface Combination {
   readonly row: SweptCombination;
-  /** Path of its scenario, and how it was prepared. */
-  readonly scenario: string;
+  /** How it was prepared. */
   readonly choices: PrepareOptions;
   readonly directory: string;
   readonly variants: readonly Prepared[];
@@ -55,20 +49,24 @@ export async function runInLanes(
 ): Promise<SweptCombination[]> {
   const { id, path, packing, base, input, lanes, limitMs, signal, onProgress } = options;
   const combinations: Combination[] = [], racks: Rack[] = [];
-  const places: { readonly of: Combination; readonly variant: number }[] = [];
+  const places: {
+    readonly of: Combination;
+    readonly scenario: ScenarioSource;
+    readonly variant: number;
+  }[] = [];
   for (const row of rows) {
-    const scenario = `${path}/${row.scenario}`, directory = `${path}/${folderOf(row)}`;
-    setBase(scenario, base);
+    const directory = `${path}/${folderOf(row)}`;
     const choices = { packing, ...(input !== undefined && { input }) };
     const none = { judged: [], error: "", variants: [] };
-    const one: Combination = { ...none, row, scenario, choices, directory };
+    const one: Combination = { ...none, row, choices, directory };
     try {
       await Deno.mkdir(directory, { mode: 0o700 });
+      const scenario = await readScenario(`${path}/${row.scenario}`, { base });
       const variants = await keepInputs(await prepare(scenario, { ...choices, signal }), directory);
       const combination = { ...one, variants };
       combinations.push(combination);
       for (const [variant, one] of variants.entries()) {
-        places.push({ of: combination, variant });
+        places.push({ of: combination, scenario, variant });
         racks.push(rackOf(one, { run: `${id}-${row.number}-${variant}`, directory, variants }));
       }
     } catch (error) {
@@ -83,8 +81,8 @@ export async function runInLanes(
     await runSideBySide(racks, {
       ...{ id, path, lanes, limitMs, signal, onFailed },
       onEnded(place, outcome) {
-        const { of, variant } = places[place]!;
-        const work = judgeOne(of, { variant, outcome, signal }).then(() => {
+        const { of, ...which } = places[place]!;
+        const work = judgeOne(of, { ...which, outcome, signal }).then(() => {
           const done = of.judged.filter((each) => each !== undefined).length;
           onProgress(of.row, done / of.variants.length);
         });
@@ -112,15 +110,16 @@ function rackOf(
 }
 
 async function judgeOne(
-  { scenario, choices, variants, judged }: Combination,
-  { variant, outcome, signal }: {
+  { choices, variants, judged }: Combination,
+  { scenario, variant, outcome, signal }: {
+    readonly scenario: ScenarioSource;
     readonly variant: number;
     readonly outcome: Outcome;
     readonly signal: AbortSignal | undefined;
   },
 ): Promise<void> {
   const one = variants[variant]!;
-  await keepScenario(outcome.directory, { scenario, choices, variant: one.variant });
+  keepScenario(outcome.directory, { scenario, choices, variant: one.variant });
   judged[variant] = await judge(one, outcome, { signal });
 }
 

@@ -17,6 +17,7 @@ import { runScenario } from "../rack/run_scenario.ts";
 import { type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import { runText } from "../reports/report_text.ts";
+import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { changedScenario, type CheckedQuestion, choicesOf, exploreOptionsOf } from "./question.ts";
 import type {
   ExploreAnswer,
@@ -34,11 +35,11 @@ export async function runFor(
   { options }: CheckedQuestion & { readonly kind: "run" },
   { signal, onLog }: { readonly signal: AbortSignal; readonly onLog: (text: string) => void },
 ): Promise<RunAnswer> {
-  const { path, folder } = await changedScenario(options);
+  const { source, folder } = await changedScenario(options);
   const judged: Parameters<typeof variantOf>[] = [], packets = new Map<string, Packet[]>();
   try {
-    await checkTypes(path, options);
-    const report = await runScenario(path, {
+    await checkTypes(source, options);
+    const report = await runScenario(source, {
       prepare: choicesOf(options),
       claims: options.claims,
       ...(options.capture && { pcap: true }),
@@ -66,11 +67,11 @@ export async function exploreFor(
   { options }: CheckedQuestion & { readonly kind: "explore" },
   signal: AbortSignal,
 ): Promise<ExploreAnswer> {
-  const { path, folder } = await changedScenario(options);
+  const { source, folder } = await changedScenario(options);
   let isKept = false;
   try {
-    await checkTypes(path, options);
-    const { explored } = await exploreScenario(path, {
+    await checkTypes(source, options);
+    const { explored } = await exploreScenario(source, {
       prepare: choicesOf(options),
       explore: { ...exploreOptionsOf(options), stopped: () => signal.aborted },
     });
@@ -91,8 +92,11 @@ export async function exploreFor(
 }
 
 /** As the command does before it loads own programs. @throws Refusal with all that is wrong in them. */
-async function checkTypes(path: string, { check }: { readonly check: boolean }): Promise<void> {
-  if (check && !Deno.env.get(NO_CHECK)) await checkScenarioTypes(path);
+async function checkTypes(
+  source: ScenarioSource,
+  { check }: { readonly check: boolean },
+): Promise<void> {
+  if (check && !Deno.env.get(NO_CHECK)) await checkScenarioTypes(source);
 }
 
 /** What tests see of a report: the compiler holds the two types to each other. */

@@ -5,14 +5,12 @@ import { wholeText } from "../../fabric/base/whole_number.ts";
 import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { isMapping } from "../../fabric/rack/scenario/reading.ts";
-import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { EXPLORE_NUMBERS, type ExploreNumber } from "../api/explore_options.ts";
 import { cutOf, exploreOptions, refuseNothing } from "../explore/options.ts";
 import type { ExploreOptions } from "../explore/types.ts";
-import { baseOf, type PrepareOptions, readScenario, readScenarioText } from "../rack/prepare.ts";
-import { coherencePath, dumped, withPaths } from "../scenarios/run_text.ts";
+import type { PrepareOptions } from "../rack/prepare.ts";
+import { dumped, withAbsolutePaths } from "../scenarios/run_text.ts";
+import { readScenario, type ScenarioSource, sourceOf } from "../scenarios/scenario_source.ts";
 import { placesOf, withValues } from "../sweep/places.ts";
 
 const whole = (least: number, most: number) =>
@@ -116,7 +114,7 @@ function problemOf(issue: z.core.$ZodIssue, asked: unknown): Problem {
 }
 
 export interface ChangedScenario {
-  readonly path: string;
+  readonly source: ScenarioSource;
   /** The folder of a copy with the test's changes, which its user removes; undefined: the user's own file. */
   readonly folder: string | undefined;
 }
@@ -128,31 +126,25 @@ export interface ChangedScenario {
 export async function changedScenario(
   { scenario, faults, set }: Pick<CheckedQuestion["options"], "scenario" | "faults" | "set">,
 ): Promise<ChangedScenario> {
-  const { name } = await readScenario(scenario);
+  const source = await readScenario(scenario);
   const words = Object.entries(set);
-  if (faults.length === 0 && words.length === 0) return { path: scenario, folder: undefined };
-  const base = await baseOf(scenario);
-  const data = readYaml(await readScenarioText(scenario), "").source.data as Mapping;
+  if (faults.length === 0 && words.length === 0) return { source, folder: undefined };
+  const data = source.yaml.data as Mapping;
   const values = words.map(([word, value]) => {
     return { places: placesNamed(word, data), data: value };
   });
   // Where it would write captures is not the test's concern.
   const { capture: _, ...changed } = withValues(data, values);
-  const programs = Array.isArray(changed["programs"]) ? changed["programs"] : [];
   const own = Array.isArray(changed["faults"]) ? changed["faults"] : [];
   const text = dumped({
-    ...changed,
-    ...coherencePath(changed, base),
-    ...(programs.length > 0 && {
-      programs: programs.map((item) => isMapping(item) ? withPaths(item, base) : item),
-    }),
+    ...withAbsolutePaths(changed, source.base),
     ...(faults.length > 0 && { faults: [...own, ...faults] }),
   });
-  refuseChanged(text, own.length);
+  const changedSource = readChanged(text, { base: source.base, own: own.length });
   const folder = await Deno.makeTempDir({ prefix: "rackmesh-test-" });
-  const path = `${folder}/${name}.yaml`;
+  const path = `${folder}/${source.scenario.name}.yaml`;
   await Deno.writeTextFile(path, text, { mode: 0o600 });
-  return { path, folder };
+  return { source: { ...changedSource, path }, folder };
 }
 
 type Mapping = Record<string, unknown>;
@@ -162,8 +154,11 @@ function placesNamed(word: string, data: Mapping) {
 }
 
 /** @param own how many faults are the scenario's: those of the test come after them. */
-function refuseChanged(text: string, own: number): void {
-  asOption("", () => parseScenario(text, ""), (path) => {
+function readChanged(
+  text: string,
+  { base, own }: { readonly base: string; readonly own: number },
+): ScenarioSource {
+  return asOption("", () => sourceOf(text, { path: "", base }), (path) => {
     const [all, index, rest] = /^faults\[(\d+)\](.*)$/.exec(path) ?? [];
     return all === undefined ? path : `faults[${Number(index) - own}]${rest}`;
   });

@@ -56,19 +56,43 @@ describe("the question of a test", () => {
   }
 
   it("leaves a scenario that it does not change where it is", async () => {
-    same(await changedScenario(asked({}).options), { path: scenario, folder: undefined });
+    const { source: { path }, folder } = await changedScenario(asked({}).options);
+    same([path, folder], [scenario, undefined]);
   });
 
   it("adds faults to a scenario's own and sets words, in a copy whose paths are absolute", async () => {
     const faults = [{ at: "12us", kill: "b" }];
-    const { path, folder } = await changedScenario(asked({ faults, set: { records: 5 } }).options);
+    const { options } = asked({ faults, set: { records: 5 } });
+    const { source: { path, text }, folder } = await changedScenario(options);
     try {
-      const { faults: power, programs } = parseScenario(await Deno.readTextFile(path), path);
+      equal(await Deno.readTextFile(path), text);
+      const { faults: power, programs } = parseScenario(text, path);
       same(power, [{ at: 12_000_000, action: "kill", node: "b" }]);
       equal(programs[1]!.options["records"], 5);
       match(programs[1]!.run, /^\/.*\/scripts\/scenarios\/two_queues\.ts$/);
     } finally {
       await Deno.remove(folder!, { recursive: true });
+    }
+  });
+
+  it("C-04: has the rules of judges at absolute paths in the copy", async () => {
+    const own = await Deno.realPath(await Deno.makeTempDir());
+    const path = `${own}/judged.yaml`;
+    await Deno.writeTextFile(
+      path,
+      "name: judged\ndefaults: { attach: coherent }\nhosts: { a: {}, b: {} }\n" +
+        "shared: [{ name: s, home: a, far: [b], bytes: 64, judge: ./r.ts }]\n",
+    );
+    const { options } = readQuestion({
+      kind: "run",
+      options: { scenario: path, set: { seed: 2 } },
+    });
+    const { source, folder } = await changedScenario(options);
+    try {
+      equal(source.scenario.shared[0]!.judge?.rule, `${own}/r.ts`);
+    } finally {
+      await Deno.remove(folder!, { recursive: true });
+      await Deno.remove(own, { recursive: true });
     }
   });
 

@@ -3,6 +3,7 @@ import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import type { RackUp } from "../../console/rack/live/racks.ts";
 import { onInterrupt } from "../commands/interrupt.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 type Prepare = Parameters<typeof bringUp>[1]["prepare"];
 
@@ -15,7 +16,7 @@ export function onRack<T>(
   const signal = onInterrupt("taking the bench's rack down");
   return held(measure, {
     signal,
-    up: () => bringUp(scenario, { prepare, signal }),
+    up: async () => await bringUp(await readScenario(scenario), { prepare, signal }),
     down: ({ id: run }) => takeRacksDown({ run }),
   });
 }

@@ -6,6 +6,7 @@
 import { statOf } from "../../console/base/process_stat.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { Replay } from "../../console/replay/client.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const SHARES = [0.5, 0.9, 0.3, 0.31, 0.7];
 
@@ -16,7 +17,7 @@ async function measure(mib: number, folder: string): Promise<void> {
     `name: replay\nhosts: { a: {}, b: { ddio: on, scm: { size: ${2 * mib + 16}MiB } } }\n` +
       `programs: [{ on: a, run: put, to: b, method: write-flush, depth: 16, bytes: ${mib}MiB }]\n`,
   );
-  const { run } = await runScenario(scenario, { prepare: { packing: "all" } });
+  const { run } = await runScenario(await readScenario(scenario), { prepare: { packing: "all" } });
   const before = childrenCpu();
   await (await Replay.open({ run })).close();
   const cpu = childrenCpu() - before, began = performance.now();

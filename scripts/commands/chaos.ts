@@ -17,8 +17,8 @@ import {
   addJobsOption,
   addJunitOption,
   addVariantOptions,
+  checkedScenario,
   type CheckFlags,
-  checkTypesFirst,
   type JobsFlags,
   jobsOf,
   prepareOptions,
@@ -67,12 +67,12 @@ Example:
     .action(chaos);
 }
 
-async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
+async function chaos(path: string, flags: ChaosFlags): Promise<void> {
   const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
   const { rounds, pack, save, json } = flags;
   const seen: RoundReport[] = [];
-  const junit = await JunitFile.open(flags, `rack chaos ${scenario}`);
-  await junit.of(checkTypesFirst(scenario, flags));
+  const junit = await JunitFile.open(flags, `rack chaos ${path}`);
+  const scenario = await junit.of(checkedScenario(path, flags));
   const report = await junit.of(startCampaign(scenario, {
     seed,
     forMs: wallTime("--for", flags.for),

@@ -6,8 +6,8 @@ import { onInterrupt } from "./interrupt.ts";
 import {
   addCheckOption,
   addVariantOptions,
+  checkedScenario,
   type CheckFlags,
-  checkTypesFirst,
   prepareOptions,
   type VariantFlags,
   whole,
@@ -56,13 +56,13 @@ export function addCompose(program: Command): void {
     .action(compose);
 }
 
-async function compose(scenario: string, flags: ComposeFlags): Promise<void> {
+async function compose(path: string, flags: ComposeFlags): Promise<void> {
   const { out, image, natsImage, liveness, trace = false, up: stayUp = false } = flags;
   const packing = wordOf("--pack", flags.pack, PACKINGS);
   const livenessMs = whole("--liveness", liveness, { least: 1_500, most: 3_600_000 });
   const options = { prepare: prepareOptions(flags, packing), out, image, natsImage, livenessMs };
   const consolePort = whole("--console-port", flags.consolePort, { least: 1, most: 65_535 });
-  await checkTypesFirst(scenario, flags);
+  const scenario = await checkedScenario(path, flags);
   const run = await composeRack(scenario, {
     ...options,
     signal: onInterrupt("stopping"),

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { checkListen } from "../../console/server/listen.ts";
 import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
@@ -75,7 +76,7 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
   let rack: string | undefined;
   if (scenario !== undefined) {
     const progress = new Progress({ quiet });
-    const up = await bringUp(scenario, {
+    const up = await bringUp(await readScenario(scenario), {
       prepare,
       signal,
       onLeftOut: (hosts) => {

@@ -20,8 +20,8 @@ import {
   addJobsOption,
   addJunitOption,
   addVariantOptions,
+  checkedScenario,
   type CheckFlags,
-  checkTypesFirst,
   given,
   type JobsFlags,
   jobsOf,
@@ -141,7 +141,7 @@ function refuseWith(
 }
 
 async function run(
-  scenario: string,
+  path: string,
   flags: ExploreFlags,
   { jobs, isWanted, signal }: {
     readonly jobs: number;
@@ -151,8 +151,8 @@ async function run(
 ): Promise<void> {
   const progress = new Progress({ quiet: flags.json === true });
   const prepare = prepareOptions(flags, "all"), explore = optionsOf(flags);
-  const junit = await JunitFile.open(flags, `rack explore ${scenario}`);
-  await junit.of(checkTypesFirst(scenario, flags));
+  const junit = await JunitFile.open(flags, `rack explore ${path}`);
+  const scenario = await junit.of(checkedScenario(path, flags));
   const exploring = exploreScenario(scenario, {
     prepare: { ...prepare, signal },
     explore: { ...explore, stopped: isWanted },

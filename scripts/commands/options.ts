@@ -11,6 +11,7 @@ import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
 import type { CheckedTypes } from "../../console/rack/own/types/check_types.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
+import { readScenario, type ScenarioSource } from "../../console/scenarios/scenario_source.ts";
 import { say } from "./output.ts";
 
 export interface LiveFlags {
@@ -221,12 +222,23 @@ export function addCheckOption(command: Command): Command {
   return command.option("--no-check", "do not check the types of your own programs first");
 }
 
+/** Reads a scenario, and checks the types of its own programs first, as {@link checkTypesFirst} does. @throws Refusal */
+export async function checkedScenario(
+  path: string,
+  flags: Parameters<typeof checkTypesFirst>[1],
+  more?: readonly string[],
+): Promise<ScenarioSource> {
+  const source = await readScenario(path);
+  await checkTypesFirst(source, flags, more);
+  return source;
+}
+
 /**
- * Checks the types of a scenario's own programs, unless that is not wanted.
+ * Checks the types of a scenario's own programs, or of one program by its path, unless that is not wanted.
  * @param more programs beside the scenario's. @throws Refusal with all that is wrong.
  */
 export async function checkTypesFirst(
-  scenario: string,
+  scenario: ScenarioSource | string,
   { check = true, json = false }: CheckFlags & { readonly json?: boolean | undefined },
   more?: readonly string[],
 ): Promise<void> {
@@ -235,7 +247,7 @@ export async function checkTypesFirst(
 
 /** @returns undefined where there is no program of one's own. @throws Refusal */
 export async function typesOf(
-  scenario: string,
+  scenario: ScenarioSource | string,
   { json = false, more = [] }: { readonly json?: boolean; readonly more?: readonly string[] } = {},
 ): Promise<CheckedTypes | undefined> {
   // Most scenarios need nothing of it.

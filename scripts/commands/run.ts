@@ -23,8 +23,8 @@ import {
   addRackOptions,
   type AtOnceFlags,
   atOnceOf,
+  checkedScenario,
   type CheckFlags,
-  checkTypesFirst,
   given,
   mannerOf,
   type RackFlags,
@@ -59,15 +59,15 @@ export function addRun(program: Command): void {
     .action(runIt);
 }
 
-async function runIt(scenario: string, flags: RunFlags): Promise<void> {
-  if (flags.watch) return await runOnChanges(scenario, flags);
+async function runIt(path: string, flags: RunFlags): Promise<void> {
+  if (flags.watch) return await runOnChanges(path, flags);
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
   const inspect = inspectedPort(flags);
   const atOnce = atOnceOf(flags, manner.prepare.packing);
-  const junit = await JunitFile.open(flags, `rack run ${scenario}`);
+  const junit = await JunitFile.open(flags, `rack run ${path}`);
   const judged: JudgedVariant[] = [];
-  await junit.of(checkTypesFirst(scenario, flags));
+  const scenario = await junit.of(checkedScenario(path, flags));
   const progress = new Progress({ quiet: quiet || inspect !== undefined });
   const running = runScenario(scenario, {
     ...manner,

@@ -10,12 +10,13 @@ import {
   writeNewProtocol,
 } from "../../console/scenarios/new_protocol.ts";
 import { writeNewScenario } from "../../console/scenarios/new_scenario.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { shippedScenarios } from "../../console/scenarios/shipped.ts";
 import { validateScenario, type ValidScenario } from "../../console/scenarios/validate.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addCheckOption, type CheckFlags, checkTypesFirst, typesOf } from "./options.ts";
+import { addCheckOption, checkedScenario, type CheckFlags, typesOf } from "./options.ts";
 import { print, printResult } from "./output.ts";
 
 interface JsonFlag {
@@ -129,9 +130,11 @@ function pathFromHere(file: string): string {
   return file.startsWith(here) ? file.slice(here.length) : file;
 }
 
+const PROGRAM = /\.[jt]s$/;
+
 async function check(file: string, flags: JsonFlag): Promise<void> {
   try {
-    const types = await typesOf(file, flags);
+    const types = await typesOf(PROGRAM.test(file) ? file : await readScenario(file), flags);
     const { files = [], isKept = false } = types ?? {};
     const typed = files.filter((path) => !path.endsWith(".js"));
     const what = files.length === 0
@@ -148,8 +151,8 @@ async function check(file: string, flags: JsonFlag): Promise<void> {
 
 async function validate(file: string, flags: JsonFlag & CheckFlags): Promise<void> {
   try {
-    await checkTypesFirst(file, flags);
-    const valid = await validateScenario(file, { signal: onInterrupt("ending the check") });
+    const scenario = await checkedScenario(file, flags);
+    const valid = await validateScenario(scenario, { signal: onInterrupt("ending the check") });
     print(flags.json ? JSON.stringify({ ok: true, ...valid }) : painted(validText(valid)));
   } catch (error) {
     refuseAsJson(error, file, flags);

@@ -14,8 +14,8 @@ import { onInterrupt } from "./interrupt.ts";
 import {
   addCheckOption,
   addVariantOptions,
+  checkedScenario,
   type CheckFlags,
-  checkTypesFirst,
   given,
   type LiveFlags,
   prepareOptions,
@@ -66,8 +66,7 @@ async function traceOf(scenario: string | undefined, flags: TraceFlags): Promise
   const { run, method, ddio } = flags;
   if (scenario !== undefined && run === undefined) {
     const options = prepareOptions(flags, "all");
-    await checkTypesFirst(scenario, flags);
-    return await traceScenario(scenario, {
+    return await traceScenario(await checkedScenario(scenario, flags), {
       ...options,
       signal: onInterrupt("ending the run"),
       onLog: say,

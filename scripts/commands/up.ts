@@ -8,8 +8,8 @@ import { onInterrupt } from "./interrupt.ts";
 import {
   addCheckOption,
   addRackOptions,
+  checkedScenario,
   type CheckFlags,
-  checkTypesFirst,
   mannerOf,
   type RackFlags,
 } from "./options.ts";
@@ -35,10 +35,10 @@ Example:
     .action(up);
 }
 
-async function up(scenario: string, flags: UpFlags): Promise<void> {
+async function up(path: string, flags: UpFlags): Promise<void> {
   const manner = mannerOf(flags);
   const quiet = flags.json === true;
-  await checkTypesFirst(scenario, flags);
+  const scenario = await checkedScenario(path, flags);
   const progress = new Progress({ quiet });
   const rack = await bringUp(scenario, {
     ...manner,

@@ -6,10 +6,9 @@ import type { Rng } from "../../fabric/base/rng.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { findProcesses } from "../../console/rack/process_table.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { HANGS_MS } from "./live_rack.ts";
+import { endedOf, HANGS_MS, RACK } from "./live_rack.ts";
 import { count, type Findings } from "./orders.ts";
 
-const RACK = fromFileUrl(projectFile("scripts/rack"));
 const SCENARIO = fromFileUrl(projectFile("scripts/soak/scenario.yaml"));
 /** Orders with the disk full: those that the rack survives, and those that may end it. */
 const ORDERS = [
@@ -54,7 +53,9 @@ export async function soakFullDisk(
     fi
     rack down --all || [ $? = 64 ] || exit 95
     exit $code`;
-  const { code, isHung, stderr } = await shell(script, cache);
+  const { code, isHung, stderr } = await endedOf("unshare", ["-rm", "bash", "-c", script], {
+    cache,
+  });
   count(findings, "full disks");
   const left = findProcesses(`${cache}/runs`);
   for (const { pid } of left) Deno.kill(pid, "SIGKILL");
@@ -79,27 +80,6 @@ const WRONG: Readonly<Record<number, string>> = {
   94: "the confirmed object is gone, and the rack does not say why it went down",
   95: "rack down failed",
 };
-
-async function shell(script: string, cache: string) {
-  const child = new Deno.Command("unshare", {
-    args: ["-rm", "bash", "-c", script],
-    env: {
-      RACKMESH_CACHE: cache,
-      PATH: `${Deno.execPath().replace(/\/[^/]*$/, "")}:${Deno.env.get("PATH") ?? ""}`,
-    },
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  let isHung = false;
-  const timer = setTimeout(() => {
-    isHung = true;
-    child.kill("SIGKILL");
-  }, HANGS_MS);
-  const { code, stderr } = await child.output();
-  clearTimeout(timer);
-  return { code, isHung, stderr: new TextDecoder().decode(stderr) };
-}
 
 async function canMount(directory: string): Promise<boolean> {
   try {

@@ -36,17 +36,26 @@ export function rackEnv(cache: string): Record<string, string> {
   };
 }
 
-/** Runs the `rack` command to its end, for {@link HANGS_MS} at most. */
-export async function rackCommand(
+export interface CommandOptions {
+  readonly cache: string;
+  /** Default: {@link HANGS_MS}. */
+  readonly limitMs?: number;
+  /** Interrupts it. */
+  readonly signal?: AbortSignal;
+}
+
+/** Runs the `rack` command to its end. */
+export function rackCommand(args: readonly string[], options: CommandOptions): Promise<Ended> {
+  return endedOf(RACK, args, options);
+}
+
+/** Runs a program on racks of a cache to its end. */
+export async function endedOf(
+  program: string,
   args: readonly string[],
-  { cache, limitMs = HANGS_MS, signal }: {
-    readonly cache: string;
-    readonly limitMs?: number;
-    /** Interrupts it. */
-    readonly signal?: AbortSignal;
-  },
+  { cache, limitMs = HANGS_MS, signal }: CommandOptions,
 ): Promise<Ended> {
-  const child = new Deno.Command(RACK, {
+  const child = new Deno.Command(program, {
     args: [...args],
     env: rackEnv(cache),
     stdin: "null",

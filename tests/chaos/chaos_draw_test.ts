@@ -12,6 +12,7 @@ import {
   type RoundDraft,
 } from "../../console/chaos/draw.ts";
 import type { Prepared } from "../../console/rack/prepare.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { seeded } from "../../fabric/base/property_testing.ts";
 
 const LEAF_SPINE = fromFileUrl(projectFile("scripts/scenarios/leaf_spine.yaml"));
@@ -20,7 +21,8 @@ const OWN = fromFileUrl(projectFile("scripts/scenarios/my_protocol.yaml"));
 const BUSY = { from: 250_000_000, to: 260_000_000 };
 const WHEN = { from: 200_000_000, length: 400_000_000, busy: BUSY };
 
-async function optionsFor(scenario: string, seed: number): Promise<DrawOptions> {
+async function optionsFor(file: string, seed: number): Promise<DrawOptions> {
+  const scenario = await readScenario(file);
   const fixed = { input: fromFileUrl(projectFile("LICENSE")) };
   return { scenario, seed, fixed, field: await fieldOf(scenario, { fixed }) };
 }
@@ -95,7 +97,7 @@ describe("drawRound", () => {
     const choices = Array.from({ length: 20 }, (_, i) => drawRound(i, own).choices);
     assert.ok(choices.every(({ size, depth }) => size === undefined && depth === undefined));
     await assert.rejects(
-      fieldOf(OWN, { fixed: { method: "write-read" } }),
+      fieldOf(await readScenario(OWN), { fixed: { method: "write-read" } }),
       /no program of .* has a method/,
     );
   });

@@ -12,6 +12,7 @@ import { type Outcome, runSimulated } from "../../console/rack/run_variant.ts";
 import { checkAll } from "../../console/checks/all.ts";
 import { findingsText } from "../support/sound.ts";
 import { TEST_PATIENCE_MS } from "../support/eventually.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 interface Round {
   /** File of `tests/seeds/chaos`, without its ending. */
@@ -49,7 +50,12 @@ describe("A round of chaos that once failed", () => {
     const faults = await readFaultLines(
       fromFileUrl(projectFile(`tests/seeds/chaos/${record}.jsonl`)),
     );
-    const [prepared] = await prepare(file, { ...choices, seed, ...faults, packing: "all" });
+    const [prepared] = await prepare(await readScenario(file), {
+      ...choices,
+      seed,
+      ...faults,
+      packing: "all",
+    });
     const run = `replay-${runs++}`;
     const options = { run, directory: `${directory}/${run}`, trace: false, delayMsMax: 0 };
     return await runSimulated(prepared!, { ...options, check: "wire", ...how });

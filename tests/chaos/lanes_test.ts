@@ -14,6 +14,7 @@ import { runVariants } from "../../console/rack/run_scenario.ts";
 import type { Supervisor } from "../../console/rack/supervisor.ts";
 import { judge } from "../../console/reports/summarise.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const SCENARIO = `name: lanes-chaos
 hosts: { a: {}, b: { ddio: both, scm: { size: 1MiB } } }
@@ -71,7 +72,7 @@ describe("Chaos on racks that share processes", () => {
     const rng = rngFor(SEED, `lanes ${number}`);
     const directory = `${folder}/round-${number}`, racks = new Set<Supervisor>();
     let isOver = false;
-    const running = runVariants(await prepare(scenario, { packing: "node" }), {
+    const running = runVariants(await prepare(await readScenario(scenario), { packing: "node" }), {
       packing: "node",
       check: "wire",
       directory,
@@ -107,7 +108,7 @@ describe("Chaos on racks that share processes", () => {
 
   async function replayed(place: number, { directory }: Outcome): Promise<string> {
     const faults = recordedIn(directory);
-    const again = await prepare(scenario, { packing: "all", ...faults });
+    const again = await prepare(await readScenario(scenario), { packing: "all", ...faults });
     const run = { run: "replay", directory: `${directory}/replay` };
     return (await runSimulated(again[place]!, run)).digest;
   }

@@ -22,6 +22,7 @@ import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
 import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
 import { sharedScenario } from "./shared_rack.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const OPTIONS: ExploreOptions = { ...EXPLORE_DEFAULTS, cut: "none" };
 
@@ -315,15 +316,18 @@ describe("explore varies how programs interleave on shared regions", () => {
       ) => {
         await Deno.writeTextFile(`${folder}/shared.ts`, counted(isWrong));
         const titles: string[] = [], shares: number[] = [];
-        const { explored: [found] } = await exploreScenario(`${folder}/shared.yaml`, {
-          prepare: { packing: "all" },
-          explore: { ...OPTIONS, cut, stopped: () => titles.length >= stopAfter },
-          jobs,
-          onProgress(title, share) {
-            titles.push(title);
-            shares.push(share);
+        const { explored: [found] } = await exploreScenario(
+          await readScenario(`${folder}/shared.yaml`),
+          {
+            prepare: { packing: "all" },
+            explore: { ...OPTIONS, cut, stopped: () => titles.length >= stopAfter },
+            jobs,
+            onProgress(title, share) {
+              titles.push(title);
+              shares.push(share);
+            },
           },
-        });
+        );
         if (found!.faults !== null) {
           await Deno.remove(found!.faults.replace(/\/[^/]*$/, ""), { recursive: true });
         }
@@ -376,7 +380,10 @@ export function check({ reports }) {
       const exploredOf = async (isFenced: boolean) => {
         await Deno.writeTextFile(`${folder}/shared.ts`, program(isFenced));
         const prepare = { packing: "all" } as const;
-        const found = await exploreScenario(`${folder}/shared.yaml`, { prepare, explore: OPTIONS });
+        const found = await exploreScenario(await readScenario(`${folder}/shared.yaml`), {
+          prepare,
+          explore: OPTIONS,
+        });
         return found.explored[0]!;
       };
       const { verdict: right } = await exploredOf(true);

@@ -5,7 +5,7 @@ import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { exploreProtocol } from "../../console/explore/protocol/explore_protocol.ts";
 import { exitOfProtocol, protocolText } from "../../console/explore/protocol/protocol_report.ts";
 import { PROTOCOL_RACKS } from "../../console/explore/protocol/racks.ts";
-import { readScenario } from "../../console/rack/prepare.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { writeNewProtocol } from "../../console/scenarios/new_protocol.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackBench } from "../support/process_rack.ts";
@@ -92,7 +92,8 @@ describe("a rack with rows of one's own in its protocol", () => {
   it("is what rack new --coherence writes: rows, a scenario that names them, and the names of the doors", async () => {
     const made = await writeNewProtocol(`${folder}/mine_rows`, "coherence");
     assert.deepEqual([made.protocol, made.scenario], ["mine_rows.ts", "mine_rows.yaml"]);
-    const { coherence, shared } = await readScenario(`${made.folder}/${made.scenario}`);
+    const { scenario } = await readScenario(`${made.folder}/${made.scenario}`);
+    const { coherence, shared } = scenario;
     assert.deepEqual([coherence, shared.length], ["./mine_rows.ts", 1]);
     const rows = await Deno.readTextFile(`${made.folder}/${made.protocol}`);
     assert.match(rows, /rack explore --protocol mine_rows\.ts$/m);

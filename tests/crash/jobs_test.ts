@@ -18,6 +18,7 @@ import {
 } from "../../console/explore/types.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { rackOf } from "./explored_rack.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 /** All of it but wall times, as `rack explore --json` has it. */
 function documentOf({ wallMs: _, perSecond: __, ...verdict }: Verdict): unknown {
@@ -59,11 +60,14 @@ describe("rack explore --jobs", () => {
   it("finds the same counterexample of a protocol of one's own", async () => {
     const documents: unknown[] = [];
     for (const jobs of [1, 2]) {
-      const { explored: [found] } = await exploreScenario("scripts/scenarios/two_queues.yaml", {
-        prepare: { packing: "all" },
-        explore: EXPLORE_DEFAULTS,
-        jobs,
-      });
+      const { explored: [found] } = await exploreScenario(
+        await readScenario("scripts/scenarios/two_queues.yaml"),
+        {
+          prepare: { packing: "all" },
+          explore: EXPLORE_DEFAULTS,
+          jobs,
+        },
+      );
       documents.push(documentOf(found!.verdict));
       if (found!.faults !== null) {
         await Deno.remove(found!.faults.replace(/\/[^/]*$/, ""), { recursive: true });

@@ -14,6 +14,7 @@ import { runSimulated } from "../../console/rack/run_variant.ts";
 import { eventually, TEST_PATIENCE_MS } from "../support/eventually.ts";
 import { CommandRig, rackArguments } from "../support/command.ts";
 import { allRefused, triesAll } from "../support/tries_all.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 let rig: CommandRig;
 
@@ -39,7 +40,7 @@ describe("a program that reaches the real globals", () => {
   /** With the raw text in the place of a bundle. */
   async function prepared(directory: string, faults: string) {
     const scenario = await own("raw", "export default function* () {}\n", faults);
-    const [one] = await prepare(scenario, { packing: "all" });
+    const [one] = await prepare(await readScenario(scenario), { packing: "all" });
     return { ...one!, programs: { "./raw.ts": triesAll(directory) }, hooked: ["./raw.ts"] };
   }
 

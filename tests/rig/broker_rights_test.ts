@@ -20,6 +20,7 @@ import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { contentOf } from "../support/process_rack.ts";
 import { CommandRig, processesNaming } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const RUN = "r1";
 const SCENARIO = "name: three\nhosts: { a: {}, b: {}, c: {} }\n";
@@ -58,7 +59,7 @@ for (
     beforeEach(async () => {
       dir = await Deno.makeTempDir({ prefix: "rackmesh-rights-" });
       await Deno.writeTextFile(`${dir}/three.yaml`, SCENARIO);
-      rack = (await prepare(`${dir}/three.yaml`, { packing: "node" }))[0]!;
+      rack = (await prepare(await readScenario(`${dir}/three.yaml`), { packing: "node" }))[0]!;
       const rights = accessOf({ ...rack, run: RUN });
       users = [...rights.keys()];
       subjects = subjectsOf(users, rack.partitions.map(({ name }) => name));
@@ -352,7 +353,7 @@ describe("a request over a broker with rights", () => {
   it("is answered by who is meant, on a subject that nobody else may publish", async () => {
     const dir = await Deno.makeTempDir({ prefix: "rackmesh-rights-" });
     await Deno.writeTextFile(`${dir}/three.yaml`, SCENARIO);
-    const [rack] = await prepare(`${dir}/three.yaml`, { packing: "node" });
+    const [rack] = await prepare(await readScenario(`${dir}/three.yaml`), { packing: "node" });
     const users = accessOfProcesses({ ...rack!, run: RUN });
     const server = await startNatsServer({ dir, users });
     const errors: string[] = [];

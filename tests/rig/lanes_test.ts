@@ -11,6 +11,7 @@ import { runSideBySide } from "../../console/rack/side_by_side.ts";
 import type { Supervisor } from "../../console/rack/supervisor.ts";
 import { atSomePace } from "../support/eventually.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const PUTS = `name: lanes
 hosts: { a: {}, b: { ddio: both, scm: { size: 1MiB } } }
@@ -40,7 +41,7 @@ describe("Lanes: variants in one set of processes", () => {
     }
     return {
       scenario: `${path}/lanes.yaml`,
-      prepared: await prepare(`${path}/lanes.yaml`, { packing: "node" }),
+      prepared: await prepare(await readScenario(`${path}/lanes.yaml`), { packing: "node" }),
     };
   }
 
@@ -139,7 +140,7 @@ describe("Lanes: variants in one set of processes", () => {
       assert.equal(outcome.inexact, undefined, `${one.label}: ${outcome.inexact}`);
       const lines = await readFaultLines(`${outcome.directory}/faults.jsonl`);
       struck += lines.faults.filter(({ node, action }) => node === "b" && action === "kill").length;
-      const again = await prepare(scenario, { packing: "all", ...lines });
+      const again = await prepare(await readScenario(scenario), { packing: "all", ...lines });
       const replayed = await run([again[i]!], { packing: "all" });
       assert.equal(replayed.outcomes[0]!.outcome.digest, outcome.digest, one.label);
     }
@@ -203,7 +204,7 @@ export default function* own({ cpu }: ProgramContext) {
     const interrupting = new AbortController(), judged: string[] = [];
     const reason = new Error("interrupted");
     let report: RunReport | undefined;
-    const running = runScenario(scenario, {
+    const running = runScenario(await readScenario(scenario), {
       prepare: { packing: "node" },
       lanes: 2,
       delayMsMax: 2,

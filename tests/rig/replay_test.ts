@@ -27,6 +27,7 @@ import { resumeRun } from "../../console/replay/resume/resume_run.ts";
 import { takeCheckpoint } from "../../console/replay/resume/take_checkpoint.ts";
 import type { Loss, Timeline } from "../../console/replay/types.ts";
 import { CommandRig } from "../support/command.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const PAIR = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\nprograms: []\n";
 const PUT = "[{ on: a, run: put, to: b, method: write-flush, bytes: 16KiB }]";
@@ -76,7 +77,7 @@ describe("Replay of a rack that was up", () => {
 
   beforeAll(async () => {
     const scenario = await rig.file("pair.yaml", PAIR);
-    rack = await bringUp(scenario, { prepare: { packing: "node" } });
+    rack = await bringUp(await readScenario(scenario), { prepare: { packing: "node" } });
     await linkedTo(rack, async (link) => {
       await put(link, "first");
       await killDevice(link, "b");
@@ -254,7 +255,9 @@ describe("Replay of a run of processes", () => {
         "programs:\n  - { on: a, run: put, to: b, method: write-flush, bytes: 64KiB, depth: 4 }\n" +
         "faults: [{ at: 205us, kill: b }]\n",
     );
-    const report = await runScenario(scenario, { prepare: { packing: "node" } });
+    const report = await runScenario(await readScenario(scenario), {
+      prepare: { packing: "node" },
+    });
     await replayed(report.run, async (replay) => {
       const timeline = await replay.timeline();
       assertEqual(timeline);
@@ -289,7 +292,9 @@ describe("compareRuns", () => {
     const runs = [];
     for (const put of [PUT, PUT, PUT.replace("16KiB", "20KiB")]) {
       const scenario = await rig.file("pair.yaml", PAIR.replace("[]", put));
-      runs.push((await runScenario(scenario, { prepare: { packing: "all" } })).run);
+      runs.push(
+        (await runScenario(await readScenario(scenario), { prepare: { packing: "all" } })).run,
+      );
     }
     const replays = await Promise.all(runs.map((run) => Replay.open({ run })));
     try {
@@ -322,7 +327,7 @@ describe("Replay of an own program in one process", () => {
       "own.yaml",
       "name: own\nhosts: { a: {}, b: {} }\nprograms: [{ on: a, program: ./own.ts }]\n",
     );
-    const report = await runScenario(scenario, { prepare: { packing: "all" } });
+    const report = await runScenario(await readScenario(scenario), { prepare: { packing: "all" } });
     await replayed(report.run, async (replay) => {
       const timeline = await replay.timeline();
       assertEqual(timeline);
@@ -336,7 +341,7 @@ describe("Replay of an own program in one process", () => {
     const pair = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
     const input = await rig.file("in.bin", new Uint8Array(16_384).fill(7));
     const prepare = { packing: "all", method: "write-only", ddio: "on", input } as const;
-    const report = await runScenario(pair, { prepare });
+    const report = await runScenario(await readScenario(pair), { prepare });
     await Deno.remove(input);
     await replayed(report.run, async (replay) => {
       const { endPs, promises } = await replay.timeline();

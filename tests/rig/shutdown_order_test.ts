@@ -17,6 +17,7 @@ import { Replay } from "../../console/replay/client.ts";
 import { resumeRun } from "../../console/replay/resume/resume_run.ts";
 import { scenarioOfRun } from "../../console/scenarios/kept_scenario.ts";
 import { CommandRig } from "../support/command.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const SCENARIO = `name: orderly
 defaults: { attach: coherent, scm: { size: 1MiB }, dram: 4MiB, services: none }
@@ -38,7 +39,7 @@ describe("rack shutdown", () => {
     rig = await CommandRig.open();
     cache = Deno.env.get("RACKMESH_CACHE");
     Deno.env.set("RACKMESH_CACHE", rig.cache);
-    rack = await bringUp(await rig.file("orderly.yaml", SCENARIO), {
+    rack = await bringUp(await readScenario(await rig.file("orderly.yaml", SCENARIO)), {
       prepare: { packing: "node" },
     });
   });

@@ -29,6 +29,7 @@ import { eventually } from "../support/eventually.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { contentOf } from "../support/process_rack.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
 const CHOICES = { method: "persist-opcode", ddio: "off", packing: "node" } as const;
@@ -52,7 +53,7 @@ describe("a rack that is watched", () => {
     Deno.env.set("RACKMESH_CACHE", cache);
     input = `${cache}/data.bin`;
     await Deno.writeFile(input, contentOf(BYTES));
-    rack = await bringUp(PAIR, { prepare: { ...CHOICES, input } });
+    rack = await bringUp(await readScenario(PAIR), { prepare: { ...CHOICES, input } });
     reading = asViewer(async (link) => {
       for await (const block of watchSteps(link, { signal: ending.signal })) blocks.push(block);
     });

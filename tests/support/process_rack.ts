@@ -19,6 +19,7 @@ import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { removeUnlessKept } from "./leavings.ts";
 import { assertSound } from "./sound.ts";
 import type { MethodRow } from "../../console/reports/method_row.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 /** What is done to a rack when `put` has written `share` of its messages. */
 export interface Midway {
@@ -109,7 +110,7 @@ export class RackBench {
     if (typeof scenario === "string") await Deno.writeTextFile(path, scenario);
     else path = scenario.pathname;
     const input = inputBytes === undefined ? {} : { input: await this.input(inputBytes) };
-    const prepared = await prepare(path, { ...choices, ...input, packing });
+    const prepared = await prepare(await readScenario(path), { ...choices, ...input, packing });
     assert.equal(prepared.length, 1, "Name method and ddio: a test runs one rack at a time");
     return prepared[0]!;
   }

@@ -8,6 +8,7 @@ import { Ajv } from "ajv";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { fromFileUrl, projectFile, ROOT } from "../../console/base/paths.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 import { SCHEMA_COMMENT, SCHEMA_FILE, shippedScenarios } from "../../console/scenarios/shipped.ts";
 import { validateScenario } from "../../console/scenarios/validate.ts";
 import { CommandRig, type Ended, rackArguments, type Said } from "../support/command.ts";
@@ -139,7 +140,7 @@ describe("rack schema", () => {
 describe("rack validate", () => {
   it("takes every shipped scenario, and says what it stands for", async () => {
     for (const { file, name } of await shippedScenarios()) {
-      const { runs } = await validateScenario(file);
+      const { runs } = await validateScenario(await readScenario(file));
       assert.ok(runs.length > 0, name);
     }
     const valid = await json<{ ok: boolean; runs: string[] }>("validate", PAIR);

@@ -4,6 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import { runScenario, type RunScenarioOptions } from "../../console/rack/run_scenario.ts";
 import { plainly } from "../../console/reports/json.ts";
 import type { RunReport } from "../../console/reports/method_report.ts";
+import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
 const SCENARIO = `
 name: three
@@ -37,7 +38,7 @@ async function ran(
   return await inFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/three.yaml`, scenario);
     const prepare = { packing: "all" } as const;
-    return await runScenario(`${folder}/three.yaml`, {
+    return await runScenario(await readScenario(`${folder}/three.yaml`), {
       prepare,
       directory: `${folder}/run`,
       ...options,

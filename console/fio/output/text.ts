@@ -152,15 +152,22 @@ function directionLines(
   return lines;
 }
 
-/** Both limits decide whether values are shown in µs or ms (nsec_to_usec, nsec_to_msec). */
+/** Whether values are shown in µs or ms (nsec_to_usec, nsec_to_msec). */
+function unitOf(
+  { min, max, deviation = Infinity }: {
+    readonly min: number;
+    readonly max: number;
+    readonly deviation?: number;
+  },
+): readonly [unit: string, scale: number] {
+  if (min > 2e6 && max > 99_999_999 && deviation > 1e6) return ["msec", 1e6];
+  return min > 2000 && max > 99_999 && deviation > 1000 ? ["usec", 1e3] : ["nsec", 1];
+}
+
 function latencyLine(name: string, latency: Moments): string {
   const { min, max, mean } = latency;
   const deviation = deviationOf(latency);
-  const [unit, scale] = min > 2e6 && max > 99_999_999 && deviation > 1e6
-    ? ["msec", 1e6] as const
-    : min > 2000 && max > 99_999 && deviation > 1000
-    ? ["usec", 1e3] as const
-    : ["nsec", 1] as const;
+  const [unit, scale] = unitOf({ min, max, deviation });
   const short = (value: number) => num2str(Math.floor(value / scale), { figures: 6 });
   const average = (value: number) => (value / scale).toFixed(2).padStart(5);
   return `    ${name} (${unit}): min=${short(min)}, max=${short(max)}, avg=${average(mean)}, ` +
@@ -173,12 +180,8 @@ function percentileLines(
   { list, decimals }: Percentiles,
 ): string[] {
   const values = percentilesOf(latency, list);
-  const least = Math.min(...values), most = Math.max(...values);
-  const [unit, scale] = least > 2e6 && most > 99_999_999
-    ? ["msec", 1e6] as const
-    : least > 2000 && most > 99_999
-    ? ["usec", 1e3] as const
-    : ["nsec", 1] as const;
+  const most = Math.max(...values);
+  const [unit, scale] = unitOf({ min: Math.min(...values), max: most });
   const width = Math.max(5, String(Math.floor(most / scale)).length);
   const perLine = Math.floor((80 - 7) / (decimals + 10 + width));
   const cells = values.map((value, i) => {

@@ -11,6 +11,7 @@ import {
   OWN_SERVICES,
   passwordVariable,
 } from "./compose_file.ts";
+import type { ScenarioSource } from "../../scenarios/scenario_source.ts";
 import { prepareOne } from "../bring_up.ts";
 import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from "../prepare.ts";
 
@@ -38,11 +39,15 @@ const ID_BYTES = 3;
 const PASSWORD_BYTES = 16, KEY_BYTES = 32;
 
 /** Writes the folder. @returns the run's name, which is the compose project's. @throws Refusal */
-export async function composeRack(scenario: string, options: ComposeOptions): Promise<string> {
+export async function composeRack(
+  scenario: ScenarioSource,
+  options: ComposeOptions,
+): Promise<string> {
   const { out, image, natsImage, livenessMs, trace, stayUp, consolePort } = options;
-  const one = stayUp
-    ? (await prepareOne(scenario, options)).prepared
-    : onlyOne(await prepare(scenario, { ...options.prepare, signal: options.signal }), scenario);
+  const one = stayUp ? (await prepareOne(scenario, options)).prepared : onlyOne(
+    await prepare(scenario, { ...options.prepare, signal: options.signal }),
+    scenario.path,
+  );
   refuseNames(one);
   refuseCaptures(one);
   await makeFolder(out);

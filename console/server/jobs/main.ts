@@ -22,8 +22,9 @@ import type { ExploreOptions } from "../../explore/types.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
-import { lacksInput, setBase } from "../../rack/prepare.ts";
+import { lacksInput } from "../../rack/prepare.ts";
 import { runScenario } from "../../rack/run_scenario.ts";
+import { readScenario, type ScenarioSource } from "../../scenarios/scenario_source.ts";
 import { captionOf } from "../../sweep/caption.ts";
 import { chartOf } from "../../sweep/choose.ts";
 import { measuredSweep } from "../../sweep/kept.ts";
@@ -36,9 +37,11 @@ type OrderOf<Kind extends JobOrder["kind"]> = Extract<JobOrder, { kind: Kind }>;
 
 interface Work<Kind extends JobOrder["kind"]> {
   readonly order: OrderOf<Kind>;
-  readonly scenario: string;
   readonly signal: AbortSignal;
-  readonly replay?: JobWork["replay"];
+}
+
+interface ScenarioWork<Kind extends JobOrder["kind"]> extends Work<Kind> {
+  readonly scenario: ScenarioSource;
 }
 
 function say(line: JobLine): void {
@@ -80,7 +83,11 @@ function withMadeUpInput(program: ProgramScenario): ProgramScenario {
   return { ...program, options: { ...program.options, bytes: INPUT_BYTES } };
 }
 
-async function run({ order, scenario, signal, replay }: Work<"run">): Promise<void> {
+async function run(
+  { order, scenario, signal, replay }: ScenarioWork<"run"> & {
+    readonly replay: JobWork["replay"];
+  },
+): Promise<void> {
   const { packing, claims, trace, captures } = order;
   const again = replay && { ...(replay.input !== undefined && { input: replay.input }) };
   const report = await runScenario(scenario, {
@@ -110,7 +117,7 @@ async function run({ order, scenario, signal, replay }: Work<"run">): Promise<vo
   say({ say: "end", verdict, isGood: verdictOf(report) === "holds" });
 }
 
-async function up({ order, scenario, signal }: Work<"up">): Promise<void> {
+async function up({ order, scenario, signal }: ScenarioWork<"up">): Promise<void> {
   const { packing, trace } = order;
   const rack = await bringUp(scenario, {
     prepare: { ...choicesOf(order), packing, isTyped: true, change: withMadeUpInput },
@@ -155,7 +162,7 @@ function exploreOptionsOf(order: OrderOf<"explore">): ExploreOptions {
   });
 }
 
-async function explore({ order, scenario, signal }: Work<"explore">): Promise<void> {
+async function explore({ order, scenario, signal }: ScenarioWork<"explore">): Promise<void> {
   const options = exploreOptionsOf(order);
   refuseNothing(options, (option) => ORDERED[option]);
   const explored = await exploreScenario(scenario, {
@@ -235,7 +242,7 @@ const ROUNDS_SHOWN = 200;
 /** Rounds that one may look at in every view, although they held. */
 const ROUNDS_KEPT = 8;
 
-async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> {
+async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {
   const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = choicesOf(order);
   const { forMs, rounds, from = 0, packing } = order;
   const began = performance.now();
@@ -243,7 +250,9 @@ async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> 
   const counts = { held: 0, broken: 0, untold: 0 };
   const goals: Record<string, number> = {};
   const soFar = (): ChaosResult => ({
-    scenario: order.scenario && "shipped" in order.scenario ? order.scenario.shipped : scenario,
+    scenario: order.scenario && "shipped" in order.scenario
+      ? order.scenario.shipped
+      : scenario.path,
     seed,
     wallMs: performance.now() - began,
     // Folders of rounds that held go again.
@@ -289,7 +298,7 @@ async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> 
   say({ say: "end", verdict, isGood: exitOf(report) === EXIT.done });
 }
 
-async function perftest({ order, scenario, signal }: Work<"perftest">): Promise<void> {
+async function perftest({ order, scenario, signal }: ScenarioWork<"perftest">): Promise<void> {
   const { test, packing, from, to, ddio, seed, size, all, iterations, depth, qps } = order;
   const name = PERFTESTS.find((each) => each === test);
   if (name === undefined) {
@@ -315,7 +324,7 @@ async function perftest({ order, scenario, signal }: Work<"perftest">): Promise<
   say({ say: "end", verdict: isGood ? "done" : result.error ?? result.status, isGood });
 }
 
-async function sweep({ order, scenario, signal }: Work<"sweep">): Promise<void> {
+async function sweep({ order, scenario, signal }: ScenarioWork<"sweep">): Promise<void> {
   const { vary, jobs, limitMs, x, y, by } = order;
   const swept = await runSweep(scenario, {
     vary,
@@ -346,21 +355,23 @@ async function sweep({ order, scenario, signal }: Work<"sweep">): Promise<void> 
 
 async function main(signal: AbortSignal): Promise<void> {
   const text = await new Response(Deno.stdin.readable).text();
-  const { order, scenario, base, replay }: JobWork = JSON.parse(text);
-  if (base !== undefined) setBase(scenario, base);
+  const { order, scenario: path, base, replay }: JobWork = JSON.parse(text);
+  switch (order.kind) {
+    case "resume":
+      return await resume({ order, signal });
+    case "cut":
+      return await cut({ order, signal });
+    case "matrix":
+      return await matrix({ order, signal });
+  }
+  const scenario = await readScenario(path, { base });
   switch (order.kind) {
     case "run":
       return await run({ order, scenario, signal, replay });
     case "up":
       return await up({ order, scenario, signal });
-    case "resume":
-      return await resume({ order, scenario, signal });
     case "explore":
       return await explore({ order, scenario, signal });
-    case "cut":
-      return await cut({ order, scenario, signal });
-    case "matrix":
-      return await matrix({ order, scenario, signal });
     case "chaos":
       return await chaos({ order, scenario, signal });
     case "perftest":

@@ -7,6 +7,7 @@ import { readRunFile } from "../../rack/run_directory.ts";
 import { scenarioOfRun } from "../../scenarios/kept_scenario.ts";
 import { keepText } from "../../scenarios/kept_text.ts";
 import { SCHEMA_FILE, shippedScenarios } from "../../scenarios/shipped.ts";
+import { readScenario } from "../../scenarios/scenario_source.ts";
 import { newScenario } from "../../scenarios/new_scenario.ts";
 import { validateScenario } from "../../scenarios/validate.ts";
 import { ApiFailure } from "../doors/errors.ts";
@@ -70,7 +71,8 @@ export function scenarioRoutes() {
       if (runFile === undefined) throw new ApiFailure("not-found", `${id} has no run file`);
       const { plan, partitions } = runFile;
       const found = scenarioOfRun({ run: id, directory, plan, partitions });
-      const problems = await keepText(found.text).then((path) => validateScenario(path, { signal }))
+      const problems = await keepText(found.text).then(readScenario)
+        .then((source) => validateScenario(source, { signal }))
         .then(() => [], problemsOf);
       return c.json({ ...found, notes: [...found.notes], name: plan.scenario, problems }, 200);
     })
@@ -96,10 +98,9 @@ export function scenarioRoutes() {
         : (await shippedScenarios()).find((each) => each.name === like)?.file;
       const path = await keepText(text);
       try {
-        const { file: _, ...scenario } = await validateScenario(path, {
-          base: base?.replace(/\/[^/]*$/, ""),
-          signal: c.req.raw.signal,
-        });
+        const source = await readScenario(path, { base: base?.replace(/\/[^/]*$/, "") });
+        const { signal } = c.req.raw;
+        const { file: _, ...scenario } = await validateScenario(source, { signal });
         const { runs, programs, needsInput } = scenario;
         const document = {
           ...scenario,

@@ -3,7 +3,7 @@
  * `schema.ts` for the shape, `checks.ts` for consistency, `variants.ts` for its runs.
  */
 import type { Draft, DraftProgram, HostScenario, ProgramScenario, Scenario } from "./scenario.ts";
-import { formatPath, type Path, readYaml } from "./yaml_source.ts";
+import { formatPath, type Path, readYaml, type YamlSource } from "./yaml_source.ts";
 import { nearest, type Problem, Refusal, showFound } from "../plan/problem.ts";
 import {
   checkKeys,
@@ -35,6 +35,14 @@ import { isOwnFile } from "./values.ts";
 
 /** Reads a scenario. `file` is its name in messages. @throws {Refusal} with all problems. */
 export function parseScenario(text: string, file: string): Scenario {
+  return readScenarioOf(text, file).scenario;
+}
+
+/** As {@link parseScenario}, with the values as they stand in the text. */
+export function readScenarioOf(
+  text: string,
+  file: string,
+): { readonly scenario: Scenario; readonly yaml: YamlSource } {
   const { source, problems: syntax } = readYaml(text, file);
   const problems: Problem[] = [...syntax];
   if (source.data === undefined && problems.length > 0) throw new Refusal(problems);
@@ -57,7 +65,7 @@ export function parseScenario(text: string, file: string): Scenario {
     if (more > 0) problems[place] = { ...problem, found };
   }
   if (problems.length > 0 || scenario === undefined) throw new Refusal(problems);
-  return scenario;
+  return { scenario, yaml: source };
 }
 
 /** Problems at one place that differ in numbers alone, as names of a range do, are of one kind. */

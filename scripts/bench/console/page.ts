@@ -10,6 +10,7 @@ import { say } from "../../commands/output.ts";
 import { ConsolePages } from "./browser.ts";
 import type { Figure, Measured } from "../figure.ts";
 import { held, onRack } from "../on_rack.ts";
+import { readScenario } from "../../../console/scenarios/scenario_source.ts";
 
 interface Rig extends Measured {
   /** Aborted by an interrupt. */
@@ -67,7 +68,11 @@ async function measurePast(rig: Rig): Promise<Figure[]> {
         ],
         {
           signal,
-          up: () => runScenario(scenario, { prepare: { packing: "all", seed: rig.seed }, signal }),
+          up: async () =>
+            await runScenario(await readScenario(scenario), {
+              prepare: { packing: "all", seed: rig.seed },
+              signal,
+            }),
           // A run has taken its rack down; what it has left goes with the folder.
           down: () => Promise.resolve(),
         },

@@ -8,6 +8,7 @@ import { fioJson } from "../../../console/fio/output/json.ts";
 import { fioText } from "../../../console/fio/output/text.ts";
 import { type FioRun, hasNoIo, runFio } from "../../../console/fio/run_fio.ts";
 import { plainly } from "../../../console/reports/json.ts";
+import { readScenario } from "../../../console/scenarios/scenario_source.ts";
 import { onInterrupt } from "../interrupt.ts";
 import { addOutputOptions, checkWritable, given, seedOf } from "../options.ts";
 import { print, Progress, say } from "../output.ts";
@@ -69,10 +70,11 @@ function collect(text: string, before: readonly string[]): string[] {
   return [...before, text];
 }
 
-async function fio(scenario: string, files: string[], flags: FioFlags): Promise<void> {
+async function fio(path: string, files: string[], flags: FioFlags): Promise<void> {
   const formats = formatsOf(flags);
   if (flags.output !== undefined) await checkWritable("--output", flags.output);
   const { from, to, memory, ddio, nats, pcap, perfetto, seed, output } = flags;
+  const scenario = await readScenario(path);
   const progress = new Progress({ quiet: flags.json === true });
   const run = await runFio(scenario, {
     files,

@@ -14,7 +14,7 @@ import {
   inUnit,
   PERFTEST_OUTPUTS,
   type PerftestForm,
-} from "../../../console/reports/perftest_table.ts";
+} from "../../../console/reports/perftest_columns.ts";
 import { bytesOf, type CheckFlags, given, timeOf, whole, wordOf } from "../options.ts";
 import type { Problems } from "./line.ts";
 import { WHY_NO_SL } from "./refused.ts";

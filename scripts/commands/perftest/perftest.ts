@@ -7,13 +7,10 @@ import { REJECT_REASON, rejectText } from "../../../fabric/wire/roce/cm.ts";
 import type { PerftestResult } from "../../../nodes/host/programs/perftest/client.ts";
 import { CONNECTIONS, MEMORIES, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
 import { runPerftest } from "../../../console/rack/perftest.ts";
-import { readScenario } from "../../../console/rack/prepare.ts";
+import { readScenario, type ScenarioSource } from "../../../console/scenarios/scenario_source.ts";
 import { perftestJson } from "../../../console/reports/perftest_json.ts";
-import {
-  PERFTEST_OUTPUTS,
-  type PerftestForm,
-  perftestText,
-} from "../../../console/reports/perftest_table.ts";
+import { perftestText } from "../../../console/reports/perftest_table.ts";
+import { PERFTEST_OUTPUTS, type PerftestForm } from "../../../console/reports/perftest_columns.ts";
 import { onInterrupt } from "../interrupt.ts";
 import {
   addCheckOption,
@@ -141,11 +138,12 @@ async function perftest(
   if (flags.rdma_cm && options.connection === "UD") {
     line.addIdle("--rdma_cm", "UD queue pairs learn of each other by a connection in any case");
   }
-  const to = await serverOf(path, { server, to: flags.to, line });
+  const scenario = await readScenario(path);
+  const to = serverOf(scenario, { server, to: flags.to, line });
   if (line.note !== undefined) say(line.note);
-  await checkTypesFirst(path, flags);
+  await checkTypesFirst(scenario, flags);
   const progress = new Progress({ quiet: json === true });
-  const run = await runPerftest(name, path, {
+  const run = await runPerftest(name, scenario, {
     options,
     packing: flags.pack,
     ...(rnic > 0 && { rnic }),
@@ -176,12 +174,11 @@ async function perftest(
 }
 
 /** The server of the command line where it is a host, as `--to`; else it has no effect. @throws Refusal of the scenario */
-async function serverOf(
-  path: string,
+function serverOf(
+  { scenario: { hosts } }: ScenarioSource,
   { server, to, line }: Pick<PerftestLine, "server" | "line"> & { readonly to: string | undefined },
-): Promise<string | undefined> {
+): string | undefined {
   if (server === undefined || server === to) return to;
-  const { hosts } = await readScenario(path);
   if (to === undefined && hosts.some(({ name }) => name === server)) return server;
   line.addIdle(server, "--to names the server, a host of the scenario");
   return to;

@@ -14,8 +14,8 @@ import {
   addCheckOption,
   type AtOnceFlags,
   atOnceOf,
+  checkedScenario,
   type CheckFlags,
-  checkTypesFirst,
   given,
   whole,
   wordOf,
@@ -67,7 +67,7 @@ function variedPrograms(vary: readonly string[]): string[] {
   return vary.flatMap((text) => text.slice(text.indexOf("=") + 1).split(",")).filter(isOwnProgram);
 }
 
-async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
+async function runIt(path: string, flags: SweepFlags): Promise<void> {
   const { vary = [], input, plot, csv, json: quiet = false } = flags;
   checkOutputs({ plot, csv });
   const limit = whole("--limit", flags.limit ?? String(LIMIT_MS / 1_000), {
@@ -75,7 +75,7 @@ async function runIt(scenario: string, flags: SweepFlags): Promise<void> {
     most: 86_400,
   });
   const packing = wordOf("--pack", flags.pack, PACKINGS), atOnce = atOnceOf(flags, packing);
-  await checkTypesFirst(scenario, flags, variedPrograms(vary));
+  const scenario = await checkedScenario(path, flags, variedPrograms(vary));
   const progress = new Progress({ quiet });
   const sweep = await runSweep(scenario, {
     vary,

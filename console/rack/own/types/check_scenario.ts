@@ -1,21 +1,20 @@
 /** The types of the programs of a scenario, or of one program's file. */
 import { Refusal } from "../../../../fabric/rack/plan/problem.ts";
 import { isOwnProgram } from "../../../../fabric/rack/scenario/parse_scenario.ts";
-import { baseOf, findProgramFile, readScenario } from "../../prepare.ts";
+import { readScenario, type ScenarioSource } from "../../../scenarios/scenario_source.ts";
+import { findProgramFile } from "../../prepare.ts";
 import { type CheckedTypes, type CheckOptions, checkTypes, ownFilesOf } from "./check_types.ts";
 
-const PROGRAM = /\.[jt]s$/;
-
 /**
- * Checks the types of a scenario's own programs. @param scenario its path, or that of a program (`x.ts`).
+ * Checks the types of a scenario's own programs, or of one program by its path.
  * @param more programs that are asked for beside the scenario's. @returns undefined where it has none.
  * @throws Refusal for a scenario that cannot be read, and with all that is wrong in programs.
  */
 export async function checkScenarioTypes(
-  scenario: string,
+  scenario: ScenarioSource | string,
   { more = [], ...options }: CheckOptions & { readonly more?: readonly string[] } = {},
 ): Promise<CheckedTypes | undefined> {
-  const programs = PROGRAM.test(scenario)
+  const programs = typeof scenario === "string"
     ? [await findProgramFile(scenario, Deno.cwd())]
     : await programsOf(scenario, more);
   return programs.length === 0 ? undefined : await checkTypes(programs, options);
@@ -29,15 +28,17 @@ export async function filesOfScenario(scenario: string): Promise<string[]> {
   const folder = await Deno.realPath(scenario.replace(/[^/]*$/, "") || ".");
   const file = `${folder}/${scenario.replace(/.*\//, "")}`;
   try {
-    return [file, ...await ownFilesOf(await programsOf(scenario, []))];
+    return [file, ...await ownFilesOf(await programsOf(await readScenario(scenario), []))];
   } catch (error) {
     if (error instanceof Refusal) return [file];
     throw error;
   }
 }
 
-async function programsOf(scenario: string, more: readonly string[]): Promise<string[]> {
-  const { programs, shared, coherence } = await readScenario(scenario);
+async function programsOf(
+  { base, scenario: { programs, shared, coherence } }: ScenarioSource,
+  more: readonly string[],
+): Promise<string[]> {
   const named = [
     ...programs.map(({ run }) => run),
     ...shared.flatMap(({ judge }) => judge?.rule ?? []),
@@ -45,8 +46,6 @@ async function programsOf(scenario: string, more: readonly string[]): Promise<st
     ...(coherence === undefined ? [] : [coherence]),
   ];
   const runs = new Set(named.filter(isOwnProgram));
-  if (runs.size === 0) return [];
-  const base = await baseOf(scenario);
   const files: string[] = [];
   for (const run of runs) files.push(await findProgramFile(run, base));
   return [...new Set(files)];

@@ -1,0 +1,71 @@
+/** A scenario's file, read once by the entry point of a command; all later steps are handed what was read. */
+import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import { formatSize } from "../../fabric/rack/plan/units.ts";
+import { readScenarioOf } from "../../fabric/rack/scenario/parse_scenario.ts";
+import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
+import type { YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
+import { readInto } from "../base/files.ts";
+
+export interface ScenarioSource {
+  /** Of the file, as its user wrote it: in messages, and in commands that read it again. */
+  readonly path: string;
+  /** The folder in which the scenario's relative paths begin. */
+  readonly base: string;
+  readonly text: string;
+  /** The values of the text, with their places. */
+  readonly yaml: YamlSource;
+  readonly scenario: Scenario;
+}
+
+/**
+ * Reads and checks a scenario's file.
+ * @param how.base where its paths begin, of one that is a changed copy of another; default: the file's folder, of a
+ *   pipe the current one.
+ * @throws Refusal where the file cannot be read, is too large or is no valid scenario.
+ */
+export async function readScenario(
+  path: string,
+  { base }: { readonly base?: string | undefined } = {},
+): Promise<ScenarioSource> {
+  const { text, isFile } = await readText(path);
+  return sourceOf(text, { path, base: base ?? (isFile ? await folderOf(path) : Deno.cwd()) });
+}
+
+/** A scenario that has been read, or made. @throws Refusal where it is not valid. */
+export function sourceOf(
+  text: string,
+  { path, base }: Pick<ScenarioSource, "path" | "base">,
+): ScenarioSource {
+  return { path, base, text, ...readScenarioOf(text, path) };
+}
+
+/** No scenario that a person or a program writes is larger. */
+const SCENARIO_BYTES_MAX = 4 << 20;
+
+/** A pipe can be read only once. */
+async function readText(path: string): Promise<{ text: string; isFile: boolean }> {
+  if (/\.[cm]?[jt]s$/.test(path)) {
+    const name = path.slice(path.lastIndexOf("/") + 1);
+    const expected = `a scenario that names it, by { on: a, program: ./${name} }`;
+    throw refusal("", { found: `${path} is a program`, expected });
+  }
+  try {
+    using file = await Deno.open(path);
+    const bytes = new Uint8Array(SCENARIO_BYTES_MAX + 1);
+    const length = readInto(file, bytes);
+    if (length > SCENARIO_BYTES_MAX) {
+      const found = `${path} has more than ${formatSize(SCENARIO_BYTES_MAX)}`;
+      throw refusal("", { found, expected: "a scenario" });
+    }
+    const text = new TextDecoder().decode(bytes.subarray(0, length));
+    return { text, isFile: (await file.stat()).isFile };
+  } catch (cause) {
+    if (cause instanceof Refusal) throw cause;
+    const why = (cause as Error).message;
+    throw refusal("", { found: `Cannot read the scenario ${path}: ${why}`, cause });
+  }
+}
+
+async function folderOf(path: string): Promise<string> {
+  return (await Deno.realPath(path)).replace(/\/[^/]*$/, "");
+}
