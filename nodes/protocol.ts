@@ -120,7 +120,8 @@ export type {
 } from "./host/verbs/query/query_device.ts";
 export type { GidEntry, PortAttributes } from "./host/verbs/query/query_port.ts";
 export type { QueueFill } from "./host/verbs/queue_fill.ts";
-export type { ObjectPart, Sge, WqeOpcode } from "../fabric/wire/host_bus/wqe.ts";
+export type { ObjectPart, Sge } from "../fabric/wire/host_bus/wqe.ts";
+export type { WqeOpcode } from "../fabric/wire/host_bus/wqe_opcode.ts";
 export type { CqeOpcode, WcStatus } from "../fabric/wire/host_bus/cqe.ts";
 export type {
   VerifyCheck,

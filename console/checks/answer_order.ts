@@ -9,7 +9,13 @@
  */
 import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
-import { type OpcodeRow, opcodeRow, type Operation } from "../../fabric/wire/roce/opcode.ts";
+import {
+  ANSWERS,
+  OPCODE_ROWS,
+  type OpcodeRow,
+  opcodeRow,
+  type Operation,
+} from "../../fabric/wire/roce/opcode.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { psnAdd, psnDistance } from "../../nodes/rnic/state/psn.ts";
@@ -97,20 +103,15 @@ const CONNECTION_PSNS = 2 ** 16;
 /** Packets without an answer that are remembered. */
 const ARRIVALS_MAX = 16_384;
 
-/** Acknowledged without an answer of their own; messages between coherent cards too, all of which are requests here. */
-const ACKNOWLEDGED: ReadonlySet<Operation> = new Set([
-  "send",
-  "write",
-  "write-verify",
-  "coherence-request",
-  "coherence-snoop",
-  "coherence-response",
-]);
-/** Operations of requests, by the operation of their answer. */
-const ANSWERED: Partial<Record<Operation, ReadonlySet<Operation>>> = {
-  "read-response": new Set(["read-request", "flush", "atomic-write", "write-verify"]),
-  "atomic-acknowledge": new Set(["compare-swap", "fetch-add"]),
-};
+/**
+ * Operations whose packets are acknowledged, one that has an answer of its own up to its last one. Messages between
+ * coherent cards too, all of which are requests here.
+ */
+const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(
+  OPCODE_ROWS.filter(({ operation, position, direction }) =>
+    direction === "request" && (ANSWERS[operation] === "acknowledge" || position === "first")
+  ).map(({ operation }) => operation),
+);
 
 /** Frames of one network port of an RNIC, in the order in which the RNIC takes and sends them. */
 export class AnswerOrder {
@@ -442,12 +443,11 @@ function stepOfAck(own: Answers, requests: Requests, psn: number): Step | string
 /** The first frame of an answer. */
 function stepOfAnswer(own: Answers, requests: Requests, seen: Seen): Step | string {
   const { bth: { psn }, row, payload } = seen;
-  const operations = ANSWERED[row.operation];
   const number = find(
     requests,
     own.position,
     (arrival) =>
-      arrival.psn === psn && operations?.has(arrival.operation) === true && arrival.isLast,
+      arrival.psn === psn && ANSWERS[arrival.operation] === row.operation && arrival.isLast,
   );
   if (number === undefined) {
     return "is behind the answer of a later request, or of what has not come";

@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { isOverWithin } from "../../scripts/check/bounded.ts";
-import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { ROOT } from "../../console/base/paths.ts";
 import { v8Flags } from "../../console/base/v8_flags.ts";
 import { eventually, TEST_PATIENCE_MS } from "./eventually.ts";
 import { removeUnlessKept } from "./leavings.ts";
@@ -43,12 +43,12 @@ const END_MS = 10_000;
 /** PATH of who has this Deno there, which `--allow-run=deno` needs: the test command has one of its own. */
 export const WITH_DENO = `${dirname(Deno.execPath())}:${Deno.env.get("PATH") ?? ""}`;
 
-/** Arguments of `deno` that run the command. */
-export function rackArguments(args: readonly string[]): string[] {
-  return programArguments("scripts/rack.ts", args);
+/** Arguments of `deno` that run the command. @param tree the project, or a copy of it. */
+export function rackArguments(args: readonly string[], tree: string = ROOT): string[] {
+  return programArguments(`${tree}/scripts/rack.ts`, args, tree);
 }
 
-function programArguments(program: string, args: readonly string[]): string[] {
+function programArguments(program: string, args: readonly string[], tree: string): string[] {
   const options = [
     "--quiet",
     "--no-prompt",
@@ -57,20 +57,22 @@ function programArguments(program: string, args: readonly string[]): string[] {
     v8Flags(),
     "--allow-all",
   ];
-  const config = ["--config", fromFileUrl(projectFile("deno.json"))];
-  return ["run", ...options, ...config, fromFileUrl(projectFile(program)), ...args];
+  return ["run", ...options, "--config", `${tree}/deno.json`, program, ...args];
 }
 
 /** A cache directory for any number of commands. */
 export class CommandRig {
   readonly cache: string;
+  readonly #tree: string;
 
-  private constructor(cache: string) {
+  private constructor(cache: string, tree: string) {
     this.cache = cache;
+    this.#tree = tree;
   }
 
-  static async open(): Promise<CommandRig> {
-    return new CommandRig(await Deno.makeTempDir({ prefix: "rackmesh-command-" }));
+  /** @param tree whose command it is: the project's, or that of a copy (`tree_copy.ts`). */
+  static async open(tree: string = ROOT): Promise<CommandRig> {
+    return new CommandRig(await Deno.makeTempDir({ prefix: "rackmesh-command-" }), tree);
   }
 
   async close(): Promise<void> {
@@ -78,7 +80,7 @@ export class CommandRig {
   }
 
   start(args: readonly string[], options: StartOptions = {}): RunningCommand {
-    return this.#spawn(Deno.execPath(), rackArguments(args), {
+    return this.#spawn(Deno.execPath(), rackArguments(args, this.#tree), {
       title: `rack ${args.join(" ")}`,
       ...options,
     });
@@ -87,7 +89,8 @@ export class CommandRig {
   /** Runs a shell script in the cache directory to its end, in which `rack` is the command. */
   shell(script: string, options: StartOptions & { readonly before?: readonly string[] } = {}) {
     const [program, ...args] = [...options.before ?? [], "bash", "-c"];
-    const words = [Deno.execPath(), ...rackArguments([])].map((word) => `'${word}'`).join(" ");
+    const words = [Deno.execPath(), ...rackArguments([], this.#tree)].map((word) => `'${word}'`)
+      .join(" ");
     const text = `rack() { ${words} "$@"; }\n${script}`;
     const title = script.trim();
     return this.#spawn(program!, [...args, text], { title, cwd: this.cache, ...options }).ended;
@@ -125,7 +128,8 @@ export class CommandRig {
     lines: readonly (readonly string[])[],
     options: StartOptions = {},
   ): Promise<Said[]> {
-    const words = programArguments("tests/support/command_lines.ts", [JSON.stringify(lines)]);
+    const program = `${this.#tree}/tests/support/command_lines.ts`;
+    const words = programArguments(program, [JSON.stringify(lines)], this.#tree);
     const title = lines.map((line) => `rack ${line.join(" ")}`).join("; ");
     const { code, stdout, stderr } = await this.#spawn(Deno.execPath(), words, {
       title,

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { CQE_OPCODES } from "../../fabric/wire/host_bus/cqe.ts";
-import { WQE_OPCODES } from "../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES } from "../../fabric/wire/host_bus/wqe_opcode.ts";
 import { FIELDS_THERE, VALUES_THERE } from "../../nodes/host/calls/names_there.ts";
 import { bootDevice, type Verbs } from "../../nodes/host/verbs.ts";
 import { VerbsRig } from "../../nodes/host/testing/verbs_testing.ts";

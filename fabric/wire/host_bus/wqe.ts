@@ -9,6 +9,7 @@
 import { fail } from "../../base/assert.ts";
 import { allocate, copyOf, viewOf } from "../../base/slab.ts";
 import { VERIFY_LEVELS, type VerifyLevel } from "../roce/verify_eth.ts";
+import { type Operand, WQE_OPCODES, type WqeOpcode } from "./wqe_opcode.ts";
 
 /** Bytes of one unit of a send queue (mlx5's WQEBB). */
 export const WQE_UNIT_BYTES = 64;
@@ -21,71 +22,8 @@ export const MAX_SGE = 30;
 /** H-01: data transfer objects that one work request may cover. */
 export const MAX_OBJECTS = 8;
 
-/**
- * Operations of a WQE, with mlx5's codes where they exist. Vendor-specific ones begin at 0x40:
- * `write-persistence` uses the persist opcode on the wire (P-21), `write-persist-address` is a
- * plain WRITE into a region that the requester knows to be persistent (P-22), `persistence-ack` is
- * the SEND by which the responder's CPU reports "flushed" (P-26). `flush` and `atomic-write` are
- * the memory placement extensions (P-50), for which mlx5 has no codes. `write-verify` is a write
- * that the receiver verifies; its answer has the result (V-01).
- */
-export const WQE_OPCODES = {
-  "nop": 0x00,
-  "send-invalidate": 0x01,
-  "write": 0x08,
-  "write-immediate": 0x09,
-  "send": 0x0a,
-  "send-immediate": 0x0b,
-  "read": 0x10,
-  "compare-swap": 0x11,
-  "fetch-add": 0x12,
-  "bind-mw": 0x18,
-  "local-invalidate": 0x1b,
-  "write-persistence": 0x40,
-  "write-persist-address": 0x41,
-  "persistence-ack": 0x42,
-  "flush": 0x43,
-  "atomic-write": 0x44,
-  "write-verify": 0x45,
-} as const satisfies Record<WqeOpcode, number>;
-/** ibv_wr_opcode as text, and the card's own: what a send request asks for. */
-export type WqeOpcode =
-  | "nop"
-  | "send-invalidate"
-  | "write"
-  | "write-immediate"
-  | "send"
-  | "send-immediate"
-  | "read"
-  | "compare-swap"
-  | "fetch-add"
-  | "bind-mw"
-  | "local-invalidate"
-  | "write-persistence"
-  | "write-persist-address"
-  | "persistence-ack"
-  | "flush"
-  | "atomic-write"
-  | "write-verify";
-
 const OPCODE_NAMES = new Map<number, WqeOpcode>(
-  Object.entries(WQE_OPCODES).map(([name, code]) => [code, name as WqeOpcode]),
-);
-
-/** Operations that name remote memory. */
-const REMOTE: ReadonlySet<WqeOpcode> = new Set(
-  [
-    "write",
-    "write-immediate",
-    "read",
-    "compare-swap",
-    "fetch-add",
-    "write-persistence",
-    "write-persist-address",
-    "flush",
-    "atomic-write",
-    "write-verify",
-  ],
+  Object.entries(WQE_OPCODES).map(([name, { code }]) => [code, name as WqeOpcode]),
 );
 
 /** One scatter/gather element: local virtual address, length in bytes, local key. */
@@ -195,17 +133,15 @@ const INLINE_BIT = 0x8000_0000;
 const VERIFY_PERSIST = 1, VERIFY_HAS_CRC = 2;
 
 /** The operands in segments between the control segment and the data. */
-type Operands = Pick<
-  SendWqe,
-  "ud" | "remote" | "atomic" | "flush" | "verify" | "bind" | "objects" | "parts"
->;
+type Operands = Pick<SendWqe, "ud" | Operand | "objects" | "parts">;
 
 /**
  * One row per segment; `read` returns undefined for bytes that the project's drivers never write.
  */
 interface SegmentRow<Value> {
   readonly bytes: number;
-  readonly carriedBy: (opcode: WqeOpcode, flags: number) => boolean;
+  /** Of a WQE that has the segment; without it the opcode decides. */
+  readonly flag?: number;
   readonly read: (view: DataView, at: number) => Value | undefined;
   readonly write: (view: DataView, at: number, value: Value) => void;
 }
@@ -225,7 +161,7 @@ function readList<T>(view: DataView, at: number, read: (at: number) => T): T[] |
 const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Operands[Name]>> } = {
   ud: {
     bytes: 16,
-    carriedBy: (_opcode, flags) => (flags & FLAG_UD) !== 0,
+    flag: FLAG_UD,
     read: (view, at) => ({
       qKey: view.getUint32(at),
       qpn: view.getUint32(at + 4),
@@ -245,7 +181,6 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   },
   remote: {
     bytes: 16,
-    carriedBy: (opcode) => REMOTE.has(opcode),
     read: (view, at) => ({ va: view.getBigUint64(at), rkey: view.getUint32(at + 8) }),
     write: (view, at, { va, rkey }) => {
       view.setBigUint64(at, va);
@@ -254,7 +189,6 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   },
   atomic: {
     bytes: 16,
-    carriedBy: (opcode) => opcode === "compare-swap" || opcode === "fetch-add",
     read: (view, at) => ({ swapAdd: view.getBigUint64(at), compare: view.getBigUint64(at + 8) }),
     write: (view, at, { swapAdd, compare }) => {
       view.setBigUint64(at, swapAdd);
@@ -263,7 +197,6 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   },
   flush: {
     bytes: 16,
-    carriedBy: (opcode) => opcode === "flush",
     read: (view, at) => {
       const word = view.getUint32(at);
       return { select: (word >>> 4) & 3, placement: word & 0xf, length: view.getUint32(at + 4) };
@@ -275,7 +208,6 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   },
   verify: {
     bytes: 16,
-    carriedBy: (opcode) => opcode === "write-verify",
     // An unknown level: no requester can ask for it.
     read: (view, at) => {
       const level = VERIFY_LEVELS[view.getUint8(at)];
@@ -294,7 +226,6 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   },
   bind: {
     bytes: 32,
-    carriedBy: (opcode) => opcode === "bind-mw",
     read: (view, at) => ({
       va: view.getBigUint64(at),
       length: Number(view.getBigUint64(at + 8)),
@@ -312,7 +243,7 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   },
   objects: {
     bytes: OBJECTS_BYTES,
-    carriedBy: (_opcode, flags) => (flags & FLAG_OBJECTS) !== 0,
+    flag: FLAG_OBJECTS,
     read: (view, at) => readList(view, at, (place) => view.getBigUint64(place)),
     write: (view, at, objects) => {
       view.setUint8(at, objects.length);
@@ -323,7 +254,7 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   },
   parts: {
     bytes: OBJECTS_BYTES,
-    carriedBy: (_opcode, flags) => (flags & FLAG_PARTS) !== 0,
+    flag: FLAG_PARTS,
     read: (view, at) =>
       readList(view, at, (place) => ({
         offset: view.getUint32(place),
@@ -348,9 +279,13 @@ const SEGMENT_FLAGS = FLAG_UD | FLAG_OBJECTS | FLAG_PARTS;
 /** The segments of each opcode, by those flags: one look-up per WQE. */
 const SEGMENTS_OF = new Map(
   (Object.keys(WQE_OPCODES) as WqeOpcode[]).map((opcode) => {
+    const operands: ReadonlySet<keyof Operands> = new Set(WQE_OPCODES[opcode].operands);
     const lists = Array.from(
       { length: SEGMENT_FLAGS + 1 },
-      (_, flags) => ROWS.filter(([, row]) => row.carriedBy(opcode, flags)),
+      (_, flags) =>
+        ROWS.filter(([name, { flag }]) =>
+          flag === undefined ? operands.has(name) : (flags & flag) !== 0
+        ),
     );
     return [opcode, lists];
   }),
@@ -381,7 +316,7 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
   }
   const bytes = allocate(units * WQE_UNIT_BYTES);
   const view = viewOf(bytes);
-  view.setUint32(0, ((wqe.index & 0xffff) << 8) | WQE_OPCODES[wqe.opcode]);
+  view.setUint32(0, ((wqe.index & 0xffff) << 8) | WQE_OPCODES[wqe.opcode].code);
   const sges = wqe.inline === undefined ? wqe.sges.length : 0;
   view.setUint32(4, (wqe.qpn << 8) | sges);
   view.setUint8(

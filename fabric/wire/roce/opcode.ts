@@ -9,26 +9,36 @@ import { EXTENSION_HEADERS, type ExtensionHeader } from "./extension_headers.ts"
 /** The queue pair type that a packet belongs to; a congestion notification goes to any. */
 const SERVICES = ["rc", "uc", "ud", "any"] as const;
 export type Service = typeof SERVICES[number];
-const OPERATIONS = [
-  "send",
-  "write",
-  "read-request",
-  "read-response",
-  "acknowledge",
-  "compare-swap",
-  "fetch-add",
-  "atomic-acknowledge",
-  "flush",
-  "atomic-write",
-  "persistence-acknowledge",
-  "congestion-notification",
-  "write-verify",
-  "hint",
-  "coherence-request",
-  "coherence-snoop",
-  "coherence-response",
-] as const;
-export type Operation = typeof OPERATIONS[number];
+/**
+ * Each operation, with the one that answers it (§2.2). A response answers nothing itself; neither does a
+ * congestion notification, which has no PSN. A hint's answer is none of the transport's (H-22).
+ */
+export const ANSWERS = {
+  "send": "acknowledge",
+  "write": "acknowledge",
+  "read-request": "read-response",
+  "read-response": "response",
+  "acknowledge": "response",
+  "compare-swap": "atomic-acknowledge",
+  "fetch-add": "atomic-acknowledge",
+  "atomic-acknowledge": "response",
+  "flush": "read-response",
+  "atomic-write": "read-response",
+  "persistence-acknowledge": "response",
+  "congestion-notification": "notice",
+  "write-verify": "read-response",
+  "hint": "no answer",
+  "coherence-request": "acknowledge",
+  "coherence-snoop": "acknowledge",
+  "coherence-response": "acknowledge",
+} as const;
+export type Operation = keyof typeof ANSWERS;
+/** What answers a request that a responder takes. */
+export type Answer = "acknowledge" | "read-response" | "atomic-acknowledge";
+/** Operations of requests that a requester sends and a responder takes. */
+export type RequestOperation = {
+  [Name in Operation]: typeof ANSWERS[Name] extends Answer ? Name : never;
+}[Operation];
 const POSITIONS = ["first", "middle", "last", "only"] as const;
 export type Position = typeof POSITIONS[number];
 /**
@@ -149,12 +159,10 @@ const CELLS = [
 
 export type OpcodeName = typeof CELLS[number][1];
 
-const RESPONSES: ReadonlySet<Operation> = new Set<Operation>([
-  "read-response",
-  "acknowledge",
-  "atomic-acknowledge",
-  "persistence-acknowledge",
-]);
+function directionOf(operation: Operation): OpcodeRow["direction"] {
+  const answer = ANSWERS[operation];
+  return answer === "response" || answer === "notice" ? answer : "request";
+}
 
 function makeRow(cells: Cells): OpcodeRow {
   const [code, name, service, operation, position, headers, payload] = cells;
@@ -165,11 +173,7 @@ function makeRow(cells: Cells): OpcodeRow {
     service,
     operation,
     position,
-    direction: RESPONSES.has(operation)
-      ? "response"
-      : operation === "congestion-notification"
-      ? "notice"
-      : "request",
+    direction: directionOf(operation),
     headers,
     headerBytes: headers.reduce((sum, header) => sum + EXTENSION_HEADERS[header].bytes, 0),
     payload,
@@ -214,7 +218,7 @@ function indexOf<Name extends string>(names: readonly Name[]): Readonly<Record<N
 }
 
 const SERVICE_INDEX = indexOf(SERVICES);
-const OPERATION_INDEX = indexOf(OPERATIONS);
+const OPERATION_INDEX = indexOf(Object.keys(ANSWERS) as Operation[]);
 const POSITION_INDEX = indexOf(POSITIONS);
 
 /** A small integer for a shape and a position. */
@@ -231,7 +235,7 @@ const BY_SHAPE: readonly (OpcodeRow | undefined)[] = OPCODE_ROWS.reduce<(OpcodeR
     rows[shapeKey(row, row.position)] = row;
     return rows;
   },
-  new Array(OPERATIONS.length << 7).fill(undefined),
+  new Array(Object.keys(ANSWERS).length << 7).fill(undefined),
 );
 
 /**

@@ -2,6 +2,7 @@
 
 import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import type { RdmaUdParam } from "../cm/rdma_event.ts";
 import type { AhOptions } from "../verbs/address_handle.ts";
 import type {
@@ -17,18 +18,9 @@ import type { QpOptions } from "../verbs/queue_pair.ts";
 
 /** libibverbs' and librdmacm's constants of one of several values: the text or the number that is here in its place. */
 export const VALUES_THERE: Readonly<Record<string, string | number>> = {
-  IBV_WR_SEND: "send",
-  IBV_WR_SEND_WITH_IMM: "send-immediate",
-  IBV_WR_SEND_WITH_INV: "send-invalidate",
-  IBV_WR_RDMA_WRITE: "write",
-  IBV_WR_RDMA_WRITE_WITH_IMM: "write-immediate",
-  IBV_WR_RDMA_READ: "read",
-  IBV_WR_ATOMIC_CMP_AND_SWP: "compare-swap",
-  IBV_WR_ATOMIC_FETCH_AND_ADD: "fetch-add",
-  IBV_WR_LOCAL_INV: "local-invalidate",
-  IBV_WR_BIND_MW: "bind-mw",
-  IBV_WR_FLUSH: "flush",
-  IBV_WR_ATOMIC_WRITE: "atomic-write",
+  ...Object.fromEntries(
+    Object.entries(WQE_OPCODES).flatMap(([name, { there }]) => there ? [[there, name]] : []),
+  ),
   IBV_FLUSH_RANGE: "range",
   IBV_FLUSH_MR: "mr",
   IBV_ADVISE_MR_ADVICE_PREFETCH: "prefetch",

@@ -3,7 +3,8 @@ import { isWhole, wholeText } from "../../../fabric/base/whole_number.ts";
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
 import type { QpAttributes, RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import { type ObjectPart, type Sge, WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { ObjectPart, Sge } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import {
   HINT_ENCODINGS,

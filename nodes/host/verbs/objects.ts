@@ -16,7 +16,8 @@ import type {
   WindowType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { StoreLayout } from "../../../fabric/wire/host_bus/queue_placement.ts";
-import type { ObjectPart, SendWqe, Sge, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { ObjectPart, SendWqe, Sge } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu } from "../cpu/program.ts";
 import type { AccessFlags, FlushFlags, SendFlags, WcExFlags } from "./flags.ts";

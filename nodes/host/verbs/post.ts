@@ -14,6 +14,7 @@ import {
   wqeBytes,
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import { ProgramError, verbError } from "./device.ts";
 import { IBV_SEND_FENCE, IBV_SEND_SIGNALED, IBV_SEND_SOLICITED, type SendFlags } from "./flags.ts";
 import { NULL_MR_BYTES } from "./memory_region.ts";
@@ -21,6 +22,7 @@ import { bindOperands, incRkey } from "./memory_window.ts";
 import type { Steps } from "../cpu/program.ts";
 import {
   asksInline,
+  isSent,
   MESSAGE_BYTES_MAX,
   NO_SGES,
   noRoom,
@@ -28,7 +30,6 @@ import {
   refuseElements,
   refuseSend,
   refuseState,
-  SHAPES,
   tooManyElements,
 } from "./refuse_send.ts";
 import type {
@@ -71,9 +72,9 @@ const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"
 
 /** whether the payload is inlined in the WQE: when that is asked for, or by the queue pair's own rule. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
-  if (SHAPES[request.opcode].inline === "always" || asksInline(request)) return true;
+  if (WQE_OPCODES[request.opcode].data === "word" || asksInline(request)) return true;
   if (request.objects !== undefined) return false;
-  if (!SHAPES[request.opcode].inline || bytes === 0) return false;
+  if (!isSent(request.opcode) || bytes === 0) return false;
   const rule = qp.caps.inline;
   if (rule.by === "program" || bytes > rule.bytes) return false;
   if (rule.by === "type" && !rule.opcodes.includes(request.opcode)) return false;

@@ -3,66 +3,25 @@
  * operation.
  */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
-import type { QpType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { isVerifiable, VERIFY_BYTES_MAX } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { ObjectPart, Sge } from "../../../fabric/wire/host_bus/wqe.ts";
+import { type Operand, OPERANDS, WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import { refuseQp, verbError } from "./device.ts";
 import { refuseAh } from "./address_handle.ts";
 import { refuseBind } from "./memory_window.ts";
 import { IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT, IBV_SEND_INLINE } from "./flags.ts";
 import type { FlushRequest, Qp, SendRequest, VerbError, VerifyRequest } from "./objects.ts";
 
-interface Shape {
-  readonly types: readonly QpType[];
-  readonly remote?: true;
-  readonly atomic?: true;
-  readonly flush?: true;
-  readonly verify?: true;
-  readonly bind?: true;
-  /** It sends nothing. */
-  readonly local?: true;
-  /** It takes a receive of the peer, or may: a persistent write does in flow 2 (P-26). */
-  readonly receive?: true;
-  /** `always`: the payload is inline in any case (ibv_wr_atomic_write contains its 8 bytes). */
-  readonly inline?: true | "always";
-}
-
-const RC: readonly QpType[] = ["rc"];
-const RC_UC: readonly QpType[] = ["rc", "uc"];
-const ALL: readonly QpType[] = ["rc", "uc", "ud"];
-
-/** The arguments of each operation, and its queue pair types (`rocev2.md` §4.3). */
-export const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
-  "send": { types: ALL, inline: true, receive: true },
-  "send-immediate": { types: ALL, inline: true, receive: true },
-  "send-invalidate": { types: RC, inline: true, receive: true },
-  "write": { types: RC_UC, remote: true, inline: true },
-  "write-immediate": { types: RC_UC, remote: true, inline: true, receive: true },
-  "write-persistence": { types: RC, remote: true, inline: true, receive: true },
-  "write-persist-address": { types: RC, remote: true, inline: true, receive: true },
-  "read": { types: RC, remote: true },
-  "compare-swap": { types: RC, remote: true, atomic: true },
-  "fetch-add": { types: RC, remote: true, atomic: true },
-  "persistence-ack": { types: RC, receive: true },
-  "flush": { types: RC, remote: true, flush: true },
-  "atomic-write": { types: RC, remote: true, inline: "always" },
-  "write-verify": { types: RC, remote: true, verify: true, inline: true },
-  "bind-mw": { types: RC_UC, bind: true, local: true },
-  "local-invalidate": { types: RC_UC, local: true },
-};
-
-/** Operands of a request, with their names in refusals. */
-const OPERANDS = [
-  ["remote", "remote address"],
-  ["atomic", "atomic operands"],
-  ["flush", "flush arguments"],
-  ["bind", "window to bind"],
-  ["verify", "verify arguments"],
-] as const;
-
 /** Bytes of the longest message. */
 export const MESSAGE_BYTES_MAX = 2 ** 31;
 export const NO_SGES: readonly Sge[] = [];
+
+const NAMED_OPERANDS = Object.entries(OPERANDS) as [Operand, string][];
+
+/** Whether the elements are a payload, which may be inline. */
+export function isSent(opcode: SendRequest["opcode"]): boolean {
+  return WQE_OPCODES[opcode].data === "sent";
+}
 
 /** Whether the payload is to be inline, whatever the queue pair's rule is. */
 export function asksInline({ sendFlags = 0 }: Pick<SendRequest, "sendFlags">): boolean {
@@ -96,10 +55,10 @@ export function refuseState(qp: Qp, work: string): VerbError {
 
 /** Why the request cannot be posted, whatever the ring's state; undefined where it can. */
 export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
-  const shape = SHAPES[request.opcode];
+  const { types, operands, data, takesRecv } = WQE_OPCODES[request.opcode];
   const sges = request.sges ?? NO_SGES;
-  if (!shape.types.includes(qp.type)) return `${request.opcode} does not exist on ${qp.type}`;
-  if (qp.caps.oneSided && shape.receive) {
+  if (!types.includes(qp.type)) return `${request.opcode} does not exist on ${qp.type}`;
+  if (qp.caps.oneSided && takesRecv !== "never") {
     return `${request.opcode} may take a receive, which a one-sided queue pair does not`;
   }
   if (sges.length > qp.caps.maxSendSge) {
@@ -108,9 +67,10 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   if ((request.ud !== undefined) !== (qp.type === "ud")) {
     return qp.type === "ud" ? "A UD send needs an address" : `A send on ${qp.type} has none`;
   }
-  for (const [operand, name] of OPERANDS) {
-    if ((request[operand] !== undefined) === (shape[operand] === true)) continue;
-    return `${request.opcode} ${shape[operand] ? "needs" : "has no"} ${name}`;
+  for (const [operand, name] of NAMED_OPERANDS) {
+    const isNeeded = operands.includes(operand);
+    if ((request[operand] !== undefined) === isNeeded) continue;
+    return `${request.opcode} ${isNeeded ? "needs" : "has no"} ${name}`;
   }
   const bytes = payloadBytes(sges);
   const { ud, bind, verify, objects } = request;
@@ -118,16 +78,17 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     (verify && refuseVerify(verify, bytes)) ?? (objects && refuseObjects(qp, request, objects)) ??
     (request.parts && refuseParts(request, request.parts));
   if (wrong !== undefined) return wrong;
-  if (shape.flush) return refuseFlush(request.flush!, bytes);
-  if (shape.local && sges.length > 0) {
+  if (request.flush) return refuseFlush(request.flush, bytes);
+  if (data === "unread" && sges.length > 0) {
     return `${request.opcode} carries no data: this has ${sges.length} elements`;
   }
-  if (request.opcode === "atomic-write") {
+  if (data === "word") {
     // The limit of inline data does not apply: the 8 bytes have their own segment.
-    return bytes === ATOMIC_BYTES ? undefined : `An ATOMIC WRITE has 8 B: this has ${bytes}`;
+    if (bytes === ATOMIC_BYTES) return undefined;
+    return `An ${request.opcode.replace("-", " ").toUpperCase()} has 8 B: this has ${bytes}`;
   }
   if (bytes > MESSAGE_BYTES_MAX) return `A message has at most 2^31 B: this has ${bytes}`;
-  if (shape.atomic && bytes !== ATOMIC_BYTES) {
+  if (data === "word room" && bytes !== ATOMIC_BYTES) {
     return `An atomic's answer has 8 B: there is room for ${bytes}`;
   }
   return asksInline(request) ? refuseInline(qp, request.opcode, bytes) : undefined;
@@ -139,24 +100,12 @@ function refuseInline(
   opcode: SendRequest["opcode"],
   bytes: number,
 ): string | undefined {
-  if (!SHAPES[opcode].inline) {
+  if (!isSent(opcode)) {
     return `IBV_SEND_INLINE is for data that is sent: ${opcode} sends none of its elements`;
   }
   if (bytes <= maxInlineData) return undefined;
   return `IBV_SEND_INLINE with ${bytes} B: max_inline_data of the queue pair is ${maxInlineData}`;
 }
-
-/**
- * Operations that may cover data transfer objects (H-01): those with the key of a region, which has them. What a SEND
- * covers could not be found at the responder, and its peer may have rights to none of it (H-24).
- */
-const COVERING: ReadonlySet<SendRequest["opcode"]> = new Set([
-  "write",
-  "write-immediate",
-  "read",
-  "compare-swap",
-  "fetch-add",
-]);
 
 function refuseObjects(
   { caps: { maxObjects } }: Qp,
@@ -167,7 +116,7 @@ function refuseObjects(
   if (opcode.startsWith("send")) {
     return `${opcode} covers no objects: a region has them, whose key an untagged message does not name`;
   }
-  if (!COVERING.has(opcode)) return `${opcode} covers no objects`;
+  if (!WQE_OPCODES[opcode].coversObjects) return `${opcode} covers no objects`;
   if (objects.length === 0 || objects.length > maxObjects) {
     return `${objects.length} objects, the queue pair takes 1 to ${maxObjects}`;
   }
@@ -180,7 +129,9 @@ function refuseParts(
   { opcode, objects = [] }: SendRequest,
   parts: readonly ObjectPart[],
 ): string | undefined {
-  if (SHAPES[opcode].atomic) return `${opcode} works on its word: its objects have no parts`;
+  if (WQE_OPCODES[opcode].data === "word room") {
+    return `${opcode} works on its word: its objects have no parts`;
+  }
   if (parts.length !== objects.length) {
     return `${parts.length} parts of ${objects.length} objects: expected one of each`;
   }

@@ -3,7 +3,7 @@
  * notifying the RNIC of new ones.
  */
 import { VENDOR_ERRORS, vendorErrorText } from "../../../fabric/wire/host_bus/vendor_error.ts";
-import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES, type WqeOpcode } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { BLUE_FLAME_WQE_BYTES, encodeBlueFlame } from "../../../fabric/wire/host_bus/blue_flame.ts";
@@ -89,15 +89,11 @@ export function failureText(qp: Qp, vendorErr: number, posted: PostedSend | unde
 }
 
 const RNR_RETRY = VENDOR_ERRORS["rnr-retry-exceeded"].code;
-const TAKES_RECEIVE: ReadonlySet<WqeOpcode> = new Set([
-  "send",
-  "send-immediate",
-  "send-invalidate",
-  "write-immediate",
-]);
 
 function textOf(vendorErr: number, opcode: WqeOpcode | undefined): string {
-  if (vendorErr === RNR_RETRY && opcode !== undefined && !TAKES_RECEIVE.has(opcode)) {
+  if (
+    vendorErr === RNR_RETRY && opcode !== undefined && WQE_OPCODES[opcode].takesRecv !== "always"
+  ) {
     // It takes no receive, so that one cannot have been missing.
     return "RNR NAKs came more often than rnr_retry permits: a page of the peer's memory was not there";
   }

@@ -22,7 +22,7 @@ import {
   passAnswer,
 } from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
-import type { TxFrame } from "../state/tx_frame.ts";
+import type { ControlOpcode, TxFrame } from "../state/tx_frame.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import { setTimer } from "../state/timers.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -145,6 +145,12 @@ function sendSecond(device: Device, qp: QueuePair, ack: AckService): void {
   queueControl(device, { qp, life: qp.life, opcode: "VENDOR PERSISTENCE ACKNOWLEDGE", ack });
 }
 
+const OPCODES: Readonly<Record<SingleService["operation"]["answer"], ControlOpcode>> = {
+  "acknowledge": "RC ACKNOWLEDGE",
+  "read-response": "RC RDMA READ RESPONSE ONLY",
+  "atomic-acknowledge": "RC ATOMIC ACKNOWLEDGE",
+};
+
 /**
  * An atomic's original value, the empty READ response of FLUSH and ATOMIC WRITE (§2.2), or one with
  * the result of a verified write (V-01).
@@ -154,14 +160,14 @@ function sendSingle(device: Device, qp: QueuePair, service: SingleService): void
   queueControl(device, {
     qp,
     life: qp.life,
-    opcode: operation.answer,
+    opcode: OPCODES[operation.answer],
     ack: {
       kind: "ack",
       psn,
       syndrome: ACK_SYNDROME,
       msn,
       readyAt,
-      ...(operation.answer === "RC ATOMIC ACKNOWLEDGE" && { original }),
+      ...(operation.answer === "atomic-acknowledge" && { original }),
       ...(result !== undefined && { payload: encodeVerifyResult(result) }),
     },
   });

@@ -9,7 +9,6 @@ import {
   HINT_KINDS,
   HINT_TRAILER_BYTES,
   type HintEncoding,
-  type HintOperation,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import {
   bytesOf,
@@ -385,16 +384,6 @@ function longestWait(
   return longest;
 }
 
-const OPERATIONS: Readonly<Partial<Record<OutstandingWqe["plan"]["wire"], HintOperation>>> = {
-  "send": "send",
-  "write": "write",
-  "write-verify": "write",
-  "atomic-write": "write",
-  "read-request": "read",
-  "fetch-add": "fetch-add",
-  "compare-swap": "compare-swap",
-};
-
 /** H-01: the elements [from, until) with the PSNs that they will have, if none before them fails. */
 function elementsOf(
   qp: QueuePair,
@@ -408,10 +397,10 @@ function elementsOf(
     if (each.started) continue;
     const sequence = psn;
     if (each.plan.wire !== "none") psn = psnAdd(psn, packetsOf(each.length, pathMtu));
-    const operation = OPERATIONS[each.plan.wire];
+    const { hint: operation, data } = each.plan;
     if (number < from || operation === undefined || each.failure !== undefined) continue;
     const { va, rkey } = each.wqe!.remote ?? UNTAGGED;
-    const length = WORDS.has(each.plan.wire) ? ATOMIC_BYTES : each.length;
+    const length = data === "word" || data === "word room" ? ATOMIC_BYTES : each.length;
     // Without data key and address mean nothing (`rocev2.md` §1.3).
     if (length === 0 && operation !== "send") continue;
     const { objects = [] } = each.wqe!;
@@ -432,8 +421,3 @@ function operandsOf(wqe: OutstandingWqe["wqe"]): Pick<WorkElement, "operands" | 
 }
 
 const UNTAGGED = { va: 0n, rkey: 0 } as const;
-const WORDS: ReadonlySet<OutstandingWqe["plan"]["wire"]> = new Set([
-  "fetch-add",
-  "compare-swap",
-  "atomic-write",
-]);

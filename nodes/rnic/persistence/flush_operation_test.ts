@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { ACCESS, type PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import {
   changed,
@@ -85,7 +85,7 @@ describe("FLUSH, flow 1", () => {
     const [cqe] = p.rig.poll(p.rig.a, p.a.sendCq);
     assert.deepEqual([cqe?.status, cqe?.wqeOpcode, cqe?.wqeIndex], [
       "SUCCESS",
-      WQE_OPCODES["flush"],
+      WQE_OPCODES["flush"].code,
       position,
     ]);
   });

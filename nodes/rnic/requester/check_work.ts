@@ -31,33 +31,25 @@ export function checkWork(
   return undefined;
 }
 
-/**
- * Whether the queue pair's service has the operation (§4.3). What an answer completes, a persistence
- * ACK among them, needs RC; so does SEND WITH INVALIDATE, which has no UC opcode (§2.2).
- */
-function serviceHas({ type }: QueuePair, wqe: SendWqe, plan: WorkPlan): boolean {
-  if (plan.wire === "unsupported" || (wqe.ud !== undefined) !== (type === "ud")) return false;
-  if (type === "rc") return true;
-  if (plan.answered || plan.awaitsPersistence || plan.invalidate) return false;
-  return type === "uc" || plan.wire === "send";
+/** Whether the queue pair's service has the operation (§4.3). */
+function serviceHas({ type }: QueuePair, wqe: SendWqe, { types }: WorkPlan): boolean {
+  return types.includes(type) && (wqe.ud !== undefined) === (type === "ud");
 }
 
 /** Whether the WQE carries what its operation needs (§3.2 "malformed WQE"). */
 function isWellFormed({ wqe, plan, length }: OutstandingWqe): boolean {
   const isInline = wqe!.inline !== undefined;
-  switch (plan.wire) {
-    case "read-request":
+  switch (plan.data) {
+    case "room":
       return !isInline;
-    case "compare-swap":
-    case "fetch-add":
+    case "word room":
       return !isInline && length === ATOMIC_BYTES;
-    case "atomic-write":
+    case "word":
       return isInline && length === ATOMIC_BYTES;
-    case "flush":
+    case "none":
       return length === 0;
-    case "write-verify":
-      return wqe!.remote !== undefined && wqe!.verify !== undefined;
-    default:
+    case "sent":
+    case "unread":
       return true;
   }
 }

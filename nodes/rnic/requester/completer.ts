@@ -10,7 +10,7 @@ import { formatAddress } from "../../../fabric/trace/describe.ts";
 import { type NakCode, rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
 import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
-import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import { complete } from "../queues/completion_queue.ts";
 import { checkDrained } from "../queues/queue_events.ts";
 import { type Device, schedule, warn } from "../state/device.ts";
@@ -357,7 +357,7 @@ function completeSend(
     qpn: qp.qpn,
     wqeIndex: work.index,
     byteCount: plan.localNeed === 0 ? 0 : work.length,
-    wqeOpcode: wqe === undefined ? 0 : WQE_OPCODES[wqe.opcode],
+    wqeOpcode: wqe === undefined ? 0 : WQE_OPCODES[wqe.opcode].code,
     // P-25: the CQE names what was persisted.
     psn: persists ? lastPsnOf(work) : 0,
     va: persists ? wqe!.remote!.va : 0n,

@@ -2,7 +2,13 @@
  * Requester: turns work into frames, in order, within window, READ limit and RNR waits
  * (`rocev2.md` §3.2), and begins again where something was lost (go-back-N, §3.3).
  */
-import { opcodeFor, type OpcodeRow, positionOf } from "../../../fabric/wire/roce/opcode.ts";
+import type { ExtensionHeader } from "../../../fabric/wire/roce/extension_headers.ts";
+import {
+  opcodeFor,
+  opcodeRow,
+  positionOf,
+  type RequestOperation,
+} from "../../../fabric/wire/roce/opcode.ts";
 import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import type { Reth } from "../../../fabric/wire/roce/reth.ts";
 import { makeVerifyEth } from "../../../fabric/wire/roce/verify_eth.ts";
@@ -27,7 +33,6 @@ import { cancelLine, fetchPayload, NO_BYTES } from "../transmit/send.ts";
 import { packetsOf, PSN_WINDOW, psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fetchWork } from "../queues/send_queue.ts";
-import type { RequestOperation } from "../state/operation.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { traceWork } from "../trace/requester_trace.ts";
 import { startTimer, timerRuns } from "../state/timers.ts";
@@ -212,7 +217,7 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
     : packetsOf(work.length, mtuOf(device, qp));
   if (qp.type === "rc" && !fitsPsnWindow(device, qp, work)) return false;
   startWork(qp, work);
-  if (plan.wire === "write" || plan.wire === "write-verify") qp.lastWrite = "out";
+  if (plan.writes) qp.lastWrite = "out";
   if (device.out.tracing) traceWork(device, qp, { work, stage: "start" });
   return true;
 }
@@ -273,11 +278,12 @@ function beginFrame(
     // At the end of a message, on what is sent again, and now and then in between (§3.2).
     ackReq: qp.type === "rc" &&
       countTowardsAck(qp, last || isRepeat || (index === 0 && mustPause(qp, work))),
-    solicited: last && wqe.solicited && consumesRecv(row),
+    // Only what takes a receive WQE can be solicited (§3.2): a SEND, a WRITE WITH IMM.
+    solicited: last && wqe.solicited && plan.takesRecv === "always",
     // A READ that goes on asks for what is missing only; all others start at 0 here.
     reth: row.headers.includes("reth") ? rethOf(work, offset) : undefined,
     immediate: row.immediate ? wqe.immediate : undefined,
-    rare: rareHeaders(work, row),
+    rare: RARE_HEADERS[row.code]?.(work),
     hint: device.hints === undefined || isRepeat
       ? undefined
       : rideAlong(device, device.hints, { qp, row, payloadBytes }),
@@ -295,31 +301,29 @@ function beginFrame(
   return job;
 }
 
-/** Only what takes a receive WQE can be solicited (§3.2): a SEND, a WRITE WITH IMM. */
-function consumesRecv({ operation, immediate }: OpcodeRow): boolean {
-  return operation === "send" || immediate;
-}
+/** What a request's headers say, but those that most have. */
+const MAKE_HEADERS: {
+  readonly [Header in ExtensionHeader]?: (work: OutstandingWqe) => RareHeaders;
+} = {
+  ieth: ({ wqe }) => ({ ieth: { rkey: wqe!.immediate } }),
+  atomicEth: ({ wqe, plan }) => {
+    const { swapAdd, compare } = wqe!.atomic!;
+    const compares = plan.wire === "compare-swap";
+    return { atomicEth: { ...wqe!.remote!, swapAdd, compare: compares ? compare : 0n } };
+  },
+  feth: ({ wqe }) => {
+    const { select, placement } = wqe!.flush!;
+    return { feth: { reserved: 0, select, placement } };
+  },
+  verifyEth: ({ wqe }) => ({ verifyEth: makeVerifyEth(wqe!.verify!) }),
+  coherenceEth: ({ coherence }) => ({ coherenceEth: coherence! }),
+};
 
-function rareHeaders(work: OutstandingWqe, row: OpcodeRow): RareHeaders | undefined {
-  const { remote, atomic, flush, verify, immediate } = work.wqe!;
-  if (row.invalidate) return { ieth: { rkey: immediate } };
-  switch (row.operation) {
-    case "compare-swap":
-      return { atomicEth: { ...remote!, ...atomic! } };
-    case "fetch-add":
-      return { atomicEth: { ...remote!, swapAdd: atomic!.swapAdd, compare: 0n } };
-    case "flush":
-      return { feth: { reserved: 0, select: flush!.select, placement: flush!.placement } };
-    case "write-verify":
-      return row.headers.includes("verifyEth") ? { verifyEth: makeVerifyEth(verify!) } : undefined;
-    case "coherence-request":
-    case "coherence-snoop":
-    case "coherence-response":
-      return { coherenceEth: work.coherence! };
-    default:
-      return undefined;
-  }
-}
+/** By opcode: of its headers the one that {@link MAKE_HEADERS} makes, if it has one. */
+const RARE_HEADERS = Array.from({ length: 256 }, (_, code) => {
+  const rare = opcodeRow(code)?.headers.find((header) => MAKE_HEADERS[header] !== undefined);
+  return rare && MAKE_HEADERS[rare];
+});
 
 function rethOf(work: OutstandingWqe, offset: number): Reth {
   const { va, rkey } = work.wqe!.remote!;

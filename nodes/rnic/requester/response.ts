@@ -1,5 +1,6 @@
 /** Responses to this requester (`rocev2.md` §3.3): one small function per kind of packet. */
 import { parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
+import { ANSWERS, type RequestOperation } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { decodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import {
@@ -121,8 +122,7 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
     return;
   }
   if (packet.aeth !== undefined) takeCredits(device, qp, packet.aeth);
-  const isAtomic = work.plan.wire === "compare-swap" || work.plan.wire === "fetch-add";
-  if (isAtomic !== (row.operation === "atomic-acknowledge")) {
+  if (row.operation !== ANSWERS[work.plan.wire as RequestOperation]) {
     return fail(device, qp, { work, fault: "response-kind" });
   }
   placeResponse(device, qp, { work, packet, row });

@@ -1,4 +1,7 @@
-/** Requests from the past (`rocev2.md` §3.5): acknowledged or answered again, never executed again. */
+/**
+ * Requests from the past (`rocev2.md` §3.5): acknowledged, or answered with what is remembered. A READ is executed
+ * again, on the memory of now.
+ */
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";

@@ -1,13 +1,19 @@
 /**
- * The operations of a responder, one row each: what a request must have and waits for, its effect, its answer,
- * and what becomes of a duplicate. The responder (`responder.ts`, `unreliable.ts`) asks the row and knows no
- * operation by name; what the columns mean is in `state/operation.ts`. A new operation is a row here and an
- * opcode's in `fabric/wire/roce/opcode.ts`.
+ * The operations of a responder, one row each: what a request must have, accesses and waits for, its effect, and
+ * what becomes of a duplicate. The responder (`responder.ts`, `unreliable.ts`, `memory_gate.ts`) asks the row and
+ * knows no operation by name; what the columns mean is in `state/operation.ts`. A new operation is a row here, one
+ * in `fabric/wire/roce/opcode.ts`, and where a program may ask for it one in `fabric/wire/host_bus/wqe_opcode.ts`.
  */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { OPCODE_ROWS, type OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import {
+  ANSWERS,
+  OPCODE_ROWS,
+  type OpcodeRow,
+  type RequestOperation,
+} from "../../../fabric/wire/roce/opcode.ts";
+import type { MemoryAccess } from "../paging/access.ts";
 import type { Device } from "../state/device.ts";
-import type { OperationFacts, RequestOperation } from "../state/operation.ts";
+import type { OperationFacts } from "../state/operation.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { executeCardMessage } from "../coherence/receive_message.ts";
@@ -16,121 +22,121 @@ import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
 import { executeAtomic, repeatAtomic } from "./atomic.ts";
 import { repeatRead, repeatSend, repeatWrite } from "./duplicates.ts";
 import { executeRead, executeSend, executeWrite } from "./execute.ts";
+import {
+  memoryOfAtomic,
+  memoryOfRead,
+  memoryOfSend,
+  memoryOfVerified,
+  memoryOfWrite,
+} from "./request_memory.ts";
 
 export interface OperationRow extends OperationFacts {
+  /**
+   * What the packet accesses, looked at before its effect; undefined where that is nothing, or is refused by the
+   * checks of the effect.
+   */
+  readonly memory: (device: Device, qp: QueuePair, input: RequestIn) => MemoryAccess | undefined;
   /** The packet's effect, with the checks of keys and receive memory that belong to it (§3.4, 6 and 7). */
   readonly execute: (device: Device, qp: QueuePair, input: RequestIn) => Verdict | undefined;
   /** A duplicate (§3.5). @returns false where it is to be dropped. */
   readonly repeat: (device: Device, qp: QueuePair, input: RequestIn) => boolean;
 }
 
-const ATOMIC = {
-  need: ACCESS.remoteAtomic,
-  vendorRight: undefined,
-  takesSlot: true,
-  takesRecv: "never",
-  order: "in-turn",
-  length: "any",
-  answer: "RC ATOMIC ACKNOWLEDGE",
-  counter: "atomicsExecuted",
-  execute: executeAtomic,
-  repeat: repeatAtomic,
-} as const;
+/** What of a row does not follow from its name. */
+type Given = Omit<OperationRow, "name" | "answer">;
 
-/** C-02: between queue pairs of the cards' firmware alone (`check_queue_pair.ts`). */
-const CARD_MESSAGE = {
+/** Where a row says nothing else. */
+const PLAIN = {
   need: 0,
   vendorRight: undefined,
   takesSlot: false,
   takesRecv: "never",
   order: "at-once",
   length: "any",
-  answer: "RC ACKNOWLEDGE",
+  invalid: undefined,
   counter: undefined,
-  execute: executeCardMessage,
-  repeat: repeatSend,
-} as const;
+  memory: () => undefined,
+} as const satisfies Omit<Given, "execute" | "repeat">;
 
-export const OPERATIONS: Readonly<Record<RequestOperation, OperationRow>> = {
+const ATOMIC: Given = {
+  ...PLAIN,
+  need: ACCESS.remoteAtomic,
+  takesSlot: true,
+  order: "in-turn",
+  invalid: "the alignment",
+  counter: "atomicsExecuted",
+  memory: memoryOfAtomic,
+  execute: executeAtomic,
+  repeat: repeatAtomic,
+};
+
+/** C-02: between queue pairs of the cards' firmware alone (`check_queue_pair.ts`). */
+const CARD_MESSAGE: Given = { ...PLAIN, execute: executeCardMessage, repeat: repeatSend };
+
+const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "send": {
-    name: "send",
-    need: 0,
-    vendorRight: undefined,
-    takesSlot: false,
+    ...PLAIN,
     takesRecv: "first",
-    order: "at-once",
-    length: "any",
-    answer: "RC ACKNOWLEDGE",
-    counter: undefined,
+    invalid: "the receive",
+    memory: memoryOfSend,
     execute: executeSend,
     repeat: repeatSend,
   },
   "write": {
-    name: "write",
+    ...PLAIN,
     need: ACCESS.remoteWrite,
     vendorRight: "remoteWritePersistence",
-    takesSlot: false,
     takesRecv: "immediate",
-    order: "at-once",
     length: "announced",
-    answer: "RC ACKNOWLEDGE",
-    counter: undefined,
+    memory: memoryOfWrite,
     execute: executeWrite,
     repeat: repeatWrite,
   },
   "read-request": {
-    name: "read-request",
+    ...PLAIN,
     need: ACCESS.remoteRead,
-    vendorRight: undefined,
     takesSlot: true,
-    takesRecv: "never",
     order: "in-turn",
-    length: "any",
-    answer: "RC RDMA READ RESPONSE ONLY",
-    counter: undefined,
+    memory: memoryOfRead,
     execute: executeRead,
     repeat: repeatRead,
   },
-  "compare-swap": { ...ATOMIC, name: "compare-swap" },
-  "fetch-add": { ...ATOMIC, name: "fetch-add" },
-  "atomic-write": {
-    ...ATOMIC,
-    name: "atomic-write",
-    need: ACCESS.remoteWrite,
-    length: "word",
-    answer: "RC RDMA READ RESPONSE ONLY",
-  },
+  "compare-swap": ATOMIC,
+  "fetch-add": ATOMIC,
+  "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
   // As rxe has it, it takes no slot: the PM module's records remember it.
   "flush": {
-    name: "flush",
+    ...PLAIN,
     need: needOfFlush,
-    vendorRight: undefined,
-    takesSlot: false,
-    takesRecv: "never",
-    order: "at-once",
-    length: "any",
-    answer: "RC RDMA READ RESPONSE ONLY",
     counter: "flushesExecuted",
     execute: executeFlush,
     repeat: repeatFlush,
   },
   "write-verify": {
-    name: "write-verify",
+    ...PLAIN,
     need: ACCESS.remoteWrite,
     vendorRight: "remoteWriteVerify",
     takesSlot: true,
-    takesRecv: "never",
     order: "checked",
     length: "announced",
-    answer: "RC RDMA READ RESPONSE ONLY",
+    invalid: "the verification",
     counter: "verifyWritesIn",
+    memory: memoryOfVerified,
     execute: executeWriteVerify,
     repeat: repeatVerified,
   },
-  "coherence-request": { ...CARD_MESSAGE, name: "coherence-request" },
-  "coherence-snoop": { ...CARD_MESSAGE, name: "coherence-snoop" },
-  "coherence-response": { ...CARD_MESSAGE, name: "coherence-response" },
+  "coherence-request": CARD_MESSAGE,
+  "coherence-snoop": CARD_MESSAGE,
+  "coherence-response": CARD_MESSAGE,
 };
+
+/** The rows by name, each in one shape. */
+export const OPERATIONS = Object.fromEntries(
+  Object.entries(ROWS).map(([name, given]) => {
+    const operation = name as RequestOperation;
+    return [name, { name: operation, answer: ANSWERS[operation], ...given }];
+  }),
+) as Readonly<Record<RequestOperation, OperationRow>>;
 
 const BY_OPCODE: readonly (OperationRow | undefined)[] = Array.from({ length: 256 }, (_, code) => {
   const operation = OPCODE_ROWS.find((row) => row.code === code)?.operation;
@@ -140,4 +146,9 @@ const BY_OPCODE: readonly (OperationRow | undefined)[] = Array.from({ length: 25
 /** What a request's opcode asks for; undefined of what is no request, or of none that is known here. */
 export function operationOf({ code }: OpcodeRow): OperationRow | undefined {
   return BY_OPCODE[code];
+}
+
+/** The row of a request that was taken. */
+export function rowOf({ row }: RequestIn): OperationRow {
+  return BY_OPCODE[row.code]!;
 }

@@ -13,12 +13,12 @@ import {
   opcodeFor,
   type OpcodeRow,
   type Position,
+  type RequestOperation,
 } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { PERSIST_ETH } from "../../../fabric/wire/roce/persist_eth.ts";
 import { makeVerifyEth, type VerifyLevel } from "../../../fabric/wire/roce/verify_eth.ts";
 import { ACCESS, type QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { RequestOperation } from "../state/operation.ts";
 import { LIMITS } from "../state/limits.ts";
 import { psnAdd } from "../state/psn.ts";
 import {

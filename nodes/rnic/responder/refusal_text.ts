@@ -85,28 +85,36 @@ function lengthReason(qp: QueuePair, { input: { row, packet, operation }, open }
 }
 
 function executionReason(device: Device, qp: QueuePair, refusal: Refusal): string {
-  const { input: { packet, operation }, open, granted, syndrome } = refusal;
-  const isInvalid = syndrome === NAK_SYNDROMES["invalid-request"];
-  if (operation.name === "send") {
-    const room = open?.length ?? payloadBytes(granted?.sges ?? []);
-    if (isInvalid) return `the message is longer than the ${room} B of the receive`;
+  const { input: { packet, operation }, syndrome } = refusal;
+  if (syndrome === NAK_SYNDROMES["invalid-request"]) return invalidReason(qp, refusal);
+  if (operation.takesRecv === "first") {
     return "the memory of the receive cannot be written: its completion says why";
   }
   const place = packet.atomicEth ?? packet.reth;
-  if (isInvalid) {
-    if (operation.name !== "write-verify") {
-      return `the address of an atomic is a multiple of ${ATOMIC_BYTES}, in a zero-based window too`;
-    }
-    const wantsRight = packet.verifyEth?.persist === true &&
-      !permits(qp, ACCESS.remoteWritePersistence);
-    return wantsRight
-      ? `queue pair ${qp.qpn} does not permit ${rightsText(ACCESS.remoteWritePersistence)}`
-      : "its verification level is not known here, or not for this length";
-  }
   if (place === undefined) return "its region was deregistered while the message came in";
   const { va, rkey } = place;
   const length = packet.reth?.length ?? ATOMIC_BYTES;
   return accessReason(device, qp, { key: rkey, va, length, need: needOf(refusal.input) ?? 0 });
+}
+
+function invalidReason(qp: QueuePair, { input, open, granted }: Refusal): string {
+  switch (input.operation.invalid) {
+    case "the receive": {
+      const room = open?.length ?? payloadBytes(granted?.sges ?? []);
+      return `the message is longer than the ${room} B of the receive`;
+    }
+    case "the alignment":
+      return `the address of an atomic is a multiple of ${ATOMIC_BYTES}, in a zero-based window too`;
+    case "the verification": {
+      const wantsRight = input.packet.verifyEth?.persist === true &&
+        !permits(qp, ACCESS.remoteWritePersistence);
+      return wantsRight
+        ? `queue pair ${qp.qpn} does not permit ${rightsText(ACCESS.remoteWritePersistence)}`
+        : "its verification level is not known here, or not for this length";
+    }
+    case undefined:
+      return "it asks for what there is not";
+  }
 }
 
 function accessReason(

@@ -25,7 +25,7 @@ import { answer } from "../answers/answers.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import type { OpenMessage, RecvWqe, RequestIn, Verdict } from "../state/responder_state.ts";
 import { mayExecute } from "./memory_gate.ts";
-import { OPERATIONS } from "./operations.ts";
+import { rowOf } from "./operations.ts";
 import { type Check, refusalText } from "./refusal_text.ts";
 
 /** Takes the packet whose turn it is: PSN first, then the checks, then the effect. */
@@ -50,7 +50,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   if (fault !== undefined) return refuse(device, qp, input, fault);
   if (!mayExecute(device, qp, input)) return;
   const { open, granted } = responder;
-  const verdict = OPERATIONS[input.operation.name].execute(device, qp, input);
+  const verdict = rowOf(input).execute(device, qp, input);
   if (verdict === undefined) return requestDropped(device, qp);
   refuse(device, qp, input, { check: "execution", verdict, open, granted });
 }
@@ -168,13 +168,13 @@ export function checkLength(
   }
 }
 
-/** A packet from the past (§3.5): acknowledged or answered again, never executed again. */
+/** A packet from the past (§3.5): acknowledged or answered again; of all operations a READ alone is executed again. */
 function takeDuplicate(device: Device, qp: QueuePair, input: RequestIn): void {
   device.counters.duplicatesIn++;
-  const { answer, repeat } = OPERATIONS[input.operation.name];
+  const { answer, repeat } = rowOf(input);
   const isFull = qp.responder.responses.length >= LIMITS.waitingReads;
   // An ACK takes no room: it is merged into one that waits.
-  const isAnswered = (answer === "RC ACKNOWLEDGE" || !isFull) && repeat(device, qp, input);
+  const isAnswered = (answer === "acknowledge" || !isFull) && repeat(device, qp, input);
   if (!isAnswered) drop(device, "stale-duplicate");
 }
 

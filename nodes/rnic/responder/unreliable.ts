@@ -6,7 +6,7 @@
 import { type Device, drop } from "../state/device.ts";
 import { abandonMessage, beginAt, stall } from "../state/responder_changes.ts";
 import type { DropReason } from "../state/counters.ts";
-import { OPERATIONS } from "./operations.ts";
+import { rowOf } from "./operations.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { isFirst } from "../state/psn.ts";
@@ -44,7 +44,7 @@ export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn):
   if (memory === "fault") return dropMessage(device, qp, { input, reason: "page-fault" });
   if (memory === "miss") return;
   const { open, granted } = responder;
-  const verdict = OPERATIONS[input.operation.name].execute(device, qp, input);
+  const verdict = rowOf(input).execute(device, qp, input);
   if (verdict === undefined) return;
   // Receive memory that is not the queue pair's is its own fault (class A); all else is the peer's.
   if (fillsReceive(input)) return enterError(device, qp);

@@ -4,25 +4,9 @@
  * lower floors need not distinguish operations.
  */
 import type { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Operation } from "../../../fabric/wire/roce/opcode.ts";
+import type { Answer, RequestOperation } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Counters } from "./counters.ts";
-
-/** Operations of requests that a requester sends and a responder takes. */
-export type RequestOperation = Extract<
-  Operation,
-  | "send"
-  | "write"
-  | "read-request"
-  | "compare-swap"
-  | "fetch-add"
-  | "atomic-write"
-  | "flush"
-  | "write-verify"
-  | "coherence-request"
-  | "coherence-snoop"
-  | "coherence-response"
->;
 
 export interface OperationFacts {
   readonly name: RequestOperation;
@@ -49,10 +33,9 @@ export interface OperationFacts {
    */
   readonly length: "any" | "announced" | "word";
   /** What answers it. An acknowledgement may stand for several packets, all others are for one request. */
-  readonly answer:
-    | "RC ACKNOWLEDGE"
-    | "RC ATOMIC ACKNOWLEDGE"
-    | "RC RDMA READ RESPONSE ONLY";
+  readonly answer: Answer;
+  /** Why its effect may be refused as invalid (NAK 0x61), where it may. */
+  readonly invalid: "the receive" | "the alignment" | "the verification" | undefined;
   /** What counts those that have taken effect, duplicates apart. */
   readonly counter: keyof Counters | undefined;
 }

@@ -1,104 +1,20 @@
 /** A send WQE on the chip, from its fetch to its completion. */
-import type { RequestOperation } from "./operation.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
-import type { SendWqe, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES, type WqeOpcodeRow } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import type { CoherenceClass, CoherenceEth } from "../../../fabric/wire/roce/coherence_eth.ts";
-import type { Counters } from "./counters.ts";
 import type { MemorySegment } from "./memory.ts";
 import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
 
-/** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
-export interface WorkPlan {
-  /** What crosses the wire; `none` where no request does. */
-  readonly wire: RequestOperation | "none" | "unsupported";
-  readonly immediate: boolean;
-  /** SEND WITH INVALIDATE: the immediate is a key of the peer's. */
-  readonly invalidate: boolean;
-  /**
-   * An answer of its own completes it, no ACK does, and a fence behind it waits (§3.2). These are
-   * what needs the host's memory at the peer before it can be answered.
-   */
-  readonly answered: boolean;
-  /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
-  readonly takesSlot: boolean;
-  /**
-   * Answered once, with the PSN of the last of its packets (V-01). Its request is a stream of packets
-   * as a WRITE's, of which all but the last are acknowledged on the way.
-   */
-  readonly streams: boolean;
-  /** P-21: vendor opcode. */
-  readonly persistOpcode: boolean;
-  /** A persistence ACK is awaited (P-25, P-28), whichever form asks for it (P-21, P-22). */
-  readonly awaitsPersistence: boolean;
-  /** ACCESS bits that local memory needs. */
-  readonly localNeed: number;
-  /** What counts its frames as they leave; undefined of messages between cards, which are counted by kind. */
-  readonly counter: keyof Counters | undefined;
-}
-
-const PLAIN: WorkPlan = {
-  wire: "send",
-  immediate: false,
-  invalidate: false,
-  answered: false,
-  takesSlot: false,
-  streams: false,
-  persistOpcode: false,
-  awaitsPersistence: false,
-  localNeed: 0,
-  counter: "sendFramesOut",
+/** What a WQE's opcode asks of the requester, or what is in its place. */
+export type WorkPlan = Omit<WqeOpcodeRow, "wire"> & {
+  readonly wire: WqeOpcodeRow["wire"] | "unsupported";
 };
-const NOTHING: WorkPlan = { ...PLAIN, wire: "none" };
+
+const UNTOLD = { hint: undefined, counter: undefined } as const;
 /** Bytes that are no WQE: refused with LOC_QP_OP_ERR. */
-const UNSUPPORTED: WorkPlan = { ...PLAIN, wire: "unsupported" };
-const ANSWERED: WorkPlan = {
-  ...PLAIN,
-  answered: true,
-  takesSlot: true,
-  localNeed: ACCESS.localWrite,
-  counter: "atomicRequestsOut",
-};
-const WRITE: WorkPlan = { ...PLAIN, wire: "write", counter: "writeFramesOut" };
-
-const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
-  "nop": NOTHING,
-  "send": PLAIN,
-  "send-immediate": { ...PLAIN, immediate: true },
-  "send-invalidate": { ...PLAIN, invalidate: true },
-  "write": WRITE,
-  "write-immediate": { ...WRITE, immediate: true },
-  "read": { ...ANSWERED, wire: "read-request", counter: "readRequestsOut" },
-  "compare-swap": { ...ANSWERED, wire: "compare-swap" },
-  "fetch-add": { ...ANSWERED, wire: "fetch-add" },
-  "write-persistence": {
-    ...WRITE,
-    persistOpcode: true,
-    awaitsPersistence: true,
-    counter: "persistWriteFramesOut",
-  },
-  "write-persist-address": { ...WRITE, awaitsPersistence: true },
-  "persistence-ack": NOTHING,
-  "bind-mw": NOTHING,
-  "local-invalidate": NOTHING,
-  // As rxe has it: a FLUSH does not count, an ATOMIC WRITE does.
-  "flush": {
-    ...ANSWERED,
-    wire: "flush",
-    takesSlot: false,
-    localNeed: 0,
-    counter: "flushRequestsOut",
-  },
-  "atomic-write": { ...ANSWERED, wire: "atomic-write", localNeed: 0 },
-  "write-verify": {
-    ...ANSWERED,
-    wire: "write-verify",
-    streams: true,
-    localNeed: 0,
-    counter: "verifyWriteFramesOut",
-  },
-};
+const UNSUPPORTED: WorkPlan = { ...WQE_OPCODES.send, ...UNTOLD, wire: "unsupported" };
 
 export interface OutstandingWqe {
   /** Undefined where the fetched bytes are no WQE. */
@@ -137,14 +53,14 @@ export interface OutstandingWqe {
 }
 
 export function createWork(wqe: SendWqe | undefined, position: number): OutstandingWqe {
-  const plan = wqe === undefined ? UNSUPPORTED : WORK_PLANS[wqe.opcode];
+  const plan = wqe === undefined ? UNSUPPORTED : WQE_OPCODES[wqe.opcode];
   return newWork({ wqe, plan, position, coherence: undefined });
 }
 
 const CARD_PLANS: Readonly<Record<CoherenceClass, WorkPlan>> = {
-  "coherence-request": { ...PLAIN, wire: "coherence-request", counter: undefined },
-  "coherence-snoop": { ...PLAIN, wire: "coherence-snoop", counter: undefined },
-  "coherence-response": { ...PLAIN, wire: "coherence-response", counter: undefined },
+  "coherence-request": { ...WQE_OPCODES.send, ...UNTOLD, wire: "coherence-request" },
+  "coherence-snoop": { ...WQE_OPCODES.send, ...UNTOLD, wire: "coherence-snoop" },
+  "coherence-response": { ...WQE_OPCODES.send, ...UNTOLD, wire: "coherence-response" },
 };
 
 /** A message between coherent cards, which the firmware has queued in the card's own memory. */

@@ -8,7 +8,8 @@
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { VERIFY_LEVELS, type VerifyLevel } from "../../../fabric/wire/roce/verify_eth.ts";
-import { MAX_INLINE_BYTES, type WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 
 /** What a program posts: all that crosses the wire on an RC queue pair. */
 export const VERBS = [

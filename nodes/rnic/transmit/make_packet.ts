@@ -59,7 +59,7 @@ function extend(device: Device, packet: Packet, job: TxFrame): void {
     packet.aeth = { syndrome: creditSyndrome(device, qp), msn: read.msn };
   }
   if (rare !== undefined) Object.assign(packet, rare);
-  if (row.operation === "write-verify" && job.last) packet.digestEth = { crc: digestOf(job.work!) };
+  if (row.headers.includes("digestEth")) packet.digestEth = { crc: digestOf(job.work!) };
   // A greeting between cards has an address vector, and is no datagram.
   if (ud !== undefined && qp.card === undefined) {
     // A Q_Key with the top bit set stands for the queue pair's own.

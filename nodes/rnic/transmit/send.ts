@@ -115,8 +115,7 @@ function handOut(device: Device, { jobs, data, failed }: Gather, readyAt: Time):
 
 /** Data of a WRITE or verified write that is to leave: what V-08's faults concern. */
 function isWritten(job: TxFrame): boolean {
-  const { row: { operation }, failed } = job;
-  return (operation === "write" || operation === "write-verify") && !failed && !isStale(job);
+  return job.work?.plan.writes === true && !job.failed && !isStale(job);
 }
 
 /** Gives the transmitter a control frame, which leaves when it is ready. */

@@ -8,7 +8,8 @@ import {
   VERIFY_LEVELS,
   VERIFY_STATUS,
 } from "../../../fabric/wire/roce/verify_eth.ts";
-import { WQE_OPCODES, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import { go, pair, post, statuses } from "../testing/pair_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 import {
@@ -62,7 +63,7 @@ describe("the completion of a verified write", () => {
         "requester",
         said.status === written ? "SUCCESS" : "VERIFY_ERR",
         encodeVerdict(said),
-        WQE_OPCODES["write-verify"],
+        WQE_OPCODES["write-verify"].code,
       ]),
     );
     equal(isAlive(p), true);
@@ -110,7 +111,8 @@ describe("the completion of a verified write", () => {
     p.rig.run();
     const cqes = p.rig.poll(p.rig.a, p.a.sendCq);
     const { "write-verify": verified, write, read } = WQE_OPCODES;
-    same(cqes.map(({ wqeOpcode }) => wqeOpcode), [verified, write, read, verified]);
+    const opcodes = [verified, write, read, verified].map(({ code }) => code);
+    same(cqes.map(({ wqeOpcode }) => wqeOpcode), opcodes);
     same(p.rig.bytes(p.rig.a, p.from, 64, 8), Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
   });
 });

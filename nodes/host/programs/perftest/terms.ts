@@ -4,7 +4,7 @@
  * (linux-rdma/perftest: `perftest_parameters.h`).
  */
 import type { Time } from "../../../../fabric/base/time.ts";
-import type { WqeOpcode } from "../../../../fabric/wire/host_bus/wqe.ts";
+import type { WqeOpcode } from "../../../../fabric/wire/host_bus/wqe_opcode.ts";
 
 export const PERFTESTS = [
   "ib_write_lat",

@@ -1,0 +1,259 @@
+/**
+ * The table of send WQE opcodes: one row has all that differs from opcode to opcode before a request crosses
+ * the wire: in the checks of `ibv_post_send`, in the ring's bytes and in the card's requester (`rocev2.md` §3.2,
+ * §4.3, §5.1). What a responder does with the request is in `nodes/rnic/responder/operations.ts`.
+ */
+import { ANSWERS, type RequestOperation } from "../roce/opcode.ts";
+import type { HintOperation } from "../roce/hint_eth.ts";
+import { ACCESS, type QpType } from "./rnic_command.ts";
+
+/** ibv_wr_opcode as text, and the card's own: what a send request asks for. */
+export type WqeOpcode =
+  | "nop"
+  | "send-invalidate"
+  | "write"
+  | "write-immediate"
+  | "send"
+  | "send-immediate"
+  | "read"
+  | "compare-swap"
+  | "fetch-add"
+  | "bind-mw"
+  | "local-invalidate"
+  | "write-persistence"
+  | "write-persist-address"
+  | "persistence-ack"
+  | "flush"
+  | "atomic-write"
+  | "write-verify";
+
+/** Arguments that an opcode has in segments of its own, with their names in refusals. */
+export const OPERANDS = {
+  remote: "remote address",
+  atomic: "atomic operands",
+  flush: "flush arguments",
+  bind: "window to bind",
+  verify: "verify arguments",
+} as const;
+export type Operand = keyof typeof OPERANDS;
+
+export interface WqeOpcodeRow {
+  /** mlx5's where it has one; vendor-specific ones begin at 0x40. */
+  readonly code: number;
+  /** libibverbs' name of it. */
+  readonly there: `IBV_WR_${string}` | undefined;
+  /** Services that have it (§4.3). */
+  readonly types: readonly QpType[];
+  readonly operands: readonly Operand[];
+  /**
+   * What its elements are. `sent`: the payload, which may be inline. `word`: eight bytes that are sent, inline
+   * always. `room`, `word room`: where the answer goes, of any length or of eight bytes. `none`: it has none,
+   * and the card looks. `unread`: it has none, and nothing would read them.
+   */
+  readonly data: "sent" | "word" | "room" | "word room" | "none" | "unread";
+  /** It takes a receive of the peer: always, or where the peer's CPU is to flush (flow 2, P-26). */
+  readonly takesRecv: "always" | "to flush" | "never";
+  /**
+   * Whether it may cover data transfer objects (H-01). Those with the key of a region may, which has objects. What a
+   * SEND covers could not be found at the responder, and its peer may have rights to none of it (H-24).
+   */
+  readonly coversObjects: boolean;
+  /** What crosses the wire; `none` where no request does. */
+  readonly wire: RequestOperation | "none";
+  readonly immediate: boolean;
+  /** SEND WITH INVALIDATE: the immediate is a key of the peer's. */
+  readonly invalidate: boolean;
+  /**
+   * An answer of its own completes it, no ACK does, and a fence behind it waits (§3.2). These are
+   * what needs the host's memory at the peer before it can be answered.
+   */
+  readonly answered: boolean;
+  /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
+  readonly takesSlot: boolean;
+  /**
+   * Answered once, with the PSN of the last of its packets (V-01). Its request is a stream of packets
+   * as a WRITE's, of which all but the last are acknowledged on the way.
+   */
+  readonly streams: boolean;
+  /** Its data goes to the peer's memory as a WRITE's: it is the last write of this side, and V-08's faults concern it. */
+  readonly writes: boolean;
+  /** P-21: vendor opcode. */
+  readonly persistOpcode: boolean;
+  /** A persistence ACK is awaited (P-25, P-28), whichever form asks for it (P-21, P-22). */
+  readonly awaitsPersistence: boolean;
+  /** ACCESS bits that local memory needs. */
+  readonly localNeed: number;
+  /** What a hint announces it as (H-01); undefined of what it does not announce. */
+  readonly hint: HintOperation | undefined;
+  /** What counts its frames as they leave the card; undefined where none does. */
+  readonly counter: FrameCounter | undefined;
+}
+
+/** Counters of a card's frames. */
+type FrameCounter =
+  | "sendFramesOut"
+  | "writeFramesOut"
+  | "persistWriteFramesOut"
+  | "verifyWriteFramesOut"
+  | "readRequestsOut"
+  | "atomicRequestsOut"
+  | "flushRequestsOut";
+
+/** Of a row what does not follow from the rest of it, and is not as most have it. */
+type Given =
+  & Pick<WqeOpcodeRow, "code" | "types" | "data" | "wire">
+  & Partial<Omit<WqeOpcodeRow, "answered" | "localNeed">>;
+
+const RC = ["rc"] as const, RC_UC = ["rc", "uc"] as const, ALL = ["rc", "uc", "ud"] as const;
+
+const SEND = {
+  types: ALL,
+  data: "sent",
+  takesRecv: "always",
+  wire: "send",
+  hint: "send",
+  counter: "sendFramesOut",
+} as const;
+const WRITE = {
+  types: RC_UC,
+  operands: ["remote"],
+  data: "sent",
+  wire: "write",
+  writes: true,
+  hint: "write",
+  counter: "writeFramesOut",
+} as const;
+const PERSISTENT = { ...WRITE, types: RC, takesRecv: "to flush", awaitsPersistence: true } as const;
+const ATOMIC = {
+  types: RC,
+  operands: ["remote", "atomic"],
+  data: "word room",
+  coversObjects: true,
+  takesSlot: true,
+  counter: "atomicRequestsOut",
+} as const;
+const LOCAL = { types: RC_UC, data: "unread", wire: "none" } as const;
+
+const ROWS: Readonly<Record<WqeOpcode, Given>> = {
+  "nop": { ...LOCAL, code: 0x00 },
+  "send-invalidate": {
+    ...SEND,
+    code: 0x01,
+    there: "IBV_WR_SEND_WITH_INV",
+    types: RC,
+    invalidate: true,
+  },
+  "write": { ...WRITE, code: 0x08, there: "IBV_WR_RDMA_WRITE", coversObjects: true },
+  "write-immediate": {
+    ...WRITE,
+    code: 0x09,
+    there: "IBV_WR_RDMA_WRITE_WITH_IMM",
+    takesRecv: "always",
+    coversObjects: true,
+    immediate: true,
+  },
+  "send": { ...SEND, code: 0x0a, there: "IBV_WR_SEND" },
+  "send-immediate": { ...SEND, code: 0x0b, there: "IBV_WR_SEND_WITH_IMM", immediate: true },
+  "read": {
+    code: 0x10,
+    there: "IBV_WR_RDMA_READ",
+    types: RC,
+    operands: ["remote"],
+    data: "room",
+    coversObjects: true,
+    wire: "read-request",
+    takesSlot: true,
+    hint: "read",
+    counter: "readRequestsOut",
+  },
+  "compare-swap": {
+    ...ATOMIC,
+    code: 0x11,
+    there: "IBV_WR_ATOMIC_CMP_AND_SWP",
+    wire: "compare-swap",
+    hint: "compare-swap",
+  },
+  "fetch-add": {
+    ...ATOMIC,
+    code: 0x12,
+    there: "IBV_WR_ATOMIC_FETCH_AND_ADD",
+    wire: "fetch-add",
+    hint: "fetch-add",
+  },
+  "bind-mw": { ...LOCAL, code: 0x18, there: "IBV_WR_BIND_MW", operands: ["bind"] },
+  "local-invalidate": { ...LOCAL, code: 0x1b, there: "IBV_WR_LOCAL_INV" },
+  // P-21: the persist opcode on the wire.
+  "write-persistence": {
+    ...PERSISTENT,
+    code: 0x40,
+    persistOpcode: true,
+    counter: "persistWriteFramesOut",
+  },
+  // P-22: a plain WRITE into a region that the requester knows to be persistent.
+  "write-persist-address": { ...PERSISTENT, code: 0x41 },
+  // P-26: by it the responder's CPU reports "flushed".
+  "persistence-ack": { ...LOCAL, code: 0x42, types: RC, takesRecv: "to flush" },
+  // P-50: the memory placement extensions, for which mlx5 has no codes. As rxe has it, a FLUSH takes no slot.
+  "flush": {
+    code: 0x43,
+    there: "IBV_WR_FLUSH",
+    types: RC,
+    operands: ["remote", "flush"],
+    data: "none",
+    wire: "flush",
+    counter: "flushRequestsOut",
+  },
+  "atomic-write": {
+    code: 0x44,
+    there: "IBV_WR_ATOMIC_WRITE",
+    types: RC,
+    operands: ["remote"],
+    data: "word",
+    wire: "atomic-write",
+    takesSlot: true,
+    hint: "write",
+    counter: "atomicRequestsOut",
+  },
+  // V-01: the receiver verifies it, and its answer has the result.
+  "write-verify": {
+    ...WRITE,
+    code: 0x45,
+    types: RC,
+    operands: ["remote", "verify"],
+    wire: "write-verify",
+    takesSlot: true,
+    streams: true,
+    counter: "verifyWriteFramesOut",
+  },
+};
+
+/** In one shape, so that the engine finds a column of any row in the same place. */
+function rowOf(given: Given): WqeOpcodeRow {
+  const { wire, data } = given;
+  return {
+    code: given.code,
+    there: given.there,
+    types: given.types,
+    operands: given.operands ?? [],
+    data,
+    takesRecv: given.takesRecv ?? "never",
+    coversObjects: given.coversObjects ?? false,
+    wire,
+    immediate: given.immediate ?? false,
+    invalidate: given.invalidate ?? false,
+    answered: wire !== "none" && ANSWERS[wire] !== "acknowledge",
+    takesSlot: given.takesSlot ?? false,
+    streams: given.streams ?? false,
+    writes: given.writes ?? false,
+    persistOpcode: given.persistOpcode ?? false,
+    awaitsPersistence: given.awaitsPersistence ?? false,
+    localNeed: data === "room" || data === "word room" ? ACCESS.localWrite : 0,
+    hint: given.hint,
+    counter: given.counter,
+  };
+}
+
+/** The row of each opcode. */
+export const WQE_OPCODES = Object.fromEntries(
+  Object.entries(ROWS).map(([name, given]) => [name, rowOf(given)]),
+) as Readonly<Record<WqeOpcode, WqeOpcodeRow>>;
