@@ -20,6 +20,7 @@ import { headOf, mraFor, rejFor } from "./cm_messages.ts";
 import {
   addEndpoint,
   type CmAgent,
+  type CmChannel,
   type CmEndpoint,
   type CmListener,
   type CmOutput,
@@ -288,5 +289,20 @@ describe("resetAgent", () => {
     same([active.phase, passive.phase], ["closed", "closed"]);
     same(listener.events, [{ kind: "reset" }]);
     ok(signals.has("service") && signals.has(endpointSignal(active)));
+  });
+
+  it("forgets times that an earlier life of the RNIC has waited for", () => {
+    const endpoint = startPassive(), ids: CmChannel = { ...listener, events: [], ids: [] };
+    answer(endpoint);
+    establish(endpoint, undefined);
+    // A connection of an id, which is told of the end of time wait.
+    Object.assign(endpoint, { sink: ids, timeWaitPs: 1000 });
+    receive(agent, dreqFor(endpoint), { from: A, now: 10, output });
+    equal(nextDeadline(agent), 1010);
+    ids.events.length = 0;
+    resetAgent(agent);
+    looseEqual(nextDeadline(agent), NEVER);
+    expire(agent, 2000, output);
+    same(ids.events, []);
   });
 });
