@@ -83,3 +83,74 @@ describe("looks at what has not changed", () => {
     same(stepsOf("al0 al0 as1 al0 al0 al0"), "al0 al0 as1 al0 al0");
   });
 });
+
+describe("a store in a buffer", () => {
+  const access = (by: string, id: number, of: Partial<AccessRecord>) => [
+    {
+      node: by,
+      by,
+      note: { kind: "access", id, region: "s", offset: 0, length: 8, op: "load", ...of },
+    },
+    { node: by, by, note: { kind: "accessed", id, result: "done" } },
+  ];
+  const push = (by: string, id: number) => ({ node: by, by, note: { kind: "buffered", id } });
+  const leaves = (by: string, id: number) => access(by, 10 + id, { op: "store", buffered: id });
+  const fence = (by: string) => ({ node: by, by, note: { kind: "store-fence" } });
+  const flag = (by: string, op: "store" | "load") => access(by, 20, { op, offset: 64 });
+  const notesOf = (...all: readonly (object | readonly object[])[]) =>
+    all.flat().map((each, time) => ({ time, ...each })) as unknown as TimedRecord[];
+  const races = (...all: readonly (object | readonly object[])[]) =>
+    orderOf(notesOf(...all)).races.map(({ first, second }) => {
+      const name = ({ by, kind, number }: typeof first) => `${by} ${kind} ${number}`;
+      return `${name(first)}, ${name(second)}`;
+    });
+
+  it("is a step of its own when it leaves, with the number that it had when its program stored it", () => {
+    const [load] = ["b access 1"];
+    same(races(push("a", 1), access("b", 1, {}), leaves("a", 1)), [`${load}, a store 1`]);
+    same(races(push("a", 1), leaves("a", 1), access("b", 1, {})), [`a store 1, ${load}`]);
+    same(races(push("a", 1), push("a", 2), leaves("a", 1), leaves("a", 2), access("b", 1, {})), [
+      `a store 2, ${load}`,
+    ]);
+  });
+
+  it("is before what its program does behind a fence, and not before the rest", () => {
+    const told = [flag("a", "store"), flag("b", "load"), access("b", 1, {})];
+    const ofFlag = "a access 1, b access 1";
+    same(races(push("a", 1), leaves("a", 1), fence("a"), ...told), [ofFlag]);
+    same(races(push("a", 1), leaves("a", 1), ...told), [ofFlag, "a store 1, b access 2"]);
+  });
+
+  it("is behind what its program did before it", () => {
+    // What b has written, a has seen before it stored: nothing of it is to be turned round.
+    const seen = [access("b", 1, { op: "store" }), access("a", 1, {})];
+    same(races(...seen, push("a", 1), leaves("a", 1)), ["b access 1, a access 1"]);
+    same(races(push("a", 1), ...seen, leaves("a", 1)), [
+      ...["b access 1, a access 1", "b access 1, a store 1"],
+    ]);
+  });
+
+  it("says nothing of loads that are forwarded from it, of flushes, and of an access that was refused and comes again", () => {
+    const forwarded = access("b", 1, { forwarded: 3 } as Partial<AccessRecord>);
+    const refused = [access("b", 2, {})[0]!, {
+      node: "b",
+      by: "b",
+      note: { kind: "accessed", id: 2, result: "refused" },
+    }];
+    const flush = access("b", 3, { op: "flush" });
+    const store = access("a", 9, { op: "store" });
+    same(races(store, access("b", 4, {})), ["a access 1, b access 1"]);
+    same(races(forwarded, store, access("b", 4, {})), ["a access 1, b access 1"]);
+    same(races(store, refused, access("b", 4, {})), ["a access 1, b access 1"]);
+    same(races(flush, store, access("b", 4, {})), ["a access 1, b access 2"]);
+  });
+
+  it("is something else than a look: what its program looks at behind it is a step", () => {
+    const look = (id: number) => access("a", id, { offset: 8 });
+    const steps = (...all: readonly (object | readonly object[])[]) =>
+      orderOf(notesOf(...all)).steps.length;
+    same(steps(look(1), look(2), look(3)), 2);
+    same(steps(look(1), look(2), push("a", 4), look(3)), 3);
+    same(steps(look(1), look(2), push("b", 4), look(3)), 2, "of another program");
+  });
+});
