@@ -15,7 +15,7 @@ import {
   REP_DEFAULTS,
   timeoutOfCode,
 } from "../../../fabric/wire/roce/cm.ts";
-import { expire, receive, resetAgent } from "./cm_agent.ts";
+import { disconnectEndpoint, expire, receive, resetAgent } from "./cm_agent.ts";
 import { headOf, mraFor, rejFor } from "./cm_messages.ts";
 import {
   addEndpoint,
@@ -199,6 +199,17 @@ describe("the passive side", () => {
     equal(listener.events.length, 0);
     receive(agent, reqFrom(1), { from: A, now: 0, output });
     equal(listener.events.length, 1);
+  });
+
+  it("sends its DREQ three times to a dead peer, and no refusal behind it", () => {
+    const endpoint = startPassive();
+    answer(endpoint);
+    establish(endpoint, undefined);
+    disconnectEndpoint(agent, endpoint, { now: 0, output });
+    for (const now of [100, 200, 299]) expire(agent, now, output);
+    same([endpoint.phase, sentTypes()], ["dreq-sent", ["DREQ", "DREQ", "DREQ"]]);
+    expire(agent, 300, output);
+    same([endpoint.end, sentTypes().length], [{ kind: "timeout" }, 3]);
   });
 
   it("answers a DREQ, also the same one again when the connection is long gone", () => {
