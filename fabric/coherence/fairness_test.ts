@@ -121,6 +121,25 @@ describe("a cache", () => {
     assert.deepEqual(rack.answered.toSorted(), ["1.0", "1.1", "1.2"]);
   });
 
+  it("C-09, decision 18: an access that has to ask again comes before those behind it, on its line and elsewhere", () => {
+    const rack = new Rack(smallest(1, 2));
+    const { home, fars: [card] } = rack.system;
+    // Home keeps the copies elsewhere than the far card believes: it is told so, and asks again.
+    home.placements.set(0, { place: "remote", version: 1 });
+    rack.access(1, { kind: "store", line: 0, change: "full", ticket: 0 });
+    rack.access(1, { kind: "load", line: 0, ticket: 1 });
+    rack.access(1, { kind: "load", line: 1, ticket: 2 });
+    let told = 0;
+    while (rack.step()) {
+      if (told > 0 || card!.placements.get(0)?.version !== 1) continue;
+      told++;
+      assert.equal(card!.active.get(0)?.ticket, 0, "it has asked again");
+      assert.deepEqual(card!.waiting.map(({ ticket }) => ticket), [1, 2]);
+    }
+    assert.equal(told, 1);
+    assert.deepEqual(rack.answered, ["1.0", "1.1", "1.2"]);
+  });
+
   it("C-06, C-07: what waits for a write-back buffer is not passed over by those that need a place alone", () => {
     const size = smallest(1, 4);
     const rack = new Rack({ ...size, home: { ...size.home, slots: 8, entries: 4 } });

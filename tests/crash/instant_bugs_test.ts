@@ -4,6 +4,7 @@
  */
 import { match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
 import { explore } from "../../console/explore/explore.ts";
@@ -17,7 +18,7 @@ import { ownRack } from "./explored_rack.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const RECORD = 4096, TAIL = 8192;
-const ONE = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0);
+const ONE = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0), WORDS = new Uint8Array(24).fill(1);
 const DOMAINS = ["adr", "eadr", "wsp"] as const;
 
 /** Explored, and had again where it is unsafe: that is part of exploring. */
@@ -181,4 +182,40 @@ describe("rack explore: writes that are spoken of at the instant at which they a
       await assertFound(rack(["tail", "record"]), /write 3 of .* is there, and write 2/, again);
     });
   }
+});
+
+describe("rack explore: what a program reports at the instant at which it stores", () => {
+  /** Stores three records of several words, each at an instant of its own, and says so behind it or before it. */
+  const reporting = (order: "behind" | "before") =>
+    ownRack({
+      *program({ cpu }) {
+        for (let i = 1; i <= 3; i++) {
+          yield* cpu.sleep(PS_PER_US);
+          const stores = () => cpu.store(cpu.scm.address + RECORD + 64 * i, WORDS);
+          if (order === "behind") stores();
+          cpu.report("stored", { record: i });
+          if (order === "before") {
+            yield* cpu.sleep(1);
+            stores();
+          }
+        }
+      },
+      // deno-lint-ignore require-yield -- it reads only
+      *recover({ cpu }) {
+        const found = (i: number) => cpu.load(cpu.scm.address + RECORD + 64 * i, WORDS.length);
+        return [1, 2, 3].map((i) => found(i).every((byte) => byte === 1));
+      },
+      check({ hosts, reports }) {
+        const found = hosts.b!.recovered as boolean[];
+        const missing = reports.filter(({ topic }) => topic === "stored").findIndex((_, i) =>
+          !found[i]
+        );
+        return missing < 0 ? undefined : `record ${missing + 1} is reported, and not there`;
+      },
+    }, ", domain: eadr");
+
+  it("P-05: counts from the next instant on, as the store does", async () => {
+    await assertSafe(reporting("behind"));
+    await assertFound(reporting("before"), /^record 1 is reported, and not there$/);
+  });
 });

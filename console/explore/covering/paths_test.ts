@@ -65,6 +65,17 @@ describe("forEachPath", () => {
     assert.ok(missingIn([...seen], 3, 3) > 0);
   });
 
+  it("takes up rows of which as many were tried before that the rest just fits", () => {
+    // In order: 24 ways. Each alone or missing: 26, of which these have six.
+    const asideWith = (most: number) => {
+      const { done: { coverage } } = pathsOf(12, 2, most);
+      assert.equal(coverage!.inOrder, true);
+      return coverage!.aside;
+    };
+    assert.equal(asideWith(24 + 26 - 6), 1);
+    assert.equal(asideWith(24 + 26 - 7), 0);
+  });
+
   it("P-41: covers 512 words, all that a record of 4 KiB has, with 4096 ways", () => {
     const cells = Array.from({ length: 512 }, (_, i) => cell(i, 2));
     const ends = (wrong: (there: readonly number[]) => boolean) =>

@@ -15,11 +15,12 @@ import {
   REP_DEFAULTS,
   timeoutOfCode,
 } from "../../../fabric/wire/roce/cm.ts";
-import { expire, receive, resetAgent } from "./cm_agent.ts";
+import { disconnectEndpoint, expire, receive, resetAgent } from "./cm_agent.ts";
 import { headOf, mraFor, rejFor } from "./cm_messages.ts";
 import {
   addEndpoint,
   type CmAgent,
+  type CmChannel,
   type CmEndpoint,
   type CmListener,
   type CmOutput,
@@ -200,6 +201,17 @@ describe("the passive side", () => {
     equal(listener.events.length, 1);
   });
 
+  it("sends its DREQ three times to a dead peer, and no refusal behind it", () => {
+    const endpoint = startPassive();
+    answer(endpoint);
+    establish(endpoint, undefined);
+    disconnectEndpoint(agent, endpoint, { now: 0, output });
+    for (const now of [100, 200, 299]) expire(agent, now, output);
+    same([endpoint.phase, sentTypes()], ["dreq-sent", ["DREQ", "DREQ", "DREQ"]]);
+    expire(agent, 300, output);
+    same([endpoint.end, sentTypes().length], [{ kind: "timeout" }, 3]);
+  });
+
   it("answers a DREQ, also the same one again when the connection is long gone", () => {
     const endpoint = startPassive();
     answer(endpoint);
@@ -288,5 +300,20 @@ describe("resetAgent", () => {
     same([active.phase, passive.phase], ["closed", "closed"]);
     same(listener.events, [{ kind: "reset" }]);
     ok(signals.has("service") && signals.has(endpointSignal(active)));
+  });
+
+  it("forgets times that an earlier life of the RNIC has waited for", () => {
+    const endpoint = startPassive(), ids: CmChannel = { ...listener, events: [], ids: [] };
+    answer(endpoint);
+    establish(endpoint, undefined);
+    // A connection of an id, which is told of the end of time wait.
+    Object.assign(endpoint, { sink: ids, timeWaitPs: 1000 });
+    receive(agent, dreqFor(endpoint), { from: A, now: 10, output });
+    equal(nextDeadline(agent), 1010);
+    ids.events.length = 0;
+    resetAgent(agent);
+    looseEqual(nextDeadline(agent), NEVER);
+    expire(agent, 2000, output);
+    same(ids.events, []);
   });
 });

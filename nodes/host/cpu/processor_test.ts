@@ -237,6 +237,22 @@ describe("Cpu waits", () => {
     assert.deepEqual(seen, ["happened", 5_000_000, "timeout", "timeout"]);
   });
 
+  it("a wait for several interrupts ends at once where one of them is latched, whichever it is", () => {
+    for (const latched of [3, 4]) {
+      const seen: unknown[] = [];
+      const rig = host(function* (cpu) {
+        yield* cpu.sleep(5_000_000);
+        const sources = [3, 4].map((vector) => ({ kind: "interrupt", vector }) as const);
+        const deadline = BOOT + 9_000_000;
+        seen.push(yield* cpu.waitAny(sources, deadline), cpu.now - BOOT);
+        seen.push(yield* cpu.waitAny(sources, deadline), cpu.now - BOOT);
+      });
+      rig.arrive(BOOT, { kind: "interrupt", vector: latched });
+      rig.run();
+      assert.deepEqual(seen, ["happened", 5_000_000, "timeout", 9_000_000], `${latched}`);
+    }
+  });
+
   it("signals wake the programs that wait for them, and are not latched", () => {
     const seen: unknown[] = [];
     const rig = new HostRig({}, {

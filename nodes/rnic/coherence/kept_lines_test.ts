@@ -138,6 +138,13 @@ describe("whole-system persistence", () => {
     assert.equal(kept({ line: { right: "X", phase: "P2" } }), "right");
   });
 
+  it("decision 7: keeps the entry of a line that a far card is about to get alone, not of one that it shares", () => {
+    const serving = (kind: "GetM" | "GetS") => ({ kind, agent: 1, life: 1 }) as HomeLine["serving"];
+    assert.equal(kept({ line: { phase: "P0", serving: serving("GetM") } }), "right");
+    assert.equal(kept({ line: { phase: "P0", serving: serving("GetS") } }), "");
+    assert.equal(kept({ line: { phase: "P0" } }), "");
+  });
+
   it("decision 7: knows of entries only where the directory is in memory, and of content only in SCM", () => {
     const given: Given = { line: OWN, cached: ["M", BYTES] };
     assert.equal(kept(given, { memory: "scm", directory: "card" }), "content 7");

@@ -41,6 +41,42 @@ describe("a far card that leaves a region", () => {
   });
 });
 
+describe("a far card that cannot tell home that it leaves", () => {
+  it("decision 21: says so each time that it is asked to, and leaves when home answers again", () => {
+    const r = new RegionRig();
+    r.register();
+    r.rig.fate = () => "drop";
+    for (let time = 1; time <= 3; time++) {
+      const from = r.rig.now, reply = r.command(r.rig.b, "deregister-region");
+      assert.ok(reply.status === "error" && reply.errno === "ENOENT", `${time}`);
+      assert.match(reply.reason, /home's card at 10.0.0.1 does not answer/);
+      assert.ok(r.rig.now - from < 1000 * PS_PER_US);
+    }
+    r.rig.fate = () => "pass";
+    assert.equal(r.command(r.rig.b, "deregister-region").status, "ok");
+    assert.equal(r.load("far", 0), "refused");
+  });
+
+  it("decisions 14, 21: a recall of an earlier life is none of what it registers in this one", () => {
+    const r = new RegionRig();
+    const { a, b } = r.rig;
+    r.command(a, "register-region");
+    assert.equal(r.command(a, "deregister-region").status, "ok");
+    // It greets home, which tells it that the region is withdrawn; nothing arrives any more from then on.
+    const reply = asking(r, b, "register-region");
+    r.rig.run(() => r.counter("b", "coherenceReceivedDeregister") > 0);
+    assert.equal(reply(), undefined, "its registration is under way");
+    r.rig.fate = () => "drop";
+    assert.equal(r.command(a, "register-region").status, "ok");
+    r.rig.run(() => r.counter("b", "coherenceSentHello") > 1);
+    r.rig.fate = () => "pass";
+    r.rig.run(() => reply() !== undefined);
+    assert.deepEqual(reply(), { status: "ok", op: "done" });
+    r.rig.runFor(20 * PS_PER_US);
+    assert.equal(r.load("far", 0), 0);
+  });
+});
+
 describe("home's deregistration", () => {
   it("decision 21: ends behind an access that home's local cache has begun and has no directory's entry for", () => {
     const local = regionPlan({ placement: "local", entries: 1, leasePs: 5_000 * PS_PER_US });
@@ -93,6 +129,20 @@ describe("home's deregistration", () => {
     r.rig.run(() => reply() !== undefined);
     assert.deepEqual(reply(), { status: "ok", op: "done" });
     assert.ok(r.rig.now - from < 400 * PS_PER_US, `${(r.rig.now - from) / PS_PER_US} us`);
+  });
+
+  it("decision 21: waits for a far card that cannot be told for one lease, where its queue pair still tries", () => {
+    const r = new RegionRig();
+    r.register();
+    r.rig.runFor(5 * PS_PER_US);
+    r.rig.fate = () => "drop";
+    const from = r.rig.now;
+    const reply = asking(r, r.rig.a, "deregister-region");
+    r.rig.run(() => reply() !== undefined);
+    assert.deepEqual(reply(), { status: "ok", op: "done" });
+    const waited = r.rig.now - from, { leasePs, leaseMarginPs } = r.region;
+    const expected = leasePs + leaseMarginPs;
+    assert.ok(waited >= expected && waited < expected + 3 * PS_PER_US, `${waited} ps`);
   });
 });
 

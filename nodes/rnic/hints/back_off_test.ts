@@ -10,6 +10,7 @@ import {
   EVERY_ACCESS,
   go,
   inject,
+  losing,
   packetOf,
   packets,
   type Pair,
@@ -196,6 +197,22 @@ describe("hints that bring nothing (H-02, H-22)", () => {
       equal(writes(p, ROW), all(ROW));
     });
   }
+
+  it("H-02, H-22: a message that goes back in the middle of it is work that is sent again, too", () => {
+    const { rig, ...ends } = warm();
+    // So long that it is under way when its NAK comes.
+    const count = 256, memory = { length: count * PATH_MTU, access: EVERY_ACCESS };
+    const p = { ...ends, rig, from: rig.register(rig.a, memory), to: rig.register(rig.b, memory) };
+    writes(p, ROW);
+    equal(writes(p, 6), "-h---h");
+    const before = counter(p, "a", "retransmissions");
+    rig.fate = losing("RC RDMA WRITE MIDDLE");
+    post(p, "write", { length: memory.length });
+    go(p);
+    const again = counter(p, "a", "retransmissions") - before;
+    ok(again > 0 && again < count - 2, `it goes back behind ${again} of ${count} packets`);
+    equal(writes(p, 1), "h");
+  });
 
   it("H-09, H-22: a request that met what none had announced: the peer says so, all is announced again", () => {
     const p = warm({ pageFault: "pause" });

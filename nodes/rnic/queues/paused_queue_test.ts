@@ -225,6 +225,24 @@ describe("a paused queue", () => {
     assert.equal(limits.length, 1);
   });
 
+  it("§4.5, Q-04: a limit that is armed while its queue is paused is looked at when that goes on", () => {
+    const rig = new Rig();
+    const srq = createSrq(rig, rig.b), { srqn } = srq;
+    const limits = () => rig.b.host.events.filter(({ type }) => type === "SRQ_LIMIT_REACHED");
+    for (const goesOn of ["it is released", "its time is over"]) {
+      rig.b.host.events.length = 0;
+      lock(rig, rig.b, srqn);
+      assert.equal(rig.command(rig.b, { op: "modify-srq", srqn, limit: 3 }).status, "ok");
+      rig.runFor(25 * PS_PER_US);
+      assert.equal(limits().length, 0, "nobody looks at a paused queue");
+      if (goesOn === "it is released") {
+        resumed(rig.command(rig.b, { op: "unlock-space2", queue: srqn }));
+      }
+      rig.run();
+      assert.equal(limits().length, 1, goesOn);
+    }
+  });
+
   it("Q-04: of what a paused shared receive queue has held a reset writes its queue pair's, and leaves others'", () => {
     const rig = new Rig();
     const srq = createSrq(rig, rig.b), cq = rig.createCq(rig.b);

@@ -1,0 +1,71 @@
+import { deepEqual as same } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { Time } from "../../fabric/base/time.ts";
+import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
+import { HostMemory } from "./host_memory.ts";
+import { type DeclaredWrite, Landing, MemoryRecord } from "./memory_record.ts";
+
+const LINE = 128, BYTES = new Uint8Array(64).fill(7);
+const NEVER_TOLD = { visibleAt: Infinity, claimedAt: Infinity, promisedAt: Infinity };
+/** Power is off from 50 to 60. */
+const LIVES = [{ from: 0, to: 50 }, { from: 60, to: Infinity }];
+
+function at(record: MemoryRecord, at: Time): HostMemory {
+  const config = { domain: "adr" } as HostPlan;
+  return new HostMemory(record, { config, lives: LIVES, noticePs: 0, at });
+}
+
+function declare(record: MemoryRecord, issuedAt: Time): DeclaredWrite {
+  const landing = new Landing(LINE, BYTES);
+  const write = { by: "p", id: issuedAt, node: "a", on: "b", landing, issuedAt, ...NEVER_TOLD };
+  record.declare(write);
+  return write;
+}
+
+function pass(record: MemoryRecord, cardAt: Time): void {
+  record.pass({
+    ...{ landing: new Landing(LINE, BYTES), card: "b-rnic", cardAt },
+    ...{ sentAt: cardAt, busAt: cardAt + 2, arrivesAt: cardAt + 4 },
+  });
+}
+
+/** Where the line is, and whose write it is: `bus of 10, lost`; nothing where it is of no interest. */
+function standing(record: MemoryRecord, time: Time): string {
+  const memory = at(record, time);
+  if (!memory.openLines().includes(LINE)) return "";
+  return memory.line(LINE).pieces.map(({ place, write, survives }) => {
+    return `${place}${write ? ` of ${write.id}` : ""}${survives ? "" : ", lost"}`;
+  }).join("; ");
+}
+
+describe("HostMemory", () => {
+  it("has a write on its way behind its issue, and up to the instant at which its last byte is there", () => {
+    const record = new MemoryRecord();
+    declare(record, 10);
+    record.durable(30, LINE, BYTES);
+    same([10, 11, 30, 31].map((time) => standing(record, time)), [
+      ...["", "in-flight of 10, lost", "in-flight of 10, lost", ""],
+    ]);
+  });
+
+  it("has what the card writes at each station behind the instant at which it gets there", () => {
+    const record = new MemoryRecord();
+    pass(record, 10);
+    record.durable(16, LINE, BYTES);
+    same([10, 11, 12, 13, 14, 15, 16, 17].map((time) => standing(record, time)), [
+      ...["", "card, lost", "card, lost", "bus, lost", "bus, lost", "iio, lost", "iio, lost", ""],
+    ]);
+  });
+
+  it("has nothing on its way of what an earlier life of its host was to get", () => {
+    for (const begin of [declare, pass]) {
+      const record = new MemoryRecord();
+      begin(record, 46);
+      same(standing(record, 50) !== "", true, "the power fails");
+      record.beginLife(60);
+      same([51, 60, 61, 99].map((time) => standing(record, time)), ["", "", "", ""], begin.name);
+      begin(record, 70);
+      same(standing(record, 72) !== "", true);
+    }
+  });
+});
