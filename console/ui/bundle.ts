@@ -105,7 +105,9 @@ const packagesOfDeno: Plugin = {
 /** The file of a package of deno.json, else of one that the package of `importer` depends on. */
 function resolved(name: string, importer?: string): string {
   try {
-    return fromFileUrl(new URL(import.meta.resolve(name)));
+    const file = fromFileUrl(new URL(import.meta.resolve(name)));
+    // Its build for Node is not for a browser, and Deno resolves as Node does.
+    return name === "yaml" ? file.replace(/dist\/index\.js$/, "browser/index.js") : file;
   } catch (error) {
     if (importer === undefined) throw error;
     return createRequire(importer).resolve(name);
