@@ -23,11 +23,7 @@ export interface PageFile {
  * @throws Error of esbuild where a module has an error.
  */
 export async function pageFiles(): Promise<PageFile[]> {
-  const style = await Promise.all([
-    Deno.readFile(resolved("uplot").replace(/[^/]*$/, "uPlot.min.css")),
-    read("style.css"),
-    read("views.css"),
-  ]);
+  const style = await Promise.all([read("style.css"), read("views.css")]);
   const [app, sheet, icon] = await Promise.all([
     pageFile("app.js", await bundle()),
     pageFile("style.css", await new Blob(style).bytes()),
@@ -105,7 +101,9 @@ const packagesOfDeno: Plugin = {
 /** The file of a package of deno.json, else of one that the package of `importer` depends on. */
 function resolved(name: string, importer?: string): string {
   try {
-    return fromFileUrl(new URL(import.meta.resolve(name)));
+    const file = fromFileUrl(new URL(import.meta.resolve(name)));
+    // Its build for Node is not for a browser, and Deno resolves as Node does.
+    return name === "yaml" ? file.replace(/dist\/index\.js$/, "browser/index.js") : file;
   } catch (error) {
     if (importer === undefined) throw error;
     return createRequire(importer).resolve(name);

@@ -69,6 +69,14 @@ export function bitRate(bitsPerSecond: number): string {
   return `${rough(Number((bitsPerSecond / 1000 ** power).toFixed(1)))}${THIN}${units[power]}`;
 }
 
+/** Round numbers in a span of which zero would be one, `most` and one more at most: where an axis has its marks. */
+export function ticks(from: number, to: number, most: number): number[] {
+  const raw = (to - from) / most, power = 10 ** Math.floor(Math.log10(raw));
+  const step = power * ([1, 2, 5, 10].find((each) => each * power >= raw) ?? 10);
+  const first = Math.ceil(from / step);
+  return Array.from({ length: Math.floor(to / step) - first + 1 }, (_, i) => (first + i) * step);
+}
+
 /** Cut in the middle, so that both ends of a name stay. */
 export function cut(name: string, most: number): string {
   if (name.length <= most) return name;

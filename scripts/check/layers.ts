@@ -44,7 +44,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "fabric/bus/": ["cbor-x", "@nats-io/nats-core", "zod"],
   "fabric/rack/scenario/": ["zod", "js-yaml"],
   // Of zod only types: `console/ui/bundle_test.ts` holds the size of the page.
-  "console/ui/": ["preact", "@preact/signals", "uplot", "zod", "esbuild", "node:module"],
+  "console/ui/": ["preact", "@preact/signals", "yaml", "zod", "esbuild", "node:module"],
   "nodes/": [],
   "console/api/": ["zod"],
   "console/plot/": ["@observablehq/plot", "linkedom"],

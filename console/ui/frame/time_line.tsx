@@ -16,7 +16,7 @@ import {
   timeline,
   timelineTrouble,
 } from "../data/timeline.ts";
-import { count, cut, roughTime, time } from "../figures.ts";
+import { count, cut, roughTime, ticks, time } from "../figures.ts";
 import { instant, lookAt, run, selection } from "../state.ts";
 import { byNumber } from "../rack/layout.ts";
 import { drawnMarks, STROKE } from "./marks.ts";
@@ -78,11 +78,6 @@ function strokes(times: readonly Time[], x: (at: Time) => number, y: number, h: 
   return [...pixels].map((pixel) => `M${pixel} ${y}v${h}`).join("");
 }
 
-function niceStep(span: Time, most: number): Time {
-  const raw = span / most, power = 10 ** Math.floor(Math.log10(raw));
-  return power * ([1, 2, 5, 10].find((each) => each * power >= raw) ?? 10);
-}
-
 /** What is drawn at times moves with them: `x` reads what is shown, and draws anew who has called it. */
 interface Moving {
   /** Where a time stands, to half a pixel: a smaller change is not seen. */
@@ -91,13 +86,12 @@ interface Moving {
 }
 
 function Axis({ shown, x, y }: Moving & { readonly y: number }) {
-  const { from, to } = shown.value, step = niceStep(to - from, 8), ticks: Time[] = [];
+  const { from, to } = shown.value;
   // A label at the end stands left of its line: there is no room right of it.
   const right = x(to);
-  for (let at = Math.ceil(from / step) * step; at <= to; at += step) ticks.push(at);
   return (
     <>
-      {ticks.map((at) => (
+      {ticks(from, to, 8).map((at) => (
         <g key={at} transform={`translate(${x(at)})`}>
           <line class="grid" y1={TOP} y2={y - 4} />
           <text

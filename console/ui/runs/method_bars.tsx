@@ -3,6 +3,7 @@ import type { MethodRow } from "../../api/report.ts";
 import { useRef } from "preact/hooks";
 import { cut, rough, roughTime } from "../figures.ts";
 import { saveAs, svg } from "../frame/save.ts";
+import { Figure } from "./plot.tsx";
 
 const NAME = 210, WIDTH = 640, BAR = 290, ROW = 20, TOP = 4;
 
@@ -25,18 +26,11 @@ function Chart(
 ) {
   const picture = useRef<SVGSVGElement>(null);
   return (
-    <figure>
-      <figcaption class="row apart">
-        {title}
-        <button
-          type="button"
-          class="plain"
-          aria-label={`Save as SVG: ${title}`}
-          onClick={() => saveAs(`${file}.svg`, svg(picture.current!))}
-        >
-          SVG
-        </button>
-      </figcaption>
+    <Figure
+      title={title}
+      format="SVG"
+      save={() => saveAs(`${file}.svg`, svg(picture.current!))}
+    >
       <svg
         ref={picture}
         viewBox={`0 0 ${WIDTH} ${rows.length * ROW + TOP}`}
@@ -56,7 +50,7 @@ function Chart(
           );
         })}
       </svg>
-    </figure>
+    </Figure>
   );
 }
 

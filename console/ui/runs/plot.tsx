@@ -1,68 +1,17 @@
-/** A plot of one series, in the colours of the page. */
-import { useEffect, useRef } from "preact/hooks";
-import uPlot from "uplot";
+/** Pictures of figures: the frame of one, and bars over equal steps of a number. */
+import type { ComponentChildren } from "preact";
+import { ticks } from "../figures.ts";
 import { csv, saveAs } from "../frame/save.ts";
-import { useTheme } from "../frame/theme.ts";
 
-export interface PlotProps {
-  readonly title: string;
-  readonly data: readonly [x: number[], y: number[]];
-  /** Names of the two in a file. */
-  readonly columns: readonly [x: string, y: string];
-  /** What stands at the axes. */
-  readonly x: (value: number) => string;
-  readonly y: (value: number) => string;
-}
-
-/** A canvas takes no variable: the colour that it has now. */
-function colour(name: string): string {
-  const probe = document.createElement("span");
-  probe.style.color = `var(--${name})`;
-  document.body.append(probe);
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
-}
-
-const WIDTH = 460, HEIGHT = 200;
-
-function csvOf({ data: [x, y], columns }: Pick<PlotProps, "data" | "columns">): Blob {
-  return csv([columns, ...x.map((at, i) => [at, y[i] ?? null])]);
-}
-
-export function Plot({ title, data, columns, x, y }: PlotProps) {
-  const place = useRef<HTMLDivElement>(null), theme = useTheme();
-  useEffect(() => {
-    const axis = {
-      stroke: colour("quiet"),
-      grid: { stroke: colour("line"), width: 1 },
-      ticks: { stroke: colour("line"), width: 1 },
-      font: "11px DejaVu Sans Mono, monospace",
-    };
-    const bars = uPlot.paths.bars!({ size: [0.9, 24] });
-    const plot = new uPlot(
-      {
-        width: WIDTH,
-        height: HEIGHT,
-        legend: { show: false },
-        cursor: { show: false },
-        scales: { x: { time: false } },
-        series: [{}, {
-          stroke: colour("flight"),
-          fill: colour("flight"),
-          paths: bars,
-          points: { show: false },
-        }],
-        axes: [
-          { ...axis, values: (_, ticks) => ticks.map(x) },
-          { ...axis, size: 80, values: (_, ticks) => ticks.map(y) },
-        ],
-      },
-      [data[0], data[1]],
-      place.current!,
-    );
-    return () => plot.destroy();
-  }, [data, theme]);
+/** A picture with its title and what saves it. */
+export function Figure(
+  { title, format, save, children }: {
+    readonly title: string;
+    readonly format: "CSV" | "SVG";
+    readonly save: () => void;
+    readonly children: ComponentChildren;
+  },
+) {
   return (
     <figure>
       <figcaption class="row apart">
@@ -70,13 +19,73 @@ export function Plot({ title, data, columns, x, y }: PlotProps) {
         <button
           type="button"
           class="plain"
-          aria-label={`Save as CSV: ${title}`}
-          onClick={() => saveAs(`${columns[1]}.csv`, csvOf({ data, columns }))}
+          aria-label={`Save as ${format}: ${title}`}
+          onClick={save}
         >
-          CSV
+          {format}
         </button>
       </figcaption>
-      <div ref={place} role="img" aria-label={title} />
+      {children}
     </figure>
+  );
+}
+
+export interface HistogramProps {
+  readonly title: string;
+  /** One for each step, the first of which begins at zero. */
+  readonly values: readonly number[];
+  readonly step: number;
+  /** Names of the two in a file. */
+  readonly columns: readonly [x: string, y: string];
+  /** What stands at the axes. */
+  readonly x: (value: number) => string;
+  readonly y: (value: number) => string;
+}
+
+const WIDTH = 460, HEIGHT = 200, LEFT = 80, RIGHT = 16, TOP = 8, BOTTOM = 24;
+
+export function Histogram({ title, values, step, columns, x, y }: HistogramProps) {
+  const end = step * values.length, most = 1.1 * Math.max(...values) || 1, ground = HEIGHT - BOTTOM;
+  const xOf = (value: number) => LEFT + (WIDTH - LEFT - RIGHT) * value / end;
+  const yOf = (value: number) => ground - (ground - TOP) * value / most;
+  const width = xOf(step) - LEFT;
+  return (
+    <Figure
+      title={title}
+      format="CSV"
+      save={() => {
+        const rows = values.map((value, i) => [(i + 0.5) * step, value]);
+        saveAs(`${columns[1]}.csv`, csv([columns, ...rows]));
+      }}
+    >
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width={WIDTH} role="img" aria-label={title}>
+        {ticks(0, end, 6).map((at) => (
+          <g key={at} transform={`translate(${xOf(at)})`}>
+            <line class="grid" y1={TOP} y2={ground + 4} />
+            <text class="quiet num" y={HEIGHT - 8} text-anchor="middle">
+              {at === 0 ? "0" : x(at)}
+            </text>
+          </g>
+        ))}
+        {ticks(0, most, 5).map((at) => (
+          <g key={at} transform={`translate(0,${yOf(at)})`}>
+            <line class="grid" x1={LEFT - 4} x2={WIDTH - RIGHT} />
+            <text class="quiet num" x={LEFT - 8} y="4" text-anchor="end">{y(at)}</text>
+          </g>
+        ))}
+        {values.map((value, i) =>
+          value > 0 && (
+            <rect
+              key={i}
+              class="bar"
+              x={xOf(i * step) + width * 0.05}
+              y={yOf(value)}
+              width={width * 0.9}
+              height={ground - yOf(value)}
+            />
+          )
+        )}
+      </svg>
+    </Figure>
   );
 }

@@ -5,28 +5,27 @@ import { api } from "../data/api.ts";
 import { bitRate, roughTime } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";
 import { useFetched } from "../frame/fetched.ts";
-import { Plot } from "./plot.tsx";
+import { Histogram, type HistogramProps } from "./plot.tsx";
 
 const BUCKETS = 120;
 
-/** Promised bits per second in equal spans of the run: x in ps. */
-function throughputOf(
-  { promises, endPs }: Pick<Timeline, "promises" | "endPs">,
-): [number[], number[]] {
-  const span = Math.max(1, endPs / BUCKETS);
-  const bits = new Array<number>(BUCKETS).fill(0);
+type Bars = Pick<HistogramProps, "values" | "step">;
+
+/** Promised bits per second in equal spans of the run, in ps. */
+function throughputOf({ promises, endPs }: Pick<Timeline, "promises" | "endPs">): Bars {
+  const step = Math.max(1, endPs / BUCKETS), bits = new Array<number>(BUCKETS).fill(0);
   for (const { at, from, to, promised } of promises) {
-    if (promised) bits[Math.min(BUCKETS - 1, Math.floor(at / span))]! += (to - from) * 8;
+    if (promised) bits[Math.min(BUCKETS - 1, Math.floor(at / step))]! += (to - from) * 8;
   }
-  return [bits.map((_, i) => (i + 0.5) * span), bits.map((each) => each / span * PS_PER_S)];
+  return { step, values: bits.map((each) => each / step * PS_PER_S) };
 }
 
-/** Operations by latency, in equal steps from 0 to the longest: x in ps. */
-function latenciesOf({ operations }: Pick<Operations, "operations">): [number[], number[]] {
+/** Operations by latency, in equal steps from 0 to the longest, in ps. */
+function latenciesOf({ operations }: Pick<Operations, "operations">): Bars {
   const latencies = operations.map(({ startPs, endPs }) => endPs - startPs);
-  const step = Math.max(1, Math.max(0, ...latencies) / 60), counts = new Array<number>(61).fill(0);
-  for (const latency of latencies) counts[Math.floor(latency / step)]!++;
-  return [counts.map((_, i) => (i + 0.5) * step), counts];
+  const step = Math.max(1, Math.max(0, ...latencies) / 60), values = new Array<number>(61).fill(0);
+  for (const latency of latencies) values[Math.floor(latency / step)]!++;
+  return { step, values };
 }
 
 export function Throughput(
@@ -48,19 +47,19 @@ export function Throughput(
   return (
     <div class="charts">
       {hasPromises && (
-        <Plot
+        <Histogram
           title={`Promised bytes over virtual time${of}`}
           columns={["ps", "throughput-bps"]}
-          data={throughputOf(timeline.value)}
+          {...throughputOf(timeline.value)}
           x={roughTime}
           y={bitRate}
         />
       )}
       {operations.value.operations.length > 0 && (
-        <Plot
+        <Histogram
           title={`Latency of ${operations.value.operations.length} operations${of}`}
           columns={["latency-ps", "operations"]}
-          data={latenciesOf(operations.value)}
+          {...latenciesOf(operations.value)}
           x={roughTime}
           y={(value) => Number.isInteger(value) ? String(value) : ""}
         />

@@ -1,4 +1,14 @@
 /** What may stand at a place of a scenario's text, by the JSON schema of scenarios. */
+import {
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  parseDocument,
+  type Scalar,
+  visit,
+  type YAMLMap,
+} from "yaml";
 
 export type Schema = { readonly [name: string]: unknown };
 
@@ -31,7 +41,9 @@ const SHOWN_MAX = 12;
 
 /** What may follow at `at`, an offset in the text; no words where the schema knows none. */
 export function completionsAt(schema: Schema, text: string, at: number): Completions {
-  const { isKey, path, typed, siblings } = placeAt(text.slice(0, at));
+  const place = placeAt(text.slice(0, at));
+  if (place === undefined) return { typed: "", words: [] };
+  const { isKey, path, typed, siblings } = place;
   const steps = path.reduce(
     (nodes, key) => nodes.flatMap((node) => inside(alternatives(node, schema), key)),
     [schema],
@@ -44,102 +56,41 @@ export function completionsAt(schema: Schema, text: string, at: number): Complet
   return { typed, words: fitting.slice(0, SHOWN_MAX) };
 }
 
-interface Frame {
-  readonly indent: number;
-  readonly path: readonly string[];
-  readonly siblings: Record<string, string>;
-}
-
-const KEY = /^([^\s:#{}[\],"']+):(?:\s+|$)(.*)$/;
+/** Stands for the cursor: ends the word that is being typed, and is one where nothing is typed yet. */
+const CURSOR = "\ue000";
 
 /** @param before the text up to the cursor. */
-function placeAt(before: string): Place {
-  const frames: Frame[] = [{ indent: -1, path: [], siblings: {} }];
-  const lines = before.split("\n"), last = lines.length - 1;
-  const under = (indent: number) => {
-    while (frames.at(-1)!.indent >= indent) frames.pop();
-    return frames.at(-1)!;
-  };
-  for (let i = 0; i <= last; i++) {
-    const line = lines[i]!;
-    if (line.trim() === "" && i < last) continue;
-    if (/^\s*#/.test(line)) {
-      if (i === last) return NOWHERE;
-      continue;
-    }
-    let indent = line.length - line.trimStart().length, rest = line.trimStart();
-    while (/^-(\s|$)/.test(rest)) {
-      const { path } = under(indent);
-      frames.push({ indent, path: [...path, "*"], siblings: {} });
-      const inner = rest.slice(1).trimStart();
-      indent += rest.length - inner.length;
-      rest = inner;
-    }
-    const key = KEY.exec(rest), parent = under(indent);
-    let path = parent.path;
-    if (key !== null) {
-      path = [...path, key[1]!];
-      parent.siblings[key[1]!] = key[2]!.trim();
-      frames.push({ indent, path, siblings: {} });
-      rest = key[2]!;
-    }
-    if (/^[{[]/.test(rest)) {
-      const begin = i;
-      while (depthOf(rest) > 0 && i < last) rest += `\n${lines[++i]}`;
-      if (i === last && (depthOf(rest) > 0 || begin === last)) return flowPlace(rest, path);
-    } else if (i === last) {
-      if (key !== null) return { isKey: false, path, typed: rest, siblings: parent.siblings };
-      const isItem = path.at(-1) === "*" && Object.keys(parent.siblings).length === 0;
-      return { isKey: true, path, typed: rest, siblings: isItem ? {} : parent.siblings };
-    }
+function placeAt(before: string): Place | undefined {
+  let place: Place | undefined;
+  visit(parseDocument(before + CURSOR, { logLevel: "silent" }), {
+    Scalar(role, node, ancestors) {
+      if (!node.source?.endsWith(CURSOR)) return;
+      const typed = node.source.slice(0, -1), [map, pair] = ancestors.slice(-2);
+      const path = ancestors.flatMap((each) =>
+        isPair(each) ? [sourceOf(each.key)] : isSeq(each) ? ["*"] : []
+      );
+      const siblings = isMap(map) ? scalarsOf(map) : {};
+      if (role === "key") place = { isKey: true, path: path.slice(0, -1), typed, siblings };
+      else if (isPair(pair) && isScalar(pair.key) && isOneLine(pair.key, node)) {
+        place = { isKey: false, path, typed, siblings };
+      } else place = { isKey: true, path, typed, siblings: {} };
+      return visit.BREAK;
+    },
+  });
+  return place;
+
+  function isOneLine({ range: key }: Scalar, { range: value }: Scalar): boolean {
+    return !before.slice(key![1], value![0]).includes("\n");
   }
-  return NOWHERE;
 }
 
-const NOWHERE: Place = { isKey: true, path: ["#"], typed: "", siblings: {} };
-
-function depthOf(text: string): number {
-  return text.match(/[{[]/g)!.length - (text.match(/[}\]]/g)?.length ?? 0);
+function scalarsOf({ items }: YAMLMap): Record<string, string> {
+  return Object.fromEntries(items.map(({ key, value }) => [sourceOf(key), sourceOf(value)]));
 }
 
-/** The place at the end of a flow collection that begins `text` and is the value at `path`. */
-function flowPlace(text: string, path: readonly string[]): Place {
-  const open: { isMap: boolean; path: readonly string[]; siblings: Record<string, string> }[] = [];
-  let key: string | undefined, token = "";
-  const keys: (string | undefined)[] = [];
-  const here = () => {
-    const top = open.at(-1);
-    return top === undefined ? path : top.isMap ? [...top.path, key ?? "#"] : [...top.path, "*"];
-  };
-  const finish = () => {
-    if (key !== undefined && token.trim() !== "") open.at(-1)!.siblings[key] = token.trim();
-    token = "";
-  };
-  for (const [i, char] of [...text].entries()) {
-    if (char === "{" || char === "[") {
-      const inner = here();
-      keys.push(key);
-      open.push({ isMap: char === "{", path: inner, siblings: {} });
-      key = undefined;
-      token = "";
-    } else if (char === "}" || char === "]") {
-      finish();
-      open.pop();
-      key = keys.pop();
-    } else if (char === ",") {
-      finish();
-      key = undefined;
-    } else if (char === ":" && open.at(-1)?.isMap && /^\s?$/.test(text[i + 1] ?? "")) {
-      key = token.trim();
-      token = "";
-    } else token += char;
-  }
-  const top = open.at(-1);
-  if (top === undefined) return NOWHERE;
-  const typed = token.trimStart(), { siblings } = top;
-  return top.isMap && key === undefined
-    ? { isKey: true, path: top.path, typed, siblings }
-    : { isKey: false, path: here(), typed, siblings };
+/** A scalar as it is written; "" for anything else. */
+function sourceOf(node: unknown): string {
+  return isScalar(node) ? node.source ?? "" : "";
 }
 
 function listOf(node: Schema, name: string): readonly Schema[] {

@@ -43,6 +43,13 @@ describe("completionsAt", () => {
     assert.deepEqual(wordsAt("faults:\n  - { link: a, los|"), ["loss"]);
   });
 
+  it("reads all of YAML before: comments among the keys of a mapping, lists as values", () => {
+    const put = "programs:\n  - {\n      on: a, # where, and\n      run: put,\n      ";
+    assert.deepEqual(wordsAt(`${put}method: persist-o|`), ["persist-opcode"]);
+    assert.deepEqual(wordsAt("hosts: { a: { hints: { kinds: [atomic], ki|"), []);
+    assert.deepEqual(wordsAt("hosts: { a: { hints: { ki|"), ["kinds"]);
+  });
+
   it("says nothing in comments, in names, and of what stands there already", () => {
     for (const text of ["# se|", "hosts:\n  a|", "name: x|", "seed: 1\nseed|", "seed: 7\nse|"]) {
       assert.deepEqual(wordsAt(text), [], text);

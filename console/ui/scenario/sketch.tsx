@@ -1,4 +1,6 @@
 /** The small picture of a shipped scenario, from its text: its hosts below its switches. */
+import { parse } from "yaml";
+import { namesInRange } from "../../../fabric/rack/plan/names.ts";
 
 export interface Shape {
   /** Hosts below each leaf. */
@@ -9,23 +11,18 @@ export interface Shape {
   readonly k?: number;
 }
 
-/** The shape that a scenario's text has; undefined where its lines are not written as the shipped ones are. */
+/** The shape that a scenario's text has; undefined where its cables are listed. */
 export function shapeOf(text: string): Shape | undefined {
-  const section = /^hosts:\n((?:[ \t]+.*\n|#.*\n|\n)+)/m.exec(text)?.[1];
-  if (section === undefined || /topology: explicit\b/.test(text)) return undefined;
-  const number = (name: string) => Number(new RegExp(`\\b${name}: (\\d+)`).exec(text)?.[1] ?? 0);
-  const k = /topology: fat-tree\b/.test(text) ? number("k") : 0, edges = k * k / 2;
-  const leaves = new Array<number>(Math.max(1, number("leaves"), edges)).fill(0);
-  for (const line of section.split("\n")) {
-    const name = /^ {2}([\w.-]+):/.exec(line)?.[1];
-    if (name === undefined) continue;
-    const range = /^[a-z]*(\d+)\.\.[a-z]*(\d+)$/.exec(name);
-    const leaf = Number(/leaf: (\d+)/.exec(line)?.[1] ?? 1);
-    leaves[Math.min(leaf, leaves.length) - 1]! += range === null
-      ? 1
-      : Number(range[2]) - Number(range[1]) + 1;
+  const { fabric, hosts } = Object(parse(text));
+  const { topology, k: ports = 0, leaves = 1, spines = 0 } = Object(fabric);
+  if (topology === "explicit") return undefined;
+  const k = topology === "fat-tree" ? ports : 0, edges = k * k / 2;
+  const below = new Array<number>(Math.max(leaves, edges)).fill(0);
+  for (const [names, host] of Object.entries(Object(hosts))) {
+    const [leaf] = [Object(host).leaf ?? 1].flat();
+    below[Math.min(leaf, below.length) - 1]! += namesInRange(names).length;
   }
-  return k > 0 ? { leaves, spines: edges, k } : { leaves, spines: number("spines") };
+  return k > 0 ? { leaves: below, spines: edges, k } : { leaves: below, spines };
 }
 
 const W = 200, H = 72;
