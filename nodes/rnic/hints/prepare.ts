@@ -13,18 +13,12 @@ import { remoteRegion } from "../dma/memory_region.ts";
 import { askForPages } from "../paging/page_requests.ts";
 import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
-import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
-import { asksAgain, beginAction } from "../state/hints/work.ts";
-import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
-import type { Charge, HintElement, Hints, Scope, Word } from "../state/hints/hint_state.ts";
-import { type Lead, noteLead } from "../state/hints/leads.ts";
-import {
-  hintingPeer,
-  isNeedless,
-  NEEDLESS_HINTS,
-  noteHint,
-  scopeOfQueuePair,
-} from "../state/hints/needless.ts";
+import { accountOf, chargeKey, contextKey, release } from "./charges.ts";
+import { asksAgain, beginAction } from "./work.ts";
+import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "./words.ts";
+import type { Charge, HintElement, Hints, Scope, Word } from "./state/hint_state.ts";
+import { type Lead, noteLead } from "./state/leads.ts";
+import { hintingPeer, isNeedless, NEEDLESS_HINTS, noteHint, scopeOfQueuePair } from "./needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
 import { endReceives, lookAtReceives, setAside } from "./receives.ts";
@@ -41,7 +35,7 @@ import {
   traceDecision,
   traceReceiveAhead,
   traceTranslationDecision,
-} from "../trace/hint_trace.ts";
+} from "./trace.ts";
 import { scopeOf } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
 
@@ -462,22 +456,22 @@ function prefetch(
       if (!charge(device, task, { kind: "page", key })) return;
       task.wanted.push(each);
       // What an earlier hint has had asked for, a core has asked for already.
-    } else if (asksAgain(device) && !task.hints.charges.has(key)) task.wanted.push(each);
+    } else if (asksAgain(task.hints) && !task.hints.charges.has(key)) task.wanted.push(each);
     task.pages.push(each);
   }
 }
 
 /** H-21: page requests for all elements at once; what lies together is one. */
-function askForWanted(device: Device, { hints: { counters }, wanted, requester }: Task): void {
+function askForWanted(device: Device, { hints, wanted, requester }: Task): void {
   const before = device.paging.counters.pageFaults;
   for (let at = 0; at < wanted.length;) {
     const { rights } = wanted[at]!;
     let end = at + 1;
     while (wanted[end]?.rights === rights) end++;
-    askForPages(device, wanted.slice(at, end), { hintsOf: requester });
+    askForPages(device, wanted.slice(at, end), { hintsOf: requester, byCore: asksAgain(hints) });
     at = end;
   }
-  counters.hintPageRequests += device.paging.counters.pageFaults - before;
+  hints.counters.hintPageRequests += device.paging.counters.pageFaults - before;
 }
 
 /** H-21: has the context read that the queue pair's requests will need, where it is not on the chip. */

@@ -1,0 +1,33 @@
+/** Memory on demand and the translation cache as a feature of the card: page requests that are due, and what it tells. */
+import type { CardExtension } from "../state/card_extension.ts";
+import type { Device } from "../state/device.ts";
+import { answerInvalidations } from "./invalidation.ts";
+import { pageFaultWakeAt, raisePageFaults } from "./page_requests.ts";
+
+export const PAGING = {
+  isOf: () => true,
+  step: (device) => {
+    if (device.pageEvents.length > 0) raisePageFaults(device);
+  },
+  settle: (device) => {
+    if (device.paging.invalidations.length > 0) answerInvalidations(device);
+  },
+  wakeAt: pageFaultWakeAt,
+  statistics,
+  held: ({ pageEvents, paging: { fills, waits, parked, deliveries } }) => ({
+    leaked: [
+      ["page faults not raised", pageEvents.length],
+      ["fills of translations", fills.size],
+      ["accesses that wait for memory", waits.size],
+      ["queue pairs with responses behind such an access", parked.size],
+      ["receives whose memory is waited for", deliveries.size],
+    ],
+  }),
+} as const satisfies CardExtension;
+
+/** Where either was ever in use. */
+function statistics({ paging }: Device): Record<string, number> {
+  const { counters, cached, lines, onDemand } = paging;
+  const wasUsed = onDemand > 0 || Object.values(counters).some((count) => count > 0);
+  return wasUsed ? { ...counters, translationLines: lines, cachedLines: cached.size } : {};
+}
