@@ -129,8 +129,8 @@ export function traceDecided(
     readonly pages: readonly WantedPage[];
     readonly reason: HintReason;
     readonly isRead: boolean;
-    readonly word: Word | undefined;
-    readonly receiver: QueuePair | undefined;
+    readonly word?: Word | undefined;
+    readonly receiver?: QueuePair | undefined;
   },
 ): void {
   const { pages, reason, isRead, word, receiver } = decided;
