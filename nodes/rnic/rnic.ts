@@ -29,7 +29,10 @@ import { runSchedule, writeRegister } from "./schedule.ts";
 import { hasTurns } from "./turns.ts";
 import { loopbackWakeAt, takeLooped } from "./transmit/loopback.ts";
 import { runTransmitter, transmitterWakeAt } from "./transmit/send.ts";
-import { runStaged } from "./verify/staged_data.ts";
+import { runReadBacks } from "./verify/read_back.ts";
+import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
+import { answerInvalidations } from "./paging/invalidation.ts";
+import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
 import { heldAtRest } from "./firmware/at_rest.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
@@ -57,7 +60,6 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
   const processingPs = rnicProcessingPs(plan.timing);
   const extensions = EXTENSIONS.filter(({ isOf }) => isOf(plan));
   const steps = extensions.flatMap(({ step }) => step ?? []);
-  const settles = extensions.flatMap(({ settle }) => settle ?? []);
   const wakes = extensions.flatMap(({ wakeAt }) => wakeAt ?? []);
   const journal = createJournal(plan, options.heldLog);
   device.journal = journal;
@@ -91,6 +93,7 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
       raiseEvent(device, { type: isPortUp ? "PORT_ACTIVE" : "PORT_ERR", portNum: 1 });
     }
     receiveLooped(device);
+    if (device.pageEvents.length > 0) raisePageFaults(device);
     for (const serve of steps) serve(device);
     finishDataReads(device);
     runStaged(device);
@@ -101,7 +104,8 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
       runTransmitter(device);
       // A frame that has left makes room, and lets the answer behind it go: no input may follow.
     } while (hasTurns(device) || device.dma.onCard.length > 0 || hasFinished(device));
-    for (const settle of settles) settle(device);
+    runReadBacks(device);
+    if (device.paging.invalidations.length > 0) answerInvalidations(device);
   }
   function wakeAt(): Time {
     if (isHeldOff) return NEVER;
@@ -110,6 +114,8 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
       device.dma.reading.peek()?.at ?? NEVER,
       transmitterWakeAt(device),
       loopbackWakeAt(device),
+      stagedWakeAt(device),
+      pageFaultWakeAt(device),
       pausesWakeAt(device),
     );
     for (const wake of wakes) next = Math.min(next, wake(device));

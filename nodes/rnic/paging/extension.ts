@@ -1,18 +1,9 @@
-/** Memory on demand and the translation cache as a feature of the card: page requests that are due, and what it tells. */
+/** Memory on demand and the translation cache as a feature of the card: what it tells of them. */
 import type { CardExtension } from "../state/card_extension.ts";
 import type { Device } from "../state/device.ts";
-import { answerInvalidations } from "./invalidation.ts";
-import { pageFaultWakeAt, raisePageFaults } from "./page_requests.ts";
 
 export const PAGING = {
   isOf: () => true,
-  step: (device) => {
-    if (device.pageEvents.length > 0) raisePageFaults(device);
-  },
-  settle: (device) => {
-    if (device.paging.invalidations.length > 0) answerInvalidations(device);
-  },
-  wakeAt: pageFaultWakeAt,
   statistics,
   held: ({ pageEvents, paging: { fills, waits, parked, deliveries } }) => ({
     leaked: [

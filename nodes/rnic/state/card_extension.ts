@@ -1,6 +1,8 @@
 /**
  * What a feature of the card adds to it, as data and a few functions: `rnic.ts` and the firmware go through the list
- * of `extensions.ts` and know no feature by name. All a feature has beside these stands in its room, a folder.
+ * of `extensions.ts`. All a feature has beside these stands in its room, a folder. `paging` and `verify` are in the
+ * steps of every card, so `rnic.ts` calls what they do there by name:
+ * a call of a list's is none that V8 puts in its place.
  */
 import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -20,11 +22,9 @@ export interface CardExtension {
   readonly commands?: Partial<Commands>;
   /** Messages of the host that no card without it takes. */
   readonly messages?: HostMessages;
-  /** What is due at the begin of a step, behind its input. */
+  /** What is due in a step, behind its input. */
   readonly step?: (device: Device) => void;
-  /** What a step has made possible, at its end. */
-  readonly settle?: (device: Device) => void;
-  /** When `step` or `settle` have something to do that the step could not; NEVER. */
+  /** When `step` has something to do; else NEVER. */
   readonly wakeAt?: (device: Device) => Time;
   /** The host loses or gets its power: the card is about to begin anew. */
   readonly reset?: (device: Device, power: { readonly up: boolean; readonly out: Outputs }) => void;

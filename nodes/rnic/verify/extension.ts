@@ -1,15 +1,8 @@
-/**
- * Verified writes as a feature of the card. Where staged data goes to memory within a step (`runStaged`) the order of
- * `rnic.ts` says: behind data reads that are over.
- */
+/** Verified writes as a feature of the card: what it holds for them. */
 import type { CardExtension } from "../state/card_extension.ts";
-import { runReadBacks } from "./read_back.ts";
-import { stagedWakeAt } from "./staged_data.ts";
 
 export const VERIFY = {
   isOf: () => true,
-  settle: runReadBacks,
-  wakeAt: stagedWakeAt,
   held: ({ queuePairs, verify }) => {
     const { stagedBytes, staged, readBacks, looking, requestsOut } = verify;
     const ofQueuePairs = queuePairs.values().reduce(
