@@ -1,9 +1,9 @@
 /**
  * Lead times of hints as a histogram (H-30): how long before its request a hint has come, and what that was worth.
- * Each responder's card has one (`nodes/rnic/state/hints/leads.ts`).
+ * Each responder's card has one (`nodes/rnic/hints/state/leads.ts`).
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
-import { LEAD_BOUNDS_PS, LEAD_OUTCOMES, leadsIn } from "../../nodes/rnic/state/hints/leads.ts";
+import { LEAD_BOUNDS_PS, LEAD_OUTCOMES, leadsIn } from "../../nodes/rnic/hints/state/leads.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { countersOf, type Reported } from "../rack/run_variant.ts";
 import { columnsOf, tableText } from "./table.ts";

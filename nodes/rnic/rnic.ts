@@ -7,73 +7,46 @@ import { type Input, type Node, type Outputs, PORTS } from "../../fabric/node.ts
 import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
 import { rnicProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
-import type { Completion, PcieMessage } from "../../fabric/wire/host_bus/pcie.ts";
-import { takePreload, takeSharedWord, takeWord } from "./responder/atomic.ts";
+import type { PcieMessage } from "../../fabric/wire/host_bus/pcie.ts";
 import { takeAts } from "./firmware/ats.ts";
 import { takeCommand } from "./firmware/command.ts";
 import { requesterTimer } from "./requester/completer.ts";
-import { resumeCompletion } from "./queues/completion_queue.ts";
 import { rateTimer } from "./transmit/congestion.ts";
 import { type Device, raiseEvent, schedule } from "./state/device.ts";
-import { createCardMemory, loadFromHost, takeCardRead } from "./dma/card_memory.ts";
-import { takeCompletion } from "./dma/dma.ts";
-import { failFatally, failQueuePairsOf } from "./requester/qp_error.ts";
+import { createCardMemory, loadFromHost } from "./dma/card_memory.ts";
 import { createJournal, survivePowerFailure } from "./dma/journal.ts";
 import { reportAll } from "./responder/multicast.ts";
 import { forgetPauses, servePauses } from "./transmit/flow_control.ts";
-import { lsbReadDone } from "./persistence/pm_module.ts";
-import type { Continuation, JournalWrite } from "./state/dma_state.ts";
-import {
-  takeEnded,
-  takeFinished,
-  takeLineAnswer,
-  takeLineData,
-  writeLines,
-} from "./dma/coherent_port.ts";
+import type { JournalWrite } from "./state/dma_state.ts";
+import { takeLineAnswer, takeLineData, writeLines } from "./dma/coherent_port.ts";
 import type { CoherentMessage } from "../../fabric/wire/host_bus/coherent.ts";
-import type { CoherentPort } from "./state/coherence/port_state.ts";
+import type { CoherentPort } from "./state/coherent_port_state.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
-import { runReadBacks, takeReadBack } from "./verify/read_back.ts";
-import type { QueueEntry } from "./state/queue_cache.ts";
-import {
-  endPauses,
-  failPause,
-  pausesWakeAt,
-  resumePause,
-  settlePauses,
-  takeSpace2,
-  takeUnits,
-} from "./queues/paused_queue.ts";
-import { takeWaiting } from "./queues/context.ts";
-import { finishLoad, takeSpace } from "./queues/queue_information.ts";
-import { receiveFrame, takeFrame, takePackets } from "./receive.ts";
-import { resumeReceiveQueue, retryReceives, takeReceives } from "./queues/receive_queue.ts";
-import { resumeDoorbell, runSchedule, writeRegister } from "./schedule.ts";
+import { endPauses, pausesWakeAt } from "./queues/paused_queue.ts";
+import { receiveFrame, takeFrame } from "./receive.ts";
+import { retryReceives } from "./queues/receive_queue.ts";
+import { runSchedule, writeRegister } from "./schedule.ts";
 import { hasTurns } from "./turns.ts";
 import { loopbackWakeAt, takeLooped } from "./transmit/loopback.ts";
-import { runTransmitter, takePayload, transmitterWakeAt } from "./transmit/send.ts";
-import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
-import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
+import { runTransmitter, transmitterWakeAt } from "./transmit/send.ts";
+import { runReadBacks } from "./verify/read_back.ts";
 import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { answerInvalidations } from "./paging/invalidation.ts";
-import { serveHints } from "./hints/serve_hints.ts";
-import { commandDoneAt, workWakeAt } from "./state/hints/work.ts";
-import { coherenceWakeAt, serveCoherence } from "./coherence/serve.ts";
-import { takeFarAccess } from "./coherence/far.ts";
-import { takeLineMessage } from "./coherence/home.ts";
-import { snoopLine } from "./state/hints/words.ts";
-import { hintsWakeAt } from "./hints/hold.ts";
 import { pageFaultWakeAt, raisePageFaults } from "./paging/page_requests.ts";
-import { auditReset } from "./coherence/audit.ts";
-import { keepLocalCache } from "./coherence/kept_lines.ts";
-import { takeLine } from "./paging/translation_cache.ts";
 import { heldAtRest } from "./firmware/at_rest.ts";
 import { inspectDevice } from "./firmware/inspect.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
-import { leadStatistics } from "./state/hints/leads.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
-import type { ContextWait, LookUpPart, QueueLoad, Waiter } from "./state/queues.ts";
 import { createDevice, type DeviceOptions } from "./device.ts";
+import { EXTENSION_MESSAGES, EXTENSIONS } from "./extensions.ts";
+import {
+  finishCardReads,
+  finishDataReads,
+  finishOnPort,
+  hasFinished,
+  takeLineEnd,
+  takeRead,
+} from "./completed_reads.ts";
 
 /**
  * An RNIC. Ports: {@link PORTS.rnicBus} to its host, {@link PORTS.rnicNetwork} to the network.
@@ -85,15 +58,17 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
   let isHeldOff = false;
   let isPortUp = true;
   const processingPs = rnicProcessingPs(plan.timing);
+  const extensions = EXTENSIONS.filter(({ isOf }) => isOf(plan));
+  const steps = extensions.flatMap(({ step }) => step ?? []);
+  const wakes = extensions.flatMap(({ wakeAt }) => wakeAt ?? []);
   const journal = createJournal(plan, options.heldLog);
   device.journal = journal;
   const memory = createCardMemory(plan.queuePlan?.store);
   device.memory = memory;
   function step(now: Time, input: Input, out: Outputs): void {
     if (input.kind === "link" && input.port === PORTS.rnicBus) {
-      auditReset(device, out);
       device.now = now;
-      if (!input.up) keepLocalCache(device);
+      for (const { reset } of extensions) reset?.(device, { up: input.up, out });
       device.heldLog?.cached(now, []);
       device = createDevice(name, plan, options);
       device.startedAt = now;
@@ -119,16 +94,12 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
     }
     receiveLooped(device);
     if (device.pageEvents.length > 0) raisePageFaults(device);
-    if (device.hints !== undefined) serveHints(device, device.hints);
-    if (device.coherence !== undefined) serveCoherence(device, device.coherence);
+    for (const serve of steps) serve(device);
     finishDataReads(device);
     runStaged(device);
     do {
       finishCardReads(device);
-      if (device.port !== undefined) {
-        finishLines(device, device.port);
-        finishLsbReads(device);
-      }
+      if (device.port !== undefined) finishOnPort(device, device.port);
       runSchedule(device);
       runTransmitter(device);
       // A frame that has left makes room, and lets the answer behind it go: no input may follow.
@@ -136,29 +107,27 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
     runReadBacks(device);
     if (device.paging.invalidations.length > 0) answerInvalidations(device);
   }
+  function wakeAt(): Time {
+    if (isHeldOff) return NEVER;
+    let next = Math.min(
+      device.deadlines.earliest,
+      device.dma.reading.peek()?.at ?? NEVER,
+      transmitterWakeAt(device),
+      loopbackWakeAt(device),
+      stagedWakeAt(device),
+      pageFaultWakeAt(device),
+      pausesWakeAt(device),
+    );
+    for (const wake of wakes) next = Math.min(next, wake(device));
+    return next;
+  }
   return {
     name,
     kind: "rnic",
     processingPs,
     step,
-    wakeAt: () =>
-      isHeldOff ? NEVER : Math.min(
-        device.deadlines.earliest,
-        device.dma.reading.peek()?.at ?? NEVER,
-        transmitterWakeAt(device),
-        loopbackWakeAt(device),
-        stagedWakeAt(device),
-        pageFaultWakeAt(device),
-        pausesWakeAt(device),
-        device.coherence === undefined ? NEVER : coherenceWakeAt(device.coherence),
-        device.hints === undefined ? NEVER : hintsWakeAt(device, device.hints),
-        device.hints === undefined ? NEVER : workWakeAt(device.hints),
-      ),
-    statistics: () => ({
-      ...statisticsOf(device),
-      // Programs are not told of it: what they ask for stays as it was.
-      ...(device.hints && leadStatistics(device.hints.leads)),
-    }),
+    wakeAt,
+    statistics: () => statisticsOf(device, "report"),
     inspect: () => inspectDevice(device),
     heldAtRest: () => isHeldOff ? [] : heldAtRest(device),
   };
@@ -212,43 +181,24 @@ function receiveLooped(device: Device): void {
 }
 
 function takeBusMessage(device: Device, message: PcieMessage): void {
-  const { now, timing } = device;
-  device.stageAt = message.kind === "command" ? commandDoneAt(device) : now + timing.schedulePs;
+  device.stageAt = device.now + device.timing.schedulePs;
   switch (message.kind) {
     case "completion":
-      takeRead(device, message);
-      if (device.pauses.size > 0) settlePauses(device);
-      return;
+      return takeRead(device, message);
     case "register-write":
       return writeRegister(device, message);
     case "register-read":
       return loadFromHost(device, message);
     case "command":
       return takeCommand(device, message);
-    case "snoop-invalidate":
-      if (device.hints !== undefined) snoopLine(device.hints, message.address);
-      return;
     case "ats":
       return takeAts(device, message);
     case "coherent":
       if (device.port !== undefined) takeCoherent(device, device.port, message);
       return;
-    case "far-access":
-      if (device.coherence !== undefined) takeFarAccess(device, device.coherence, message);
-      return;
-    case "line":
-      if (device.coherence !== undefined) takeLineMessage(device, device.coherence, message);
-      return;
-    case "far-answer":
-    case "far-invalidate":
-    case "memory-read":
-    case "memory-write":
-    case "interrupt":
-    case "reply":
-    case "event":
-    case "access-error":
-      // Only hosts receive these.
-      return;
+    default:
+      // A feature's; none takes what only hosts receive.
+      EXTENSION_MESSAGES[message.kind]?.(device, message as never);
   }
 }
 
@@ -266,7 +216,7 @@ function takeCoherent(device: Device, port: CoherentPort, message: CoherentMessa
     case "SnpInv": {
       const { address } = message;
       port.counters.busSnoops++;
-      if (device.hints !== undefined) snoopLine(device.hints, address);
+      EXTENSION_MESSAGES["snoop-invalidate"]?.(device, { kind: "snoop-invalidate", address });
       const answer = { kind: "coherent", op: "RspI", tag: 0, address, lines: 1 } as const;
       device.out.send(PORTS.rnicBus, answer, device.stageAt);
       return;
@@ -274,9 +224,9 @@ function takeCoherent(device: Device, port: CoherentPort, message: CoherentMessa
     case "GntE":
     case "Cmp":
     case "FailedCmp":
-      return endRead(device, takeLineAnswer(device, port, message));
+      return takeLineEnd(device, takeLineAnswer(device, port, message));
     case "DataC":
-      return endRead(device, takeLineData(device, port, message));
+      return takeLineEnd(device, takeLineData(device, port, message));
     case "RdCur":
     case "RdCode":
     case "InvItoE":
@@ -287,178 +237,6 @@ function takeCoherent(device: Device, port: CoherentPort, message: CoherentMessa
     case "IntPhysical":
       // Only hosts receive these.
       return;
-  }
-}
-
-function endRead(device: Device, completion: Completion | undefined): void {
-  if (completion === undefined) return;
-  takeRead(device, completion);
-  if (device.pauses.size > 0) settlePauses(device);
-}
-
-/** LSB reads for which all earlier writes are complete (P-24). */
-function finishLsbReads(device: Device): void {
-  for (let read = takeFinished(device); read !== undefined; read = takeFinished(device)) {
-    takeRead(device, read);
-  }
-}
-
-function hasFinished({ port }: Device): boolean {
-  return port !== undefined && (port.finished.length > 0 || port.ended.length > 0);
-}
-
-/** Accesses of agent 0 to shared regions that are over (decision 6). */
-function finishLines(device: Device, port: CoherentPort): void {
-  for (let end = takeEnded(device, port); end !== undefined; end = takeEnded(device, port)) {
-    endRead(device, end.completion);
-    if (end.atomic?.kind === "atomic") takeSharedWord(device, end.atomic.turn, end.atomic.answer);
-  }
-}
-
-/** A DMA read has completed. Where the RNIC is done with it, too, what it was for goes on. */
-function takeRead(device: Device, completion: Completion): void {
-  const request = takeCompletion(device, completion);
-  if (request === undefined) return;
-  const isGood = completion.status === "success" && completion.data.length === request.length;
-  if (!isGood) device.counters.dmaErrors++;
-  const data = isGood ? completion.data : undefined;
-  const { continuation } = request;
-  const { dma, now, timing } = device;
-  const { kind } = continuation;
-  const isDataRead = kind === "payload" || kind === "atomic" || kind === "preload";
-  if (isDataRead && timing.dataReadPs > 0) {
-    dma.reading.push({ at: now + timing.dataReadPs, continuation, data });
-  } else {
-    resumeRead(device, continuation, data);
-  }
-}
-
-/** Reads of the card's own memory: what they are for may read again. */
-function finishCardReads(device: Device): void {
-  for (let read = takeCardRead(device); read !== undefined; read = takeCardRead(device)) {
-    resumeRead(device, read.request.continuation, read.data);
-    if (device.pauses.size > 0) settlePauses(device);
-  }
-}
-
-/** Data reads whose time has come: they take equally long, so the first is the oldest. */
-function finishDataReads(device: Device): void {
-  const { dma: { reading }, now } = device;
-  for (let read = reading.peek(); read !== undefined && read.at <= now; read = reading.peek()) {
-    reading.shift();
-    resumeRead(device, read.continuation, read.data);
-  }
-}
-
-function resumeRead(
-  device: Device,
-  continuation: Continuation,
-  data: Uint8Array<ArrayBuffer> | undefined,
-): void {
-  switch (continuation.kind) {
-    case "queue-space":
-      return takeQueueSpace(device, continuation, data);
-    case "translation":
-      return takeLine(device, continuation, data);
-    case "payload":
-      return takePayload(device, continuation, data);
-    case "atomic":
-      return takeWord(device, continuation.turn, data);
-    case "preload":
-      return takePreload(device, continuation.word, data);
-    case "read-back":
-      return takeReadBack(device, continuation, data);
-    case "lsb":
-      if (continuation.life !== continuation.qp.life) return;
-      return lsbReadDone(device, continuation, data !== undefined);
-    case "space2":
-      return takeSpace2(device, continuation.pause, data);
-    case "ring-units":
-      return takeUnits(device, continuation, data);
-    case "srq-wqes":
-      return takeShared(device, continuation, data);
-    case "send-wqes":
-    case "recv-wqes": {
-      const { qp, life, entry } = continuation;
-      entry.pins--;
-      if (life !== qp.life) return;
-      if (data === undefined) return failFatally(device, qp);
-      if (continuation.kind === "send-wqes") takeWork(device, continuation, data);
-      else takeReceives(device, continuation, data);
-    }
-  }
-}
-
-function takeQueueSpace(
-  device: Device,
-  read: { readonly load: QueueLoad; readonly part: LookUpPart },
-  data: Uint8Array<ArrayBuffer> | undefined,
-): void {
-  const { load } = read;
-  const entry = takeSpace(device, read, data);
-  if (entry === undefined) return;
-  if (entry === "no queue") {
-    for (const waiter of [...load.waiters, ...load.late]) failWaiter(device, waiter);
-    return;
-  }
-  for (const waiter of load.waiters) resume(device, entry, waiter);
-  finishLoad(device, load, entry);
-}
-
-function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
-  switch (waiter.kind) {
-    case "doorbell":
-      return resumeDoorbell(device, entry, waiter);
-    case "send":
-      if (waiter.life === waiter.qp.life) resumeSendQueue(device, entry, waiter.qp);
-      return;
-    case "recv":
-      if (waiter.life === waiter.qp.life) resumeReceiveQueue(device, entry, waiter);
-      return;
-    case "srq":
-      return resumeShared(device, entry, waiter);
-    case "pause":
-      return resumePause(device, entry, waiter);
-    case "context":
-      return resumeContext(device, entry, waiter.wait);
-    case "cq":
-      if (resumeCompletion(device, entry, waiter) === "overflow") {
-        failQueuePairsOf(device, waiter.cq);
-      }
-  }
-}
-
-/** What waited for a queue pair's context goes on: what it owes first, as that was owed first. */
-function resumeContext(device: Device, entry: QueueEntry, waiting: ContextWait): void {
-  const wait = takeWaiting(device, waiting, entry);
-  if (wait === undefined) return;
-  const { qp, controls, packets, wantsTurn } = wait;
-  for (const frame of controls) device.transmitter.control.push(frame);
-  takePackets(device, qp, packets);
-  if (wantsTurn) schedule(device, qp);
-}
-
-/** The queue's information cannot be had: a doorbell is refused, a queue pair fails. */
-function failWaiter(device: Device, waiter: Waiter): void {
-  switch (waiter.kind) {
-    case "doorbell":
-      device.counters.doorbellsRefused++;
-      return;
-    case "send":
-    case "recv":
-      if (waiter.life === waiter.qp.life) failFatally(device, waiter.qp);
-      return;
-    case "srq":
-      return failShared(device, waiter.srq);
-    case "pause":
-      return failPause(device, waiter.pause);
-    case "context":
-      device.contextWaits.delete(waiter.wait.queue);
-      if (waiter.wait.life === waiter.wait.qp.life) failFatally(device, waiter.wait.qp);
-      return;
-    case "cq":
-      waiter.cq.overflowed = true;
-      failQueuePairsOf(device, waiter.cq);
   }
 }
 

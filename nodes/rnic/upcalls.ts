@@ -4,7 +4,7 @@
  */
 import type { Device, Upcalls } from "./state/device.ts";
 import type { QueuePair, RecvWaiter } from "./state/queue_pair.ts";
-import type { PacketIn, RecvWqe } from "./state/responder_state.ts";
+import type { RecvWqe } from "./state/responder_state.ts";
 import {
   grantRecv,
   refuseRecv,
@@ -27,11 +27,17 @@ import { flushWork } from "./requester/completer.ts";
 import { failFatally } from "./requester/qp_error.ts";
 import { startAtomic } from "./responder/atomic.ts";
 import { loopBack } from "./responder/multicast.ts";
+import type { PacketFrame } from "../../fabric/wire/roce/packet.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { cardQueuePairFailed } from "./coherence/serve.ts";
 import { takeGreeting } from "./coherence/receive_message.ts";
 import { noteLineAnswer, noteLineTask } from "./coherence/audit.ts";
 import { accessLine } from "./coherence/verbs.ts";
+import { redeemContext, redeemLine, redeemPage } from "./hints/charges.ts";
+import { countHint } from "./hints/send_hint.ts";
+import { noteMiss } from "./hints/needless.ts";
+import { unitsAhead } from "./hints/look_ahead.ts";
+import { wordsOverwritten } from "./hints/preload.ts";
 import { resumeLooks } from "./verify/read_back.ts";
 import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
 import type { TxFrame } from "./state/tx_frame.ts";
@@ -56,6 +62,12 @@ export const UPCALLS: Upcalls = {
   accessLine,
   noteLineTask,
   noteLineAnswer,
+  redeemPage,
+  redeemLine,
+  redeemContext,
+  noteMiss,
+  unitsAhead,
+  wordsOverwritten,
 };
 
 /** Gives a receive WQE to the waiter. */
@@ -99,9 +111,13 @@ function memoryReady(device: Device, { kind, qp }: MemoryWait): void {
 }
 
 /** A data frame is on the wire: a multicast datagram also goes to the port's own members. */
-function frameSent(device: Device, frame: TxFrame, sent: PacketIn): void {
-  const { qp, ud } = frame;
-  if (ud !== undefined && isGroupAddress(ud.address)) loopBack(device, qp, sent);
+function frameSent(device: Device, frame: TxFrame, sent: PacketFrame): void {
+  const { qp, ud, row } = frame;
+  if (device.hints !== undefined && countHint(device, device.hints, { frame, sent })) return;
+  if (ud !== undefined && isGroupAddress(ud.address)) {
+    const { packet, head } = sent;
+    loopBack(device, qp, { packet, row, head });
+  }
   if (frame.work !== undefined) requestSent(device, qp, frame);
   else readFrameSent(device, qp, frame);
 }

@@ -37,7 +37,10 @@ export const HOST_FLOORS: Floors = [
   ["programs/programs.ts"],
 ];
 
-/** Of nodes/rnic: a notification of a higher floor is a call of `Upcalls` (`upcalls.ts`, bound above all floors). */
+/**
+ * Of nodes/rnic: a notification of a higher floor is a call of `Upcalls` (`upcalls.ts`, bound above all floors). A
+ * feature's `state/` stands in its room, on the floor of the card's own.
+ */
 export const RNIC_FLOORS: Floors = [
   ["state/"],
   ["trace/"],
@@ -52,9 +55,11 @@ export const RNIC_FLOORS: Floors = [
   ["verify/"],
   ["coherence/"],
   ["responder/"],
+  ["extensions.ts"],
   ["firmware/"],
   ["turns.ts"],
   ["schedule.ts", "receive.ts"],
+  ["completed_reads.ts"],
   ["upcalls.ts"],
   ["device.ts"],
   ["rnic.ts"],
@@ -77,7 +82,8 @@ export const CIRCLES: readonly (readonly string[])[] = [
 ];
 
 /** The place of a file in its folder; undefined where it is on no floor. */
-function placeOf(floors: Floors, path: string): { floor: number; part: string } | undefined {
+function placeOf(floors: Floors, inRoom: string): { floor: number; part: string } | undefined {
+  const path = inRoom.replace(/^[^/]+\/(?=state\/)/, "");
   for (const [floor, parts] of floors.entries()) {
     const part = parts.find((each) => each.endsWith("/") ? path.startsWith(each) : path === each);
     if (part !== undefined) return { floor, part };

@@ -16,7 +16,7 @@ import atomics from "../../scripts/scenarios/hints_atomics.ts";
 import hostile, { check } from "../../scripts/scenarios/hints_hostile.ts";
 import allReduce from "../../scripts/scenarios/hints_all_reduce.ts";
 import manyQueues from "../../scripts/scenarios/hints_many_queues.ts";
-import { leadsIn, leadStatistics } from "../../nodes/rnic/state/hints/leads.ts";
+import { leadsIn, leadStatistics } from "../../nodes/rnic/hints/state/leads.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { hintOf } from "../../fabric/wire/roce/hint.ts";

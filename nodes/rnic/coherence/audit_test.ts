@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
 import { REGION_AT, regionPlan } from "../testing/region_testing.ts";
-import type { Coherence } from "../state/coherence/coherence_state.ts";
+import type { Coherence } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import { auditLines, auditReset } from "./audit.ts";
 

@@ -33,7 +33,7 @@ import {
   countOne,
   type FarEnd,
   forgetRequests,
-} from "../state/coherence/coherence_state.ts";
+} from "./state/coherence_state.ts";
 import { type Device, sendReply } from "../state/device.ts";
 import {
   connect,

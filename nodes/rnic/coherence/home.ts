@@ -32,12 +32,7 @@ import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/
 import { type LineMessage, lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { ControlMessage } from "../../../fabric/coherence/control_messages.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
-import {
-  type CardLink,
-  type Coherence,
-  countOne,
-  type HomeEnd,
-} from "../state/coherence/coherence_state.ts";
+import { type CardLink, type Coherence, countOne, type HomeEnd } from "./state/coherence_state.ts";
 import { type Device, raiseEvent, sendReply } from "../state/device.ts";
 import { connect, disconnect, greet, newLink, numbersOf, sendMessage } from "./link.ts";
 import { auditLines, auditTurns } from "./audit.ts";

@@ -17,7 +17,7 @@ import {
 } from "../../../fabric/rack/plan/shared_region.ts";
 import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { noteInJournal } from "../dma/journal.ts";
-import type { HomeEnd } from "../state/coherence/coherence_state.ts";
+import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import type { Journal } from "../state/dma_state.ts";
 import { firstLine, regionAt } from "./report.ts";

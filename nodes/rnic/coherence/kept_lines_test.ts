@@ -25,7 +25,7 @@ import {
 } from "../../../fabric/rack/plan/shared_region.ts";
 import type { LineMessage } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { createJournal } from "../dma/journal.ts";
-import type { HomeEnd } from "../state/coherence/coherence_state.ts";
+import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import type { Journal } from "../state/dma_state.ts";
 import { regionPlan } from "../testing/region_testing.ts";

@@ -21,7 +21,7 @@ import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { freeSlot, leaveSlot } from "../queues/install.ts";
 import { stopWork } from "../requester/qp_error.ts";
-import { CARD_CLASSES, type CardLink, type Coherence } from "../state/coherence/coherence_state.ts";
+import { CARD_CLASSES, type CardLink, type Coherence } from "./state/coherence_state.ts";
 import { type Device, schedule } from "../state/device.ts";
 import { createCardWork } from "../state/outstanding_wqe.ts";
 import {

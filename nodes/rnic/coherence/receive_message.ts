@@ -10,7 +10,7 @@ import { opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { answer } from "../answers/answers.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
-import { countOne } from "../state/coherence/coherence_state.ts";
+import { countOne } from "./state/coherence_state.ts";
 import { type Device, drop } from "../state/device.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";

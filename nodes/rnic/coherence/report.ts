@@ -1,7 +1,7 @@
 /** What a coherent card tells its host's driver: lines that are lost, leases that are over (C-10). */
 import { type Output, rangesOf } from "../../../fabric/coherence/output.ts";
 import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
-import type { Coherence } from "../state/coherence/coherence_state.ts";
+import type { Coherence } from "./state/coherence_state.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 
 /** Number of a region's first line, in home's memory. */

@@ -2,11 +2,7 @@
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 import { stopRenewing } from "../../../fabric/coherence/home_lease.ts";
-import {
-  type Coherence,
-  newCoherenceCounters,
-  newStageSpent,
-} from "../state/coherence/coherence_state.ts";
+import { type Coherence, newCoherenceCounters, newStageSpent } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { farWakeAt, newFarEnd, wakeFar } from "./far.ts";

@@ -1,6 +1,6 @@
 /** Where the time of a coherent card goes, beside that of its ports. */
 import type { Spent } from "../../../fabric/trace/access_modules.ts";
-import type { StageSpent } from "../state/coherence/coherence_state.ts";
+import type { StageSpent } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 
 function add(device: Device, part: "lookUpPs" | "convertPs"): void {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { newStageSpent } from "../state/coherence/coherence_state.ts";
+import { newStageSpent } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import { spendConversion, spendLookUp, spentOn } from "./timing.ts";
 

@@ -7,7 +7,7 @@ import { farLine } from "../../../fabric/coherence/far_card.ts";
 import { homeLine } from "../../../fabric/coherence/home_card_state.ts";
 import { agentsOf, type HomeLine } from "../../../fabric/coherence/home_card_table.ts";
 import { LOST, NONE } from "../../../fabric/coherence/messages.ts";
-import type { Coherence, FarEnd, HomeEnd } from "../state/coherence/coherence_state.ts";
+import type { Coherence, FarEnd, HomeEnd } from "./state/coherence_state.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { CardMessage } from "../../../fabric/wire/roce/card_message.ts";
 import type { Device } from "../state/device.ts";

@@ -3,7 +3,7 @@ import { farLine } from "../../../fabric/coherence/far_card.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import { lineOf } from "../../../fabric/wire/host_bus/region_messages.ts";
 import { answerTask } from "../dma/region_lines.ts";
-import type { HomeEnd } from "../state/coherence/coherence_state.ts";
+import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 
 /** Agent 0 has done them, or found the line lost. */

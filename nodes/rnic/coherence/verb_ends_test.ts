@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
-import type { HomeEnd } from "../state/coherence/coherence_state.ts";
+import type { HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
 import { endWriteBacks } from "./verb_ends.ts";
 

@@ -4,7 +4,7 @@
  * Q-04. It keeps its content while the card has power: a host that dies holds its card in reset, which ends all
  * that the card does, not what lies here. A card that loses power itself loses it.
  */
-import { sendBehindWrites } from "../state/coherence/port_state.ts";
+import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { RegisterRead, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import { CARD_MEMORY_BASE, inCardMemory } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {

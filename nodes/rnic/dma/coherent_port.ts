@@ -44,7 +44,7 @@ import type {
   LineTask,
   PortLine,
   PortWrite,
-} from "../state/coherence/port_state.ts";
+} from "../state/coherent_port_state.ts";
 
 const NOTHING = new Uint8Array(0);
 

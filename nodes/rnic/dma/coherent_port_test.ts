@@ -15,7 +15,7 @@ import {
 } from "../../../fabric/wire/host_bus/coherent.ts";
 import { createDevice } from "../device.ts";
 import type { Device } from "../state/device.ts";
-import { sendBehindWrites } from "../state/coherence/port_state.ts";
+import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { Continuation } from "../state/dma_state.ts";
 import type { TxFrame } from "../state/tx_frame.ts";
 import type { PersistRecord } from "../state/responder_state.ts";

@@ -12,10 +12,6 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { type Completion, readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import type { Hints, Word } from "../state/hints/hint_state.ts";
-import { beginAction } from "../state/hints/work.ts";
-import { overwriteWords } from "../state/hints/words.ts";
-import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { readOnCard, writeOnCard } from "./card_memory.ts";
 import { readLines, writeLines } from "./coherent_port.ts";
 import { noteInJournal } from "./journal.ts";
@@ -91,11 +87,11 @@ export function dmaWrite(
     readonly noSnoop?: boolean;
     /** Into persistent memory: as its region is. */
     readonly persistent?: boolean;
-    /** The word whose new value it is. */
-    readonly keeps?: Word | undefined;
+    /** It is the new value of the word on the chip that is there (H-23). */
+    readonly keepsWord?: boolean;
   },
 ): Time {
-  const { address, data, noSnoop = false, persistent = false, keeps } = write;
+  const { address, data, noSnoop = false, persistent = false, keepsWord = false } = write;
   assert(address >= 0, "Cannot write a page by DMA that is not there");
   if (writeOnCard(device, address, data)) return device.stageAt;
   device.counters.dmaWrites++;
@@ -112,26 +108,9 @@ export function dmaWrite(
   }
   const { busFreeAt } = device.dma, { hints } = device;
   if (hints !== undefined && hints.words.size > 0) {
-    for (const word of overwriteWords(hints, { address, length: data.length, keeps })) {
-      readWord(device, hints, word);
-    }
+    device.up.wordsOverwritten(device, hints, { address, length: data.length, keepsWord });
   }
   return busFreeAt;
-}
-
-/** H-21: reads a word ahead of its atomic: behind all writes that were sent before (P-03). */
-export function readWord(device: Device, hints: Hints, word: Word): void {
-  hints.wordCounters.hintWordsRead++;
-  word.state = "coming";
-  const item = { kind: "word", word } as const;
-  if (beginAction(device, hints, { piece: "atomic", item }) === undefined) fetchWord(device, word);
-}
-
-/** The read itself, where nothing has made it needless. */
-export function fetchWord(device: Device, word: Word): void {
-  const { address } = word;
-  const continuation = { kind: "preload", word } as const;
-  dmaRead(device, { address, length: ATOMIC_BYTES, tracked: true, continuation });
 }
 
 /** Takes a completion's request off the list and lets the next one go. Undefined: not ours. */

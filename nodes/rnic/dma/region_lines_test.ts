@@ -1,7 +1,7 @@
 import { deepEqual as same } from "node:assert/strict";
 import { it } from "@std/testing/bdd";
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
-import type { CoherentPort, LineTask } from "../state/coherence/port_state.ts";
+import type { CoherentPort, LineTask } from "../state/coherent_port_state.ts";
 import { changeOf, noteDropped } from "./region_lines.ts";
 
 /** A store into line 2 that was done, or dropped as the line is lost. */

@@ -3,25 +3,22 @@
  * ever. A request without an answer may be its program's affair (`asked`); all else is lost (`leaked`).
  */
 import type { HeldThing } from "../../../fabric/node.ts";
-import type { Coherence } from "../state/coherence/coherence_state.ts";
-import type { CoherentPort } from "../state/coherence/port_state.ts";
+import type { CoherentPort } from "../state/coherent_port_state.ts";
 import type { Device } from "../state/device.ts";
 import type { ReadEngine } from "../state/dma_state.ts";
-import type { Hints } from "../state/hints/hint_state.ts";
+import { EXTENSIONS } from "../extensions.ts";
+import type { Count } from "../state/card_extension.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { stagedBytesOf } from "../state/verify_state.ts";
 
-/** What there is of it, in the plural, and how many. */
-type Count = readonly [what: string, count: number];
-
 /** Asked when no event is left in the rack. */
 export function heldAtRest(device: Device): HeldThing[] {
-  const { completionQueues, sharedReceiveQueues, queuePairs, port, hints, coherence } = device;
+  const { completionQueues, sharedReceiveQueues, queuePairs, port } = device;
+  const ofExtensions = EXTENSIONS.flatMap(({ held }) => held?.(device) ?? []);
   const counts: Count[] = [
     ...ofCard(device),
     ...port === undefined ? [] : ofPort(port),
-    ...hints === undefined ? [] : ofHints(hints),
-    ...coherence === undefined ? [] : ofCoherence(coherence),
+    ...ofExtensions.flatMap(({ leaked }) => leaked),
   ];
   for (const { cqn, busy, overflowed, pending } of completionQueues.values()) {
     counts.push([`writes under way to completion queue ${cqn}`, Number(busy)]);
@@ -33,9 +30,7 @@ export function heldAtRest(device: Device): HeldThing[] {
     counts.push([`looks at shared receive queue ${srq.srqn}`, Number(isUsed && srq.busy)]);
   }
   const held = heldOf("leaked", counts);
-  if (hints?.work !== undefined) {
-    held.push(...heldOf("asked", [["jobs for hints at the host", hints.work.atHost.size]]));
-  }
+  held.push(...heldOf("asked", ofExtensions.flatMap(({ asked }) => asked ?? [])));
   for (const qp of queuePairs.values()) {
     held.push(...heldOf("leaked", leakedBy(qp)), ...heldOf("asked", askedOf(qp)));
   }
@@ -47,11 +42,7 @@ function heldOf(kind: HeldThing["kind"], counts: readonly Count[]): HeldThing[] 
 }
 
 function ofCard(device: Device): Count[] {
-  const { transmitter, dma, paging, verify, queuePairs } = device;
-  const staged = [...queuePairs.values()].reduce(
-    (sum, { responder }) => sum + responder.stagedBytes,
-    0,
-  );
+  const { transmitter, dma } = device;
   return [
     ["control frames that have not left", transmitter.control.length],
     ["data frames that have not left", transmitter.data.length],
@@ -69,15 +60,6 @@ function ofCard(device: Device): Count[] {
     ["queue pairs that want a turn", device.roundRobin.length],
     ["queues paused for their drain", drains(device)],
     ["words that atomics hold", device.atomicWords.size],
-    ["page faults not raised", device.pageEvents.length],
-    ["fills of translations", paging.fills.size],
-    ["accesses that wait for memory", paging.waits.size],
-    ["queue pairs with responses behind such an access", paging.parked.size],
-    ["receives whose memory is waited for", paging.deliveries.size],
-    ["bytes staged for no queue pair", verify.stagedBytes - staged],
-    ["data staged for a look", verify.staged.length],
-    ["read-backs", verify.readBacks.size + verify.looking.length],
-    ["requests of read-backs", verify.requestsOut],
   ];
 }
 
@@ -101,32 +83,6 @@ function ofPort(port: CoherentPort): Count[] {
     ["accesses to shared lines", port.tasks.size + port.ended.length],
     ["shared lines on their way to memory", port.writingBack.length],
   ];
-}
-
-function ofHints({ work, line, preparing, holds, receiving }: Hints): Count[] {
-  const held = [...holds.values()].reduce((sum, each) => sum + each.length, 0);
-  const wanted = [...receiving.values()].filter((each) => each.wanted > 0).length;
-  return [
-    ["hints that have not left", line.jobs.length],
-    ["jobs for hints", work?.due.length ?? 0],
-    ["hints that are not answered", preparing.length],
-    ["holds behind hints", held],
-    ["queue pairs whose receives are wanted", wanted],
-  ];
-}
-
-function ofCoherence({ home, fars }: Coherence): Count[] {
-  const counts: Count[] = home === undefined ? [] : [
-    ["requests at the directory", home.card.requests.length + home.inbox.length],
-    ["lines to be purged", home.card.purges.size],
-    ["deregistrations under way", home.closing.size],
-  ];
-  for (const { card, outbox, accesses } of fars.values()) {
-    counts.push(["accesses of the remote cache", card.waiting.length + card.active.size]);
-    counts.push(["accesses of cores to shared regions", accesses.size]);
-    counts.push(["requests without a credit", outbox.length]);
-  }
-  return counts;
 }
 
 function leakedBy({ qpn, sq, rq, state, requester, responder }: QueuePair): Count[] {

@@ -2,7 +2,7 @@
  * Pages by ATS and PRI (001_ [0114], the IOMMU's place): the IOMMU says that pages are there, the card asks it where,
  * and the driver has no part in it. Pages are taken back by the driver's command in any case.
  */
-import { sendBehindWrites } from "../state/coherence/port_state.ts";
+import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { findRegion } from "../dma/memory_region.ts";
 import { askForPages } from "../paging/page_requests.ts";

@@ -17,6 +17,7 @@ import type {
 import { WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { completionsEnd } from "../queues/completion_queue.ts";
 import { createCq, destroyCq, resizeCq } from "./cq_command.ts";
+import type { Commands } from "../state/card_extension.ts";
 import { type Device, schedule, sendReply } from "../state/device.ts";
 import { announceState, enterError, stopWork } from "../requester/qp_error.ts";
 import { skipFlushed } from "../state/requester_changes.ts";
@@ -42,11 +43,11 @@ import {
 } from "../state/queue_pair.ts";
 import { setEventQueue } from "../queues/event_queue.ts";
 import { freeQueues, freeSlot, installQueue, leaveSlot, removeQueue } from "../queues/install.ts";
-import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
+import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "../state/reply.ts";
 import { releaseHeld } from "../queues/paused_queue.ts";
 import { expandQueue, lockSpace2, unlockSpace2, writeSpace2 } from "./space2_command.ts";
-import { sendOwnHint, takeHostWork } from "./hint_command.ts";
-import { deregisterRegion, moveRegion, registerRegion } from "./region_command.ts";
+import { EXTENSION_COMMANDS } from "../extensions.ts";
+import { commandDoneAt } from "../hints/work.ts";
 import { coherenceSlots, createCoherence } from "../coherence/serve.ts";
 import { queryClock, queryDevice, queryPort } from "./query_command.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
@@ -63,18 +64,13 @@ import { checkDrained } from "../queues/queue_events.ts";
  */
 export function takeCommand(device: Device, message: CommandMessage): void {
   device.counters.commands++;
+  device.stageAt = commandDoneAt(device);
   const { id, command } = message;
   const reply = execute(device, command, id);
   if (reply !== "later") sendReply(device, id, reply);
 }
 
-const COMMANDS: {
-  readonly [Op in RnicCommand["op"]]: (
-    device: Device,
-    command: CommandOf<Op>,
-    id: number,
-  ) => RnicReply | "later";
-} = {
+const COMMANDS: Commands = {
   "init": init,
   "query-device": queryDevice,
   "query-port": queryPort,
@@ -106,13 +102,9 @@ const COMMANDS: {
   "lock-space2": lockSpace2,
   "unlock-space2": unlockSpace2,
   "expand-queue": expandQueue,
-  "send-hint": sendOwnHint,
-  "hint-work": takeHostWork,
-  "register-region": registerRegion,
-  "deregister-region": deregisterRegion,
-  "move-region": moveRegion,
+  ...EXTENSION_COMMANDS,
   "query-statistics": (device) => (
-    { status: "ok", op: "query-statistics", counters: statisticsOf(device) }
+    { status: "ok", op: "query-statistics", counters: statisticsOf(device, "program") }
   ),
 };
 

@@ -11,7 +11,7 @@ import { createCompletionQueue, moveCompletions } from "../queues/completion_que
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
-import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
+import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "../state/reply.ts";
 
 /** CQEs are written there: no queue information may be. */
 function cqFault(device: Device, ring: RingPlace): string | undefined {

@@ -19,7 +19,7 @@ import { dropTable, holdTable, memoryNeeded } from "../paging/translation_cache.
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 import { coversQueueInformation } from "../queues/queue_information.ts";
 import { relocateReadBacks } from "../verify/read_back.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
+import { DONE, noSuch, refusal } from "../state/reply.ts";
 import type { Region } from "../state/memory.ts";
 
 export function registerMr(device: Device, { region: plan }: CommandOf<"register-mr">): RnicReply {

@@ -5,7 +5,7 @@ import { report } from "../responder/multicast.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
+import { DONE, noSuch, refusal } from "../state/reply.ts";
 
 /** Attaches a UD queue pair to a group. A second time changes nothing: it still gets one copy. */
 export function attach(

@@ -9,7 +9,7 @@ import { answer } from "../queues/pause.ts";
 import { pauseQueue, releaseLock } from "../queues/paused_queue.ts";
 import { coversQueueInformation } from "../queues/queue_information.ts";
 import type { Device } from "../state/device.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
+import { DONE, noSuch, refusal } from "../state/reply.ts";
 
 /** Whether the queue can be paused now: an unknown or paused one cannot. */
 function refusePause(device: Device, queue: number): RnicReply | undefined {

@@ -3,7 +3,7 @@ import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_co
 import { SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import type { Device } from "../state/device.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
-import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
+import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "../state/reply.ts";
 import { createSharedReceiveQueue, lookAtShared } from "../queues/shared_receive_queue.ts";
 
 /** A slot has 16 bits in WQE and completion. */

@@ -2,9 +2,8 @@
 import { congestionStatistics } from "../transmit/congestion.ts";
 import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
-import { coherenceStatistics } from "../coherence/statistics.ts";
-import { hintStatistics } from "../hints/hint_statistics.ts";
-import { pagingStatistics } from "../paging/paging_statistics.ts";
+import { EXTENSIONS } from "../extensions.ts";
+import type { CounterReader } from "../state/card_extension.ts";
 
 /** Counters that are in a report only where they have counted: runs without such events stay as they were. */
 const WHERE_COUNTED = [
@@ -18,7 +17,7 @@ const WHERE_COUNTED = [
   "doorbellsDropped",
 ] as const;
 
-export function statisticsOf(device: Device): Record<string, number> {
+export function statisticsOf(device: Device, reader: CounterReader): Record<string, number> {
   const all: Record<string, number> = { ...device.counters };
   // A card of which no lock was asked says nothing about locks.
   if (all["locksGranted"] === 0 && all["locksDenied"] === 0) {
@@ -40,13 +39,11 @@ export function statisticsOf(device: Device): Record<string, number> {
   for (const [reason, count] of [...device.drops].sort(([x], [y]) => (x < y ? -1 : 1))) {
     all[`drop-${reason}`] = count;
   }
-  return {
-    ...all,
-    ...device.port?.counters,
-    ...congestionStatistics(device),
-    ...flipStatistics(device.flips),
-    ...pagingStatistics(device),
-    ...hintStatistics(device),
-    ...coherenceStatistics(device),
-  };
+  return Object.assign(
+    all,
+    device.port?.counters,
+    congestionStatistics(device),
+    flipStatistics(device.flips),
+    ...EXTENSIONS.map(({ statistics }) => statistics?.(device, reader)),
+  );
 }

@@ -24,7 +24,7 @@ import {
   type HintGroupEnd,
   type Hints,
   type Scope,
-} from "../state/hints/hint_state.ts";
+} from "./state/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { missedFor, takeMissed } from "./back_off.ts";

@@ -2,14 +2,14 @@
 import type { HintEntry, HintGroup } from "../../../fabric/wire/roce/hint.ts";
 import type { HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { Device } from "../state/device.ts";
-import type { HintElement, Hints, Preparation } from "../state/hints/hint_state.ts";
-import { beginJob } from "../state/hints/work.ts";
+import type { HintElement, Hints, Preparation } from "./state/hint_state.ts";
+import { beginJob } from "./work.ts";
 import type { WantedPage } from "../state/paging_state.ts";
 import { senderOf, wantedKinds, wordOf } from "./agree.ts";
 import { needlessOf } from "./back_off.ts";
 import { splitGroups } from "./build_hint.ts";
 import { type Sender, sendHint } from "./send_hint.ts";
-import { traceHintAnswer } from "../trace/hint_trace.ts";
+import { traceHintAnswer } from "./trace.ts";
 
 /** Answers hints that are prepared for. Called at the end of every step, while there are any. */
 export function answerPrepared(device: Device, hints: Hints): void {

@@ -11,9 +11,9 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { hintOf, hintParts } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
 import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
-import { createHints, type Word } from "../state/hints/hint_state.ts";
+import { createHints, type Word } from "./state/hint_state.ts";
 import { wordOf } from "../state/memory.ts";
-import { announceOperands, WORDS_MAX } from "../state/hints/words.ts";
+import { announceOperands, WORDS_MAX } from "./words.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fetchAdd, sge } from "../testing/atomic_testing.ts";
 import {

@@ -13,7 +13,7 @@ import {
   HINT_KINDS,
 } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { Device } from "../state/device.ts";
-import type { Batch, HintElement, Hints, Scope } from "../state/hints/hint_state.ts";
+import type { Batch, HintElement, Hints, Scope } from "./state/hint_state.ts";
 import {
   forgetPeer,
   forgetScope,
@@ -22,7 +22,7 @@ import {
   peerIn,
   remember,
   scopeOfQueuePair,
-} from "../state/hints/needless.ts";
+} from "./needless.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { Sender } from "./send_hint.ts";
 

@@ -22,8 +22,8 @@ import {
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc } from "../testing/unreliable_testing.ts";
 
-import { createHints, type HintEnd } from "../state/hints/hint_state.ts";
-import { hintingPeer, noteHint, noteMiss, SCOPES_MAX } from "../state/hints/needless.ts";
+import { createHints, type HintEnd } from "./state/hint_state.ts";
+import { hintingPeer, noteHint, noteMiss, SCOPES_MAX } from "./needless.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { TranslationTable } from "../state/translation_table.ts";
 import { missedFor } from "./back_off.ts";

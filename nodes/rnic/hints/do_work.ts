@@ -1,17 +1,17 @@
 /** Ends the work of hints that takes its time (001_ [0114]): each item is done as it would be at once without it. */
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
-import { fetchWord } from "../dma/dma.ts";
 import { missingContext, warmContext } from "../queues/context.ts";
 import type { Device } from "../state/device.ts";
-import type { Hints, WorkItem } from "../state/hints/hint_state.ts";
-import { beginJob, takeDue, takeFromHost } from "../state/hints/work.ts";
+import type { Hints, WorkItem } from "./state/hint_state.ts";
+import { beginJob, takeDue, takeFromHost } from "./work.ts";
 import { rights } from "../state/life_cycle.ts";
 import { endMaking } from "./hold.ts";
+import { fetchWord } from "./preload.ts";
 import { sendAnnouncement } from "./look_ahead.ts";
 import { sendAnswer } from "./answer_hint.ts";
 import { takeAnnouncement } from "./prepare.ts";
 import type { Sender } from "./send_hint.ts";
-import { traceHintIn } from "../trace/hint_trace.ts";
+import { traceHintIn } from "./trace.ts";
 
 /** A peer's hint has come: it is taken apart when those who do that have done it (H-20). */
 export function workOnHint(

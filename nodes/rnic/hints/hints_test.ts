@@ -1,4 +1,4 @@
-import { leadsIn } from "../state/hints/leads.ts";
+import { leadsIn } from "./state/leads.ts";
 import { deepEqual as same, equal, ok } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { HINT_PLAN, type HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";

@@ -11,11 +11,11 @@ import { HINT_BATCH, type HintPlan } from "../../../fabric/rack/plan/hint_plan.t
 import type { HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { type Device, schedule } from "../state/device.ts";
-import type { Batch, HeldWork, HintEnd, Hints, Hold } from "../state/hints/hint_state.ts";
+import type { Batch, HeldWork, HintEnd, Hints, Hold } from "./state/hint_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { takeNeedless, takeProbeAnswer } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
-import { traceHintAnswered } from "../trace/hint_trace.ts";
+import { traceHintAnswered } from "./trace.ts";
 
 /** Hints without an answer, in a row, after which a peer gets no more. */
 const SILENCES_MAX = 3;
@@ -121,7 +121,7 @@ function endHold(device: Device, hints: Hints, { qp, life, batch }: Hold): void 
 }
 
 /** When there is something to do in a step. */
-export function hintsWakeAt({ now }: Device, { holds, missed }: Hints): Time {
+export function holdsWakeAt({ now }: Device, { holds, missed }: Hints): Time {
   if (missed.length > 0) return now;
   if (holds.size === 0) return NEVER;
   let wakeAt: Time = NEVER;

@@ -4,7 +4,7 @@ import { it } from "@std/testing/bdd";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { HINT_PLAN } from "../../../fabric/rack/plan/hint_plan.ts";
 import type { Device } from "../state/device.ts";
-import { type Batch, createEnd, createHints, type Hold } from "../state/hints/hint_state.ts";
+import { type Batch, createEnd, createHints, type Hold } from "./state/hint_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { endHolds } from "./hold.ts";
 

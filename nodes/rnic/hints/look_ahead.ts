@@ -22,9 +22,10 @@ import type { FrameHint } from "../state/tx_frame.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
-import type { HeldWork, HintEnd, Hints } from "../state/hints/hint_state.ts";
-import { beginJob, takesTime } from "../state/hints/work.ts";
+import type { HeldWork, HintEnd, Hints } from "./state/hint_state.ts";
+import { beginJob, takesTime } from "./work.ts";
 import { rights } from "../state/life_cycle.ts";
+import { LIMITS } from "../state/limits.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -33,7 +34,7 @@ import { scopesOf, type Turn, turnOf } from "./back_off.ts";
 import { groupElements, kindsOf, splitGroups, type WorkElement } from "./build_hint.ts";
 import { hold } from "./hold.ts";
 import { type Sender, sendHint, sendRange, sendToGroup, takeSequence } from "./send_hint.ts";
-import { traceHintOut } from "../trace/hint_trace.ts";
+import { traceHintOut } from "./trace.ts";
 
 /** Hints of a queue pair whose answers are waited for, though their work has been started. */
 const BATCHES_MAX = 16;
@@ -421,3 +422,21 @@ function operandsOf(wqe: OutstandingWqe["wqe"]): Pick<WorkElement, "operands" | 
 }
 
 const UNTAGGED = { va: 0n, rkey: 0 } as const;
+/** What one read of WQEs brings at most: a page of them. */
+const AHEAD_UNITS_MAX = 64;
+
+/**
+ * H-02: units of the send queue that the next read should bring, as what follows announced work in its list is
+ * announced together; undefined where none is. What comes first is read, and begun, as without hints.
+ */
+export function unitsAhead(hints: Hints, qp: QueuePair): number | undefined {
+  const end = hints.ends.get(qp);
+  const { work } = qp.requester;
+  if (end?.life !== qp.life || !end.isAnnouncing || work.length === 0) return undefined;
+  const last = work.at(work.end - 1)!, before = work.at(work.end - 2);
+  const distance = before === undefined ? 1 : last.position - before.position;
+  // At the ring's end it is another one.
+  const unitsOfWqe = distance > 0 ? distance : 1;
+  const room = LIMITS.workPerQueuePair - work.length;
+  return Math.min(end.batch * unitsOfWqe, AHEAD_UNITS_MAX, Math.max(room, 0));
+}

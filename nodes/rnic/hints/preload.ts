@@ -3,11 +3,13 @@
  * rules that keep it from being used when it is wrong are in `state/hints/words.ts`.
  */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
-import { readWord } from "../dma/dma.ts";
+import { dmaRead } from "../dma/dma.ts";
 import { physicalAddress } from "../dma/translation.ts";
 import { holdsLine } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
-import type { Charge, Hints, Word } from "../state/hints/hint_state.ts";
+import type { Charge, Hints, Word } from "./state/hint_state.ts";
+import { beginAction } from "./work.ts";
+import { overwriteWords } from "./words.ts";
 import type { Region } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
@@ -50,4 +52,28 @@ export function beginPreload(
   // An atomic that is under way may write it: it is read behind that, or by the next in line.
   if (!isBehind && !device.atomicWords.has(word.address)) readWord(device, hints, word);
   return word;
+}
+
+/** Reads a word ahead of its atomic: behind all writes that were sent before (P-03). */
+export function readWord(device: Device, hints: Hints, word: Word): void {
+  hints.wordCounters.hintWordsRead++;
+  word.state = "coming";
+  const item = { kind: "word", word } as const;
+  if (beginAction(device, hints, { piece: "atomic", item }) === undefined) fetchWord(device, word);
+}
+
+/** The read itself, where nothing has made it needless. */
+export function fetchWord(device: Device, word: Word): void {
+  const { address } = word;
+  const continuation = { kind: "preload", word } as const;
+  dmaRead(device, { address, length: ATOMIC_BYTES, tracked: true, continuation });
+}
+
+/** The card has written these bytes: words that were to be read behind them are. */
+export function wordsOverwritten(
+  device: Device,
+  hints: Hints,
+  write: Parameters<typeof overwriteWords>[1],
+): void {
+  for (const word of overwriteWords(hints, write)) readWord(device, hints, word);
 }

@@ -13,18 +13,12 @@ import { remoteRegion } from "../dma/memory_region.ts";
 import { askForPages } from "../paging/page_requests.ts";
 import { fetchLine, holdsLine, isComing } from "../paging/translation_cache.ts";
 import type { Device } from "../state/device.ts";
-import { accountOf, chargeKey, contextKey, release } from "../state/hints/charges.ts";
-import { asksAgain, beginAction } from "../state/hints/work.ts";
-import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "../state/hints/words.ts";
-import type { Charge, HintElement, Hints, Scope, Word } from "../state/hints/hint_state.ts";
-import { type Lead, noteLead } from "../state/hints/leads.ts";
-import {
-  hintingPeer,
-  isNeedless,
-  NEEDLESS_HINTS,
-  noteHint,
-  scopeOfQueuePair,
-} from "../state/hints/needless.ts";
+import { accountOf, chargeKey, contextKey, release } from "./charges.ts";
+import { asksAgain, beginAction } from "./work.ts";
+import { announceOperands, forgetWord, wordKey, WORDS_MAX } from "./words.ts";
+import type { Charge, HintElement, Hints, Scope, Word } from "./state/hint_state.ts";
+import { type Lead, noteLead } from "./state/leads.ts";
+import { hintingPeer, isNeedless, NEEDLESS_HINTS, noteHint, scopeOfQueuePair } from "./needless.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
 import { addressOfWord, beginPreload } from "./preload.ts";
 import { endReceives, lookAtReceives, setAside } from "./receives.ts";
@@ -41,7 +35,7 @@ import {
   traceDecision,
   traceReceiveAhead,
   traceTranslationDecision,
-} from "../trace/hint_trace.ts";
+} from "./trace.ts";
 import { scopeOf } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
 
@@ -64,34 +58,63 @@ const NEEDS: Readonly<Record<HintOperation, { readonly need: number; readonly ri
 /** A hint that is being taken apart. */
 interface Task extends Sender {
   readonly requester: number;
-  /** What the element that is looked at waits for. */
-  pages: WantedPage[];
-  /** Of these what is to be asked for. */
+  /** Pages that are to be asked for. */
   readonly wanted: WantedPage[];
   /** What was counted for this hint. */
   readonly fresh: Set<Charge>;
   readonly lines: MemoryWait;
-  /** WRITEs of the group that is looked at, in front of its next element (H-23). */
-  readonly writes: HintEntry[];
-  readonly elements: HintElement[];
-  /** Place of the element that is looked at. */
-  position: number;
-  /** Why nothing, or not all, was done for it: the first that was found (H-22). */
-  reason: HintReason;
-  /** It is an atomic, whose word is read ahead. */
-  word: Word | undefined;
-  /** It speaks of receives. */
-  receiver: QueuePair | undefined;
-  /** Something is read for it at once. */
-  isRead: boolean;
-  /** Of the element that is looked at, once something is fetched for it. */
-  lead: Lead | undefined;
-  /** H-20: something was not there for the element that is looked at. */
-  isNeeded: boolean;
+}
+
+/** An element of it. */
+interface Element extends Task {
+  /** Its queue pair. */
+  readonly target: QueuePair;
+  readonly entry: HintEntry;
+  /** Place in the hint. */
+  readonly position: number;
+  readonly lead: Lead;
+  /** WRITEs of the group in front of it (H-23). */
+  readonly writes: readonly HintEntry[];
+}
+
+/** What was found and done for an element, or by one action for it. */
+interface Finding {
+  /** What it waits for. */
+  readonly pages: readonly WantedPage[];
+  /** Why nothing, or not all, was done: the first that was found (H-22). */
+  readonly reason: HintReason;
+  /** An atomic's, which is read ahead. */
+  readonly word?: Word | undefined;
+  /** Of whose receives it speaks. */
+  readonly receiver?: QueuePair | undefined;
+  /** H-20: something was not there. */
+  readonly isNeeded: boolean;
+  /** Something is read at once. */
+  readonly isRead: boolean;
   /** What it is about, with its region's own key; undefined before its key check has passed. */
-  scope: { readonly scope: Scope; readonly region: number | undefined } | undefined;
-  /** One more row of hints has been needless for something. */
-  isNews: boolean;
+  readonly about?: { readonly scope: Scope; readonly region: number | undefined };
+}
+
+const NOTHING: Finding = { pages: [], reason: "none", isNeeded: false, isRead: false };
+/** It was not there, and is read now. */
+const READ: Finding = { ...NOTHING, isNeeded: true, isRead: true };
+
+function refused(reason: HintReason): Finding {
+  return { ...NOTHING, reason };
+}
+
+/** It was not there, and may not be fetched. */
+const OVER_QUOTA: Finding = { ...refused("quota"), isNeeded: true };
+
+function together(findings: readonly Finding[]): Finding {
+  return {
+    pages: findings.flatMap(({ pages }) => pages),
+    reason: findings.find(({ reason }) => reason !== "none")?.reason ?? "none",
+    word: findings.find(({ word }) => word !== undefined)?.word,
+    receiver: findings.find(({ receiver }) => receiver !== undefined)?.receiver,
+    isNeeded: findings.some(({ isNeeded }) => isNeeded),
+    isRead: findings.some(({ isRead }) => isRead),
+  };
 }
 
 /** Takes the announcement of a queue pair's peer. */
@@ -106,13 +129,19 @@ export function takeAnnouncement(
   if (end.refusedKeys >= REFUSED_KEYS_MAX) return;
   forgetOld(device, hints);
   const task = newTask(device, sender, requester);
-  for (const group of message.groups) takeGroup(device, task, group);
+  const elements: HintElement[] = [];
+  let isNews = false;
+  for (const group of message.groups) {
+    const found = takeGroup(device, task, { group, position: elements.length });
+    elements.push(...found.elements);
+    isNews ||= found.isNews;
+  }
   askForWanted(device, task);
-  const { elements, lines } = task;
+  const { lines } = task;
   const { sequence } = message;
   // A peer that does not ask is told all the same, now and then, that it announces for nothing.
   const isAsked = message.answer;
-  if (!isAsked && !task.isNews) return;
+  if (!isAsked && !isNews) return;
   const preparation = {
     qp,
     life: qp.life,
@@ -158,83 +187,62 @@ function newTask({ now }: Device, { hints, qp, end }: Sender, requester: number)
     missing: 0,
     pages: [],
   };
-  return {
-    hints,
-    qp,
-    end,
-    requester,
-    pages: [],
-    wanted: [],
-    fresh: new Set(),
-    lines,
-    writes: [],
-    elements: [],
-    position: 0,
-    reason: "none",
-    word: undefined,
-    receiver: undefined,
-    isRead: false,
-    lead: undefined,
-    isNeeded: false,
-    scope: undefined,
-    isNews: false,
-  };
+  return { hints, qp, end, requester, wanted: [], fresh: new Set(), lines };
 }
 
-function takeGroup(device: Device, task: Task, group: HintGroup): void {
+/** @returns what has become of its elements; whether one more row of hints has been needless for something. */
+function takeGroup(
+  device: Device,
+  task: Task,
+  { group, position: first }: { readonly group: HintGroup; readonly position: number },
+): { readonly elements: readonly HintElement[]; readonly isNews: boolean } {
   const { destQpn, sourceQpn, entries } = group;
   const target = targetOf(device, task, group);
   if (target === undefined) task.hints.counters.hintsUnknownQp++;
-  task.writes.length = 0;
   const ends = { destQpn, sourceQpn };
   const learnt = new Map<Scope, { isNeeded: boolean; region: number | undefined }>();
-  for (const entry of entries) {
-    beginElement(task);
+  const writes: HintEntry[] = [];
+  const elements = entries.map((entry, place): HintElement => {
     // Without a queue pair there is no key check, so the answer is the same as without a key. Nor may one message
     // try many keys: a page that comes for the right one would delay the answer to all.
-    if (target === undefined || task.end.refusedKeys >= REFUSED_KEYS_MAX) refuse(task, "no-access");
-    else takeEntry(device, task, { target, entry });
-    if (entry.operation === "write") task.writes.push(entry);
-    if (device.out.tracing) traceDecided(device, { qp: target ?? task.qp, entry }, task);
-    const { pages, reason, word, receiver, isNeeded, scope: about } = task;
-    const scope = about?.scope;
-    task.elements.push({ ends, entry, pages, reason, word, receiver, scope });
-    task.position++;
-    if (about === undefined) continue;
-    const known = learnt.get(about.scope);
-    if (known === undefined) learnt.set(about.scope, { isNeeded, region: about.region });
-    else known.isNeeded ||= isNeeded;
-  }
-  if (target !== undefined) learn(task, learnt);
+    const isHeard = target !== undefined && task.end.refusedKeys < REFUSED_KEYS_MAX;
+    const lead = { at: device.now, counted: undefined };
+    const found = isHeard
+      ? takeEntry(device, { ...task, target, entry, position: first + place, lead, writes })
+      : refused("no-access");
+    if (entry.operation === "write") writes.push(entry);
+    if (device.out.tracing) traceDecided(device, { qp: target ?? task.qp, entry }, found);
+    const { pages, reason, word, receiver, isNeeded, about } = found;
+    if (about !== undefined) {
+      const known = learnt.get(about.scope);
+      if (known === undefined) learnt.set(about.scope, { isNeeded, region: about.region });
+      else known.isNeeded ||= isNeeded;
+    }
+    return { ends, entry, pages, reason, word, receiver, scope: about?.scope };
+  });
+  return { elements, isNews: target !== undefined && learn(task, learnt) };
 }
 
-function beginElement(task: Task): void {
-  task.pages = [];
-  task.reason = "none";
-  task.word = undefined;
-  task.receiver = undefined;
-  task.isRead = false;
-  task.lead = undefined;
-  task.isNeeded = false;
-  task.scope = undefined;
-}
-
-/** H-02: what the elements of a queue pair show of hints: whether they were needed. */
+/**
+ * H-02: what the elements of a queue pair show of hints: whether they were needed.
+ * @returns whether one more row of hints has been needless for something.
+ */
 function learn(
-  task: Task,
+  { hints, requester }: Task,
   learnt: ReadonlyMap<Scope, { readonly isNeeded: boolean; readonly region: number | undefined }>,
-): void {
-  const { hints, requester } = task;
-  if (learnt.size === 0) return;
+): boolean {
+  if (learnt.size === 0) return false;
   const peer = hintingPeer(hints, requester);
   const isNeeded = [...learnt.values()].some((each) => each.isNeeded);
   peer.needless = isNeeded ? 0 : peer.needless + 1;
   if (!isNeeded) hints.counters.hintsNeedless++;
+  let isNews = false;
   for (const [scope, its] of learnt) {
     const known = noteHint(hints, peer, { scope, ...its });
     const isNew = known.needless === 1 && isNeedless(peer, known);
-    if (isNew || (known.needless > 0 && known.needless % NEEDLESS_HINTS === 0)) task.isNews = true;
+    if (isNew || (known.needless > 0 && known.needless % NEEDLESS_HINTS === 0)) isNews = true;
   }
+  return isNews;
 }
 
 /**
@@ -253,26 +261,23 @@ function targetOf(
 }
 
 /** H-20: does only what is needed, and what the element may ask for. */
-function takeEntry(
-  device: Device,
-  task: Task,
-  { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
-): void {
-  const { hints, end } = task;
+function takeEntry(device: Device, element: Element): Finding {
+  const { hints, end, target, entry, requester } = element;
   const { plan, counters } = hints;
   const isUntagged = entry.operation === "send";
   const kinds = entry.kinds & plan.kinds & (isUntagged ? FOR_UNTAGGED : FOR_TAGGED);
-  if ((kinds & HINT_KINDS.warmUp) !== 0) warmQueuePair(device, task, { target, entry });
-  if ((kinds & HINT_KINDS.receive) !== 0) takeCount(device, task, { target, entry });
+  const found: Finding[] = [];
+  if ((kinds & HINT_KINDS.warmUp) !== 0) found.push(warmQueuePair(device, element));
+  if ((kinds & HINT_KINDS.receive) !== 0) found.push(takeCount(device, element));
   // Objects are a region's, and found by its key (H-03): an untagged message has none, whatever its peer names.
   if (isUntagged) counters.hintObjectsUnknown += entry.objects.length;
   if (isUntagged && kinds !== 0) {
-    task.scope = { scope: scopeOfQueuePair(target.qpn), region: undefined };
-    return;
+    const scope = scopeOfQueuePair(target.qpn);
+    return { ...together(found), about: { scope, region: undefined } };
   }
   if (kinds === 0) {
     counters.hintsNotWanted++;
-    return refuse(task, "not-wanted");
+    return refused("not-wanted");
   }
   const { need, rights } = NEEDS[entry.operation];
   const { rkey: key, va, length } = entry;
@@ -283,20 +288,26 @@ function takeEntry(
     counters.hintsNoAccess++;
     // A tuple without length, or key, is no guess: nothing is looked up, or one key at most.
     if (length > 0 && key !== NO_KEY) end.refusedKeys++;
-    return refuse(task, "no-access");
+    return together([...found, refused("no-access")]);
   }
-  const scope = scopeOf(hints, { qpn: target.qpn, address: task.requester, rkey: key });
-  task.scope = { scope, region: scope < 0 ? undefined : region.table.key };
-  const bringIn = (span: Span) => {
-    if ((kinds & HINT_KINDS.prefetch) !== 0) prefetch(device, task, { span, rights });
-    if ((kinds & HINT_KINDS.warmUp) !== 0) warmUp(device, task, { span, target, entry });
+  const spans = [
+    spanOf(region, Number(va), length),
+    ...entry.objects.length > 0 ? objectSpans(element, region, entry) : [],
+  ];
+  for (const span of spans) {
+    if ((kinds & HINT_KINDS.prefetch) !== 0) {
+      found.push(prefetch(device, element, { span, rights }));
+    }
+    if ((kinds & HINT_KINDS.warmUp) !== 0) found.push(warmUp(device, element, span));
+  }
+  if (need === ACCESS.remoteAtomic && (kinds & HINT_KINDS.atomic) !== 0) {
+    found.push(takeAtomic(device, element, region));
+  }
+  const scope = scopeOf(hints, { qpn: target.qpn, address: requester, rkey: key });
+  return {
+    ...together(found),
+    about: { scope, region: scope < 0 ? undefined : region.table.key },
   };
-  bringIn(spanOf(region, Number(va), length));
-  if (entry.objects.length > 0) objectSpans(task, region, entry).forEach(bringIn);
-  const isAtomic = need === ACCESS.remoteAtomic;
-  if (isAtomic && (kinds & HINT_KINDS.atomic) !== 0) {
-    takeAtomic(device, task, { target, entry, region });
-  }
 }
 
 /**
@@ -328,42 +339,37 @@ const FOR_TAGGED = HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic;
 const FOR_UNTAGGED = HINT_KINDS.receive | HINT_KINDS.warmUp;
 
 /** H-21: has the word of an atomic read; one that is there, or coming, stays for this one too. */
-function takeAtomic(
-  device: Device,
-  task: Task,
-  { target, entry, region }: {
-    readonly target: QueuePair;
-    readonly entry: HintEntry;
-    readonly region: Region;
-  },
-): void {
-  const { hints, writes } = task;
+function takeAtomic(device: Device, element: Element, region: Region): Finding {
+  const { hints, target, entry } = element;
   const address = addressOfWord(device, region, Number(entry.va));
-  if (address === undefined) return;
-  let word = hints.words.get(address);
-  task.isNeeded = true;
-  if (word === undefined) {
-    if (hints.words.size >= WORDS_MAX) {
-      hints.counters.hintsOverQuota++;
-      return refuse(task, "quota");
-    }
-    const key = wordKey(address);
-    if (!charge(device, task, { kind: "word", key })) return;
-    task.isRead = true;
-    if (device.out.tracing) {
-      traceDecision(device, { qp: target, entry }, { text: "its word is read ahead" });
-    }
-    word = beginPreload(device, hints, {
-      address,
-      charge: hints.charges.get(key)!,
-      qp: target,
-      psn: entry.sequence,
-      isBehind: writes.some((write) => overlaps(write, entry)),
-    });
-  }
+  if (address === undefined) return NOTHING;
+  const known = hints.words.get(address);
+  const word = known ?? readAhead(device, element, address);
+  if (word === undefined) return OVER_QUOTA;
   word.uses++;
   announceOperands(hints, word, { qp: target, psn: entry.sequence, operands: entry.operands });
-  task.word = word;
+  return { ...NOTHING, word, isNeeded: true, isRead: known === undefined };
+}
+
+/** @returns undefined where one more word may not be on the chip. */
+function readAhead(device: Device, element: Element, address: number): Word | undefined {
+  const { hints, target, entry, writes } = element;
+  if (hints.words.size >= WORDS_MAX) {
+    hints.counters.hintsOverQuota++;
+    return undefined;
+  }
+  const key = wordKey(address);
+  if (!charge(device, element, { kind: "word", key })) return undefined;
+  if (device.out.tracing) {
+    traceDecision(device, { qp: target, entry }, { text: "its word is read ahead" });
+  }
+  return beginPreload(device, hints, {
+    address,
+    charge: hints.charges.get(key)!,
+    qp: target,
+    psn: entry.sequence,
+    isBehind: writes.some((write) => overlaps(write, entry)),
+  });
 }
 
 function overlaps(write: HintEntry, { rkey, va, length }: HintEntry): boolean {
@@ -372,22 +378,18 @@ function overlaps(write: HintEntry, { rkey, va, length }: HintEntry): boolean {
 }
 
 /** H-21: receives for the count of untagged messages. */
-function takeCount(
-  device: Device,
-  task: Task,
-  { target, entry }: { readonly target: QueuePair; readonly entry: HintEntry },
-): void {
-  const { hints, requester, position } = task;
-  const { messages } = entry;
+function takeCount(device: Device, element: Element): Finding {
+  const { hints, requester, position, target, entry: { messages } } = element;
+  const found = { ...NOTHING, receiver: target };
   const known = hints.receiving.get(target);
   const before = known?.life === target.life ? known.wanted : 0;
   const ahead = setAside(hints, target, { messages, requester, position });
-  task.receiver = target;
   // H-24: where as many are wanted as may be, one more hint is no more work.
-  if (ahead.wanted === before) return;
+  if (ahead.wanted === before) return found;
   const readyAt = beginAction(device, hints, { piece: "receive", item: { kind: "receive" } });
   if (readyAt !== undefined) ahead.readyAt = readyAt;
   serveReceivers(device, hints);
+  return found;
 }
 
 /** Looks at receives that are set aside. Called in every step, while there are any. */
@@ -399,20 +401,27 @@ export function serveReceivers(device: Device, hints: Hints): void {
       continue;
     }
     if (ahead.wanted === 0 || ahead.readyAt > device.now) continue;
-    const { requester, position, pages } = ahead;
-    const task = { ...newTask(device, { hints, qp, end }, requester), position, pages };
+    const { requester, position } = ahead;
+    const task = newTask(device, { hints, qp, end }, requester);
+    const by = { ...task, position, lead: { at: device.now, counted: undefined } };
+    const all: Finding[] = [];
     const bringIn = (recv: RecvWqe, segments: readonly MemorySegment[]) => {
-      const known = pages.length;
-      for (const { region, va, length } of segments) {
-        if (region.isNull) continue;
-        prefetch(device, task, { span: spanOf(region, va, length), rights: 2 });
-      }
-      if (device.out.tracing) traceReceiveAhead(device, qp, { recv, pages: pages.slice(known) });
+      const found = together(
+        segments.flatMap(({ region, va, length }) =>
+          region.isNull
+            ? []
+            : [prefetch(device, by, { span: spanOf(region, va, length), rights: 2 })]
+        ),
+      );
+      if (device.out.tracing) traceReceiveAhead(device, qp, { recv, pages: found.pages });
+      ahead.pages.push(...found.pages);
+      all.push(found);
     };
     lookAtReceives(device, hints, { qp, ahead, bringIn });
     askForWanted(device, task);
-    if (task.isNeeded) noteNeed(task, qp);
-    if (task.reason !== "none") ahead.reason = task.reason;
+    const { isNeeded, reason } = together(all);
+    if (isNeeded) noteNeed(task, qp);
+    if (reason !== "none") ahead.reason = reason;
   }
 }
 
@@ -440,99 +449,106 @@ interface Span {
 /** Asks for the pages that are not there, with the rights that the operation needs, as far as the quota goes. */
 function prefetch(
   device: Device,
-  task: Task,
+  by: Task & Pick<Element, "position" | "lead">,
   { span: { region: { table }, first, last }, rights }: {
     readonly span: Span;
     readonly rights: 1 | 2;
   },
-): void {
+): Finding {
   const { demand } = table;
-  if (demand === undefined) return;
-  const { counters } = task.hints;
+  if (demand === undefined) return NOTHING;
+  const { hints, wanted } = by;
+  const pages: WantedPage[] = [];
+  let isNeeded = false;
   for (let page = first; page <= last; page++) {
     const { rights: has, asked } = demand[page]!;
     if (has >= rights) {
-      counters.hintPagesThere++;
+      hints.counters.hintPagesThere++;
       continue;
     }
-    task.isNeeded = true;
+    isNeeded = true;
     const each = { table, page, rights };
     const key = chargeKey(table, "page", page);
     if (asked < rights) {
-      if (!charge(device, task, { kind: "page", key })) return;
-      task.wanted.push(each);
+      if (!charge(device, by, { kind: "page", key })) return { ...OVER_QUOTA, pages };
+      wanted.push(each);
       // What an earlier hint has had asked for, a core has asked for already.
-    } else if (asksAgain(device) && !task.hints.charges.has(key)) task.wanted.push(each);
-    task.pages.push(each);
+    } else if (asksAgain(hints) && !hints.charges.has(key)) wanted.push(each);
+    pages.push(each);
   }
+  return { ...NOTHING, pages, isNeeded };
 }
 
 /** H-21: page requests for all elements at once; what lies together is one. */
-function askForWanted(device: Device, { hints: { counters }, wanted, requester }: Task): void {
+function askForWanted(device: Device, { hints, wanted, requester }: Task): void {
   const before = device.paging.counters.pageFaults;
   for (let at = 0; at < wanted.length;) {
     const { rights } = wanted[at]!;
     let end = at + 1;
     while (wanted[end]?.rights === rights) end++;
-    askForPages(device, wanted.slice(at, end), { hintsOf: requester });
+    askForPages(device, wanted.slice(at, end), { hintsOf: requester, byCore: asksAgain(hints) });
     at = end;
   }
-  counters.hintPageRequests += device.paging.counters.pageFaults - before;
+  hints.counters.hintPageRequests += device.paging.counters.pageFaults - before;
 }
 
 /** H-21: has the context read that the queue pair's requests will need, where it is not on the chip. */
-function warmQueuePair(device: Device, task: Task, { target, entry }: About): void {
+function warmQueuePair(device: Device, element: Element): Finding {
+  const { hints, target, entry } = element;
   const queue = missingContext(device, target);
-  if (queue === undefined) return;
-  task.isNeeded = true;
-  if (!charge(device, task, { kind: "context", key: contextKey(queue) })) return;
-  const { hints } = task;
+  if (queue === undefined) return NOTHING;
+  if (!charge(device, element, { kind: "context", key: contextKey(queue) })) return OVER_QUOTA;
   hints.counters.hintContextsFetched++;
-  task.isRead = true;
   if (device.out.tracing) {
     const text = `the context of QP ${target.qpn} is read`;
     traceDecision(device, { qp: target, entry }, { text, queue });
   }
   const item = { kind: "context", qp: target, life: target.life, queue } as const;
-  if (beginAction(device, hints, { piece: "context", item }) !== undefined) return;
-  warmContext(device, target, queue);
+  if (beginAction(device, hints, { piece: "context", item }) === undefined) {
+    warmContext(device, target, queue);
+  }
+  return READ;
 }
 
 /** Has lines of translations read that are not on the chip. */
 function warmUp(
   device: Device,
-  task: Task,
-  { span: { region: { table }, first, last }, target, entry }: About & { readonly span: Span },
-): void {
+  element: Element,
+  { region: { table }, first, last }: Span,
+): Finding {
   const { paging } = device;
-  if (paging.cached.size >= paging.lines) return;
+  if (paging.cached.size >= paging.lines) return NOTHING;
+  const { hints, target, entry, lines } = element;
   const end = Math.floor(last / ENTRIES_PER_LINE);
+  let found = NOTHING;
   for (let line = Math.floor(first / ENTRIES_PER_LINE); line <= end; line++) {
     if (holdsLine(paging, table, line)) continue;
-    task.isNeeded = true;
     if (!isComing(paging, table, line)) {
-      if (!charge(device, task, { kind: "line", key: chargeKey(table, "line", line) })) return;
-      task.hints.counters.hintLinesFetched++;
+      if (!charge(device, element, { kind: "line", key: chargeKey(table, "line", line) })) {
+        return { ...OVER_QUOTA, isRead: found.isRead };
+      }
+      hints.counters.hintLinesFetched++;
     }
-    task.isRead = true;
+    found = READ;
     if (device.out.tracing) {
       traceTranslationDecision(device, { qp: target, entry }, { table, line });
     }
-    fetchLine(device, { table, line }, task.lines);
+    fetchLine(device, { table, line }, lines);
   }
+  return found;
 }
 
 /** H-24: counts a page or line against its requester's quota. @returns whether it may be fetched. */
 function charge(
   device: Device,
-  task: Task,
+  by: Task & Pick<Element, "position" | "lead">,
   { kind, key }: Pick<Charge, "kind" | "key">,
 ): boolean {
-  const { hints, requester, position } = task;
+  const { hints, requester, position, lead, fresh } = by;
   const { charges, charged, plan } = hints;
   const known = charges.get(key);
   // Another element of the same hint wants it, too.
-  if (known !== undefined && task.fresh.has(known)) return true;
+  if (known !== undefined && fresh.has(known)) return true;
   // The same again, as the host has taken it back meanwhile.
   if (known !== undefined) waste(device, hints, known);
   const account = accountOf({ kind, requester });
@@ -540,14 +556,12 @@ function charge(
   const most = Math.min(plan.quota, roomFor(device, kind));
   if (count >= most) {
     hints.counters.hintsOverQuota++;
-    refuse(task, "quota");
     return false;
   }
-  const lead = task.lead ??= { at: device.now, counted: undefined };
   const until = device.now + plan.quotaPs;
   const added: Charge = { key, kind, requester, position, lead, until };
   if (kind === "page") hints.counters.hintPagesAsked++;
-  task.fresh.add(added);
+  fresh.add(added);
   charges.set(key, added);
   charged.set(account, count + 1);
   hints.byTime.push(added);
@@ -589,14 +603,4 @@ function forgetOld(device: Device, hints: Hints): void {
     byTime.shift();
     if (isKnown) waste(device, hints, oldest);
   }
-}
-
-/** The queue pair of an element. */
-interface About {
-  readonly target: QueuePair;
-  readonly entry: HintEntry;
-}
-
-function refuse(task: Task, reason: HintReason): void {
-  if (task.reason === "none") task.reason = reason;
 }

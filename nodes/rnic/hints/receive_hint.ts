@@ -2,7 +2,7 @@
 import { detachHint, hintOf } from "../../../fabric/wire/roce/hint.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { type Device, drop } from "../state/device.ts";
-import type { Hints } from "../state/hints/hint_state.ts";
+import type { Hints } from "./state/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { endOf, isInScope, takeWanted } from "./agree.ts";

@@ -7,7 +7,7 @@ import { recvSegments } from "../dma/place_payload.ts";
 import { fetchReceives } from "../queues/receive_queue.ts";
 import { fetchShared } from "../queues/shared_receive_queue.ts";
 import type { Device } from "../state/device.ts";
-import type { Hints, ReceiveAhead } from "../state/hints/hint_state.ts";
+import type { Hints, ReceiveAhead } from "./state/hint_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { MemorySegment } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";

@@ -11,12 +11,14 @@ import {
 } from "../../../fabric/wire/roce/hint.ts";
 import { OPCODE, opcodeFor, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { Device } from "../state/device.ts";
-import type { HintEnd, HintGroupEnd, Hints } from "../state/hints/hint_state.ts";
+import type { HintEnd, HintGroupEnd, Hints } from "./state/hint_state.ts";
 import { psnAdd } from "../state/psn.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
+import { frameBytes, type PacketFrame } from "../../../fabric/wire/roce/packet.ts";
 import { MULTICAST_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { TxFrame } from "../state/tx_frame.ts";
+import { ownBthAt } from "../transmit/make_packet.ts";
 import { fetchPayload, NO_BYTES } from "../transmit/send.ts";
 
 const ROWS = {
@@ -116,6 +118,26 @@ function sendFrame(
     failed: false,
   };
   fetchPayload(device, [job], { segments: [], offset: 0 });
+}
+
+/** Counts what a frame that leaves has of a hint. @returns whether it is one, and nothing else. */
+export function countHint(
+  device: Device,
+  { counters }: Hints,
+  { frame: { work, read, hint, row, payloadBytes }, sent: { length } }: {
+    readonly frame: TxFrame;
+    readonly sent: PacketFrame;
+  },
+): boolean {
+  if (work !== undefined || read !== undefined) {
+    if (hint !== undefined) {
+      counters.hintBytesOut += length - frameBytes(row, payloadBytes, ownBthAt(device));
+    }
+    return false;
+  }
+  counters.hintFramesOut++;
+  counters.hintBytesOut += length;
+  return true;
 }
 
 /** A message's number, by which it is answered. */

@@ -8,8 +8,6 @@ import { mayMiss, type MemoryWaiter, type WantedPage } from "../state/paging_sta
 import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_table.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { beginWait, takeAdmission } from "./memory_waits.ts";
-import { redeemLine, redeemPage } from "../state/hints/charges.ts";
-import { noteMiss } from "../state/hints/needless.ts";
 import { askForPages, type PageSpan } from "./page_requests.ts";
 import { fetchLine, isComing, isOnChip } from "./translation_cache.ts";
 import { type Pages, pagesOfLine, rangesOf, traceMissing } from "../trace/page_trace.ts";
@@ -53,7 +51,7 @@ export function checkAccess(
   access: MemoryAccess,
   by: Accessor,
 ): "ready" | "miss" | Fault {
-  const { paging, now } = device;
+  const { paging, now, up } = device;
   if (!mayMiss(paging)) return "ready";
   const pages: WantedPage[] = [];
   const lines: { readonly table: TranslationTable; readonly line: number }[] = [];
@@ -65,7 +63,7 @@ export function checkAccess(
       for (let page = first; page <= last; page++) {
         const isThere = table.demand[page]!.rights >= rights;
         if (!isThere) pages.push({ table, page, rights });
-        if (hints !== undefined) redeemPage(hints, { table, page, now }, isThere);
+        if (hints !== undefined) up.redeemPage(hints, { table, page, now }, isThere);
       }
     }
     if (isAdmitted || pages.length > 0) continue;
@@ -75,11 +73,11 @@ export function checkAccess(
       if (!isThere) lines.push({ table, line });
       if (hints === undefined) continue;
       const found = isThere ? "there" : isComing(paging, table, line) ? "coming" : "gone";
-      redeemLine(hints, { table, line, now }, found);
+      up.redeemLine(hints, { table, line, now }, found);
     }
   }
   if (hints !== undefined && pages.length + lines.length > 0) {
-    noteMiss(hints, by.qp, [...pages, ...lines].map(({ table }) => table));
+    up.noteMiss(hints, by.qp, [...pages, ...lines].map(({ table }) => table));
   }
   if (pages.length > 0) {
     if (device.out.tracing) traceMisses(device, by, { step: "page-fault", of: rangesOf(pages) });

@@ -5,9 +5,9 @@
  * WQE has the driver bring in all of the WQE's memory (`pagefault_data_segments`).
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { sendBehindWrites } from "../state/coherence/port_state.ts";
+import { workPs } from "../../../fabric/rack/plan/hint_work.ts";
+import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
-import { asksAgain, asksIommu, pageRequestPs } from "../state/hints/work.ts";
 import type { Region } from "../state/memory.ts";
 import type { DueEvent, PageFault, WantedPage } from "../state/paging_state.ts";
 import { ABSENT, type HintRequest, type TranslationTable } from "../state/translation_table.ts";
@@ -37,20 +37,27 @@ interface PageRequest {
   readonly hint?: HintRequest | undefined;
 }
 
+interface AskedFor {
+  readonly beyond?: readonly PageSpan[];
+  readonly hintsOf?: number;
+  readonly byCore?: boolean;
+}
+
 /**
  * Asks for pages in order of their tables and numbers, each once, and for what the message goes on to `beyond` them:
  * a range of each table, of which the driver maps what is not there. The host serves page requests of hints last (H-24).
  * So where a request needs a page of one, that page request becomes the request's; one that has left is repeated.
  *
- * @param why `hintsOf`: no request needs the pages yet, hints of this requester name them.
+ * @param why `hintsOf`: no request needs the pages yet, hints of this requester name them; `byCore`: a core has decided
+ * on them, which has to be told of nothing, and does not know what the card has asked for by itself.
  */
 export function askForPages(
   device: Device,
   pages: readonly WantedPage[],
-  why: { readonly beyond?: readonly PageSpan[]; readonly hintsOf?: number } = {},
+  why: AskedFor = {},
 ): void {
   const { paging: { counters } } = device;
-  const { beyond = [], hintsOf } = why;
+  const { beyond = [], hintsOf, byCore = false } = why;
   const requests: PageRequest[] = [];
   for (const { table, page, rights } of pages) {
     const last = requests.at(-1);
@@ -58,7 +65,7 @@ export function askForPages(
       last.rights === rights;
     const fresh = hintsOf === undefined ? undefined : { hintsOf, raised: false };
     const hint = goesOn ? last.hint : fresh;
-    const need = claimPage(device, { table, page, rights }, hint);
+    const need = claimPage(device, { table, page, rights }, { hint, byCore });
     if (need === "none") continue;
     const repeats = need === "repeat";
     if (goesOn) {
@@ -69,7 +76,7 @@ export function askForPages(
   if (requests.every(({ repeats }) => repeats)) counters.pageFaultsMerged++;
   if (requests.length === 0) return;
   askAhead(device, requests, beyond);
-  for (const request of requests) sendRequest(device, request);
+  for (const request of requests) sendRequest(device, request, byCore);
 }
 
 /**
@@ -80,7 +87,7 @@ export function askForPages(
 function claimPage(
   device: Device,
   { table, page, rights }: WantedPage,
-  hint: HintRequest | undefined,
+  { hint, byCore }: { readonly hint: HintRequest | undefined; readonly byCore: boolean },
 ): "none" | "first" | "repeat" {
   const { paging } = device;
   const entry = table.demand![page]!;
@@ -92,7 +99,7 @@ function claimPage(
     before.hintsOf = undefined;
     return "none";
   }
-  if (isAsked && !asksAgain(device)) return "none";
+  if (isAsked && !byCore) return "none";
   // What a request has asked for stays its own, whatever a core that has not been told of it asks for.
   if (!isAsked || before !== undefined) entry.hint = hint;
   entry.asked = rights;
@@ -111,7 +118,10 @@ function askAhead(device: Device, requests: PageRequest[], beyond: readonly Page
     let from = end, until = end, repeats = true;
     for (let page = first; page < end; page++) {
       if (table.demand[page]!.rights >= rights) continue;
-      const need = claimPage(device, { table, page, rights }, undefined);
+      const need = claimPage(device, { table, page, rights }, {
+        hint: undefined,
+        byCore: false,
+      });
       if (need === "none") continue;
       repeats &&= need === "repeat";
       from = Math.min(from, page);
@@ -130,14 +140,29 @@ function askAhead(device: Device, requests: PageRequest[], beyond: readonly Page
 function sendRequest(
   device: Device,
   { table, first, count, ahead, rights, repeats, hint }: PageRequest,
+  byCore: boolean,
 ): void {
   const { paging: { counters }, pageEvents, now } = device;
   if (!repeats) counters.pageFaults++;
   const write = rights === 2;
   const event = { type: "PAGE_FAULT", key: table.key, first, count, ahead, write } as const;
-  const due: DueEvent = { at: now + pageRequestPs(device), table, event, hint, repeats };
+  const due: DueEvent = { at: now + (byCore ? 0 : requestPs(device)), table, event, hint, repeats };
   if (due.at === now) raisePageRequest(device, due);
   else pageEvents.push(due);
+}
+
+/** From an access to a page that is not there to the request for it ([0114]); 0: it leaves at once. */
+function requestPs({ plan: { hints }, timing }: Device): Time {
+  const work = hints?.work;
+  switch (work?.request) {
+    case "hardware":
+      return workPs(work!, "request", 1);
+    case "iommu":
+      return 0;
+    default:
+      // What the card finds missing by itself is no decision of a core: its firmware asks.
+      return timing.pageFaultPs;
+  }
 }
 
 /** By PRI, where the IOMMU is asked and not the driver. */
@@ -150,7 +175,7 @@ function raisePageRequest(device: Device, { event: asked, hint, repeats, table }
   if (hint !== undefined) hint.raised = true;
   const event = hintsOf === undefined ? asked : { ...asked, hintsOf };
   if (device.out.tracing) tracePageRequest(device, event);
-  if (!asksIommu(device)) return raiseEvent(device, event);
+  if (device.plan.hints?.work?.request !== "iommu") return raiseEvent(device, event);
   const { type: _, ...pages } = event;
   const message = { kind: "ats", step: "page-request", ...pages, frames: [] } as const;
   sendBehindWrites(device, message, device.stageAt);

@@ -2,7 +2,7 @@
  * Completion queues: CQEs written by DMA in order, the owner bit that the host polls, overflow seen by
  * the host's pointer in space 3 (Q-12), and the interrupt when armed, behind the CQE on the same link.
  */
-import { sendBehindWrites } from "../state/coherence/port_state.ts";
+import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import {
   CLOCK_KHZ,
   type Cqe,

@@ -10,10 +10,8 @@ import { LIMITS } from "../state/limits.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { ContextWait } from "../state/queues.ts";
-import { redeemContext } from "../state/hints/charges.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 import type { ControlFrame } from "../state/tx_frame.ts";
-import { noteMiss } from "../state/hints/needless.ts";
 import { traceContextWait } from "../trace/queue_trace.ts";
 import { findQueue } from "./queue_information.ts";
 
@@ -28,23 +26,23 @@ function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): numbe
 function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
   // The firmware's own contexts are always on the chip.
   if (qp.card !== undefined) return undefined;
-  const { cache, contextWaits, counters, hints, now } = device;
+  const { cache, contextWaits, counters, hints, now, up } = device;
   const queue = queueOf(qp, half);
   const waiting = contextWaits.get(queue);
   if (waiting !== undefined) {
-    if (hints !== undefined) redeemContext(hints, { queue, now }, "coming");
+    if (hints !== undefined) up.redeemContext(hints, { queue, now }, "coming");
     return waiting;
   }
   const entry = cache.find(queue);
   if (entry !== undefined && !(cache.isAbsent && entry.pins === 0)) {
-    if (hints !== undefined) redeemContext(hints, { queue, now }, "there");
+    if (hints !== undefined) up.redeemContext(hints, { queue, now }, "there");
     return undefined;
   }
   if (hints !== undefined) {
-    redeemContext(hints, { queue, now }, "gone");
+    up.redeemContext(hints, { queue, now }, "gone");
     // Its own hint needs the context as the request does: only others' bring it.
     if (half === "responder" && hints.carriers.size + hints.groups.size > 0) {
-      noteMiss(hints, qp, []);
+      up.noteMiss(hints, qp, []);
     }
   }
   counters.contextMisses++;

@@ -15,7 +15,6 @@ import { joined } from "./ring_move.ts";
 import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
-import { unitsAhead } from "../state/hints/units_ahead.ts";
 
 /** Fetches the next WQEs where there are any and there is room; a fetch at a time. */
 export function fetchWork(device: Device, qp: QueuePair): void {
@@ -41,7 +40,7 @@ export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair
   // so the classic scheme recovers, where a doorbell has found the card at work.
   if (filled === 0) return rereadPointer(device, entry, { kind: "send", qp, life: qp.life });
   const owner = { kind: "send-wqes", qp, life: qp.life } as const;
-  const units = device.hints && unitsAhead(device.hints, qp);
+  const units = device.hints && device.up.unitsAhead(device.hints, qp);
   fetchWqes(device, entry, { unitBytes: WQE_UNIT_BYTES, owner, units });
 }
 

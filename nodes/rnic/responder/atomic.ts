@@ -15,9 +15,10 @@ import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
 import type { Device } from "../state/device.ts";
 import { acceptRequest, countPending, rememberResource } from "../state/responder_changes.ts";
-import { dmaRead, dmaWrite, readWord } from "../dma/dma.ts";
-import { compareOperands, forgetWord } from "../state/hints/words.ts";
-import type { Word } from "../state/hints/hint_state.ts";
+import { dmaRead, dmaWrite } from "../dma/dma.ts";
+import { readWord } from "../hints/preload.ts";
+import { compareOperands, forgetWord } from "../hints/words.ts";
+import type { Word } from "../hints/state/hint_state.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { rights } from "../state/life_cycle.ts";
 import { hostAddress } from "../dma/memory_window.ts";
@@ -293,10 +294,10 @@ function writeWord(
   const noSnoop = writesNoSnoop(device, task);
   noteWrittenAt(device, qp, { ...task, length: ATOMIC_BYTES });
   const word = wordOnChip(device, task);
-  const keeps = word?.state === "here" ? word : undefined;
-  if (keeps !== undefined) keeps.value = viewOf(data).getBigUint64(0, true);
+  const keepsWord = word?.state === "here";
+  if (keepsWord) word.value = viewOf(data).getBigUint64(0, true);
   tellPlaced(device, { qp, psn: service.psn, inbound: true }, { address, length: ATOMIC_BYTES });
-  return dmaWrite(device, { address, data, noSnoop, persistent, keeps });
+  return dmaWrite(device, { address, data, noSnoop, persistent, keepsWord });
 }
 
 function finish(

@@ -37,7 +37,7 @@ import {
 } from "../testing/pair_testing.ts";
 import { FLOW_1 } from "../testing/pm_testing.ts";
 import { VERIFIED_ACCESS } from "../testing/verify_testing.ts";
-import { CARD_CLASSES } from "../state/coherence/coherence_state.ts";
+import { CARD_CLASSES } from "../coherence/state/coherence_state.ts";
 import { OPERATIONS } from "./operations.ts";
 
 interface Expected {

@@ -32,17 +32,18 @@ import type {
   TakenDoorbell,
   WriteCombined,
 } from "./queues.ts";
-import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
+import type { AtomicWords, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
 import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { CardMemory, Dma, HeldLog, Journal } from "./dma_state.ts";
-import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherence/port_state.ts";
-import type { Hints } from "./hints/hint_state.ts";
-import type { Coherence } from "./coherence/coherence_state.ts";
+import { type CoherentPort, type LineTask, sendBehindWrites } from "./coherent_port_state.ts";
+import type { Hints } from "../hints/state/hint_state.ts";
+import type { Coherence } from "../coherence/state/coherence_state.ts";
 import type { Tables } from "../../../fabric/coherence/tables.ts";
 import type { Access, Answer } from "../../../fabric/coherence/messages.ts";
-import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import type { PacketFrame, RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
+import type { TranslationTable } from "./translation_table.ts";
 
 /** Whose queue a queue number is. */
 export type QueueOwner =
@@ -70,7 +71,7 @@ export interface Upcalls {
   /** The card cannot read what it needs of the queue pair. */
   readonly failFatally: (device: Device, qp: QueuePair) => void;
   /** A data frame is on the wire. */
-  readonly frameSent: (device: Device, frame: TxFrame, sent: PacketIn) => void;
+  readonly frameSent: (device: Device, frame: TxFrame, sent: PacketFrame) => void;
   /** The memory that a data frame's payload comes from could not be read. */
   readonly frameFailed: (device: Device, frame: TxFrame) => void;
   /** The CPU says "flushed" (S1014). @returns whether a message with this PSN waits for it. */
@@ -97,7 +98,36 @@ export interface Upcalls {
   /** For the judge of shared regions: agent 0 begins an access, and has done it or not. */
   readonly noteLineTask: (device: Device, ticket: number, task: LineTask) => void;
   readonly noteLineAnswer: (device: Device, task: LineTask, answer: Answer) => void;
+  /** H-30: a peer's request accesses a page, or needs a line of translations or a context, which a hint may have brought. */
+  readonly redeemPage: (
+    hints: Hints,
+    page: { readonly table: TranslationTable; readonly page: number; readonly now: Time },
+    isThere: boolean,
+  ) => void;
+  readonly redeemLine: (
+    hints: Hints,
+    line: { readonly table: TranslationTable; readonly line: number; readonly now: Time },
+    found: Found,
+  ) => void;
+  readonly redeemContext: (
+    hints: Hints,
+    context: { readonly queue: number; readonly now: Time },
+    found: Found,
+  ) => void;
+  /** H-22: the request has met memory of these tables, or a context, that is not there. */
+  readonly noteMiss: (hints: Hints, qp: QueuePair, tables: readonly TranslationTable[]) => void;
+  /** H-02: units of the send queue that the next read of WQEs should bring; undefined: as many as without hints. */
+  readonly unitsAhead: (hints: Hints, qp: QueuePair) => number | undefined;
+  /** H-23: the card has written these bytes, `keepsWord`: the new value of the word on the chip that is there. */
+  readonly wordsOverwritten: (
+    device: Device,
+    hints: Hints,
+    write: { readonly address: number; readonly length: number; readonly keepsWord: boolean },
+  ) => void;
 }
+
+/** How a request finds a line of translations or a context: on the chip, on its way there, or neither. */
+export type Found = "there" | "coming" | "gone";
 
 export interface Device {
   readonly up: Upcalls;

@@ -4,7 +4,7 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Fill } from "./paging_state.ts";
-import type { Word } from "./hints/hint_state.ts";
+import type { Word } from "../hints/state/hint_state.ts";
 import type { LookUpPart, Pause, QueueLoad } from "./queues.ts";
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";

@@ -7,13 +7,12 @@ import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
-import { frameBytes, PacketFrame, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { PacketFrame, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { allocate } from "../../../fabric/base/slab.ts";
 import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
 import { mayAnswer } from "../queues/context.ts";
 import type { Device } from "../state/device.ts";
-import type { Hints } from "../state/hints/hint_state.ts";
 import { controlLeaves, controlQueued, noteMsnSent } from "../state/responder_changes.ts";
 import { dmaRead } from "../dma/dma.ts";
 import { flipped } from "../state/flips.ts";
@@ -242,8 +241,8 @@ function queuedWakeAt({ transmitter, now }: Device, wireAt: Time): Time {
 }
 
 function sendData(device: Device, job: TxFrame): void {
-  const { qp, row, work, read } = job;
-  const { counters, hints, transmitter } = device;
+  const { qp, work, read } = job;
+  const { counters, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
   const counter = work?.plan.counter;
   if (counter !== undefined) counters[counter]++;
@@ -253,26 +252,7 @@ function sendData(device: Device, job: TxFrame): void {
   const frame = sendPacket(device, packet, job.readyAt);
   // A greeting between cards: nothing waits for it.
   if (qp.card !== undefined && work === undefined) return;
-  if (hints !== undefined && countHint(hints, job, { frame, bthAt: ownBthAt(device) })) return;
-  device.up.frameSent(device, job, { packet, row, head: frame.head });
-}
-
-/** Counts what a frame has of a hint. @returns whether it is one, and nothing else. */
-function countHint(
-  { counters }: Hints,
-  { work, read, hint, row, payloadBytes }: TxFrame,
-  { frame: { length }, bthAt }: {
-    readonly frame: PacketFrame;
-    readonly bthAt: number | undefined;
-  },
-): boolean {
-  if (work !== undefined || read !== undefined) {
-    if (hint !== undefined) counters.hintBytesOut += length - frameBytes(row, payloadBytes, bthAt);
-    return false;
-  }
-  counters.hintFramesOut++;
-  counters.hintBytesOut += length;
-  return true;
+  device.up.frameSent(device, job, frame);
 }
 
 const ACK_ROWS = {

@@ -1,9 +1,9 @@
 /** Which writes make a word on the chip void (H-23). */
 import { deepEqual as same } from "node:assert/strict";
 import { it } from "@std/testing/bdd";
-import { HINT_PLAN } from "../../../../fabric/rack/plan/hint_plan.ts";
-import type { QueuePair } from "../queue_pair.ts";
-import { type Charge, createHints, type Word } from "./hint_state.ts";
+import { HINT_PLAN } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { type Charge, createHints, type Word } from "./state/hint_state.ts";
 import { overwriteWords, snoopLine, wordKey } from "./words.ts";
 
 /** A chip with the word at 128 on it, or to be read behind a write. */
@@ -28,7 +28,7 @@ const BESIDE = [[120, 128], [136, 144], [0, 128], [136, 137]];
 it("H-23: a write of any of its bytes makes a word void, one beside it does not", () => {
   for (const [from, to] of [...INTO, ...BESIDE] as [number, number][]) {
     const isInto = INTO.some(([begin, end]) => begin === from && end === to);
-    const write = { address: from, length: to - from, keeps: undefined };
+    const write = { address: from, length: to - from, keepsWord: false };
     const here = chipWith("here");
     same(overwriteWords(here.hints, write), []);
     same(here.word.state, isInto ? "gone" : "here", `[${from}, ${to})`);
@@ -37,7 +37,7 @@ it("H-23: a write of any of its bytes makes a word void, one beside it does not"
     const behind = chipWith("behind");
     same(overwriteWords(behind.hints, write), isInto ? [behind.word] : []);
     const own = chipWith("here");
-    same(overwriteWords(own.hints, { ...write, keeps: own.word }), []);
+    same(overwriteWords(own.hints, { address: 128, length: 8, keepsWord: true }), []);
     same(own.word.state, "here", "its new value");
   }
 });

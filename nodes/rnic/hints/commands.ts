@@ -2,13 +2,13 @@
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeHint } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_ETH_BYTES } from "../../../fabric/wire/roce/hint_eth.ts";
-import { endOf } from "../hints/agree.ts";
-import { endHostWork } from "../hints/do_work.ts";
-import { sendHint } from "../hints/send_hint.ts";
+import { endOf } from "./agree.ts";
+import { endHostWork } from "./do_work.ts";
+import { sendHint } from "./send_hint.ts";
 import type { Device } from "../state/device.ts";
 import { rights } from "../state/life_cycle.ts";
-import { traceHintOut } from "../trace/hint_trace.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
+import { traceHintOut } from "./trace.ts";
+import { DONE, noSuch, refusal } from "../state/reply.ts";
 
 /**
  * Sends it as it stands, whatever it says and whatever its number. EINVAL where it is no hint or longer than a

@@ -12,7 +12,7 @@ import type { Agent, WireKind, WireMessage } from "../../../../fabric/coherence/
 import type { SharedRegion } from "../../../../fabric/rack/plan/shared_region.ts";
 import type { CoherenceClass } from "../../../../fabric/wire/roce/coherence_eth.ts";
 import type { RocePacket } from "../../../../fabric/wire/roce/packet.ts";
-import type { QueuePair } from "../queue_pair.ts";
+import type { QueuePair } from "../../state/queue_pair.ts";
 
 /** The classes in the order of their queue pairs' numbers. */
 export const CARD_CLASSES = [

@@ -3,9 +3,9 @@
  * names, and by queue pair for what no key names. It outlives queue pairs, and has a bound: what was used longest
  * ago is forgotten, which costs hints, and changes no result (H-24).
  */
-import type { TranslationTable } from "../translation_table.ts";
-import type { QueuePair } from "../queue_pair.ts";
-import type { HintingPeer, Hints, NeedlessScope, Remembered, Scope } from "./hint_state.ts";
+import type { TranslationTable } from "../state/translation_table.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { HintingPeer, Hints, NeedlessScope, Remembered, Scope } from "./state/hint_state.ts";
 
 /** [choice] Needless hints in a row after which the peer is told: as many as a batch has by default. */
 export const NEEDLESS_HINTS = 8;

@@ -1,11 +1,11 @@
 import { deepEqual as same, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { seeded } from "../../../../fabric/base/property_testing.ts";
-import { HINT_PLAN } from "../../../../fabric/rack/plan/hint_plan.ts";
-import type { QueuePair } from "../queue_pair.ts";
-import type { TranslationTable } from "../translation_table.ts";
-import { createEnd, createHints, type Remembered } from "./hint_state.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
+import { HINT_PLAN } from "../../../fabric/rack/plan/hint_plan.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { TranslationTable } from "../state/translation_table.ts";
+import { createEnd, createHints, type Remembered } from "./state/hint_state.ts";
 import {
   forgetPeer,
   forgetScope,

@@ -13,10 +13,10 @@ import type {
   HintOperands,
   HintReason,
 } from "../../../../fabric/wire/roce/hint_eth.ts";
-import type { AtomicTurn } from "../responder_state.ts";
-import type { MemoryWait, WantedPage } from "../paging_state.ts";
-import type { QueuePair, RingAhead } from "../queue_pair.ts";
-import { createLine, type TxOrder } from "../tx_frame.ts";
+import type { AtomicTurn } from "../../state/responder_state.ts";
+import type { MemoryWait, WantedPage } from "../../state/paging_state.ts";
+import type { QueuePair, RingAhead } from "../../state/queue_pair.ts";
+import { createLine, type TxOrder } from "../../state/tx_frame.ts";
 import { createLeads, type Lead, type Leads } from "./leads.ts";
 
 export interface Hints {

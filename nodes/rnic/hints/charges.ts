@@ -1,8 +1,9 @@
 /** What was fetched for hints counts against its requester's quota until it is used (H-24, H-30). */
-import type { TranslationTable } from "../translation_table.ts";
-import type { Time } from "../../../../fabric/base/time.ts";
-import type { Charge, Hints } from "./hint_state.ts";
-import { type LeadOutcome, noteLead } from "./leads.ts";
+import type { TranslationTable } from "../state/translation_table.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { Found } from "../state/device.ts";
+import type { Charge, Hints } from "./state/hint_state.ts";
+import { type LeadOutcome, noteLead } from "./state/leads.ts";
 
 /** More pages than a table can have. */
 const PAGES_END = 2 ** 27;
@@ -55,9 +56,6 @@ export function redeemPage(
   if (outcome === "late" && charge.position > 0) counters.hintPagesLateBehindFirst++;
   noteLead(leads, charge.lead, outcome, now);
 }
-
-/** How a request finds a line of translations or a context that was fetched for a hint. */
-export type Found = "there" | "coming" | "gone";
 
 const OUTCOMES: Readonly<Record<Found, LeadOutcome>> = {
   there: "useful",

@@ -2,14 +2,14 @@
  * State of a card's port to the coherent bus (`dma/coherent_port.ts`), and the messages to the host that wait
  * behind the card's writes: the bus keeps no order between them, unlike PCIe (decision 5).
  */
-import { Fifo } from "../../../../fabric/base/fifo.ts";
-import { type Outputs, PORTS } from "../../../../fabric/node.ts";
-import type { RnicPlan } from "../../../../fabric/rack/plan/plan.ts";
-import type { Time } from "../../../../fabric/base/time.ts";
-import type { PcieMessage } from "../../../../fabric/wire/host_bus/pcie.ts";
-import type { JournalWrite, ReadRequest } from "../dma_state.ts";
-import type { LineChange } from "../../../../fabric/coherence/line_bytes.ts";
-import type { AtomicTurn } from "../responder_state.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { type Outputs, PORTS } from "../../../fabric/node.ts";
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { JournalWrite, ReadRequest } from "./dma_state.ts";
+import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { AtomicTurn } from "./responder_state.ts";
 
 export interface CoherentPort {
   /** Of the bus: what queued bytes take. */

@@ -8,13 +8,13 @@ import type { MechanismWord } from "../../../fabric/trace/mechanism_steps.ts";
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_KINDS, type HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { Device } from "../state/device.ts";
-import type { Word } from "../state/hints/hint_state.ts";
+import type { Word } from "./state/hint_state.ts";
 import type { WantedPage } from "../state/paging_state.ts";
 import { packetsOf, psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
-import { type Pages, pagesOfLine, pagesText, rangesOf } from "./page_trace.ts";
-import { trace } from "./trace.ts";
+import { type Pages, pagesOfLine, pagesText, rangesOf } from "../trace/page_trace.ts";
+import { trace } from "../trace/trace.ts";
 
 /** `READ of 65536 B at VA 0x1000, rkey 0x100`; `4 SENDs`. */
 function elementText({ operation, messages, length, va, rkey }: HintEntry): string {
@@ -129,8 +129,8 @@ export function traceDecided(
     readonly pages: readonly WantedPage[];
     readonly reason: HintReason;
     readonly isRead: boolean;
-    readonly word: Word | undefined;
-    readonly receiver: QueuePair | undefined;
+    readonly word?: Word | undefined;
+    readonly receiver?: QueuePair | undefined;
   },
 ): void {
   const { pages, reason, isRead, word, receiver } = decided;

@@ -1,5 +1,5 @@
 /** Replies of the firmware without a result: done, or refused. */
-import type { Device } from "../state/device.ts";
+import type { Device } from "./device.ts";
 import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 
 export const DONE: RnicReply = { status: "ok", op: "done" };

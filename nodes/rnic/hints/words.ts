@@ -3,10 +3,10 @@
  * the card knows of has changed the word: its own writes, of whichever queue pair, pass `dmaWrite`; a core's
  * store makes the host say so, ahead of all that the core sends the card afterwards.
  */
-import { ATOMIC_BYTES } from "../../../../fabric/wire/roce/atomic_eth.ts";
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { release } from "./charges.ts";
-import type { AtomicTask } from "../responder_state.ts";
-import type { AnnouncedOperands, Hints, Word } from "./hint_state.ts";
+import type { AtomicTask } from "../state/responder_state.ts";
+import type { AnnouncedOperands, Hints, Word } from "./state/hint_state.ts";
 
 /** [choice] Words on the chip: as many as the host's snoop filter has lines. */
 export const WORDS_MAX = 64;
@@ -87,14 +87,16 @@ export function snoopLine(hints: Hints, line: number): void {
  */
 export function overwriteWords(
   hints: Hints,
-  write: { readonly address: number; readonly length: number; readonly keeps: Word | undefined },
+  write: { readonly address: number; readonly length: number; readonly keepsWord: boolean },
 ): Word[] {
-  const { address, length, keeps } = write;
+  const { address, length, keepsWord } = write;
   const due: Word[] = [];
   for (const word of [...hints.words.values()]) {
     if (word.address + ATOMIC_BYTES <= address || word.address >= address + length) continue;
     if (word.state === "behind") due.push(word);
-    else if (word !== keeps) invalidate(hints, word, "hintWordsOverwritten");
+    else if (!keepsWord || word.address !== address) {
+      invalidate(hints, word, "hintWordsOverwritten");
+    }
   }
   return due;
 }

@@ -3,7 +3,7 @@
  * processor, which the driver's commands take too; what a core of the host does is waited for. What is to be done at
  * the end of it is data, as all that waits.
  */
-import { NEVER, type Time } from "../../../../fabric/base/time.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   costOf,
   isOnCore,
@@ -11,9 +11,9 @@ import {
   type WorkJob,
   type WorkPiece,
   workPs,
-} from "../../../../fabric/rack/plan/hint_work.ts";
-import { type Device, raiseEvent } from "../device.ts";
-import type { DueWork, Hints, Work, WorkItem } from "./hint_state.ts";
+} from "../../../fabric/rack/plan/hint_work.ts";
+import { type Device, raiseEvent } from "../state/device.ts";
+import type { DueWork, Hints, Work, WorkItem } from "./state/hint_state.ts";
 
 /** [choice] Hints, and answers, that wait for work at a time; one more is lost, as it may be on the wire. */
 const WAITING_MAX = 256;
@@ -158,32 +158,10 @@ export function commandDoneAt({ now, timing, hints }: Device): Time {
   return work.firmware.freeAt;
 }
 
-/** From an access to a page that is not there to the request for it; 0: it leaves at once. */
-export function pageRequestPs({ timing, hints }: Device): Time {
-  const work = hints?.work;
-  switch (work?.plan.request) {
-    case "hardware":
-      return workPs(work!.plan, "request", 1);
-    case "iommu":
-      return 0;
-    case "driver":
-      // What the card finds missing by itself is no decision of a core: its firmware asks.
-      return work!.isOnCore ? 0 : timing.pageFaultPs;
-    default:
-      return timing.pageFaultPs;
-  }
-}
-
 /**
  * What a core has decided on is asked for whatever the card has asked for by itself: the core does not know that, and
  * the firmware may be long in telling.
  */
-export function asksAgain({ hints }: Device): boolean {
-  const work = hints?.work;
+export function asksAgain({ work }: Hints): boolean {
   return work !== undefined && work.isOnCore && work.plan.request === "driver";
-}
-
-/** Pages are asked for by PRI, past firmware and driver. */
-export function asksIommu({ hints }: Device): boolean {
-  return hints?.work?.plan.request === "iommu";
 }

@@ -2,11 +2,11 @@
 import { move } from "../../../fabric/coherence/home_card.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { askHome, leaveRegions, wantLife } from "../coherence/far.ts";
-import { actAtHome, closeRegion, isClosing, openHome } from "../coherence/home.ts";
-import type { Coherence, FarEnd, HomeEnd } from "../state/coherence/coherence_state.ts";
+import { askHome, leaveRegions, wantLife } from "./far.ts";
+import { actAtHome, closeRegion, isClosing, openHome } from "./home.ts";
+import type { Coherence, FarEnd, HomeEnd } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
+import { DONE, noSuch, refusal } from "../state/reply.ts";
 
 interface Part {
   readonly coherence: Coherence;

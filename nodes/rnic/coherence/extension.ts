@@ -1,0 +1,54 @@
+/** Shared regions as a feature of the card: what the host's messages and time have it do, and what it tells of them. */
+import { NEVER } from "../../../fabric/base/time.ts";
+import type { CardExtension, Count, HeldCounts } from "../state/card_extension.ts";
+import type { Device } from "../state/device.ts";
+import { auditReset } from "./audit.ts";
+import { deregisterRegion, moveRegion, registerRegion } from "./commands.ts";
+import { takeFarAccess } from "./far.ts";
+import { takeLineMessage } from "./home.ts";
+import { keepLocalCache } from "./kept_lines.ts";
+import { coherenceWakeAt, serveCoherence } from "./serve.ts";
+import { coherenceStatistics } from "./statistics.ts";
+
+export const COHERENCE = {
+  isOf: ({ shared }) => shared !== undefined,
+  commands: {
+    "register-region": registerRegion,
+    "deregister-region": deregisterRegion,
+    "move-region": moveRegion,
+  },
+  messages: {
+    "far-access": (device, message) => {
+      if (device.coherence !== undefined) takeFarAccess(device, device.coherence, message);
+    },
+    "line": (device, message) => {
+      if (device.coherence !== undefined) takeLineMessage(device, device.coherence, message);
+    },
+  },
+  step: (device) => {
+    if (device.coherence !== undefined) serveCoherence(device, device.coherence);
+  },
+  wakeAt: ({ coherence }) => coherence === undefined ? NEVER : coherenceWakeAt(coherence),
+  reset: (device, { up, out }) => {
+    auditReset(device, out);
+    if (!up) keepLocalCache(device);
+  },
+  statistics: coherenceStatistics,
+  held,
+} as const satisfies CardExtension;
+
+function held({ coherence }: Device): HeldCounts {
+  if (coherence === undefined) return { leaked: [] };
+  const { home, fars } = coherence;
+  const leaked: Count[] = home === undefined ? [] : [
+    ["requests at the directory", home.card.requests.length + home.inbox.length],
+    ["lines to be purged", home.card.purges.size],
+    ["deregistrations under way", home.closing.size],
+  ];
+  for (const { card, outbox, accesses } of fars.values()) {
+    leaked.push(["accesses of the remote cache", card.waiting.length + card.active.size]);
+    leaked.push(["accesses of cores to shared regions", accesses.size]);
+    leaked.push(["requests without a credit", outbox.length]);
+  }
+  return { leaked };
+}

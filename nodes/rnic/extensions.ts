@@ -1,0 +1,13 @@
+/** The card's features, in the order in which a step goes through them: each is a room, `state/card_extension.ts` its door. */
+import { COHERENCE } from "./coherence/extension.ts";
+import { HINTS } from "./hints/extension.ts";
+import { PAGING } from "./paging/extension.ts";
+import type { CardExtension, HostMessages } from "./state/card_extension.ts";
+import { VERIFY } from "./verify/extension.ts";
+
+export const EXTENSIONS: readonly CardExtension[] = [VERIFY, PAGING, HINTS, COHERENCE];
+
+/** Of all of them: the firmware's own complete the table. */
+export const EXTENSION_COMMANDS = { ...HINTS.commands, ...COHERENCE.commands };
+
+export const EXTENSION_MESSAGES: HostMessages = { ...HINTS.messages, ...COHERENCE.messages };

@@ -1,0 +1,77 @@
+/** Hints as a feature of the card: what it does for them in every step, and what it tells of them. */
+import { NEVER } from "../../../fabric/base/time.ts";
+import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
+import type { CardExtension, CounterReader, HeldCounts } from "../state/card_extension.ts";
+import type { Device } from "../state/device.ts";
+import { tellChange, tellMissed } from "./agree.ts";
+import { answerPrepared } from "./answer_hint.ts";
+import { sendOwnHint, takeHostWork } from "./commands.ts";
+import { serveWork } from "./do_work.ts";
+import { endHolds, holdsWakeAt } from "./hold.ts";
+import { serveReceivers } from "./prepare.ts";
+import { leadStatistics } from "./state/leads.ts";
+import { snoopLine } from "./words.ts";
+import { workWakeAt } from "./work.ts";
+
+export const HINTS = {
+  isOf: ({ hints }) => hints !== undefined,
+  commands: { "send-hint": sendOwnHint, "hint-work": takeHostWork },
+  messages: {
+    "snoop-invalidate": ({ hints }, { address }) => {
+      if (hints !== undefined) snoopLine(hints, address);
+    },
+  },
+  step,
+  wakeAt: (device) => {
+    const { hints } = device;
+    return hints === undefined ? NEVER : Math.min(holdsWakeAt(device, hints), workWakeAt(hints));
+  },
+  statistics,
+  held,
+} as const satisfies CardExtension;
+
+function step(device: Device): void {
+  const { hints } = device;
+  if (hints === undefined) return;
+  serveWork(device, hints);
+  endHolds(device, hints);
+  if (hints.receiving.size > 0) serveReceivers(device, hints);
+  if (hints.preparing.length > 0) answerPrepared(device, hints);
+  tellChange(device, hints);
+  if (hints.missed.length > 0) tellMissed(device, hints);
+}
+
+/** What a report says of hints (H-30). */
+function statistics({ hints }: Device, reader: CounterReader): Record<string, number> {
+  if (hints === undefined) return {};
+  let hintPagesUnused = 0;
+  for (const { kind } of hints.charges.values()) if (kind === "page") hintPagesUnused++;
+  const isAtomic = (hints.plan.kinds & HINT_KINDS.atomic) !== 0;
+  return {
+    ...hints.counters,
+    hintPagesUnused,
+    ...(isAtomic && hints.wordCounters),
+    ...(hints.plan.operands && hints.operandCounters),
+    ...hints.work?.counters,
+    // Programs are not told of it: what they ask for stays as it was.
+    ...(reader === "report" && leadStatistics(hints.leads)),
+  };
+}
+
+function held({ hints }: Device): HeldCounts {
+  if (hints === undefined) return { leaked: [] };
+  const { work, line, preparing, holds, receiving } = hints;
+  return {
+    leaked: [
+      ["hints that have not left", line.jobs.length],
+      ["jobs for hints", work?.due.length ?? 0],
+      ["hints that are not answered", preparing.length],
+      ["holds behind hints", holds.values().reduce((sum, each) => sum + each.length, 0)],
+      [
+        "queue pairs whose receives are wanted",
+        receiving.values().filter(({ wanted }) => wanted > 0).toArray().length,
+      ],
+    ],
+    asked: [["jobs for hints at the host", work?.atHost.size ?? 0]],
+  };
+}

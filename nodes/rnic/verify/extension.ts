@@ -1,0 +1,21 @@
+/** Verified writes as a feature of the card: what it holds for them. */
+import type { CardExtension } from "../state/card_extension.ts";
+
+export const VERIFY = {
+  isOf: () => true,
+  held: ({ queuePairs, verify }) => {
+    const { stagedBytes, staged, readBacks, looking, requestsOut } = verify;
+    const ofQueuePairs = queuePairs.values().reduce(
+      (sum, { responder }) => sum + responder.stagedBytes,
+      0,
+    );
+    return {
+      leaked: [
+        ["bytes staged for no queue pair", stagedBytes - ofQueuePairs],
+        ["data staged for a look", staged.length],
+        ["read-backs", readBacks.size + looking.length],
+        ["requests of read-backs", requestsOut],
+      ],
+    };
+  },
+} as const satisfies CardExtension;
