@@ -46,7 +46,7 @@ export function newScenario(
 #   rack validate FILE    is it right?
 #   rack run FILE         run it to its end, and report
 #   rack up FILE          bring one of its runs up, with --method and --ddio, and look around: rack ps
-# All that a scenario may say is in fabric/rack/README.md.
+# All that a scenario may say is in scripts/scenarios/SCENARIO.md.
 name: ${name}
 
 # Of all that is drawn by chance: the same seed gives the same run.

@@ -3,8 +3,18 @@
  * the new process and the far ends of its cables learn of them. `member.ts` has the state of each
  * partition, `power_state.ts` that of each node's power.
  *
- * A failure takes effect when it is recorded. Until then its observer reports it again, as this
- * timekeeper may end before.
+ * A failure takes effect when it is recorded: with the last span, the digests and the numbers of messages sent. Until
+ * then its observer reports it again, as this timekeeper may end before. When it happens:
+ *
+ * - *Scripted*: when no event can happen before it any more.
+ * - *Unscripted* (a process dies): at the earliest instant that no partition has run past and that is not before the
+ *   partition's last report. A life that has reported nothing never began. Where no timekeeper knows how far the
+ *   partition had come, the run goes on and is marked as not replayable (`inexact.jsonl`).
+ * - *Neighbours notice late*: the other ends of a dead node's cables notice after processing + serialisation + latency
+ *   of the cable, the same number as the lookahead. With latency alone, a peer that was granted the full lookahead could
+ *   have run past the notice already.
+ *
+ * Lives are numbered: a message that was sent to or by an earlier life is not delivered.
  */
 import type { Grant, Join, Welcome } from "./clock.ts";
 import type { Horizons } from "./horizon.ts";

@@ -1,7 +1,20 @@
 /**
  * What can fail in a {@link System}, and what goes on by itself afterwards (C-10, decisions 13 and
  * 14). A step is a fault, or the end of a time that a fault has started: so its order is all that times would
- * say. Explorer and random tester do the same steps.
+ * say. Explorer and random tester do the same steps. A lease, a cable, a far card or its host, home's card and home's
+ * host may fail at any instant, and each comes back at any later one:
+ *
+ * - *Cable, lease*: the far card stops (`fence`), answers its accesses `fenced`, and reports what it had dirty.
+ * - *Far card or its host without power*: nothing of the card is left, and it reports nothing; a host that lives answers
+ *   its accesses `fenced`. As in the first case, home gives the card's lines away after lease and grace, or at the next
+ *   life's `Hello`: S is forgotten; of E and M the last write-back that came is taken, else the line is poisoned and reported.
+ * - *Home's card*: the host agent's record poisons what was lent exclusively (`cardLost`), after lease and grace;
+ *   what was shared is in memory.
+ * - *Home's host*: memory has what survived (`nodes/host/memory/adr.ts`), and is the truth from then on
+ *   (`restartHost`). With the directory in memory (decision 7) lines that were lent exclusively are poisoned; else they
+ *   show the last content that home received, and far cards report what they had dirty.
+ *
+ * An access is answered within two leases of its own card, and within one lease and grace for each fault that it meets.
  */
 import { type FarCard, fence, newFarCard } from "./far_card.ts";
 import { loseFarCard } from "./home_card.ts";

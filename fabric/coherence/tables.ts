@@ -1,4 +1,12 @@
-/** The three tables of the protocol: what a node runs, unless its rack has a protocol of its own (`own_rows.ts`). */
+/**
+ * The three tables of the protocol: what a node runs, unless its rack has a protocol of its own (`own_rows.ts`).
+ *
+ * How an access goes: a far card's load finds no copy: `GetS` to home's card, which asks the host agent (`RdData`), gets
+ * `GrantS` with memory's content, sends `DataS`, and is busy with the line until `Complete`. A store asks for ownership
+ * with `GetM`: others are invalidated or recalled, and what was dirty is in memory (`WbMtoE`, `Cmp`) before it is lent
+ * again. Where the region's copy is kept `local`, the far card sends `Read` or `Write` instead, and home's local cache,
+ * agent 0 of the same directory, does it.
+ */
 import { FAR_TABLE, type FarTable } from "./far_card_table.ts";
 import { HOME_TABLE, type HomeTable } from "./home_card_table.ts";
 import { HOST_TABLE, type HostTable } from "./host_agent_table.ts";

@@ -27,6 +27,12 @@ describe("shipped scenarios", () => {
       }
     });
   }
+
+  it("SCENARIO.md: the file that it shows is one", () => {
+    const page = Deno.readTextFileSync(new URL("SCENARIO.md", FOLDER));
+    const [, text] = page.match(/^```yaml\n([\s\S]*?)^```$/m) ?? [];
+    assert.equal(parseScenario(text!, "SCENARIO.md").name, "persist-pair");
+  });
 });
 
 describe("vocabulary", () => {

@@ -2,7 +2,8 @@
  * Which ways to find open cells are tried where all would be too many: all first and all last ones in the order
  * in which they arrived, each alone there and alone missing, then covering arrays (pairs, triples, quadruples
  * in every combination), and any two alone there and alone missing. That is where checksums miss what is
- * lost: two equal words of an XOR cancel each other only while all others are there.
+ * lost: two equal words of an XOR cancel each other only while all others are there. Failures come of few factors
+ * together (Kuhn, Wallace, Gallo, IEEE TSE 2004); pairs, triples and quadruples of 512 words take 22, 108 and 532 rows.
  */
 import type { Cell } from "../choices.ts";
 import { coveringArray, type Row, type Strength, STRENGTHS } from "./covering_array.ts";

@@ -6,6 +6,10 @@
  * program that is stopped is what any system does, so each run is one that the machine can have, and a failure in
  * one is a counterexample that `rack run --faults` repeats. What one run shows depends on no other one: `search.ts`
  * has several processes make them.
+ *
+ * The stop is timed. So an order that no stopping of programs makes (two messages on a cable, verbs of a card later) is
+ * not tried, and a race is not turned where the second program waits for the first. Programs that wait for each other by
+ * the clock keep their order, as a stop is short (`stall`).
  */
 import type { TimedRecord } from "../../../fabric/audit.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";

@@ -5,6 +5,10 @@
  * Each word that recovery reads says that a write has happened, and that the word's next one has not. With a
  * write, all that come before it have happened. Where no set of writes fits all words, two of them tell why:
  * one is found, and one that comes before it is not.
+ *
+ * So a recovery that reads a tail or a flag before what that decides about is robust where the two are ordered, and one
+ * that reads all bytes finds any two unordered writes. Not judged: words that recovery has written before it reads
+ * them, reads of a second recovery, and what an earlier power failure of the scenario has lost.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";

@@ -8,6 +8,12 @@
  *
  * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: an answer may take as long
  * as a CPU does, and both ends send. An answer is matched by its command, its line and the cards' lives.
+ *
+ * Credits bound what a pair of cards can put on a cable: as many requests as home has slots for the far card, at most
+ * one snoop and one answer for each, none longer than 72 B. So a pair needs neither ECN nor a rate limiter. Frames of
+ * RoCEv2 are marked like all others; RoCEv1 has credits and, where the scenario has it, PFC (decision 8). PFC stops a
+ * whole priority, snoops and answers behind a paused request among it. That cannot lock up, as a response always sinks
+ * at its receiver, but a lease has to be longer than pauses are.
  */
 import type { Field, HeaderOf } from "../../base/fields.ts";
 

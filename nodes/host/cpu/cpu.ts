@@ -2,7 +2,9 @@
  * A core in a program's view: {@link Cpu} over one host's memory and bus. Loads and stores take
  * effect at once and their cost is owed; generators let time pass. Stores become persistent by
  * `clwb`, non-temporal stores and `sfence` (P-04): only an `sfence` that has returned gives a
- * guarantee; before, a power failure may find any part of the stores in memory.
+ * guarantee; before, a power failure may find any part of the stores in memory. So `clwb` itself moves nothing:
+ * every dirty line may be written back at any time. A flush takes, for each piece, the longer of issuing its
+ * `clwb`s and moving its dirty lines; `fencePs` follows the last one.
  */
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";

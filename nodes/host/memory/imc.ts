@@ -3,6 +3,11 @@
  * in the queue counts as persistent (P-01); the time at which it reaches the medium only determines
  * when the queue has room again.
  *
+ * DRAM and SCM have a queue each. A line that is pending already takes a later write of it; lines of one block of
+ * SCM's medium (256 B) that follow each other share a write of the medium. An evicted line never waits for room: it
+ * goes past a full queue onto the medium, and delays what follows. The write-back buffers of caches, in which it would
+ * wait, are not modelled.
+ *
  * Draining needs no events: each line's completion time is known, and the line is moved at the next
  * access.
  */

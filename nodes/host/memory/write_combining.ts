@@ -1,8 +1,11 @@
 /**
  * The cores' write-combining buffers: non-temporal stores wait in them to go to memory as whole
  * lines, bypassing the cache. A buffer drains when another line needs it, at `sfence` and, in this
- * model, before any other access to its line. Until then only the buffer has its bytes; a line in a
- * buffer is not in the LLC.
+ * model, before any other access to its line: a real one stays invisible to other cores and devices
+ * until it drains, here no read is stale. Until then only the buffer has its bytes; a line in a
+ * buffer is not in the LLC, which gives it up, dirty bytes and all, before the store. (A processor may also
+ * merge them: the same words at another time.) A buffer that makes room goes past a full queue like an evicted
+ * line; the fence waits for it.
  */
 import { SCM_BASE } from "./address_map.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";

@@ -1,6 +1,14 @@
 /**
  * Writes a file into an object of another host's SCM, message by message, by one of the methods of
  * `put_methods.ts`, and reports which bytes were confirmed persistent, and the latencies.
+ *
+ * It writes beside the object that has the name. The service reserves space and a `pending` entry; when every message
+ * has completed, `put` asks it to publish the new object, which is one 8-byte word of the directory, and then the old
+ * space is free. So a `put` that fails or is cut short, at any instant and on any device, leaves the old object or the
+ * new one; with no old one, none. With no room for both, the old object is removed first (`withdrawn`). An object in one
+ * of the scenario's `regions` has one place, and is incomplete from the first byte to the last. Several puts of one name
+ * each write a place of their own, and the last one to be published counts as a whole; in a region, a later one
+ * disconnects an earlier one. Space is used again when no object and no requester has it.
  */
 import { IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { CRC_MAKERS, POLICIES, PUT_METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
