@@ -1,12 +1,15 @@
 import { deepEqual as same } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { sourceOf } from "../scenarios/scenario_source.ts";
 import { type DrawOptions, drawRound, type Field } from "./draw.ts";
+
+const scenario = sourceOf("name: s\nhosts: { a: {}, b: {} }\n", { path: "s.yaml", base: "." });
 
 /** All that is drawn of an option in many rounds, each once. */
 function drawn(of: "size" | "depth", field: Partial<Field>, fixed: DrawOptions["fixed"] = {}) {
   const takes = { size: false, depth: false };
   const options: DrawOptions = {
-    ...{ scenario: "s.yaml", seed: 7, fixed },
+    ...{ scenario, seed: 7, fixed },
     field: { variants: [{}], hasFaults: false, takes, ...field },
   };
   const rounds = Array.from({ length: 60 }, (_, number) => drawRound(number, options));
@@ -35,7 +38,7 @@ describe("drawRound", () => {
     const field: Field = { variants: [{}], hasFaults: true, takes: { size: false, depth: false } };
     const packings = (hasFaults: boolean) =>
       new Set(Array.from({ length: 60 }, (_, number) => {
-        const options = { scenario: "s.yaml", seed: 7, fixed: {}, field: { ...field, hasFaults } };
+        const options = { scenario, seed: 7, fixed: {}, field: { ...field, hasFaults } };
         return drawRound(number, options).packing;
       }));
     same(packings(true), new Set(["node"]));
