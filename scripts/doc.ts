@@ -15,7 +15,7 @@ interface Entry {
   readonly import: (names: string) => string;
 }
 
-const VERBS = "nodes/host/verbs.ts";
+const VERBS = "nodes/host/open_device.ts";
 /** Deno writes it on top; its absence says that a folder is something else. */
 const MARK = "all_symbols.html";
 
