@@ -14,7 +14,7 @@ import { NEVER } from "../fabric/base/time.ts";
 import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
 import type { MakeProgram, OwnProgram } from "./host/own_programs.ts";
 import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
-import { bootDevice, type OpenDevice, reopenDevice } from "./host/verbs.ts";
+import { bootDevice, type OpenDevice, reopenDevice } from "./host/open_device.ts";
 import { ownTables, withOwnRows } from "./own_tables.ts";
 import { takeBack } from "./host/take_back.ts";
 import { handleEvent } from "./host/verbs/device.ts";

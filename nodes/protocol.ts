@@ -71,7 +71,7 @@ export type {
 export { failed, must, ProgramError } from "./host/verbs/errors.ts";
 export { vendorErrorText } from "../fabric/wire/host_bus/vendor_error.ts";
 export * from "./host/verbs/flags.ts";
-export type { OpenDevice, Verbs } from "./host/verbs.ts";
+export type { OpenDevice, Verbs } from "./host/open_device.ts";
 export type {
   Ah,
   CompChannel,

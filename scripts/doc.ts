@@ -4,8 +4,10 @@
  * the cache, or into a folder outside the tree.
  */
 import { resolve } from "node:path";
+import { assert } from "../fabric/base/assert.ts";
 import { refusal } from "../fabric/rack/plan/problem.ts";
 import { RackError } from "../console/base/rack_error.ts";
+import { type Verbs, verbs } from "../nodes/host/open_device.ts";
 import { cacheFolder, projectFile, ROOT } from "../console/base/paths.ts";
 
 /** A module of the reference: its file there, and how a protocol comes by a name of it. */
@@ -15,28 +17,33 @@ interface Entry {
   readonly import: (names: string) => string;
 }
 
-const VERBS = "nodes/host/verbs.ts";
+/** Where the functions of `verbs` stand. */
+const MODULES = ["nodes/host/open_device.ts", "nodes/host/verbs", "nodes/host/cm"];
 /** Deno writes it on top; its absence says that a folder is something else. */
 const MARK = "all_symbols.html";
 
-/** Re-exports each function of the table `verbs`, from the file that the table has it from. */
-function verbsModule(table: string): string {
-  const listed = /^const verbs = \{\n([^}]*)\} as const;/m.exec(table)?.[1];
-  if (listed === undefined) throw new Error(`Cannot read ${VERBS} as it has no table of verbs`);
-  const names = listed.split(",").map((name) => name.trim()).filter((name) => name !== "");
-  const places = new Map<string, string>();
-  for (const [, imported, path] of table.matchAll(/^import (?:type )?\{([^}]*)\} from "(.*)";/gm)) {
-    const file = new URL(path!, projectFile(VERBS)).href;
-    for (const name of imported!.split(",")) places.set(name.trim(), file);
+/** Re-exports each function of the table `verbs` from the module that has it. */
+async function verbsModule(): Promise<string> {
+  const left = new Map<unknown, string>(Object.entries(verbs).map(([name, verb]) => [verb, name]));
+  const lines: string[] = [];
+  for (const url of MODULES.flatMap(modulesBelow)) {
+    const names = Object.values(await import(url.href)).flatMap((each) => left.get(each) ?? []);
+    if (names.length === 0) continue;
+    lines.push(`export { ${names.join(", ")} } from ${JSON.stringify(url.href)};\n`);
+    for (const name of names) left.delete(verbs[name as keyof Verbs]);
   }
-  const lines = names.map((name) => {
-    const place = places.get(name) ?? projectFile(VERBS).href;
-    return `export { ${name} } from ${JSON.stringify(place)};`;
-  });
-  return `/**\n * The functions of \`device.verbs\`.\n * @module\n */\n${lines.join("\n")}\n`;
+  assert(left.size === 0, `No module exports ${[...left.values()].join(", ")}`);
+  return `/**\n * The functions of \`device.verbs\`.\n * @module\n */\n${lines.join("")}`;
 }
 
-function entries(): Entry[] {
+function modulesBelow(path: string): URL[] {
+  if (path.endsWith(".ts")) return /_test(ing)?\.ts$/.test(path) ? [] : [projectFile(path)];
+  const entries = [...Deno.readDirSync(projectFile(path))].sort((x, y) => x.name < y.name ? -1 : 1);
+  return entries.filter(({ name, isDirectory }) => isDirectory || name.endsWith(".ts"))
+    .flatMap(({ name }) => modulesBelow(`${path}/${name}`));
+}
+
+async function entries(): Promise<Entry[]> {
   const door = (name: string, file: string, path: string): Entry => ({
     file,
     text: `/**\n * What a protocol of one's own imports as \`${name}\`.\n * @module\n */\n` +
@@ -48,7 +55,7 @@ function entries(): Entry[] {
     door("rackmesh/testing", "rackmesh_testing.ts", "console/testing.ts"),
     {
       file: "verbs.ts",
-      text: verbsModule(Deno.readTextFileSync(projectFile(VERBS))),
+      text: await verbsModule(),
       import: (names) => `const { ${names} } = device.verbs`,
     },
   ];
@@ -56,8 +63,8 @@ function entries(): Entry[] {
 
 /** Writes the modules of the reference into a folder. @returns their paths. */
 export async function writeEntries(folder: string): Promise<string[]> {
-  const files = entries().map(({ file }) => `${folder}/${file}`);
-  await Promise.all(entries().map(({ text }, i) => Deno.writeTextFile(files[i]!, text)));
+  const all = await entries(), files = all.map(({ file }) => `${folder}/${file}`);
+  await Promise.all(all.map(({ text }, i) => Deno.writeTextFile(files[i]!, text)));
   return files;
 }
 
@@ -99,7 +106,7 @@ function withRealImports(page: string, { file, import: says }: Entry): string {
 }
 
 async function rewrite(folder: string): Promise<void> {
-  for (const entry of entries()) {
+  for (const entry of await entries()) {
     const names = `${folder}/${entry.file}/~`;
     for (const { name, isFile } of Deno.readDirSync(names)) {
       if (!isFile) continue;

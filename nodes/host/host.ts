@@ -40,7 +40,7 @@ import { OperationCounts } from "./cpu/operation_counts.ts";
 import { type Account, Processor } from "./cpu/processor.ts";
 import { signalOf, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
-import type { OpenDevice } from "./verbs.ts";
+import type { OpenDevice } from "./open_device.ts";
 import type { ThreadContext } from "./program_context.ts";
 
 export interface HostOptions extends ProgramOptions {

@@ -22,7 +22,7 @@ import type { Program, ThreadContext } from "./program_context.ts";
 import { servesClients, waitsUnarmed, waitsUnasked } from "./serving.ts";
 import { shutDown } from "./shutdown.ts";
 import { TakeBackThread } from "./take_back_thread.ts";
-import { deviceOn, type OpenDevice } from "./verbs.ts";
+import { deviceOn, type OpenDevice } from "./open_device.ts";
 import { addContext, newContext, ProgramError } from "./verbs/device.ts";
 import type { Context, HostDevices } from "./verbs/objects.ts";
 

@@ -15,7 +15,7 @@ import { Host } from "./host.ts";
 import { HostRig, noDriver, pattern, RIG_TIMING, rigPlan } from "./testing/host_testing.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { Program } from "./program_context.ts";
-import type { OpenDevice } from "./verbs.ts";
+import type { OpenDevice } from "./open_device.ts";
 
 const BOOT = RIG_TIMING.bootPs;
 const { mmioPs, storePs, commandPs } = RIG_TIMING;

@@ -1,6 +1,6 @@
 /** The argument of a program: its core, its options, and the opened device with its verbs. */
 import type { Cpu, Steps, Threads } from "./cpu/program.ts";
-import type { OpenDevice } from "./verbs.ts";
+import type { OpenDevice } from "./open_device.ts";
 
 /** A program's core, which can start threads on other cores. */
 export interface ProgramCpu extends Cpu, Threads<ThreadContext> {}

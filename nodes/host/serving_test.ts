@@ -2,7 +2,7 @@ import { match, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { waitsUnarmed } from "./serving.ts";
 import { VerbsRig } from "./testing/verbs_testing.ts";
-import { bootDevice } from "./verbs.ts";
+import { bootDevice } from "./open_device.ts";
 import { createCompChannel } from "./verbs/comp_channel.ts";
 import { reqNotifyCq } from "./verbs/completion_queue.ts";
 import { createCq } from "./verbs/create_cq.ts";

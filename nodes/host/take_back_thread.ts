@@ -3,7 +3,7 @@ import type { Processor } from "./cpu/processor.ts";
 import type { Steps } from "./cpu/program.ts";
 import type { AddressMap } from "./memory/address_map.ts";
 import { programOf } from "./serving.ts";
-import type { OpenDevice } from "./verbs.ts";
+import type { OpenDevice } from "./open_device.ts";
 
 interface Devices {
   readonly ready: readonly OpenDevice[];

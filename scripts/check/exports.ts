@@ -134,7 +134,7 @@ function isDoor(file: string): boolean {
 
 const DOORS: readonly string[] = [
   "console/testing.ts",
-  "nodes/host/verbs.ts",
+  "nodes/host/open_device.ts",
   "nodes/protocol.ts",
   "scripts/check/lint_plugin.ts",
 ];

@@ -10,7 +10,7 @@ import {
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
-import type { OpenDevice } from "../../nodes/host/verbs.ts";
+import type { OpenDevice } from "../../nodes/host/open_device.ts";
 import { crashedHostOf, holdJournal } from "../../console/explore/crashed_host.ts";
 import { explore } from "../../console/explore/explore.ts";
 import { instantsOf } from "../../console/explore/instants.ts";

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { ROOT, toFileUrl } from "../../console/base/paths.ts";
 import type { OwnProgram } from "../../nodes/host/own_programs.ts";
-import { bootDevice } from "../../nodes/host/verbs.ts";
+import { bootDevice } from "../../nodes/host/open_device.ts";
 import { VerbsRig } from "../../nodes/host/testing/verbs_testing.ts";
 import { writeEntries, writeReference } from "../../scripts/doc.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";

@@ -4,7 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import { CQE_OPCODES } from "../../fabric/wire/host_bus/cqe.ts";
 import { WQE_OPCODES } from "../../fabric/wire/host_bus/wqe_opcode.ts";
 import { FIELDS_THERE, VALUES_THERE } from "../../nodes/host/calls/names_there.ts";
-import { bootDevice, type Verbs } from "../../nodes/host/verbs.ts";
+import { bootDevice, type Verbs } from "../../nodes/host/open_device.ts";
 import { VerbsRig } from "../../nodes/host/testing/verbs_testing.ts";
 import { RDMA_CMA_H, RDMA_VERBS_H, VERBS_H } from "./rdma_core_names.ts";
 

@@ -11,7 +11,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { Connection } from "../../nodes/host/cm/connection.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
-import type { OpenDevice } from "../../nodes/host/verbs.ts";
+import type { OpenDevice } from "../../nodes/host/open_device.ts";
 import type { Buffer } from "../../nodes/host/memory/address_map.ts";
 import type { Mr } from "../../nodes/host/verbs/objects.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";

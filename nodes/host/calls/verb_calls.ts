@@ -4,7 +4,7 @@
  */
 import { LIMITS } from "../verbs/limits.ts";
 import type { BindOptions } from "../verbs/post.ts";
-import type { Verbs } from "../verbs.ts";
+import type { Verbs } from "../open_device.ts";
 import { checksOf, row, type RowOf } from "./calls.ts";
 import {
   address,

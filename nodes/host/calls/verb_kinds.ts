@@ -72,7 +72,7 @@ import type {
 import type { QpOptions, QpSize } from "../verbs/queue_pair.ts";
 import type { Space2Change } from "../verbs/space2.ts";
 import type { WorkBatch } from "../verbs/work_batch.ts";
-import type { OpenDevice } from "../verbs.ts";
+import type { OpenDevice } from "../open_device.ts";
 import type { Cpu } from "../cpu/program.ts";
 import type { Buffer } from "../memory/address_map.ts";
 import {

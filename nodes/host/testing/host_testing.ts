@@ -10,7 +10,7 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { Host, type HostOptions } from "../host.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 import type { Program } from "../program_context.ts";
-import type { OpenDevice } from "../verbs.ts";
+import type { OpenDevice } from "../open_device.ts";
 import { makeCmAgent } from "../cm/cm_state.ts";
 
 /** Round numbers, each different, so that a test says which one it saw. */

@@ -20,7 +20,7 @@ import {
   type QpOptions,
   queryQp,
 } from "./queue_pair.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Ah, Device, Pd, Qp, UdDestination } from "./objects.ts";
 

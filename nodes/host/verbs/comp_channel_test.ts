@@ -10,7 +10,7 @@ import {
 import { pollCq, reqNotifyCq } from "./completion_queue.ts";
 import { createCq, destroyCq } from "./create_cq.ts";
 import { failed, must } from "./device.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
 import type { Steps, Wait } from "../cpu/program.ts";

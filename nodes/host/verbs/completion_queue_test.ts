@@ -10,7 +10,7 @@ import { failed, must } from "./device.ts";
 import { allocPd, regMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
 import { createQp, destroyQp, modifyQp, queryQp } from "./queue_pair.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Mr, Qp, SendRequest, VerbError } from "./objects.ts";
 

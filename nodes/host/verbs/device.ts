@@ -1,6 +1,6 @@
 /**
  * The driver's view of the RNIC: queue information in host memory (Q-04), and the state shared by
- * all programs of the host. `verbs.ts` has the functions of a program.
+ * all programs of the host. `../open_device.ts` has the functions of a program.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";

@@ -12,7 +12,7 @@ import { failed, handleEvent, ProgramError, storePointer } from "./device.ts";
 import { allocPd, deregMr, regMr } from "./memory_region.ts";
 import { createCq } from "./create_cq.ts";
 import { gsiOf, sendMessage } from "../cm/gsi.ts";
-import { bootDevice, reopenDevice } from "../verbs.ts";
+import { bootDevice, reopenDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import { SIGNALS } from "../cpu/program.ts";
 

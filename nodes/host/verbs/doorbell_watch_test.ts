@@ -12,7 +12,7 @@ import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "./flags.ts";
 import { allocPd, regMr } from "./memory_region.ts";
 import { postSend, sge } from "./post.ts";
 import { createQp } from "./queue_pair.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Mr, Qp } from "./objects.ts";
 

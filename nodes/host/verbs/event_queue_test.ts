@@ -4,7 +4,7 @@ import { entryOfEvent } from "../../../fabric/wire/host_bus/event_entry.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { CQ_ARM_OFFSET } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { EVENT_VECTOR, openEventQueue, serveEvents } from "./event_queue.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 
 function event(qpn: number): RnicEvent {

@@ -14,7 +14,7 @@ import { beforeEach, describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { failed, must } from "./device.ts";
 import { allocPd, deallocPd, deregMr, regMr, reregMr } from "./memory_region.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Device, Pd, VerbError } from "./objects.ts";
 

@@ -29,7 +29,7 @@ import { allocMw, deallocMw, incRkey } from "./memory_window.ts";
 import { bindMw, postRecv, postSend, sge } from "./post.ts";
 import { createQp, destroyQp } from "./queue_pair.ts";
 import { createSrq, destroySrq, postSrqRecv } from "./shared_receive_queue.ts";
-import { bootDevice, openContext, type OpenDevice } from "../verbs.ts";
+import { bootDevice, openContext, type OpenDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import { wrAbort, wrAdd, wrComplete, wrStart } from "./work_batch.ts";
 import type { Cq, Mr, Pd, Qp, SendRequest, Srq, VerbError } from "./objects.ts";

@@ -10,7 +10,7 @@ import type { Steps } from "../cpu/program.ts";
 import { createQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
 import { createSrq } from "./shared_receive_queue.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Pd } from "./objects.ts";
 

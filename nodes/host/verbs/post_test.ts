@@ -30,7 +30,7 @@ import { must } from "./device.ts";
 import { allocNullMr, allocPd, regMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
 import { createQp, type QpOptions } from "./queue_pair.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, DeviceOptions, Mr, Pd, Qp, SendRequest } from "./objects.ts";
 

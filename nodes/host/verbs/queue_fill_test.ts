@@ -11,7 +11,7 @@ import { allocPd, regMr } from "./memory_region.ts";
 import { postSend, sge } from "./post.ts";
 import { createQp } from "./queue_pair.ts";
 import { queueFill, queueInformation } from "./queue_fill.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 
 /** A send queue of 16 units from unit `tail` on, `used` of them filled; the RNIC's copy of its pointer is at `copy`. */

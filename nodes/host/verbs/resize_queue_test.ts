@@ -11,7 +11,7 @@ import { postSend, sge } from "./post.ts";
 import { createQp, resizeQp } from "./queue_pair.ts";
 import { refuseDepth } from "./resize_queue.ts";
 import { createSrq, modifySrq, postSrqRecv } from "./shared_receive_queue.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Mr, Pd, Qp, SendRequest, Srq } from "./objects.ts";
 

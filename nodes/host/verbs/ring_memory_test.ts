@@ -9,7 +9,7 @@ import { postRecv, postSend } from "./post.ts";
 import { createQp, destroyQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
 import { createSrq, destroySrq } from "./shared_receive_queue.ts";
-import { bootDevice, type OpenDevice, reopenDevice } from "../verbs.ts";
+import { bootDevice, type OpenDevice, reopenDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Pd, Qp, VerbError } from "./objects.ts";
 

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { decodeSpace2, encodeSpace2 } from "../../../fabric/wire/host_bus/default_store_testing.ts";
 import { failed } from "./device.ts";
 import { storeSpace2, writeSpace2 } from "./space2.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 
 const DATA = encodeSpace2({ depth: 64, unitBytes: 64 });

@@ -12,7 +12,7 @@ import { postSend, sge } from "./post.ts";
 import { createQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
 import { createSrq, postSrqRecv } from "./shared_receive_queue.ts";
-import { bootDevice, type OpenDevice, reopenDevice } from "../verbs.ts";
+import { bootDevice, type OpenDevice, reopenDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import { wrAdd, wrComplete, wrStart } from "./work_batch.ts";
 import type { Cq, Mr, Mw, Pd, Qp, SendRequest, Srq } from "./objects.ts";

@@ -19,7 +19,7 @@ import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts"
 import { allocPd, regMr } from "./memory_region.ts";
 import { postSend, sge } from "./post.ts";
 import { createQp } from "./queue_pair.ts";
-import { bootDevice } from "../verbs.ts";
+import { bootDevice } from "../open_device.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import type { Cq, Device, Mr, Pd, Qp, SendRequest, VerifyRequest } from "./objects.ts";
 

@@ -8,7 +8,7 @@ import type { Connection } from "../../cm/connection.ts";
 import { must } from "../../verbs/device.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";
 import { createQp } from "../../verbs/queue_pair.ts";
-import { bootDevice } from "../../verbs.ts";
+import { bootDevice } from "../../open_device.ts";
 import { VerbsRig } from "../../testing/verbs_testing.ts";
 import { CONTROL_BYTES } from "../common/persist_protocol.ts";
 import { persist } from "./persistd_requests.ts";

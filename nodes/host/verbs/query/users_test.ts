@@ -1,7 +1,7 @@
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { VerbsRig } from "../../testing/verbs_testing.ts";
-import { bootDevice } from "../../verbs.ts";
+import { bootDevice } from "../../open_device.ts";
 import { createAh, destroyAh } from "../address_handle.ts";
 import { createCompChannel, destroyCompChannel } from "../comp_channel.ts";
 import { createCq, destroyCq } from "../create_cq.ts";

@@ -126,7 +126,7 @@ import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import { verbError } from "./verbs/errors.ts";
 import type { Device, DeviceOptions, HostDevices, VerbError } from "./verbs/objects.ts";
 
-const verbs = {
+export const verbs = {
   allocPd,
   deallocPd,
   openContext,
