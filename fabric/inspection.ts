@@ -4,7 +4,7 @@
  * that is not. `partition/inspect.ts` puts a partition's together.
  */
 import { PS_PER_MS, PS_PER_S, PS_PER_US, type Time } from "./base/time.ts";
-import type { PersistenceDomain } from "./rack/plan/plan.ts";
+import type { PersistenceDomain } from "./rack/plan/persistence_domain.ts";
 
 /** The queue pairs and the memory of a card. */
 export interface RnicInspection {
@@ -61,7 +61,7 @@ export interface RegionInspection {
   readonly persistent: boolean;
 }
 
-/** Places of a host at which bytes of SCM may be that a power failure loses: see `PLACES` of `adr.ts`. */
+/** Places of a host at which bytes of SCM may be that a power failure loses: see `PLACES` of `persistence_domain.ts`. */
 export const LOSS_PLACES = ["iio", "llc", "wcb"] as const;
 export type LossPlace = typeof LOSS_PLACES[number];
 

@@ -1,4 +1,5 @@
 /** A host whose power is cut at one instant after the other, with the SCM that each cut leaves. */
+import { cardsKeepWrites } from "../../fabric/rack/plan/persistence_domain.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { Cells } from "./choices.ts";
 import type { PostCrashRun, Victim } from "./post_crash_run.ts";
@@ -42,14 +43,14 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
 }
 
 /**
- * Domain `wsp`: an RNIC keeps writes to its host that had not arrived at the power failure, and what its local cache
+ * {@link cardsKeepWrites}: an RNIC keeps writes to its host that had not arrived at the power failure, and what its local cache
  * of shared regions has dirty, until the host is back; it goes on until it detects the failure (see
  * `nodes/rnic/dma/journal.ts`). An RNIC that has failed keeps nothing. Of several, what the first one keeps goes to
  * memory first.
  */
 export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time): void {
   const { host, config, noticePs } = crashed.victim;
-  if (config.domain !== "wsp") return;
+  if (!cardsKeepWrites(config.domain)) return;
   // The scenario may have taken its power before.
   const life = recording.lives.get(host)?.findLast(({ from }) => from < at);
   const end = Math.min(at, life?.to ?? at);

@@ -1,4 +1,5 @@
 /** Instants at which the result of a power failure changes: one stands for the span up to the next. */
+import { cardsKeepWrites } from "../../fabric/rack/plan/persistence_domain.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { edgeOf } from "./history.ts";
 import type { PostCrashRuns, Victim } from "./post_crash_run.ts";
@@ -39,9 +40,9 @@ export function instantsOf(
   );
 }
 
-/** `wsp`: instants at which that changes what the RNICs keep for their host. */
+/** Instants at which it changes what the RNICs keep for their host, if they do. */
 function* heldEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
-  if (config.domain !== "wsp") return;
+  if (!cardsKeepWrites(config.domain)) return;
   for (const rnic of config.rnics) {
     for (const history of recording.held.get(rnic) ?? []) yield* history.edges(noticePs);
     for (const { from, to } of recording.lives.get(rnic) ?? []) {

@@ -3,7 +3,8 @@
  * method is judged as a promise, so each unsafe cell has a counterexample.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
-import type { Architecture, PersistenceDomain } from "../../fabric/rack/plan/plan.ts";
+import { DOMAIN_NAMES, type PersistenceDomain } from "../../fabric/rack/plan/persistence_domain.ts";
+import type { Architecture } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
@@ -25,7 +26,6 @@ import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 const MATRIX_UPDATES = ["single", "compound", "mixed", "replaced"] as const;
 const ARCHITECTURES = ["ddio", "ddio+ns"] as const;
 const DDIOS = ["off", "on"] as const;
-const DOMAINS = ["adr", "eadr", "wsp"] as const;
 const RECEIVE_BUFFERS = ["dram", "scm"] as const;
 
 export interface MatrixPlace {
@@ -63,7 +63,7 @@ function receiveBuffersOf(
 export function matrixPlaces(): MatrixPlace[] {
   return METHODS.flatMap((method) =>
     updatesOf(method).flatMap((update) =>
-      DOMAINS.flatMap((domain) =>
+      DOMAIN_NAMES.flatMap((domain) =>
         ARCHITECTURES.flatMap((arch) =>
           DDIOS.flatMap((ddio) =>
             receiveBuffersOf(method, update).map((receiveBuffer): MatrixPlace => ({

@@ -187,7 +187,7 @@ export interface Counterexample {
   readonly operation: LadderDocument | null;
 }
 
-/** Where a power failure finds bytes of SCM, as far as `adr.ts` has them; `local cache`: of home's card. */
+/** Where a power failure finds bytes of SCM, as far as `persistence_domain.ts` has them; `local cache`: of home's card. */
 const BYTE_PLACES = [
   "not there yet",
   "local cache",

@@ -3,6 +3,7 @@ import type { FioJob } from "../../nodes/host/programs/fio/job.ts";
 import type { FioResult, ThreadResult } from "../../nodes/host/programs/fio/fio.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
+import { type PersistenceDomain, survives } from "../../fabric/rack/plan/persistence_domain.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { unusedLabel } from "../captures/capture_files.ts";
 import { onlyOne, prepare, type PrepareOptions } from "../rack/prepare.ts";
@@ -157,8 +158,13 @@ export function claimsOf(
       return [];
     }
     const node = plan.nodes.find(({ name }) => name === host);
-    const { ddio, domain } = Object(node?.config) as { ddio?: unknown; domain?: unknown };
-    if (ddio !== true && ddio !== "on" || domain !== "adr") return [];
+    const { ddio, domain } = Object(node?.config) as {
+      ddio?: unknown;
+      domain?: PersistenceDomain;
+    };
+    if (ddio !== true && ddio !== "on" || domain === undefined || survives("llc", domain)) {
+      return [];
+    }
     const { file, line } = placeOf(placed, "direct_write_to_pmem");
     const isSaid = given.get("direct_write_to_pmem") !== undefined;
     const place = isSaid ? `${file}:${line}` : "the server that is assumed";

@@ -1,7 +1,7 @@
 /** One host's SCM at an instant of a recorded run, line by line: where the newest copy of each byte is. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
-import { survives } from "../../nodes/host/memory/adr.ts";
+import { cardsKeepWrites, survives } from "../../fabric/rack/plan/persistence_domain.ts";
 import type { Life } from "../checks/lives.ts";
 import { isSame, WORD_BYTES } from "../explore/choices.ts";
 import { LINE_BYTES, Overlay, type Readable } from "../explore/history.ts";
@@ -146,7 +146,7 @@ export class HostMemory {
         return bytes;
       },
     };
-    if (this.#config.domain !== "wsp") return durable;
+    if (!cardsKeepWrites(this.#config.domain)) return durable;
     const image = new Overlay(durable);
     for (const passage of this.#passages) {
       if (this.#isKept(passage)) image.write(passage.landing.offset, passage.landing.bytes);
@@ -263,9 +263,9 @@ export class HostMemory {
     return { place: "card", survives: kept, since: cardAt, write, card: passage.card };
   }
 
-  /** `wsp`: the card keeps what it sends until it notices, and sends it again. */
+  /** Whether the card keeps what it sends until it notices, to send it again. */
   #isKept({ sentAt }: Passage): boolean {
-    return this.#config.domain === "wsp" && sentAt < this.at + this.#noticePs;
+    return cardsKeepWrites(this.#config.domain) && sentAt < this.at + this.#noticePs;
   }
 }
 

@@ -10,7 +10,7 @@
  *   life's `Hello`: S is forgotten; of E and M the last write-back that came is taken, else the line is poisoned and reported.
  * - *Home's card*: the host agent's record poisons what was lent exclusively (`cardLost`), after lease and grace;
  *   what was shared is in memory.
- * - *Home's host*: memory has what survived (`nodes/host/memory/adr.ts`), and is the truth from then on
+ * - *Home's host*: memory has what survived (`fabric/rack/plan/persistence_domain.ts`), and is the truth from then on
  *   (`restartHost`). With the directory in memory (decision 7) lines that were lent exclusively are poisoned; else they
  *   show the last content that home received, and far cards report what they had dirty.
  *

@@ -126,7 +126,7 @@ export function canEvictLocal(card: HomeCard, line: number): boolean {
 
 /**
  * What only the local cache has: under whole-system persistence it is written to memory when home's power fails;
- * else it is lost (decision 12, `adr.ts`). What far cards have is lost in any case.
+ * else it is lost (decision 12, `persistence_domain.ts`). What far cards have is lost in any case.
  */
 export function dirtyInLocalCache(
   { local: { lines }, requests }: HomeCard,

@@ -9,6 +9,7 @@
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import { cardsKeepWrites } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { machineOf } from "../../../fabric/rack/plan/names.ts";
 import { endsOf, hostsByAddress, readTrace, type TraceLine } from "../../../fabric/trace/trace.ts";
 import { SCM_BASE } from "../../../nodes/host/memory/address_map.ts";
@@ -139,6 +140,7 @@ function effectsOf(
   { entries, posts }: { readonly entries: readonly Entry[]; readonly posts: Posts },
 ): { readonly era: Era; readonly before: Before; readonly effects: Effect[] }[] {
   const { config: { rnics, domain }, noticePs } = victimOf(run.plan, host);
+  const keeps = cardsKeepWrites(domain);
   const lives = run.lives.get(host) ?? [];
   const arriving = writesOf(run, rnics, "busWrites")
     .filter(({ arrivesAt }) => lives.some(({ from, to }) => arrivesAt >= from && arrivesAt < to))
@@ -149,8 +151,8 @@ function effectsOf(
     for (; next < arriving.length && arriving[next]!.arrivesAt <= at; next++) {
       const { rnic, at: sentAt, arrivesAt, offset, bytes } = arriving[next]!;
       const write = posts.writeOf(arriving[next]!, { host, rnic });
-      // `wsp`: the card keeps what it sends until it knows of the failure (`holdJournal`).
-      const leftFrom = domain === "wsp" ? edgeOf(sentAt, noticePs) : arrivesAt;
+      // Such a card keeps what it sends until it knows of the failure (`holdJournal`).
+      const leftFrom = keeps ? edgeOf(sentAt, noticePs) : arrivesAt;
       writer.add({ at: arrivesAt, leftFrom, write, offset, bytes });
     }
   };
@@ -180,10 +182,8 @@ function effectsOf(
       case "durable":
         // What no card has written, and what was in no cache, a core has stored into memory.
         for (const { offset, bytes } of writer.becomesDurable(entry.offset, entry.bytes)) {
-          // `wsp`: the card keeps it since its local cache has it, in the order of its coming.
-          const since = domain === "wsp"
-            ? keptSince(run, rnics, { entry, offset, bytes })
-            : undefined;
+          // Such a card keeps it since its local cache has it, in the order of its coming.
+          const since = keeps ? keptSince(run, rnics, { entry, offset, bytes }) : undefined;
           store(entry.at, offset, bytes, since);
         }
         break;

@@ -16,6 +16,7 @@ import type {
   RnicPlan,
   SwitchPlan,
 } from "../plan/plan.ts";
+import { cardsKeepWrites } from "../plan/persistence_domain.ts";
 import { createPowerTracker } from "../plan/power.ts";
 import { hostProcessingPs } from "../plan/processing.ts";
 import { flipsOf, stuckBitsOf } from "./device_faults.ts";
@@ -185,7 +186,7 @@ function rnicPlan(
     ...flipsOf(at.variant.deviceFaults, at.name),
     ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),
     ...(host.roce && { roce: host.roce }),
-    ...(host.domain === "wsp" && { flushOnFail: flushOnFail(host, fabric) }),
+    ...(cardsKeepWrites(host.domain) && { flushOnFail: flushOnFail(host, fabric) }),
   };
 }
 

@@ -3,6 +3,7 @@
  * ps. Plain data, checked by the scenario from which `topology.ts` makes it.
  */
 import type { Time } from "../../base/time.ts";
+import type { PersistenceDomain } from "./persistence_domain.ts";
 import type { QueueCachePlan, QueuePlan } from "./queue_plan.ts";
 import type { HintPlan } from "./hint_plan.ts";
 import type { HintWork } from "./hint_work.ts";
@@ -111,8 +112,6 @@ export type BlueFlame = "on" | "inline" | "off";
 export const ATTACHMENTS = ["pcie", "coherent"] as const;
 
 export type Architecture = "ddio" | "ddio+ns";
-/** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
-export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
 /** What programs may rely on across lines of shared regions: sequential consistency, or x86's total store order. */
 export const MEMORY_MODELS = ["sc", "tso"] as const;

@@ -20,6 +20,7 @@ import {
   OBJECT_NAME_BYTES_MAX,
   OBJECT_NAME_EXPECTED,
 } from "../plan/names.ts";
+import { DOMAIN_NAMES, PERSISTENCE_DOMAINS } from "../plan/persistence_domain.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { parseDuration, parseSize } from "../plan/units.ts";
@@ -128,8 +129,9 @@ export const hostSchema = mapping({
   architecture: oneOf(["ddio", "ddio+ns"]).optional().describe(
     "ddio+ns: the card chooses for each write whether it goes into the cache",
   ),
-  domain: oneOf(["adr", "eadr", "wsp"]).optional().describe(
-    "what survives a power failure: adr memory, eadr the caches too, wsp all of it",
+  domain: oneOf(DOMAIN_NAMES).optional().describe(
+    "what survives a power failure: " +
+      DOMAIN_NAMES.map((name) => `${name} ${PERSISTENCE_DOMAINS[name].saves}`).join(", "),
   ),
   receive: oneOf(["dram", "scm"]).optional().describe("where persistd's receive buffers are"),
   scm: scmMapping.optional().describe("storage class memory: its size, and named places in it"),

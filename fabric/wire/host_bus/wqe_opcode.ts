@@ -227,29 +227,36 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
   },
 };
 
-/** In one shape, so that the engine finds a column of any row in the same place. */
+/** What a row has otherwise: all columns, so that rows have one shape for the engine. */
+const OTHERWISE: WqeOpcodeRow = {
+  code: 0,
+  there: undefined,
+  types: [],
+  operands: [],
+  data: "unread",
+  takesRecv: "never",
+  coversObjects: false,
+  wire: "none",
+  immediate: false,
+  invalidate: false,
+  answered: false,
+  takesSlot: false,
+  streams: false,
+  writes: false,
+  persistOpcode: false,
+  awaitsPersistence: false,
+  localNeed: 0,
+  hint: undefined,
+  counter: undefined,
+};
+
 function rowOf(given: Given): WqeOpcodeRow {
   const { wire, data } = given;
   return {
-    code: given.code,
-    there: given.there,
-    types: given.types,
-    operands: given.operands ?? [],
-    data,
-    takesRecv: given.takesRecv ?? "never",
-    coversObjects: given.coversObjects ?? false,
-    wire,
-    immediate: given.immediate ?? false,
-    invalidate: given.invalidate ?? false,
+    ...OTHERWISE,
+    ...given,
     answered: wire !== "none" && ANSWERS[wire] !== "acknowledge",
-    takesSlot: given.takesSlot ?? false,
-    streams: given.streams ?? false,
-    writes: given.writes ?? false,
-    persistOpcode: given.persistOpcode ?? false,
-    awaitsPersistence: given.awaitsPersistence ?? false,
     localNeed: data === "room" || data === "word room" ? ACCESS.localWrite : 0,
-    hint: given.hint,
-    counter: given.counter,
   };
 }
 

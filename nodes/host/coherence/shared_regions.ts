@@ -11,6 +11,7 @@ import type { JudgeRule } from "../../../fabric/coherence/judge_placement.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import { rangesOf } from "../../../fabric/coherence/output.ts";
 import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import { cardsKeepWrites } from "../../../fabric/rack/plan/persistence_domain.ts";
 import type { HoldPlan, HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import { partIn, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type {
@@ -223,8 +224,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
   boot(now: Time): void {
     const isFirst = this.#parts.life === 0;
     if (!isFirst) this.#homeFrom = this.#leasesEndAt(now);
-    // Under `wsp` the card first brings what it has kept, directory entries too; no access comes before the leases' end.
-    if (!isFirst && this.#parts.plan.domain === "wsp") this.#judgesAt = this.#homeFrom - 1;
+    // A card that has kept something first brings it, directory entries too; no access comes before the leases' end.
+    if (!isFirst && cardsKeepWrites(this.#parts.plan.domain)) this.#judgesAt = this.#homeFrom - 1;
     else this.#lostAtHome(this.#home.boot(isFirst));
   }
 

@@ -10,8 +10,7 @@ import {
   type LossPlace,
   type LossRange,
 } from "../../../fabric/inspection.ts";
-import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
-import { survives } from "./adr.ts";
+import { type PersistenceDomain, survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { SCM_BASE } from "./address_map.ts";
 import type { IioStacks } from "./iio_stacks.ts";
 import { LINE_BYTES, overlayDirty } from "./llc.ts";

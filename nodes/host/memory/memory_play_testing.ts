@@ -3,9 +3,9 @@
  * what has come but is not in memory yet: for property tests of what survives.
  */
 import fc from "fast-check";
-import type { HostPlan, PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
+import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import { SCM_BASE } from "./address_map.ts";
-import { survives } from "./adr.ts";
+import { type PersistenceDomain, survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { pattern, type PlanChanges, rigPlan } from "../testing/host_testing.ts";
 import { LogBook } from "./memory_log_testing.ts";
 import { MemorySystem } from "./memory_system.ts";
@@ -95,7 +95,7 @@ export class MemoryPlay {
     return this.memory.peek(SCM_BASE, PLAY_BYTES);
   }
 
-  /** SCM as a power failure would leave it, computed from every place by `adr.ts`. */
+  /** SCM as a power failure would leave it, computed from every place by `survives`. */
   survivors(): Uint8Array<ArrayBuffer> {
     const { physical, llc, combining, durable } = this.memory;
     const { domain, stuckBits } = this.#plan;

@@ -10,7 +10,7 @@ import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type Memory, SCM_BASE } from "./address_map.ts";
-import { survives } from "./adr.ts";
+import { survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { DurableRecord, wordsOf } from "./durable_record.ts";
 import type { Imc } from "./imc.ts";

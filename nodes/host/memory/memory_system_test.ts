@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import type { DurableWrite } from "../../../fabric/node.ts";
-import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
+import type { PersistenceDomain } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { SCM_BASE } from "./address_map.ts";
 import { pattern, RIG_TIMING, rigPlan } from "../testing/host_testing.ts";
 import { MemoryPlay, operations, PLAY_BYTES } from "./memory_play_testing.ts";

@@ -6,9 +6,8 @@
  * Its time counts the memory operations so far, so that a log of it orders power failures during
  * the recovery.
  */
-import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
 import { AddressFault, type Buffer, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
-import { survives } from "../memory/adr.ts";
+import { type PersistenceDomain, survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { wordsOf } from "../memory/durable_record.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import { IN_ORDER, type MemoryLog } from "../memory/memory_log.ts";

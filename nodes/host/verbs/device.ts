@@ -25,7 +25,7 @@ import type {
 import { LOCK_ANSWER_BYTES } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Buffer, OutOfMemory } from "../memory/address_map.ts";
-import { survives } from "../memory/adr.ts";
+import { cardsKeepWrites, survives } from "../../../fabric/rack/plan/persistence_domain.ts";
 import { flowOf } from "../memory/iio.ts";
 import { type Cpu, SIGNALS, type Steps } from "../cpu/program.ts";
 import { failed, must, ProgramError, verbError } from "./errors.ts";
@@ -86,7 +86,7 @@ function persistencePlan(plan: HostPlan): PersistencePlan {
   const noSnoop = plan.architecture === "ddio+ns";
   const flow = flowOf(plan, noSnoop);
   const flushesIio = flow === 1 || survives("llc", plan.domain);
-  const flush = survives("iio", plan.domain) ? "none" : flushesIio ? "read" : "cpu";
+  const flush = cardsKeepWrites(plan.domain) ? "none" : flushesIio ? "read" : "cpu";
   return { flow, flush, noSnoop };
 }
 

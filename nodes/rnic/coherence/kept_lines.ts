@@ -1,6 +1,6 @@
 /**
  * Whole-system persistence of shared regions (domain `wsp`, decision 12): what home's card has of its host's SCM when the
- * host's power fails is kept, as `nodes/host/memory/adr.ts` says of the places `localCache`, `rnic` and `bus`. It goes
+ * host's power fails is kept, as `fabric/rack/plan/persistence_domain.ts` says of the places `localCache`, `rnic` and `bus`. It goes
  * into the journal of the card's other writes, which are done first of all when the host is back.
  */
 import { dirtyInLocalCache } from "../../../fabric/coherence/home_card.ts";

@@ -1,27 +1,11 @@
 /**
- * What survives a power failure: *place of a byte* × *persistence domain* (P-01, P-05). The only
- * definition; all code that records or checks durability calls {@link survives}.
+ * Persistence domains: what survives a power failure (P-01, P-05). A domain is one row; what records, checks, explores
+ * or replays durability asks {@link survives} or {@link cardsKeepWrites}, and knows no domain by name.
  */
-import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
-
-/** The places of a byte on its way to memory, in order. */
-export const PLACES = [
-  "rnic",
-  "remoteCache",
-  "localCache",
-  "bus",
-  "iio",
-  "llc",
-  "wcb",
-  "wpq",
-  "scm",
-  "dram",
-] as const;
-export type Place = typeof PLACES[number];
-
-export type Fate = "survives" | "lost";
 
 /**
+ * The places of a byte on its way to memory, in order.
+ *
  * - `rnic`, `bus`: posted writes that have not reached the host. They survive in no domain of
  *   current machines (P-05). `wsp`, whole-system persistence (Narayanan and Hodson, ASPLOS'12),
  *   powers everything long enough to finish pending work: the card keeps such writes and replays them
@@ -42,20 +26,51 @@ export type Fate = "survives" | "lost";
  * - `dram`: lost. The other places refer to bytes of SCM; a byte of DRAM counts as `dram` wherever
  *   it is. (`wsp` here concerns SCM: DRAM is no NVDIMM.)
  */
-const FATES: Readonly<Record<Place, Readonly<Record<PersistenceDomain, Fate>>>> = {
-  rnic: { adr: "lost", eadr: "lost", wsp: "survives" },
-  remoteCache: { adr: "lost", eadr: "lost", wsp: "lost" },
-  localCache: { adr: "lost", eadr: "lost", wsp: "survives" },
-  bus: { adr: "lost", eadr: "lost", wsp: "survives" },
-  iio: { adr: "lost", eadr: "lost", wsp: "survives" },
-  llc: { adr: "lost", eadr: "survives", wsp: "survives" },
-  wcb: { adr: "lost", eadr: "lost", wsp: "survives" },
-  wpq: { adr: "survives", eadr: "survives", wsp: "survives" },
-  scm: { adr: "survives", eadr: "survives", wsp: "survives" },
-  dram: { adr: "lost", eadr: "lost", wsp: "lost" },
-};
+export const PLACES = [
+  "rnic",
+  "remoteCache",
+  "localCache",
+  "bus",
+  "iio",
+  "llc",
+  "wcb",
+  "wpq",
+  "scm",
+  "dram",
+] as const;
+export type Place = typeof PLACES[number];
+
+interface DomainRow {
+  /** In words, after those of the rows before it. */
+  readonly saves: string;
+  /** Where a byte survives; elsewhere it is lost. */
+  readonly survivors: readonly Place[];
+}
+
+/** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
+export const PERSISTENCE_DOMAINS = {
+  adr: { saves: "memory", survivors: ["wpq", "scm"] },
+  eadr: { saves: "the caches too", survivors: ["llc", "wpq", "scm"] },
+  wsp: {
+    saves: "all of it",
+    survivors: ["rnic", "localCache", "bus", "iio", "llc", "wcb", "wpq", "scm"],
+  },
+} as const satisfies Readonly<Record<string, DomainRow>>;
+export type PersistenceDomain = keyof typeof PERSISTENCE_DOMAINS;
+
+/** All of them, the one that saves least first. */
+export const DOMAIN_NAMES = Object.keys(PERSISTENCE_DOMAINS) as PersistenceDomain[];
 
 /** Whether a byte at `place` survives a power failure. */
 export function survives(place: Place, domain: PersistenceDomain): boolean {
-  return FATES[place][domain] === "survives";
+  const { survivors }: DomainRow = PERSISTENCE_DOMAINS[domain];
+  return survivors.includes(place);
+}
+
+/**
+ * Whether a host's cards keep what they write to it until they know that it has arrived, and what their local cache of
+ * shared regions has dirty: they write it again when the host is back (`nodes/rnic/dma/journal.ts`).
+ */
+export function cardsKeepWrites(domain: PersistenceDomain): boolean {
+  return survives("rnic", domain);
 }

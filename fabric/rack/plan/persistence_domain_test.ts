@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { PLACES, survives } from "./adr.ts";
-
-/** Each contains the one before it. */
-const DOMAINS = ["adr", "eadr", "wsp"] as const;
+import { DOMAIN_NAMES as DOMAINS, PLACES, survives } from "./persistence_domain.ts";
 
 describe("survives", () => {
   it("P-05: answers for every place and domain: eADR adds the LLC, wsp all that is on its way", () => {
