@@ -97,6 +97,22 @@ describe("an unreliable cable between two coherent cards", () => {
     }
   });
 
+  it("C-03: a greeting that is answered twice, as it was repeated, makes one link", () => {
+    const r = new RegionRig();
+    let greetings = 0;
+    r.rig.fate = (_, { bytes }) => {
+      if (packetOf(bytes).bth.destQpn !== CARD_QPN) return "pass";
+      greetings++;
+      return { delayPs: 25 * PS_PER_US };
+    };
+    r.register();
+    r.rig.run(() => r.counter("b", "coherenceReceivedWelcome") > 1);
+    assert.ok(greetings > 3, `${greetings} frames`);
+    for (const line of [0, 1, 2]) assert.equal(r.store("far", line, 7), "done");
+    assert.equal(r.load("home", 2), 7);
+    assert.equal(r.counter("b", "retransmissions"), 0);
+  });
+
   it("C-03: a home that does not answer is an error of the command, in bounded time", () => {
     const r = new RegionRig(regionPlan(), { fate: () => "drop" });
     r.command(r.rig.a, "register-region");
@@ -157,6 +173,22 @@ describe("a cable that is cut", () => {
     const [farPs, homePs] = answers.map(({ at }) => at - cut) as [number, number];
     assert.ok(farPs < 300 * PS_PER_US, `${farPs / PS_PER_US} us`);
     assert.ok(homePs > leasePs / 2 && homePs < leasePs + BOUND, `${homePs / PS_PER_US} us`);
+  });
+
+  it("C-10, decision 14: lives follow each other without end, each with requests of its own", () => {
+    const r = new RegionRig();
+    r.register();
+    // More than there are credits for requests.
+    for (let life = 0; life < 24; life++) {
+      assert.equal(r.load("far", 0), 0, `life ${life}`);
+      r.rig.fate = () => "drop";
+      const asked = [8, 9, 10].map((line) => r.begin("far", "load", line));
+      r.rig.run(() => asked.every((tag) => r.done.has(tag)));
+      assert.deepEqual(asked.map((tag) => r.done.get(tag)!.result), new Array(3).fill("fenced"));
+      r.rig.runFor(BOUND);
+      r.rig.fate = () => "pass";
+    }
+    for (const line of [8, 9, 10]) assert.equal(r.load("far", line), 0);
   });
 
   it("C-10: a cut that is shorter than the lease costs time and nothing else", () => {
