@@ -113,6 +113,28 @@ describe("an unreliable cable between two coherent cards", () => {
     assert.equal(r.counter("b", "retransmissions"), 0);
   });
 
+  it("decision 14: an answer to the greeting of an earlier life is none to this one's", () => {
+    const r = new RegionRig();
+    const { b } = r.rig, lives = new Set<number>();
+    let late = 0;
+    r.rig.fate = (from, { bytes }) => {
+      const { bth, coherenceEth: header } = packetOf(bytes);
+      if (from !== "a" || bth.destQpn !== CARD_QPN) return "pass";
+      lives.add(header!.life);
+      // The first life's answers come while the second one greets, whose first ones are lost.
+      if (lives.size === 1) return { delayPs: 160 * PS_PER_US };
+      return late++ < 5 ? "drop" : "pass";
+    };
+    r.command(r.rig.a, "register-region");
+    assert.equal(r.command(b, "register-region").status, "error", "it has given up");
+    assert.equal(r.counter("b", "coherenceReceivedWelcome"), 0);
+    assert.equal(r.command(b, "register-region").status, "ok");
+    assert.equal(lives.size, 2);
+    assert.ok(r.counter("b", "coherenceReceivedWelcome") > 1 && late > 5, "both have come");
+    assert.equal(r.store("far", 0, 7), "done");
+    assert.equal(r.load("home", 0), 7);
+  });
+
   it("C-03: a home that does not answer is an error of the command, in bounded time", () => {
     const r = new RegionRig(regionPlan(), { fate: () => "drop" });
     r.command(r.rig.a, "register-region");
