@@ -10,12 +10,13 @@ import {
   type CmMessage,
   type CmRep,
   type CmReq,
+  gidOfAddress,
   RECEIVED,
   REJECT_REASON,
   REP_DEFAULTS,
   timeoutOfCode,
 } from "../../../fabric/wire/roce/cm.ts";
-import { disconnectEndpoint, expire, receive, resetAgent } from "./cm_agent.ts";
+import { disconnectEndpoint, endListening, expire, receive, resetAgent } from "./cm_agent.ts";
 import { headOf, mraFor, rejFor } from "./cm_messages.ts";
 import {
   addEndpoint,
@@ -315,5 +316,159 @@ describe("resetAgent", () => {
     looseEqual(nextDeadline(agent), NEVER);
     expire(agent, 2000, output);
     same(ids.events, []);
+  });
+});
+
+/** A listener beside the first one. */
+function listenerOf(serviceId: bigint, more: Partial<CmListener> = {}): CmListener {
+  const made = { ...listener, serviceId, signal: `${serviceId}`, events: [], ...more };
+  agent.listeners.set(serviceId, made);
+  return made;
+}
+
+const rejections = () =>
+  output.send.flatMap(({ message }) => message.type === "REJ" ? [message.reason] : []);
+
+describe("the end of listening", () => {
+  it("refuses the requests that wait for its program, and no others; it comes once", () => {
+    const other = listenerOf(78n), own = startPassive(), taken = { ...other, events: [] };
+    for (const [commId, serviceId] of [[41, SERVICE_ID], [42, 78n]] as const) {
+      receive(agent, reqFrom(commId, serviceId), { from: A, now: 0, output });
+    }
+    const event = listener.events.shift()!;
+    ok(event.kind === "request");
+    // An id of its own has it.
+    event.endpoint.sink = taken;
+    endListening(agent, listener, { now: 0, output });
+    endListening(agent, listener, { now: 0, output });
+    same([...agent.endpoints.values()].map(({ phase, commId }) => [phase, commId === own.commId]), [
+      ...[["req-received", false], ["req-received", false]],
+    ]);
+    same(rejections(), [REJECT_REASON.invalidServiceId]);
+    same(listener.events, [{ kind: "ended" }]);
+    const ids = listenerOf(79n, { backlog: 1 });
+    endListening(agent, ids, { now: 0, output });
+    same(ids.events, [], "its program has ended it");
+  });
+});
+
+describe("a listener's backlog", () => {
+  it("has so many requests of its own at a time, and drops the next one, which comes again", () => {
+    // Ids of one channel share its events.
+    const events: CmListener["events"] = [];
+    for (const id of [80n, 81n]) listenerOf(id, { backlog: 1, events });
+    for (const [commId, id] of [[50, 80n], [51, 80n], [52, 81n]] as const) {
+      receive(agent, reqFrom(commId, id), { from: A, now: 0, output });
+    }
+    same(events.map((event) => event.kind === "request" && event.endpoint.peerCommId), [50, 52]);
+    events.length = 0;
+    receive(agent, reqFrom(51, 80n), { from: A, now: 1, output });
+    equal(events.length, 1);
+    same(sentTypes(), []);
+  });
+});
+
+describe("a queue pair of the peer's that asks again", () => {
+  it("has its connection ended first where an id listens, if that stands", () => {
+    listenerOf(80n, { backlog: 8 });
+    const before = startPassive();
+    const ask = (commId: number) => {
+      output.send.length = 0;
+      receive(agent, reqFrom(commId, 80n), { from: A, now: 0, output });
+      return sentTypes();
+    };
+    same(ask(60), [], "the other request has no answer yet");
+    answer(before);
+    establish(before, undefined);
+    same(ask(61), ["REJ", "DREQ"]);
+    same([before.phase, rejections()], ["dreq-sent", [REJECT_REASON.staleConnection]]);
+    // Of a program's own listener it is another request.
+    const again = startActive(), rep = { ...repFor(again), localCommId: 90, localQpn: 17 };
+    receive(agent, { ...rep, remoteCommId: again.commId }, { from: B, now: 0, output });
+    establish(again, undefined);
+    listener.events.length = 0;
+    const req = { ...reqFrom(62), primaryLocalGid: gidOfAddress(B) };
+    receive(agent, req, { from: B, now: 0, output });
+    same([listener.events.length, again.phase], [1, "established"]);
+    receive(agent, { ...req, localCommId: 63, serviceId: 80n }, { from: B, now: 0, output });
+    equal(again.phase, "dreq-sent", "this end has asked for that connection");
+  });
+});
+
+describe("messages", () => {
+  it("are of a connection by both of its numbers, and a time-out's by the peer's alone, from that peer", () => {
+    const endpoint = startPassive();
+    answer(endpoint);
+    establish(endpoint, undefined);
+    const dreq = dreqFor(endpoint);
+    receive(agent, { ...dreq, localCommId: 41 } as CmMessage, { from: A, now: 0, output });
+    same([endpoint.phase, sentTypes()], ["established", ["DREP"]]);
+    const rej = rejFor(repFor(endpoint), { reason: REJECT_REASON.timeout });
+    const late = { ...rej, localCommId: endpoint.peerCommId, remoteCommId: 0 };
+    receive(agent, late, { from: B, now: 0, output });
+    equal(endpoint.phase, "established");
+    receive(agent, late, { from: A, now: 0, output });
+    equal(endpoint.phase, "closed");
+  });
+
+  it("refuse a response that its program will not have as its program, not as a time-out", () => {
+    const endpoint = startActive();
+    const rep = { ...repFor(endpoint), localCommId: 90, remoteCommId: endpoint.commId };
+    receive(agent, rep, { from: B, now: 0, output });
+    disconnectEndpoint(agent, endpoint, { now: 0, output });
+    same(rejections(), [REJECT_REASON.consumer]);
+  });
+});
+
+describe("endpoints", () => {
+  it("have numbers that no other one has, and that are not 0", () => {
+    agent.nextCommId = 0xffff_ffff;
+    const numbers = [startActive(), startActive()].map(({ commId }) => commId);
+    same(numbers, [0xffff_ffff, 1]);
+    agent.nextCommId = 0xffff_ffff;
+    equal(startActive().commId, 2);
+  });
+
+  it("that wait for an answer have the service read its deadlines again", () => {
+    agent.stirred = false;
+    const endpoint = startActive();
+    equal(agent.stirred, true);
+    agent.stirred = false;
+    const mra = {
+      ...mraFor(endpoint, RECEIVED.req),
+      localCommId: 90,
+      remoteCommId: endpoint.commId,
+    };
+    receive(agent, mra, { from: B, now: 50, output });
+    equal(agent.stirred, true);
+  });
+
+  it("that a DREQ overtakes its RTU for have stood: their ids are told of the end of time wait", () => {
+    const endpoint = startPassive();
+    answer(endpoint);
+    endpoint.timeWaitPs = 50;
+    receive(agent, dreqFor(endpoint), { from: A, now: 10, output });
+    same(agent.timers.map(({ at }) => at), [60]);
+    const other = startActive();
+    other.timeWaitPs = 50;
+    Object.assign(other, { sink: listener });
+    for (const now of [100, 200, 300]) expire(agent, now, output);
+    equal(other.phase, "closed");
+    same(agent.timers, [], "that one never stood");
+  });
+});
+
+describe("a failure of the RNIC", () => {
+  it("leaves nothing of what waited before it", () => {
+    receive(agent, reqFrom(40), { from: A, now: 0, output });
+    listenerOf(90n, { datagrams: true });
+    const privateData = new Uint8Array(1);
+    const asks = { type: "SIDR_REQ", transactionId: 5n, requestId: 9, pKey: 0xffff } as const;
+    receive(agent, { ...asks, serviceId: 90n, privateData }, { from: A, now: 0, output });
+    const [request] = agent.sidr.values();
+    agent.stirred = false;
+    resetAgent(agent);
+    same([request!.phase, agent.sidr.size, agent.stirred], ["closed", 0, true]);
+    same(listener.events, [{ kind: "reset" }]);
   });
 });

@@ -158,4 +158,32 @@ describe("service ID resolution", () => {
     same(statuses(), [SIDR_STATUS.unsupported]);
     same(kinds(listener), ["sidr-request", "ended"]);
   });
+
+  it("has so many requests wait as its listener's backlog, and refuses those alone where that ends", () => {
+    const small: CmListener = { ...listener, serviceId: 78n, backlog: 1, events: [] };
+    b.listeners.set(78n, small);
+    const from = (requestId: number, serviceId: bigint, now = 0) =>
+      receive(b, { ...REQ, requestId, serviceId }, { from: A, now, output });
+    from(1, 78n);
+    from(2, 78n);
+    from(3, 77n);
+    same([kinds(small), kinds(listener)], [["sidr-request"], ["sidr-request"]]);
+    // A copy of one that waits is none, however late it is.
+    from(1, 78n, 100_000);
+    same([kinds(small), sent()], [["sidr-request"], []]);
+    endListening(b, small, { now: 0, output });
+    const refused = sent().map((message) => message.type === "SIDR_REP" && message.requestId);
+    same(refused, [1]);
+  });
+
+  it("sets no deadline for a program that has not answered", () => {
+    a.stirred = false;
+    ask();
+    equal(a.stirred, true, "the service reads its deadlines again");
+    const [req] = sent();
+    arrive(req!, 0);
+    equal(nextDeadline(b), NEVER);
+    answer(10);
+    equal(nextDeadline(b), NEVER, "an answered one is only remembered");
+  });
 });

@@ -77,6 +77,40 @@ describe("a far card that cannot tell home that it leaves", () => {
   });
 });
 
+describe("a far card's registrations", () => {
+  it("decision 21: can be given up again and again", () => {
+    const r = new RegionRig();
+    r.command(r.rig.a, "register-region");
+    for (let time = 0; time < 4; time++) {
+      assert.equal(r.command(r.rig.b, "register-region").status, "ok", `${time}`);
+      assert.equal(r.store("far", time, 7), "done");
+      assert.equal(r.command(r.rig.b, "deregister-region").status, "ok", `${time}`);
+      assert.deepEqual([r.memory(time), r.load("far", time)], [7, "refused"]);
+    }
+  });
+
+  it("C-03: end with the last line of the region: what goes beyond it is refused", () => {
+    const r = new RegionRig();
+    r.register();
+    const flush = (line: number, lines: number) => {
+      const tag = 900 + 100 * line + lines;
+      const access = { kind: "far-access", tag, region: 0, line, op: "flush", lines } as const;
+      r.rig.toRnic(r.rig.b, access);
+      r.rig.run(() => r.done.has(tag));
+      return r.done.get(tag)!.result;
+    };
+    assert.deepEqual([r.load("far", REGION_LINES - 1), r.load("far", REGION_LINES)], [
+      0,
+      "refused",
+    ]);
+    assert.deepEqual([flush(0, REGION_LINES), flush(2, REGION_LINES - 2)], ["done", "done"]);
+    assert.deepEqual([flush(0, REGION_LINES + 1), flush(2, REGION_LINES - 1)], [
+      "refused",
+      "refused",
+    ]);
+  });
+});
+
 describe("home's deregistration", () => {
   it("decision 21: ends behind an access that home's local cache has begun and has no directory's entry for", () => {
     const local = regionPlan({ placement: "local", entries: 1, leasePs: 5_000 * PS_PER_US });
@@ -129,6 +163,40 @@ describe("home's deregistration", () => {
     r.rig.run(() => reply() !== undefined);
     assert.deepEqual(reply(), { status: "ok", op: "done" });
     assert.ok(r.rig.now - from < 400 * PS_PER_US, `${(r.rig.now - from) / PS_PER_US} us`);
+  });
+
+  it("decision 21: waits for far cards as long as they take to leave, and no longer", () => {
+    const r = new RegionRig(regionPlan({ leasePs: 100_000 * PS_PER_US }));
+    r.register();
+    r.store("far", 0, 7);
+    const from = r.rig.now;
+    assert.equal(r.command(r.rig.a, "deregister-region").status, "ok");
+    assert.ok(r.rig.now - from < 50 * PS_PER_US, `${(r.rig.now - from) / PS_PER_US} us`);
+    assert.deepEqual([r.memory(0), r.load("far", 0)], [7, "refused"]);
+  });
+
+  it("decision 21: is heard by a far card that registers the region and is not told yet that it has it", () => {
+    const r = new RegionRig(regionPlan({ leasePs: 100_000 * PS_PER_US }));
+    const { a, b } = r.rig;
+    r.register();
+    assert.equal(r.command(b, "deregister-region").status, "ok");
+    // The answer is lost, and comes behind home's word that the region is withdrawn.
+    let isLost = false;
+    r.rig.fate = (from, { bytes }) => {
+      const isAnswer = opcodeRow(packetOf(bytes).bth.opcode)!.name === "VENDOR COHERENCE RESPONSE";
+      if (isLost || from !== "a" || !isAnswer) return "pass";
+      isLost = true;
+      return "drop";
+    };
+    const registered = asking(r, b, "register-region"), from = r.rig.now;
+    r.rig.run(() => isLost);
+    const reply = asking(r, a, "deregister-region");
+    r.rig.run(() => r.counter("b", "coherenceReceivedDeregister") > 0);
+    assert.deepEqual([registered(), reply()], [undefined, undefined]);
+    r.rig.run(() => reply() !== undefined);
+    assert.deepEqual([registered(), reply()], new Array(2).fill({ status: "ok", op: "done" }));
+    assert.ok(r.rig.now - from < 100 * PS_PER_US, `${(r.rig.now - from) / PS_PER_US} us`);
+    assert.equal(r.load("far", 0), "refused");
   });
 
   it("decision 21: waits for a far card that cannot be told for one lease, where its queue pair still tries", () => {

@@ -97,6 +97,44 @@ describe("an unreliable cable between two coherent cards", () => {
     }
   });
 
+  it("C-03: a greeting that is answered twice, as it was repeated, makes one link", () => {
+    const r = new RegionRig();
+    let greetings = 0;
+    r.rig.fate = (_, { bytes }) => {
+      if (packetOf(bytes).bth.destQpn !== CARD_QPN) return "pass";
+      greetings++;
+      return { delayPs: 25 * PS_PER_US };
+    };
+    r.register();
+    r.rig.run(() => r.counter("b", "coherenceReceivedWelcome") > 1);
+    assert.ok(greetings > 3, `${greetings} frames`);
+    for (const line of [0, 1, 2]) assert.equal(r.store("far", line, 7), "done");
+    assert.equal(r.load("home", 2), 7);
+    assert.equal(r.counter("b", "retransmissions"), 0);
+  });
+
+  it("decision 14: an answer to the greeting of an earlier life is none to this one's", () => {
+    const r = new RegionRig();
+    const { b } = r.rig, lives = new Set<number>();
+    let late = 0;
+    r.rig.fate = (from, { bytes }) => {
+      const { bth, coherenceEth: header } = packetOf(bytes);
+      if (from !== "a" || bth.destQpn !== CARD_QPN) return "pass";
+      lives.add(header!.life);
+      // The first life's answers come while the second one greets, whose first ones are lost.
+      if (lives.size === 1) return { delayPs: 160 * PS_PER_US };
+      return late++ < 5 ? "drop" : "pass";
+    };
+    r.command(r.rig.a, "register-region");
+    assert.equal(r.command(b, "register-region").status, "error", "it has given up");
+    assert.equal(r.counter("b", "coherenceReceivedWelcome"), 0);
+    assert.equal(r.command(b, "register-region").status, "ok");
+    assert.equal(lives.size, 2);
+    assert.ok(r.counter("b", "coherenceReceivedWelcome") > 1 && late > 5, "both have come");
+    assert.equal(r.store("far", 0, 7), "done");
+    assert.equal(r.load("home", 0), 7);
+  });
+
   it("C-03: a home that does not answer is an error of the command, in bounded time", () => {
     const r = new RegionRig(regionPlan(), { fate: () => "drop" });
     r.command(r.rig.a, "register-region");
@@ -157,6 +195,22 @@ describe("a cable that is cut", () => {
     const [farPs, homePs] = answers.map(({ at }) => at - cut) as [number, number];
     assert.ok(farPs < 300 * PS_PER_US, `${farPs / PS_PER_US} us`);
     assert.ok(homePs > leasePs / 2 && homePs < leasePs + BOUND, `${homePs / PS_PER_US} us`);
+  });
+
+  it("C-10, decision 14: lives follow each other without end, each with requests of its own", () => {
+    const r = new RegionRig();
+    r.register();
+    // More than there are credits for requests.
+    for (let life = 0; life < 24; life++) {
+      assert.equal(r.load("far", 0), 0, `life ${life}`);
+      r.rig.fate = () => "drop";
+      const asked = [8, 9, 10].map((line) => r.begin("far", "load", line));
+      r.rig.run(() => asked.every((tag) => r.done.has(tag)));
+      assert.deepEqual(asked.map((tag) => r.done.get(tag)!.result), new Array(3).fill("fenced"));
+      r.rig.runFor(BOUND);
+      r.rig.fate = () => "pass";
+    }
+    for (const line of [8, 9, 10]) assert.equal(r.load("far", line), 0);
   });
 
   it("C-10: a cut that is shorter than the lease costs time and nothing else", () => {
