@@ -228,26 +228,18 @@ function lines(
       Plot.frame({ stroke: "#999999", anchor: "bottom" }),
       ...chart.series.flatMap((series) => {
         const inPanel = fx ? { fx: () => series.panel } : {}, own = { ...up, ...inPanel };
-        const ariaLabel = nameOf(chart, series);
-        const spread = series.points.filter(({ least }) => least !== undefined);
         return [
           Plot.line(series.points, {
             ...own,
             ...lineOf(series),
-            ariaLabel: () => `line: ${ariaLabel}`,
+            ariaLabel: () => `line: ${nameOf(chart, series)}`,
             ...(chart.isCurve && { curve: "step-after" as const }),
           }),
-          ...(spread.length > 0
-            ? [
-              Plot.ruleX(spread, {
-                ...{ x: up.x, ...inPanel, stroke: colourOf(series), strokeWidth: 1.4 },
-                y1: ({ least }) => least / size,
-                y2: ({ greatest }) => greatest / size,
-                marker: "tick",
-                ariaLabel: () => `spread: ${ariaLabel}`,
-              }),
-            ]
-            : []),
+          Plot.ruleX(spreadOf(series), {
+            ...{ ...inPanel, ...spreadLook(chart, series), x: up.x },
+            y1: ({ least }) => least / size,
+            y2: ({ greatest }) => greatest / size,
+          }),
           ...(chart.isCurve ? [] : [dotOf(chart, series, own)]),
         ];
       }),
@@ -295,19 +287,12 @@ function dots(
         const inPanel = fx ? { fx: () => series.panel } : {};
         const dy = apart(series.name);
         const own = { x: value, y: (point: ChartPoint) => point.x, ...inPanel, dy };
-        const spread = series.points.filter(({ least }) => least !== undefined);
-        const stroke = colourOf(series);
         return [
-          ...(spread.length > 0
-            ? [
-              Plot.ruleY(spread, {
-                ...{ ...inPanel, dy, y: own.y, stroke, strokeWidth: 1.4, marker: "tick" as const },
-                x1: ({ least }) => least / size,
-                x2: ({ greatest }) => greatest / size,
-                ariaLabel: () => `spread: ${nameOf(chart, series)}`,
-              }),
-            ]
-            : []),
+          Plot.ruleY(spreadOf(series), {
+            ...{ ...inPanel, ...spreadLook(chart, series), y: own.y, dy },
+            x1: ({ least }) => least / size,
+            x2: ({ greatest }) => greatest / size,
+          }),
           dotOf(chart, series, own),
         ];
       }),
@@ -343,6 +328,17 @@ function panelTitles({ panelLabel }: Chart): Plot.Markish {
 function nameOf({ panelLabel }: Chart, { name, panel }: Series): string {
   return [name, ...(panel === "" ? [] : [`${panelLabel} ${panel}`])].filter((each) => each !== "")
     .join(", ") || "all";
+}
+
+function spreadOf({ points }: Series) {
+  return points.filter((point) => point.least !== undefined);
+}
+
+function spreadLook(chart: Chart, series: Series) {
+  return {
+    ...{ stroke: colourOf(series), strokeWidth: 1.4, marker: "tick" as const },
+    ariaLabel: () => `spread: ${nameOf(chart, series)}`,
+  };
 }
 
 function dotOf(chart: Chart, series: Series, channels: object): Plot.Markish {
