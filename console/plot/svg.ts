@@ -19,6 +19,7 @@ const COLOURS = [
 const SYMBOLS = ["circle", "square", "triangle", "diamond"] as const;
 const DASHES = ["none", "6 3", "2 3", "9 3 2 3"];
 
+const SVG = "http://www.w3.org/2000/svg";
 const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif";
 const INK = "#222222", QUIET = "#555555", GRID = "#dddddd";
 const TEXT_PX = 12, TITLE_PX = 15, CAPTION_PX = 10.5;
@@ -39,70 +40,66 @@ interface Node {
   readonly outerHTML: string;
   setAttribute(name: string, value: string): void;
   removeAttribute(name: string): void;
-  append(...nodes: readonly Node[]): void;
+  append(node: Node): void;
+  prepend(node: Node): void;
   remove(): void;
   querySelectorAll(selector: string): Iterable<Node>;
 }
 
 interface Document {
-  readonly documentElement: Node;
   createElementNS(namespace: string, name: string): Node;
 }
 
 type Figure = Node & Pick<Plot.Plot, "scale">;
 
-/** The document of a picture. Deterministic: the same chart has the same text. */
+/**
+ * The document of a picture. Deterministic: the same chart has the same text. The library's own titles, captions and
+ * legends are HTML beside the picture, and would not be in its file: they are marks of an outer picture.
+ */
 export function svgOf(chart: Chart): string {
   const document = new DOMParser().parseFromString(
-    '<svg xmlns="http://www.w3.org/2000/svg"></svg>',
+    "<svg></svg>",
     "image/svg+xml",
   ) as unknown as Document;
-  const root = document.documentElement;
   const legend = entriesOf(chart);
   const isBeside = "numbers" in chart.x && legend.length > 1;
   const legendWidth = isBeside
     ? SWATCH_PX + PAD + Math.max(...legend.map(({ name }) => widthOf(name, TEXT_PX)))
     : 0;
-  const titleLines = wrapped(chart.title, { px: TITLE_PX, width: WIDTH - 2 * PAD });
-  let y = PAD + titleLines.length * (TITLE_PX + 4) + 4;
-  const texts = [textBlock(document, titleLines, { x: PAD, y: PAD + TITLE_PX - 2, px: TITLE_PX })];
-  if (!isBeside && legend.length > 1) {
-    const { node, height } = legendAbove(document, legend, chart);
-    node.setAttribute("transform", `translate(${PAD},${y})`);
-    texts.push(node);
-    y += height + 6;
-  }
+  const title = wrapped(chart.title, TITLE_PX);
+  const above = !isBeside && legend.length > 1 ? inRows(legend) : [];
+  const legendTop = PAD + title.length * (TITLE_PX + 4) + 4;
+  const top = legendTop + (above.length === 0 ? 0 : above.at(-1)!.y + LINE_PX / 2 + 6);
   const plot = drawn(document, chart, WIDTH - 2 * PAD - legendWidth);
-  place(plot.node, { x: PAD, y });
-  const ends = isBeside ? besideOf(legend, plot) : [];
-  if (isBeside) {
-    const node = group(document, "legend");
-    for (const { entry, at } of ends) {
-      node.append(swatch(document, { entry, chart, x: WIDTH - PAD - legendWidth + 12, y: y + at }));
-    }
-    texts.push(node);
-  }
-  y += Math.max(plot.height, ...ends.map(({ at }) => at + LINE_PX / 2)) + 8;
-  const captions = chart.caption.flatMap((line) =>
-    wrapped(line, { px: CAPTION_PX, width: WIDTH - 2 * PAD })
-  );
-  const caption = textBlock(document, captions, { x: PAD, y: y + CAPTION_PX, px: CAPTION_PX });
-  caption.setAttribute("fill", QUIET);
-  const height = Math.ceil(y + captions.length * (CAPTION_PX + 4) + PAD);
-  set(root, {
-    viewBox: `0 0 ${WIDTH} ${height}`,
-    width: WIDTH,
-    height,
-    role: "img",
-    "font-family": FONT,
-    "font-size": TEXT_PX,
-    fill: INK,
-    color: INK,
+  const names = isBeside
+    ? besideOf(legend, plot).map((name) => ({
+      ...name,
+      x: WIDTH - PAD - legendWidth + 12,
+      y: top + name.y,
+    }))
+    : above.map((name) => ({ ...name, x: PAD + name.x, y: legendTop + name.y }));
+  const bottom = Math.max(top + plot.height, ...names.map(({ y }) => y + LINE_PX / 2)) + 8;
+  const caption = chart.caption.flatMap((line) => wrapped(line, CAPTION_PX));
+  const height = Math.ceil(bottom + caption.length * (CAPTION_PX + 4) + PAD);
+  const root = plotOf(document, {
+    ...{ width: WIDTH, height, margin: 0, axis: null },
+    ...{ x: { type: "identity" }, y: { type: "identity" } },
+    marks: [
+      Plot.frame({ fill: "white", stroke: "none" }),
+      ...legendOf(chart, names),
+      textOf("title", title, { y: PAD + TITLE_PX - 2, px: TITLE_PX, fontWeight: "bold" }),
+      textOf("caption", caption, { y: bottom + CAPTION_PX, px: CAPTION_PX, fill: QUIET }),
+    ],
   });
-  const title = element(document, "title", {});
-  title.textContent = chart.title;
-  const ground = element(document, "rect", { width: WIDTH, height, fill: "white" });
-  root.append(title, ground, plot.node, ...texts, caption);
+  set(root, {
+    ...{ xmlns: SVG, role: "img", fill: INK, color: INK },
+    ...{ "font-family": FONT, "font-size": TEXT_PX },
+  });
+  set(plot.node, { x: PAD, y: round(top), overflow: "visible" });
+  const about = document.createElementNS(SVG, "title");
+  about.textContent = chart.title;
+  root.prepend(about);
+  root.append(plot.node);
   return `${withOwnIds(root.outerHTML)}\n`;
 }
 
@@ -231,28 +228,18 @@ function lines(
       Plot.frame({ stroke: "#999999", anchor: "bottom" }),
       ...chart.series.flatMap((series) => {
         const inPanel = fx ? { fx: () => series.panel } : {}, own = { ...up, ...inPanel };
-        const colour = COLOURS[series.colour % COLOURS.length]!;
-        const strokeDasharray = DASHES[series.dash % DASHES.length]!;
-        const ariaLabel = nameOf(chart, series);
-        const spread = series.points.filter(({ least }) => least !== undefined);
         return [
           Plot.line(series.points, {
             ...own,
-            ...{ stroke: colour, strokeWidth: 1.8, strokeDasharray },
-            ariaLabel: () => `line: ${ariaLabel}`,
+            ...lineOf(series),
+            ariaLabel: () => `line: ${nameOf(chart, series)}`,
             ...(chart.isCurve && { curve: "step-after" as const }),
           }),
-          ...(spread.length > 0
-            ? [
-              Plot.ruleX(spread, {
-                ...{ x: up.x, ...inPanel, stroke: colour, strokeWidth: 1.4 },
-                y1: ({ least }) => least / size,
-                y2: ({ greatest }) => greatest / size,
-                marker: "tick",
-                ariaLabel: () => `spread: ${ariaLabel}`,
-              }),
-            ]
-            : []),
+          Plot.ruleX(spreadOf(series), {
+            ...{ ...inPanel, ...spreadLook(chart, series), x: up.x },
+            y1: ({ least }) => least / size,
+            y2: ({ greatest }) => greatest / size,
+          }),
           ...(chart.isCurve ? [] : [dotOf(chart, series, own)]),
         ];
       }),
@@ -300,19 +287,12 @@ function dots(
         const inPanel = fx ? { fx: () => series.panel } : {};
         const dy = apart(series.name);
         const own = { x: value, y: (point: ChartPoint) => point.x, ...inPanel, dy };
-        const spread = series.points.filter(({ least }) => least !== undefined);
-        const stroke = COLOURS[series.colour % COLOURS.length]!;
         return [
-          ...(spread.length > 0
-            ? [
-              Plot.ruleY(spread, {
-                ...{ ...inPanel, dy, y: own.y, stroke, strokeWidth: 1.4, marker: "tick" as const },
-                x1: ({ least }) => least / size,
-                x2: ({ greatest }) => greatest / size,
-                ariaLabel: () => `spread: ${nameOf(chart, series)}`,
-              }),
-            ]
-            : []),
+          Plot.ruleY(spreadOf(series), {
+            ...{ ...inPanel, ...spreadLook(chart, series), y: own.y, dy },
+            x1: ({ least }) => least / size,
+            x2: ({ greatest }) => greatest / size,
+          }),
           dotOf(chart, series, own),
         ];
       }),
@@ -350,8 +330,18 @@ function nameOf({ panelLabel }: Chart, { name, panel }: Series): string {
     .join(", ") || "all";
 }
 
+function spreadOf({ points }: Series) {
+  return points.filter((point) => point.least !== undefined);
+}
+
+function spreadLook(chart: Chart, series: Series) {
+  return {
+    ...{ stroke: colourOf(series), strokeWidth: 1.4, marker: "tick" as const },
+    ariaLabel: () => `spread: ${nameOf(chart, series)}`,
+  };
+}
+
 function dotOf(chart: Chart, series: Series, channels: object): Plot.Markish {
-  const colour = COLOURS[series.colour % COLOURS.length]!;
   const unit = "numbers" in chart.x ? chart.x.unit : "";
   const title = ({ x, y, least, greatest, count }: ChartPoint) => {
     const at = typeof x === "number" ? withUnit(unit, x) : x;
@@ -365,20 +355,28 @@ function dotOf(chart: Chart, series: Series, channels: object): Plot.Markish {
   };
   return Plot.dot(series.points, {
     ...channels,
-    symbol: SYMBOLS[series.colour % SYMBOLS.length]!,
-    r: 3.8,
-    stroke: colour,
-    strokeWidth: 1.5,
-    fill: fillOf(series),
+    ...symbolOf(series),
     ariaLabel: () => `points: ${nameOf(chart, series)}`,
     title,
   });
 }
 
-/** The other way round where the kind of line is another one, too. */
-function fillOf({ colour, dash }: Pick<Series, "colour" | "dash">): string {
-  const isHollow = (Math.floor(colour / SYMBOLS.length) + dash) % 2 === 1;
-  return isHollow ? "white" : COLOURS[colour % COLOURS.length]!;
+type Look = Pick<Series, "colour" | "dash">;
+
+function colourOf({ colour }: Look): string {
+  return COLOURS[colour % COLOURS.length]!;
+}
+
+function lineOf(look: Look) {
+  const strokeDasharray = DASHES[look.dash % DASHES.length]!;
+  return { stroke: colourOf(look), strokeWidth: 1.8, strokeDasharray };
+}
+
+function symbolOf(look: Look) {
+  const symbol = SYMBOLS[look.colour % SYMBOLS.length]!, stroke = colourOf(look);
+  // The other way round where the kind of line is another one, too.
+  const isHollow = (Math.floor(look.colour / SYMBOLS.length) + look.dash) % 2 === 1;
+  return { symbol, r: 3.8, stroke, strokeWidth: 1.5, fill: isHollow ? "white" : stroke };
 }
 
 /** Numbers over several octaves are apart as far as their ratios are. */
@@ -408,125 +406,87 @@ function scaledX({ x, isCurve }: Chart, numbers: readonly number[]) {
   };
 }
 
+/** A name of the legend at its place: of the left end of its line. */
+interface Placed extends Entry {
+  readonly x: number;
+  readonly y: number;
+}
+
 /** Each entry at the height of its line's end, as near as the others let it. */
 function besideOf(
   entries: readonly Entry[],
   { yOf, height }: Drawn,
-): { readonly entry: Entry; readonly at: number }[] {
+): (Entry & Pick<Placed, "y">)[] {
   const bottom = height - 50;
   const wanted = entries.map((entry) => ({
-    entry,
-    at: entry.last === undefined ? bottom : yOf(entry.last.y),
-  })).sort((x, y) => x.at - y.at);
+    ...entry,
+    y: entry.last === undefined ? bottom : yOf(entry.last.y),
+  })).sort((a, b) => a.y - b.y);
   let above = -Infinity;
-  const down = wanted.map(({ entry, at }) => {
-    above = Math.max(at, above + LINE_PX);
-    return { entry, at: above };
-  });
+  const down = wanted.map((entry) => ({ ...entry, y: above = Math.max(entry.y, above + LINE_PX) }));
   // Those that were pushed out of the picture push the others up again.
   let below = Math.max(bottom, LINE_PX * entries.length) + LINE_PX;
-  return down.toReversed().map(({ entry, at }) => {
-    below = Math.min(at, below - LINE_PX);
-    return { entry, at: below };
-  }).toReversed();
+  return down.toReversed().map((entry) => ({
+    ...entry,
+    y: below = Math.min(entry.y, below - LINE_PX),
+  })).toReversed();
 }
 
-function legendAbove(
-  document: Document,
-  entries: readonly Entry[],
-  chart: Chart,
-): { readonly node: Node; readonly height: number } {
-  const node = group(document, "legend");
+function inRows(entries: readonly Entry[]): Placed[] {
   let x = 0, y = LINE_PX / 2;
-  for (const entry of entries) {
+  return entries.map((entry) => {
     const width = SWATCH_PX + widthOf(entry.name, TEXT_PX) + PAD;
     if (x > 0 && x + width > WIDTH - 2 * PAD) [x, y] = [0, y + LINE_PX];
-    node.append(swatch(document, { entry, chart, x, y }));
+    const placed = { ...entry, x, y };
     x += width;
-  }
-  return { node, height: y + LINE_PX / 2 };
-}
-
-/** A piece of the line with its symbol, and its name. */
-function swatch(
-  document: Document,
-  { entry, chart, x, y }: {
-    readonly entry: Entry;
-    readonly chart: Chart;
-    readonly x: number;
-    readonly y: number;
-  },
-): Node {
-  const width = SWATCH_PX - 8, middle = { x: width / 2, y: 8 };
-  const isLine = "numbers" in chart.x;
-  const points = [{ ...middle, x: 0 }, { ...middle, x: width }];
-  const { colour, dash } = entry;
-  const stroke = COLOURS[colour % COLOURS.length]!;
-  const sample = plotOf(document, {
-    ...{ width, height: 16, margin: 0, axis: null },
-    x: { type: "identity" },
-    y: { type: "identity" },
-    marks: [
-      ...(isLine
-        ? [
-          Plot.line(points, {
-            ...{ x: "x", y: "y", stroke, strokeWidth: 1.8 },
-            strokeDasharray: DASHES[dash % DASHES.length]!,
-          }),
-        ]
-        : []),
-      ...(chart.isCurve ? [] : [Plot.dot([middle], {
-        ...{ x: "x", y: "y", r: 3.8, stroke, strokeWidth: 1.5 },
-        fill: fillOf(entry),
-        symbol: SYMBOLS[colour % SYMBOLS.length]!,
-      })]),
-    ],
+    return placed;
   });
-  place(sample, { x: 0, y: -8 });
-  const node = element(document, "g", { transform: `translate(${round(x)},${round(y)})` });
-  const text = element(document, "text", { x: SWATCH_PX - 2, dy: "0.35em" });
-  text.textContent = entry.name;
-  node.append(sample, text);
-  return node;
 }
 
-function element(document: Document, name: string, attributes: Attributes): Node {
-  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
-  set(node, attributes);
-  return node;
+/** Of each entry a piece of the line with its symbol, and its name. */
+function legendOf(chart: Chart, entries: readonly Placed[]): Plot.Markish[] {
+  const length = SWATCH_PX - 8;
+  return [
+    ...("numbers" in chart.x
+      ? entries.map(({ x, y, colour, dash }) =>
+        Plot.line([[x, y], [x + length, y]], lineOf({ colour, dash }))
+      )
+      : []),
+    ...(chart.isCurve
+      ? []
+      : entries.map(({ x, y, ...entry }) => Plot.dot([[x + length / 2, y]], symbolOf(entry)))),
+    labelled(
+      "legend",
+      Plot.text(entries, {
+        ...{ x: ({ x }) => x + SWATCH_PX - 2, y: "y", text: "name", textAnchor: "start" },
+        fontSize: TEXT_PX,
+      }),
+    ),
+  ];
 }
 
-type Attributes = Readonly<Record<string, string | number>>;
+function labelled<Mark extends Plot.Mark>(ariaLabel: string, mark: Mark): Mark {
+  return Object.assign(mark, { ariaLabel });
+}
 
-function set(node: Node, attributes: Attributes): void {
+/** Lines of text, the first of them at `y`. */
+function textOf(
+  label: string,
+  lines: readonly string[],
+  { y, px, ...look }: { readonly y: number; readonly px: number } & Plot.TextOptions,
+): Plot.Markish {
+  return labelled(
+    label,
+    Plot.text(lines, {
+      ...look,
+      ...{ x: () => PAD, y: (_, i) => round(y + i * (px + 4)), text: (line: string) => line },
+      ...{ fontSize: px, textAnchor: "start", lineAnchor: "bottom" },
+    }),
+  );
+}
+
+function set(node: Node, attributes: Readonly<Record<string, string | number>>): void {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, String(value));
-}
-
-function group(document: Document, label: string): Node {
-  return element(document, "g", { "aria-label": label });
-}
-
-/** Places an inner picture, and lets nothing of it be cut off. */
-function place(node: Node, { x, y }: { readonly x: number; readonly y: number }): void {
-  set(node, { x: round(x), y: round(y), overflow: "visible" });
-}
-
-function textBlock(
-  document: Document,
-  texts: readonly string[],
-  { x, y, px }: { readonly x: number; readonly y: number; readonly px: number },
-): Node {
-  const node = element(document, "g", {
-    "aria-label": px === TITLE_PX ? "title" : "caption",
-    "font-size": px,
-    ...(px === TITLE_PX && { "font-weight": "bold" }),
-  });
-  for (const [i, text] of texts.entries()) {
-    const line = element(document, "text", { x, y: round(y + i * (px + 4)) });
-    line.textContent = text;
-    node.append(line);
-  }
-  return node;
 }
 
 function round(value: number): number {
@@ -537,16 +497,13 @@ function widthOf(text: string, px: number): number {
   return Math.ceil(text.length * px * LETTER);
 }
 
-/** A text as lines that fit, cut at spaces. */
-function wrapped(
-  text: string,
-  { px, width }: { readonly px: number; readonly width: number },
-): string[] {
+/** A text as lines that fit into the picture, cut at spaces. */
+function wrapped(text: string, px: number): string[] {
   const found: string[] = [];
   let line = "";
   for (const word of text.split(" ")) {
     const longer = line === "" ? word : `${line} ${word}`;
-    if (line !== "" && widthOf(longer, px) > width) {
+    if (line !== "" && widthOf(longer, px) > WIDTH - 2 * PAD) {
       found.push(line);
       line = word;
     } else line = longer;

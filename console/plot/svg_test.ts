@@ -120,13 +120,13 @@ describe("svgOf", () => {
       all(root, `[aria-label="points: ${name}"]`)[0]!.getAttribute("d")
     );
     assert.notEqual(shapes[0], shapes[1]);
-    const entries = all(root, '[aria-label="legend"] > g').map((each) => placeOf(each)[1]);
+    const entries = all(root, '[aria-label="legend"] text').map((each) => placeOf(each)[1]);
     assert.equal(entries[1]! - entries[0]! >= 18, true, entries.join());
     const series = Array.from({ length: 6 }, (_, i) => ({
       ...CHART.series[0]!,
       ...{ name: `line ${i}`, colour: i },
     }));
-    const many = all(parsed({ ...CHART, series }), '[aria-label="legend"] > g')
+    const many = all(parsed({ ...CHART, series }), '[aria-label="legend"] text')
       .map((each) => placeOf(each)[1]);
     // They end at the top of the picture: the first name stays there, the others stand below it.
     near(many[0]!, entries[0]!, "the first");
