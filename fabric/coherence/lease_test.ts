@@ -12,7 +12,8 @@ import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
 import { type HostAgent, hostReceive, newHostAgent } from "./host_agent.ts";
 import { HOST_TABLE } from "./host_agent_table.ts";
 import { homeBus } from "./home_card.ts";
-import { LINE_BYTES, WHOLE_LINE } from "./line_bytes.ts";
+import { LINE_BYTES } from "./line_bytes.ts";
+import { WHOLE_LINE } from "../wire/host_bus/line_change.ts";
 import type { Access, WireMessage } from "./messages.ts";
 import { newOutput, type Output, rangesOf } from "./output.ts";
 

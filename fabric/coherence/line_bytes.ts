@@ -2,24 +2,8 @@
 import { assert } from "../base/assert.ts";
 import { keptCopyOf, viewOf } from "../base/slab.ts";
 import { COHERENCE_LINE_BYTES } from "../wire/roce/coherence_eth.ts";
+import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
 import { type Contents, type Data, LOST } from "./messages.ts";
-
-/**
- * `write`: of `bytes`, a whole line, those whose bit is in `mask`. `add` and `compare-swap`: on 8 bytes at a
- * multiple of 8, little-endian as in the host's memory (decision 15).
- */
-export type LineChange =
-  | { readonly kind: "write"; readonly mask: bigint; readonly bytes: Uint8Array }
-  | { readonly kind: "add"; readonly offset: number; readonly operand: bigint }
-  | {
-    readonly kind: "compare-swap";
-    readonly offset: number;
-    readonly compare: bigint;
-    readonly swap: bigint;
-  };
-
-/** The mask of a store to all bytes of a line: the only one that needs nothing of what was there. */
-export const WHOLE_LINE = (1n << BigInt(COHERENCE_LINE_BYTES)) - 1n;
 
 export const LINE_BYTES: Contents = {
   apply: (data, change) => applied(data, change as LineChange),

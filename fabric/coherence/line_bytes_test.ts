@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { LINE_BYTES, WHOLE_LINE } from "./line_bytes.ts";
+import { LINE_BYTES } from "./line_bytes.ts";
+import { WHOLE_LINE } from "../wire/host_bus/line_change.ts";
 
 const old = Uint8Array.from({ length: 64 }, (_, i) => i);
 const bytes = Uint8Array.from({ length: 64 }, (_, i) => 0x80 + i);

@@ -13,7 +13,8 @@ import { type ByteAccess, judgeByte } from "./history_testing.ts";
 import { canEvictLocal, evictLocal, homeAccess, move, recallRegion } from "./home_card.ts";
 import { homePlacement } from "./home_card_state.ts";
 import { canEvictFromLlc, evictFromLlc, hostAccess, hostLine } from "./host_agent.ts";
-import { LINE_BYTES, type LineChange, WHOLE_LINE } from "./line_bytes.ts";
+import { LINE_BYTES } from "./line_bytes.ts";
+import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
 import { type Access, type Answer, type Data, LOST } from "./messages.ts";
 import {
   act,

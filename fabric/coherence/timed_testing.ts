@@ -14,7 +14,8 @@ import { renewHome } from "./faults.ts";
 import { homeNextAt, homeWake, stopRenewing } from "./home_lease.ts";
 import { cardLost, hostAccess, hostLine } from "./host_agent.ts";
 import { cardLostAt, type LeaseTimes } from "./lease.ts";
-import { LINE_BYTES, type LineChange, WHOLE_LINE } from "./line_bytes.ts";
+import { LINE_BYTES } from "./line_bytes.ts";
+import { type LineChange, WHOLE_LINE } from "../wire/host_bus/line_change.ts";
 import type { Access, Answer, Data } from "./messages.ts";
 import type { Output } from "./output.ts";
 import {

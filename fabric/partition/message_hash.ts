@@ -8,7 +8,7 @@ import type { Frame, Message } from "../node.ts";
 import { coherentOp } from "../wire/host_bus/coherent_codec.ts";
 import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
-import type { LineChange } from "../coherence/line_bytes.ts";
+import type { LineChange } from "../wire/host_bus/line_change.ts";
 import { REGION_CODES, regionToArray } from "../wire/host_bus/region_codec.ts";
 import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 

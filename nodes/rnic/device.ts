@@ -1,6 +1,5 @@
 /** A card that has just got power: every part of {@link Device} in its first state. */
 import { UPCALLS } from "./upcalls.ts";
-import { TABLES, type Tables } from "../../fabric/coherence/tables.ts";
 import type { Outputs } from "../../fabric/node.ts";
 import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
 import { QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
@@ -38,7 +37,7 @@ const KEY_STEP = 0x35;
 export interface DeviceOptions {
   readonly seed: number;
   /** Of the protocol by which regions are shared; absent: the protocol's own. */
-  readonly tables?: Tables | undefined;
+  readonly tables?: Device["tables"];
   readonly heldLog?: HeldLog | undefined;
 }
 
@@ -78,7 +77,7 @@ export function createDevice(name: string, plan: RnicPlan, options: DeviceOption
     paging: createPaging(plan),
     pageEvents: new Fifo(),
     coherence: undefined,
-    tables: options.tables ?? TABLES,
+    tables: options.tables,
     startedAt: 0,
     isPortUp: true,
     warnings: [],

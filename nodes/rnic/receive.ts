@@ -20,8 +20,7 @@ import { type Device, drop } from "./state/device.ts";
 import { receiveGroup } from "./responder/multicast.ts";
 import { dropInSilence, dropOverrun } from "./responder/silent_loss.ts";
 import { operationOf } from "./responder/operations.ts";
-import { receiveGroupHint, receiveHint, takeHintOff } from "./hints/receive_hint.ts";
-import { CARD_QPN } from "./coherence/link.ts";
+import { takeHints } from "./hints/receive_hint.ts";
 import { takeGreeting } from "./coherence/receive_message.ts";
 import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
@@ -55,32 +54,28 @@ export function takeFrame(device: Device, frame: Frame): void {
   const foreign = checkDestination(device, packet);
   if (foreign !== undefined) return drop(device, foreign);
   const qp = device.queuePairs.get(packet.bth.destQpn);
-  // A greeting of another coherent card has no queue pair.
-  if (qp === undefined && device.coherence !== undefined && packet.bth.destQpn === CARD_QPN) {
-    return takeGreeting(device, packet);
+  if (qp === undefined) {
+    // A greeting of another coherent card has no queue pair.
+    if (device.coherence !== undefined && takeGreeting(device, packet)) return;
+    return dropInSilence(device, { packet, row }, { reason: "unknown-qp", qp });
   }
-  const reason = qp === undefined ? "unknown-qp" : checkQueuePair(qp, { packet, row });
+  const reason = checkQueuePair(qp, { packet, row });
   if (reason !== undefined) return dropInSilence(device, { packet, row }, { reason, qp });
   const input = { packet, row, head: headOf(frame) };
-  const when = mayTake(device, qp!, input);
-  if (when === "now") takePacket(device, qp!, input);
+  const when = mayTake(device, qp, input);
+  if (when === "now") takePacket(device, qp, input);
   else if (when === "too many") dropInSilence(device, input, { reason: "context-too-many", qp });
 }
 
 function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {
-  const { row } = given;
   noteMark(device, qp, given);
-  const { hints } = device;
-  const packet = hints === undefined || given.packet.bth.reserved7 === 0
-    ? given.packet
-    : takeHintOff(device, hints, { qp, packet: given.packet });
-  if (packet === undefined) return;
-  const input = packet === given.packet ? given : { ...given, packet };
+  const input = device.hints === undefined ? given : takeHints(device, device.hints, { qp, given });
+  if (input === undefined) return;
+  const { packet, row } = input;
   if (row.direction === "response") return receiveResponse(device, qp, { packet, row });
-  if (qp.hints === "group") return receiveGroupHint(device, qp, packet);
   const operation = operationOf(row);
-  // What is neither a hint nor a request of a known operation has not passed the checks above.
-  if (operation === undefined) receiveHint(device, qp, packet);
+  // A hint, where the card takes no part in them: nothing else that is no request has passed the checks above.
+  if (operation === undefined || qp.hints === "group") drop(device, "vendor-operation");
   else receiveRequest(device, qp, { ...input, operation });
 }
 

@@ -2,7 +2,7 @@
  * Encodes messages of shared regions as plain arrays for the bus between processes, and checks what comes from
  * there, field by field. `pcie_codec.ts` dispatches to it; numbers below {@link FIRST_REGION_CODE} are its own.
  */
-import type { LineChange } from "../../coherence/line_bytes.ts";
+import type { LineChange } from "./line_change.ts";
 import { BUS_MESSAGES, LOST } from "../../coherence/messages.ts";
 import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
 import {

@@ -3,7 +3,7 @@
  * the protocol's own: {@link LineMessage} is a snoop, a request or a response of `fabric/coherence`. On a far host
  * they are non-coherent (decision 2): a core's {@link FarAccess}, which its card answers.
  */
-import { type LineChange, WHOLE_LINE } from "../../coherence/line_bytes.ts";
+import { type LineChange, WHOLE_LINE } from "./line_change.ts";
 import { BUS_MESSAGES, type BusKind, type LOST } from "../../coherence/messages.ts";
 import { FLIT_BYTES } from "./flit.ts";
 import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";

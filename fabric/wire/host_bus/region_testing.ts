@@ -1,6 +1,6 @@
 /** For tests only: arbitrary messages of shared regions. */
 import fc from "fast-check";
-import type { LineChange } from "../../coherence/line_bytes.ts";
+import type { LineChange } from "./line_change.ts";
 import { BUS_MESSAGES, type BusKind, LOST } from "../../coherence/messages.ts";
 import { FAR_OPS, FAR_RESULTS, type RegionMessage } from "./region_messages.ts";
 

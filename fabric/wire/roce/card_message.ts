@@ -7,7 +7,7 @@ import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { allocate, copyOf, keptCopyOf, viewOf } from "../../base/slab.ts";
 import type { ControlMessage } from "../../coherence/control_messages.ts";
-import type { LineChange } from "../../coherence/line_bytes.ts";
+import type { LineChange } from "../host_bus/line_change.ts";
 import { LOST, type Placement, WIRE_MESSAGES, type WireMessage } from "../../coherence/messages.ts";
 import {
   COHERENCE_CHANGES,

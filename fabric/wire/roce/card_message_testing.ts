@@ -1,7 +1,7 @@
 /** For tests only: any message between coherent cards, with what its packet says beside it. */
 import fc from "fast-check";
 import type { ControlMessage } from "../../coherence/control_messages.ts";
-import { type LineChange, WHOLE_LINE } from "../../coherence/line_bytes.ts";
+import { type LineChange, WHOLE_LINE } from "../host_bus/line_change.ts";
 import { LOST, WIRE_MESSAGES, type WireKind } from "../../coherence/messages.ts";
 import type { CardContext, CardMessage } from "./card_message.ts";
 import { COHERENCE_LINE_BYTES, FORMS } from "./coherence_eth.ts";

@@ -2,7 +2,7 @@
  * Accesses of a far host's cores (decision 2): non-coherent requests to its card, each answered by it. No line of a
  * region is in this host's LLC.
  */
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type {
   FarAccess,
   FarAnswer,

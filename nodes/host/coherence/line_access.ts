@@ -1,6 +1,6 @@
 /** A core's access to a line of a region, and what a program's handle needs of its host for it. */
 import type { Time } from "../../../fabric/base/time.ts";
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { HoldPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { FarOp, FarResult } from "../../../fabric/wire/host_bus/region_messages.ts";

@@ -1,6 +1,6 @@
 /** A range of a region as pieces of its lines, and what a store changes in each. */
 import { allocateKept } from "../../../fabric/base/slab.ts";
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 
 /** Bytes [from, to) of line `line`. */

@@ -2,7 +2,7 @@
  * A program's shared region: {@link Region} over the host's. Each access is done line by line, in order, and the
  * next one begins when it has ended (decision 16).
  */
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { AccessRecord, RegionOp } from "../../../fabric/audit.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";

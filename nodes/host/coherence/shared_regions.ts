@@ -10,7 +10,7 @@ import { cardLostAt } from "../../../fabric/coherence/lease.ts";
 import type { JudgeRule } from "../../../fabric/coherence/judge_placement.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import { rangesOf } from "../../../fabric/coherence/output.ts";
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import { cardsKeepWrites } from "../../../fabric/rack/plan/persistence_domain.ts";
 import type { HoldPlan, HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import { partIn, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";

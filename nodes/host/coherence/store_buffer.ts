@@ -17,7 +17,7 @@ import { assert } from "../../../fabric/base/assert.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { FarResult } from "../../../fabric/wire/host_bus/region_messages.ts";
 import type { Steps } from "../cpu/program.ts";

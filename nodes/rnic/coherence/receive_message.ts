@@ -17,6 +17,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { acceptRequest } from "../state/responder_changes.ts";
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { takeAnswerOfHome, takeOfHome, takeWelcome } from "./far.ts";
+import { CARD_QPN } from "./link.ts";
 import { takeHello, takeOfFar, takeRegistration } from "./home.ts";
 
 /** The message of a packet; undefined, and counted, where it is none. */
@@ -67,8 +68,14 @@ export function executeCardMessage(
   return undefined;
 }
 
-/** A frame to the queue pair number that all cards know: `Hello` or `Welcome`. */
-export function takeGreeting(device: Device, packet: RocePacket): void {
+/** A frame to the queue pair number that all cards know: `Hello` or `Welcome`. @returns whether it is to that. */
+export function takeGreeting(device: Device, packet: RocePacket): boolean {
+  if (packet.bth.destQpn !== CARD_QPN) return false;
+  greeted(device, packet);
+  return true;
+}
+
+function greeted(device: Device, packet: RocePacket): void {
   const { coherence } = device;
   const decoded = packet.coherenceEth === undefined ? undefined : messageOf(device, packet);
   if (coherence === undefined || decoded === undefined) return drop(device, "unknown-qp");

@@ -1,6 +1,7 @@
 /** The coherent part of a card: made when its driver initialises it, and what it does by time. */
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
+import { TABLES } from "../../../fabric/coherence/tables.ts";
 import { stopRenewing } from "../../../fabric/coherence/home_lease.ts";
 import { type Coherence, newCoherenceCounters, newStageSpent } from "./state/coherence_state.ts";
 import type { Device } from "../state/device.ts";
@@ -24,7 +25,7 @@ export function coherenceSlots({ plan }: Device): number {
  * time of its start in microseconds, and no life is shorter than that.
  */
 export function createCoherence(device: Device): Coherence | undefined {
-  const { plan: { shared, address }, startedAt, tables } = device;
+  const { plan: { shared, address }, startedAt, tables = TABLES } = device;
   if (shared === undefined) return undefined;
   const life = Math.ceil(startedAt / PS_PER_US);
   const own = shared.filter(({ home }) => home.address === address);

@@ -34,7 +34,7 @@ import {
   untilShared,
 } from "./region_lines.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { AtomicTurn } from "../state/responder_state.ts";
 import type { Device } from "../state/device.ts";
 import type { JournalWrite, ReadRequest } from "../state/dma_state.ts";

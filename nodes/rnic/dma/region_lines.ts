@@ -8,7 +8,7 @@
  * commits is kept by waiting, as each line may have to come from a far card anyway.
  */
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
-import { type LineChange, WHOLE_LINE } from "../../../fabric/coherence/line_bytes.ts";
+import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { Answer } from "../../../fabric/coherence/messages.ts";
 import type { CoherentPort, LineTask, PortWrite } from "../state/coherent_port_state.ts";
 import type { Device } from "../state/device.ts";

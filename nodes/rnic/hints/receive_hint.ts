@@ -3,6 +3,7 @@ import { detachHint, hintOf } from "../../../fabric/wire/roce/hint.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { type Device, drop } from "../state/device.ts";
 import type { Hints } from "./state/hint_state.ts";
+import type { PacketIn } from "../state/responder_state.ts";
 import { rights } from "../state/life_cycle.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { endOf, isInScope, takeWanted } from "./agree.ts";
@@ -11,10 +12,31 @@ import { workOnHint } from "./do_work.ts";
 import { hintOfRange } from "./prepare.ts";
 
 /**
+ * What a packet has of hints for its queue pair, by itself or beside something else.
+ * @returns the packet as it is without; undefined where nothing is left to be done.
+ */
+export function takeHints(
+  device: Device,
+  hints: Hints,
+  { qp, given }: { readonly qp: QueuePair; readonly given: PacketIn },
+): PacketIn | undefined {
+  const { packet: { bth }, row } = given;
+  const packet = bth.reserved7 === 0
+    ? given.packet
+    : takeHintOff(device, hints, { qp, packet: given.packet });
+  if (packet === undefined) return undefined;
+  const isForGroup = qp.hints === "group" && row.direction === "request";
+  if (isForGroup) receiveGroupHint(device, qp, packet);
+  else if (row.operation === "hint") receiveHint(device, hints, { qp, packet });
+  else return packet === given.packet ? given : { ...given, packet };
+  return undefined;
+}
+
+/**
  * H-07: takes the hint off a packet of a queue pair that takes part; one that does not ignores the reserved bits.
  * @returns the packet as it is without; undefined where nothing is left to be done.
  */
-export function takeHintOff(
+function takeHintOff(
   device: Device,
   hints: Hints,
   { qp, packet }: { readonly qp: QueuePair; readonly packet: RocePacket },
@@ -46,7 +68,11 @@ export function takeHintOff(
  * of the same application where the card trusts no group, is taken for each of them as its own hint and answered
  * by it; the rest is for others, or late, and passed over without a word.
  */
-export function receiveGroupHint(device: Device, member: QueuePair, packet: RocePacket): void {
+export function receiveGroupHint(
+  device: Device,
+  member: QueuePair,
+  packet: RocePacket,
+): void {
   const { hints } = device;
   if (hints === undefined) return drop(device, "vendor-operation");
   if (packet.deth!.qKey !== qKeyOf(member)) return drop(device, "q-key");
@@ -70,11 +96,14 @@ export function receiveGroupHint(device: Device, member: QueuePair, packet: Roce
   }
 }
 
-/** A hint of the queue pair's peer, with the operation code. A queue pair that takes no part does not know the operation code. */
-export function receiveHint(device: Device, qp: QueuePair, packet: RocePacket): void {
-  const { hints } = device;
-  const end = hints && endOf(hints, qp);
-  if (hints === undefined || end === undefined) return drop(device, "vendor-operation");
+/** A hint of the queue pair's peer, with the operation code, which a queue pair that takes no part does not know. */
+function receiveHint(
+  device: Device,
+  hints: Hints,
+  { qp, packet }: { readonly qp: QueuePair; readonly packet: RocePacket },
+): void {
+  const end = endOf(hints, qp);
+  if (end === undefined) return drop(device, "vendor-operation");
   const message = hintOf(packet);
   if (message === undefined) {
     hints.counters.hintsMalformed++;

@@ -1,8 +1,8 @@
 /**
  * What a feature of the card adds to it, as data and a few functions: `rnic.ts` and the firmware go through the list
  * of `extensions.ts`. All a feature has beside these stands in its room, a folder. `paging` and `verify` are in the
- * steps of every card, so `rnic.ts` calls what they do there by name:
- * a call of a list's is none that V8 puts in its place.
+ * steps of every card, so `rnic.ts` calls them there by name: V8 does
+ * not inline a call through a list.
  */
 import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";

@@ -8,7 +8,7 @@ import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { JournalWrite, ReadRequest } from "./dma_state.ts";
-import type { LineChange } from "../../../fabric/coherence/line_bytes.ts";
+import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { AtomicTurn } from "./responder_state.ts";
 
 export interface CoherentPort {

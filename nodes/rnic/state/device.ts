@@ -92,7 +92,7 @@ export interface Upcalls {
   /** A queue pair between coherent cards has failed: nothing more goes by it. */
   readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
   /** A greeting that has waited is taken now. */
-  readonly takeGreeting: (device: Device, packet: RocePacket) => void;
+  readonly takeGreeting: (device: Device, packet: RocePacket) => boolean;
   /** An access of a verb or DMA to a line of a shared region: it begins. */
   readonly accessLine: (device: Device, access: Access) => void;
   /** For the judge of shared regions: agent 0 begins an access, and has done it or not. */
@@ -167,8 +167,8 @@ export interface Device {
   readonly pageEvents: Fifo<DueEvent>;
   /** Undefined before its driver has initialised it, and of a card without shared regions. */
   coherence: Coherence | undefined;
-  /** Of the coherent card's protocol. */
-  readonly tables: Tables;
+  /** Of the protocol by which regions are shared, where it is the rack's own. */
+  readonly tables: Tables | undefined;
   /** When it got power; 0 at the run's begin. */
   startedAt: Time;
   /** The network cable's other end has power, as far as the card was told. */

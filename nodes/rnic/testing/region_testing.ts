@@ -12,7 +12,8 @@ import {
   hostReceive,
   newHostAgent,
 } from "../../../fabric/coherence/host_agent.ts";
-import { LINE_BYTES, type LineChange, WHOLE_LINE } from "../../../fabric/coherence/line_bytes.ts";
+import { LINE_BYTES } from "../../../fabric/coherence/line_bytes.ts";
+import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { Answer, LOST } from "../../../fabric/coherence/messages.ts";
 import { newOutput, type Output } from "../../../fabric/coherence/output.ts";
 import {
