@@ -1,6 +1,7 @@
 /** What one can order a rack that is up: power, time, cables, objects. */
 import { z } from "zod";
-import { name, time } from "./common.ts";
+import { PUT_METHODS, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
+import { name, queryFields, time } from "./common.ts";
 import { predicate, predicateText } from "./predicate.ts";
 import { clock } from "./rack.ts";
 
@@ -100,17 +101,15 @@ export const objects = z.object({
 
 /** Query of `put`; the body is the object's bytes. */
 export const putQuery = z.object({
-  method: z.string().max(40).default("persist-opcode"),
+  method: z.enum(PUT_METHODS).default("persist-opcode"),
   on: name.optional().describe("the host that runs the program; default: the first other one"),
-  size: z.coerce.number().int().min(64).max(2 ** 20).optional().describe("bytes of a message"),
-  depth: z.coerce.number().int().min(1).max(256).optional().describe("messages outstanding"),
+  ...queryFields(TRANSFER_CHOICES),
 });
 
 export const getQuery = z.object({
   on: name.optional(),
   partial: z.enum(["true", "false"]).optional().describe("an incomplete object, too"),
-  size: z.coerce.number().int().min(64).max(2 ** 20).optional(),
-  depth: z.coerce.number().int().min(1).max(256).optional(),
+  ...queryFields(TRANSFER_CHOICES),
 });
 
 export const onQuery = z.object({ on: name.optional() });

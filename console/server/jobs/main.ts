@@ -7,8 +7,10 @@ import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
-import { type MethodName, PUT_METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
+import { fromOrder, orderName, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
 import { type PerftestName, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
+import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../api/explore_options.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
 import { exitOf, startCampaign } from "../../chaos/campaign.ts";
@@ -18,7 +20,6 @@ import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore
 import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
 import { exploreOptions, refuseNothing } from "../../explore/options.ts";
-import type { ExploreOptions } from "../../explore/types.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
@@ -60,21 +61,6 @@ function onProgress(title: string, share: number): void {
 /** Where a scenario's `put` names no data. */
 const INPUT_BYTES = 256 * 1024;
 
-function choicesOf(order: Extract<JobOrder, { kind: "run" | "up" | "explore" | "chaos" }>) {
-  const { method, ddio, size, depth, seed } = order;
-  const known = PUT_METHODS.find((each) => each === method);
-  if (method !== undefined && known === undefined) {
-    throw refusal("method", { found: `"${method}"`, expected: oneOf(PUT_METHODS, method) });
-  }
-  return {
-    ...(known !== undefined && { method: known as MethodName }),
-    ...(ddio !== undefined && { ddio }),
-    ...(size !== undefined && { size }),
-    ...(depth !== undefined && { depth }),
-    ...(seed !== undefined && { seed }),
-  };
-}
-
 function withMadeUpInput(program: ProgramScenario): ProgramScenario {
   if (!lacksInput(program, undefined)) return program;
   return { ...program, options: { ...program.options, bytes: INPUT_BYTES } };
@@ -85,7 +71,7 @@ async function run({ order, scenario, signal, replay }: Work<"run">): Promise<vo
   const again = replay && { ...(replay.input !== undefined && { input: replay.input }) };
   const report = await runScenario(scenario, {
     prepare: {
-      ...choicesOf(order),
+      ...valuesIn(CHOICES, order),
       packing,
       isTyped: true,
       ...(again ?? { change: withMadeUpInput }),
@@ -113,7 +99,7 @@ async function run({ order, scenario, signal, replay }: Work<"run">): Promise<vo
 async function up({ order, scenario, signal }: Work<"up">): Promise<void> {
   const { packing, trace } = order;
   const rack = await bringUp(scenario, {
-    prepare: { ...choicesOf(order), packing, isTyped: true, change: withMadeUpInput },
+    prepare: { ...valuesIn(CHOICES, order), packing, isTyped: true, change: withMadeUpInput },
     ...(trace !== undefined && { trace }),
     signal,
     onProgress,
@@ -138,28 +124,11 @@ async function resume({ order, signal }: Work<"resume">): Promise<void> {
   say({ say: "end", verdict: "up", isGood: true });
 }
 
-/** How an order calls them. */
-const ORDERED = {
-  cut: "cut",
-  preemptions: "preemptions",
-  from: "fromPs",
-  until: "untilPs",
-} as const;
-
-function exploreOptionsOf(order: OrderOf<"explore">): ExploreOptions {
-  const { cut, choices, tear, cuts, preemptions, stallPs, interleavings } = order;
-  const { fromPs, untilPs, limit, forMs, claims = false, robust = false } = order;
-  return exploreOptions({
-    ...{ cut, choices, tear, cuts, preemptions, stall: stallPs, interleavings },
-    ...{ from: fromPs, until: untilPs, limit, forMs, claims, robust },
-  });
-}
-
 async function explore({ order, scenario, signal }: Work<"explore">): Promise<void> {
-  const options = exploreOptionsOf(order);
-  refuseNothing(options, (option) => ORDERED[option]);
+  const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
+  refuseNothing(options, (option) => orderName(option, EXPLORE_OPTIONS[option]));
   const explored = await exploreScenario(scenario, {
-    prepare: { ...choicesOf(order), packing: "all", isTyped: true, signal },
+    prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal },
     explore: { ...options, stopped: () => signal.aborted },
     onProgress,
   });
@@ -236,8 +205,11 @@ const ROUNDS_SHOWN = 200;
 const ROUNDS_KEPT = 8;
 
 async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> {
-  const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = choicesOf(order);
-  const { forMs, rounds, from = 0, packing } = order;
+  const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = valuesIn(
+    CHOICES,
+    order,
+  );
+  const { forMs = CHAOS_OPTIONS.for.normal, rounds, from = 0, packing } = order;
   const began = performance.now();
   const shown: ChaosResult["rounds"] = [];
   const counts = { held: 0, broken: 0, untold: 0 };

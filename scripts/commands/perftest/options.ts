@@ -1,6 +1,5 @@
 /** Options of `rack perftest`: what they are for the client, for its output, and what does not go together. */
 import { PS_PER_US } from "../../../fabric/base/time.ts";
-import type { Packing } from "../../../fabric/rack/build/topology.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { PerftestRow } from "../../../nodes/host/programs/perftest/client.ts";
@@ -15,11 +14,19 @@ import {
   PERFTEST_OUTPUTS,
   type PerftestForm,
 } from "../../../console/reports/perftest_table.ts";
-import { bytesOf, type CheckFlags, given, timeOf, whole, wordOf } from "../options.ts";
+import {
+  bytesOf,
+  type CheckFlags,
+  given,
+  type RackChoiceFlags,
+  timeOf,
+  whole,
+  wordOf,
+} from "../options.ts";
 import type { Problems } from "./line.ts";
 import { WHY_NO_SL } from "./refused.ts";
 
-export interface PerftestFlags extends CheckFlags {
+export interface PerftestFlags extends CheckFlags, RackChoiceFlags {
   readonly size?: string;
   readonly iters?: string;
   readonly duration?: string;
@@ -60,9 +67,6 @@ export interface PerftestFlags extends CheckFlags {
   readonly ibDev?: string;
   readonly from?: string;
   readonly to?: string;
-  readonly ddio?: "on" | "off";
-  readonly seed?: string;
-  readonly pack: Packing;
   readonly nats?: string;
   readonly pcap?: string;
   readonly perfetto?: string;

@@ -12,6 +12,7 @@ import { interruptedCode, onInterrupt } from "../interrupt.ts";
 import {
   addAtOnceOptions,
   addCheckOption,
+  addPackOption,
   type AtOnceFlags,
   atOnceOf,
   type CheckFlags,
@@ -44,8 +45,8 @@ export function addSweep(program: Command): void {
       (text: string, before: readonly string[] = []) => [...before, text],
     )
     .option("--input <file>", "the file that `put` writes")
-    .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "all")
     .option("--limit <s>", `seconds after which a combination is ended (${LIMIT_MS / 1_000})`);
+  addPackOption(sweep, { normal: "all" });
   addPictureOptions(addCheckOption(addAtOnceOptions(sweep, "combinations")))
     .addHelpText(
       "after",
