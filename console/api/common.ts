@@ -36,6 +36,10 @@ export function maybe<Schema extends z.ZodType>(schema: Schema) {
   return schema.optional() as unknown as z.ZodExactOptional<Schema>;
 }
 
+type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T;
+/** What a schema stands for, as data that nobody changes. */
+export type Plain<Schema extends z.ZodType> = Frozen<z.output<Schema>>;
+
 export const seed = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 /** A value as JSON has it. */

@@ -26,7 +26,8 @@ import {
 } from "../../console/rack/live/virtual_time.ts";
 import { cardWarnings, waitingPrograms, whyOf } from "../../console/rack/live/why.ts";
 import type { Replay } from "../../console/replay/client.ts";
-import type { EventRow, ReplayTarget } from "../../console/replay/types.ts";
+import type { EventRow } from "../../console/api/replay.ts";
+import type { ReplayTarget } from "../../console/replay/source.ts";
 import { whereStopped, whereText } from "../../console/replay/where.ts";
 import { finite } from "../../console/reports/json.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
