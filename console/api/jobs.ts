@@ -2,8 +2,15 @@
 import { z } from "zod";
 import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
+import {
+  BYTES_MAX,
+  DEPTH_MAX,
+  ITERATIONS_MAX,
+  PERFTESTS,
+  QPS_MAX,
+} from "../../nodes/host/programs/perftest/terms.ts";
 import { name, orderFields, orNull, seed, time } from "./common.ts";
-import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS } from "./explore_options.ts";
+import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS, SWEEP_OPTIONS } from "./options.ts";
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
@@ -71,24 +78,25 @@ export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("perftest"),
     scenario: scenarioSource,
-    test: z.string().max(40),
+    test: z.enum(PERFTESTS),
     packing: packing.default("all"),
     from: name.optional(),
     to: name.optional(),
     ...orderFields({ ddio: CHOICES.ddio, seed: CHOICES.seed }),
-    size: z.number().int().min(1).max(8 << 20).optional(),
+    size: z.number().int().min(1).max(BYTES_MAX).optional(),
     all: z.boolean().optional(),
-    iterations: z.number().int().min(1).max(10_000_000).optional(),
-    depth: z.number().int().min(1).max(8192).optional(),
-    qps: z.number().int().min(1).max(128).optional(),
+    iterations: z.number().int().min(1).max(ITERATIONS_MAX).optional(),
+    depth: z.number().int().min(1).max(DEPTH_MAX).optional(),
+    qps: z.number().int().min(1).max(QPS_MAX).optional(),
   }),
   z.strictObject({
     kind: z.literal("sweep"),
     scenario: scenarioSource,
     vary: z.array(z.string().max(100_000)).min(1)
       .describe("a word of the scenario and its values each: depth=1,4,16"),
-    jobs: z.number().int().min(1).max(1_024).optional().describe("combinations at a time"),
-    limitMs: z.number().int().min(1_000).max(86_400_000).optional().describe("of a combination"),
+    ...orderFields({ jobs: SWEEP_OPTIONS.jobs }),
+    limitMs: z.number().int().min(1_000 * SWEEP_OPTIONS.limit.least)
+      .max(1_000 * SWEEP_OPTIONS.limit.most).optional().describe("of a combination"),
     x: z.string().max(400).optional().describe("of the picture; else as rack sweep chooses"),
     y: z.string().max(400).optional(),
     by: z.array(z.string().max(400)).optional(),

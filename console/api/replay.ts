@@ -6,6 +6,7 @@
  * that state. To see the effect of an event at `t`, ask for `t + 1`.
  */
 import { z } from "zod";
+import { IMPAIRMENTS } from "../../fabric/rack/plan/link_plan.ts";
 import { COUNT_MAX, type Predicate } from "../../fabric/trace/predicate.ts";
 import { maybe, name, orNull, type Plain, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
@@ -57,10 +58,7 @@ export type PromiseTick = Plain<typeof promiseTick>;
 
 const faultTick = z.object({
   at: time,
-  action: z.enum([
-    ...["kill", "start"] as const,
-    ...["loss", "corrupt", "duplicate", "reorder", "delay", "cut", "heal"] as const,
-  ]),
+  action: z.enum(["kill", "start", "cut", "heal", ...IMPAIRMENTS]),
   nodes: z.array(name).describe("devices that lose or get power; of a cable its two ends"),
   cable: maybe(number.describe("index in the plan")),
   until: maybe(time.describe("where a fault of a cable ends by itself")),

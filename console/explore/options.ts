@@ -2,7 +2,7 @@
 import { formatExact } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
-import type { EXPLORE_OPTIONS } from "../api/explore_options.ts";
+import type { EXPLORE_OPTIONS } from "../api/options.ts";
 import { EXPLORE_DEFAULTS, type ExploreOptions } from "./types.ts";
 
 /** Options, with the defaults of what is not given. */

@@ -8,7 +8,7 @@ import type { FaultPlan, HoldPlan, RackPlan, WritebackPlan } from "../../fabric/
 import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import type { ValueOf, ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
-import { EXPLORE_OPTIONS } from "../api/explore_options.ts";
+import { EXPLORE_OPTIONS } from "../api/options.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 import type { Covered } from "./covering/coverage.ts";

@@ -5,7 +5,7 @@
 import type { OptionRow, OptionTable, ValueOf } from "../../fabric/rack/plan/option_rows.ts";
 import type { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import type { RocePacket } from "../../fabric/wire/roce/packet.ts";
-import type { EXPLORE_OPTIONS } from "../api/explore_options.ts";
+import type { EXPLORE_OPTIONS } from "../api/options.ts";
 
 /** A failure or return of power, as a scenario's `faults:` has it. `at` is a virtual time: `12us`. */
 export type PowerFault =

@@ -3,7 +3,7 @@
  */
 import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
-import { CHAOS_OPTIONS } from "../../console/api/explore_options.ts";
+import { CHAOS_OPTIONS } from "../../console/api/options.ts";
 import {
   type CampaignReport,
   exitOf,

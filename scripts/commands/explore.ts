@@ -4,7 +4,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
-import { EXPLORE_OPTIONS } from "../../console/api/explore_options.ts";
+import { EXPLORE_OPTIONS } from "../../console/api/options.ts";
 import { exploreOptions, refuseNothing } from "../../console/explore/options.ts";
 import { type ExploreOptions, UNCHECKED } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";

@@ -16,6 +16,7 @@ import {
 } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { SWEEP_OPTIONS } from "../../console/api/options.ts";
 import { workersFor } from "../../console/base/workers.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
@@ -286,6 +287,8 @@ export async function typesOf(
   });
 }
 
+const JOBS = { jobs: SWEEP_OPTIONS.jobs };
+
 export interface JobsFlags {
   readonly jobs?: string;
 }
@@ -297,7 +300,7 @@ export function addJobsOption(command: Command, what: string): Command {
 
 /** So many processes at a time: fewer than are asked for where memory does not suffice. @throws Refusal */
 export function jobsOf({ jobs }: JobsFlags): number {
-  const most = jobs === undefined ? undefined : whole("--jobs", jobs, { least: 1, most: 1_024 });
+  const most = jobs === undefined ? undefined : readTable(JOBS, { jobs }).jobs;
   const workers = workersFor({ jobs: most });
   const wanted = most ?? navigator.hardwareConcurrency;
   if (workers < wanted) say(`memory has room for ${workers} of ${wanted} processes at a time`);

@@ -6,11 +6,9 @@
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
-import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { fromOrder, orderName, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
-import { type PerftestName, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
-import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../api/explore_options.ts";
+import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../api/options.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
 import { exitOf, startCampaign } from "../../chaos/campaign.ts";
@@ -263,12 +261,8 @@ async function chaos({ order, scenario, signal }: Work<"chaos">): Promise<void> 
 
 async function perftest({ order, scenario, signal }: Work<"perftest">): Promise<void> {
   const { test, packing, from, to, ddio, seed, size, all, iterations, depth, qps } = order;
-  const name = PERFTESTS.find((each) => each === test);
-  if (name === undefined) {
-    throw refusal("test", { found: `"${test}"`, expected: oneOf(PERFTESTS, test) });
-  }
   const given = Object.entries({ size, all, iterations, depth, qps });
-  const { result, outcome, seed: used } = await runPerftest(name as PerftestName, scenario, {
+  const { result, outcome, seed: used } = await runPerftest(test, scenario, {
     options: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
     packing,
     ...(from !== undefined && { from }),

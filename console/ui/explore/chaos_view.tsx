@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
-import { CHAOS_OPTIONS } from "../../api/explore_options.ts";
+import { CHAOS_OPTIONS } from "../../api/options.ts";
 import type { ChaosResult, JobDetail } from "../../api/jobs.ts";
 import { api, type Shipped } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";

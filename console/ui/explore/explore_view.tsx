@@ -3,7 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
-import { EXPLORE_OPTIONS } from "../../api/explore_options.ts";
+import { EXPLORE_OPTIONS } from "../../api/options.ts";
 import type {
   ExploreResult,
   JobDetail,

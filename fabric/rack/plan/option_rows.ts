@@ -142,8 +142,9 @@ export function helpOf(row: OptionRow): string {
   return more === "" ? row.what : `${row.what} (${more})`;
 }
 
-/** `1 to 256`, `8 B to 1 MiB`; empty where there are none. */
+/** `1 to 256`, `8 B to 1 MiB`, words; empty where there is no limit. */
 function limitsText(kind: ValueKind): string {
+  if (kind.type === "word") return kind.words.join(", ");
   if (kind.type === "size") return `${formatSize(kind.least)} to ${formatSize(kind.most)}`;
   if (kind.type !== "whole" || kind.most === Number.MAX_SAFE_INTEGER) return "";
   return `${kind.least} to ${kind.most}`;

@@ -5,6 +5,8 @@ import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { PerftestRow } from "../../../nodes/host/programs/perftest/client.ts";
 import {
   BYTES_MAX,
+  DEPTH_MAX,
+  ITERATIONS_MAX,
   PERFTEST,
   type PerftestName,
   QPS_MAX,
@@ -254,12 +256,12 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Pr
     // As perftest has it: RUN_ALL has its own sizes.
     size: all ? undefined : bytes,
     all,
-    iterations: number("--iters", iters, { least, most: 10_000_000 }),
+    iterations: number("--iters", iters, { least, most: ITERATIONS_MAX }),
     durationUs: seconds("--duration", duration),
     marginUs: seconds("--margin", margin),
     connection,
     bidirectional: flags.bidirectional,
-    depth: number("--tx-depth", flags.txDepth, { most: 8192 }),
+    depth: number("--tx-depth", flags.txDepth, { most: DEPTH_MAX }),
     rxDepth: number("--rx-depth", flags.rxDepth, { most: 16_384 }),
     qps: number("--qp", flags.qp, { most: QPS_MAX }),
     postList: number("--post_list", flags.post_list, { most: 8192 }),

@@ -1,6 +1,7 @@
 /**
- * The options of `rack explore` and `rack chaos`: one table each for the command, orders of jobs, the page's form and
- * tests of a protocol's author. Without zod, which is too large for a page.
+ * The options of commands that the API has, too: one table each for the command, orders and jobs, the page's form and
+ * tests of a protocol's author. What one chooses of a scenario is `CHOICES` in `fabric/rack/plan/vocabulary.ts`. Without
+ * zod, which is too large for a page.
  */
 import type { OptionRow } from "../../fabric/rack/plan/option_rows.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
@@ -77,6 +78,27 @@ export const EXPLORE_OPTIONS = {
   until: { type: "time", what: "only instants before this one" },
   limit: { type: "whole", least: 1, most: MANY, what: "stop after so many crash points" },
   for: { type: "wall-time", what: "stop after so much wall time" },
+} as const satisfies Readonly<Record<string, OptionRow>>;
+
+export const SWEEP_OPTIONS = {
+  jobs: { type: "whole", least: 1, most: 1_024, what: "combinations at a time" },
+  limit: {
+    type: "whole",
+    least: 1,
+    most: 86_400,
+    normal: 600,
+    what: "seconds after which a combination is ended",
+  },
+} as const satisfies Readonly<Record<string, OptionRow>>;
+
+export const STEP_OPTIONS = {
+  events: {
+    type: "whole",
+    least: 1,
+    most: 100_000,
+    normal: 1,
+    what: "so many instants at which something happens",
+  },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
 export const CHAOS_OPTIONS = {
