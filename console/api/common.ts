@@ -4,6 +4,15 @@
  * zod itself is too large for a page).
  */
 import { z } from "zod";
+import {
+  NAME_LETTERS_MAX,
+  type OptionRow,
+  type OptionTable,
+  orderName,
+  type OrderOf,
+  type ValueKind,
+  type ValuesOf,
+} from "../../fabric/rack/plan/option_rows.ts";
 
 /** Picoseconds of virtual time. */
 export const time = z.number().int().min(0).describe("picoseconds of virtual time");
@@ -12,7 +21,7 @@ export const time = z.number().int().min(0).describe("picoseconds of virtual tim
 export const timeOrNever = time.nullable().describe("picoseconds of virtual time; null: never");
 
 /** A device, a process or a cable: the server looks it up in the rack's own before it does anything. */
-export const name = z.string().min(1).max(200);
+export const name = z.string().min(1).max(NAME_LETTERS_MAX);
 
 /**
  * A schema with a name, or null. (`nullable()` of one would come into the OpenAPI document as a type that
@@ -27,7 +36,55 @@ export function maybe<Schema extends z.ZodType>(schema: Schema) {
   return schema.optional() as unknown as z.ZodExactOptional<Schema>;
 }
 
+type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T;
+/** What a schema stands for, as data that nobody changes. */
+export type Plain<Schema extends z.ZodType> = Frozen<z.output<Schema>>;
+
 export const seed = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+/** A value as JSON has it. */
+function valueOf(kind: ValueKind): z.ZodType {
+  switch (kind.type) {
+    case "whole":
+    case "size": {
+      const number = z.number().int().min(kind.least).max(kind.most);
+      return kind.multipleOf === undefined ? number : number.multipleOf(kind.multipleOf);
+    }
+    case "time":
+      return time;
+    case "wall-time":
+      return z.number().int().min(1);
+    case "word":
+      return z.enum(kind.words);
+    case "host":
+      return z.union([z.enum(kind.words), z.strictObject({ host: name })]);
+    case "switch":
+      return z.boolean();
+  }
+}
+
+type Fields<Values> = {
+  [Name in keyof Values]-?: z.ZodOptional<z.ZodType<Exclude<Values[Name], undefined>>>;
+};
+
+/** The members of an order that give the options of a table: see `orderName`. */
+export function orderFields<Table extends OptionTable>(table: Table): Fields<OrderOf<Table>> {
+  const fields = Object.entries(table).map(([name, row]: [string, OptionRow]) => {
+    return [orderName(name, row), valueOf(row).optional().describe(row.what)];
+  });
+  return Object.fromEntries(fields);
+}
+
+/** The same in the query of an address, where numbers are text. */
+export function queryFields<Table extends OptionTable>(table: Table): Fields<ValuesOf<Table>> {
+  const fields = Object.entries(table).map(([name, row]: [string, OptionRow]) => {
+    const { what, ...kind } = row;
+    const isNumber = kind.type === "whole" || kind.type === "size";
+    const value = isNumber ? z.coerce.number().int().min(kind.least).max(kind.most) : valueOf(kind);
+    return [name, value.optional().describe(what)];
+  });
+  return Object.fromEntries(fields);
+}
 
 /** One refused input: where, what was found, what was expected. */
 export const problem = z.object({

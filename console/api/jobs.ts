@@ -1,12 +1,16 @@
 /** What takes a while: runs, racks that come up, explorations, campaigns, perftests. */
 import { z } from "zod";
-import { name, orNull, seed, time } from "./common.ts";
+import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import {
-  EXPLORE_CUTS,
-  EXPLORE_NUMBERS,
-  EXPLORE_STALL,
-  type ExploreNumber,
-} from "./explore_options.ts";
+  BYTES_MAX,
+  DEPTH_MAX,
+  ITERATIONS_MAX,
+  PERFTESTS,
+  QPS_MAX,
+} from "../../nodes/host/programs/perftest/terms.ts";
+import { name, orderFields, orNull, seed, time } from "./common.ts";
+import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS, SWEEP_OPTIONS } from "./options.ts";
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
@@ -20,29 +24,16 @@ export const scenarioSource = z.union([
 ]).meta({ id: "ScenarioSource" });
 export type ScenarioSource = z.infer<typeof scenarioSource>;
 
-const choices = {
-  scenario: scenarioSource,
-  method: z.string().max(40).optional(),
-  ddio: z.enum(["on", "off"]).optional(),
-  size: z.number().int().min(64).max(2 ** 20).optional().describe("bytes of a message"),
-  depth: z.number().int().min(1).max(256).optional().describe("messages outstanding"),
-  seed: seed.optional(),
-};
-const packing = z.enum(["node", "machine", "all"]);
-
-/** A number that bounds an exploration. */
-function bound(option: keyof typeof EXPLORE_NUMBERS) {
-  const { least, most, multipleOf = 1, what }: ExploreNumber = EXPLORE_NUMBERS[option];
-  const number = z.number().int().min(least).max(most);
-  return (multipleOf === 1 ? number : number.multipleOf(multipleOf)).optional().describe(what);
-}
+const choices = { scenario: scenarioSource, ...orderFields(CHOICES) };
+const packing = z.enum(PACKINGS), processes = z.enum(PROCESS_PACKINGS);
+const claims = orderFields({ claims: CLAIMS });
 
 export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("run"),
     ...choices,
     packing: packing.default("node"),
-    claims: z.boolean().optional(),
+    ...claims,
     trace: z.boolean().optional(),
     captures: z.boolean().optional().describe("pcapng files and a Perfetto trace"),
     counterexample: z.strictObject({ job: name, variant: z.string().max(400) }).optional()
@@ -51,7 +42,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("up"),
     ...choices,
-    packing: z.enum(["node", "machine"]).default("node"),
+    packing: processes.default("node"),
     trace: z.boolean().optional(),
   }),
   z.strictObject({
@@ -65,19 +56,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("explore"),
     ...choices,
-    cut: z.union([z.enum(EXPLORE_CUTS), z.strictObject({ host: name })]).optional(),
-    choices: bound("choices"),
-    tear: bound("tear"),
-    cuts: bound("cuts"),
-    preemptions: bound("preemptions"),
-    stallPs: time.optional().describe(EXPLORE_STALL.what),
-    interleavings: bound("interleavings"),
-    fromPs: time.optional(),
-    untilPs: time.optional(),
-    limit: bound("limit"),
-    forMs: z.number().int().min(1).optional(),
-    claims: z.boolean().optional(),
-    robust: z.boolean().optional(),
+    ...orderFields(EXPLORE_OPTIONS),
   }),
   z.strictObject({
     kind: z.literal("cut"),
@@ -85,7 +64,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
     variant: name.optional(),
     host: name.describe("whose power is cut"),
     atPs: time.describe("before everything that happens then"),
-    claims: z.boolean().optional(),
+    ...claims,
   }),
   z.strictObject({
     kind: z.literal("matrix"),
@@ -93,33 +72,31 @@ export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("chaos"),
     ...choices,
-    forMs: z.number().int().min(1).max(24 * 3_600_000).default(60_000),
-    rounds: z.number().int().min(1).max(1_000_000).optional(),
-    from: z.number().int().min(0).optional(),
-    packing: z.enum(["node", "machine"]).optional(),
+    ...orderFields(CHAOS_OPTIONS),
+    packing: processes.optional(),
   }),
   z.strictObject({
     kind: z.literal("perftest"),
     scenario: scenarioSource,
-    test: z.string().max(40),
+    test: z.enum(PERFTESTS),
     packing: packing.default("all"),
     from: name.optional(),
     to: name.optional(),
-    ddio: z.enum(["on", "off"]).optional(),
-    seed: seed.optional(),
-    size: z.number().int().min(1).max(8 << 20).optional(),
+    ...orderFields({ ddio: CHOICES.ddio, seed: CHOICES.seed }),
+    size: z.number().int().min(1).max(BYTES_MAX).optional(),
     all: z.boolean().optional(),
-    iterations: z.number().int().min(1).max(10_000_000).optional(),
-    depth: z.number().int().min(1).max(8192).optional(),
-    qps: z.number().int().min(1).max(128).optional(),
+    iterations: z.number().int().min(1).max(ITERATIONS_MAX).optional(),
+    depth: z.number().int().min(1).max(DEPTH_MAX).optional(),
+    qps: z.number().int().min(1).max(QPS_MAX).optional(),
   }),
   z.strictObject({
     kind: z.literal("sweep"),
     scenario: scenarioSource,
     vary: z.array(z.string().max(100_000)).min(1)
       .describe("a word of the scenario and its values each: depth=1,4,16"),
-    jobs: z.number().int().min(1).max(1_024).optional().describe("combinations at a time"),
-    limitMs: z.number().int().min(1_000).max(86_400_000).optional().describe("of a combination"),
+    ...orderFields({ jobs: SWEEP_OPTIONS.jobs }),
+    limitMs: z.number().int().min(1_000 * SWEEP_OPTIONS.limit.least)
+      .max(1_000 * SWEEP_OPTIONS.limit.most).optional().describe("of a combination"),
     x: z.string().max(400).optional().describe("of the picture; else as rack sweep chooses"),
     y: z.string().max(400).optional(),
     by: z.array(z.string().max(400)).optional(),
@@ -205,8 +182,8 @@ export const exploreResult = z.object({
   seed,
   runs: z.array(z.object({
     variant: z.string(),
-    method: z.string().nullable(),
-    ddio: z.string().nullable(),
+    method: z.enum(CHOICES.method.words).nullable(),
+    ddio: z.enum(CHOICES.ddio.words).nullable(),
     verdict: z.enum(["safe", "unsafe", "partial", "failed", "unchecked"]),
     why: z.string().optional(),
     hosts: z.array(name),

@@ -1,6 +1,9 @@
 /** What one can order a rack that is up: power, time, cables, objects. */
 import { z } from "zod";
-import { name, time } from "./common.ts";
+import { IMPAIRMENTS, OVERTAKEN_MAX } from "../../fabric/rack/plan/link_plan.ts";
+import { PUT_METHODS, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
+import { name, orderFields, queryFields, time } from "./common.ts";
+import { STEP_OPTIONS } from "./options.ts";
 import { predicate, predicateText } from "./predicate.ts";
 import { clock } from "./rack.ts";
 
@@ -37,9 +40,7 @@ export const timeOrder = z.discriminatedUnion("order", [
   z.strictObject({ order: z.literal("resume") }),
   z.strictObject({
     order: z.literal("step"),
-    events: z.number().int().min(1).max(100_000).optional().describe(
-      "instants with events; default 1",
-    ),
+    ...orderFields(STEP_OPTIONS),
     spanPs: time.min(1).optional().describe("instead: so much virtual time"),
   }),
   z.strictObject({
@@ -65,7 +66,7 @@ export const timeDone = z.object({
 /** With the words of a scenario's `faults`. */
 export const linkOrder = z.strictObject({
   target: name.describe("`a-rnic/tor`, `a-rnic->tor`, or a host for its RNIC's cable"),
-  action: z.enum(["cut", "heal", "loss", "corrupt", "duplicate", "reorder", "delay"]),
+  action: z.enum(["cut", "heal", ...IMPAIRMENTS]),
   value: z.string().max(40).optional().describe("`1%`, `5us`: of all but cut and heal"),
   atPs: time.optional(),
   forPs: time.min(1).optional(),
@@ -75,7 +76,7 @@ export const linkOrder = z.strictObject({
   nth: z.number().int().min(1).optional(),
   only: z.string().max(80).optional().describe("an opcode's name, or a class of packets"),
   jitter: z.string().max(40).optional(),
-  by: z.number().int().min(1).max(1_000).optional(),
+  by: z.number().int().min(1).max(OVERTAKEN_MAX).optional(),
   hold: z.string().max(40).optional(),
   past: z.enum(["icrc"]).optional(),
 }).meta({ id: "LinkOrder" });
@@ -100,17 +101,15 @@ export const objects = z.object({
 
 /** Query of `put`; the body is the object's bytes. */
 export const putQuery = z.object({
-  method: z.string().max(40).default("persist-opcode"),
+  method: z.enum(PUT_METHODS).default("persist-opcode"),
   on: name.optional().describe("the host that runs the program; default: the first other one"),
-  size: z.coerce.number().int().min(64).max(2 ** 20).optional().describe("bytes of a message"),
-  depth: z.coerce.number().int().min(1).max(256).optional().describe("messages outstanding"),
+  ...queryFields(TRANSFER_CHOICES),
 });
 
 export const getQuery = z.object({
   on: name.optional(),
   partial: z.enum(["true", "false"]).optional().describe("an incomplete object, too"),
-  size: z.coerce.number().int().min(64).max(2 ** 20).optional(),
-  depth: z.coerce.number().int().min(1).max(256).optional(),
+  ...queryFields(TRANSFER_CHOICES),
 });
 
 export const onQuery = z.object({ on: name.optional() });

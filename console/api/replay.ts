@@ -1,324 +1,449 @@
 /**
- * What the replay of a run answers: `console/replay/types.ts` as schemas, which says what the members mean.
- * The types are those of that file; a schema that does not fit its type is an error of types here.
+ * What the replay of a run is asked and answers, as the API has it. Times are virtual, in ps since the start; an absent
+ * end is null. Bytes are hexadecimal text.
+ *
+ * An instant `at` means: everything before `at` has happened, nothing at `at` or later. A power failure at `at` finds
+ * that state. To see the effect of an event at `t`, ask for `t + 1`.
  */
 import { z } from "zod";
-import type * as replay from "../replay/types.ts";
-import { PLACES } from "../replay/types.ts";
-import { maybe, name, orNull, time } from "./common.ts";
-import { COUNT_MAX } from "../../fabric/trace/predicate.ts";
+import { IMPAIRMENTS } from "../../fabric/rack/plan/link_plan.ts";
+import { COUNT_MAX, type Predicate } from "../../fabric/trace/predicate.ts";
+import { maybe, name, orNull, type Plain, time } from "./common.ts";
 import { ladderDocument } from "./operations.ts";
 import { node, predicateText } from "./predicate.ts";
-import { rnicState } from "./rack.ts";
+import { nodeKind, rnicState } from "./rack.ts";
+import { BUCKETS, EVENTS, OPERATIONS, PARTS, PLACES } from "./replay_terms.ts";
 
 const number = z.number(), text = z.string(), flag = z.boolean();
-
-const kind = z.enum(["host", "rnic", "switch"]);
 const options = z.record(text, z.unknown());
 const never = time.nullable();
 
-export const density: z.ZodType<replay.Density> = z.object({
+// The run, and whether its replay is the run.
+
+export const density = z.object({
   from: time,
   to: time,
-  counts: z.array(number),
+  counts: z.array(number).describe("events of all devices in equal spans of virtual time"),
   byNode: maybe(z.record(name, z.array(number))),
 }).meta({ id: "Density" });
+export type Density = Plain<typeof density>;
 
-const programState: z.ZodType<replay.ProgramState> = z.object({
-  host: name,
-  program: text,
-  serves: flag,
-  waitsFor: text,
-  since: time,
-  at: maybe(text),
-  seenAt: time,
-}).meta({ id: "ProgramState" });
-
-const faultAction = z.enum([
-  "kill",
-  "start",
-  "loss",
-  "corrupt",
-  "duplicate",
-  "reorder",
-  "delay",
-  "cut",
-  "heal",
+const exactness = z.discriminatedUnion("state", [
+  z.object({
+    state: z.literal("equal").describe("every device has the digest that the run left"),
+    digest: text,
+    nodes: number,
+  }),
+  z.object({
+    state: z.literal("unknown").describe(
+      "the run's timekeeper was killed with it: digests are of an earlier instant, or there are none",
+    ),
+    why: text,
+  }),
 ]);
+/** A difference from the run is an error of `Replay.open`. */
+export type Exactness = Plain<typeof exactness>;
 
-export const timeline: z.ZodType<replay.Timeline> = z.object({
+const promiseTick = z.object({
+  at: time,
+  node: name.describe("the device that learns that bytes persist"),
+  by: text.describe("the program"),
+  id: number,
+  on: name.describe("whose bytes"),
+  from: number,
+  to: number,
+  promised: flag.describe("false: the method claims persistence without a promise"),
+});
+export type PromiseTick = Plain<typeof promiseTick>;
+
+const faultTick = z.object({
+  at: time,
+  action: z.enum(["kill", "start", "cut", "heal", ...IMPAIRMENTS]),
+  nodes: z.array(name).describe("devices that lose or get power; of a cable its two ends"),
+  cable: maybe(number.describe("index in the plan")),
+  until: maybe(time.describe("where a fault of a cable ends by itself")),
+});
+export type FaultTick = Plain<typeof faultTick>;
+
+const orderTick = z.object({
+  at: time,
+  host: name,
+  order: number,
+  program: text.describe("`put`, `get`, `list`, `remove`, or the path of the user's own"),
+  options: options.describe("without content"),
+});
+export type OrderTick = Plain<typeof orderTick>;
+
+export const timeline = z.object({
   run: text,
   variant: text,
   scenario: text,
   seed: number,
-  exactness: z.discriminatedUnion("state", [
-    z.object({ state: z.literal("equal"), digest: text, nodes: number }),
-    z.object({ state: z.literal("unknown"), why: text }),
-  ]),
-  endPs: time,
+  exactness,
+  endPs: time.describe("the instant after the last event"),
   events: number,
-  isLive: flag,
+  isLive: flag.describe("the rack is up: `endPs` grows"),
   devices: z.array(z.object({
     node: name,
-    kind,
-    power: z.array(z.object({ from: time, to: never })),
+    kind: nodeKind,
+    power: z.array(z.object({ from: time, to: never })).describe("null: to the end"),
     events: number,
   })),
-  promises: z.array(z.object({
-    at: time,
-    node: name,
-    by: text,
-    id: number,
-    on: name,
-    from: number,
-    to: number,
-    promised: flag,
-  })),
-  morePromises: number,
-  faults: z.array(z.object({
-    at: time,
-    action: faultAction,
-    nodes: z.array(name),
-    cable: maybe(number),
-    until: maybe(time),
-  })),
-  orders: z.array(z.object({ at: time, host: name, order: number, program: text, options })),
+  promises: z.array(promiseTick),
+  morePromises: number.describe("beyond those that are listed"),
+  faults: z.array(faultTick),
+  orders: z.array(orderTick).describe("the latest ones"),
   moreOrders: number,
-  reports: z.array(z.object({ at: time, node: name, topic: text, text })),
+  reports: z.array(z.object({ at: time, node: name, topic: text, text }))
+    .describe("the latest final reports of programs"),
   moreReports: number,
   density,
-  kept: z.object({ detailFromPs: time, samples: number, residentBytes: number }),
+  kept: z.object({
+    detailFromPs: time.describe("steps, frames and memory of an earlier instant take another pass"),
+    samples: number.describe("of counters"),
+    residentBytes: number.describe("of the replay's process"),
+  }),
 }).meta({ id: "Timeline" });
+export type Timeline = Plain<typeof timeline>;
 
-export const snapshot: z.ZodType<replay.Snapshot> = z.object({
-  at: time,
+// The rack at an instant.
+
+const programState = z.object({
+  host: name,
+  program: text.describe("`put#1`, `./mine.ts#2/worker`"),
+  serves: flag,
+  waitsFor: text,
+  since: time,
+  at: maybe(text.describe("the line in the program's file")),
+  order: maybe(number.describe("that started it")),
+}).meta({ id: "ProgramState" });
+export type ProgramState = Plain<typeof programState>;
+
+/** As audit records show it: nothing of what the hardware holds. */
+const queueState = z.object({
+  queue: z.enum(["send", "recv", "shared"]),
+  qpn: number.describe("of the queue pair, or of the shared receive queue"),
+  rnic: maybe(number.describe("which of the host's RNICs has it, from 0; absent: the first")),
+  posted: number,
+  completed: number,
+  failed: number.describe("completions with an error status"),
+  lastStatus: text,
+});
+export type QueueState = Plain<typeof queueState>;
+
+const deviceState = z.object({
+  node: name,
+  kind: nodeKind,
+  hasPower: flag,
+  life: number.describe("from 0"),
+  since: time.describe("since when it has, or has no power"),
   events: number,
+  counters: z.record(text, number).describe("since power-on; empty without power"),
+  countersAt: time.describe("`at`, or an earlier sample's"),
+  queues: z.array(queueState).describe("of a host, as its programs know them"),
+  rnic: maybe(rnicState.describe("of the very instant, where that is looked up")),
+});
+export type DeviceState = Plain<typeof deviceState>;
+
+const inFlight = z.object({
+  startPs: time.describe("its first bit leaves"),
+  endPs: time,
+  arrivesPs: never.describe("its last bit arrives; null: lost on the way"),
+  bytes: number,
+  text,
+  head: maybe(text.describe("the first bytes of a frame, at most 128")),
+  effect: maybe(z.array(text).describe("what the cable does to it")),
+});
+export type InFlight = Plain<typeof inFlight>;
+
+/** A direction of a cable. */
+const cableState = z.object({
+  cable: number.describe("index in the plan"),
+  kind: z.enum(["network", "bus"]),
+  from: name,
+  to: name,
+  inFlight: z.array(inFlight).describe("with a bit on the cable, oldest first; at most 64"),
+  inFlightCount: number,
+  sent: number.describe("so far"),
+  sentBytes: number,
+});
+export type CableState = Plain<typeof cableState>;
+
+export const snapshot = z.object({
+  at: time,
+  events: number.describe("of all devices, since the start"),
   nextEventAt: never,
   lastEventAt: never,
-  devices: z.array(z.object({
-    node: name,
-    kind,
-    hasPower: flag,
-    life: number,
-    since: time,
-    events: number,
-    counters: z.record(text, number),
-    countersAt: time,
-    queues: z.array(z.object({
-      queue: z.enum(["send", "recv", "shared"]),
-      qpn: number,
-      rnic: maybe(number.describe("which of the host's RNICs has it, from 0; absent: the first")),
-      posted: number,
-      completed: number,
-      failed: number,
-      lastStatus: text,
-    })),
-    rnic: maybe(rnicState),
-  })),
-  cables: z.array(z.object({
-    cable: number,
-    kind: z.enum(["network", "bus"]),
-    from: name,
-    to: name,
-    inFlight: z.array(z.object({
-      startPs: time,
-      endPs: time,
-      arrivesPs: never,
-      bytes: number,
-      text,
-      head: maybe(text),
-      effect: maybe(z.array(text)),
-    })),
-    inFlightCount: number,
-    sent: number,
-    sentBytes: number,
-  })),
-  programs: z.array(programState).nullable(),
+  devices: z.array(deviceState),
+  cables: z.array(cableState),
+  programs: z.array(programState).nullable()
+    .describe("that have not ended; null: not looked up, see `exact`"),
 }).meta({ id: "Snapshot" });
+export type Snapshot = Plain<typeof snapshot>;
+
+// Memory.
 
 const place = z.enum(PLACES).meta({ id: "Place" });
+/** What a write's program knows of it: `promised` is the only one that has to survive. */
 const standing = z.enum(["posted", "visible", "claimed", "promised"]);
-const writeRef: z.ZodType<replay.WriteRef> = z.object({
+export type WriteStanding = Plain<typeof standing>;
+
+const writeRef = z.object({
   by: text,
   id: number,
   node: name,
   issuedAt: time,
   standing,
-  standingAt: time,
+  standingAt: time.describe("when that was learned"),
 }).meta({ id: "WriteRef" });
+/** A write that a program has declared. */
+export type WriteRef = Plain<typeof writeRef>;
 
-export const memory: z.ZodType<replay.MemoryView> = z.object({
+const memorySpan = z.object({
+  from: number,
+  to: number,
+  place,
+  survives: flag.describe("a power failure now leaves these bytes"),
+  since: time.describe("since when the newest copy is there"),
+  write: maybe(number.describe("index in `writes`; absent: no program has declared it")),
+});
+export type MemorySpan = Plain<typeof memorySpan>;
+
+const memoryLine = z.object({
+  at: number.describe("offset in SCM, a multiple of 64"),
+  spans: z.array(memorySpan).describe("without gaps; what was never written is on the medium"),
+  torn: flag.describe("a power failure now leaves a part of a write in this line"),
+  seen: maybe(text.describe("64 B as the cores see them")),
+  left: maybe(text.describe("as a power failure now leaves them")),
+});
+export type MemoryLine = Plain<typeof memoryLine>;
+
+export const memory = z.object({
   at: time,
   host: name,
   from: number,
   to: number,
   hasPower: flag,
-  domain: text,
-  lines: z.array(z.object({
-    at: number,
-    spans: z.array(z.object({
-      from: number,
-      to: number,
-      place,
-      survives: flag,
-      since: time,
-      write: maybe(number),
-    })),
-    torn: flag,
-    seen: maybe(text),
-    left: maybe(text),
-  })),
+  domain: text.describe("of persistence"),
+  lines: z.array(memoryLine).describe("of which something was written by now; at most 4,096"),
   moreLines: number,
   writes: z.array(writeRef),
-  touched: z.array(z.tuple([number, number])),
+  touched: z.array(z.tuple([number, number])).describe("ranges that are written in the run"),
 }).meta({ id: "Memory" });
+export type MemoryView = Plain<typeof memory>;
 
-export const memoryMap: z.ZodType<replay.MemoryMap> = z.object({
+const memoryPart = z.object({
+  from: number,
+  to: number,
+  lines: number.describe("of which something was written by now"),
+  byPlace: z.record(place, number)
+    .describe("of these; of a line with several, the one farthest from the medium"),
+  lost: number.describe("of these: a power failure now loses something of them"),
+  torn: number,
+});
+export type MemoryPart = Plain<typeof memoryPart>;
+
+export const memoryMap = z.object({
   at: time,
   host: name,
   from: number,
   to: number,
-  partBytes: number,
-  parts: z.array(z.object({
-    from: number,
-    to: number,
-    lines: number,
-    byPlace: z.record(place, number),
-    lost: number,
-    torn: number,
-  })),
+  partBytes: number.describe("of each part, a multiple of 64"),
+  parts: z.array(memoryPart).describe("without those of which nothing was written by now"),
 }).meta({ id: "MemoryMap" });
+export type MemoryMap = Plain<typeof memoryMap>;
 
-export const loss: z.ZodType<replay.Loss> = z.object({
+// What a power cut loses.
+
+const lostRange = z.object({ host: name, from: number, to: number, place, write: maybe(writeRef) });
+export type LostRange = Plain<typeof lostRange>;
+
+const brokenPromise = z.object({ host: name, text, from: number, to: number });
+/** A bug of the method, or of the model. */
+export type BrokenPromise = Plain<typeof brokenPromise>;
+
+export const loss = z.object({
   at: time,
   nodes: z.array(name),
-  hosts: z.array(name),
-  lost: z.array(z.object({
-    host: name,
-    from: number,
-    to: number,
-    place,
-    write: maybe(writeRef),
-  })),
+  hosts: z.array(name).describe("whose SCM was looked at: those of `nodes` that have power"),
+  lost: z.array(lostRange).describe("by host and offset; at most 1,000"),
   moreLost: number,
   lostBytes: number,
   byPlace: z.record(place, number),
   byStanding: z.record(z.enum([...standing.options, "undeclared"]), number),
-  broken: z.array(z.object({ host: name, text, from: number, to: number })),
-  keptPromisedBytes: number,
-  text,
+  broken: z.array(brokenPromise),
+  keptPromisedBytes: number.describe("promised bytes that are there after the cut"),
+  text: text.describe("one sentence for people"),
 }).meta({ id: "Loss" });
+export type Loss = Plain<typeof loss>;
 
-export const operations: z.ZodType<replay.Operations> = z.object({
-  operations: z.array(z.object({
-    index: number,
-    node: name,
-    connection: text,
-    number,
-    startPs: time,
-    endPs: time,
-    step: text,
-    text,
-  })),
-  more: number,
+// Operations and events.
+
+const operationRow = z.object({
+  index: number.describe("for its ladder"),
+  node: name,
+  connection: text,
+  number: number.describe("the program's number of it"),
+  startPs: time,
+  endPs: time.describe("the program's last step of it"),
+  step: text,
+  text,
+});
+/** How an operation ended, by the last that its program said of it. */
+export type OperationRow = Plain<typeof operationRow>;
+
+export const operations = z.object({
+  operations: z.array(operationRow),
+  more: number.describe("in the window, beyond those that are listed"),
 }).meta({ id: "Operations" });
+export type Operations = Plain<typeof operations>;
 
-const eventKinds = ["step", "frame-sent", "note", "report", "power", "cable", "order"] as const;
-export const eventRow: z.ZodType<replay.EventRow> = z.object({
+const eventKind = z.enum(["step", "frame-sent", "note", "report", "power", "cable", "order"]);
+export const eventRow = z.object({
   time,
   node: text,
-  kind: z.enum(eventKinds),
-  name: text,
+  kind: eventKind,
+  name: text.describe("the document's number or a verb; topic of a report; kind of a note"),
   text,
-  frame: maybe(z.object({ cable: number, bytes: number, head: text })),
+  frame: maybe(
+    z.object({ cable: number, bytes: number, head: text.describe("at most 128 bytes") }),
+  ),
 }).meta({ id: "Event" });
+export type EventRow = Plain<typeof eventRow>;
 
-export const events: z.ZodType<replay.Events> = z.object({
+export const events = z.object({
   rows: z.array(eventRow),
-  split: number,
+  split: number.describe("index of the first row that is not before `at`"),
 }).meta({ id: "Events" });
+export type Events = Plain<typeof events>;
 
 export const found = z.object({ event: orNull(eventRow) }).meta({ id: "Found" });
 
+// Comparison.
+
+const firstDifference = z.object({
+  at: time.describe("before it all devices that both runs have did the same"),
+  nodes: z.array(name).describe("that differ there"),
+  here: z.array(eventRow),
+  there: z.array(eventRow),
+});
+export type FirstDifference = Plain<typeof firstDifference>;
+
+const figureDifference = z.object({
+  node: name,
+  name: text,
+  here: number.nullable(),
+  there: number.nullable(),
+});
+export type FigureDifference = Plain<typeof figureDifference>;
+
 const end = z.object({ digest: text, endPs: time, events: number });
-export const comparison: z.ZodType<replay.Comparison> = z.object({
+export const comparison = z.object({
   isSame: flag,
-  first: z.object({
-    at: time,
-    nodes: z.array(name),
-    here: z.array(eventRow),
-    there: z.array(eventRow),
-  }).nullable(),
-  figures: z.array(z.object({
-    node: name,
-    name: text,
-    here: number.nullable(),
-    there: number.nullable(),
-  })),
+  first: firstDifference.nullable().describe("null: no event differs"),
+  figures: z.array(figureDifference)
+    .describe("counters at the end that differ, largest relative difference first"),
   here: end,
   there: end,
 }).meta({ id: "Comparison" });
+export type Comparison = Plain<typeof comparison>;
 
 /** As `rack trace --json` has it, with the bytes of frames. */
-export const ladder: z.ZodType<replay.LadderDocument> = ladderDocument;
+export const ladder = ladderDocument;
 
 // Queries.
 
 const whole = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+const isSet = maybe(z.enum(["true", "false"]).transform((word) => word === "true"));
+const instant = maybe(
+  whole.describe("default: the end, or the present of a rack that is up"),
+);
 const variant = name.optional().describe(
   "of a run with several: name or number from 1; default: the first",
 );
 const query = z.object({ variant });
 
+/** At most so many. */
+function atMost({ most, usual }: { readonly most: number; readonly usual: number }, least = 1) {
+  return maybe(whole.min(least).max(most).describe(`default ${usual}`));
+}
+
+/** What the replay is asked, of a variant that the route has found. */
+type Asked<Query extends z.ZodType> = Omit<Plain<Query>, "variant" | "at">;
+
 export const timelineQuery = query;
+
 export const densityQuery = query.extend({
-  from: whole.optional(),
-  to: whole.optional(),
-  buckets: whole.min(1).max(4_096).optional(),
-  byNode: z.enum(["true", "false"]).optional(),
+  from: maybe(whole),
+  to: maybe(whole),
+  buckets: atMost(BUCKETS),
+  byNode: isSet,
 });
+export type DensityQuery = Asked<typeof densityQuery>;
+
 export const snapshotQuery = query.extend({
   at: whole,
-  exact: z.enum(["true", "false"]).optional().describe("also where that takes seconds"),
+  exact: isSet.describe(
+    "counters and programs of the very instant, also where that takes seconds",
+  ),
 });
+export type SnapshotQuery = Asked<typeof snapshotQuery>;
+
 export const memoryQuery = query.extend({
-  at: whole.optional().describe("default: the end, or the present of a rack that is up"),
+  at: instant,
   host: name,
   from: whole.default(0),
   to: whole.default(Number.MAX_SAFE_INTEGER),
-  bytes: z.enum(["true", "false"]).optional(),
+  bytes: isSet,
 });
+export type MemoryQuery = Asked<typeof memoryQuery>;
+
 export const memoryMapQuery = memoryQuery.omit({ bytes: true }).extend({
   to: whole,
-  parts: whole.min(1).max(4_096).optional(),
+  parts: atMost(PARTS),
 });
+export type MemoryMapQuery = Asked<typeof memoryMapQuery>;
+
 export const lossQuery = query.extend({
-  at: whole.optional().describe("default: the end, or the present of a rack that is up"),
+  at: instant,
   nodes: z.string().min(1).max(4_000).describe("names with commas between them"),
 });
+
 export const operationsQuery = query.extend({
-  from: whole.optional(),
-  to: whole.optional(),
-  on: name.optional(),
-  most: whole.min(1).max(1_000).optional(),
+  from: maybe(whole),
+  to: maybe(whole),
+  on: maybe(name.describe("the requester")),
+  most: atMost(OPERATIONS),
 });
+export type OperationsQuery = Asked<typeof operationsQuery>;
+
 export const ladderQuery = query.extend({ index: whole });
+
 export const eventsQuery = query.extend({
   at: whole,
-  before: whole.max(500).optional(),
-  after: whole.max(500).optional(),
-  node: name.optional(),
-  kinds: z.string().max(200).optional().describe(
-    `of ${eventKinds.join(", ")}: commas between them`,
+  before: atMost(EVENTS, 0),
+  after: atMost(EVENTS, 0),
+  node: maybe(name),
+  kinds: maybe(
+    z.string().max(200).transform((kinds) => kinds.split(",")).pipe(z.array(eventKind)).describe(
+      `of ${eventKind.options.join(", ")}: commas between them`,
+    ),
   ),
 });
+export type EventsQuery = Asked<typeof eventsQuery> & { readonly at: number };
+
 export const findQuery = query.extend({
-  after: whole.optional().describe("steps after this instant; default: all"),
-  atPs: whole.optional().describe("steps before this instant; default: all"),
+  after: maybe(whole.describe("steps after this instant; default: all")),
+  atPs: maybe(whole.describe("steps before this instant; default: all")),
   step: predicateText,
   node: node.optional(),
-  count: whole.min(1).max(COUNT_MAX).optional().describe("which occurrence; default 1, the first"),
+  count: maybe(
+    whole.min(1).max(COUNT_MAX).describe("which occurrence; default 1, the first"),
+  ),
 });
+/** What a rack that is up would stop at, looked for in the past. */
+export type FindQuery = Predicate & Pick<Asked<typeof findQuery>, "after" | "atPs">;
+
 export const compareQuery = query.extend({
   with: name.describe("the other run"),
   withVariant: variant,

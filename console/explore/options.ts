@@ -1,25 +1,15 @@
 /** What is asked of an exploration: by the command, a job or a test. */
 import { formatExact } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { EXPLORE_CUTS, type EXPLORE_NUMBERS } from "../api/explore_options.ts";
-import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "./types.ts";
-
-/** {@link ExploreOptions}, each of which may be absent, with numbers that were checked by {@link EXPLORE_NUMBERS}. */
-type Given = {
-  readonly [Name in keyof ExploreOptions]?:
-    | (Name extends keyof typeof EXPLORE_NUMBERS ? number : ExploreOptions[Name])
-    | undefined;
-};
+import type { ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
+import type { EXPLORE_OPTIONS } from "../api/options.ts";
+import { EXPLORE_DEFAULTS, type ExploreOptions } from "./types.ts";
 
 /** Options, with the defaults of what is not given. */
-export function exploreOptions(given: Given): ExploreOptions {
-  const known = Object.entries(given).filter(([, value]) => value !== undefined);
-  return { ...EXPLORE_DEFAULTS, ...Object.fromEntries(known) };
-}
-
-/** Whose power is cut, by a word or the name of a host. */
-export function cutOf(text: string): Cut {
-  return EXPLORE_CUTS.find((each) => each === text) ?? { host: text };
+export function exploreOptions(
+  { for: forMs, ...given }: ValuesOf<typeof EXPLORE_OPTIONS>,
+): ExploreOptions {
+  return { ...EXPLORE_DEFAULTS, ...given, ...(forMs !== undefined && { forMs }) };
 }
 
 /**

@@ -7,7 +7,8 @@ import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { FaultPlan, HoldPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
-import { type EXPLORE_CUTS, EXPLORE_NUMBERS, EXPLORE_STALL } from "../api/explore_options.ts";
+import type { ValueOf, ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
+import { EXPLORE_OPTIONS } from "../api/options.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 import type { Covered } from "./covering/coverage.ts";
@@ -28,55 +29,30 @@ export interface ExploredRack {
 }
 
 /** Whose power is cut: that of one host, of each in turn, of all at once, or none, which leaves interleavings. */
-export type Cut = { readonly host: string } | typeof EXPLORE_CUTS[number];
+export type Cut = ValueOf<typeof EXPLORE_OPTIONS.cut>;
 
-export interface ExploreOptions {
-  /**
-   * Absent: each host in turn to whose SCM programs note writes, or whose protocol recovers or checks; where one
-   * checks, each whose SCM is written to at all.
-   */
-  readonly cut?: Cut;
-  /** Paths through a protocol's recovery and check at one instant; where there are more, so many cover them. */
+/**
+ * What the table says, and more. Without `cut`: each host in turn to whose SCM programs note writes, or whose protocol
+ * recovers or checks; where one checks, each whose SCM is written to at all. Without `preemptions`: none.
+ */
+export interface ExploreOptions extends Omit<ValuesOf<typeof EXPLORE_OPTIONS>, "for"> {
   readonly choices: number;
-  /** Bytes that a write in progress leaves whole, a multiple of 8 (P-41). */
   readonly tear: number;
-  /**
-   * Power failures in a row: 2 has another one at every instant of each recovery that writes, 1 none. Absent: as
-   * 2, until it costs too much, which makes the verdict partial.
-   */
-  readonly cuts?: 1 | 2;
-  /**
-   * Preemptions of programs in one run that varies the interleaving of their accesses to shared regions; 0, or absent:
-   * none is varied.
-   */
-  readonly preemptions?: number;
-  /** The longest time that a program is stopped for in one of them; absent: any. */
-  readonly stall?: Time;
-  /** Such runs at most; absent: as many as there are. */
-  readonly interleavings?: number;
   /** All instants in their order, not one of each kind first: to compare with. */
   readonly inOrder?: boolean;
-  /** Only instants in [from, until). */
-  readonly from?: Time;
-  readonly until?: Time;
-  /** Crash points, and wall time in ms, after which the verdict is partial. */
-  readonly limit?: number;
+  /** Wall time in ms after which the verdict is partial. */
   readonly forMs?: number;
-  /** Judge what methods claim as though it were promised. */
-  readonly claims?: boolean;
-  /** Judge what recoveries read by robustness also where a protocol has a check. */
-  readonly robust?: boolean;
   /** Called between instants, and ways to find memory at one: true ends with a partial verdict. */
   readonly stopped?: () => boolean;
 }
 
 /** The options' defaults. */
 export const EXPLORE_DEFAULTS = {
-  choices: EXPLORE_NUMBERS.choices.normal,
-  tear: EXPLORE_NUMBERS.tear.normal,
-  preemptions: EXPLORE_NUMBERS.preemptions.normal,
-  stall: EXPLORE_STALL.normal,
-  interleavings: EXPLORE_NUMBERS.interleavings.normal,
+  choices: EXPLORE_OPTIONS.choices.normal,
+  tear: EXPLORE_OPTIONS.tear.normal,
+  preemptions: EXPLORE_OPTIONS.preemptions.normal,
+  stall: EXPLORE_OPTIONS.stall.normal,
+  interleavings: EXPLORE_OPTIONS.interleavings.normal,
 } as const;
 
 /** How far an exploration is. */

@@ -24,7 +24,8 @@ import {
   variants,
 } from "../../fabric/rack/scenario/variants.ts";
 import { isObjectName, OBJECT_NAME_EXPECTED } from "../../fabric/rack/plan/names.ts";
-import { type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
+import { valuesIn } from "../../fabric/rack/plan/option_rows.ts";
+import { CHOICES, type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
 import { oneOf, type Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
@@ -114,9 +115,11 @@ function refuseUnused(
   { programs }: Scenario,
   { path, options }: { path: string; options: VariantChoices },
 ): void {
-  for (const option of ["method", "size", "depth"] as const) {
-    if (options[option] === undefined || programs.some((each) => takes(each, option))) continue;
-    const found = `"${options[option]}", and no program of ${path} has a ${option}`;
+  const isOfPrograms = (option: string) =>
+    Object.values(PROGRAMS).some((words) => Object.hasOwn(words, option));
+  for (const [option, value] of Object.entries(valuesIn(CHOICES, options))) {
+    if (!isOfPrograms(option) || programs.some((each) => takes(each, option))) continue;
+    const found = `"${value}", and no program of ${path} has a ${option}`;
     const expected = "none (the scenario has the options of a user's own program)";
     throw refusal(`--${option}`, { found, expected });
   }

@@ -18,7 +18,6 @@ import type {
   Events,
   EventsQuery,
   FindQuery,
-  LadderDocument,
   Loss,
   MemoryMap,
   MemoryMapQuery,
@@ -26,13 +25,14 @@ import type {
   MemoryView,
   Operations,
   OperationsQuery,
-  Ps,
-  ReplayProgress,
-  ReplayTarget,
   Snapshot,
   SnapshotQuery,
   Timeline,
-} from "./types.ts";
+} from "../api/replay.ts";
+import type { LadderDocument } from "../api/operations.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import type { ReplayProgress } from "./job.ts";
+import type { ReplayTarget } from "./source.ts";
 
 export interface ReplayOptions {
   readonly onProgress?: ((progress: ReplayProgress) => void) | undefined;
@@ -135,7 +135,7 @@ export class Replay {
   }
 
   /** A rack that is up may have come to an instant that its replay has not. */
-  async #reach(at: Ps): Promise<void> {
+  async #reach(at: Time): Promise<void> {
     const { isLive, until } = this.#head;
     if (isLive && until !== null && at >= until) await this.#toPresent();
   }
@@ -160,24 +160,24 @@ export class Replay {
   }
 
   /** The rack at an instant. */
-  async snapshot(at: Ps, query: SnapshotQuery = {}): Promise<Snapshot> {
+  async snapshot(at: Time, query: SnapshotQuery = {}): Promise<Snapshot> {
     await this.#reach(at);
     return await this.ask("snapshot", at, query);
   }
 
   /** Lines of a host's SCM at an instant. */
-  async memory(at: Ps, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
+  async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
     await this.#reach(at);
     return await this.ask("memory", at, query);
   }
 
   /** A range of a host's SCM in parts, of which one may ask for a closer look. */
-  memoryMap(at: Ps, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
+  memoryMap(at: Time, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
     return this.ask("memoryMap", at, query);
   }
 
   /** What a power cut of these devices at an instant would lose. */
-  async loss(at: Ps, nodes: readonly string[]): Promise<Loss> {
+  async loss(at: Time, nodes: readonly string[]): Promise<Loss> {
     await this.#reach(at);
     return await this.ask("loss", at, nodes);
   }

@@ -1,10 +1,11 @@
 /** Two runs beside each other: the first event at which they differ, and figures at their ends. */
 import type { Replay } from "./client.ts";
-import type { Comparison, EventRow, FigureDifference, FirstDifference, Ps } from "./types.ts";
+import type { Comparison, EventRow, FigureDifference, FirstDifference } from "../api/replay.ts";
+import type { Time } from "../../fabric/base/time.ts";
 
 const EVENTS_MOST = 20;
 
-type Sample = readonly [at: Ps, events: number, digest: string];
+type Sample = readonly [at: Time, events: number, digest: string];
 
 /** @param here, there may be replays of one run. */
 export async function compareRuns(here: Replay, there: Replay): Promise<Comparison> {
@@ -41,7 +42,7 @@ async function firstDifference(here: Replay, there: Replay): Promise<FirstDiffer
 }
 
 /** The span in which two runs part: they were the same at its begin. */
-function partingOf(ours: readonly Sample[], theirs: readonly Sample[]): [from: Ps, to: Ps] {
+function partingOf(ours: readonly Sample[], theirs: readonly Sample[]): [from: Time, to: Time] {
   const known = new Map(theirs.map(([at, , digest]) => [at, digest]));
   let from = 0;
   for (const [at, , digest] of ours) {
@@ -66,7 +67,7 @@ function differing(x: Digests | undefined, y: Digests | undefined): string[] {
   return [...names].filter((name) => ours.get(name) !== theirs.get(name));
 }
 
-async function rowsAt(replay: Replay, at: Ps): Promise<readonly EventRow[]> {
+async function rowsAt(replay: Replay, at: Time): Promise<readonly EventRow[]> {
   // The run may have ended before.
   const events = await replay.events({ at, before: 0, after: EVENTS_MOST }).catch(() => undefined);
   return (events?.rows ?? []).filter(({ time }) => time === at);

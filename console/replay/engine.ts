@@ -23,7 +23,6 @@ import type {
   EventsQuery,
   Exactness,
   FindQuery,
-  LadderDocument,
   Loss,
   MemoryMap,
   MemoryMapQuery,
@@ -33,18 +32,18 @@ import type {
   OperationsQuery,
   ProgramState,
   PromiseTick,
-  Ps,
-  ReplayProgress,
   Snapshot,
   SnapshotQuery,
   Timeline,
-} from "./types.ts";
+} from "../api/replay.ts";
+import { BUCKETS } from "../api/replay_terms.ts";
+import type { LadderDocument } from "../api/operations.ts";
+import type { ReplayProgress } from "./job.ts";
 
 const TURN_MS = 50;
 const PROMISES_MOST = 20_000;
 /** Orders, and reports, of a time line: each of an hour of orders would make it megabytes, read anew at each. */
 const ROWS_MOST = 1_000;
-const BUCKETS_MOST = 4_096, BUCKETS_USUAL = 512;
 /** So many events are replayed anew for an instant in some tenths of a second. */
 const EXACT_EVENTS = 20_000;
 
@@ -122,7 +121,7 @@ export class ReplayEngine {
    * The details around an instant: those of the first pass where it still has them, else of another pass, which goes
    * on where it stands or begins anew, and ends behind the instant. @param from where possible, details from here on.
    */
-  async #around(at: Ps, from: Ps = at): Promise<Recording> {
+  async #around(at: Time, from: Time = at): Promise<Recording> {
     const all = this.#recording;
     if (all.holds(from, at) || from >= all.reached) return all;
     if (this.#stretch?.holds(from, at)) return this.#stretch;
@@ -189,7 +188,7 @@ export class ReplayEngine {
   }
 
   /** The instant after the last event. */
-  get #endPs(): Ps {
+  get #endPs(): Time {
     return this.#recording.simulator.now + 1;
   }
 
@@ -225,7 +224,7 @@ export class ReplayEngine {
 
   density(query: DensityQuery): Density {
     const { from = 0, to = this.#endPs, byNode = false } = query;
-    const buckets = Math.max(1, Math.min(BUCKETS_MOST, query.buckets ?? BUCKETS_USUAL));
+    const buckets = Math.max(1, Math.min(BUCKETS.most, query.buckets ?? BUCKETS.usual));
     const edges = Array.from({ length: buckets + 1 }, (_, i) => from + (to - from) * i / buckets);
     const counts = new Array<number>(buckets).fill(0);
     const nodes: Record<string, number[]> = {};
@@ -239,7 +238,7 @@ export class ReplayEngine {
   }
 
   /** @throws Refusal for an instant beyond the end. */
-  async snapshot(at: Ps, { exact }: SnapshotQuery): Promise<Snapshot> {
+  async snapshot(at: Time, { exact }: SnapshotQuery): Promise<Snapshot> {
     this.#checkInstant(at);
     const { plan } = this.#job;
     const { events: times } = this.#recording;
@@ -250,7 +249,7 @@ export class ReplayEngine {
     const inspected = new Map(
       follower?.simulator.inspect().map(({ node, rnic }) => [node, rnic] as const),
     );
-    let events = 0, lastEventAt: Ps | null = null, nextEventAt: Ps | null = null;
+    let events = 0, lastEventAt: Time | null = null, nextEventAt: Time | null = null;
     const devices = plan.nodes.map(({ name: node, kind }): DeviceState => {
       const own = times.get(node)!, before = own.countBelow(at);
       events += before;
@@ -276,7 +275,7 @@ export class ReplayEngine {
     return { at, events, nextEventAt, lastEventAt, devices, cables, programs };
   }
 
-  #powerOf(node: string, at: Ps): Pick<DeviceState, "hasPower" | "life" | "since"> {
+  #powerOf(node: string, at: Time): Pick<DeviceState, "hasPower" | "life" | "since"> {
     const lives = this.#recording.lives.get(node)!;
     // What begins at the instant has not happened.
     const life = Math.max(0, lives.findLastIndex(({ from }) => from < at));
@@ -286,7 +285,7 @@ export class ReplayEngine {
   }
 
   /** A replay that stands at `at`; undefined where that would take too long, unless it is wanted. */
-  #followTo(at: Ps, exact: boolean | undefined): Follower | undefined {
+  #followTo(at: Time, exact: boolean | undefined): Follower | undefined {
     if (exact === false) return undefined;
     const known = this.#follower;
     const isBehind = known !== undefined && known.at <= at;
@@ -299,7 +298,7 @@ export class ReplayEngine {
     return follower;
   }
 
-  #eventsBefore(at: Ps): number {
+  #eventsBefore(at: Time): number {
     let events = 0;
     for (const times of this.#recording.events.values()) events += times.countBelow(at);
     return events;
@@ -339,19 +338,19 @@ export class ReplayEngine {
     return programs;
   }
 
-  async memory(at: Ps, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
+  async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
     const { host } = query;
     const around = await this.#memoryAround(at, query);
     const touched = this.#recording.memory.get(host);
     return memoryView(around, this.#memoryAt(around, host, at), { ...query, touched });
   }
 
-  async memoryMap(at: Ps, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
+  async memoryMap(at: Time, query: MemoryMapQuery & { readonly host: string }): Promise<MemoryMap> {
     const around = await this.#memoryAround(at, query);
     return memoryMap(this.#memoryAt(around, query.host, at), query);
   }
 
-  async #memoryAround(at: Ps, { from, to }: MemoryMapQuery): Promise<Recording> {
+  async #memoryAround(at: Time, { from, to }: MemoryMapQuery): Promise<Recording> {
     this.#checkInstant(at);
     const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && 0 <= from &&
       from < to;
@@ -362,7 +361,7 @@ export class ReplayEngine {
     return await this.#around(at);
   }
 
-  #memoryAt({ memory, lives }: Recording, host: string, at: Ps): HostMemory {
+  #memoryAt({ memory, lives }: Recording, host: string, at: Time): HostMemory {
     const record = memory.get(host);
     if (record === undefined) {
       throw refusal("host", { found: `"${host}"`, expected: oneOf([...memory.keys()], host) });
@@ -376,7 +375,7 @@ export class ReplayEngine {
   }
 
   /** @throws Refusal for unknown devices. */
-  async loss(at: Ps, nodes: readonly string[]): Promise<Loss> {
+  async loss(at: Time, nodes: readonly string[]): Promise<Loss> {
     this.#checkInstant(at);
     const known = this.#job.plan.nodes.map(({ name }) => name);
     for (const node of nodes) {
@@ -417,12 +416,14 @@ export class ReplayEngine {
   }
 
   /** Digests after so many events, for a comparison: instants that two runs with one past share. */
-  digests(): [at: Ps, events: number, digest: string][] {
+  digests(): [at: Time, events: number, digest: string][] {
     return this.#recording.samples.map(({ at, events, digest }) => [at, events, digest]);
   }
 
   /** Digest of each device, and their number of events, of what happens before an instant. */
-  digestsAt(at: Ps): { readonly nodes: [node: string, digest: string][]; readonly events: number } {
+  digestsAt(
+    at: Time,
+  ): { readonly nodes: [node: string, digest: string][]; readonly events: number } {
     const last = Math.max(this.#recording.reached, this.#endPs);
     if (!Number.isSafeInteger(at) || at < 0 || at > last) {
       const expected = `an instant up to ${formatTime(last)}, which is as far as the run is known`;
@@ -433,10 +434,10 @@ export class ReplayEngine {
   }
 
   /** Digest of each device after each instant in [from, to) at which something happens. */
-  digestsIn(from: Ps, to: Ps): [at: Ps, digests: [node: string, digest: string][]][] {
+  digestsIn(from: Time, to: Time): [at: Time, digests: [node: string, digest: string][]][] {
     const { simulator } = this.#newFollower();
     simulator.run(from);
-    const rows: [Ps, [string, string][]][] = [];
+    const rows: [Time, [string, string][]][] = [];
     while (simulator.next < to) {
       const at = simulator.next;
       if (simulator.run(at + 1) > 0) rows.push([at, simulator.nodes()]);
@@ -452,7 +453,7 @@ export class ReplayEngine {
     return { digest, events, endPs: this.#endPs, nodes, counters };
   }
 
-  #checkInstant(at: Ps): void {
+  #checkInstant(at: Time): void {
     const { reached } = this.#recording;
     const last = Math.max(reached, this.#endPs);
     if (!Number.isSafeInteger(at) || at < 0 || at > last) {
@@ -468,10 +469,10 @@ function latestOf<T>(rows: readonly T[]): readonly T[] {
 /** Tells of progress, and lets others have a turn, while a pass goes on. */
 class Turns {
   readonly #onProgress: (progress: ReplayProgress) => void;
-  readonly #endPs: Ps | null;
+  readonly #endPs: Time | null;
   #at = performance.now() + TURN_MS;
 
-  constructor(onProgress: (progress: ReplayProgress) => void, endPs: Ps | null) {
+  constructor(onProgress: (progress: ReplayProgress) => void, endPs: Time | null) {
     this.#onProgress = onProgress;
     this.#endPs = endPs;
   }

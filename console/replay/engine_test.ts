@@ -9,7 +9,7 @@ import { ReplayEngine } from "./engine.ts";
 import type { ReplayJob } from "./job.ts";
 import { type Loaded, Recording, type RecordingOptions } from "./recording.ts";
 import { Spool } from "./spool.ts";
-import { PLACES } from "./types.ts";
+import { PLACES } from "../api/replay_terms.ts";
 
 const SCENARIO = "name: pair\nhosts: { a: {}, b: { ddio: on, scm: { size: 4MiB } } }\n" +
   "programs:\n  - { on: a, run: put, to: b, method: write-flush, bytes: 256KiB, depth: 4 }\n" +

@@ -1,4 +1,5 @@
 /** What happened around an instant: steps, frames, notes, reports, power, cables and orders in one list. */
+import { EVENTS } from "../api/replay_terms.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { matcherOf } from "../../fabric/trace/predicate.ts";
 import { countBefore } from "./log_arrays.ts";
@@ -10,10 +11,8 @@ import type {
   FaultTick,
   FindQuery,
   OrderTick,
-  Ps,
-} from "./types.ts";
-
-const MOST = 500, USUAL = 20;
+} from "../api/replay.ts";
+import type { Time } from "../../fabric/base/time.ts";
 
 /** Rows that a run has few of, made once. */
 export interface Ticks {
@@ -28,8 +27,8 @@ interface Placed {
 
 export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQuery): Events {
   const { at, node, kinds } = query, { detailFrom } = recording;
-  const before = Math.min(MOST, query.before ?? USUAL),
-    after = Math.min(MOST, query.after ?? USUAL);
+  const before = Math.min(EVENTS.most, query.before ?? EVENTS.usual),
+    after = Math.min(EVENTS.most, query.after ?? EVENTS.usual);
   // Of what is before, only a part is known.
   const isWanted = (row: EventRow) =>
     row.time >= detailFrom && (node === undefined || row.node === node) &&
@@ -49,7 +48,7 @@ export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQu
 /** Counts steps in the order in which they happened, and ends with the one that is looked for. */
 export class StepFinder {
   readonly #isMeant: ReturnType<typeof matcherOf>;
-  readonly #to: Ps;
+  readonly #to: Time;
   #left: number;
 
   constructor({ atPs = Infinity, ...predicate }: FindQuery) {
@@ -59,7 +58,7 @@ export class StepFinder {
   }
 
   /** Looks at the steps from an instant on that a recording has. @returns the one that is looked for. */
-  findIn({ steps }: Recording, from: Ps): EventRow | null {
+  findIn({ steps }: Recording, from: Time): EventRow | null {
     const end = steps.countBefore(this.#to);
     for (let i = steps.countBefore(from); i < end; i++) {
       const line = steps.at(i), { time, node, step: name, text } = line;
@@ -72,7 +71,7 @@ export class StepFinder {
 
 interface Source {
   readonly length: number;
-  countBefore(at: Ps): number;
+  countBefore(at: Time): number;
   at(index: number): Placed;
 }
 
@@ -135,7 +134,7 @@ function sourcesOf(recording: Recording, { faults, orders }: Ticks): Source[] {
   ];
 }
 
-function sourceOf<Row extends { readonly time: Ps }>(
+function sourceOf<Row extends { readonly time: Time }>(
   rows: readonly Row[],
   placed: (row: Row) => Placed,
 ): Source {

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { eventsAround, type Ticks } from "./event_rows.ts";
 import type { Recording } from "./recording.ts";
 import { StepLog } from "./step_log.ts";
-import type { EventsQuery } from "./types.ts";
+import type { EventsQuery } from "../api/replay.ts";
 
 /** A run with something each 10 ps: of it, steps of a and b by turns, and reports of a at the same instants. */
 function recordingOf(detailFrom = 0): Recording {

@@ -5,7 +5,7 @@
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { sourceOf } from "./source.ts";
-import type { ReplayTarget } from "./types.ts";
+import type { ReplayTarget } from "./source.ts";
 import { explorePrepared } from "../explore/explore_scenario.ts";
 import {
   EXPLORE_DEFAULTS,

@@ -9,7 +9,7 @@ import type { BytePlace } from "../explore/types.ts";
 import { ReplayEngine } from "./engine.ts";
 import { cutOptions } from "./fork.ts";
 import type { ReplayJob } from "./job.ts";
-import type { Place } from "./types.ts";
+import type { Place } from "../api/replay_terms.ts";
 
 /** As the explorer calls them. */
 const PLACES: Readonly<Record<Place, BytePlace>> = {

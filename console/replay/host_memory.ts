@@ -6,7 +6,8 @@ import type { Life } from "../checks/lives.ts";
 import { isSame, WORD_BYTES } from "../explore/choices.ts";
 import { LINE_BYTES, Overlay, type Readable } from "../explore/history.ts";
 import type { DeclaredWrite, MemoryRecord, Passage } from "./memory_record.ts";
-import type { Place, WriteRef, WriteStanding } from "./types.ts";
+import type { Place } from "../api/replay_terms.ts";
+import type { WriteRef, WriteStanding } from "../api/replay.ts";
 
 const PAGE_BYTES = 4_096;
 /** More lines than a write queue has. */

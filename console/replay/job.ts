@@ -4,6 +4,14 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { Time } from "../../fabric/base/time.ts";
 
+/** Share of the first pass that is done. */
+export interface ReplayProgress {
+  readonly atPs: Time;
+  /** Null where the end is not known yet. */
+  readonly endPs: Time | null;
+  readonly events: number;
+}
+
 /** Digests that a run has left: of events before `at`, or of all where that is null. */
 export interface KnownDigest {
   readonly node: string;

@@ -14,7 +14,7 @@ import { ReplayEngine } from "./engine.ts";
 import type { ReplayHead } from "./job.ts";
 import type { Loaded } from "./recording.ts";
 import { Spool, spooled } from "./spool.ts";
-import type { ReplayProgress } from "./types.ts";
+import type { ReplayProgress } from "./job.ts";
 import { METHODS, type ReplayReply, type ReplayRequest } from "./protocol.ts";
 
 async function main(): Promise<void> {

@@ -1,5 +1,5 @@
 /** The memory of a host as lines, and what a power cut would lose of it. */
-import { formatTime } from "../../fabric/base/time.ts";
+import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { persistence } from "../checks/persistence.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { LINE_BYTES } from "../explore/history.ts";
@@ -8,25 +8,22 @@ import { type HostMemory, type Piece, refOf } from "./host_memory.ts";
 import type { DeclaredWrite, MemoryRecord } from "./memory_record.ts";
 import { countBefore } from "./log_arrays.ts";
 import type { Recording } from "./recording.ts";
-import {
-  type BrokenPromise,
-  type Loss,
-  type LostRange,
-  type MemoryMap,
-  type MemoryMapQuery,
-  type MemoryPart,
-  type MemoryQuery,
-  type MemorySpan,
-  type MemoryView,
-  type Place,
-  PLACES,
-  type Ps,
-  type WriteRef,
-  type WriteStanding,
-} from "./types.ts";
+import type {
+  BrokenPromise,
+  Loss,
+  LostRange,
+  MemoryMap,
+  MemoryMapQuery,
+  MemoryPart,
+  MemoryQuery,
+  MemorySpan,
+  MemoryView,
+  WriteRef,
+  WriteStanding,
+} from "../api/replay.ts";
+import { PARTS, type Place, PLACES } from "../api/replay_terms.ts";
 
 const LINES_MOST = 4_096;
-const PARTS_MOST = 4_096, PARTS_USUAL = 256;
 const LOST_MOST = 1_000;
 const PAGE_BYTES = 4_096;
 
@@ -71,10 +68,10 @@ export function memoryView(
 /** Parts of one size, a multiple of a line: as many as are asked for, or a few less. */
 export function memoryMap(
   memory: HostMemory,
-  { host, from, to, parts = PARTS_USUAL }: MemoryMapQuery & { readonly host: string },
+  { host, from, to, parts = PARTS.usual }: MemoryMapQuery & { readonly host: string },
 ): MemoryMap {
   const open = new Set(memory.openLines());
-  const most = Math.max(1, Math.min(PARTS_MOST, parts));
+  const most = Math.max(1, Math.min(PARTS.most, parts));
   const partBytes = LINE_BYTES * Math.max(1, Math.ceil((to - from) / most / LINE_BYTES));
   const first = from - from % LINE_BYTES, found: MemoryPart[] = [];
   let part: MemoryPart & { lines: number; lost: number; torn: number } | undefined;
@@ -136,7 +133,7 @@ type Cards = ReadonlyMap<string, readonly string[]>;
 /** What a power cut of `nodes` at `at` would lose. @param memoryOf a host's memory at that instant. */
 export function lossOf(
   recording: Recording,
-  { at, nodes }: { readonly at: Ps; readonly nodes: readonly string[] },
+  { at, nodes }: { readonly at: Time; readonly nodes: readonly string[] },
   memoryOf: (host: string) => HostMemory,
 ): Loss {
   const { plan } = recording.job;
@@ -183,7 +180,7 @@ export function lossOf(
 
 function addRange(
   ranges: LostRange[],
-  { host, piece, at }: { readonly host: string; readonly piece: Piece; readonly at: Ps },
+  { host, piece, at }: { readonly host: string; readonly piece: Piece; readonly at: Time },
 ): void {
   const { from, to, place, write } = piece;
   const last = ranges.at(-1) as { -readonly [K in keyof LostRange]: LostRange[K] } | undefined;
@@ -193,7 +190,7 @@ function addRange(
   else ranges.push({ host, from, to, place, ...(write && { write: refOf(write, at) }) });
 }
 
-function promisedBytes({ writes }: MemoryRecord, at: Ps): number {
+function promisedBytes({ writes }: MemoryRecord, at: Time): number {
   return writes.reduce((sum, { promisedAt, landing }) => {
     return promisedAt < at ? sum + landing.length : sum;
   }, 0);
@@ -206,7 +203,7 @@ function promisedBytes({ writes }: MemoryRecord, at: Ps): number {
 function brokenPromises(
   recording: Recording,
   { at, host, memory, lines }: {
-    readonly at: Ps;
+    readonly at: Time;
     readonly host: string;
     readonly memory: HostMemory;
     readonly lines: readonly number[];

@@ -9,7 +9,7 @@ import { HostMemory } from "./host_memory.ts";
 import { Landing, MemoryRecord } from "./memory_record.ts";
 import { lossOf } from "./memory_view.ts";
 import type { Recording } from "./recording.ts";
-import type { Loss } from "./types.ts";
+import type { Loss } from "../api/replay.ts";
 
 const LINE = 4096, AT = 50;
 const filled = (value: number) => new Uint8Array(64).fill(value);

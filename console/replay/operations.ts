@@ -1,4 +1,5 @@
 /** The operations of a run, and the ladder of one. */
+import { OPERATIONS } from "../api/replay_terms.ts";
 import { type FoundOperation, ladderOf, readTrace } from "../../fabric/trace/trace.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { framedSteps } from "../../fabric/capture/framed_steps.ts";
@@ -6,9 +7,9 @@ import { PS_PER_US } from "../../fabric/base/time.ts";
 import { ladderDocumentOf } from "../operation/ladder_document.ts";
 import { seenIn } from "./operation_frames.ts";
 import type { Recording } from "./recording.ts";
-import type { LadderDocument, OperationRow, Operations, OperationsQuery } from "./types.ts";
+import type { LadderDocument } from "../api/operations.ts";
+import type { OperationRow, Operations, OperationsQuery } from "../api/replay.ts";
 
-const MOST = 1_000, USUAL = 200;
 /** A ladder is looked for among so many steps before and after its first one. */
 const STEPS_BEFORE = 50_000, STEPS_AFTER = 150_000;
 /** Frames are looked for so long before and after it: a receive is posted before, an object published after. */
@@ -17,9 +18,9 @@ export const AROUND_PS = 100 * PS_PER_US;
 /** Those that begin before `to` and end at `from` or later. */
 export function operationsIn(
   recording: Recording,
-  { from = 0, to = Infinity, on, most = USUAL }: OperationsQuery,
+  { from = 0, to = Infinity, on, most = OPERATIONS.usual }: OperationsQuery,
 ): Operations {
-  const limit = Math.min(most, MOST), operations: OperationRow[] = [];
+  const limit = Math.min(most, OPERATIONS.most), operations: OperationRow[] = [];
   let more = 0;
   for (const [index, found] of recording.operations().entries()) {
     const { node, connection, number, startPs, last: { time: endPs, step, text } } = found;

@@ -1,8 +1,7 @@
 /** What a replay's process and its client say to each other: methods with arguments, answers by number. */
 import type { ReplayEngine } from "./engine.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
-import type { ReplayHead } from "./job.ts";
-import type { ReplayProgress } from "./types.ts";
+import type { ReplayHead, ReplayProgress } from "./job.ts";
 
 /** Methods of the engine that a client may call. */
 export const METHODS = [

@@ -1,6 +1,6 @@
 /** Queues of a host as the notes of its programs show them. */
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
-import type { QueueState } from "./types.ts";
+import type { QueueState } from "../api/replay.ts";
 
 type Counted = { -readonly [K in keyof QueueState]: QueueState[K] };
 

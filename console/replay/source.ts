@@ -20,7 +20,6 @@ import { variantFolder } from "../reports/run_summary.ts";
 import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory.ts";
 import { type Checkpoint, readCheckpoint } from "./checkpoints.ts";
 import type { KnownDigest, ReplayHead, ReplayJob } from "./job.ts";
-import type { ReplayTarget } from "./types.ts";
 
 /** A run, and its orders one by one: their content is as much as was ever put into the rack. */
 export interface ReplaySource {
@@ -41,6 +40,16 @@ export interface OrdersRead {
 
 export function noneRead(): OrdersRead {
   return { from: 0, counters: new Set() };
+}
+
+/** Which run, and which of its variants where it has several. */
+export interface ReplayTarget {
+  /** Name or unique prefix of a run's directory. */
+  readonly run: string;
+  /** Name of a variant's folder, or its number among them from 1; "" or absent: the first. */
+  readonly variant?: string;
+  /** Name of a checkpoint: the run as it was then, and up to it. */
+  readonly checkpoint?: string;
 }
 
 /** The run with all of its orders: see {@link openSource}. */

@@ -4,7 +4,7 @@ import { formatExact } from "../../fabric/base/time.ts";
 import { predicateText } from "../../fabric/trace/predicate.ts";
 import { RackError } from "../base/rack_error.ts";
 import type { Replay } from "./client.ts";
-import type { EventRow, FindQuery } from "./types.ts";
+import type { EventRow, FindQuery } from "../api/replay.ts";
 
 export type Stop = Pick<ClockStatus, "breaks" | "hits" | "watchedFrom">;
 

@@ -7,7 +7,7 @@ import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { formatAddress } from "../../fabric/trace/describe.ts";
 import { Numbers } from "./log_arrays.ts";
-import type { CableState, InFlight } from "./types.ts";
+import type { CableState, InFlight } from "../api/replay.ts";
 
 /** Kept of a frame: all its headers. */
 const HEAD_BYTES = 128;

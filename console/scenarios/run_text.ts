@@ -13,6 +13,7 @@ import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
   type ScenarioVariant,
+  takenBy,
   takes,
   type VariantChoices,
   variants,
@@ -46,7 +47,7 @@ export function chosenText(text: string, options: RunTextOptions): string {
   const method = options.method ?? (isVaried ? variant.method : undefined);
   const programs = listed.map((item) => {
     const isIts = !isVaried || variesMethod(item);
-    return withChoices(item, { ...options, method: isIts ? method : undefined });
+    return withChoices(item, { ...options, method: isIts ? method ?? undefined : undefined });
   });
   const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
   const chosen = withAbsolutePaths({ ...data, seed: variant.seed, programs }, base);
@@ -85,16 +86,11 @@ function variesMethod(item: Mapping): boolean {
   return isSeveral && takes(programOf(item), "method");
 }
 
-function withChoices(
-  item: Mapping,
-  { method, size, depth, input }: { readonly [Key in keyof VariantChoices]?: unknown },
-): Mapping {
-  const given = Object.entries({ method, size, depth, file: input }).filter(([option, value]) =>
-    value !== undefined && takes(programOf(item), option)
-  );
-  const made: Mapping = { ...item, ...Object.fromEntries(given) };
+function withChoices(item: Mapping, choices: Parameters<typeof takenBy>[1]): Mapping {
+  const taken = takenBy(programOf(item), choices);
+  const made: Mapping = { ...item, ...taken };
   // A path of a command line begins in the current folder, not in the scenario's.
-  if (given.some(([option]) => option === "file")) made["file"] = absolute(input, Deno.cwd());
+  if ("file" in taken) made["file"] = absolute(taken["file"], Deno.cwd());
   return made;
 }
 

@@ -1,6 +1,7 @@
 /** Runs every combination of a sweep, several at a time, in processes that take up one after the other. */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
+import { SWEEP_OPTIONS } from "../api/options.ts";
 import { forEachAtOnce } from "../base/at_once.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { writeWhole } from "../base/files.ts";
@@ -64,7 +65,7 @@ export interface SweepOptions {
 /** In the directory of a sweep. */
 export const SWEEP_FILE = "sweep.json";
 /** A choice: far beyond what a shipped scenario takes. */
-export const LIMIT_MS = 600_000;
+const LIMIT_MS = 1_000 * SWEEP_OPTIONS.limit.normal;
 
 /** @throws Refusal before anything runs, for a scenario or a value that is wrong. */
 export async function runSweep(source: ScenarioSource, options: SweepOptions): Promise<Sweep> {

@@ -9,6 +9,7 @@ import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
 import { NO_CHECK } from "../base/no_check.ts";
 import type { ImageView } from "../checks/run_record.ts";
+import { exploreOptions } from "../explore/options.ts";
 import { exploreScenario } from "../explore/explore_scenario.ts";
 import { exploredText } from "../explore/report.ts";
 import { checkScenarioTypes } from "../rack/own/types/check_scenario.ts";
@@ -18,7 +19,7 @@ import { type Reported, reportsOf } from "../rack/run_variant.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import { runText } from "../reports/report_text.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
-import { changedScenario, type CheckedQuestion, choicesOf, exploreOptionsOf } from "./question.ts";
+import { changedScenario, type CheckedQuestion, choicesOf, exploreValues } from "./question.ts";
 import type {
   ExploreAnswer,
   Explored,
@@ -41,7 +42,7 @@ export async function runFor(
     await checkTypes(source, options);
     const report = await runScenario(source, {
       prepare: choicesOf(options),
-      claims: options.claims,
+      ...(options.claims && { claims: true }),
       ...(options.capture && { pcap: true }),
       signal,
       onLog,
@@ -73,7 +74,7 @@ export async function exploreFor(
     await checkTypes(source, options);
     const { explored } = await exploreScenario(source, {
       prepare: choicesOf(options),
-      explore: { ...exploreOptionsOf(options), stopped: () => signal.aborted },
+      explore: { ...exploreOptions(exploreValues(options)), stopped: () => signal.aborted },
     });
     signal.throwIfAborted();
     // The command that shows a counterexample again reads the scenario.

@@ -1,53 +1,51 @@
 /** What a test has asked, checked: its options, and the scenario with what it changes. */
 import { z } from "zod";
-import { parseTime, type Time } from "../../fabric/base/time.ts";
-import { wholeText } from "../../fabric/base/whole_number.ts";
 import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
-import { parseSize } from "../../fabric/rack/plan/units.ts";
-import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
-import { EXPLORE_NUMBERS, type ExploreNumber } from "../api/explore_options.ts";
-import { cutOf, exploreOptions, refuseNothing } from "../explore/options.ts";
-import type { ExploreOptions } from "../explore/types.ts";
+import {
+  expectedOf,
+  type OptionTable,
+  readValue,
+  type ValueOf,
+  valuesIn,
+  type ValuesOf,
+} from "../../fabric/rack/plan/option_rows.ts";
+import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
+import { CLAIMS, EXPLORE_OPTIONS } from "../api/options.ts";
+import { exploreOptions, refuseNothing } from "../explore/options.ts";
 import type { PrepareOptions } from "../rack/prepare.ts";
 import { dumped, withAbsolutePaths } from "../scenarios/run_text.ts";
 import { readScenario, type ScenarioSource, sourceOf } from "../scenarios/scenario_source.ts";
 import { placesOf, withValues } from "../sweep/places.ts";
 
-const whole = (least: number, most: number) =>
-  z.int(`expected ${wholeText({ least, most })}`).min(least).max(most);
-const time = z.string().transform((text, context): Time => {
-  const ps = parseTime(text);
-  if (ps !== undefined) return ps;
-  context.addIssue({ code: "custom", message: "expected a time such as 40us" });
-  return z.NEVER;
-});
-const size = z.union([z.number(), z.string()]).transform((given, context): number => {
-  const bytes = parseSize(given);
-  if (bytes !== undefined && bytes >= 64 && bytes <= 2 ** 20) return bytes;
-  context.addIssue({ code: "custom", message: "expected 64 to 1MiB, such as 4096 or 4KiB" });
-  return z.NEVER;
-});
+/** The options of a table, each as a test writes it. */
+function fieldsOf<Table extends OptionTable>(table: Table) {
+  const fields = Object.entries(table).map(([name, row]) => {
+    const value = z.unknown().transform((given, context) => {
+      const read = readValue(row, given);
+      if (read !== undefined) return read;
+      context.addIssue({ code: "custom", message: expectedOf(row, given) });
+      return z.NEVER;
+    });
+    return [name, value.optional()];
+  });
+  return Object.fromEntries(fields) as {
+    [Name in keyof Table]: z.ZodOptional<z.ZodType<ValueOf<Table[Name]>>>;
+  };
+}
 
 /** Of `RackTestOptions`. */
 const common = {
   scenario: z.string(),
-  seed: whole(0, Number.MAX_SAFE_INTEGER).optional(),
   faults: z.array(z.record(z.string(), z.unknown())).default([]),
   set: z.record(z.string(), z.json()).default({}),
-  method: z.enum(PUT_METHODS).optional(),
-  ddio: z.enum(["on", "off"]).optional(),
-  size: size.optional(),
-  depth: whole(1, 256).optional(),
+  ...fieldsOf(CHOICES),
+  ...fieldsOf({ claims: CLAIMS }),
   input: z.string().optional(),
-  claims: z.boolean().default(false),
   check: z.boolean().default(true),
 };
 
-function bound(option: keyof typeof EXPLORE_NUMBERS) {
-  const { least, most, multipleOf = 1 }: ExploreNumber = EXPLORE_NUMBERS[option];
-  const expected = `expected a multiple of ${multipleOf}`;
-  return whole(least, most).multipleOf(multipleOf, expected).optional();
-}
+// A test has the same verdict on every machine: `limit` ends it, no wall time.
+const { for: _, ...TESTED } = EXPLORE_OPTIONS;
 
 const question = z.discriminatedUnion("kind", [
   z.strictObject({
@@ -64,17 +62,7 @@ const question = z.discriminatedUnion("kind", [
     options: z.strictObject({
       ...common,
       verdict: z.enum(["safe", "unsafe", "partial", "failed", "unchecked"]).optional(),
-      cut: z.string().optional(),
-      choices: bound("choices"),
-      tear: bound("tear"),
-      cuts: bound("cuts"),
-      preemptions: bound("preemptions"),
-      stall: time.optional(),
-      interleavings: bound("interleavings"),
-      from: time.optional(),
-      until: time.optional(),
-      limit: bound("limit"),
-      robust: z.boolean().default(false),
+      ...fieldsOf(TESTED),
     }),
   }),
 ]);
@@ -86,21 +74,16 @@ export function readQuestion(asked: unknown): CheckedQuestion {
   const { success, data, error } = question.safeParse(asked);
   if (!success) throw new Refusal(error.issues.map((issue) => problemOf(issue, asked)));
   if (data.kind === "explore") {
-    refuseNothing(exploreOptionsOf(data.options), (option) => option);
+    refuseNothing(exploreOptions(exploreValues(data.options)), (option) => option);
   }
   return data;
 }
 
 /** What a test asks of the explorer. */
-export function exploreOptionsOf(
+export function exploreValues(
   options: Extract<CheckedQuestion, { readonly kind: "explore" }>["options"],
-): ExploreOptions {
-  const { cut, choices, tear, cuts, preemptions, stall, interleavings } = options;
-  const { from, until, limit, claims, robust } = options;
-  return exploreOptions({
-    ...{ cut: cut === undefined ? undefined : cutOf(cut), choices, tear, cuts, preemptions, stall },
-    ...{ interleavings, from, until, limit, claims, robust },
-  });
+): ValuesOf<typeof EXPLORE_OPTIONS> {
+  return valuesIn(EXPLORE_OPTIONS, options);
 }
 
 function problemOf(issue: z.core.$ZodIssue, asked: unknown): Problem {
@@ -181,17 +164,12 @@ function asOption<Result>(
 }
 
 /** The choices of a run. */
-export function choicesOf(
-  { seed, method, ddio, size, depth, input }: CheckedQuestion["options"],
-): PrepareOptions {
+export function choicesOf(options: CheckedQuestion["options"]): PrepareOptions {
+  const { input } = options;
   return {
     packing: "all",
     isTyped: true,
-    ...(seed !== undefined && { seed }),
-    ...(method !== undefined && { method }),
-    ...(ddio !== undefined && { ddio }),
-    ...(size !== undefined && { size }),
-    ...(depth !== undefined && { depth }),
+    ...valuesIn(CHOICES, options),
     ...(input !== undefined && { input }),
   };
 }

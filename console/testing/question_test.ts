@@ -35,8 +35,8 @@ describe("the question of a test", () => {
   const wrong: readonly (readonly [string, Record<string, unknown>, string])[] = [
     ["run", { sede: 7 }, "the option sede: expected one that there is"],
     ["run", { seed: -1 }, "seed is -1: expected a whole number ≥ 0, below 2^53"],
-    ["run", { size: "3" }, 'size is "3": expected 64 to 1MiB, such as 4096 or 4KiB'],
-    ["run", { ddio: "up" }, 'ddio is "up": expected one of "on", "off"'],
+    ["run", { size: "3" }, 'size is "3": expected a size from 8 B to 1 MiB, like 4KiB'],
+    ["run", { ddio: "up" }, 'ddio is "up": expected on or off'],
     ["run", { limit: 7 }, "the option limit: expected one that there is"],
     ["explore", { tear: 12 }, "tear is 12: expected a multiple of 8"],
     ["explore", { from: "soon" }, 'from is "soon": expected a time such as 40us'],

@@ -2,7 +2,10 @@
  * What a test gives to a rack and gets from it. These types stand for themselves: those of the reports
  * inside use packages that a user's project does not have. `answers.ts` holds them to each other.
  */
+import type { OptionRow, OptionTable, ValueOf } from "../../fabric/rack/plan/option_rows.ts";
+import type { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import type { RocePacket } from "../../fabric/wire/roce/packet.ts";
+import type { EXPLORE_OPTIONS } from "../api/options.ts";
 
 /** A failure or return of power, as a scenario's `faults:` has it. `at` is a virtual time: `12us`. */
 export type PowerFault =
@@ -13,22 +16,20 @@ export type PowerFault =
 /** Any item of a scenario's `faults:`, those of cables and devices too; read by the scenario's schema. */
 export type ScenarioFault = PowerFault | Readonly<Record<string, unknown>>;
 
-/** What a test changes of a scenario. */
-export interface RackTestOptions {
-  /** In place of the scenario's. */
-  readonly seed?: number;
+/** An option as a test writes it: sizes such as 4096 or `4KiB`, times such as `40us`. */
+type TestValue<Row extends OptionRow> = Row extends { readonly type: "size" } ? number | string
+  : Row extends { readonly type: "time" | "host" } ? string
+  : ValueOf<Row>;
+type TestValues<Table extends OptionTable> = {
+  readonly [Name in keyof Table]?: TestValue<Table[Name]>;
+};
+
+/** What a test changes of a scenario; also the choices that `rack run --help` lists, such as `method` and `seed`. */
+export interface RackTestOptions extends TestValues<typeof CHOICES> {
   /** Faults besides the scenario's own. */
   readonly faults?: readonly ScenarioFault[];
   /** Words of the scenario, named as for `rack sweep --vary`: `{ "programs[0].records": 3, depth: 4 }`. */
   readonly set?: Readonly<Record<string, unknown>>;
-  /** Which method, where the scenario has `method: all`. */
-  readonly method?: string;
-  /** Which variant, where the scenario has `ddio: both`. */
-  readonly ddio?: "on" | "off";
-  /** Bytes of a message of `put`, such as 4096 or `4KiB`. */
-  readonly size?: number | string;
-  /** Messages that `put` has outstanding. */
-  readonly depth?: number;
   /** The file that `put` writes: a path, or a `file:` URL. */
   readonly input?: string | URL;
   /** Judge what methods claim as though it were promised. */
@@ -53,32 +54,10 @@ export interface RunTestOptions {
 /** What `rack explore` says of a variant; only `safe` promises something. */
 export type Verdict = "safe" | "unsafe" | "partial" | "failed" | "unchecked";
 
-/** As for `rack explore`; times are texts such as `40us`. Wall time has no limit: `limit` is as good everywhere. */
-export interface ExploreTestOptions {
+/** Options of `rack explore`, as its help lists them. Wall time has no limit: `limit` is as good everywhere. */
+export interface ExploreTestOptions extends Omit<TestValues<typeof EXPLORE_OPTIONS>, "for"> {
   /** That of every variant; default: `safe`. */
   readonly verdict?: Verdict;
-  /** Whose power is cut: `each` host in turn, `all` at once, `none`, or one host by its name. */
-  readonly cut?: string;
-  /** Ways to find memory that are tried at one instant, at most; default: 4096. */
-  readonly choices?: number;
-  /** Bytes that a write in progress leaves whole, a multiple of 8; default: 8. */
-  readonly tear?: number;
-  /** 2: each recovery that writes is cut again at each instant; 1: none. Default: 2, within a limit of work. */
-  readonly cuts?: 1 | 2;
-  /** Preemptions in a run that varies how programs' accesses to shared regions interleave; 0: none. Default: 2. */
-  readonly preemptions?: number;
-  /** The longest of them; default: 50us. */
-  readonly stall?: string;
-  /** Runs for that at most; default: 2000. */
-  readonly interleavings?: number;
-  /** Power is cut from this instant on; default: from the begin of the run. */
-  readonly from?: string;
-  /** Power is cut at instants before this one only; default: to the end of the run. */
-  readonly until?: string;
-  /** Crash points after which the verdict is `partial`. */
-  readonly limit?: number;
-  /** Judge what recoveries read by robustness also where a protocol has a check. */
-  readonly robust?: boolean;
   /** Ends the exploration; it then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 }

@@ -65,7 +65,7 @@ function isPage(file: string): boolean {
 /** Folders from which `file` may import; null where any is permitted. */
 function allowedFolders(file: string): readonly string[] | null {
   if (file.startsWith("fabric/")) return ["fabric/"];
-  if (isPage(file)) return ["console/ui/", "console/api/", "console/replay/types.ts", "fabric/"];
+  if (isPage(file)) return ["console/ui/", "console/api/", "fabric/"];
   if (file.startsWith("console/")) return ["console/", "fabric/", "nodes/"];
   const device = file.match(new RegExp(`^${DEVICES}`));
   if (device !== null) return ["fabric/", device[0]];

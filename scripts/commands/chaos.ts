@@ -2,7 +2,8 @@
  * `rack chaos`: kills, pauses and cuts processes of a rack, round after round, and judges each run.
  */
 import type { Command } from "commander";
-import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { CHAOS_OPTIONS } from "../../console/api/options.ts";
 import {
   type CampaignReport,
   exitOf,
@@ -16,22 +17,23 @@ import {
   addCheckOption,
   addJobsOption,
   addJunitOption,
+  addPackOption,
+  addTable,
   addVariantOptions,
   checkedScenario,
   type CheckFlags,
+  type FlagsOf,
   type JobsFlags,
   jobsOf,
   prepareOptions,
+  readTable,
   type VariantFlags,
-  whole,
   wordOf,
 } from "./options.ts";
 import { print, say } from "./output.ts";
 
-interface ChaosFlags extends VariantFlags, CheckFlags, JunitFlags, JobsFlags {
-  readonly for: string;
-  readonly rounds?: string;
-  readonly from?: string;
+interface ChaosFlags
+  extends VariantFlags, CheckFlags, JunitFlags, JobsFlags, FlagsOf<typeof CHAOS_OPTIONS> {
   readonly pack?: string;
   readonly save?: string;
   readonly json?: boolean;
@@ -39,14 +41,14 @@ interface ChaosFlags extends VariantFlags, CheckFlags, JunitFlags, JobsFlags {
 
 export function addChaos(program: Command): void {
   const chaosOf = addVariantOptions(program.command("chaos <scenario>"));
-  addJunitOption(
+  const checked = addJunitOption(
     addCheckOption(addJobsOption(chaosOf, "rounds, one played and the others replayed,")),
-  )
+  );
+  addPackOption(addTable(checked, CHAOS_OPTIONS), {
+    words: PROCESS_PACKINGS,
+    otherwise: "; else each in turn",
+  })
     .description("kill, pause and cut what a rack consists of, round after round, and judge it")
-    .option("--for <time>", "begin no round after so long (90s, 10m, 2h)", "1m")
-    .option("--rounds <n>", "at most so many rounds")
-    .option("--from <n>", "begin with this round: to try one again")
-    .option("--pack <how>", "nodes to processes: node or machine; else each in turn")
     .option("--save <folder>", "write each round as a scenario that does the same again")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -69,18 +71,18 @@ Example:
 
 async function chaos(path: string, flags: ChaosFlags): Promise<void> {
   const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
-  const { rounds, pack, save, json } = flags;
+  const { pack, save, json } = flags;
+  const { for: forMs = CHAOS_OPTIONS.for.normal, ...rounds } = readTable(CHAOS_OPTIONS, flags);
   const seen: RoundReport[] = [];
   const junit = await JunitFile.open(flags, `rack chaos ${path}`);
   const scenario = await junit.of(checkedScenario(path, flags));
   const report = await junit.of(startCampaign(scenario, {
     seed,
-    forMs: wallTime("--for", flags.for),
-    ...(rounds !== undefined &&
-      { rounds: whole("--rounds", rounds, { least: 1, most: 1_000_000 }) }),
-    from: whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER }),
+    forMs,
+    from: 0,
+    ...rounds,
     fixed,
-    ...(pack !== undefined && { packing: wordOf("--pack", pack, ["node", "machine"]) }),
+    ...(pack !== undefined && { packing: wordOf("--pack", pack, PROCESS_PACKINGS) }),
     ...(save !== undefined && { save }),
     jobs: jobsOf(flags),
     signal: onInterrupt("taking the rack down"),
@@ -101,16 +103,6 @@ async function chaos(path: string, flags: ChaosFlags): Promise<void> {
 /** Printed before the first round: the campaign then runs as if the seed had been given. */
 function drawnSeed(): number {
   return crypto.getRandomValues(new Uint32Array(1))[0]!;
-}
-
-const WALL_UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
-
-/** A time on the wall in ms. @throws Refusal */
-function wallTime(option: string, text: string): number {
-  const match = /^(\d+(?:\.\d+)?)(s|m|h)$/.exec(text);
-  const ms = match === null ? 0 : Math.round(Number(match[1]) * WALL_UNITS[match[2]!]!);
-  if (ms > 0) return ms;
-  throw refusal(option, { found: `"${text}"`, expected: "a time > 0 such as 90s, 10m or 2h" });
 }
 
 /** One line for a round that held; all findings of a round that did not. */

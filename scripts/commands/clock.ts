@@ -11,6 +11,7 @@ import {
   predicateText,
 } from "../../fabric/trace/predicate.ts";
 import { STEP_WORDS } from "../../fabric/trace/step_words.ts";
+import { STEP_OPTIONS } from "../../console/api/options.ts";
 import { RackError } from "../../console/base/rack_error.ts";
 import { waitText } from "../../console/checks/programs.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
@@ -26,26 +27,39 @@ import {
 } from "../../console/rack/live/virtual_time.ts";
 import { cardWarnings, waitingPrograms, whyOf } from "../../console/rack/live/why.ts";
 import type { Replay } from "../../console/replay/client.ts";
-import type { EventRow, ReplayTarget } from "../../console/replay/types.ts";
+import type { EventRow } from "../../console/api/replay.ts";
+import type { ReplayTarget } from "../../console/replay/source.ts";
 import { whereStopped, whereText } from "../../console/replay/where.ts";
 import { finite } from "../../console/reports/json.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addCaptureOptions, addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
+import {
+  addCaptureOptions,
+  addLiveOptions,
+  addTable,
+  type FlagsOf,
+  type LiveFlags,
+  readTable,
+  timeOf,
+} from "./options.ts";
 import { printResult, say } from "./output.ts";
 import type { ResumeFlags } from "./resume/resume.ts";
 
 type UntilFlags = LiveFlags & { readonly count?: string; readonly replay: boolean };
 type FindFlags = UntilFlags & { readonly after?: string; readonly variant?: string };
-type StepFlags = LiveFlags & { readonly time?: string; readonly events?: string };
+type StepFlags = LiveFlags & FlagsOf<typeof STEP_OPTIONS> & { readonly time?: string };
 
 export function addClock(program: Command): void {
   clockCommand(program, "pause", "stop virtual time; what is under way comes to an instant's end")
     .action((flags: LiveFlags) => drive(flags, ({ control }) => pause(control)));
   addResume(program);
-  clockCommand(program, "step", "let a little happen, then stop: --time 1us or --events 10")
+  const stepped = clockCommand(
+    program,
+    "step",
+    "let a little happen, then stop: --time 1us or --events 10",
+  );
+  addTable(stepped, STEP_OPTIONS)
     .option("--time <span>", "so much virtual time from the next event on")
-    .option("--events <n>", "so many instants at which something happens (1)")
     .action((flags: StepFlags) => drive(flags, ({ control }) => step(control, stepOf(flags))));
   clockCommand(
     program,
@@ -149,11 +163,13 @@ function hitText({ node, step, atPs, count }: ClockStatus["hits"][number]): stri
 }
 
 function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events: number } {
-  const { time, events = "1" } = flags;
+  const { time } = flags;
   if (time !== undefined && flags.events !== undefined) {
     throw refusal("", { found: "--time and --events", expected: "one of them" });
   }
-  if (time === undefined) return { events: whole("--events", events, { least: 1, most: 100_000 }) };
+  if (time === undefined) {
+    return { events: STEP_OPTIONS.events.normal, ...readTable(STEP_OPTIONS, flags) };
+  }
   const expected = "a span of time such as 500ns or 10us";
   return { spanPs: timeOf("--time", time, { least: 1, expected }) };
 }

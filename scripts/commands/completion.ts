@@ -1,7 +1,9 @@
 /** `rack completion`: what makes a shell complete the command, from the command's own tree. */
 import type { Command, Option } from "commander";
-import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import type { OptionTable } from "../../fabric/rack/plan/option_rows.ts";
+import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../console/api/options.ts";
 import { completionNames, NAMES } from "../../console/rack/live/completion_names.ts";
 import { PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";
 import {
@@ -74,9 +76,16 @@ function optionOf({ short, long, flags, description, argChoices }: Option): Opti
   return { names, about: description, value: words ?? byPlaceholder(placeholder) };
 }
 
+/** Words that a placeholder has no room for. */
 const BY_OPTION: Readonly<Record<string, readonly string[]>> = {
-  "--method": PUT_METHODS,
   "--pack": PACKINGS,
+  ...Object.fromEntries(
+    [CHOICES, EXPLORE_OPTIONS, CHAOS_OPTIONS].flatMap((table: OptionTable) =>
+      Object.entries(table).flatMap(([name, row]) =>
+        row.type === "word" ? [[`--${name}`, row.words]] : []
+      )
+    ),
+  ),
 };
 
 const BY_PLACEHOLDER: Readonly<Record<string, Value>> = {

@@ -1,10 +1,11 @@
 /** `rack compose`: writes a folder from which Docker runs the rack, one container per device. */
 import type { Command } from "commander";
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import { PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { composeRack } from "../../console/rack/containers/compose.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
   addCheckOption,
+  addPackOption,
   addVariantOptions,
   checkedScenario,
   type CheckFlags,
@@ -27,17 +28,16 @@ interface ComposeFlags extends VariantFlags, CheckFlags {
   readonly json?: boolean;
 }
 
-const PACKINGS: readonly Packing[] = ["node", "machine"];
 /** A heartbeat comes every half second; on a busy machine it may be this late. */
 const LIVENESS_MS = 5_000;
 
 export function addCompose(program: Command): void {
-  addCheckOption(addVariantOptions(program.command("compose <scenario>")))
+  const command = addCheckOption(addVariantOptions(program.command("compose <scenario>")));
+  addPackOption(command, { words: PROCESS_PACKINGS, normal: "node", what: "nodes to containers" })
     .description("write a folder from which docker-compose runs the scenario")
     .requiredOption("--out <dir>", "the folder: a new or an empty one")
     .option("--image <name>", "the image built from docker/Dockerfile", "rackmesh:local")
     .option("--nats-image <name>", "with nats-server; may be the same as --image", "nats:2.14")
-    .option("--pack <how>", `nodes to containers: ${PACKINGS.join(", ")}`, "node")
     .option("--liveness <ms>", "a process that is silent for so long is dead", String(LIVENESS_MS))
     .option(
       "--up",
@@ -58,7 +58,7 @@ export function addCompose(program: Command): void {
 
 async function compose(path: string, flags: ComposeFlags): Promise<void> {
   const { out, image, natsImage, liveness, trace = false, up: stayUp = false } = flags;
-  const packing = wordOf("--pack", flags.pack, PACKINGS);
+  const packing = wordOf("--pack", flags.pack, PROCESS_PACKINGS);
   const livenessMs = whole("--liveness", liveness, { least: 1_500, most: 3_600_000 });
   const options = { prepare: prepareOptions(flags, packing), out, image, natsImage, livenessMs };
   const consolePort = whole("--console-port", flags.consolePort, { least: 1, most: 65_535 });

@@ -1,5 +1,6 @@
 /** `rack console`: the web page for racks, and the API behind it. */
 import type { Command } from "commander";
+import { PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
@@ -9,6 +10,7 @@ import { makePage } from "../../console/server/page.ts";
 import { startConsole, type Started } from "../../console/server/start.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
+  addPackOption,
   addVariantOptions,
   given,
   prepareOptions,
@@ -31,9 +33,9 @@ interface ConsoleFlags extends VariantFlags {
 }
 
 export function addConsole(program: Command): void {
-  addVariantOptions(program.command("console [scenario]"))
+  const command = addVariantOptions(program.command("console [scenario]"));
+  addPackOption(command, { words: PROCESS_PACKINGS, normal: "node" })
     .description("a web page that shows racks and gives them orders; brings the scenario up first")
-    .option("--pack <how>", "nodes to processes: node or machine", "node")
     .option("--port <n>", "0: any free one", "0")
     .option("--listen <address>", "another than loopback needs TLS, or --insecure", "127.0.0.1")
     .option("--tls-cert <file>", "a certificate, PEM")
@@ -70,7 +72,7 @@ async function console(scenario: string | undefined, flags: ConsoleFlags): Promi
     ...given({ isInsecure: insecure, names: host }),
   };
   checkListen(place);
-  const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, ["node", "machine"]));
+  const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, PROCESS_PACKINGS));
   const signal = onInterrupt("ending the console");
   const page = await makePage();
   let rack: string | undefined;

@@ -1,16 +1,11 @@
 /** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
-import { formatExact } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredDocument, exploredText } from "../../console/explore/report.ts";
 import { exploreSuites } from "../../console/reports/junit/suites.ts";
-import {
-  EXPLORE_NUMBERS,
-  EXPLORE_STALL,
-  type ExploreNumber,
-} from "../../console/api/explore_options.ts";
-import { cutOf, exploreOptions, refuseNothing } from "../../console/explore/options.ts";
+import { EXPLORE_OPTIONS } from "../../console/api/options.ts";
+import { exploreOptions, refuseNothing } from "../../console/explore/options.ts";
 import { type ExploreOptions, UNCHECKED } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import { exploreTheProtocol } from "./explore_protocol.ts";
@@ -19,63 +14,36 @@ import {
   addCheckOption,
   addJobsOption,
   addJunitOption,
+  addTable,
   addVariantOptions,
   checkedScenario,
   type CheckFlags,
+  type FlagsOf,
   given,
   type JobsFlags,
   jobsOf,
   prepareOptions,
-  timeOf,
+  readTable,
   type VariantFlags,
-  whole,
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface ExploreFlags extends VariantFlags, CheckFlags, JunitFlags, JobsFlags {
+interface ExploreFlags
+  extends VariantFlags, CheckFlags, JunitFlags, JobsFlags, FlagsOf<typeof EXPLORE_OPTIONS> {
   readonly json?: boolean;
-  readonly cut?: string;
-  readonly choices?: string;
-  readonly tear?: string;
-  readonly cuts?: string;
-  readonly preemptions?: string;
-  readonly stall?: string;
-  readonly interleavings?: string;
-  readonly from?: string;
-  readonly until?: string;
-  readonly limit?: string;
-  readonly for?: string;
-  readonly claims?: boolean;
-  readonly robust?: boolean;
   readonly matrix?: boolean;
   readonly protocol?: string;
 }
 
 export function addExplore(program: Command): void {
   const explore = addVariantOptions(program.command("explore [scenario]"));
-  addJunitOption(addCheckOption(addJobsOption(explore, "processes that explore")))
+  addTable(
+    addJunitOption(addCheckOption(addJobsOption(explore, "processes that explore"))),
+    EXPLORE_OPTIONS,
+  )
     .description(
       "cut the power at every instant, and interleave programs on shared regions, and see whether every promise is kept",
     )
-    .option(
-      "--cut <host>",
-      "power of a host, of each in turn, of all at once, or none; else of the hosts that are written to",
-    )
-    .option("--claims", "judge what methods claim as though it were promised")
-    .option(
-      "--robust",
-      "judge what recoveries read by robustness, also where a protocol has a check",
-    )
-    .option("--choices <n>", helpOf("choices"))
-    .option("--tear <bytes>", helpOf("tear"))
-    .option("--cuts <n>", helpOf("cuts"))
-    .option("--preemptions <n>", helpOf("preemptions"))
-    .option("--stall <time>", `${EXPLORE_STALL.what} (${formatExact(EXPLORE_STALL.normal)})`)
-    .option("--interleavings <n>", helpOf("interleavings"))
-    .option("--from <time>", "only instants from this virtual time on (40us)")
-    .option("--until <time>", "only instants before this one")
-    .option("--limit <n>", `${helpOf("limit")}, or with --protocol states of each rack`)
-    .option("--for <time>", "stop after so much wall time (30s)")
     .option("--matrix", "no scenario: every method on every kind of responder, as a table")
     .option(
       "--protocol <file>",
@@ -85,7 +53,7 @@ export function addExplore(program: Command): void {
     .addHelpText(
       "after",
       `
-With --protocol: 0: all racks hold, 1: one does not, with the shortest way there, 2: not all states were seen, or no
+With --protocol, which takes --limit as states of each rack: 0: all racks hold, 1: one does not, with the shortest way there, 2: not all states were seen, or no
 rack has met any of the rows; see scripts/scenarios/OWN_COHERENCE.md.
 A protocol's own file may say how a host recovers, and what must hold then: see scripts/scenarios/OWN_RECOVERY.md.
 Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
@@ -114,10 +82,9 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   const jobs = jobsOf(flags);
   const stop = stopOnInterrupt();
   if (scenario !== undefined) return await run(scenario, flags, { jobs, ...stop });
-  const { json = false, junit, limit, check } = flags;
+  const { json = false, junit, check } = flags;
   if (protocol !== undefined) {
-    const most = { least: 1, most: Number.MAX_SAFE_INTEGER };
-    const statesMax = limit === undefined ? undefined : whole("--limit", limit, most);
+    const { limit: statesMax } = readTable({ limit: EXPLORE_OPTIONS.limit }, flags);
     const options = { ...given({ junit, check }), json, jobs, statesMax };
     return await exploreTheProtocol(protocol, { ...options, isStopped: stop.isWanted });
   }
@@ -189,47 +156,9 @@ function uncheckedText(
 
 /** Checks and converts the options. @throws Refusal */
 function optionsOf(flags: ExploreFlags): ExploreOptions {
-  const number = (option: NumberFlag) => {
-    const text = flags[option];
-    return text === undefined ? undefined : numberOf(option, text);
-  };
-  const time = (option: "stall" | "from" | "until" | "for") => {
-    const text = flags[option];
-    return text === undefined ? undefined : timeOf(`--${option}`, text);
-  };
-  const forPs = time("for");
-  const options = exploreOptions({
-    cut: flags.cut === undefined ? undefined : cutOf(flags.cut),
-    choices: number("choices"),
-    tear: number("tear"),
-    cuts: number("cuts"),
-    preemptions: number("preemptions"),
-    stall: time("stall"),
-    interleavings: number("interleavings"),
-    from: time("from"),
-    until: time("until"),
-    limit: number("limit"),
-    forMs: forPs === undefined ? undefined : forPs / 1e9,
-    claims: flags.claims === true,
-    robust: flags.robust === true,
-  });
+  const options = exploreOptions(readTable(EXPLORE_OPTIONS, flags));
   refuseNothing(options, (option) => `--${option}`);
   return options;
-}
-
-type NumberFlag = keyof typeof EXPLORE_NUMBERS;
-
-/** @throws Refusal */
-function numberOf(option: NumberFlag, text: string): number {
-  const range: ExploreNumber = EXPLORE_NUMBERS[option];
-  const value = whole(`--${option}`, text, range), { multipleOf = 1 } = range;
-  if (value % multipleOf === 0) return value;
-  throw refusal(`--${option}`, { found: `"${text}"`, expected: `a multiple of ${multipleOf}` });
-}
-
-function helpOf(option: NumberFlag): string {
-  const { what, normal }: ExploreNumber = EXPLORE_NUMBERS[option];
-  return normal === undefined ? what : `${what} (${normal})`;
 }
 
 /** The first Ctrl-C ends with the results so far; a second one ends at once. */

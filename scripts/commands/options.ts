@@ -4,8 +4,19 @@ import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { isWhole, type WholeRange, wholeText } from "../../fabric/base/whole_number.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
-import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import {
+  expectedOf,
+  helpOf,
+  type OptionRow,
+  type OptionTable,
+  readTyped,
+  valuesIn,
+  type ValuesOf,
+  WORDS_LISTED,
+} from "../../fabric/rack/plan/option_rows.ts";
+import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { SWEEP_OPTIONS } from "../../console/api/options.ts";
 import { workersFor } from "../../console/base/workers.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
@@ -27,23 +38,86 @@ export function addRunOption(command: Command): Command {
   return command.option("--run <id>", "which run, or how its name begins; else the one that is up");
 }
 
-export interface VariantFlags {
+/** Options of a table as they are typed. */
+export type FlagsOf<Table extends OptionTable> = {
+  readonly [Name in keyof Table]?: Table[Name] extends { readonly type: "switch" } ? boolean
+    : string;
+};
+
+const PLACEHOLDERS = {
+  whole: "n",
+  size: "bytes",
+  time: "time",
+  "wall-time": "time",
+  host: "host",
+} as const;
+
+function flagOf(name: string, row: OptionRow): string {
+  if (row.type === "switch") return `--${name}`;
+  if (row.type !== "word") return `--${name} <${PLACEHOLDERS[row.type]}>`;
+  return `--${name} <${row.words.length > WORDS_LISTED ? "name" : row.words.join("|")}>`;
+}
+
+/** @param otherwise behind the help of each: what holds where it is not given. */
+export function addTable(command: Command, table: OptionTable, otherwise = ""): Command {
+  for (const [name, row] of Object.entries(table)) {
+    command.option(flagOf(name, row), `${helpOf(row)}${otherwise}`);
+  }
+  return command;
+}
+
+/** The options of a table that were typed. @throws Refusal */
+export function readTable<Table extends OptionTable>(
+  table: Table,
+  flags: FlagsOf<Table>,
+): ValuesOf<Table> {
+  const given: Readonly<Record<string, string | boolean | undefined>> = flags;
+  const values = Object.entries(table).map(([name, row]) => {
+    const typed = given[name];
+    if (typeof typed !== "string") return [name, typed];
+    const value = readTyped(row, typed);
+    if (value !== undefined) return [name, value];
+    throw refusal(`--${name}`, { found: `"${typed}"`, expected: expectedOf(row, typed) });
+  });
+  return valuesIn(table, Object.fromEntries(values));
+}
+
+export interface VariantFlags extends FlagsOf<typeof CHOICES> {
   readonly input?: string;
-  readonly method?: string;
-  readonly ddio?: string;
-  readonly size?: string;
-  readonly depth?: string;
-  readonly seed?: string;
 }
 
 export function addVariantOptions(command: Command): Command {
-  return command
-    .option("--input <file>", "the file that `put` writes")
-    .option("--method <name>", `one of ${PUT_METHODS.join(", ")}; else as the scenario says`)
-    .option("--ddio <on|off>", "else as the scenario says")
-    .option("--size <bytes>", "bytes of a message, 64 to 1MiB")
-    .option("--depth <n>", "messages outstanding, 1 to 256")
-    .option("--seed <n>", "instead of the scenario's");
+  const choosing = command.option("--input <file>", "the file that `put` writes");
+  return addTable(choosing, CHOICES, "; else as the scenario says");
+}
+
+/** The choices of commands that run programs of their own on a scenario's rack. */
+const RACK_CHOICES = { ddio: CHOICES.ddio, seed: CHOICES.seed };
+export interface RackChoiceFlags extends FlagsOf<typeof RACK_CHOICES> {
+  readonly pack: string;
+}
+
+export function addRackChoices(command: Command): Command {
+  const choosing = addTable(command, RACK_CHOICES, "; else as the scenario says");
+  return addOutputOptions(addPackOption(choosing, { normal: "all" }));
+}
+
+/** @throws Refusal */
+export function rackChoicesOf(flags: RackChoiceFlags) {
+  return { packing: wordOf("--pack", flags.pack, PACKINGS), ...readTable(RACK_CHOICES, flags) };
+}
+
+/** @param how.normal where it is not given; absent: something else holds, as `how.otherwise` says. */
+export function addPackOption(
+  command: Command,
+  { words = PACKINGS, normal, what = "nodes to processes", otherwise = "" }: {
+    readonly words?: readonly Packing[];
+    readonly normal?: Packing;
+    readonly what?: string;
+    readonly otherwise?: string;
+  },
+): Command {
+  return command.option("--pack <how>", `${what}: ${words.join(", ")}${otherwise}`, normal);
 }
 
 export interface RackFlags extends VariantFlags {
@@ -57,14 +131,13 @@ export interface RackFlags extends VariantFlags {
 
 /** @param written when the captures are written; default: at the end of the command. */
 export function addRackOptions(command: Command, written = ""): Command {
-  addVariantOptions(command)
-    .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "node")
+  addPackOption(addVariantOptions(command), { normal: "node" })
     .option("--trace", "keep every step of every operation in the run's directory");
   return addOutputOptions(command, written);
 }
 
 /** Options of every command that runs a rack: its nats-server, its captures, the form of the report. */
-export function addOutputOptions(command: Command, written = ""): Command {
+function addOutputOptions(command: Command, written = ""): Command {
   return addCaptureOptions(command, written).option("--json", "one JSON document on stdout");
 }
 
@@ -90,19 +163,7 @@ export function mannerOf(flags: RackFlags) {
 
 /** The scenario's options, checked. @throws Refusal */
 export function prepareOptions(flags: VariantFlags, packing: Packing): PrepareOptions {
-  const { input, method, ddio, seed } = flags;
-  if (ddio !== undefined && ddio !== "on" && ddio !== "off") {
-    throw refusal("--ddio", { found: `"${ddio}"`, expected: "on or off" });
-  }
-  return {
-    packing,
-    isTyped: true,
-    ...(input !== undefined && { input }),
-    ...(method !== undefined && { method: methodOf(method) }),
-    ...(ddio !== undefined && { ddio }),
-    ...sizesOf(flags),
-    ...(seed !== undefined && { seed: seedOf(seed) }),
-  };
+  return { packing, isTyped: true, ...given({ input: flags.input }), ...readTable(CHOICES, flags) };
 }
 
 export interface AtOnceFlags extends JobsFlags {
@@ -134,16 +195,6 @@ export function atOnceOf(
   });
 }
 
-/** @throws Refusal */
-export function seedOf(text: string): number {
-  return whole("--seed", text, { least: 0, most: Number.MAX_SAFE_INTEGER });
-}
-
-/** @throws Refusal */
-export function methodOf(name: string): MethodName {
-  return wordOf("--method", name, PUT_METHODS) as MethodName;
-}
-
 /** One of some words. @throws Refusal */
 export function wordOf<Word extends string>(
   option: string,
@@ -153,18 +204,6 @@ export function wordOf<Word extends string>(
   const word = words.find((each) => each === text);
   if (word !== undefined) return word;
   throw refusal(option, { found: `"${text}"`, expected: oneOf(words, text) });
-}
-
-/** Bytes of a message, and number of outstanding messages. @throws Refusal */
-export function sizesOf(
-  { size, depth }: Pick<VariantFlags, "size" | "depth">,
-): { readonly size?: number; readonly depth?: number } {
-  const expected = "64 to 1MiB, such as 4096 or 4KiB";
-  return {
-    ...(size !== undefined &&
-      { size: bytesOf("--size", size, { least: 64, most: 2 ** 20, expected }) }),
-    ...(depth !== undefined && { depth: whole("--depth", depth, { least: 1, most: 256 }) }),
-  };
 }
 
 /** A number of bytes in a range. @throws Refusal */
@@ -260,6 +299,8 @@ export async function typesOf(
   });
 }
 
+const JOBS = { jobs: SWEEP_OPTIONS.jobs };
+
 export interface JobsFlags {
   readonly jobs?: string;
 }
@@ -271,7 +312,7 @@ export function addJobsOption(command: Command, what: string): Command {
 
 /** So many processes at a time: fewer than are asked for where memory does not suffice. @throws Refusal */
 export function jobsOf({ jobs }: JobsFlags): number {
-  const most = jobs === undefined ? undefined : whole("--jobs", jobs, { least: 1, most: 1_024 });
+  const most = jobs === undefined ? undefined : readTable(JOBS, { jobs }).jobs;
   const workers = workersFor({ jobs: most });
   const wanted = most ?? navigator.hardwareConcurrency;
   if (workers < wanted) say(`memory has room for ${workers} of ${wanted} processes at a time`);

@@ -1,7 +1,8 @@
 /** `rack get`, `put`, `ls` and `rm` on a running rack. */
 import type { Command } from "commander";
 import { MAX_RNICS } from "../../fabric/rack/plan/names.ts";
-import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { helpOf } from "../../fabric/rack/plan/option_rows.ts";
+import { CHOICES, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
@@ -15,18 +16,26 @@ import {
 } from "../../console/rack/live/transfer.ts";
 import { isOutput } from "../../console/base/replace_file.ts";
 import { tableText } from "../../console/reports/table.ts";
-import { addLiveOptions, given, type LiveFlags, methodOf, sizesOf, whole } from "./options.ts";
+import {
+  addLiveOptions,
+  addTable,
+  type FlagsOf,
+  given,
+  type LiveFlags,
+  readTable,
+  whole,
+} from "./options.ts";
 import { printResult, Progress, say } from "./output.ts";
 
-interface TransferFlags extends LiveFlags {
+const METHOD = { method: CHOICES.method };
+
+interface TransferFlags extends LiveFlags, FlagsOf<typeof TRANSFER_CHOICES> {
   readonly from?: string;
   readonly to?: string;
   readonly on?: string;
   readonly nic?: string;
   readonly as?: string;
   readonly method?: string;
-  readonly size?: string;
-  readonly depth?: string;
   readonly timeout: string;
   readonly partial?: boolean;
 }
@@ -40,7 +49,7 @@ export function addTransfer(program: Command): void {
   transferCommand(program, "put <file>", "make a file persistent in a host's SCM, by RDMA")
     .requiredOption("--to <host>", "whose SCM; an RNIC of the host chooses the way: b-rnic2")
     .option("--as <object>", "what it is called there; else as the file")
-    .option("--method <name>", `one of ${PUT_METHODS.join(", ")}`, "persist-opcode")
+    .option("--method <name>", helpOf(METHOD.method), "persist-opcode")
     .addHelpText("after", "\nExample:\n  rack put --to b ./data.bin --method write-read")
     .action(put);
   addLiveOptions(program.command("ls"))
@@ -60,11 +69,10 @@ export function addTransfer(program: Command): void {
 }
 
 function transferCommand(program: Command, usage: string, description: string): Command {
-  return addLiveOptions(program.command(usage)).description(description)
+  const command = addLiveOptions(program.command(usage)).description(description)
     .option("--on <host>", "on which host the program runs; else the first other one")
-    .option("--nic <n>", "by which of its RNICs, from 1; else the first")
-    .option("--size <bytes>", "bytes of a message, 64 to 1MiB")
-    .option("--depth <n>", "messages outstanding, 1 to 256")
+    .option("--nic <n>", "by which of its RNICs, from 1; else the first");
+  return addTable(command, TRANSFER_CHOICES)
     .option("--timeout <seconds>", "how long to wait", "120");
 }
 
@@ -78,7 +86,7 @@ async function transfer<T>(
   const options: TransferOptions = {
     ...given({ on }),
     ...(nic !== undefined && { nic: whole("--nic", nic, { least: 1, most: MAX_RNICS }) }),
-    ...sizesOf(flags),
+    ...readTable(TRANSFER_CHOICES, flags),
     timeoutSeconds: whole("--timeout", flags.timeout, { least: 1, most: 86_400 }),
     onProgress: (title, share) => progress.show(title, share),
     onHeld: (program, { now }) =>
@@ -103,7 +111,7 @@ async function get(object: string, file: string, flags: TransferFlags): Promise<
 }
 
 async function put(file: string, flags: TransferFlags): Promise<void> {
-  const to = flags.to!, method = methodOf(flags.method!);
+  const to = flags.to!, method = readTable(METHOD, flags).method!;
   const name = flags.as ?? file.split("/").at(-1)!;
   const content = await readInput(file);
   const result = await transfer(

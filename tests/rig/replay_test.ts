@@ -25,7 +25,7 @@ import { Replay } from "../../console/replay/client.ts";
 import { compareRuns } from "../../console/replay/compare.ts";
 import { resumeRun } from "../../console/replay/resume/resume_run.ts";
 import { takeCheckpoint } from "../../console/replay/resume/take_checkpoint.ts";
-import type { Loss, Timeline } from "../../console/replay/types.ts";
+import type { Loss, Timeline } from "../../console/api/replay.ts";
 import { CommandRig } from "../support/command.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
 

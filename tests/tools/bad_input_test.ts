@@ -87,7 +87,7 @@ describe("Bad input", () => {
       ],
       [["explore", LOG, "--method", "write-compare"], /program log on a has not: expected one of/],
       [["run", PAIR, "--input", input, "--ddio", "both"], /"both": expected on or off/],
-      [["run", PAIR, "--input", input, "--size", "63"], /"63": expected 64 to 1MiB/],
+      [["run", PAIR, "--input", input, "--size", "7"], /"7": expected a size from 8 B to 1 MiB/],
       [["run", PAIR, "--input", input, "--depth", "257"], /"257": expected .* from 1 to 256/],
       [["run", PAIR, "--input", input, "--pack", "pod"], /"pod": expected one of node/],
       [["run", PAIR, "--input", input, "--nats", "http://x"], /expected nats:/],

@@ -10,7 +10,8 @@ import { EXIT } from "../../../fabric/base/exit.ts";
 import { outputFile } from "../../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { isObjectName, machineOf, OBJECT_NAME_EXPECTED } from "../../../fabric/rack/plan/names.ts";
-import type { MethodName } from "../../../fabric/rack/plan/vocabulary.ts";
+import { valuesIn, type ValuesOf } from "../../../fabric/rack/plan/option_rows.ts";
+import { type MethodName, TRANSFER_CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { checkTarget, replaceFile } from "../../base/replace_file.ts";
@@ -19,14 +20,11 @@ import { RackError } from "../../base/rack_error.ts";
 import { isTimeHeld } from "./clock_text.ts";
 import { isInContainers, partitionOf, type RackLink, stateOf } from "./racks.ts";
 
-export interface TransferOptions {
+export interface TransferOptions extends ValuesOf<typeof TRANSFER_CHOICES> {
   /** The host that runs the program; default: the first host other than the peer. */
   readonly on?: string;
   /** Which RNIC of the host that runs the program, from 1; default: the first one. */
   readonly nic?: number;
-  /** Bytes per message, and the number of outstanding messages. */
-  readonly size?: number;
-  readonly depth?: number;
   readonly timeoutSeconds: number;
   /** The part that is done, in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
@@ -65,7 +63,12 @@ export async function readObject(
     host,
     run: "get",
     title: `get ${object} ${from}`,
-    options: { from, name: object, ...(partial && { partial }), ...sizesOf(options) },
+    options: {
+      from,
+      name: object,
+      ...(partial && { partial }),
+      ...valuesIn(TRANSFER_CHOICES, options),
+    },
   });
   const output = outputFile(stateOf(link.rack, host), { path: object, order: number });
   const content = await Deno.readFile(output);
@@ -115,7 +118,7 @@ export async function putObject(
     host,
     run: "put",
     title: `put ${name} ${to}`,
-    options: { to, file, name, method, content, ...sizesOf(options) },
+    options: { to, file, name, method, content, ...valuesIn(TRANSFER_CHOICES, options) },
   });
   return { ...result, host, sha256: await sha256(content) } as PutOutcome;
 }
@@ -166,10 +169,6 @@ function checkName(name: string): void {
   if (isObjectName(name)) return;
   const found = `${JSON.stringify(name)} cannot name an object`;
   throw refusal("", { found, expected: OBJECT_NAME_EXPECTED });
-}
-
-function sizesOf({ size, depth }: TransferOptions) {
-  return { ...(size !== undefined && { size }), ...(depth !== undefined && { depth }) };
 }
 
 /** The host that runs the program. @throws Refusal where one of the two is no host. */

@@ -24,7 +24,8 @@ import type { RunManner } from "../../rack/run_scenario.ts";
 import { readCheckpoint } from "../checkpoints.ts";
 import { Replay } from "../client.ts";
 import { placeOf, sourceOf } from "../source.ts";
-import type { ReplayProgress, ReplayTarget } from "../types.ts";
+import type { ReplayProgress } from "../job.ts";
+import type { ReplayTarget } from "../source.ts";
 import { type Repeated, repeatOf } from "./repeated.ts";
 import { checkInstant } from "./take_checkpoint.ts";
 

@@ -15,7 +15,7 @@ import { pause, resume, setPace } from "../../rack/live/virtual_time.ts";
 import { checkName, type Checkpoint, newName, writeCheckpoint } from "../checkpoints.ts";
 import { Replay, type ReplayOptions } from "../client.ts";
 import { placeOf } from "../source.ts";
-import type { ReplayTarget } from "../types.ts";
+import type { ReplayTarget } from "../source.ts";
 
 export interface TakeOptions extends ReplayOptions {
   /** Default: the only rack that is up. */

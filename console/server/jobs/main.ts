@@ -6,9 +6,9 @@
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
-import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
-import { type MethodName, PUT_METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
-import { type PerftestName, PERFTESTS } from "../../../nodes/host/programs/perftest/terms.ts";
+import { fromOrder, orderName, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
+import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../api/options.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
 import { exitOf, startCampaign } from "../../chaos/campaign.ts";
@@ -18,7 +18,6 @@ import { exitOf as exitOfExplored, exploreScenario } from "../../explore/explore
 import { exploreCell, type MatrixPlace, matrixPlaces } from "../../explore/matrix.ts";
 import { exploredDocument, progressText } from "../../explore/report.ts";
 import { exploreOptions, refuseNothing } from "../../explore/options.ts";
-import type { ExploreOptions } from "../../explore/types.ts";
 import { bringUp } from "../../rack/bring_up.ts";
 import { explain } from "../../rack/failure.ts";
 import { runPerftest } from "../../rack/perftest.ts";
@@ -63,21 +62,6 @@ function onProgress(title: string, share: number): void {
 /** Where a scenario's `put` names no data. */
 const INPUT_BYTES = 256 * 1024;
 
-function choicesOf(order: Extract<JobOrder, { kind: "run" | "up" | "explore" | "chaos" }>) {
-  const { method, ddio, size, depth, seed } = order;
-  const known = PUT_METHODS.find((each) => each === method);
-  if (method !== undefined && known === undefined) {
-    throw refusal("method", { found: `"${method}"`, expected: oneOf(PUT_METHODS, method) });
-  }
-  return {
-    ...(known !== undefined && { method: known as MethodName }),
-    ...(ddio !== undefined && { ddio }),
-    ...(size !== undefined && { size }),
-    ...(depth !== undefined && { depth }),
-    ...(seed !== undefined && { seed }),
-  };
-}
-
 function withMadeUpInput(program: ProgramScenario): ProgramScenario {
   if (!lacksInput(program, undefined)) return program;
   return { ...program, options: { ...program.options, bytes: INPUT_BYTES } };
@@ -92,7 +76,7 @@ async function run(
   const again = replay && { ...(replay.input !== undefined && { input: replay.input }) };
   const report = await runScenario(scenario, {
     prepare: {
-      ...choicesOf(order),
+      ...valuesIn(CHOICES, order),
       packing,
       isTyped: true,
       ...(again ?? { change: withMadeUpInput }),
@@ -120,7 +104,7 @@ async function run(
 async function up({ order, scenario, signal }: ScenarioWork<"up">): Promise<void> {
   const { packing, trace } = order;
   const rack = await bringUp(scenario, {
-    prepare: { ...choicesOf(order), packing, isTyped: true, change: withMadeUpInput },
+    prepare: { ...valuesIn(CHOICES, order), packing, isTyped: true, change: withMadeUpInput },
     ...(trace !== undefined && { trace }),
     signal,
     onProgress,
@@ -145,28 +129,11 @@ async function resume({ order, signal }: Work<"resume">): Promise<void> {
   say({ say: "end", verdict: "up", isGood: true });
 }
 
-/** How an order calls them. */
-const ORDERED = {
-  cut: "cut",
-  preemptions: "preemptions",
-  from: "fromPs",
-  until: "untilPs",
-} as const;
-
-function exploreOptionsOf(order: OrderOf<"explore">): ExploreOptions {
-  const { cut, choices, tear, cuts, preemptions, stallPs, interleavings } = order;
-  const { fromPs, untilPs, limit, forMs, claims = false, robust = false } = order;
-  return exploreOptions({
-    ...{ cut, choices, tear, cuts, preemptions, stall: stallPs, interleavings },
-    ...{ from: fromPs, until: untilPs, limit, forMs, claims, robust },
-  });
-}
-
 async function explore({ order, scenario, signal }: ScenarioWork<"explore">): Promise<void> {
-  const options = exploreOptionsOf(order);
-  refuseNothing(options, (option) => ORDERED[option]);
+  const options = exploreOptions(fromOrder(EXPLORE_OPTIONS, order));
+  refuseNothing(options, (option) => orderName(option, EXPLORE_OPTIONS[option]));
   const explored = await exploreScenario(scenario, {
-    prepare: { ...choicesOf(order), packing: "all", isTyped: true, signal },
+    prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal },
     explore: { ...options, stopped: () => signal.aborted },
     onProgress,
   });
@@ -243,8 +210,11 @@ const ROUNDS_SHOWN = 200;
 const ROUNDS_KEPT = 8;
 
 async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {
-  const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = choicesOf(order);
-  const { forMs, rounds, from = 0, packing } = order;
+  const { seed = crypto.getRandomValues(new Uint32Array(1))[0]!, ...fixed } = valuesIn(
+    CHOICES,
+    order,
+  );
+  const { forMs = CHAOS_OPTIONS.for.normal, rounds, from = 0, packing } = order;
   const began = performance.now();
   const shown: ChaosResult["rounds"] = [];
   const counts = { held: 0, broken: 0, untold: 0 };
@@ -300,12 +270,8 @@ async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promis
 
 async function perftest({ order, scenario, signal }: ScenarioWork<"perftest">): Promise<void> {
   const { test, packing, from, to, ddio, seed, size, all, iterations, depth, qps } = order;
-  const name = PERFTESTS.find((each) => each === test);
-  if (name === undefined) {
-    throw refusal("test", { found: `"${test}"`, expected: oneOf(PERFTESTS, test) });
-  }
   const given = Object.entries({ size, all, iterations, depth, qps });
-  const { result, outcome, seed: used } = await runPerftest(name as PerftestName, scenario, {
+  const { result, outcome, seed: used } = await runPerftest(test, scenario, {
     options: Object.fromEntries(given.filter(([, value]) => value !== undefined)),
     packing,
     ...(from !== undefined && { from }),

@@ -1,7 +1,8 @@
 /** Objects in a host's SCM, by RDMA. Each of these starts a program on the rack, so all are orders. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { PUT_METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
-import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { TRANSFER_CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
+import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { name } from "../../api/common.ts";
 import * as api from "../../api/orders.ts";
 import { listObjects, putObject, readObject, removeObject } from "../../rack/live/transfer.ts";
@@ -70,11 +71,7 @@ export function objectRoutes() {
     })
     .openapi(put, async (c) => {
       const { run, host, object } = c.req.valid("param");
-      const { method, on, size, depth } = c.req.valid("query");
-      const known = PUT_METHODS.find((each) => each === method);
-      if (known === undefined) {
-        throw refusal("method", { found: `"${method}"`, expected: oneOf(PUT_METHODS, method) });
-      }
+      const { method, on, ...transfer } = c.req.valid("query");
       const content = new Uint8Array(await c.req.arrayBuffer());
       c.set("detail", { method, bytes: content.length });
       if (content.length === 0) throw refusal("The body", { found: "empty", expected: "bytes" });
@@ -84,14 +81,13 @@ export function objectRoutes() {
       const outcome = await onRack(run, (link) =>
         putObject(link, {
           ...(on !== undefined && { on }),
-          ...(size !== undefined && { size }),
-          ...(depth !== undefined && { depth }),
+          ...valuesIn(TRANSFER_CHOICES, transfer),
           timeoutSeconds: TIMEOUT_S,
           to: host,
           file: object,
           name: object,
           content,
-          method: known,
+          method,
         }));
       const { promises, confirmedMessages, messages, withdrawn, sha256, startPs, endPs } = outcome;
       const document = {
@@ -109,12 +105,11 @@ export function objectRoutes() {
     })
     .openapi(get, async (c) => {
       const { run, host, object } = c.req.valid("param");
-      const { on, partial, size, depth } = c.req.valid("query");
+      const { on, partial, ...transfer } = c.req.valid("query");
       const { content } = await onRack(run, (link) =>
         readObject(link, {
           ...(on !== undefined && { on }),
-          ...(size !== undefined && { size }),
-          ...(depth !== undefined && { depth }),
+          ...valuesIn(TRANSFER_CHOICES, transfer),
           timeoutSeconds: TIMEOUT_S,
           from: host,
           object,

@@ -1,10 +1,10 @@
 /** Any instant of a run that has been or is under way: asked of its replay, a process of its own. */
 import { createRoute, type z } from "@hono/zod-openapi";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
+import type { Plain } from "../../api/common.ts";
 import * as api from "../../api/replay.ts";
 import type { Replay } from "../../replay/client.ts";
 import { compareRuns } from "../../replay/compare.ts";
-import type { EventRow } from "../../replay/types.ts";
 import type { Console } from "../context.ts";
 import { variantFolder } from "../../reports/run_summary.ts";
 import { answers, newRoutes, runNamed, runParams } from "./route.ts";
@@ -18,7 +18,8 @@ function ask<Path extends string, Query extends z.ZodObject, Schema extends z.Zo
     path: `/runs/{run}/${path}`,
     summary,
     request: { params: runParams, query },
-    responses: answers(schema, summary),
+    // What a replay answers is read-only, which types of schemas are not.
+    responses: answers(schema as unknown as z.ZodType<Plain<Schema>>, summary),
   });
 }
 
@@ -100,35 +101,28 @@ export function replayRoutes(console: Console) {
       return c.json(await asked(run, variant, (replay) => replay.advance()), 200);
     })
     .openapi(density, async (c) => {
-      const { run } = c.req.valid("param");
-      const { variant, byNode, ...query } = c.req.valid("query");
-      const wanted = { ...given(query), byNode: byNode === "true" };
-      return c.json(await asked(run, variant, (replay) => replay.density(wanted)), 200);
+      const { run } = c.req.valid("param"), { variant, ...query } = c.req.valid("query");
+      return c.json(await asked(run, variant, (replay) => replay.density(query)), 200);
     })
     .openapi(snapshot, async (c) => {
-      const { run } = c.req.valid("param"), { variant, at, exact } = c.req.valid("query");
-      const wanted = { exact: exact === "true" };
-      return c.json(await asked(run, variant, (replay) => replay.snapshot(at, wanted)), 200);
+      const { run } = c.req.valid("param"), { variant, at, exact = false } = c.req.valid("query");
+      return c.json(await asked(run, variant, (replay) => replay.snapshot(at, { exact })), 200);
     })
     .openapi(memory, async (c) => {
-      const { run } = c.req.valid("param");
-      const { variant, at, host, from, to, bytes } = c.req.valid("query");
-      const wanted = { host, from, to, bytes: bytes === "true" };
+      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
       const view = await asked(
         run,
         variant,
-        async (replay) => replay.memory(at ?? await present(replay), wanted),
+        async (replay) => replay.memory(at ?? await present(replay), query),
       );
       return c.json(view, 200);
     })
     .openapi(memoryMap, async (c) => {
-      const { run } = c.req.valid("param");
-      const { variant, at, host, from, to, ...query } = c.req.valid("query");
-      const wanted = { host, from, to, ...given(query) };
+      const { run } = c.req.valid("param"), { variant, at, ...query } = c.req.valid("query");
       const map = await asked(
         run,
         variant,
-        async (replay) => replay.memoryMap(at ?? await present(replay), wanted),
+        async (replay) => replay.memoryMap(at ?? await present(replay), query),
       );
       return c.json(map, 200);
     })
@@ -143,28 +137,21 @@ export function replayRoutes(console: Console) {
     })
     .openapi(operations, async (c) => {
       const { run } = c.req.valid("param"), { variant, ...query } = c.req.valid("query");
-      const wanted = given(query);
-      return c.json(await asked(run, variant, (replay) => replay.operations(wanted)), 200);
+      return c.json(await asked(run, variant, (replay) => replay.operations(query)), 200);
     })
     .openapi(ladder, async (c) => {
       const { run } = c.req.valid("param"), { variant, index } = c.req.valid("query");
       return c.json(await asked(run, variant, (replay) => replay.ladder(index)), 200);
     })
     .openapi(events, async (c) => {
-      const { run } = c.req.valid("param");
-      const { variant, at, kinds, ...query } = c.req.valid("query");
-      const wanted = {
-        at,
-        ...given(query),
-        ...(kinds !== undefined && { kinds: kinds.split(",") as EventRow["kind"][] }),
-      };
-      return c.json(await asked(run, variant, (replay) => replay.events(wanted)), 200);
+      const { run } = c.req.valid("param"), { variant, ...query } = c.req.valid("query");
+      return c.json(await asked(run, variant, (replay) => replay.events(query)), 200);
     })
     .openapi(find, async (c) => {
       const { run } = c.req.valid("param");
       const { variant, step, node, ...query } = c.req.valid("query");
       const [what] = parseGoal([step], { node }).breaks;
-      const wanted = { ...what!, ...given(query) };
+      const wanted = { ...what!, ...query };
       return c.json({ event: await asked(run, variant, (replay) => replay.find(wanted)) }, 200);
     })
     .openapi(compare, async (c) => {
@@ -182,10 +169,4 @@ export function replayRoutes(console: Console) {
 /** The end of a run, or how far its rack has come by now. */
 async function present(replay: Replay): Promise<number> {
   return (await replay.advance()).endPs;
-}
-
-/** The members that are not undefined. */
-function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
-  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }

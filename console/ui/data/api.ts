@@ -32,7 +32,7 @@ import type {
   Operations,
   Snapshot,
   Timeline,
-} from "../../replay/types.ts";
+} from "../../api/replay.ts";
 import { type Request, request } from "./session.ts";
 
 /** As it is sent: defaults may be left out. */

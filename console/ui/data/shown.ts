@@ -5,7 +5,7 @@
 import { computed, effect, signal } from "@preact/signals";
 import type { StateMessage } from "../../api/feed.ts";
 import type { Topology } from "../../api/rack.ts";
-import type { InFlight, QueueState, Snapshot } from "../../replay/types.ts";
+import type { InFlight, QueueState, Snapshot } from "../../api/replay.ts";
 import { instant, run } from "../state.ts";
 import { api } from "./api.ts";
 import { timeline } from "./timeline.ts";

@@ -1,7 +1,7 @@
 /** What a rack has stopped at, and exactly where: looked for in its past by the replay, also where another page or a command gave the order. */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Time } from "../../../fabric/base/time.ts";
-import type { EventRow } from "../../replay/types.ts";
+import type { EventRow } from "../../api/replay.ts";
 import { api } from "./api.ts";
 import { clock, isUp } from "./rack.ts";
 import { lookAt, run, select } from "../state.ts";

@@ -1,6 +1,6 @@
 /** The whole run as the replay knows it, and what the feed has said since. */
 import { computed, effect, signal, untracked } from "@preact/signals";
-import type { Timeline } from "../../replay/types.ts";
+import type { Timeline } from "../../api/replay.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { isPast, run } from "../state.ts";
 import { api } from "./api.ts";

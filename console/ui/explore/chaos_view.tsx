@@ -1,10 +1,13 @@
 /** Campaigns of chaos on a rack of processes: rounds, what was done to each, its goals, and what did not hold. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
+import { CHAOS_OPTIONS } from "../../api/options.ts";
 import type { ChaosResult, JobDetail } from "../../api/jobs.ts";
 import { api, type Shipped } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
+import { OptionFields, type Typed, typedOrder } from "../frame/option_fields.tsx";
 import { count, plural, sentence } from "../figures.ts";
 import { saveScenario } from "../scenario/save_run.tsx";
 import { hrefOf, place } from "../state.ts";
@@ -17,9 +20,9 @@ const KINDS: readonly Kind[] = ["chaos"];
 type Round = ChaosResult["rounds"][number];
 
 const shipped = signal<readonly Shipped[]>([]);
-const scenario = signal("persist_pair"), minutes = signal(1);
-/** As typed; empty: not given. */
-const seed = signal(""), rounds = signal("");
+const OPTIONS = { ...CHOICES, ...CHAOS_OPTIONS };
+
+const scenario = signal("persist_pair"), typed: Typed = signal({});
 
 function Page() {
   useEffect(() => {
@@ -66,9 +69,7 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
         void startJob({
           kind: "chaos",
           scenario: { shipped: scenario.value },
-          forMs: Math.max(1, minutes.value) * 60_000,
-          ...(seed.value !== "" && { seed: Number(seed.value) }),
-          ...(Number(rounds.value) > 0 && { rounds: Number(rounds.value) }),
+          ...typedOrder(OPTIONS, typed),
         });
       }}
     >
@@ -81,38 +82,7 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
           {shipped.value.map(({ name }) => <option key={name} value={name}>{name}</option>)}
         </select>
       </label>
-      <label>
-        Minutes
-        <input
-          type="number"
-          min={1}
-          max={1440}
-          value={minutes.value}
-          onInput={({ currentTarget }) => minutes.value = currentTarget.valueAsNumber || 1}
-        />
-      </label>
-      <label>
-        Rounds at most
-        <input
-          type="text"
-          inputMode="numeric"
-          pattern="\d*"
-          placeholder="any number"
-          value={rounds.value}
-          onInput={({ currentTarget }) => rounds.value = currentTarget.value}
-        />
-      </label>
-      <label>
-        Seed
-        <input
-          type="text"
-          inputMode="numeric"
-          pattern="\d*"
-          placeholder="drawn"
-          value={seed.value}
-          onInput={({ currentTarget }) => seed.value = currentTarget.value}
-        />
-      </label>
+      <OptionFields table={OPTIONS} first={["for", "rounds", "seed"]} typed={typed} />
       <button type="submit" disabled={isBusy}>Begin</button>
     </form>
   );

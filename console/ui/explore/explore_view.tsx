@@ -1,14 +1,9 @@
 /** The crash explorer: of a scenario, of one instant of a run, or of every method on every kind of responder. */
-import { type Signal, signal } from "@preact/signals";
+import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { formatExact, parseTime } from "../../../fabric/base/time.ts";
-import { METHODS } from "../../../fabric/rack/plan/vocabulary.ts";
-import {
-  EXPLORE_CUTS,
-  EXPLORE_NUMBERS,
-  EXPLORE_STALL,
-  type ExploreNumber,
-} from "../../api/explore_options.ts";
+import { valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
+import { EXPLORE_OPTIONS } from "../../api/options.ts";
 import type {
   ExploreResult,
   JobDetail,
@@ -20,6 +15,7 @@ import { api, type Shipped } from "../data/api.ts";
 import { variant } from "../data/rack.ts";
 import { isOperator } from "../data/session.ts";
 import { Empty, Loading } from "../frame/empty.tsx";
+import { OptionFields, type Typed, typedOrder } from "../frame/option_fields.tsx";
 import { count, plural, time } from "../figures.ts";
 import { countsText, keptText } from "./verdict_text.ts";
 import { go, hrefOf, place, run } from "../state.ts";
@@ -33,30 +29,15 @@ const KINDS: readonly Kind[] = ["explore", "cut", "matrix"];
 
 const shipped = signal<readonly Shipped[]>([]);
 /** What the form has. */
-const scenario = signal("persist_pair"),
-  method = signal(""),
-  ddio = signal(""),
-  claims = signal(false),
-  robust = signal(false),
-  /** A word of `EXPLORE_CUTS`, or empty: hosts that are written to. */
-  cut = signal(""),
-  /** As they are typed; empty: as the command has them. */
-  preemptions = signal(""),
-  stall = signal(""),
-  interleavings = signal("");
+const scenario = signal("persist_pair"), typed: Typed = signal({});
+
+const OPTIONS = { ...CHOICES, ...EXPLORE_OPTIONS };
 
 function orderOf(): JobOrderInput {
   return {
     kind: "explore",
     scenario: { shipped: scenario.value },
-    ...(method.value !== "" && { method: method.value }),
-    ...(ddio.value !== "" && { ddio: ddio.value as "on" | "off" }),
-    ...(claims.value && { claims: true }),
-    ...(robust.value && { robust: true }),
-    ...(cut.value !== "" && { cut: cut.value as typeof EXPLORE_CUTS[number] }),
-    ...(preemptions.value !== "" && { preemptions: Number(preemptions.value) }),
-    ...(stall.value !== "" && { stallPs: parseTime(stall.value) ?? NaN }),
-    ...(interleavings.value !== "" && { interleavings: Number(interleavings.value) }),
+    ...typedOrder(OPTIONS, typed),
   };
 }
 
@@ -149,109 +130,25 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
           ))}
         </select>
       </label>
-      <label>
-        Method
-        <select
-          value={method.value}
-          onChange={({ currentTarget }) => method.value = currentTarget.value}
-        >
-          <option value="">as the scenario has it</option>
-          {METHODS.map((each) => <option key={each} value={each}>{each}</option>)}
-        </select>
-      </label>
-      <label>
-        DDIO
-        <select
-          value={ddio.value}
-          onChange={({ currentTarget }) => ddio.value = currentTarget.value}
-        >
-          <option value="">as the scenario has it</option>
-          <option value="off">off</option>
-          <option value="on">on</option>
-        </select>
-      </label>
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={claims.value}
-          onChange={({ currentTarget }) => claims.value = currentTarget.checked}
-        />
-        judge claims as promises
-      </label>
-      <label class="check">
-        <input
-          type="checkbox"
-          checked={robust.value}
-          onChange={({ currentTarget }) => robust.value = currentTarget.checked}
-        />
-        ask for robustness, too
-      </label>
-      <label>
-        Power of
-        <select
-          value={cut.value}
-          onChange={({ currentTarget }) => cut.value = currentTarget.value}
-        >
-          <option value="">hosts that are written to</option>
-          {EXPLORE_CUTS.map((each) => <option key={each} value={each}>{CUTS[each]}</option>)}
-        </select>
-      </label>
-      <NumberField label="Preemptions" of={EXPLORE_NUMBERS.preemptions} text={preemptions} />
-      <label title={EXPLORE_STALL.what}>
-        Each at most
-        <input
-          type="text"
-          placeholder={formatExact(EXPLORE_STALL.normal)}
-          value={stall.value}
-          onInput={({ currentTarget }) => {
-            const { value } = currentTarget;
-            stall.value = value;
-            const isTime = value === "" || parseTime(value) !== undefined;
-            currentTarget.setCustomValidity(isTime ? "" : "a time such as 40us or 2.5ms");
-          }}
-        />
-      </label>
-      <NumberField
-        label="Interleavings at most"
-        of={EXPLORE_NUMBERS.interleavings}
-        text={interleavings}
+      <OptionFields
+        table={OPTIONS}
+        first={[
+          "method",
+          "ddio",
+          "claims",
+          "robust",
+          "cut",
+          "preemptions",
+          "stall",
+          "interleavings",
+        ]}
+        typed={typed}
       />
       <button type="submit" disabled={isBusy || scenario.value === ""}>Explore</button>
       <button type="button" disabled={isBusy} onClick={() => void startJob({ kind: "matrix" })}>
         Explore the matrix
       </button>
     </form>
-  );
-}
-
-/** Whose power is cut, for people. */
-const CUTS: Readonly<Record<typeof EXPLORE_CUTS[number], string>> = {
-  each: "each host in turn",
-  all: "all at once",
-  none: "none: interleavings alone",
-};
-
-/** A number that bounds an exploration, as its description has it. */
-function NumberField(
-  { label, of, text }: {
-    readonly label: string;
-    readonly of: ExploreNumber;
-    readonly text: Signal<string>;
-  },
-) {
-  const { least, most, normal, what } = of;
-  return (
-    <label title={what}>
-      {label}
-      <input
-        type="number"
-        min={least}
-        max={most}
-        placeholder={normal === undefined ? "" : String(normal)}
-        value={text.value}
-        onInput={({ currentTarget }) => text.value = currentTarget.value}
-      />
-    </label>
   );
 }
 
@@ -352,14 +249,13 @@ function openOf(
   return () => void open();
 
   async function open(): Promise<void> {
-    const { size, depth } = order as Extract<JobDetail["order"], { kind: "explore" }>;
+    const asked = order as Extract<JobDetail["order"], { kind: "explore" }>;
     const started = await startJob({
       kind: "run",
-      scenario: (order as Extract<JobDetail["order"], { kind: "explore" }>).scenario,
+      scenario: asked.scenario,
+      ...valuesIn(CHOICES, asked),
       ...(method !== null && { method }),
-      ...(ddio !== null && { ddio: ddio as "on" | "off" }),
-      ...(size !== undefined && { size }),
-      ...(depth !== undefined && { depth }),
+      ...(ddio !== null && { ddio }),
       seed: explored.seed,
       packing: "all",
       counterexample: { job: job.id, variant },

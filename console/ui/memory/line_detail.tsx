@@ -1,5 +1,5 @@
 /** One line of memory, byte by byte: what the side shows of a selected line. */
-import type { MemoryLine, MemorySpan, MemoryView, WriteRef } from "../../replay/types.ts";
+import type { MemoryLine, MemorySpan, MemoryView, WriteRef } from "../../api/replay.ts";
 import { time } from "../figures.ts";
 import { lookAt } from "../state.ts";
 import { LINE_BYTES, type LineState, LOOKS } from "./memory_map.ts";

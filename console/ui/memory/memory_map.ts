@@ -2,7 +2,8 @@
  * Memory as a picture: a line of 64 B is a cell, a row has as many cells as fit. Pure, but for the painting itself. What
  * is known of a line is one number, so that a million of them are an array of a megabyte and one `putImageData`.
  */
-import type { MemoryLine, MemoryPart, MemoryView, Place } from "../../replay/types.ts";
+import type { MemoryLine, MemoryPart, MemoryView } from "../../api/replay.ts";
+import type { Place } from "../../api/replay_terms.ts";
 
 export const LINE_BYTES = 64;
 

@@ -1,12 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type {
-  MemoryLine,
-  MemoryPart,
-  MemorySpan,
-  MemoryView,
-  WriteRef,
-} from "../../replay/types.ts";
+import type { MemoryLine, MemoryPart, MemorySpan, MemoryView, WriteRef } from "../../api/replay.ts";
 import {
   BROKEN,
   codeOf,

@@ -1,7 +1,7 @@
 /** A host's persistent memory at the instant that is looked at: where each line is, what is promised of it, what a power cut loses. */
 import { computed, signal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import type { Loss, MemoryMap, MemoryView } from "../../replay/types.ts";
+import type { Loss, MemoryMap, MemoryView } from "../../api/replay.ts";
 import { clock, topology, variant } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";

@@ -1,6 +1,6 @@
 /** Memory that has more lines than one looks at: a strip of its parts, each a button that shows the part. */
 import { useRef } from "preact/hooks";
-import type { MemoryMap, MemoryPart } from "../../replay/types.ts";
+import type { MemoryMap, MemoryPart } from "../../api/replay.ts";
 import { bytes, plural } from "../figures.ts";
 import { go } from "../state.ts";
 import { LOOKS, stateOfPart } from "./memory_map.ts";

@@ -2,7 +2,7 @@
 import { json, saveAs } from "../frame/save.ts";
 import { useSignalEffect } from "@preact/signals";
 import type { LadderDocument } from "../../api/operations.ts";
-import type { OperationRow, Operations } from "../../replay/types.ts";
+import type { OperationRow, Operations } from "../../api/replay.ts";
 import { topology, trouble as rackTrouble, variant, variants } from "../data/rack.ts";
 import { pathOf, Reader } from "../data/reading.ts";
 import { Empty, Loading } from "../frame/empty.tsx";

@@ -1,6 +1,6 @@
 /** What a power cut would lose, in one note: said before anybody asks for one, and again before it is done. */
 import { useSignal, useSignalEffect } from "@preact/signals";
-import type { Loss } from "../../replay/types.ts";
+import type { Loss } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
 import { clock, variant } from "../data/rack.ts";
 import { replayedAt, shownAt } from "../data/shown.ts";

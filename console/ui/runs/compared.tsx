@@ -1,5 +1,5 @@
 /** Two runs: what differs in figures, and the first event at which they part. */
-import type { EventRow } from "../../replay/types.ts";
+import type { EventRow } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
 import { count, counter, time, wordsOfCounter, wordsOfVariant } from "../figures.ts";
 import { Loading } from "../frame/empty.tsx";

@@ -1,5 +1,5 @@
 /** Throughput over time and the distribution of latencies: from the replay, which knows every promise and operation. */
-import type { Operations, Timeline } from "../../replay/types.ts";
+import type { Operations, Timeline } from "../../api/replay.ts";
 import { PS_PER_S } from "../../../fabric/base/time.ts";
 import { api } from "../data/api.ts";
 import { bitRate, roughTime } from "../figures.ts";

@@ -1,6 +1,8 @@
 /** Scenarios: what is shipped as a gallery, one of them in an editor that says what is wrong as one types, and the run of it. */
 import { signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
+import { readTyped, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
+import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
 import type { Validation } from "../../api/scenarios.ts";
 import { api, type Shipped } from "../data/api.ts";
 import { variant } from "../data/rack.ts";
@@ -154,13 +156,12 @@ async function sourceOf(name: string): Promise<Source> {
 }
 
 /** What is chosen by the name of a run: `write-read, ddio on`. */
-function choicesIn(label: string): { method?: string; ddio?: "on" | "off" } {
+function choicesIn(label: string) {
   const parts = label.split(", "), ddio = parts.find((part) => part.startsWith("ddio "));
-  const method = parts.find((part) => part !== ddio);
-  return {
-    ...(method !== undefined && { method }),
-    ...(ddio !== undefined && { ddio: ddio === "ddio on" ? "on" : "off" }),
-  };
+  return valuesIn(CHOICES, {
+    method: readTyped(CHOICES.method, parts.find((part) => part !== ddio) ?? ""),
+    ddio: readTyped(CHOICES.ddio, ddio?.slice("ddio ".length) ?? ""),
+  });
 }
 
 /** What was typed, by the name of its source: it is still there when one comes back from its run. */

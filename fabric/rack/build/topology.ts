@@ -238,8 +238,9 @@ export interface PartitionPlan {
   readonly nodes: readonly string[];
 }
 
-/** How nodes are packed into processes. */
-export const PACKINGS = ["node", "machine", "all"] as const;
+/** How nodes are packed into processes, where a rack has several. */
+export const PROCESS_PACKINGS = ["node", "machine"] as const;
+export const PACKINGS = [...PROCESS_PACKINGS, "all"] as const;
 export type Packing = typeof PACKINGS[number];
 
 /** A process for each node, each machine (host and RNICs) or all of the rack. Sorted by name. */

@@ -6,6 +6,8 @@ import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
 export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] as const;
+/** By so many later frames one that is reordered may be overtaken, at most. */
+export const OVERTAKEN_MAX = 1_000;
 export type Impairment = typeof IMPAIRMENTS[number];
 
 /** A cable's direction: away from its end `a`, away from its end `b`, or both directions. */

@@ -2,6 +2,7 @@
  * The words of a scenario for programs and their options, methods and expectations, which other
  * folders implement. Tests in `tests/` compare the lists of programs and checkers with them.
  */
+import type { OptionRow, ValueKind } from "./option_rows.ts";
 
 /** How a program makes its data persistent; requirement numbers are persistence.md's. */
 export const METHODS = [
@@ -53,25 +54,32 @@ export const QUEUE_ORDERS = ["round-robin", "random", "zipf"] as const;
 /** Most queue pairs of `many-queues`. */
 export const MANY_QUEUES_MAX = 65_536;
 
+const MANY = Number.MAX_SAFE_INTEGER;
+
+/** Types of options whose values are the same wherever one says them. */
+export const VALUE_KINDS = {
+  "crc-maker": { type: "word", words: CRC_MAKERS },
+  "policy": { type: "word", words: POLICIES },
+  "update": { type: "word", words: UPDATES },
+  "completion": { type: "word", words: ["poll", "interrupt"] },
+  "order": { type: "word", words: QUEUE_ORDERS },
+  "switch": { type: "switch" },
+  "depth": { type: "whole", least: 1, most: 256 },
+  "message-bytes": { type: "size", least: 8, most: 2 ** 20 },
+  "bytes": { type: "size", least: 1, most: 2 ** 30 },
+  "count": { type: "whole", least: 1, most: MANY },
+  "whole": { type: "whole", least: 0, most: MANY },
+} as const satisfies Readonly<Record<string, ValueKind>>;
+
 /** The type of a shipped program's option. `host` is another host's name, or `next`. */
 export type OptionKind =
+  | keyof typeof VALUE_KINDS
   | "host"
   | "hosts"
   | "method"
   | "put-method"
   | "verify-level"
-  | "crc-maker"
-  | "policy"
-  | "update"
-  | "completion"
-  | "switch"
-  | "depth"
-  | "message-bytes"
-  | "bytes"
-  | "count"
-  | "whole"
   | "queue-pairs"
-  | "order"
   | "microseconds"
   | "object"
   | "text";
@@ -92,8 +100,36 @@ const CLIENT = {
   idle: { kind: "microseconds", as: "idleUs" },
 } as const;
 
-/** Options of message transfers: bytes per message, and number of outstanding messages. */
-const TRANSFER = { depth: { kind: "depth" }, size: { kind: "message-bytes" } } as const;
+/** Options of message transfers, all of which are {@link CHOICES}, too. */
+const TRANSFER = {
+  depth: { kind: "depth", what: "messages outstanding" },
+  size: { kind: "message-bytes", what: "bytes of a message" },
+} as const satisfies Readonly<
+  Record<string, { readonly kind: keyof typeof VALUE_KINDS; readonly what: string }>
+>;
+
+type Transfer = typeof TRANSFER;
+/** What one chooses of a transfer. */
+export const TRANSFER_CHOICES = Object.fromEntries(
+  Object.entries(TRANSFER).map(([name, { kind, what }]) => [name, { ...VALUE_KINDS[kind], what }]),
+) as {
+  readonly [Name in keyof Transfer]:
+    & typeof VALUE_KINDS[Transfer[Name]["kind"]]
+    & Pick<Transfer[Name], "what">;
+};
+
+/** What one chooses where a scenario is run, in place of what it says itself. */
+export const CHOICES = {
+  method: { type: "word", words: PUT_METHODS, what: "how programs make their data persistent" },
+  ddio: {
+    type: "word",
+    words: ["on", "off"],
+    label: "DDIO",
+    what: "whether inbound DMA goes into the cache",
+  },
+  ...TRANSFER_CHOICES,
+  seed: { ...VALUE_KINDS.whole, what: "of all that is drawn by chance" },
+} as const satisfies Readonly<Record<string, OptionRow>>;
 
 /** Shipped programs, as `run:` names them, with their options. */
 export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWord>>>> = {

@@ -1,6 +1,6 @@
 /** Schemas of a scenario's `faults`; `schema.ts` explains their messages. */
 import type { z } from "zod";
-import { IMPAIRMENTS, opcodesOf, PACKET_CLASSES } from "../plan/link_plan.ts";
+import { IMPAIRMENTS, opcodesOf, OVERTAKEN_MAX, PACKET_CLASSES } from "../plan/link_plan.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { FLIP_PLACES } from "../plan/plan.ts";
 import {
@@ -106,7 +106,7 @@ export const linkFaultSchema = mapping({
   nth: integer(1, MANY).optional(),
   only: packets.optional(),
   jitter: positiveTime("a time > 0 with its unit, like 1us").optional(),
-  by: integer(1, 1_000).optional(),
+  by: integer(1, OVERTAKEN_MAX).optional(),
   hold: positiveTime("a time > 0 with its unit, like 10us").optional(),
   past: oneOf(["icrc"]).optional(),
 });

@@ -147,12 +147,12 @@ const WRONG: readonly Refusal[] = [
   [
     "a message below 8 B",
     withLines("programs: [{ on: a, run: put, to: b, size: 7 }]"),
-    "3: programs[0].size: found 7, expected a size from 8 B to 1 MiB, like 64MiB",
+    "3: programs[0].size: found 7, expected a size from 8 B to 1 MiB, like 4KiB",
   ],
   [
     "a message above 1 MiB",
     withLines("programs: [{ on: a, run: put, to: b, size: 2MiB }]"),
-    '3: programs[0].size: found "2MiB", expected a size from 8 B to 1 MiB, like 64MiB',
+    '3: programs[0].size: found "2MiB", expected a size from 8 B to 1 MiB, like 4KiB',
   ],
   [
     "programs that vary methods differently",

@@ -25,22 +25,20 @@ import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
 import { parseDuration, parseSize } from "../plan/units.ts";
 import {
-  CRC_MAKERS,
   EXPECTATIONS,
   MANY_QUEUES_MAX,
   type MethodName,
   METHODS,
   type OptionKind,
-  POLICIES,
   PUT_METHODS,
-  QUEUE_ORDERS,
   SERVICES,
-  UPDATES,
+  VALUE_KINDS,
 } from "../plan/vocabulary.ts";
 import {
   differentNames,
   duration,
   DURATION_SHAPE,
+  flag,
   integer,
   latency,
   leaf,
@@ -60,6 +58,7 @@ import {
   text,
   TEXT_SHAPE,
   textLike,
+  valueSchema,
   within,
 } from "./values.ts";
 import { cablesSchema, switchList } from "./cables_schema.ts";
@@ -156,11 +155,7 @@ export const hostSchema = mapping({
     entries: integer(8, 2 ** 24).optional(),
     evict: oneOf(["lru", "fifo"]).optional(),
   }).optional().describe("the card's cache of memory translations, one entry for each page"),
-  pin: leaf(
-    "true or false",
-    { type: "boolean" },
-    (value) => typeof value === "boolean" ? value : undefined,
-  ).optional().describe("false: memory is registered for on-demand paging"),
+  pin: flag.optional().describe("false: memory is registered for on-demand paging"),
   fault: oneOf(PAGE_FAULT_RULES).optional().describe(
     "what becomes of a request whose page is not there",
   ),
@@ -390,18 +385,17 @@ function methodsOf(names: readonly MethodName[]) {
   }).meta({ description: METHODS_EXPECTED, anyOf: [{ enum: ["all", ...names] }, list] });
 }
 
-const flag = leaf(
-  "true or false",
-  { type: "boolean" },
-  (value) => typeof value === "boolean" ? value : undefined,
-);
-
 const QUEUE_PAIRS_EXPECTED =
   `a number of queue pairs from 1 to ${MANY_QUEUES_MAX}, or a list of different ones`;
 const QUEUE_PAIRS_SHAPE = { type: "integer", minimum: 1, maximum: MANY_QUEUES_MAX };
 
+const VALUE_SCHEMAS = Object.fromEntries(
+  Object.entries(VALUE_KINDS).map(([name, kind]) => [name, valueSchema(kind)]),
+) as Readonly<Record<keyof typeof VALUE_KINDS, z.ZodType>>;
+
 /** The schema of each option type of shipped programs. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
+  ...VALUE_SCHEMAS,
   "host": text,
   "hosts": leaf(
     "a list of different hosts' names, or a range like s1..s4",
@@ -411,16 +405,6 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "method": methodsOf(METHODS),
   "put-method": methodsOf(PUT_METHODS),
   "verify-level": oneOf(VERIFY_LEVELS),
-  "crc-maker": oneOf(CRC_MAKERS),
-  "policy": oneOf(POLICIES),
-  "update": oneOf(UPDATES),
-  "completion": oneOf(["poll", "interrupt"]),
-  "switch": flag,
-  "depth": integer(1, 256),
-  "message-bytes": size(8, MIB),
-  "bytes": size(1, GIB),
-  "count": integer(1, Number.MAX_SAFE_INTEGER),
-  "whole": integer(0, Number.MAX_SAFE_INTEGER),
   "queue-pairs": leaf(
     QUEUE_PAIRS_EXPECTED,
     { anyOf: [QUEUE_PAIRS_SHAPE, { type: "array", items: QUEUE_PAIRS_SHAPE, minItems: 1 }] },
@@ -433,7 +417,6 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
       return isRight ? value as number | number[] : undefined;
     },
   ),
-  "order": oneOf(QUEUE_ORDERS),
   "microseconds": leaf("a time with its unit, like 200us", DURATION_SHAPE, (value) => {
     const ps = parseDuration(value);
     return ps === undefined ? undefined : ps / PS_PER_US;

@@ -6,7 +6,8 @@ import { z } from "zod";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
 import { namesInRange } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
-import { formatSize, parseDuration, parseRate, parseSize } from "../plan/units.ts";
+import { expectedOf, readValue, type ValueKind } from "../plan/option_rows.ts";
+import { parseDuration, parseRate } from "../plan/units.ts";
 
 /** Part of a JSON schema, for editors: `json_schema.ts` makes one of a scenario. */
 export type JsonShape = Readonly<Record<string, unknown>>;
@@ -65,21 +66,40 @@ export function within(value: number | undefined, least: number, most: number): 
 }
 
 export function size(least: number, most: number, step = 1) {
-  const steps = step === 1 ? "" : ` in steps of ${formatSize(step)}`;
   const bytes = { type: "integer", minimum: least, maximum: most };
+  const kind = { type: "size", least, most, multipleOf: step } as const;
   return leaf(
-    `a size from ${formatSize(least)} to ${formatSize(most)}${steps}, like 64MiB`,
+    expectedOf(kind),
     {
       anyOf: [
         step === 1 ? bytes : { ...bytes, multipleOf: step },
         textLike(NUMBER, " ?(B|KiB|MiB|GiB)?"),
       ],
     },
-    (value) => {
-      const bytes = within(parseSize(value), least, most);
-      return bytes === undefined || bytes % step !== 0 ? undefined : bytes;
-    },
+    (value) => readValue(kind, value),
   );
+}
+
+export const flag = leaf(
+  "true or false",
+  { type: "boolean" },
+  (value) => typeof value === "boolean" ? value : undefined,
+);
+
+/** The schema of an option's values. */
+export function valueSchema(
+  kind: Exclude<ValueKind, { readonly type: "host" | "time" | "wall-time" }>,
+): z.ZodType {
+  switch (kind.type) {
+    case "whole":
+      return integer(kind.least, kind.most);
+    case "size":
+      return size(kind.least, kind.most, kind.multipleOf);
+    case "word":
+      return oneOf(kind.words);
+    case "switch":
+      return flag;
+  }
 }
 
 export const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);

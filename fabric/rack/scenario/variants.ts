@@ -1,7 +1,8 @@
 /** Expands a scenario into its runs: every method, DDIO on and off. */
 import type { ProgramScenario, Scenario } from "./scenario.ts";
 import type { HostScenario } from "./scenario.ts";
-import { type MethodName, PROGRAMS } from "../plan/vocabulary.ts";
+import { valuesIn, type ValuesOf } from "../plan/option_rows.ts";
+import { CHOICES, type MethodName, PROGRAMS } from "../plan/vocabulary.ts";
 
 export interface HostVariant extends Omit<HostScenario, "ddio"> {
   readonly ddio: boolean;
@@ -18,13 +19,8 @@ export interface ScenarioVariant extends Omit<Scenario, "hosts"> {
   readonly hosts: readonly HostVariant[];
 }
 
-/** Choices of a command line that replace the scenario's. */
-export interface VariantChoices {
-  readonly method?: MethodName;
-  readonly ddio?: "on" | "off";
-  /** Bytes of a message. */
-  readonly size?: number;
-  readonly depth?: number;
+/** Choices that replace the scenario's. */
+export interface VariantChoices extends Omit<ValuesOf<typeof CHOICES>, "seed"> {
   /** An input file for every program with one. */
   readonly input?: string;
 }
@@ -85,12 +81,20 @@ export function takes({ run, options }: ProgramScenario, option: string): boolea
 }
 
 function withChoices(program: ProgramScenario, choices: VariantChoices): ProgramScenario {
-  const { method, size, depth, input } = choices;
-  const given = { method: method && [method], size, depth, file: input };
-  const taken = Object.entries(given).filter(([option, value]) =>
-    value !== undefined && takes(program, option)
-  );
-  return { ...program, options: { ...program.options, ...Object.fromEntries(taken) } };
+  const { method, ...others } = takenBy(program, choices);
+  const chosen = { ...others, ...(method !== undefined && { method: [method] }) };
+  return { ...program, options: { ...program.options, ...chosen } };
+}
+
+/** What is chosen of a program's options. */
+export function takenBy(
+  program: ProgramScenario,
+  { input, ...choices }: {
+    readonly [Name in keyof VariantChoices]?: VariantChoices[Name] | undefined;
+  },
+): Readonly<Record<string, unknown>> {
+  const given = { ...valuesIn(CHOICES, choices), ...(input !== undefined && { file: input }) };
+  return Object.fromEntries(Object.entries(given).filter(([option]) => takes(program, option)));
 }
 
 /** Replaces the list by one method: `method` where the program varies it, else its own. */

@@ -51,7 +51,11 @@ export type InlineRule =
   /** Every payload of at most `bytes`. */
   | { readonly by: "size"; readonly bytes: number }
   /** Payloads of these operations, of at most `bytes`. */
-  | { readonly by: "type"; readonly opcodes: readonly SendRequest["opcode"][]; readonly bytes: number }
+  | {
+    readonly by: "type";
+    readonly opcodes: readonly SendRequest["opcode"][];
+    readonly bytes: number;
+  }
   /** Only where the work request requests it. */
   | { readonly by: "program" };
 

@@ -1,7 +1,6 @@
 /** `rack fio`: fio's job files for the engines librpma and rdma, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
-import { type Packing, PACKINGS } from "../../../fabric/rack/build/topology.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { projectFile } from "../../../console/base/paths.ts";
 import { fioJson } from "../../../console/fio/output/json.ts";
@@ -10,10 +9,16 @@ import { type FioRun, hasNoIo, runFio } from "../../../console/fio/run_fio.ts";
 import { plainly } from "../../../console/reports/json.ts";
 import { readScenario } from "../../../console/scenarios/scenario_source.ts";
 import { onInterrupt } from "../interrupt.ts";
-import { addOutputOptions, checkWritable, given, seedOf } from "../options.ts";
+import {
+  addRackChoices,
+  checkWritable,
+  given,
+  type RackChoiceFlags,
+  rackChoicesOf,
+} from "../options.ts";
 import { print, Progress, say } from "../output.ts";
 
-interface FioFlags {
+interface FioFlags extends RackChoiceFlags {
   readonly output?: string;
   readonly outputFormat?: string;
   readonly set: readonly string[];
@@ -21,9 +26,6 @@ interface FioFlags {
   readonly from?: string;
   readonly to?: string;
   readonly memory: "dram" | "scm";
-  readonly ddio?: "on" | "off";
-  readonly seed?: string;
-  readonly pack: Packing;
   readonly nats?: string;
   readonly pcap?: string;
   readonly perfetto?: string;
@@ -48,9 +50,6 @@ export function addFio(program: Command): void {
       new Option("--memory <kind>", "where the workspace of a server without a file lies")
         .choices(["dram", "scm"]).default("dram"),
     )
-    .addOption(new Option("--ddio <how>", "where the scenario has both").choices(["on", "off"]))
-    .option("--seed <n>", "instead of the scenario's")
-    .addOption(new Option("--pack <how>", "nodes to processes").choices(PACKINGS).default("all"))
     .addHelpText(
       "after",
       `
@@ -63,7 +62,7 @@ Example:
   rack fio scripts/scenarios/persist_pair.yaml librpma_apm-client.fio --to b --set runtime=5ms --output-format=json`,
     )
     .action(fio);
-  addOutputOptions(command);
+  addRackChoices(command);
 }
 
 function collect(text: string, before: readonly string[]): string[] {
@@ -73,7 +72,8 @@ function collect(text: string, before: readonly string[]): string[] {
 async function fio(path: string, files: string[], flags: FioFlags): Promise<void> {
   const formats = formatsOf(flags);
   if (flags.output !== undefined) await checkWritable("--output", flags.output);
-  const { from, to, memory, ddio, nats, pcap, perfetto, seed, output } = flags;
+  const { from, to, memory, nats, pcap, perfetto, output } = flags;
+  const chosen = rackChoicesOf(flags);
   const scenario = await readScenario(path);
   const progress = new Progress({ quiet: flags.json === true });
   const run = await runFio(scenario, {
@@ -81,10 +81,9 @@ async function fio(path: string, files: string[], flags: FioFlags): Promise<void
     set: flags.set,
     only: flags.section,
     world: { read: readText, variable: (name) => Deno.env.get(name) },
-    packing: flags.pack,
     memory,
-    ...given({ from, to, ddio, nats, pcap, perfetto }),
-    ...(seed !== undefined && { seed: seedOf(seed) }),
+    ...given({ from, to, nats, pcap, perfetto }),
+    ...chosen,
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onNotes: (notes) => notes.forEach((note) => say(note)),
     onProgress: (title, share) => progress.show(title, share),

@@ -1,11 +1,12 @@
 /** Options of `rack perftest`: what they are for the client, for its output, and what does not go together. */
 import { PS_PER_US } from "../../../fabric/base/time.ts";
-import type { Packing } from "../../../fabric/rack/build/topology.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { PerftestRow } from "../../../nodes/host/programs/perftest/client.ts";
 import {
   BYTES_MAX,
+  DEPTH_MAX,
+  ITERATIONS_MAX,
   PERFTEST,
   type PerftestName,
   QPS_MAX,
@@ -15,11 +16,19 @@ import {
   PERFTEST_OUTPUTS,
   type PerftestForm,
 } from "../../../console/reports/perftest_columns.ts";
-import { bytesOf, type CheckFlags, given, timeOf, whole, wordOf } from "../options.ts";
+import {
+  bytesOf,
+  type CheckFlags,
+  given,
+  type RackChoiceFlags,
+  timeOf,
+  whole,
+  wordOf,
+} from "../options.ts";
 import type { Problems } from "./line.ts";
 import { WHY_NO_SL } from "./refused.ts";
 
-export interface PerftestFlags extends CheckFlags {
+export interface PerftestFlags extends CheckFlags, RackChoiceFlags {
   readonly size?: string;
   readonly iters?: string;
   readonly duration?: string;
@@ -60,9 +69,6 @@ export interface PerftestFlags extends CheckFlags {
   readonly ibDev?: string;
   readonly from?: string;
   readonly to?: string;
-  readonly ddio?: "on" | "off";
-  readonly seed?: string;
-  readonly pack: Packing;
   readonly nats?: string;
   readonly pcap?: string;
   readonly perfetto?: string;
@@ -250,12 +256,12 @@ export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Pr
     // As perftest has it: RUN_ALL has its own sizes.
     size: all ? undefined : bytes,
     all,
-    iterations: number("--iters", iters, { least, most: 10_000_000 }),
+    iterations: number("--iters", iters, { least, most: ITERATIONS_MAX }),
     durationUs: seconds("--duration", duration),
     marginUs: seconds("--margin", margin),
     connection,
     bidirectional: flags.bidirectional,
-    depth: number("--tx-depth", flags.txDepth, { most: 8192 }),
+    depth: number("--tx-depth", flags.txDepth, { most: DEPTH_MAX }),
     rxDepth: number("--rx-depth", flags.rxDepth, { most: 16_384 }),
     qps: number("--qp", flags.qp, { most: QPS_MAX }),
     postList: number("--post_list", flags.post_list, { most: 8192 }),

@@ -1,7 +1,6 @@
 /** `rack perftest`: perftest's tests, with its options and its table, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
-import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { REJECT_REASON, rejectText } from "../../../fabric/wire/roce/cm.ts";
 import type { PerftestResult } from "../../../nodes/host/programs/perftest/client.ts";
@@ -14,11 +13,11 @@ import { PERFTEST_OUTPUTS, type PerftestForm } from "../../../console/reports/pe
 import { onInterrupt } from "../interrupt.ts";
 import {
   addCheckOption,
-  addOutputOptions,
+  addRackChoices,
   checkTypesFirst,
   checkWritable,
   given,
-  seedOf,
+  rackChoicesOf,
   wordOf,
 } from "../options.ts";
 import { print, Progress, say } from "../output.ts";
@@ -85,9 +84,6 @@ export function addPerftest(program: Command): void {
     )
     .option("--from <host>", "the client; else the first of the scenario")
     .option("--to <host>", "the server; else the next")
-    .addOption(new Option("--ddio <how>", "where the scenario has both").choices(["on", "off"]))
-    .option("--seed <n>", "instead of the scenario's")
-    .addOption(new Option("--pack <how>", "nodes to processes").choices(PACKINGS).default("all"))
     .addHelpText(
       "after",
       `
@@ -109,7 +105,7 @@ Example:
   // perftest's own table of options spells it so.
   command.addOption(new Option("--report-histogrm").hideHelp());
   addCheckOption(command);
-  addOutputOptions(command);
+  addRackChoices(command);
 }
 
 interface PerftestLine {
@@ -130,7 +126,8 @@ async function perftest(
   const form = formOf(name, flags, problems);
   const limits = limitsOf(name, flags, problems);
   problems.refuse();
-  const { from, ddio, nats, pcap, perfetto, seed, json, ibDev = "" } = flags;
+  const { from, nats, pcap, perfetto, json, ibDev = "" } = flags;
+  const chosen = rackChoicesOf(flags);
   const rnic = Number(DEVICE_NAME.exec(ibDev)?.[1] ?? 0);
   const leavesJson = flags.out_json || flags.out_json_file !== JSON_FILE;
   if (leavesJson) await checkWritable("--out_json_file", flags.out_json_file);
@@ -145,10 +142,9 @@ async function perftest(
   const progress = new Progress({ quiet: json === true });
   const run = await runPerftest(name, scenario, {
     options,
-    packing: flags.pack,
     ...(rnic > 0 && { rnic }),
-    ...given({ from, to, ddio, nats, pcap, perfetto }),
-    ...(seed !== undefined && { seed: seedOf(seed) }),
+    ...given({ from, to, nats, pcap, perfetto }),
+    ...chosen,
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onProgress: (title, share) => progress.show(title, share),
     onCapturing: () => void onInterrupt("leaving the captures"),

@@ -2,26 +2,31 @@
 import type { Command } from "commander";
 import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
+import { SWEEP_OPTIONS } from "../../../console/api/options.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { countOf } from "../../../console/checks/finding.ts";
 import { labelOf } from "../../../console/sweep/combinations.ts";
 import { measuredSweep } from "../../../console/sweep/kept.ts";
 import { checkOutputs } from "../../../console/sweep/outputs.ts";
-import { LIMIT_MS, runSweep } from "../../../console/sweep/run_sweep.ts";
+import { runSweep } from "../../../console/sweep/run_sweep.ts";
 import { interruptedCode, onInterrupt } from "../interrupt.ts";
 import {
   addAtOnceOptions,
   addCheckOption,
+  addPackOption,
+  addTable,
   type AtOnceFlags,
   atOnceOf,
   checkedScenario,
   type CheckFlags,
   given,
-  whole,
+  readTable,
   wordOf,
 } from "../options.ts";
 import { Progress, say } from "../output.ts";
 import { addPictureOptions, FIGURES, type PictureFlags, show } from "./picture.ts";
+
+const LIMIT = { limit: SWEEP_OPTIONS.limit };
 
 interface SweepFlags extends PictureFlags, CheckFlags, AtOnceFlags {
   readonly vary?: readonly string[];
@@ -43,9 +48,9 @@ export function addSweep(program: Command): void {
       "a word of the scenario, and its values: depth=1,4,16; again for another",
       (text: string, before: readonly string[] = []) => [...before, text],
     )
-    .option("--input <file>", "the file that `put` writes")
-    .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "all")
-    .option("--limit <s>", `seconds after which a combination is ended (${LIMIT_MS / 1_000})`);
+    .option("--input <file>", "the file that `put` writes");
+  addTable(sweep, LIMIT);
+  addPackOption(sweep, { normal: "all" });
   addPictureOptions(addCheckOption(addAtOnceOptions(sweep, "combinations")))
     .addHelpText(
       "after",
@@ -70,10 +75,7 @@ function variedPrograms(vary: readonly string[]): string[] {
 async function runIt(path: string, flags: SweepFlags): Promise<void> {
   const { vary = [], input, plot, csv, json: quiet = false } = flags;
   checkOutputs({ plot, csv });
-  const limit = whole("--limit", flags.limit ?? String(LIMIT_MS / 1_000), {
-    least: 1,
-    most: 86_400,
-  });
+  const { limit = LIMIT.limit.normal } = readTable(LIMIT, flags);
   const packing = wordOf("--pack", flags.pack, PACKINGS), atOnce = atOnceOf(flags, packing);
   const scenario = await checkedScenario(path, flags, variedPrograms(vary));
   const progress = new Progress({ quiet });

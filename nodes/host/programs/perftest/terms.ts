@@ -81,6 +81,8 @@ export const CQ_MODERATION = 100;
 export const MODERATED_BYTES_MAX = 8192;
 /** Maximum number of queue pairs of a client (`MAX_QP_NUM`). */
 export const QPS_MAX = 16_384;
+/** Messages of a test, and of them outstanding on a queue pair. */
+export const ITERATIONS_MAX = 10_000_000, DEPTH_MAX = 8192;
 /** Maximum message size, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
 /** perftest's Q_Key of UD queue pairs. */

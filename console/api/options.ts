@@ -1,0 +1,114 @@
+/**
+ * The options of commands that the API has, too: one table each for the command, orders and jobs, the page's form and
+ * tests of a protocol's author. What one chooses of a scenario is `CHOICES` in `fabric/rack/plan/vocabulary.ts`. Without
+ * zod, which is too large for a page.
+ */
+import type { OptionRow } from "../../fabric/rack/plan/option_rows.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+
+const MANY = Number.MAX_SAFE_INTEGER;
+
+/** Whether a run's promises are those of its methods, or what they claim. */
+export const CLAIMS = {
+  type: "switch",
+  what: "judge what methods claim as though it were promised",
+  label: "judge claims as promises",
+} as const satisfies OptionRow;
+
+export const EXPLORE_OPTIONS = {
+  cut: {
+    type: "host",
+    words: ["each", "all", "none"],
+    what:
+      "power of a host, of each in turn, of all at once, or none, which leaves interleavings; " +
+      "else of the hosts that are written to",
+    label: "Power of",
+  },
+  claims: CLAIMS,
+  robust: {
+    type: "switch",
+    what: "judge what recoveries read by robustness, also where a protocol has a check",
+    label: "ask for robustness, too",
+  },
+  choices: {
+    type: "whole",
+    least: 1,
+    most: MANY,
+    normal: 4096,
+    what: "ways to find memory that are tried at one instant; more are covered by so many",
+  },
+  tear: {
+    type: "whole",
+    least: 8,
+    most: 4096,
+    multipleOf: 8,
+    normal: 8,
+    what: "what a write in progress leaves whole: a multiple of 8",
+  },
+  cuts: {
+    type: "whole",
+    least: 1,
+    most: 2,
+    what: "2: the power fails again at every instant of each recovery that writes; 1: it does " +
+      "not, which is partial; else as 2, with a limit",
+  },
+  preemptions: {
+    type: "whole",
+    least: 0,
+    most: 8,
+    normal: 2,
+    what: "on shared regions, vary how programs' accesses interleave, with so many preemptions " +
+      "in a run; 0: not",
+  },
+  stall: {
+    type: "time",
+    normal: 50 * PS_PER_US,
+    what: "how long a preemption may be",
+    label: "Each at most",
+  },
+  interleavings: {
+    type: "whole",
+    least: 1,
+    most: MANY,
+    normal: 2000,
+    what: "runs for that at most",
+    label: "Interleavings at most",
+  },
+  from: { type: "time", what: "only instants from this virtual time on" },
+  until: { type: "time", what: "only instants before this one" },
+  limit: { type: "whole", least: 1, most: MANY, what: "stop after so many crash points" },
+  for: { type: "wall-time", what: "stop after so much wall time" },
+} as const satisfies Readonly<Record<string, OptionRow>>;
+
+export const SWEEP_OPTIONS = {
+  jobs: { type: "whole", least: 1, most: 1_024, what: "combinations at a time" },
+  limit: {
+    type: "whole",
+    least: 1,
+    most: 86_400,
+    normal: 600,
+    what: "seconds after which a combination is ended",
+  },
+} as const satisfies Readonly<Record<string, OptionRow>>;
+
+export const STEP_OPTIONS = {
+  events: {
+    type: "whole",
+    least: 1,
+    most: 100_000,
+    normal: 1,
+    what: "so many instants at which something happens",
+  },
+} as const satisfies Readonly<Record<string, OptionRow>>;
+
+export const CHAOS_OPTIONS = {
+  for: { type: "wall-time", normal: 60_000, what: "begin no round after so long" },
+  rounds: {
+    type: "whole",
+    least: 1,
+    most: 1_000_000,
+    what: "at most so many rounds",
+    label: "Rounds at most",
+  },
+  from: { type: "whole", least: 0, most: MANY, what: "begin with this round: to try one again" },
+} as const satisfies Readonly<Record<string, OptionRow>>;

@@ -1,0 +1,25 @@
+/** Words and limits of a replay's answers, for its process and its schemas. Without zod, which that process has not. */
+
+/**
+ * Where the newest copy of a byte is. `in-flight`: posted by a program or on its way between the cards;
+ * `card`: in the responder's card; `bus`: on its way to the processor; `iio`: in the IIO; `llc`: a dirty
+ * line of the cache, or a core's write-combining buffer; `write-queue`: accepted by the memory
+ * controller; `medium`: in SCM.
+ */
+export const PLACES = [
+  "in-flight",
+  "card",
+  "bus",
+  "iio",
+  "llc",
+  "write-queue",
+  "medium",
+] as const;
+export type Place = typeof PLACES[number];
+
+/** The most that one may ask for at once, and what comes where that is not said. */
+export const BUCKETS = { most: 4_096, usual: 512 } as const;
+export const PARTS = { most: 4_096, usual: 256 } as const;
+export const OPERATIONS = { most: 1_000, usual: 200 } as const;
+/** On each side of the instant. */
+export const EVENTS = { most: 500, usual: 20 } as const;

@@ -1,0 +1,194 @@
+/**
+ * What a person can say, one row for each option: what reads a scenario, a command line, an order or a test's options, the
+ * forms of the page and the tables of READMEs are made of it. Without zod, which is too large for a page.
+ */
+import { formatExact, parseTime } from "../../base/time.ts";
+import { isWhole, wholeText } from "../../base/whole_number.ts";
+import { listOf, oneOf } from "./problem.ts";
+import { formatSize, parseSize } from "./units.ts";
+
+/** The values of an option. Those of `size` are bytes, of `time` ps of virtual time, of `wall-time` ms. */
+export type ValueKind =
+  | {
+    readonly type: "whole" | "size";
+    readonly least: number;
+    readonly most: number;
+    readonly multipleOf?: number;
+  }
+  | { readonly type: "time" | "wall-time" }
+  | { readonly type: "switch" }
+  | { readonly type: "word"; readonly words: readonly string[] }
+  /** A host by its name, or a word in its place. */
+  | { readonly type: "host"; readonly words: readonly string[] };
+
+export type OptionRow = ValueKind & {
+  /** What it says, for people. */
+  readonly what: string;
+  /** Where it is not given; absent: something else holds then. */
+  readonly normal?: number;
+  /** On a page; absent: its name. */
+  readonly label?: string;
+};
+
+/** By the name that a command and a test have for it; an order has {@link orderName}. */
+export type OptionTable = Readonly<Record<string, OptionRow>>;
+
+export type ValueOf<Kind extends ValueKind> = Kind extends
+  { readonly type: "word"; readonly words: readonly (infer Word)[] } ? Word
+  : Kind extends { readonly type: "host"; readonly words: readonly (infer Word)[] }
+    ? Word | { readonly host: string }
+  : Kind extends { readonly type: "switch" } ? boolean
+  : number;
+
+/** The options that are given. */
+export type ValuesOf<Table extends OptionTable> = {
+  readonly [Name in keyof Table]?: ValueOf<Table[Name]>;
+};
+
+/** Of a device's name, wherever one says it. */
+export const NAME_LETTERS_MAX = 200;
+const WALL_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** As many words need no choice of the nearest, and a placeholder has room for them. */
+export const WORDS_LISTED = 3;
+
+/** Reads `90s`, `2.5h`. @returns whole ms, at least one, or undefined. */
+function parseWallTime(text: string): number | undefined {
+  const [, number, unit] = /^(\d+(?:\.\d+)?)(ms|s|m|h)$/.exec(text) ?? [];
+  const ms = Math.round(Number(number) * (WALL_UNITS[unit ?? ""] ?? NaN));
+  return isWhole(ms, { least: 1, most: Number.MAX_SAFE_INTEGER }) ? ms : undefined;
+}
+
+/** A value as a scenario or a test writes it: `4096` or `"4KiB"`, `"40us"`. @returns undefined where it is none. */
+export function readValue<Kind extends ValueKind>(
+  kind: Kind,
+  value: unknown,
+): ValueOf<Kind> | undefined {
+  return valueOf(kind, value) as ValueOf<Kind> | undefined;
+}
+
+function valueOf(kind: ValueKind, value: unknown): unknown {
+  switch (kind.type) {
+    case "whole":
+    case "size": {
+      const number = kind.type === "size" ? parseSize(value) : value;
+      return isWhole(number, kind) && number % (kind.multipleOf ?? 1) === 0 ? number : undefined;
+    }
+    case "time":
+      return typeof value === "string" ? parseTime(value) : undefined;
+    case "wall-time":
+      return typeof value === "string" ? parseWallTime(value) : undefined;
+    case "word":
+      return kind.words.find((word) => word === value);
+    case "host":
+      if (typeof value !== "string" || value === "" || value.length > NAME_LETTERS_MAX) return;
+      return kind.words.find((word) => word === value) ?? { host: value };
+    case "switch":
+      return typeof value === "boolean" ? value : undefined;
+  }
+}
+
+/** A value as one types it, on a command line or in a form. @returns undefined where it is none. */
+export function readTyped<Kind extends ValueKind>(
+  kind: Kind,
+  text: string,
+): ValueOf<Kind> | undefined {
+  if (kind.type !== "whole") return readValue(kind, text);
+  return readValue(kind, /^-?\d+$/.test(text) ? Number(text) : NaN);
+}
+
+/** What is expected in place of a value that is none; of a word that is near one, which. */
+export function expectedOf(kind: ValueKind, found?: unknown): string {
+  switch (kind.type) {
+    case "whole":
+      return kind.multipleOf === undefined
+        ? wholeText(kind)
+        : `a multiple of ${kind.multipleOf} from ${kind.least} to ${kind.most}`;
+    case "size":
+      return sizeText(kind);
+    case "time":
+      return "a time such as 40us or 2.5ms";
+    case "wall-time":
+      return "a time > 0 such as 90s, 10m or 2h";
+    case "word":
+      return kind.words.length <= WORDS_LISTED
+        ? listOf(kind.words)
+        : oneOf(kind.words, typeof found === "string" ? found : undefined);
+    case "host":
+      return `${kind.words.join(", ")}, or a host's name`;
+    case "switch":
+      return "true or false";
+  }
+}
+
+/** `a size from 8 B to 1 MiB, like 4KiB`. */
+function sizeText(
+  { least, most, multipleOf = 1 }: {
+    readonly least: number;
+    readonly most: number;
+    readonly multipleOf?: number;
+  },
+): string {
+  const steps = multipleOf === 1 ? "" : ` in steps of ${formatSize(multipleOf)}`;
+  const like = most < 64 * 2 ** 20 ? "4KiB" : "64MiB";
+  return `a size from ${formatSize(least)} to ${formatSize(most)}${steps}, like ${like}`;
+}
+
+/** What it says, with its limits and what holds unless it is given. */
+export function helpOf(row: OptionRow): string {
+  const limits = limitsText(row);
+  const normal = row.normal === undefined ? "" : `${normalText(row)} unless given`;
+  const more = [limits, normal].filter((text) => text !== "").join("; ");
+  return more === "" ? row.what : `${row.what} (${more})`;
+}
+
+/** `1 to 256`, `8 B to 1 MiB`, words; empty where there is no limit. */
+function limitsText(kind: ValueKind): string {
+  if (kind.type === "word") return kind.words.join(", ");
+  if (kind.type === "size") return `${formatSize(kind.least)} to ${formatSize(kind.most)}`;
+  if (kind.type !== "whole" || kind.most === Number.MAX_SAFE_INTEGER) return "";
+  return `${kind.least} to ${kind.most}`;
+}
+
+/** What holds where the option is not given, as one types it. */
+export function normalText({ type, normal = NaN }: OptionRow): string {
+  if (type === "time") return formatExact(normal);
+  if (type !== "wall-time") return String(normal);
+  const [unit, ms] = Object.entries(WALL_UNITS).findLast(([, ms]) => normal % ms === 0)!;
+  return `${normal / ms}${unit}`;
+}
+
+/** The options of a table that an object has. */
+export function valuesIn<Table extends OptionTable>(
+  table: Table,
+  given: { readonly [Name in keyof Table]?: ValueOf<Table[Name]> | undefined },
+): ValuesOf<Table> {
+  const known = Object.keys(table).flatMap((name) =>
+    given[name] === undefined ? [] : [[name, given[name]]]
+  );
+  return Object.fromEntries(known) as ValuesOf<Table>;
+}
+
+type Renamed<Name extends string, Row> = Row extends { readonly type: "time" } ? `${Name}Ps`
+  : Row extends { readonly type: "wall-time" } ? `${Name}Ms`
+  : Name;
+
+/** The members of an order that give the options of a table. */
+export type OrderOf<Table extends OptionTable> = {
+  readonly [Name in keyof Table & string as Renamed<Name, Table[Name]>]?: ValueOf<Table[Name]>;
+};
+
+/** How an order names an option: JSON has no units, so the name says which. */
+export function orderName(name: string, { type }: ValueKind): string {
+  return type === "time" ? `${name}Ps` : type === "wall-time" ? `${name}Ms` : name;
+}
+
+/** The options of a table that an order gives. */
+export function fromOrder<Table extends OptionTable>(
+  table: Table,
+  order: { readonly [Name in keyof OrderOf<Table>]?: OrderOf<Table>[Name] | undefined },
+): ValuesOf<Table> {
+  const given = order as Readonly<Record<string, unknown>>;
+  const values = Object.entries(table).map(([name, row]) => [name, given[orderName(name, row)]]);
+  return valuesIn(table, Object.fromEntries(values));
+}
