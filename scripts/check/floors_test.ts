@@ -34,6 +34,14 @@ describe("floorsBelow", () => {
     assert.equal(found, "cpu/ memory/");
   });
 
+  it("has the state of a room on the floor of the card's own, and the room above it", () => {
+    const own = "nodes/rnic/state/device.ts", room = "nodes/rnic/hints/state/hint_state.ts";
+    assert.equal(floorsBelow(own, room), null);
+    assert.equal(floorsBelow(room, own), null);
+    assert.notEqual(floorsBelow(room, "nodes/rnic/hints/words.ts"), null);
+    assert.equal(floorsBelow("nodes/rnic/hints/words.ts", room), null);
+  });
+
   it("refuses a file that stands on no floor, on either side", () => {
     assert.notEqual(floorsBelow("nodes/host/attic/x.ts", "nodes/host/memory/llc.ts"), null);
     assert.notEqual(floorsBelow("nodes/host/host.ts", "nodes/host/attic/x.ts"), null);
