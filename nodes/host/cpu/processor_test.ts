@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { InvariantError } from "../../../fabric/base/assert.ts";
-import { NEVER } from "../../../fabric/base/time.ts";
+import { NEVER, TIME_END } from "../../../fabric/base/time.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import { AddressMap, SCM_BASE, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
 import {
@@ -333,6 +333,72 @@ describe("Processor", () => {
     processor.run(30);
     assert.deepEqual(log, [first]);
     assert.equal(processor.throwInto("waits", second, 40), false, "it has ended");
+  });
+
+  it("throws nothing into a program that has not begun", () => {
+    const { processor, log } = alone(1_000);
+    assert.equal(processor.throwInto("waits", new Error("early"), 10), false);
+    processor.run(1_000);
+    assert.deepEqual([log, processor.nextAt], [[], NEVER], "it waits for its reply");
+  });
+
+  it("a device that is gone answers its own commands alone, when their programs have paid for their work", () => {
+    const { processor, log } = alone();
+    let owes = 0;
+    processor.add({
+      name: "works",
+      startAt: 0,
+      *start(account) {
+        account.owed = 50;
+        log.push(yield { kind: "reply", id: 2, answers: true });
+        owes = account.owed;
+      },
+      onFailure: (error) => void log.push(error),
+    });
+    processor.run(0);
+    processor.run(50);
+    const reply = { status: "error", errno: "ENOENT", reason: "gone" } as const;
+    processor.replyToAll({ isOwn: (id) => id === 1 }, reply, 60);
+    processor.run(60);
+    assert.deepEqual([log, [...processor.names]], [[{ kind: "done", reply }], ["works"]]);
+    processor.replyToAll({ isOwn: (id) => id === 2 }, reply, 60);
+    assert.equal(processor.nextAt, 60);
+    processor.run(60);
+    assert.deepEqual([log.length, owes, processor.running], [2, 0, 0]);
+  });
+
+  it("a reply that comes while its program pays for its work ends the wait when that is paid", () => {
+    const map = new AddressMap({ dramBytes: 1 << 20, scmBytes: 1 << 20 });
+    const processor = new Processor({ cores: 1, pollPs: 1, interruptPs: 1, map });
+    processor.add({
+      name: "works",
+      startAt: 0,
+      *start(account) {
+        account.owed = 50;
+        yield { kind: "reply", id: 2, answers: true };
+      },
+      onFailure: (error) => assert.fail(String(error)),
+    });
+    processor.run(0);
+    processor.reply({ id: 2, reply: { status: "ok", op: "done" } }, 10);
+    assert.equal(processor.nextAt, 50);
+  });
+
+  it("a wait beyond the end of virtual time does not end", () => {
+    const map = new AddressMap({ dramBytes: 1 << 20, scmBytes: 1 << 20 });
+    for (const [at, expected] of [[TIME_END, TIME_END], [TIME_END + 1, NEVER]] as const) {
+      const processor = new Processor({ cores: 1, pollPs: 1, interruptPs: 1, map });
+      processor.add({
+        name: "sleeps",
+        startAt: 0,
+        *start() {
+          yield { kind: "time", at, answers: true };
+        },
+        onFailure: (error) => assert.fail(String(error)),
+      });
+      processor.run(0);
+      assert.equal(processor.nextAt, expected);
+    }
   });
 
   it("a program that is stopped before its start does not begin, and has ended", () => {

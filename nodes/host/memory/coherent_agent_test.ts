@@ -134,6 +134,13 @@ describe("CoherentAgent", () => {
     ]);
   });
 
+  it("completes a write to lines that are not there at once, where nothing is before it", () => {
+    const { rig: card } = rig();
+    card.arrive(START, push(2 ** 21, pattern(64)));
+    card.run(START);
+    assert.deepEqual(opsOf(card), ["Cmp"]);
+  });
+
   it("owes a card nothing that is gone", () => {
     const { rig: card } = rig();
     card.arrive(START, push(0, pattern(64)));
