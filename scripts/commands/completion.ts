@@ -1,7 +1,7 @@
 /** `rack completion`: what makes a shell complete the command, from the command's own tree. */
 import type { Command, Option } from "commander";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
-import { PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { completionNames, NAMES } from "../../console/rack/live/completion_names.ts";
 import { PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";
 import {

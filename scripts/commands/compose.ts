@@ -1,6 +1,6 @@
 /** `rack compose`: writes a folder from which Docker runs the rack, one container per device. */
 import type { Command } from "commander";
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { composeRack } from "../../console/rack/containers/compose.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {

@@ -5,7 +5,7 @@ import { isWhole, type WholeRange, wholeText } from "../../fabric/base/whole_num
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
-import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { workersFor } from "../../console/base/workers.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";

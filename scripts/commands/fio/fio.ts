@@ -1,7 +1,7 @@
 /** `rack fio`: fio's job files for the engines librpma and rdma, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
-import { type Packing, PACKINGS } from "../../../fabric/rack/build/topology.ts";
+import { type Packing, PACKINGS } from "../../../fabric/rack/assembly/topology.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { projectFile } from "../../../console/base/paths.ts";
 import { fioJson } from "../../../console/fio/output/json.ts";

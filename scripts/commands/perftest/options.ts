@@ -1,6 +1,6 @@
 /** Options of `rack perftest`: what they are for the client, for its output, and what does not go together. */
 import { PS_PER_US } from "../../../fabric/base/time.ts";
-import type { Packing } from "../../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../../fabric/rack/assembly/topology.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { PerftestRow } from "../../../nodes/host/programs/perftest/client.ts";

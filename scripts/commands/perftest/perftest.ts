@@ -1,7 +1,7 @@
 /** `rack perftest`: perftest's tests, with its options and its table, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
-import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
+import { PACKINGS } from "../../../fabric/rack/assembly/topology.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { REJECT_REASON, rejectText } from "../../../fabric/wire/roce/cm.ts";
 import type { PerftestResult } from "../../../nodes/host/programs/perftest/client.ts";
