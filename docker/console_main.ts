@@ -4,7 +4,7 @@
  */
 import { USERS } from "../fabric/bus/access.ts";
 import { EXIT } from "../fabric/base/exit.ts";
-import { busAddressFrom, type RunFile } from "../fabric/rack/build/run_file.ts";
+import { busAddressFrom, type RunFile } from "../fabric/rack/assembly/run_file.ts";
 import { attachRack } from "../console/rack/containers/attach.ts";
 import {
   BROKER_LOG_FILE,

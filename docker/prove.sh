@@ -245,7 +245,7 @@ run_until_writing "$work/services"
 docker exec "$(container tor)" deno eval --quiet --cached-only '
   import { connectNats } from "/opt/rackmesh/fabric/bus/nats_bus.ts";
   import { subjectOf } from "/opt/rackmesh/fabric/bus/subjects.ts";
-  import { busAddressFrom } from "/opt/rackmesh/fabric/rack/build/run_file.ts";
+  import { busAddressFrom } from "/opt/rackmesh/fabric/rack/assembly/run_file.ts";
   const { run } = JSON.parse(Deno.readTextFileSync("/etc/rackmesh/run.json"));
   const address = busAddressFrom((name) => Deno.env.get(name));
   const bus = await connectNats({ ...address, run, name: "tor", onError() {} });

@@ -9,7 +9,7 @@ import { decode } from "../fabric/bus/codec.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { ANY, patternOf } from "../fabric/bus/subjects.ts";
 import { EXIT } from "../fabric/base/exit.ts";
-import { busAddressFrom, type FinalReply, type RunFile } from "../fabric/rack/build/run_file.ts";
+import { busAddressFrom, type FinalReply, type RunFile } from "../fabric/rack/assembly/run_file.ts";
 import { PATIENCE_MS } from "../fabric/base/patience.ts";
 import { sleep } from "../fabric/bus/wall_time.ts";
 import type { ClockStatus } from "../fabric/clock/clock_service.ts";

@@ -3,7 +3,7 @@ import { type Bus, BusError } from "./bus/bus.ts";
 import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";
 import { EXIT } from "./base/exit.ts";
-import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs } from "./rack/build/run_file.ts";
+import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs } from "./rack/assembly/run_file.ts";
 
 /** Maximum duration of closing the bus, in wall ms. */
 const CLOSE_MS = 1_000;

@@ -5,7 +5,7 @@
 import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
 import { recordTo } from "../fabric/capture/recording.ts";
 import type { TraceStep } from "../fabric/node.ts";
-import { outputFile, type RunFile } from "../fabric/rack/build/run_file.ts";
+import { outputFile, type RunFile } from "../fabric/rack/assembly/run_file.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
 import { type MakeProgram, makerOf, surroundings } from "./host/own_programs.ts";

@@ -2,7 +2,7 @@
  * Reports that a partition keeps until the end of the run, as the bus may lose messages. A rack that is
  * up for weeks reports without end: of each kind that has no end, the newest are kept.
  */
-import type { FinalReply } from "../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../fabric/rack/assembly/run_file.ts";
 import { MOVED_TOPIC } from "./host/coherence/region_reports.ts";
 
 type Kept = FinalReply["reports"][number];

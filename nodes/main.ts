@@ -11,7 +11,7 @@ import type { Bus, Subscription } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { block, wallMs } from "../fabric/bus/wall_time.ts";
 import { EXIT } from "../fabric/base/exit.ts";
-import type { FinalPage, FinalReply, RunFile } from "../fabric/rack/build/run_file.ts";
+import type { FinalPage, FinalReply, RunFile } from "../fabric/rack/assembly/run_file.ts";
 import { delaysTo } from "../fabric/rack/plan/distances.ts";
 import { judgeRulesOf } from "../fabric/rack/plan/shared_region.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";

@@ -1,6 +1,6 @@
 /** What takes a while: runs, racks that come up, explorations, campaigns, perftests. */
 import { z } from "zod";
-import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import {
   BYTES_MAX,

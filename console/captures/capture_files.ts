@@ -1,7 +1,7 @@
 /** Where the captures of a run are written, and what its processes record for them. */
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
+import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
 import { ifThere, isThere } from "../base/files.ts";
 

@@ -12,7 +12,7 @@ import {
   readBlockHead,
 } from "../../fabric/capture/recording.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
+import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import { readRunFile } from "../rack/run_directory.ts";
 import { isThere, readInto } from "../base/files.ts";
 import { pcapOf, recordingsIn, removeRecordings } from "./capture_files.ts";

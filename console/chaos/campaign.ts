@@ -3,7 +3,7 @@
  * rounds is over; meanwhile those before are replayed. It leaves `chaos.json` and the folder of each round that failed.
  */
 import { EXIT } from "../../fabric/base/exit.ts";
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

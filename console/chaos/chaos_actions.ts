@@ -6,7 +6,7 @@ import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { IMPAIRMENTS, type LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
+import type { PartitionPlan } from "../../fabric/rack/assembly/topology.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
 import { formatTime, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 

@@ -1,5 +1,5 @@
 /** A round, drawn from the campaign's seed and the round's number alone. */
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { takes, type VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { TimedRecord } from "../../fabric/audit.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
 import type { ChaosAction } from "./chaos_actions.ts";

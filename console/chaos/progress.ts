@@ -4,7 +4,7 @@
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { Summary } from "../../fabric/clock/record.ts";
 import type { SettledRecord } from "../../nodes/files.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";

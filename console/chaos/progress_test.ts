@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { TimedRecord } from "../../fabric/audit.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { RoundOutcome } from "./progress.ts";

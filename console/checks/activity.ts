@@ -2,7 +2,7 @@
  * Whether a run did anything that a verdict could be about: without that every promise is kept, and the verdict
  * says nothing.
  */
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import { MOVED_TOPIC } from "../../nodes/host/coherence/region_reports.ts";
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";

@@ -1,7 +1,7 @@
 import { match, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { AuditRecord } from "../../fabric/audit.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { NEW_DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
 import { type Activity, hasWritten, whyNothingDone, whyNothingToKeep } from "./activity.ts";

@@ -1,7 +1,7 @@
 /** Records of runs that never were, for tests of the checkers. */
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Checker, ImageView, RunRecord } from "./run_record.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";

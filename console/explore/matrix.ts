@@ -5,7 +5,7 @@
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { DOMAIN_NAMES, type PersistenceDomain } from "../../fabric/rack/plan/persistence_domain.ts";
 import type { Architecture } from "../../fabric/rack/plan/plan.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";

@@ -1,7 +1,7 @@
 import { ok } from "node:assert/strict";
 import { it } from "@std/testing/bdd";
 import type { Time } from "../../fabric/base/time.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { runRack } from "./rerun.ts";

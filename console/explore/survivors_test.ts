@@ -3,7 +3,7 @@ import { it } from "@std/testing/bdd";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { HistoryLog, Pages } from "./history.ts";
 import type { RackRun } from "./rerun.ts";

@@ -1,7 +1,7 @@
 /** Runs fio's job files on the rack of a scenario. */
 import type { FioJob } from "../../nodes/host/programs/fio/job.ts";
 import type { FioResult, ThreadResult } from "../../nodes/host/programs/fio/fio.ts";
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
 import { type PersistenceDomain, survives } from "../../fabric/rack/plan/persistence_domain.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";

@@ -4,7 +4,7 @@ import { framedSteps } from "../../fabric/capture/framed_steps.ts";
 import { eventsOf } from "../../fabric/capture/instants.ts";
 import type { Observation } from "../../fabric/capture/observation.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { ladderOf, operationsOf, readTrace } from "../../fabric/trace/trace.ts";

@@ -2,7 +2,7 @@
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { BusError } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { commandFlags } from "../base/v8_flags.ts";

@@ -1,5 +1,5 @@
 /** Runs perftest's tests on the rack of a scenario. */
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";

@@ -4,7 +4,7 @@ import {
   type Packing,
   type PartitionPlan,
   partitionsOf,
-} from "../../fabric/rack/build/topology.ts";
+} from "../../fabric/rack/assembly/topology.ts";
 import { type BundleOptions, bundleProgram } from "./own/bundle.ts";
 import { type Probed, probeProgram } from "./own/probe.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
@@ -15,7 +15,7 @@ import {
   withHolds,
   type WritebackPlan,
 } from "../../fabric/rack/plan/plan.ts";
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
   type ScenarioVariant,

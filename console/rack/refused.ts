@@ -4,7 +4,7 @@
  */
 import type { RefusedMessages } from "../../fabric/bus/refusals.ts";
 import { parseSubject, type RackSubject } from "../../fabric/bus/subjects.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { textIfThere } from "../base/files.ts";
 import { countOf } from "../checks/finding.ts";
 

@@ -5,7 +5,7 @@
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { ClockEnd } from "../../fabric/clock/record.ts";
-import { RESUMING_FILE, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import { RESUMING_FILE, type RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { DamagedFileError, isThere, jsonIfThere, textIfThere, writeWhole } from "../base/files.ts";
 import { runsDirectory } from "../base/paths.ts";

@@ -7,7 +7,7 @@ import type { OnAudit } from "../../fabric/partition/partition.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
+import type { PartitionPlan } from "../../fabric/rack/assembly/topology.ts";
 import { inOrder, type ReportSeen, type RunRecord } from "../checks/run_record.ts";
 import { WireLedger } from "../checks/wire_ledger.ts";
 import { type DurableLog, durableLog } from "../checks/durable_log.ts";

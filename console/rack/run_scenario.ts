@@ -1,7 +1,7 @@
 /** Runs each variant of a scenario to its end, and reports on it. */
 import { listOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
-import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { captureFiles, fileName, makeRoomFor, scopeFor } from "../captures/capture_files.ts";
 import { type RecordedRun, writeCaptures } from "../captures/captures.ts";

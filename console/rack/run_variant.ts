@@ -1,7 +1,11 @@
 /** Runs one rack to its end: as processes over the bus, or without one (`--pack all`). */
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { widestOf } from "../../fabric/capture/tee.ts";
-import { busPatienceMs, type FinalReply, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import {
+  busPatienceMs,
+  type FinalReply,
+  type RunFile,
+} from "../../fabric/rack/assembly/run_file.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { type Broker, connectSupervisor } from "./nats_server.ts";
 import type { ProcessSet } from "./process_set.ts";

@@ -5,7 +5,7 @@ import { OUTPUT_TOPIC } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import type { FinalReply, RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply, RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
 import { nodeFactory } from "../../nodes/factory.ts";

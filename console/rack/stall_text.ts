@@ -1,7 +1,7 @@
 /** The reason why time does not move, in one line: for `run` and for the supervisor's log. */
 import { formatTime } from "../../fabric/base/time.ts";
 import type { MemberStatus } from "../../fabric/clock/record.ts";
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { ownProgramsOf } from "./own/loop_watch.ts";
 
 type Rack = Pick<RunFile, "plan" | "partitions" | "programs">;

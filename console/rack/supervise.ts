@@ -9,7 +9,11 @@
  */
 import { accessOfProcesses, USERS } from "../../fabric/bus/access.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
-import { BUS_ENVIRONMENT, busAddressFrom, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import {
+  BUS_ENVIRONMENT,
+  busAddressFrom,
+  type RunFile,
+} from "../../fabric/rack/assembly/run_file.ts";
 import {
   type Broker,
   brokerAt,

@@ -10,7 +10,11 @@ import { decode, decodeSealed, encode } from "../../fabric/bus/codec.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
-import { busEnvironment, type FinalReply, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import {
+  busEnvironment,
+  type FinalReply,
+  type RunFile,
+} from "../../fabric/rack/assembly/run_file.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { ControlClient, noFinal, WITHOUT_POWER } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";

@@ -1,5 +1,5 @@
 /** One operation as a ladder: from a scenario that runs in this process, or from a traced run. */
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { accessesOf, accessLadderOf } from "../../fabric/trace/access_ladder.ts";
 import { accessText } from "../../fabric/trace/access_steps.ts";

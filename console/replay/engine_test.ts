@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { NEVER } from "../../fabric/base/time.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { ReplayEngine } from "./engine.ts";

@@ -1,7 +1,7 @@
 /** A replay that goes on with a run that has come further, or with more orders. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { ReplayEngine } from "./engine.ts";

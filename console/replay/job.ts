@@ -1,5 +1,5 @@
 /** What the process of a replay is given: the run as its directory and its timekeeper have it. */
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { Time } from "../../fabric/base/time.ts";

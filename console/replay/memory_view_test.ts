@@ -1,7 +1,7 @@
 import { deepEqual as same, equal } from "node:assert/strict";
 import { it } from "@std/testing/bdd";
 import type { TimedRecord } from "../../fabric/audit.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { victimOf } from "../explore/post_crash_run.ts";

@@ -7,7 +7,7 @@ import {
 } from "../../fabric/clock/record.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";

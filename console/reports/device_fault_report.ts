@@ -1,6 +1,6 @@
 /** Effects of device faults on a run (V-08): how much data of a write each damaged. */
 import type { FlipPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { foldedTable } from "./fold_variants.ts";
 

@@ -2,7 +2,7 @@
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { framesText, type LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { foldedTable } from "./fold_variants.ts";
 

@@ -1,6 +1,6 @@
 /** The comparison of methods in a run: one row per method and flow, as data and as a table. */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import { firstLoss, isIntact, isPutResult, type PutResult } from "../checks/survival.ts";

@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { HistoryLog } from "../explore/history.ts";
 import type { Check, CrashView, Recover } from "../../nodes/host/recovery/protocol.ts";
 import type { OwnProgram } from "../../nodes/host/own_programs.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { RunReport } from "./method_report.ts";
 import { checksText } from "./report_text.ts";
 import { warningsOf } from "./summarise.ts";

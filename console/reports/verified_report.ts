@@ -1,6 +1,6 @@
 /** Verified writes: detected and missed damage, cost, and savings by history (V-10). */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { isPutResult } from "../checks/survival.ts";
 import { countersOf } from "../rack/run_variant.ts";

@@ -4,7 +4,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { SHUTDOWN } from "../../fabric/rack/plan/vocabulary.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { linesIfThere, textIfThere, writeWhole } from "../base/files.ts";
-import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
+import type { PartitionPlan } from "../../fabric/rack/assembly/topology.ts";
 import { inexactIn, recordedIn } from "../rack/fault_lines.ts";
 import { readClockEnd } from "../rack/run_directory.ts";
 import type { PrepareOptions } from "../rack/prepare.ts";

@@ -20,7 +20,7 @@ import {
 } from "../../fabric/rack/scenario/variants.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ReplayedFaults } from "../rack/fault_lines.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { formatExact, parseTime } from "../../fabric/base/time.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";

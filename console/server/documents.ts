@@ -2,7 +2,7 @@
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { Clock, Topology } from "../api/rack.ts";
 import { clockDocument, whyText } from "../rack/live/clock_text.ts";
 import { finite } from "../reports/json.ts";

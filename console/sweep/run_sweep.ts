@@ -1,5 +1,5 @@
 /** Runs every combination of a sweep, several at a time, in processes that take up one after the other. */
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
 import { SWEEP_OPTIONS } from "../api/options.ts";
 import { forEachAtOnce } from "../base/at_once.ts";

@@ -2,7 +2,7 @@
  * Runs the combinations of a sweep as racks of processes: those with the same devices and cables side by side in one
  * set of processes, as the variants of a scenario are.
  */
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { fileName } from "../captures/capture_files.ts";
 import { explain } from "../rack/failure.ts";
 import { keepInputs, prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { CUT_OFF } from "../link/effect.ts";
 import { PORTS } from "../node.ts";
-import { makePlan } from "../rack/build/topology.ts";
+import { makePlan } from "../rack/assembly/topology.ts";
 import { variants } from "../rack/scenario/variants.ts";
 import { captureOf } from "./capture.ts";
 import type { SeenEvent } from "./instants.ts";

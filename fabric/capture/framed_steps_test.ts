@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { CUT_OFF } from "../link/effect.ts";
 import { PORTS, type TraceStep } from "../node.ts";
-import { makePlan } from "../rack/build/topology.ts";
+import { makePlan } from "../rack/assembly/topology.ts";
 import { parseScenario } from "../rack/scenario/parse_scenario.ts";
 import { variants } from "../rack/scenario/variants.ts";
 import { markCongestion } from "../wire/roce/frame_peek.ts";

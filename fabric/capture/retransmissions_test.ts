@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { parseScenario } from "../rack/scenario/parse_scenario.ts";
-import { makePlan } from "../rack/build/topology.ts";
+import { makePlan } from "../rack/assembly/topology.ts";
 import { variants } from "../rack/scenario/variants.ts";
 import { GSI_QPN } from "../wire/roce/bth.ts";
 import { makeBth } from "../wire/roce/packet_testing.ts";

@@ -3,7 +3,7 @@ import { emptyDigest } from "../partition/digest.ts";
 import type { Crossing } from "../rack/plan/cabling.ts";
 import { allDistances } from "../rack/plan/distances_testing.ts";
 import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
-import type { PartitionPlan } from "../rack/build/topology.ts";
+import type { PartitionPlan } from "../rack/assembly/topology.ts";
 import type { Grant, Report, Welcome } from "./clock.ts";
 import { type Member, newCensus, newMember } from "./member.ts";
 import {

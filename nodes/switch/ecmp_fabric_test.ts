@@ -1,7 +1,7 @@
 /** ECMP through fabrics of several tiers: the plan's routes and each switch's own hash together. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { macOf, type Network, networkOf } from "../../fabric/rack/build/network.ts";
+import { macOf, type Network, networkOf } from "../../fabric/rack/assembly/network.ts";
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
 import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";

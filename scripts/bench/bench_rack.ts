@@ -5,7 +5,7 @@ import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
-import { makePlan, type Packing, partitionsOf } from "../../fabric/rack/build/topology.ts";
+import { makePlan, type Packing, partitionsOf } from "../../fabric/rack/assembly/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Prepared } from "../../console/rack/prepare.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";

@@ -1,6 +1,6 @@
 /** (x) Checks at the end of a run, by its length: each is to take at most n log n of it. */
 import type { AccessRecord, AuditRecord, TimedRecord } from "../../fabric/audit.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { CHECKERS } from "../../console/checks/all.ts";

@@ -2,7 +2,7 @@
 import { cpuUsage } from "node:process";
 import { encode } from "../../fabric/bus/codec.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
-import { busAddressFrom } from "../../fabric/rack/build/run_file.ts";
+import { busAddressFrom } from "../../fabric/rack/assembly/run_file.ts";
 import { answerClock, BareConnection, CPU, echoSubjects, FAR_END, RUN } from "./messages.ts";
 import { connectClient, ECHO } from "./round_trip.ts";
 

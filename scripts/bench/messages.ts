@@ -17,7 +17,7 @@ import {
   reportFromBytes,
   reportToBytes,
 } from "../../fabric/clock/clock.ts";
-import { busEnvironment } from "../../fabric/rack/build/run_file.ts";
+import { busEnvironment } from "../../fabric/rack/assembly/run_file.ts";
 import { endChildren, startChild } from "../../console/rack/children.ts";
 import type { NatsServer } from "../../console/rack/nats_server.ts";
 import { say } from "../commands/output.ts";

@@ -5,7 +5,7 @@
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { TcpConnection } from "../../fabric/bus/nats_transport.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { busEnvironment } from "../../fabric/rack/build/run_file.ts";
+import { busEnvironment } from "../../fabric/rack/assembly/run_file.ts";
 import { endChildren, startChild } from "../../console/rack/children.ts";
 import { median } from "./figure.ts";
 

@@ -2,7 +2,7 @@
 import type { Command, Option } from "commander";
 import type { OptionTable } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
-import { PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../console/api/options.ts";
 import { completionNames, NAMES } from "../../console/rack/live/completion_names.ts";
 import { PERFTESTS } from "../../nodes/host/programs/perftest/terms.ts";

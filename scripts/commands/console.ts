@@ -1,6 +1,6 @@
 /** `rack console`: the web page for racks, and the API behind it. */
 import type { Command } from "commander";
-import { PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";

@@ -15,7 +15,7 @@ import {
   WORDS_LISTED,
 } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
-import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { SWEEP_OPTIONS } from "../../console/api/options.ts";
 import { workersFor } from "../../console/base/workers.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";

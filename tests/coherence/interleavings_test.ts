@@ -1,7 +1,7 @@
 /** `rack explore` on programs that share a region: how their accesses may interleave, in both memory models. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { type HoldPlan, withHolds } from "../../fabric/rack/plan/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";

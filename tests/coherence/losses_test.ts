@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { reportsOf } from "../../console/rack/run_variant.ts";
 import { RackBench } from "../support/process_rack.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import {

@@ -4,7 +4,7 @@
  */
 import { rngFor } from "../../fabric/base/rng.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";

@@ -8,7 +8,7 @@ import type { Program } from "../../nodes/host/program_context.ts";
 import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import { CHECKS, recordOfShared, sharedRack, sharedScenario } from "./shared_rack.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { ExploredRack } from "../../console/explore/types.ts";

@@ -1,5 +1,5 @@
 /** Racks to be explored, made from the text of a scenario. */
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { OwnProgram } from "../../nodes/host/own_programs.ts";
 import type { Check } from "../../nodes/host/recovery/protocol.ts";

@@ -4,7 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS } from "../../console/explore/types.ts";
 import type { ExploredRack } from "../../console/explore/types.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";

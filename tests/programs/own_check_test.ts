@@ -1,7 +1,7 @@
 /** What a user's `check` is told of power failures, and what the commands say of it: in every packing the same. */
 import { deepStrictEqual as same, match, strictEqual as equal } from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
-import { PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CommandRig } from "../support/command.ts";
 
 /** Counts in SCM and says so, in each life of its host. The wrong one leaves its counts in the cache. */

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
-import { PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { bundleProgram } from "../../console/rack/own/bundle.ts";
 import { probeProgram } from "../../console/rack/own/probe.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";

@@ -1,7 +1,7 @@
 /** A user's own program, named in a scenario by its file: as processes, packed, and from anywhere. */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
-import { PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CommandRig } from "../support/command.ts";
 import { RackBench, type Ran } from "../support/process_rack.ts";
 

@@ -12,7 +12,7 @@ import { accessOfContainers, accessOfProcesses, USERS } from "../../fabric/bus/a
 import { until } from "../../fabric/bus/bus_contract.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { parseSubject, subjectOf } from "../../fabric/bus/subjects.ts";
-import { BUS_ENVIRONMENT } from "../../fabric/rack/build/run_file.ts";
+import { BUS_ENVIRONMENT } from "../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { encodeSealed } from "../../fabric/bus/codec.ts";

@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { Simulator } from "../../fabric/partition/simulator.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";

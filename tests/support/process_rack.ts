@@ -9,7 +9,7 @@ import assert from "node:assert/strict";
 import { type NatsServer, startNatsServer } from "../../console/rack/nats_server.ts";
 import type { Supervisor, SupervisorEvent } from "../../console/rack/supervisor.ts";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RecordedFault } from "../../fabric/clock/record.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../../console/rack/prepare.ts";

@@ -7,7 +7,7 @@ import type { Observer } from "../../fabric/capture/observation.ts";
 import { teeOf } from "../../fabric/capture/tee.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { NEVER, PS_PER_S, type Time } from "../../fabric/base/time.ts";

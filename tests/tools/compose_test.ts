@@ -1,7 +1,7 @@
 /** `rack compose` as a person calls it: what is in the folder, and what is refused. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
-import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { ROOT } from "../../console/base/paths.ts";
 
 const PAIR = `${ROOT}/scripts/scenarios/persist_pair.yaml`;

@@ -14,7 +14,7 @@ import {
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { CHOICES, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { jobOrder } from "../../console/api/jobs.ts";
 import {
   CHAOS_OPTIONS,

@@ -1,7 +1,7 @@
 /** What scenarios may say is what there is: shipped files parse, and every word has its program. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/build/topology.ts";
+import { makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/assembly/topology.ts";
 import { crossings } from "../../fabric/rack/plan/cabling.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PROGRAMS, SERVICES } from "../../fabric/rack/plan/vocabulary.ts";

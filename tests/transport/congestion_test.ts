@@ -8,7 +8,7 @@ import assert from "node:assert/strict";
 import { beforeAll, describe, it } from "@std/testing/bdd";
 import { interfaceBlock, packetBlock, sectionBlock } from "../../fabric/capture/pcapng.ts";
 import { PORTS } from "../../fabric/node.ts";
-import { withCongestion } from "../../fabric/rack/build/congestion.ts";
+import { withCongestion } from "../../fabric/rack/assembly/congestion.ts";
 import type { NodePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { encodePfc } from "../../fabric/wire/roce/pfc.ts";

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { ladderOf, operationsOf, readTrace } from "../../fabric/trace/trace.ts";
 import { ladderText } from "../../fabric/trace/trace_text.ts";
 import { VENDOR_ERRORS } from "../../fabric/wire/host_bus/vendor_error.ts";

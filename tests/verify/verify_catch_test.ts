@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { deviceFaultRows } from "../../console/reports/device_fault_report.ts";
 import { faultRows } from "../../console/reports/fault_report.ts";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";

@@ -3,7 +3,7 @@
  * links into the volumes of the rack's containers. Nothing here writes to those.
  */
 import type { NatsAddress } from "../../../fabric/bus/nats_bus.ts";
-import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { ifThere } from "../../base/files.ts";
 import { runsDirectory } from "../../base/paths.ts";
 import { STATES } from "../live/racks.ts";

@@ -1,7 +1,7 @@
 /** A rack in containers in the list of runs, from a volume that has its record. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
-import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { takeRacksDown } from "../live/take_down.ts";
 import { logLines } from "../kept_runs.ts";
 import { recordedIn } from "../fault_lines.ts";

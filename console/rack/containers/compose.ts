@@ -1,5 +1,5 @@
 /** Writes a folder from which Docker runs a rack, one container per device. */
-import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { Refusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import {
   busUsers,

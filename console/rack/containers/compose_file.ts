@@ -9,7 +9,7 @@ import {
   BUS_ENVIRONMENT,
   DEFAULT_PATIENCE_MS,
   type RunFile,
-} from "../../../fabric/rack/build/run_file.ts";
+} from "../../../fabric/rack/assembly/run_file.ts";
 import { authorization } from "../nats_server.ts";
 import { SMALL_HEAP } from "../device_rights.ts";
 import { v8Flags } from "../../base/v8_flags.ts";

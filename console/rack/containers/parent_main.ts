@@ -11,7 +11,7 @@ import { decode, decodeSealed, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { runOnBus } from "../../../fabric/process.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
-import { busAddressFrom, type RunFile } from "../../../fabric/rack/build/run_file.ts";
+import { busAddressFrom, type RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { startChild, statusText } from "../children.ts";
 import { deviceRights } from "../device_rights.ts";
 import { DeviceSlot } from "../device_slot.ts";

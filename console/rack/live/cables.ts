@@ -5,7 +5,7 @@ import type { LinkFaultPlan, LinkFaultRequest } from "../../../fabric/rack/plan/
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { refusal, showFound } from "../../../fabric/rack/plan/problem.ts";
 import { linkFaultSchema } from "../../../fabric/rack/scenario/fault_schema.ts";
-import { readLinkFault } from "../../../fabric/rack/build/link_faults.ts";
+import { readLinkFault } from "../../../fabric/rack/assembly/link_faults.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type FaultRow, faultRows } from "../../reports/fault_report.ts";
 import { recordedIn } from "../fault_lines.ts";

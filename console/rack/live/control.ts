@@ -9,7 +9,7 @@ import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { subjectOf } from "../../../fabric/bus/subjects.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import type { FinalPage, FinalReply } from "../../../fabric/rack/build/run_file.ts";
+import type { FinalPage, FinalReply } from "../../../fabric/rack/assembly/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { MemberStatus } from "../../../fabric/clock/record.ts";
 import { RackError } from "../../base/rack_error.ts";

@@ -1,6 +1,6 @@
 /** What the devices of a running rack have counted so far, and what their cables carry. */
 import { finalVerb } from "../../../fabric/bus/access.ts";
-import type { FinalPage } from "../../../fabric/rack/build/run_file.ts";
+import type { FinalPage } from "../../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { RackLink } from "./racks.ts";
 

@@ -2,7 +2,7 @@
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { finalVerb } from "../../../fabric/bus/access.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
-import type { FinalPage } from "../../../fabric/rack/build/run_file.ts";
+import type { FinalPage } from "../../../fabric/rack/assembly/run_file.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, residentBytes } from "../process_table.ts";
 import type { ControlClient } from "./control.ts";
 import { isInContainers, linkedTo, type RackUp } from "./racks.ts";

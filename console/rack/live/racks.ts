@@ -3,7 +3,7 @@ import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { USERS } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
-import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../base/rack_error.ts";
 import {

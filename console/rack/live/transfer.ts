@@ -7,7 +7,7 @@ import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
-import { outputFile } from "../../../fabric/rack/build/run_file.ts";
+import { outputFile } from "../../../fabric/rack/assembly/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { isObjectName, machineOf, OBJECT_NAME_EXPECTED } from "../../../fabric/rack/plan/names.ts";
 import { valuesIn, type ValuesOf } from "../../../fabric/rack/plan/option_rows.ts";

@@ -3,7 +3,7 @@
  * rights, and only then loads the programs. Its job comes from `run_variant.ts`.
  */
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
-import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { giveUpRights, loadOwnPrograms } from "../../../nodes/files.ts";
 import { LOG_TOPIC } from "../../../nodes/host/cpu/log_text.ts";
 import { livesOf } from "../../checks/lives.ts";

@@ -1,8 +1,8 @@
 /** A rack of processes that repeats a run up to an instant: what its run file and its record begin with. */
 import type { RecordedLinkFault, RecordedOrder } from "../../../fabric/clock/record.ts";
 import { ordersBehind } from "../../../fabric/clock/timekeeper.ts";
-import { type PartitionPlan, partitionsOf } from "../../../fabric/rack/build/topology.ts";
-import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
+import { type PartitionPlan, partitionsOf } from "../../../fabric/rack/assembly/topology.ts";
+import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import type { FaultPlan, RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { ReplayJob } from "../job.ts";

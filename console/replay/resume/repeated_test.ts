@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
-import { makePlan, partitionsOf } from "../../../fabric/rack/build/topology.ts";
+import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
+import { makePlan, partitionsOf } from "../../../fabric/rack/assembly/topology.ts";
 import type { LinkFaultPlan } from "../../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan } from "../../../fabric/rack/plan/plan.ts";
 import { parseScenario } from "../../../fabric/rack/scenario/parse_scenario.ts";

@@ -9,7 +9,7 @@ import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { type ClockEnd, orderOnRecord } from "../../../fabric/clock/record.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
-import { RESUMING_FILE, type RunFile } from "../../../fabric/rack/build/run_file.ts";
+import { RESUMING_FILE, type RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { RackError } from "../../base/rack_error.ts";
 import { writeWhole } from "../../base/files.ts";
 import { captureFiles, makeRoomFor, scopeFor } from "../../captures/capture_files.ts";

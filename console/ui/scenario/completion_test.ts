@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { TOPOLOGIES } from "../../../fabric/rack/build/network.ts";
+import { TOPOLOGIES } from "../../../fabric/rack/assembly/network.ts";
 import { scenarioJsonSchema } from "../../../fabric/rack/scenario/json_schema.ts";
 import { completionsAt } from "./completion.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { parseTarget, targetName } from "./cable_names.ts";
-import { makePlan } from "../build/topology.ts";
+import { makePlan } from "../assembly/topology.ts";
 import { variants } from "../scenario/variants.ts";
 import { parseScenario } from "../scenario/parse_scenario.ts";
 

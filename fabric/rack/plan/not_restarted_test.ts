@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { makePlan } from "../build/topology.ts";
+import { makePlan } from "../assembly/topology.ts";
 import { parseScenario } from "../scenario/parse_scenario.ts";
 import { variants } from "../scenario/variants.ts";
 import { notRestarted } from "./not_restarted.ts";

@@ -1,6 +1,6 @@
 /** Whether the switches' memory can hold what the scenario asks of it: `plan/switch_buffer.ts` divides it. */
-import { portLimits, switchCongestion, type Transmitter } from "../build/congestion.ts";
-import { shapeOf } from "../build/network.ts";
+import { portLimits, switchCongestion, type Transmitter } from "../assembly/congestion.ts";
+import { shapeOf } from "../assembly/network.ts";
 import { rnicNames } from "../plan/names.ts";
 import type { CablePlan } from "../plan/plan.ts";
 import { type BufferParts, bufferParts } from "../plan/switch_buffer.ts";

@@ -1,7 +1,7 @@
 /** The switches and cables that a fabric lists (`topology: explicit`). `fabric_checks.ts` checks that they fit. */
 import { z } from "zod";
 import { MAX_HOSTS, namesInRange } from "../plan/names.ts";
-import type { ListedCable, ListedEnd } from "../build/network.ts";
+import type { ListedCable, ListedEnd } from "../assembly/network.ts";
 import {
   differentNames,
   integer,

@@ -4,7 +4,7 @@ import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { machineOf } from "../plan/names.ts";
-import { switchNames } from "../build/network.ts";
+import { switchNames } from "../assembly/network.ts";
 import { wordOf } from "../plan/power.ts";
 import { showFound } from "../plan/problem.ts";
 import { checkKnown, isMapping, namePaths, type Report, valueAt } from "./reading.ts";

@@ -1,6 +1,6 @@
 /**
  * Congestion control in a scenario (`rocev2.md` §3.9): ECN, PFC and DCQCN, all off by default.
- * `build/congestion.ts` adds it to the plans of switches and RNICs.
+ * `assembly/congestion.ts` adds it to the plans of switches and RNICs.
  *
  * Sources: DCQCN = Zhu et al., SIGCOMM'15, whose names the parameters have; §3.9 = `rocev2.md`.
  */

@@ -8,7 +8,7 @@ import {
   rnicsOf,
   switchNames,
   type TOPOLOGIES,
-} from "../build/network.ts";
+} from "../assembly/network.ts";
 import { hostOfRnic, machineOf, MAX_HOSTS, NO_RNIC, SWITCH_NAME } from "../plan/names.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { PORT_MOST } from "./cables_schema.ts";

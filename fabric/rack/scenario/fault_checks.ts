@@ -2,7 +2,7 @@
 import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
 import { machineOf, rangeExpected } from "../plan/names.ts";
-import { cableEnds, shapeOf } from "../build/network.ts";
+import { cableEnds, shapeOf } from "../assembly/network.ts";
 import { createPowerTracker, wordOf } from "../plan/power.ts";
 import { showFound } from "../plan/problem.ts";
 import { machinesIn, networkHosts } from "./network_hosts.ts";

@@ -1,13 +1,13 @@
 /** Reads the `faults` of a scenario: of power, of cables and of devices. */
 import type { z } from "zod";
-import type { DeviceFaultScenario } from "../build/device_faults.ts";
+import type { DeviceFaultScenario } from "../assembly/device_faults.ts";
 import {
   type FaultProblem,
   type LinkFaultScenario,
   readLinkFault,
   refuseTerms,
   termsOf,
-} from "../build/link_faults.ts";
+} from "../assembly/link_faults.ts";
 import { namesInRange } from "../plan/names.ts";
 import { type PowerFault, SHUTDOWN_PS } from "../plan/power.ts";
 import {

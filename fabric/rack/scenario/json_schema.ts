@@ -5,7 +5,7 @@
 import { z } from "zod";
 import { IMPAIRMENTS } from "../plan/link_plan.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
-import { OWNERS } from "../build/link_faults.ts";
+import { OWNERS } from "../assembly/link_faults.ts";
 import {
   cutSchema,
   FLIP_KEYS,

@@ -1,5 +1,5 @@
 /** The hosts of a partly read scenario as its network has them: also those with options that are wrong. */
-import { type NetworkHost, rnicsOf } from "../build/network.ts";
+import { type NetworkHost, rnicsOf } from "../assembly/network.ts";
 import { rnicNames } from "../plan/names.ts";
 import type { Draft } from "./scenario.ts";
 

@@ -5,9 +5,9 @@
 import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "../plan/plan.ts";
 import type { PowerFault } from "../plan/power.ts";
 import type { Time } from "../../base/time.ts";
-import type { DeviceFaultScenario } from "../build/device_faults.ts";
-import type { LinkFaultScenario } from "../build/link_faults.ts";
-import type { NetworkOptions } from "../build/network.ts";
+import type { DeviceFaultScenario } from "../assembly/device_faults.ts";
+import type { LinkFaultScenario } from "../assembly/link_faults.ts";
+import type { NetworkOptions } from "../assembly/network.ts";
 import type { ProfileName } from "../plan/profile.ts";
 import type { CaptureSection, FabricSection } from "./schema.ts";
 import type { ExpectationName } from "../plan/vocabulary.ts";

@@ -13,7 +13,7 @@ import {
 } from "../plan/plan.ts";
 import { PS_PER_S, PS_PER_US } from "../../base/time.ts";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
-import { fatTreeSizes, TOPOLOGIES } from "../build/network.ts";
+import { fatTreeSizes, TOPOLOGIES } from "../assembly/network.ts";
 import {
   isObjectName,
   MAX_RNICS,

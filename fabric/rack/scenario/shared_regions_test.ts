@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { makePlan } from "../build/topology.ts";
+import { makePlan } from "../assembly/topology.ts";
 import type { HostPlan, RackPlan, RnicPlan } from "../plan/plan.ts";
 import { SCM_BASE } from "../plan/shared_region.ts";
 import { parseScenario } from "./parse_scenario.ts";

@@ -1,7 +1,7 @@
 /** `rack sweep`: a scenario with every combination of values, as a table and a picture. */
 import type { Command } from "commander";
 import { isOwnProgram } from "../../../fabric/rack/scenario/parse_scenario.ts";
-import { PACKINGS } from "../../../fabric/rack/build/topology.ts";
+import { PACKINGS } from "../../../fabric/rack/assembly/topology.ts";
 import { SWEEP_OPTIONS } from "../../../console/api/options.ts";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { countOf } from "../../../console/checks/finding.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { AccessRecord, AuditRecord, TimedRecord } from "../../../fabric/audit.ts";
-import { makePlan } from "../../../fabric/rack/build/topology.ts";
+import { makePlan } from "../../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../../fabric/rack/scenario/variants.ts";
 import { loads } from "../../../console/checks/shared/loads.ts";
