@@ -20,7 +20,7 @@ import {
 import { faultsIn } from "../../console/rack/fault_lines.ts";
 import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import type { Program } from "../../nodes/host/program_context.ts";
-import type { Region, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Cpu, Region, Steps } from "../../nodes/host/cpu/program.ts";
 import { sharedScenario } from "./shared_rack.ts";
 import { readScenario } from "../../console/scenarios/scenario_source.ts";
 
@@ -251,6 +251,41 @@ describe("explore varies how programs interleave on shared regions", () => {
     assert.equal(verdict, "partial");
     assert.match(why!, /^1 interleaving has no end/);
     assert.equal(interleavings!.orders, 1, "what has no end has no order");
+  });
+
+  describe("close to the scenario's end", () => {
+    const END = 265 * PS_PER_US;
+    /** a stores and works on until 261 us, and b looks at 260 us: where a waits for b, it works on until 271 us. */
+    const late = (end: (cpu: Cpu) => void): ExploredRack => {
+      const rack = rackOf(function* ({ cpu }) {
+        const region = yield* cpu.region("s");
+        yield* cpu.sleep((cpu.host === "a" ? 250 : 260) * PS_PER_US - cpu.now);
+        if (cpu.host === "b") yield* look(region, COUNT);
+        else {
+          yield* region.store(COUNT, word(1));
+          yield* cpu.sleep(10 * PS_PER_US);
+          end(cpu);
+        }
+        cpu.report("count", 2);
+      }, { check: counts });
+      return { ...rack, plan: { ...rack.plan, until: END } };
+    };
+
+    it("programs that are stopped have as much more time, and do not fail for want of it", async () => {
+      let isLate = false;
+      const rack = late((cpu) => void (isLate ||= cpu.now > END));
+      const { verdict, interleavings } = await explore(rack, OPTIONS);
+      assert.equal(verdict, "safe");
+      assert.equal(interleavings!.orders, 2);
+      assert.ok(isLate, "a was stopped");
+    });
+
+    it("is partial of an interleaving that fails only behind the scenario's end, as no run repeats that", async () => {
+      const rack = late((cpu) => assert.ok(cpu.now < END, "late"));
+      const { verdict, why } = await explore(rack, OPTIONS);
+      assert.equal(verdict, "partial");
+      assert.match(why!, /^1 interleaving has no end/);
+    });
   });
 
   it("varies none where none is wanted, or only some instants", async () => {
