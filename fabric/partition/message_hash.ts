@@ -8,8 +8,7 @@ import type { Frame, Message } from "../node.ts";
 import { coherentOp } from "../wire/host_bus/coherent_codec.ts";
 import type { CoherentMessage } from "../wire/host_bus/coherent.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
-import type { LineChange } from "../wire/host_bus/line_change.ts";
-import { REGION_CODES, regionToArray } from "../wire/host_bus/region_codec.ts";
+import { type FieldSink, writeRegion } from "../wire/host_bus/region_codec.ts";
 import type { RegionMessage } from "../wire/host_bus/region_messages.ts";
 
 /** Content hash of a message, a signed 32-bit integer; a frame keeps its hash. */
@@ -84,47 +83,36 @@ function hashPcie(message: PcieMessage): number {
   }
 }
 
-/** As of {@link regionToArray}'s array; where most messages are such, that would cost more than their hash. */
+/** Of its array's fields, as {@link mixPlain} has them; where most messages are such, an array would cost more. */
 function hashRegion(message: RegionMessage): number {
-  switch (message.kind) {
-    case "line": {
-      const { op, address, data } = message;
-      const array = mixField(mix(mix(15, 7), data === undefined ? 3 : 4), REGION_CODES.line);
-      const hash = mixField(mixText(mix(array, 2), op), address);
-      return data === undefined ? hash : mixPlain(hash, data);
-    }
-    case "far-access": {
-      const { tag, region, line, op, change, lines } = message;
-      const isPlain = change === undefined && lines === undefined;
-      if (!isPlain && change?.kind !== "write") break;
-      let hash = mixField(mix(mix(15, 7), isPlain ? 5 : 6), REGION_CODES["far-access"]);
-      hash = mixField(mixField(mixField(hash, tag), region), line);
-      hash = mixText(mix(hash, 2), op);
-      return change?.kind === "write" ? mixWrite(hash, change) : hash;
-    }
-    case "far-answer": {
-      const { tag, result, data, away } = message;
-      const fields = data === undefined ? 3 : away === undefined ? 4 : 5;
-      const array = mixField(mixField(mix(mix(15, 7), fields), REGION_CODES[message.kind]), tag);
-      const hash = mixText(mix(array, 2), result);
-      if (data === undefined) return hash;
-      const whole = mixData(hash, data);
-      return away === undefined ? whole : mixPlain(whole, away);
-    }
-  }
-  return mixPlain(15, regionToArray(message));
+  regionHash = 15;
+  writeRegion(message, REGION_HASH);
+  return regionHash;
 }
 
-/** As an array of its name, the mask's bytes and the line's. */
-function mixWrite(
-  hash: number,
-  { kind, mask, bytes }: Extract<LineChange, { kind: "write" }>,
-): number {
-  maskWord.setBigUint64(0, mask, true);
-  return mixData(mixData(mixText(mix(mix(mix(hash, 7), 3), 2), kind), maskBytes), bytes);
-}
-
-const maskBytes = new Uint8Array(8), maskWord = new DataView(maskBytes.buffer);
+let regionHash = 0;
+const wordBytes = new Uint8Array(8), wordView = new DataView(wordBytes.buffer);
+const REGION_HASH: FieldSink = {
+  list: (fields) => {
+    regionHash = mix(mix(regionHash, 7), fields);
+  },
+  number: (value) => {
+    regionHash = mixField(regionHash, value);
+  },
+  text: (value) => {
+    regionHash = mixText(mix(regionHash, 2), value);
+  },
+  flag: (value) => {
+    regionHash = mix(regionHash, value ? 3 : 4);
+  },
+  bytes: (value) => {
+    regionHash = mixData(regionHash, value);
+  },
+  word: (value) => {
+    wordView.setBigUint64(0, value, true);
+    regionHash = mixData(regionHash, wordBytes);
+  },
+};
 
 /** A number and bytes as {@link mixPlain} has them. */
 function mixField(hash: number, value: number): number {

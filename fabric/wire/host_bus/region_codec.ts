@@ -15,7 +15,7 @@ import {
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
 /** First element of the array. A number's meaning never changes. */
-export const REGION_CODES = {
+const REGION_CODES = {
   "line": 20,
   "far-access": 21,
   "far-answer": 22,
@@ -29,28 +29,101 @@ export function isRegionCode(code: unknown): boolean {
   return isCount(code) && code >= FIRST_REGION_CODE && code <= LAST_REGION_CODE;
 }
 
-/** The message as an array of plain data, which shares its bytes. */
-export function regionToArray(message: RegionMessage): unknown[] {
+/** What takes the fields of a message one after the other: makes an array of them, or a hash. */
+export interface FieldSink {
+  /** So many fields follow, a list among them counted as one. */
+  list(fields: number): void;
+  number(value: number): void;
+  text(value: string): void;
+  flag(value: boolean): void;
+  bytes(value: Uint8Array): void;
+  /** A number of 64 bits goes as bytes: what decodes it may make a number of a small one. */
+  word(value: bigint): void;
+}
+
+/** Gives the fields of the message's array to the sink. */
+export function writeRegion(message: RegionMessage, to: FieldSink): void {
   const code = REGION_CODES[message.kind];
   switch (message.kind) {
-    case "line":
-      return optional([code, message.op, message.address], message.data);
+    case "line": {
+      const { op, address, data } = message;
+      to.list(data === undefined ? 3 : 4);
+      to.number(code);
+      to.text(op);
+      to.number(address);
+      if (data === LOST) to.text(data);
+      else if (data !== undefined) to.bytes(data);
+      return;
+    }
     case "far-access": {
       const { tag, region, line, op, change, lines } = message;
-      return optional([code, tag, region, line, op], change ? changeToArray(change) : lines);
+      to.list(change === undefined && lines === undefined ? 5 : 6);
+      to.number(code);
+      to.number(tag);
+      to.number(region);
+      to.number(line);
+      to.text(op);
+      if (change !== undefined) writeChange(change, to);
+      else if (lines !== undefined) to.number(lines);
+      return;
     }
-    case "far-answer":
-      return optional(
-        optional([code, message.tag, message.result], message.data),
-        message.data && message.away,
-      );
+    case "far-answer": {
+      const { tag, result, data, away } = message;
+      to.list(data === undefined ? 3 : away === undefined ? 4 : 5);
+      to.number(code);
+      to.number(tag);
+      to.text(result);
+      if (data === undefined) return;
+      to.bytes(data);
+      if (away !== undefined) to.flag(away);
+      return;
+    }
     case "far-invalidate":
-      return [code, message.region, message.line];
+      to.list(3);
+      to.number(code);
+      to.number(message.region);
+      to.number(message.line);
   }
 }
 
-function optional(fields: unknown[], last: unknown): unknown[] {
-  return last === undefined ? fields : [...fields, last];
+function writeChange(change: LineChange, to: FieldSink): void {
+  to.list(change.kind === "compare-swap" ? 4 : 3);
+  to.text(change.kind);
+  switch (change.kind) {
+    case "write":
+      to.word(change.mask);
+      to.bytes(change.bytes);
+      return;
+    case "add":
+      to.number(change.offset);
+      to.word(change.operand);
+      return;
+    case "compare-swap":
+      to.number(change.offset);
+      to.word(change.compare);
+      to.word(change.swap);
+  }
+}
+
+/** The message as an array of plain data, which shares its bytes. */
+export function regionToArray(message: RegionMessage): unknown[] {
+  const whole: unknown[] = [];
+  let fields: unknown[] | undefined;
+  const push = (value: unknown) => fields!.push(value);
+  writeRegion(message, {
+    // A list inside is the last field.
+    list: () => {
+      const outer = fields;
+      fields = outer === undefined ? whole : [];
+      outer?.push(fields);
+    },
+    number: push,
+    text: push,
+    flag: push,
+    bytes: push,
+    word: (value) => push(word(value)),
+  });
+  return whole;
 }
 
 /** Decodes an array of {@link regionToArray}; undefined for any other value. */
@@ -102,18 +175,6 @@ function farAccess(fields: readonly unknown[]): FarAccess | undefined {
 }
 
 // ── changes of a line ────────────────────────────────────────────────────────────────────────────
-
-/** Numbers of 64 bits go as bytes: what decodes them may make a number of a small one. */
-function changeToArray(change: LineChange): unknown[] {
-  switch (change.kind) {
-    case "write":
-      return ["write", word(change.mask), change.bytes];
-    case "add":
-      return ["add", change.offset, word(change.operand)];
-    case "compare-swap":
-      return ["compare-swap", change.offset, word(change.compare), word(change.swap)];
-  }
-}
 
 function changeFromArray(value: unknown): LineChange | undefined {
   if (!Array.isArray(value)) return undefined;

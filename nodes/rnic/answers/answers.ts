@@ -15,7 +15,6 @@ import {
   failAnswers,
   failReads,
   followReception,
-  holdReads,
   mergeAck,
   oweAck,
   oweAnswer,
@@ -221,7 +220,7 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   const mtu = qp.attributes.pathMtu;
   const offset = read.next * mtu;
   if (!hasMemory(device, qp, { read, offset })) return false;
-  if (read.next === 0) holdReads(qp, device.now + device.timing.dataReadPs);
+  if (read.next === 0) qp.responder.nextReadAt = device.now + device.timing.dataReadPs;
   const index = read.next++;
   const position = positionOf(index, read.packets);
   const job: TxFrame = {

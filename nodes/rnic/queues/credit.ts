@@ -6,7 +6,6 @@
 import { ackSyndrome, type Aeth, CREDITS, parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { type Device, schedule } from "../state/device.ts";
-import { learnCreditLimit } from "../state/requester_changes.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
@@ -42,7 +41,7 @@ export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
   const limit = credits === undefined ? undefined : psnAdd(aeth.msn, credits);
   const known = requester.creditLimit;
   if (limit !== undefined && known !== undefined && psnDistance(known, limit) <= 0) return;
-  learnCreditLimit(qp, limit);
+  requester.creditLimit = limit;
   if (known !== undefined) schedule(device, qp);
 }
 

@@ -4,7 +4,7 @@ import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME, ackSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
 import { mayStart, mustPause, postedReceives, takeCredits } from "./credit.ts";
-import { acknowledgeBefore, learnCreditLimit } from "../state/requester_changes.ts";
+import { acknowledgeBefore } from "../state/requester_changes.ts";
 import { grantReceive } from "../state/responder_changes.ts";
 import { createQueuePair, type QueuePair } from "../state/queue_pair.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
@@ -56,7 +56,7 @@ describe("takeCredits", () => {
   for (const [name, known, msn, syndrome, limit] of cases) {
     it(name, () => {
       const qp = queuePair();
-      learnCreditLimit(qp, known);
+      qp.requester.creditLimit = known;
       takeCredits(device, qp, { syndrome, msn });
       assert.equal(qp.requester.creditLimit, limit);
     });
@@ -128,7 +128,7 @@ describe("mayStart", () => {
   for (const [name, { limit, ssn, acknowledged = false }, expected] of cases) {
     it(`${name}: ${expected}`, () => {
       const qp = queuePair();
-      learnCreditLimit(qp, limit);
+      qp.requester.creditLimit = limit;
       Object.assign(qp.requester, { nextSsn: ssn, cursor: acknowledged ? 0 : 3 });
       assert.equal(mayStart(qp), expected);
     });
@@ -162,7 +162,7 @@ describe("mustPause", () => {
       work.ssn = 8;
       work.packets = count;
       work.firstPsn = 100;
-      learnCreditLimit(qp, limit);
+      qp.requester.creditLimit = limit;
       acknowledgeBefore(qp, past ? 101 : 100);
       assert.equal(mustPause(qp, work), expected);
     });

@@ -19,9 +19,7 @@ import {
   beginProbes,
   beginRnrWait,
   completeOldest,
-  endRnrWait,
   passAcknowledged,
-  setApart,
   skipAcknowledged,
   spendRetry,
   takeOldest,
@@ -241,7 +239,7 @@ function failFrom(
 export function requesterTimer(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   if (requester.rnrWaiting) {
-    endRnrWait(qp);
+    requester.rnrWaiting = false;
     startTimer(device, qp);
     schedule(device, qp);
     return;
@@ -284,7 +282,7 @@ function timeOutFault(device: Device, qp: QueuePair): VendorError {
  */
 export function noteApart(device: Device, qp: QueuePair, apart: PsnsApart): void {
   if (qp.requester.apart?.isSure === true) return;
-  setApart(qp, apart);
+  qp.requester.apart = apart;
   const { expected, isAsking, isSure } = apart;
   if (!isSure) return;
   const { sqPsn, destAddress } = qp.attributes;

@@ -14,7 +14,7 @@ import { beginWait } from "../paging/memory_waits.ts";
 import { type Device, drop } from "../state/device.ts";
 import { mayMiss } from "../state/paging_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { awaitExpected, stall } from "../state/responder_changes.ts";
+import { stall } from "../state/responder_changes.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { rowOf } from "./operations.ts";
 
@@ -76,7 +76,7 @@ function takeFault(
     return;
   }
   // What comes behind it is dropped in silence: its PSN is ahead of the expected one.
-  awaitExpected(qp);
+  qp.responder.gapNaked = true;
   if (pageFault === "drop" && input.operation.takesRecv !== "first") {
     paging.counters.pageFaultDrops++;
     drop(device, "page-fault");

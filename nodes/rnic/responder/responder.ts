@@ -8,14 +8,7 @@ import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
 import { type Device, drop } from "../state/device.ts";
-import {
-  awaitExpected,
-  forgetDropped,
-  noteDropped,
-  refuseMore,
-  stall,
-  takeExpected,
-} from "../state/responder_changes.ts";
+import { noteDropped, stall, takeExpected } from "../state/responder_changes.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { needOf } from "../state/operation.ts";
@@ -59,7 +52,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
 function requestDropped(device: Device, qp: QueuePair): void {
   const { lastDropped, expectedPsn, pendingNak } = qp.responder;
   if (lastDropped === undefined || pendingNak !== undefined) return;
-  forgetDropped(qp);
+  qp.responder.lastDropped = undefined;
   if (psnDistance(expectedPsn, lastDropped) >= 0) requestGap(device, qp, lastDropped);
 }
 
@@ -84,7 +77,7 @@ function sequenceError(device: Device, qp: QueuePair, psn: number): void {
 
 /** Asks for all from the expected packet on; `psn` was dropped behind it. */
 export function requestGap(device: Device, qp: QueuePair, psn: number): void {
-  awaitExpected(qp);
+  qp.responder.gapNaked = true;
   noteDropped(qp, psn);
   const syndrome = NAK_SYNDROMES["psn-sequence-error"];
   answer(device, qp, { psn: qp.responder.expectedPsn, syndrome, readyAt: device.stageAt });
@@ -102,7 +95,7 @@ interface Fault {
 function refuse(device: Device, qp: QueuePair, input: RequestIn, fault: Fault): void {
   const { check, verdict, open = qp.responder.open, granted } = fault;
   if (verdict === "drop") return drop(device, "stale-duplicate");
-  refuseMore(qp);
+  qp.responder.failing = true;
   const reason = refusalText(device, qp, { check, syndrome: verdict, input, open, granted });
   const { psn } = input.packet.bth;
   answer(device, qp, { psn, syndrome: verdict, reason, readyAt: device.stageAt });

@@ -6,7 +6,6 @@ import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { dropDatagram, refuseDatagram, takeDatagram } from "./datagram.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 import {
-  awaitExpected,
   dropStalled,
   establish,
   grantReceive,
@@ -91,7 +90,7 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
   }
   dropStalled(qp);
   // The followers' PSNs are ahead of the expected one: silence about them (IBA, qib).
-  awaitExpected(qp);
+  qp.responder.gapNaked = true;
   answer(device, qp, {
     psn: first.packet.bth.psn,
     syndrome: rnrSyndrome(qp.attributes.minRnrTimer),

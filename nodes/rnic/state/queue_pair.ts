@@ -77,7 +77,10 @@ export interface PsnsApart {
   readonly isSure: boolean;
 }
 
-/** Written by `requester_changes.ts` and here alone. */
+/**
+ * What is read-only is written by `requester_changes.ts` and here alone; the rest stands for itself, and is set where
+ * the protocol decides it.
+ */
 export interface Requester {
   readonly work: ReadonlyFifo<OutstandingWqe>;
   /** Number of the work whose packet `cursorPacket` is to be sent next. */
@@ -98,16 +101,16 @@ export interface Requester {
   /** SSN that the next message to be started gets: the first is 1. */
   readonly nextSsn: number;
   /** SSN up to which the peer has receive WQEs; undefined where its answers have no credits (§3.2). */
-  readonly creditLimit: number | undefined;
+  creditLimit: number | undefined;
   readonly retriesLeft: number;
   readonly rnrRetriesLeft: number;
   /** An RNR NAK holds sending back until the timer fires. */
-  readonly rnrWaiting: boolean;
+  rnrWaiting: boolean;
   /** When the first RNR NAK since the last progress came; undefined without one. */
   readonly rnrSince: Time | undefined;
   readonly sinceAckReq: number;
   /** The answer that is sure, else the last one. */
-  readonly apart: PsnsApart | undefined;
+  apart: PsnsApart | undefined;
   /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
   readonly persistWaiting: ReadonlyMap<number, OutstandingWqe>;
   /** P-30: of these the last packet is to be sent again. */

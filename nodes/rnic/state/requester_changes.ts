@@ -6,7 +6,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { LIMITS } from "./limits.ts";
 import { lastPsnOf, type OutstandingWqe } from "./outstanding_wqe.ts";
 import { psnAdd, psnDistance } from "./psn.ts";
-import type { PsnsApart, QueuePair, Requester } from "./queue_pair.ts";
+import type { QueuePair, Requester } from "./queue_pair.ts";
 import type { Writable } from "./writable.ts";
 
 function own({ requester }: QueuePair): Writable<Requester> {
@@ -18,11 +18,6 @@ export function addWork(qp: QueuePair, work: OutstandingWqe): void {
   const { work: all, cpuAcks } = own(qp);
   all.push(work);
   if (work.wqe?.opcode === "persistence-ack") cpuAcks.push(work);
-}
-
-/** An answer says that the peer counts from another PSN. */
-export function setApart(qp: QueuePair, apart: PsnsApart): void {
-  own(qp).apart = apart;
 }
 
 /** The next persistence ACK of the CPU is carried out ahead of its turn. */
@@ -182,10 +177,6 @@ export function beginRnrWait(qp: QueuePair, now: Time): boolean {
   return true;
 }
 
-export function endRnrWait(qp: QueuePair): void {
-  own(qp).rnrWaiting = false;
-}
-
 /** P-28: the second ACK of the work whose last packet has this PSN. */
 export function takePersisted(qp: QueuePair, psn: number): void {
   const { persistWaiting } = own(qp);
@@ -207,11 +198,6 @@ export function beginProbes(qp: QueuePair): number {
 /** The next work whose persistence ACK is asked for again. */
 export function takeProbe(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).probes.shift();
-}
-
-/** The peer has receive WQEs up to this SSN; undefined where its answers have no credits (§3.2). */
-export function learnCreditLimit(qp: QueuePair, limit: number | undefined): void {
-  own(qp).creditLimit = limit;
 }
 
 /** The queue pair stops: no answer is waited for any more. */

@@ -5,7 +5,6 @@
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { isLast, PSN_MASK, psnAdd, psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
-import type { Time } from "../../../fabric/base/time.ts";
 import type {
   AckService,
   OpenMessage,
@@ -40,21 +39,11 @@ export function takeExpected(qp: QueuePair): void {
   responder.pendingNak = undefined;
 }
 
-/** The expected packet has been asked for: what comes behind it is dropped in silence until it is here. */
-export function awaitExpected(qp: QueuePair): void {
-  own(qp).gapNaked = true;
-}
-
 /** The packet is dropped behind a missing one; what asks for that one asks for all that follows. */
 export function noteDropped(qp: QueuePair, psn: number): void {
   const responder = own(qp);
   const { lastDropped } = responder;
   if (lastDropped === undefined || psnDistance(lastDropped, psn) > 0) responder.lastDropped = psn;
-}
-
-/** What was dropped has been looked at: it has come again, or is about to be asked for. */
-export function forgetDropped(qp: QueuePair): void {
-  own(qp).lastDropped = undefined;
 }
 
 /** A request that has an answer of its own is taken, with all PSNs before `nextPsn`. @returns its MSN. */
@@ -213,15 +202,11 @@ function noteReception(responder: Writable<Responder>, psn: number): void {
   if (psnDistance(responder.receptionPsn, psn) > 0) responder.receptionPsn = psn;
 }
 
-/** A READ has been begun: the next one may be from then on. */
-export function holdReads(qp: QueuePair, until: Time): void {
-  own(qp).nextReadAt = until;
-}
-
 /** Data of a READ cannot be had: it is not answered, and neither is what stands behind it. */
 export function failReads(qp: QueuePair, failed: ReadService, psn: number): void {
-  refuseMore(qp);
-  const { responses } = own(qp);
+  const responder = own(qp);
+  const { responses } = responder;
+  responder.failing = true;
   let isBehind = false;
   for (let at = responses.first; at < responses.end; at++) {
     const answer = responses.at(at)!;
@@ -233,15 +218,11 @@ export function failReads(qp: QueuePair, failed: ReadService, psn: number): void
   }
 }
 
-/** A NAK that ends the queue pair is owed: nothing more is taken. */
-export function refuseMore(qp: QueuePair): void {
-  own(qp).failing = true;
-}
-
 /** The first answer cannot be given: this NAK is, and nothing behind it. */
 export function failAnswers(qp: QueuePair, nak: AckService): void {
-  refuseMore(qp);
-  const { responses } = own(qp);
+  const responder = own(qp);
+  const { responses } = responder;
+  responder.failing = true;
   responses.clear();
   responses.push(nak);
 }
@@ -268,11 +249,6 @@ export function controlLeaves(qp: QueuePair, ack: AckService): void {
   // It asks for all that was dropped.
   responder.pendingNak = undefined;
   responder.lastDropped = undefined;
-}
-
-/** An answer with this MSN leaves. */
-export function noteMsnSent(qp: QueuePair, msn: number): void {
-  own(qp).lastMsnSent = msn;
 }
 
 /** Keeps what was asked for in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */

@@ -132,20 +132,23 @@ export interface ReadRecord {
   readonly key: number;
 }
 
-/** Written by `responder_changes.ts`, `persist_records.ts` and `verify_state.ts` alone. */
+/**
+ * What is read-only is written by `responder_changes.ts`, `persist_records.ts` and `verify_state.ts` alone; the rest
+ * stands for itself, and is set where the protocol decides it.
+ */
 export interface Responder {
   readonly expectedPsn: number;
   readonly msn: number;
   /** MSN of the last answer that has left. */
-  readonly lastMsnSent: number;
+  lastMsnSent: number;
   /** The latest PSN whose reception ACK is with the transmitter or has left, or that a later answer implies. */
   readonly receptionPsn: number;
-  /** One NAK 0x60 per gap. */
-  readonly gapNaked: boolean;
+  /** One NAK 0x60 per gap: what comes behind the expected packet is dropped in silence until that is here. */
+  gapNaked: boolean;
   /** A NAK 0x60 or RNR NAK that has not left: it is withdrawn where its packet comes meanwhile. */
   readonly pendingNak: AckService | undefined;
   /** The last of the packets that were dropped behind a missing one, where no NAK has asked for it. */
-  readonly lastDropped: number | undefined;
+  lastDropped: number | undefined;
   readonly open: OpenMessage | undefined;
   /** UC: the rest of a message is to come of which a packet was dropped. */
   readonly droppingRest: boolean;
@@ -157,7 +160,7 @@ export interface Responder {
   readonly granted: RecvWqe | undefined;
   readonly responses: ReadonlyFifo<ReadService | SingleService | AckService>;
   /** When the next READ may be begun: the RNIC reads data for one at a time (`dataReadPs`). */
-  readonly nextReadAt: Time;
+  nextReadAt: Time;
   /** Of these the atomics and ATOMIC WRITEs that have not been executed. */
   readonly atomics: number;
   /** The ACK that waits for the transmitter: later ones are merged into it. */
@@ -178,7 +181,7 @@ export interface Responder {
   readonly dirty: DirtyRanges;
   readonly established: boolean;
   /** A NAK that ends the queue pair is owed: nothing more is taken. */
-  readonly failing: boolean;
+  failing: boolean;
 }
 
 export function createResponder(rqPsn: number): Responder {

@@ -5,7 +5,6 @@
 import assert from "node:assert/strict";
 import { it } from "@std/testing/bdd";
 import { createQueuePair, enterState, type QueuePair } from "./queue_pair.ts";
-import { learnCreditLimit } from "./requester_changes.ts";
 import { acceptRequest, noteDropped } from "./responder_changes.ts";
 
 /** Never called. */
@@ -13,8 +12,8 @@ export function writesFromOutside(qp: QueuePair): void {
   const { requester, responder } = qp;
   // @ts-expect-error A number.
   responder.expectedPsn = 1;
-  // @ts-expect-error A mark.
-  responder.failing = true;
+  // @ts-expect-error A message.
+  responder.open = undefined;
   // @ts-expect-error A line.
   responder.responses.shift();
   // @ts-expect-error The packets that wait.
@@ -57,7 +56,7 @@ it("what happens to a queue pair is written by the functions of this folder", ()
   assert.equal(acceptRequest(qp, 7), 1);
   noteDropped(qp, 9);
   noteDropped(qp, 8);
-  learnCreditLimit(qp, 3);
+  qp.requester.creditLimit = 3;
   enterState(qp, "err");
   const { state, responder, requester } = qp;
   assert.deepEqual([responder.expectedPsn, responder.lastDropped, requester.creditLimit, state], [

@@ -13,7 +13,7 @@ import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
 import { mayAnswer } from "../queues/context.ts";
 import type { Device } from "../state/device.ts";
-import { controlLeaves, controlQueued, noteMsnSent } from "../state/responder_changes.ts";
+import { controlLeaves, controlQueued } from "../state/responder_changes.ts";
 import { dmaRead } from "../dma/dma.ts";
 import { flipped } from "../state/flips.ts";
 import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
@@ -247,7 +247,7 @@ function sendData(device: Device, job: TxFrame): void {
   const counter = work?.plan.counter;
   if (counter !== undefined) counters[counter]++;
   else if (read !== undefined) counters.readResponsesOut++;
-  if (read !== undefined) noteMsnSent(qp, read.msn);
+  if (read !== undefined) qp.responder.lastMsnSent = read.msn;
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
   // A greeting between cards: nothing waits for it.
@@ -290,7 +290,7 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
   const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
   const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
   // A persistence ACK may overtake answers, whose MSN must not run back behind it.
-  if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") noteMsnSent(qp, ack.msn);
+  if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") qp.responder.lastMsnSent = ack.msn;
   packet.aeth = { syndrome, msn: qp.responder.lastMsnSent };
   if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
   if (device.out.tracing) traceNak(device, qp, ack);

@@ -26,7 +26,7 @@ import {
   type VerifyLevel,
 } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device } from "../state/device.ts";
-import { acceptPacket, awaitExpected, rememberResource } from "../state/responder_changes.ts";
+import { acceptPacket, rememberResource } from "../state/responder_changes.ts";
 import { flipped } from "../state/flips.ts";
 import { findRegion, namedRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
@@ -132,7 +132,7 @@ function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefi
  * comes behind it comes again.
  */
 function refuseStaging(device: Device, qp: QueuePair, { bth }: RocePacket): undefined {
-  awaitExpected(qp);
+  qp.responder.gapNaked = true;
   const syndrome = rnrSyndrome(qp.attributes.minRnrTimer);
   answer(device, qp, { psn: bth.psn, syndrome, readyAt: device.stageAt });
 }
