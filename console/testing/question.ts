@@ -13,7 +13,7 @@ import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
-import { CLAIMS, EXPLORE_OPTIONS } from "../api/options.ts";
+import { CLAIMS, EXPLORE_OPTIONS, VERDICTS } from "../api/options.ts";
 import { exploreOptions, refuseNothing } from "../explore/options.ts";
 import { baseOf, type PrepareOptions, readScenario, readScenarioText } from "../rack/prepare.ts";
 import { coherencePath, dumped, withPaths } from "../scenarios/run_text.ts";
@@ -63,7 +63,7 @@ const question = z.discriminatedUnion("kind", [
     kind: z.literal("explore"),
     options: z.strictObject({
       ...common,
-      verdict: z.enum(["safe", "unsafe", "partial", "failed", "unchecked"]).optional(),
+      verdict: z.enum(VERDICTS).optional(),
       ...fieldsOf(TESTED),
     }),
   }),
