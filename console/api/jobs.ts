@@ -10,7 +10,7 @@ import {
   QPS_MAX,
 } from "../../nodes/host/programs/perftest/terms.ts";
 import { name, orderFields, orNull, seed, time } from "./common.ts";
-import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS, SWEEP_OPTIONS } from "./options.ts";
+import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS, SWEEP_OPTIONS, VERDICTS } from "./options.ts";
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
@@ -184,7 +184,7 @@ export const exploreResult = z.object({
     variant: z.string(),
     method: z.enum(CHOICES.method.words).nullable(),
     ddio: z.enum(CHOICES.ddio.words).nullable(),
-    verdict: z.enum(["safe", "unsafe", "partial", "failed", "unchecked"]),
+    verdict: z.enum(VERDICTS),
     why: z.string().optional(),
     hosts: z.array(name),
     instants: z.number(),

@@ -80,6 +80,9 @@ export const EXPLORE_OPTIONS = {
   for: { type: "wall-time", what: "stop after so much wall time" },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
+/** What `rack explore` says of a variant; only `safe` promises something. */
+export const VERDICTS = ["safe", "unsafe", "partial", "failed", "unchecked"] as const;
+
 export const SWEEP_OPTIONS = {
   jobs: { type: "whole", least: 1, most: 1_024, what: "combinations at a time" },
   limit: {

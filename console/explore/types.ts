@@ -8,7 +8,7 @@ import type { FaultPlan, HoldPlan, RackPlan, WritebackPlan } from "../../fabric/
 import type { Time } from "../../fabric/base/time.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import type { ValueOf, ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
-import { EXPLORE_OPTIONS } from "../api/options.ts";
+import { EXPLORE_OPTIONS, type VERDICTS } from "../api/options.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 import type { Covered } from "./covering/coverage.ts";
@@ -99,7 +99,7 @@ export interface Verdict {
    * `failed`: the run without a further power failure is itself wrong. `unchecked`: nothing that a power
    * failure could break was promised or is checked.
    */
-  readonly verdict: "safe" | "unsafe" | "partial" | "failed" | "unchecked";
+  readonly verdict: typeof VERDICTS[number];
   /** Why it is neither safe nor unsafe. */
   readonly why?: string;
   /** Hosts whose power was cut. */

@@ -10,7 +10,7 @@ import {
   type ValuesOf,
 } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
-import { CLAIMS, EXPLORE_OPTIONS } from "../api/options.ts";
+import { CLAIMS, EXPLORE_OPTIONS, VERDICTS } from "../api/options.ts";
 import { exploreOptions, refuseNothing } from "../explore/options.ts";
 import type { PrepareOptions } from "../rack/prepare.ts";
 import { dumped, withAbsolutePaths } from "../scenarios/run_text.ts";
@@ -61,7 +61,7 @@ const question = z.discriminatedUnion("kind", [
     kind: z.literal("explore"),
     options: z.strictObject({
       ...common,
-      verdict: z.enum(["safe", "unsafe", "partial", "failed", "unchecked"]).optional(),
+      verdict: z.enum(VERDICTS).optional(),
       ...fieldsOf(TESTED),
     }),
   }),

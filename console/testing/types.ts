@@ -5,7 +5,7 @@
 import type { OptionRow, OptionTable, ValueOf } from "../../fabric/rack/plan/option_rows.ts";
 import type { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import type { RocePacket } from "../../fabric/wire/roce/packet.ts";
-import type { EXPLORE_OPTIONS } from "../api/options.ts";
+import type { EXPLORE_OPTIONS, VERDICTS } from "../api/options.ts";
 
 /** A failure or return of power, as a scenario's `faults:` has it. `at` is a virtual time: `12us`. */
 export type PowerFault =
@@ -52,7 +52,7 @@ export interface RunTestOptions {
 }
 
 /** What `rack explore` says of a variant; only `safe` promises something. */
-export type Verdict = "safe" | "unsafe" | "partial" | "failed" | "unchecked";
+export type Verdict = typeof VERDICTS[number];
 
 /** Options of `rack explore`, as its help lists them. Wall time has no limit: `limit` is as good everywhere. */
 export interface ExploreTestOptions extends Omit<TestValues<typeof EXPLORE_OPTIONS>, "for"> {

@@ -1,4 +1,5 @@
 /** (v), (w) Commands as a user starts them, in turns: as processes and in one, with one worker and with two. */
+import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { rackProcessArgs } from "../../console/base/v8_flags.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
@@ -46,9 +47,6 @@ async function rack(words: readonly string[], module = "scripts/rack.ts"): Promi
   }
   return { seconds, code, document: new TextDecoder().decode(stdout) };
 }
-
-const PACKINGS = ["node", "machine", "all"] as const;
-type Packing = typeof PACKINGS[number];
 
 /** (v) The README's main job, each packing in turn, a few times over. @throws Error where digests differ. */
 export function measureMainJob({ quick }: Measured): Promise<Figure[]> {

@@ -46,7 +46,7 @@ const INTERNAL: ReadonlySet<string> = new Set([
   // Tables, and types that are made of them.
   ...["verbs", "Done", "Flags", "EVENTS", "EventType", "ValueOf", "HeaderOf", "OBJECT_TYPES"],
   "ACCESS_MODULES",
-  ...["CHOICES", "EXPLORE_OPTIONS", "TestValues"],
+  ...["CHOICES", "EXPLORE_OPTIONS", "VERDICTS", "TestValues"],
   ...["HINT_OPERANDS_FIELDS", "HINT_PART_FIELDS"],
   ...["Table", "WIRE_MESSAGES", "BUS_MESSAGES"],
   ...["FAR_EVENTS", "HOME_EVENTS", "HOST_EVENTS", "DEMANDS", "LOST"],
