@@ -1,5 +1,5 @@
 /** (v), (w) Commands as a user starts them, in turns: as processes and in one, with one worker and with two. */
-import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { rackProcessArgs } from "../../console/base/v8_flags.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
