@@ -1,7 +1,8 @@
 /**
  * The responder's side (H-20, H-21): takes a hint apart, and fetches what its requests will need and is absent;
  * `answer_hint.ts` answers. A hint decides nothing else (H-24): requests are checked in full when they come. An
- * element whose key, rights or range open nothing is answered `no-access` and starts nothing (`takeEntry`).
+ * element whose key, rights or range open nothing, as of a missing region, fetches no memory and is answered
+ * `no-access` (`takeEntry`).
  */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";

@@ -8,7 +8,7 @@ import { findRecord } from "../state/persist_records.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 
-/** Steps of one kind of request, by what the requester does. */
+/** Steps of one kind of request. */
 interface Figure {
   readonly start: string;
   readonly send: string;
@@ -31,8 +31,8 @@ const FIGURES = {
 } as const satisfies Record<string, Figure>;
 
 /**
- * Both figures of a plain write show one exchange; this host's own flow chooses. A SEND to a peer
- * that wrote last is the answer of figure 3 (S322), any other is its question (S309).
+ * Both figures of a plain write show one exchange; this host's own flow chooses. A SEND to a peer that wrote last
+ * is the answer of figure 3 (S322), any other is its question (S309).
  */
 function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
   const { plan, wqe } = work;
@@ -55,7 +55,7 @@ function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
   }
 }
 
-/** Whose ladder it is: the WQE, and the message's packets; a persistence ACK is about the peer's. */
+/** Keys of the work's ladder: the WQE, and the message's packets; of a persistence ACK, the peer's message. */
 function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   const { wqe, firstPsn, packets } = work;
   const place = { wqe: work.index };
