@@ -182,7 +182,7 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
 
 /**
  * A refused read proves nothing. The requester of a WRITE retries and at last gives up (P-30), a FLUSH is refused
- * (§3.4: remote operational error), a verified write is answered with its result.
+ * (§3.4: remote operational error), a verified write's answer says so.
  */
 function refuseFlushes(device: Device, { qp, records }: Pick<LsbRead, "qp" | "records">): void {
   for (const { service } of records) {
@@ -295,7 +295,7 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
 }
 
 /**
- * Persistence ACKs leave in the order of the messages: one message's data may lie in an earlier one's ranges
+ * Persistence ACKs leave in the order of the messages: an earlier one's ranges may cover plain writes before this one
  * (P-31).
  */
 function passFlushed(device: Device, qp: QueuePair): void {
@@ -321,8 +321,8 @@ export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number
 }
 
 /**
- * A duplicate FLUSH or verified write: looks again where it still waits for a receive WQE. @returns its record's
- * state; undefined where it has none, or was persisted by other means.
+ * A duplicate FLUSH or verified write: looks again where it still waits for a receive WQE.
+ * @returns its service; undefined where no record of it has one.
  */
 export function duplicateOfService(
   device: Device,
