@@ -59,7 +59,6 @@ export function takeRead(device: Device, completion: Completion): void {
   if (device.pauses.size > 0) settlePauses(device);
 }
 
-/** The RNIC has processed the data: the continuation runs. */
 function goOn(device: Device, completion: Completion): void {
   const request = takeCompletion(device, completion);
   if (request === undefined) return;
@@ -182,7 +181,6 @@ function resumeContext(device: Device, entry: QueueEntry, waiting: ContextWait):
   if (wantsTurn) schedule(device, qp);
 }
 
-/** The queue's information cannot be read: a doorbell is refused, a queue pair fails. */
 function failWaiter(device: Device, waiter: Waiter): void {
   switch (waiter.kind) {
     case "doorbell":

@@ -96,7 +96,6 @@ function receiveNotice(device: Device, packet: RocePacket): void {
   if (reason !== undefined) drop(device, reason);
 }
 
-/** Whether the frame is addressed to this port. */
 function checkDestination(device: Device, packet: RocePacket): DropReason | undefined {
   if (packet.destinationMac !== device.plan.mac) return "foreign-mac";
   if (packet.destinationAddress !== device.plan.address >>> 0) return "foreign-address";

@@ -133,7 +133,6 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
   };
 }
 
-/** Sends the host again what a journal has kept. */
 function resendTo(
   device: Device,
   { now, out, departAt }: { readonly now: Time; readonly out: Outputs; readonly departAt: Time },

@@ -54,7 +54,6 @@ export function answerRead(
   qp: QueuePair,
   read: Pick<ReadService, "psn" | "length" | "msn" | "repeat"> & {
     readonly va: bigint;
-    /** Undefined of no bytes. */
     readonly region: Region | undefined;
   },
 ): void {

@@ -129,7 +129,6 @@ function placeOf(
   return region && { region, line: number - firstLine(region) };
 }
 
-/** The bytes of its line that an access touches. */
 function bytesIn({ address, length }: LineTask): { readonly from: number; readonly to: number } {
   const from = address % LINE_BYTES;
   return { from, to: from + length };

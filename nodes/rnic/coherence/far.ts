@@ -115,7 +115,6 @@ function windowOf(regions: readonly SharedRegion[]): Time {
   return judged === undefined ? NEVER : (judged.judge ?? JUDGE_PLAN).windowPs;
 }
 
-/** Steps the far card's protocol, at this time, and sends its outputs. */
 function act(
   device: Device,
   { coherence, far, from }: {
@@ -282,7 +281,6 @@ function tellGone(device: Device, far: FarEnd, { answers, changed }: Output): vo
 
 // ── lives ────────────────────────────────────────────────────────────────────────────────────────
 
-/** Begins a life: greets home, by a new link. */
 function beginGreeting(
   device: Device,
   { coherence, far }: { readonly coherence: Coherence; readonly far: FarEnd },
@@ -332,7 +330,6 @@ export function takeWelcome(
   }
 }
 
-/** Home's card does not answer: refuses commands that wait for it. */
 function refuseAsked(device: Device, { asked, left, home }: FarEnd): void {
   for (const [region, { id, op }] of asked) {
     if (id === undefined) continue;

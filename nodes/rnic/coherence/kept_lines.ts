@@ -72,7 +72,6 @@ export function logLocalCache({ now, heldLog }: Device, home: HomeEnd): void {
   heldLog.cached(now, [...dirtyLines(home), ...entries]);
 }
 
-/** Lines in SCM that are dirty in the local cache. */
 function dirtyLines(
   { card, regions }: HomeEnd,
 ): { readonly address: number; readonly data: Uint8Array<ArrayBuffer> }[] {
@@ -85,7 +84,6 @@ function dirtyLines(
 
 /** A directory entry as it is once the card's kept lines are in memory. */
 interface EntryKept {
-  /** The line's, in its region. */
   readonly index: number;
   /**
    * Of {@link DIRECTORY_CONTENT}, where the card keeps the line's content, so that memory's is no poison then.

@@ -15,7 +15,6 @@ function add(device: Device, part: "lookUpPs" | "convertPs"): void {
   spent.stageAt = device.stageAt;
 }
 
-/** Each input of the card sets its stage anew. */
 function beginStage({ now, stageAt }: Device, spent: StageSpent): void {
   if (spent.at === now && spent.stageAt === stageAt) return;
   Object.assign(spent, { at: now, stageAt, lookUpPs: 0, convertPs: 0 });

@@ -129,7 +129,6 @@ function piece(
   return length === data.length ? data : data.subarray(from, from + length);
 }
 
-/** Number of bytes from `address` on that one message can cover. */
 function pieceBytes({ runLines }: CoherentPort, address: number): number {
   const toRun = RUN_BYTES - address % RUN_BYTES;
   return Math.min(toRun, runLines * LINE_BYTES - address % LINE_BYTES);
@@ -168,7 +167,6 @@ function useLine({ lines }: CoherentPort, address: number): boolean {
   return true;
 }
 
-/** Asks for ownership, in the order of the writes, as far as credits go. */
 function giveCredits(device: Device, port: CoherentPort): void {
   const { asking } = port;
   let taken = 0;
@@ -185,7 +183,6 @@ function giveCredits(device: Device, port: CoherentPort): void {
   if (asking.length > 0) port.counters.busCreditWaits++;
 }
 
-/** Sends the bytes of writes whose lines are owned, in order. */
 function pushOwned(device: Device, port: CoherentPort): void {
   let freeAt = -1;
   for (let write = port.writes.peek(); write !== undefined; write = port.writes.peek()) {
@@ -417,7 +414,6 @@ function completePush(device: Device, port: CoherentPort, { address }: LineAnswe
   if (port.away.length === 0) pushOwned(device, port);
 }
 
-/** Releases messages and reads that have waited for completed writes. */
 function release(device: Device, port: CoherentPort): void {
   const { held, done } = port;
   for (let next = held.peek(); next !== undefined && next.after <= done; next = held.peek()) {

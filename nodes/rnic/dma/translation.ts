@@ -8,7 +8,6 @@ export function physicalAddress(region: Region, va: number): number {
   return region.pages[page]! + (offset - page * region.pageBytes);
 }
 
-/** Length of the physically contiguous part of the `most` bytes at `va`. */
 function contiguousBytes(region: Region, va: number, most: number): number {
   const { pageBytes, pages } = region;
   const offset = va - region.pageBase;
@@ -41,7 +40,6 @@ export class PieceWalker {
   isNull = false;
   #segments: readonly MemorySegment[] = [];
   #at = 0;
-  /** Bytes of the current segment that are behind the walker. */
   #within = 0;
   #left = 0;
   #most = 0;

@@ -146,7 +146,6 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
 /** A WQE's position comes back in 16 bits. */
 const POSITIONS = 2 ** 16;
 
-/** Why the queue pair's source of receives, a ring of its own or a shared one, is invalid. */
 function receiveFault({ rq, rqStride, srq }: CommandOf<"create-qp">): string | undefined {
   if (srq !== undefined) {
     return rq === undefined ? undefined : "A queue pair has its own receive queue or a shared one";
@@ -313,7 +312,6 @@ function emptied(device: Device, qp: QueuePair): RnicReply {
   return { status: "ok", op: "qp-emptied", written: { send, recv } };
 }
 
-/** Looks at work that was posted before RTS. */
 function startWork(device: Device, qp: QueuePair): void {
   qp.sq.mayHaveMore = true;
   fetchWork(device, qp);

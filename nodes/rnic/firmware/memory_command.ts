@@ -111,7 +111,6 @@ export function deregisterMr(device: Device, { key }: CommandOf<"deregister-mr">
   return DONE;
 }
 
-/** The on-demand region of a key, which has these pages, or the refusal. */
 function pagedRegion(
   device: Device,
   { key, first, count }: { readonly key: number; readonly first: number; readonly count: number },

@@ -42,7 +42,6 @@ export function takesPart({ plan }: Hints, { type, hints }: QueuePair): boolean 
 
 /** The way of a queue pair's hints. The sender's queue pair and end agree on them and get their answers. */
 export interface HintRoute extends Sender {
-  /** The queue pair whose packets they are, or are in. */
   readonly by: QueuePair;
   readonly encoding: HintEncoding;
   /** The group that has the hints for all peers, if they go by one. */
@@ -178,7 +177,6 @@ function tell(
   sendHint(device, sender, { ...word, groups: [...waitsFor(sender, kinds), ...groups] });
 }
 
-/** An operation that the kind is for. */
 const OPERATION_OF: Readonly<Record<HintKind, HintOperation>> = {
   prefetch: "read",
   warmUp: "read",

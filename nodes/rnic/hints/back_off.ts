@@ -209,7 +209,6 @@ export function needlessOf(
   { queuePairs }: Device,
   hints: Hints,
   { by, requester, elements }: {
-    /** The queue pair whose packet names it. */
     readonly by: QueuePair;
     readonly requester: number;
     readonly elements: readonly HintElement[];

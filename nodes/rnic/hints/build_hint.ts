@@ -19,7 +19,6 @@ export interface WorkElement {
   readonly rkey: number;
   readonly va: bigint;
   readonly length: number;
-  /** Data transfer objects that it covers. */
   readonly objects: readonly bigint[];
   /** Of an atomic, and of each object, where they are told [0086]. */
   readonly operands?: HintOperands | undefined;

@@ -17,7 +17,6 @@ import { takeNeedless, takeProbeAnswer } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
 import { traceHintAnswered } from "./trace.ts";
 
-/** Unanswered hints in a row after which a peer gets no more. */
 const SILENCES_MAX = 3;
 
 /** Whether hints let the next work element start. */

@@ -179,7 +179,6 @@ function turnedOf(span: Span): Turned | undefined {
   return undefined;
 }
 
-/** Work elements [from, until) of a queue pair. */
 interface Span extends Sender {
   readonly from: number;
   readonly until: number;
@@ -208,7 +207,6 @@ function waitingOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
   return spans;
 }
 
-/** Forgets hints whose work has been started and whose answers have come. */
 function forgetStarted({ qp, end: { batches } }: Sender): void {
   const { cursor } = qp.requester;
   for (let [first] = batches; first !== undefined && first.end <= cursor; [first] = batches) {

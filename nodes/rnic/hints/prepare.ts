@@ -43,7 +43,6 @@ import type { Sender } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
 const PREPARING_MAX = 64;
-/** In a tuple without a key. */
 const NO_KEY = 0;
 /** Hints with keys that open nothing, after which the card ignores a queue pair's peer. */
 const REFUSED_KEYS_MAX = 8;
@@ -65,7 +64,6 @@ interface Task extends Sender {
   readonly lines: MemoryWait;
 }
 
-/** An element of it. */
 interface Element extends Task {
   readonly target: QueuePair;
   readonly entry: HintEntry;
@@ -82,11 +80,9 @@ interface Finding {
   readonly reason: HintReason;
   /** An atomic's word, which is read ahead. */
   readonly word?: Word | undefined;
-  /** The queue pair whose receives it announces. */
   readonly receiver?: QueuePair | undefined;
   /** H-20: something was absent. */
   readonly isNeeded: boolean;
-  /** Something is read at once. */
   readonly isRead: boolean;
   /** Its scope, with its region's own key; undefined before its key check has passed. */
   readonly about?: { readonly scope: Scope; readonly region: number | undefined };
@@ -506,7 +502,6 @@ function warmQueuePair(device: Device, element: Element): Finding {
   return READ;
 }
 
-/** Has lines of translations read that are not on the chip. */
 function warmUp(
   device: Device,
   element: Element,

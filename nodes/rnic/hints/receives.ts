@@ -14,7 +14,6 @@ import type { MemorySegment } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
 
-/** Receive WQEs that are on the chip ahead of their messages, at most. */
 const RECEIVES_MAX = 64;
 
 /** Sets receives aside for so many messages, behind those that are looked at already. */

@@ -125,7 +125,6 @@ export function traceDecided(
   device: Device,
   about: { readonly qp: QueuePair; readonly entry: HintEntry },
   decided: {
-    /** Absent pages that the hint has asked for. */
     readonly pages: readonly WantedPage[];
     readonly reason: HintReason;
     readonly isRead: boolean;

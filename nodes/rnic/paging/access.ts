@@ -16,7 +16,6 @@ export interface MemoryAccess {
   readonly segments: readonly MemorySegment[];
   readonly offset: number;
   readonly length: number;
-  /** Whether the access changes the host's memory. */
   readonly write: boolean;
   /** The message may go on behind this access: its other pages are asked for as well. */
   readonly ahead?: boolean;
@@ -27,7 +26,6 @@ export interface MemoryAccess {
 export interface Accessor {
   readonly kind: MemoryWaiter;
   readonly qp: QueuePair;
-  /** Of its message, for the ladder. */
   readonly psn?: number;
 }
 
@@ -133,7 +131,6 @@ function* spansOf({ segments, offset, length }: MemoryAccess): Generator<PageSpa
   }
 }
 
-/** The rest of the message's memory. */
 function behind(access: MemoryAccess): MemoryAccess {
   const { segments, offset, length } = access;
   const from = offset + length;

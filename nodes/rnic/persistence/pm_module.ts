@@ -77,7 +77,6 @@ export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMe
   persistRecord(device, qp, { record, region });
 }
 
-/** Has the record's data flushed, by the means of the host. */
 function persistRecord(device: Device, qp: QueuePair, message: RecordIn): void {
   const { record, region } = message;
   if (device.port !== undefined && region !== undefined) record.region = region;
@@ -192,7 +191,6 @@ function refuseFlushes(device: Device, { qp, records }: Pick<LsbRead, "qp" | "re
   passAnswers(device, qp);
 }
 
-/** Acknowledges that the record is persistent, not before `at`. */
 function markPersisted(device: Device, qp: QueuePair, persisted: Persisted): void {
   const { record, at } = persisted;
   const { service } = record;

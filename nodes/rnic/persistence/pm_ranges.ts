@@ -55,7 +55,6 @@ export function noteWrittenAt(
   noteDirty(qp.responder.dirty, written);
 }
 
-/** The longest range that a CQE can name. */
 const BYTE_COUNT_MAX = 0xffff_ffff;
 
 /**

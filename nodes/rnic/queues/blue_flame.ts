@@ -59,7 +59,6 @@ export function takePiece(
   return takeDoorbell(device, buffer, collected);
 }
 
-/** States of a word of a buffer. */
 const MISSING = 0, HERE = 1, LATE = 2;
 
 function takeDoorbell(

@@ -70,7 +70,6 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
   forgetQueue(device, queue);
   device.owners[queue] = owner;
   const depth = ring.units;
-  // The RNIC's own pointer: next to take of a send or receive queue, last filled of a CQ.
   const own = plan.own ?? (kind === "cq" ? depth - 1 : 0);
   const entry = createEntry(device, {
     queue,

@@ -217,7 +217,6 @@ function finish(device: Device, { pause, entry }: Resting, read: number): void {
   resumeQueue(device, pause);
 }
 
-/** Number of completions so far in the queue's completion queue. */
 function completionsOf(device: Device, owner: QueueOwner): number {
   if (!("qp" in owner)) return 0;
   const cqn = owner.kind === "sq" ? owner.qp.sendCq : owner.qp.recvCq;

@@ -393,7 +393,6 @@ export function writeField<F extends QueueField>(
 
 type Fetch = Extract<Continuation, { readonly units: number }>;
 
-/** The queue of the fetched WQEs. */
 type Owner<F = Fetch> = F extends Fetch ? Omit<F, "entry" | "units"> : never;
 
 /**
@@ -424,9 +423,7 @@ export function fetchWqes(
 
 /** The ring, as far as the rule needs it. */
 export interface RingView {
-  /** The RNIC's read pointer. */
   readonly read: number;
-  /** Units in the ring. */
   readonly depth: number;
   /** Whether a unit may have held two different WQEs already. */
   readonly recycled: boolean;

@@ -57,7 +57,6 @@ function filled({ own, host, depth }: QueueEntry): number {
   return filledUnits(own, host, depth);
 }
 
-/** Position of the oldest WQE on the chip that has not completed. */
 function oldestOf(owner: QueueOwner): number | undefined {
   switch (owner.kind) {
     case "sq":
@@ -155,7 +154,6 @@ export function takeRing(device: Device, entry: QueueEntry, ring: RingPlace): vo
   writeSpace2(device, entry);
 }
 
-/** Work on the chip completes later, by its position in the new ring. */
 function renumberChip(owner: QueueOwner, placeOf: (position: number) => number): void {
   if (owner.kind === "sq") {
     const { sq, requester: { work } } = owner.qp;

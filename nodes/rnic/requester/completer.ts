@@ -261,7 +261,6 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   schedule(device, qp);
 }
 
-/** What was missing until the retries were over. */
 function timeOutFault(device: Device, qp: QueuePair): VendorError {
   const { requester, attributes: { sqPsn } } = qp;
   const { unacknowledged, issuedEnd, apart } = requester;

@@ -180,7 +180,6 @@ function nextFrame(device: Device, qp: QueuePair, work: OutstandingWqe): TxFrame
   return job;
 }
 
-/** Work that crosses no wire is done as soon as its turn comes. */
 function passOver(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   carryOut(device, qp, work);
   if (work.failure !== undefined) return;
@@ -245,7 +244,6 @@ export function fail(
   completeWork(device, qp);
 }
 
-/** Begins the frame of packet `index`: its payload is in the WQE, or is to be fetched. */
 function beginFrame(
   device: Device,
   qp: QueuePair,

@@ -156,7 +156,6 @@ function takeVerdict(
   noteAnswered(device, qp, { work, psn: packet.bth.psn });
 }
 
-/** The work that an answer's PSN belongs to, among work without an answer. */
 function answeredWork(qp: QueuePair, psn: number): OutstandingWqe | undefined {
   if (!isOutstanding(qp, psn)) return undefined;
   const work = workOf(qp, psn);

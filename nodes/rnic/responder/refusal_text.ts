@@ -43,7 +43,6 @@ function reasonOf(device: Device, qp: QueuePair, refusal: Refusal): string {
   }
 }
 
-/** The request in words, from the packet alone. */
 function requestText({ input: { row, packet }, open }: Refusal): string {
   const { reth, atomicEth } = packet;
   const place = atomicEth ?? reth;

@@ -114,7 +114,6 @@ function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Fault | un
   return fits ? undefined : OUT_OF_SEQUENCE;
 }
 
-/** Rights of the queue pair, and a free slot where the operation needs one. */
 function checkPermission(qp: QueuePair, input: RequestIn): Fault | undefined {
   const need = needOf(input);
   if (need === undefined || !permits(qp, need)) return NOT_PERMITTED;

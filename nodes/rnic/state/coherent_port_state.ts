@@ -12,7 +12,6 @@ import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { AtomicTurn } from "./responder_state.ts";
 
 export interface CoherentPort {
-  /** Of the bus. */
   readonly bitsPerSecond: number;
   readonly runLines: number;
   /** Writes whose bytes have not left, in the order of their effect, and their bytes on the bus. */
@@ -62,7 +61,6 @@ export interface PortWrite {
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
   readonly wireBytes: number;
-  /** When the card took the write on. */
   readonly takenAt: Time;
   /** Of the last piece of a journal's entry: the entry, which is told when its bytes have left. */
   readonly entry: JournalWrite | undefined;
@@ -73,7 +71,6 @@ export interface PortWrite {
 /** An access of agent 0 to a line of a shared region. */
 export type LineTask =
   & {
-    /** The bytes are all in one line. */
     readonly address: number;
     readonly length: number;
     state: "waits" | "runs" | "over";

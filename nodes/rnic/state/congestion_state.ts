@@ -17,7 +17,6 @@ export interface RateLimiter {
   /** T and BC: events of the timer and of the byte counter since the last cut. */
   timerEvents: number;
   byteEvents: number;
-  /** Bytes since the last event of the byte counter. */
   bytes: number;
   cutAt: Time;
   alphaAt: Time;

@@ -15,7 +15,6 @@ export function createCounters() {
     persistWriteFramesOut: 0,
     verifyWriteFramesOut: 0,
     readRequestsOut: 0,
-    /** COMPARE & SWAP, FETCH & ADD, ATOMIC WRITE. */
     atomicRequestsOut: 0,
     flushRequestsOut: 0,
     readResponsesOut: 0,
@@ -47,7 +46,7 @@ export function createCounters() {
     /** Persistent messages that an LSB read covered; more than `lsbReads` where reads were shared. */
     lsbPersisted: 0,
     recvPersisted: 0,
-    /** Of these, atomics that had to wait for another one at the same address. */
+    /** Executed as a responder; duplicates are answered and not counted. */
     atomicsExecuted: 0,
     /** Of these the ones that had to wait for another one at the same address. */
     atomicsHeld: 0,
@@ -57,7 +56,6 @@ export function createCounters() {
     verifyCrcFailures: 0,
     verifyReadBackFailures: 0,
     verifyReadErrors: 0,
-    /** Answers to duplicates of verified writes. */
     verifyRepeats: 0,
     /**
      * Read-backs of memory, and those that a sender's history saved (V-05); the time, in ps, for which the answers

@@ -66,7 +66,6 @@ export interface Upcalls {
   readonly flushWork: (device: Device, qp: QueuePair) => void;
   /** The card cannot read what it needs of the queue pair. */
   readonly failFatally: (device: Device, qp: QueuePair) => void;
-  /** A data frame is on the wire. */
   readonly frameSent: (device: Device, frame: TxFrame, sent: PacketFrame) => void;
   /** The memory that a data frame's payload comes from could not be read. */
   readonly frameFailed: (device: Device, frame: TxFrame) => void;
@@ -75,7 +74,6 @@ export interface Upcalls {
    * @returns whether a message with this PSN waits for it.
    */
   readonly answerPersistenceAck: (device: Device, qp: QueuePair, psn: number) => boolean;
-  /** An atomic's turn among the answers has come. */
   readonly startAtomic: (device: Device, qp: QueuePair, service: SingleService) => void;
   /** An access has the translations or pages that it waited for. */
   readonly memoryReady: (device: Device, wait: MemoryWait) => void;
@@ -160,7 +158,6 @@ export interface Device {
   readonly transmitter: Transmitter;
   readonly regions: RegionTable;
   readonly paging: Paging;
-  /** Page faults that the firmware is about to raise, by time. */
   readonly pageEvents: Fifo<DueEvent>;
   /** Undefined until its driver has initialised it, and of a card without shared regions. */
   coherence: Coherence | undefined;
@@ -180,7 +177,6 @@ export interface Device {
   /** Destination of asynchronous events; undefined: each goes to the driver as a message. */
   eventQueue: CompletionQueue | undefined;
   readonly sharedReceiveQueues: Map<number, SharedReceiveQueue>;
-  /** Queue number → its owner. */
   readonly owners: (QueueOwner | undefined)[];
   readonly doorbells: Fifo<TakenDoorbell>;
   readonly doorbellPlan: DoorbellPlan;
@@ -209,7 +205,6 @@ export interface Device {
   readonly congestion: Congestion | undefined;
   /** V-08: sources of damage inside the card; empty where the plan has none. */
   readonly flips: readonly Flip[];
-  /** See `timers.ts`. */
   deadlines: Deadlines;
   readonly slots: (QueuePair | undefined)[];
   /** All numbers of queues and all slots below these are taken. */

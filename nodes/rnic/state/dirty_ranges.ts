@@ -21,7 +21,6 @@ export interface Bytes {
   readonly length: number;
 }
 
-/** The unit of a CPU's flush. */
 const LINE_BYTES = 64;
 
 export function createDirtyRanges(): DirtyRanges {

@@ -102,7 +102,6 @@ export type Continuation =
 /** the move of a ring. */
 export interface RingMove {
   readonly ring: RingPlace;
-  /** Unread units, from the read pointer on. */
   readonly units: number;
 }
 

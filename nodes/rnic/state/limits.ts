@@ -6,7 +6,6 @@ export const LIMITS = {
   /** The scenario's limit; a doorbell that brings its WQE has 24 bits for a queue's number. */
   queues: QUEUES_MOST,
   regions: 65_536,
-  /** Data transfer objects of one region. */
   objects: 256,
   /** Entries of one completion queue or units of a ring (mlx5: log_max_cq_sz 22). */
   ringUnits: 2 ** 22,

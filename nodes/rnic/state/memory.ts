@@ -22,11 +22,9 @@ export interface Region extends RegionPlan {
   readonly key: number;
   /** Virtual address at which `pages[0]` begins. */
   readonly pageBase: number;
-  /** Its translations, of which `pages` is a part. */
   readonly table: TranslationTable;
   /** False once it is deregistered, registered anew or unbound: work under way must not touch its memory any more. */
   alive: boolean;
-  /** Number of memory windows that are bound to it. */
   windows: number;
   /** The window whose bound range it is; undefined of a region proper. */
   readonly window: Window | undefined;

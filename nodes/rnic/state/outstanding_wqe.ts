@@ -28,7 +28,6 @@ export interface OutstandingWqe {
   started: boolean;
   firstPsn: number;
   packets: number;
-  /** Packets of its answer that have come. */
   responses: number;
   /** Its answer was asked for again, and nothing has come since. */
   rereadAsked: boolean;

@@ -28,9 +28,7 @@ export interface MemoryWait {
   readonly qp: QueuePair;
   readonly life: number;
   readonly since: Time;
-  /** Number of lines that are being read. */
   missing: number;
-  /** Absent pages that the access has to wait for. */
   readonly pages: readonly WantedPage[];
 }
 
@@ -114,14 +112,12 @@ export interface PagingCounters {
   /** Events at the driver, the pages that they asked for at once, and those ahead. */
   pageFaults: number;
   pagesAsked: number;
-  /** Accesses to pages that had been asked for already. */
   pageFaultsMerged: number;
   pageFaultRnrNaks: number;
   pageFaultDrops: number;
   pageFaultPauses: number;
   /** Responses that were dropped because their memory was absent: they are asked for again. */
   pageFaultResponses: number;
-  /** Sum of the accesses' waits for pages. */
   pageStallPs: number;
   pagesMapped: number;
   pagesInvalidated: number;

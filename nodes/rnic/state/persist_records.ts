@@ -18,7 +18,6 @@ export function rememberPersist(qp: QueuePair, record: PersistRecord): void {
   }
 }
 
-/** Whether the record is persistent, or answered with a failure. */
 function isSettled({ state, service }: PersistRecord): boolean {
   return state === "persisted" || service?.state === "done";
 }

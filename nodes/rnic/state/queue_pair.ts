@@ -33,7 +33,6 @@ import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 /** Attributes that always have a value; the life cycle ensures that used ones were given. */
 export type Attributes = { readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
 
-/** Attributes of the modify command itself. */
 type Momentary = "state" | "curState" | "enSqdAsyncNotify";
 
 /** A waiter for a receive WQE; waiters are served in turn. */
@@ -66,7 +65,6 @@ export interface SendQueue {
 
 /** An ACK or NAK with a PSN that was never sent: the peer's rq_psn may differ from `sq_psn` here. */
 export interface PsnsApart {
-  /** The PSN that the peer expects. */
   readonly expected: number;
   /** A NAK asks for it; else an ACK confirms the one before. */
   readonly isAsking: boolean;
@@ -80,7 +78,6 @@ export interface Requester {
   /** Number of the work whose packet `cursorPacket` is to be sent next. */
   readonly cursor: number;
   readonly cursorPacket: number;
-  /** PSN that the next work to be started gets. */
   readonly nextPsn: number;
   readonly unacknowledged: number;
   readonly ackCursor: number;
@@ -159,7 +156,6 @@ export interface QueuePair extends Identity {
   scheduled: boolean;
   /** Bytes on the line that it may begin in this round; negative where it began more in the last. */
   surplus: number;
-  /** Requester and responder take turns. */
   answersNext: boolean;
   /** Direction of the last WRITE: distinguishes a SEND that asks from one that answers, for traces. */
   lastWrite: "none" | "out" | "in";
@@ -333,7 +329,6 @@ export interface SharedReceiveQueue {
   readonly srqn: number;
   ring: RingPlace;
   readonly stride: number;
-  /** Protection domain of its WQEs' memory. */
   readonly pd: number;
   users: number;
   /** SRQ_LIMIT_REACHED is raised at fewer WQEs than this; 0: not armed. */

@@ -56,7 +56,6 @@ export interface ContextWait {
   readonly packets: PacketIn[];
   /** ACKs, NAKs and header-only answers that are to be sent. */
   readonly controls: ControlFrame[];
-  /** The queue pair has data frames to begin. */
   wantsTurn: boolean;
 }
 
@@ -96,7 +95,6 @@ export interface Pause {
   readonly queue: number;
   /** The command that is answered next, or the word of host memory; undefined where none waits. */
   asker: Asker | undefined;
-  /** What the card does once the queue is at rest. */
   task: PauseTask;
   /**
    * `drains`: earlier fetches are under way. `locked`: the host may write space 2. `works`: the RNIC carries out
@@ -134,7 +132,6 @@ export interface CompletionQueue {
   readonly cqn: number;
   ring: RingPlace;
   readonly vector: number | null;
-  /** Its entries carry the card's time. */
   readonly timestamps: boolean;
   users: number;
   /** CQEs written since the queue was made; its passes give the owner bit. */

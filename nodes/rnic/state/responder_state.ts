@@ -103,7 +103,6 @@ export interface AckService {
   readonly reason?: string | undefined;
   /** Of a persistence ACK only known as it leaves: that of the answer before it. */
   msn: number;
-  /** ATOMIC ACK: the value before. */
   readonly original?: bigint;
   /** READ RESPONSE ONLY: the result of a verified write (V-01). */
   readonly payload?: Uint8Array<ArrayBuffer>;
@@ -136,7 +135,6 @@ export interface ReadRecord {
 export interface Responder {
   readonly expectedPsn: number;
   readonly msn: number;
-  /** MSN of the last answer that has left. */
   lastMsnSent: number;
   /** The latest PSN whose reception ACK is with the transmitter or has left, or that a later answer implies. */
   readonly receptionPsn: number;
@@ -280,7 +278,6 @@ export interface VerifiedWrite {
   readonly level: VerifyLevel;
   /** V-02: the sender's CRC. */
   readonly digest: number;
-  /** When the bus has taken the last of its DMA writes. */
   placedAt: Time;
   /** When all of its data was with the bus: from then on the answer waits for a read-back or a flush. */
   settledAt: Time;
@@ -300,7 +297,6 @@ export interface Place {
 
 export interface ReadBack {
   readonly qp: QueuePair;
-  /** The write whose answer waits for it. */
   readonly service: SingleService;
   readonly firstPsn: number;
   readonly segments: readonly MemorySegment[];

@@ -12,7 +12,6 @@ export const ABSENT = -(2 ** 52);
 export interface TranslationTable {
   /** Assigned when the card takes it in. */
   id: number;
-  /** Of the region. */
   readonly key: number;
   /** Physical address of each page, or {@link ABSENT}. */
   readonly pages: number[];
@@ -61,6 +60,5 @@ export interface HintRequest {
    * from then on.
    */
   hintsOf: number | undefined;
-  /** The host has been asked. */
   raised: boolean;
 }

@@ -56,7 +56,6 @@ export interface TxFrame {
   readonly last: boolean;
   readonly payloadBytes: number;
   payload: Uint8Array<ArrayBuffer>;
-  /** When the sending module may take it. */
   readyAt: Time;
   fetching: boolean;
   /** Its payload could not be fetched: the frame must not leave. */
@@ -115,7 +114,6 @@ export interface Transmitter {
   readonly data: Fifo<TxFrame>;
   /** Payload bytes of frames that were begun and have not left. */
   bufferedBytes: number;
-  /** When the wire is free for the next frame. */
   freeAt: Time;
   /** Frames to the card's own address on their way inside, and when the last of them has left. */
   readonly looped: Fifo<{ readonly frame: Frame; readonly span: Span }>;

@@ -25,7 +25,6 @@ export interface VerifyState {
   readonly readBacks: Set<ReadBack>;
   /** Those of which not all was asked for, in turn; and the read requests of the bus that theirs take. */
   readonly looking: Fifo<ReadBack>;
-  /** Those that wait for pages. */
   readonly cold: ReadBack[];
   requestsOut: number;
   /** V-05, by the sender's IPv4 address. */

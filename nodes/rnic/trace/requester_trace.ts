@@ -8,7 +8,6 @@ import { findRecord } from "../state/persist_records.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 
-/** Steps of one kind of request. */
 interface Figure {
   readonly start: string;
   readonly send: string;
@@ -77,7 +76,6 @@ export function traceFailedWork(
 ): void {
   const { status, code, text } = VENDOR_ERRORS[fault];
   const name = `${work.wqe?.opcode ?? "malformed WQE"} at ${work.index}`;
-  // Work that was never begun has no PSNs yet.
   const keys = work.started ? keysOf(qp, work) : { wqe: work.index };
   const words = `CQE of ${name}: ${status}, vendor_err 0x${code.toString(16)}: ${text}`;
   trace(device, qp, { step: "error-cqe", text: words, ...keys });

@@ -28,7 +28,6 @@ export function traceNak(
   nak: {
     readonly psn: number;
     readonly syndrome: number;
-    /** The reason, where the NAK ends the queue pair. */
     readonly reason?: string | undefined;
   },
 ): void {

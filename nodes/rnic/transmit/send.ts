@@ -96,7 +96,6 @@ export function takePayload(
   if (gather.missing === 0) handOut(device, gather, device.now);
 }
 
-/** All of the payload has come: each frame gets its part, and is ready at `readyAt`. */
 function handOut(device: Device, { jobs, data, failed }: Gather, readyAt: Time): void {
   let at = 0;
   for (const job of jobs) {
@@ -262,7 +261,6 @@ const ACK_ROWS = {
   "VENDOR PERSISTENCE ACKNOWLEDGE": opcodeRow(OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"])!,
 } as const;
 
-/** A control frame's turn has come: what waits for it may go. */
 function sendControl(device: Device, frame: ControlFrame): void {
   const { ack, qp } = frame;
   controlLeaves(qp, ack);

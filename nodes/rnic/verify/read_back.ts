@@ -80,7 +80,6 @@ export function resumeLooks({ verify }: Device, qp: QueuePair): void {
   }
 }
 
-/** Whether the next page of the read-back is there: else it waits for it. */
 function hasPage(device: Device, readBack: ReadBack): boolean {
   if (!mayMiss(device.paging)) return true;
   const { qp, segments, next: offset, placed, expected } = readBack;
@@ -190,7 +189,6 @@ export function takeReadBack(
   takeShare(device);
 }
 
-/** Ends it once all reads are complete and all other results of the write are known. */
 function finishWhenComplete(device: Device, readBack: ReadBack): void {
   const { missing, failed, next, expected, awaited } = readBack;
   if (!awaited || missing > 0) return;

@@ -256,7 +256,6 @@ function settle(device: Device, qp: QueuePair, service: SingleService): void {
   persistMessage(device, qp, { firstPsn, lastPsn: service.psn, va, length, region, service });
 }
 
-/** Reads memory back where that is due, and concludes. */
 function look(device: Device, qp: QueuePair, service: SingleService): void {
   const { readBack } = service.verified!;
   if (readBack !== undefined) return awaitReadBack(device, readBack);

@@ -27,11 +27,11 @@ export const CARD_CLASSES = [
  */
 export interface CardLink {
   readonly role: "home" | "far";
-  /** IPv4 address of the other card. */
+  /** IPv4 address. */
   readonly peer: number;
   readonly agent: Agent;
   readonly life: number;
-  /** Number of this card's first queue pair, and their first PSN. */
+  /** This card's. */
   readonly firstQpn: number;
   readonly firstPsn: number;
   /** In the order of {@link CARD_CLASSES}; empty until the peer has told its numbers. */
@@ -77,7 +77,7 @@ export interface CoreAccess {
 
 /** This card as a far card of one home. */
 export interface FarEnd {
-  /** IPv4 address of home's card. */
+  /** IPv4 address. */
   readonly home: number;
   readonly card: FarCard;
   readonly regions: readonly SharedRegion[];
@@ -130,7 +130,6 @@ export interface CoherenceCounters {
   directoryMost: number;
   linesLost: number;
   leasesEnded: number;
-  /** Packets that are no message. */
   malformed: number;
 }
 
@@ -152,12 +151,10 @@ export interface Coherence {
   readonly home: HomeEnd | undefined;
   /** By the address of home's card. */
   readonly fars: Map<number, FarEnd>;
-  /** Of each queue pair of the firmware. */
   readonly links: Map<QueuePair, CardLink>;
   /** The queue pair of greetings, which has no peer. */
   readonly control: QueuePair;
   nextLink: number;
-  /** States that the trace has shown, by track. */
   readonly shown: Map<string, string>;
   /** The lines' last audit records, by cache, region and line; absent: I. */
   readonly noted: Map<string, LineStateRecord>;

@@ -121,14 +121,12 @@ export interface HintEnd {
   told: number;
   asked: number;
   askedAt: Time;
-  /** Number of the first work element that was not looked at. */
   lookedTo: number;
   /** PSN of the next packet with a hint: hints have PSNs of their own. */
   nextPsn: number;
   batch: number;
   /** The last work that was looked at was announced. */
   isAnnouncing: boolean;
-  /** Hints whose work has not all been started. */
   readonly batches: Batch[];
   /** Since when the next request has been held back; undefined where it is not. */
   heldSince: Time | undefined;
@@ -147,7 +145,6 @@ export interface Batch {
   readonly leads: boolean;
   /** A rare hint, sent to see whether hints are needed again. */
   readonly probes: boolean;
-  /** The scopes that it is sent to learn about. */
   readonly scopes: readonly Scope[];
   /** Unanswered messages, where an answer is waited for. */
   readonly unanswered: Set<number>;
@@ -155,7 +152,6 @@ export interface Batch {
   unsent: number;
   /** How long the work waits from then on, at most. */
   readonly waitPs: Time;
-  /** The work is held until then. */
   held: boolean;
 }
 
@@ -194,9 +190,7 @@ export interface HintElement {
   readonly ends: Pick<HintGroup, "destQpn" | "sourceQpn">;
   readonly entry: HintEntry;
   readonly pages: readonly WantedPage[];
-  /** An atomic's. */
   readonly word: Word | undefined;
-  /** The queue pair whose receives it announces. */
   readonly receiver: QueuePair | undefined;
   readonly reason: HintReason;
   /** The scope that a hint for it is needed, or needless, for; undefined where it was refused. */
@@ -207,7 +201,6 @@ export interface HintElement {
 export interface ReceiveAhead {
   readonly life: number;
   readonly requester: number;
-  /** Place of the element in its hint. */
   readonly position: number;
   /** Its own ring, or the shared one. */
   readonly ring: RingAhead;
@@ -226,7 +219,6 @@ export interface ReceiveAhead {
  * except for writes on the bus.
  */
 export interface Word {
-  /** Physical. */
   readonly address: number;
   readonly charge: Charge;
   /** Of the announced request, for its ladder. */
@@ -237,13 +229,11 @@ export interface Word {
    * `gone`: it is used, or has changed, and is in no map any more.
    */
   state: "behind" | "coming" | "here" | "gone";
-  /** In host order, as a number. */
   value: bigint;
   /** Announced atomics on it that have not been executed. */
   uses: number;
   /** One of them has been executed. */
   used: boolean;
-  /** The atomic that waits for the read. */
   turn: AtomicTurn | undefined;
   /** Announced operands of atomics on it: they are compared, and decide nothing (H-24). */
   readonly announced: AnnouncedOperands[];
@@ -321,7 +311,6 @@ export interface HintCounters {
   hintContextsWasted: number;
   /** Of the late lines and contexts those behind their hint's first element. */
   hintMissesBehindFirst: number;
-  /** Receive WQEs whose memory was looked at. */
   hintReceives: number;
   /** Objects of announced elements that their regions have, and that they have not. */
   hintObjectsPrepared: number;
@@ -330,7 +319,6 @@ export interface HintCounters {
 
 /** Of a card with H-04's atomic kind. */
 export interface WordCounters {
-  /** DMA reads ahead of their atomics. */
   hintWordsRead: number;
   /** Atomics that found their word on the chip, and those that came while it was being read. */
   hintWordsUseful: number;
@@ -384,12 +372,10 @@ export interface DueWork {
   readonly at: Time;
   readonly item: WorkItem;
   readonly job: WorkJob | undefined;
-  /** Pieces that have not been begun. */
   readonly rest: readonly WorkPiece[];
   readonly elements: number;
 }
 
-/** A server with a queue. */
 interface Unit {
   freeAt: Time;
 }
@@ -399,7 +385,6 @@ export interface Work {
   readonly firmware: Unit;
   /** By time; equal times in the order in which they came. */
   readonly due: DueWork[];
-  /** Work of the host's cores, by the number of its event. */
   readonly atHost: Map<number, DueWork>;
   nextId: number;
   /** A core has the present decision, so the card need not ask it over the bus again. */
