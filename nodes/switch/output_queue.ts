@@ -32,7 +32,7 @@ export interface OutputQueue {
   peakBytes: number;
   /** When the transmitter has sent all accepted frames. */
   freeAt: Time;
-  /** What the transmitter has accepted so far, the switch's own frames included. */
+  /** Frames that the transmitter has accepted so far, the switch's own included. */
   sentFrames: number;
   sentBytes: number;
   /** Whether the link is up. */

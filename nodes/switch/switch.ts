@@ -175,7 +175,7 @@ class Switch implements Node {
     let queuePeakBytes = 0, pausedPs = 0;
     const ports: Record<string, number> = {};
     for (const [port, queue] of this.#queues.entries()) {
-      // What each cable carries, by its transmitter.
+      // The frames that each cable carries, by its transmitter.
       ports[`port${port}.sentFrames`] = queue.sentFrames;
       ports[`port${port}.sentBytes`] = queue.sentBytes;
       ports[`port${port}.queuedBytes`] = queue.bytes;
@@ -453,7 +453,7 @@ interface Received {
   readonly tailPs: Time;
 }
 
-/** Where a lossy frame is dropped. */
+/** Names of the full parts, for notes. */
 const LOSSY_FULL: Readonly<Record<Exclude<Full, "headroom">, string>> = {
   queue: "at a full queue",
   share: "beyond alpha's share of the free buffer",

@@ -454,7 +454,7 @@ export function farWakeAt({ card, greeting, renewAt }: FarEnd): Time {
   return Math.min(farNextAt(card), greeting?.at ?? NEVER, renewAt);
 }
 
-/** Does what is due. */
+/** Does the work that is due. */
 export function wakeFar(device: Device, coherence: Coherence, far: FarEnd): void {
   if (device.now >= far.renewAt) renewLife(device, coherence, far);
   if (device.now >= farNextAt(far.card)) {

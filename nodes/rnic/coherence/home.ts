@@ -405,7 +405,7 @@ export function homeWakeAt(home: HomeEnd): Time {
   return next;
 }
 
-/** Does what is due: renewals, leases that end, greetings that have waited. */
+/** Does the work that is due: renewals, leases that end, greetings that have waited. */
 export function wakeHome(device: Device, coherence: Coherence, home: HomeEnd): void {
   if (device.now >= homeNextAt(home.card)) {
     actAtHome(device, { coherence, home, from: "card" }, homeWake);

@@ -60,7 +60,7 @@ export function coherenceWakeAt({ home, fars }: Coherence): Time {
   return next;
 }
 
-/** Does what is due. Called in every step. */
+/** Does the work that is due. Called in every step. */
 export function serveCoherence(device: Device, coherence: Coherence): void {
   if (coherenceWakeAt(coherence) > device.now) return;
   const { home, fars } = coherence;

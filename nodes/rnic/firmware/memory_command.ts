@@ -49,7 +49,7 @@ function checkPlace(
   return covers ? IN_QUEUE_INFORMATION : undefined;
 }
 
-/** Where the chip has no room for all translations: the memory that they need and have not been given. */
+/** The memory that the region's translations need and the driver has not given, where the chip has no room for all. */
 function wantedMemory({ paging }: Device, place: NonNullable<RegionPlace>): RnicReply | undefined {
   const bytes = memoryNeeded(paging, Math.ceil(pageCount(place) / ENTRIES_PER_LINE));
   return bytes === 0 ? undefined : { status: "ok", op: "memory-needed", bytes };

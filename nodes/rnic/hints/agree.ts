@@ -225,7 +225,7 @@ export function tellChange(device: Device, hints: Hints): void {
   }
 }
 
-/** H-22: tells peers what a request has missed that no hint had announced: their hints about it are needed again. */
+/** H-22: tells peers of misses that no hint had announced: their hints about them are needed again. */
 export function tellMissed(device: Device, hints: Hints): void {
   for (const { qp, scopes } of hints.missed.splice(0)) {
     const sender = senderOf(hints, qp);

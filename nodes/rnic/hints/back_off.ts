@@ -107,8 +107,8 @@ function wake({ quiet }: Hints, address: number, scopes: Iterable<Scope>): void 
 }
 
 /**
- * The peer has said anew what it wants. With it come the regions and queue pairs of requests that missed what no
- * hint had announced; a peer that remembers none of its needless scopes has another life, or had no room.
+ * The peer has said anew which kinds it wants. With them come the regions and queue pairs of misses that no hint
+ * had announced; a peer that remembers none of its needless scopes has another life, or had no room.
  */
 export function takeMissed(
   hints: Hints,

@@ -30,7 +30,7 @@ export function workOnHint(
   takeAnnouncement(device, sender, { message, requester });
 }
 
-/** Does what is due. Called in every step. */
+/** Ends the work that is due. Called in every step. */
 export function serveWork(device: Device, hints: Hints): void {
   const { work } = hints;
   if (work === undefined || work.due.length === 0) return;

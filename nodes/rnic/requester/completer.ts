@@ -222,7 +222,7 @@ function failUnacknowledged(device: Device, qp: QueuePair, fault: VendorError): 
   failFrom(device, qp, { work: requester.work.at(number), fault });
 }
 
-/** Fails this work and with it the queue pair; without work, persistence is what failed (P-30). */
+/** Fails this work and with it the queue pair; without work, persistence has failed (P-30). */
 function failFrom(
   device: Device,
   qp: QueuePair,

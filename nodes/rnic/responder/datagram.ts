@@ -36,7 +36,7 @@ function qKeyText(qp: QueuePair, { packet }: RequestIn): string {
   return `its Q_Key is ${found}, that of the queue pair ${expected}`;
 }
 
-/** Drops a datagram for what {@link refuseDatagram} has found. */
+/** Drops a datagram for the reason of {@link refuseDatagram}. */
 export function dropDatagram(
   device: Device,
   qp: QueuePair,

@@ -1,6 +1,6 @@
 /**
- * Requests from the past (`rocev2.md` §3.5): acknowledged, or answered with what is remembered. A READ is executed
- * again, on the memory of now.
+ * Requests from the past (`rocev2.md` §3.5): acknowledged, or answered from the responder's records. A READ is
+ * executed again, on the memory of now.
  */
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
@@ -16,7 +16,7 @@ import { namedRegion } from "../dma/memory_region.ts";
 import { duplicateOfPersistent } from "../persistence/pm_module.ts";
 import { answer, answerRead } from "../answers/answers.ts";
 
-/** A duplicate of a SEND's packet: acknowledges what has come. */
+/** A duplicate of a SEND's packet: acknowledges the packets that have come. */
 export function repeatSend(device: Device, qp: QueuePair, { packet }: RequestIn): boolean {
   const psn = newestToConfirm(qp, packet.bth.psn);
   answer(device, qp, { psn, syndrome: ACK_SYNDROME, readyAt: device.stageAt });

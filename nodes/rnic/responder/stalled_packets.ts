@@ -79,7 +79,7 @@ function resumeStalled(device: Device, qp: QueuePair): void {
   }
 }
 
-/** No receive WQE: RNR NAK, the PSN is not consumed; what came behind it comes again (§3.4). */
+/** No receive WQE: RNR NAK, the PSN is not consumed; later packets come again (§3.4). */
 export function refuseRecv(device: Device, qp: QueuePair): void {
   const first = takeStalled(qp);
   if (first === undefined) return;

@@ -53,7 +53,7 @@ export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn):
   refuse(device, qp, { input, check: "execution", syndrome, open, granted });
 }
 
-/** Drops, for the same reasons, what RC answers with a NAK. */
+/** Drops the requests that RC answers with a NAK, for the same reasons. */
 function refuse(
   device: Device,
   qp: QueuePair,

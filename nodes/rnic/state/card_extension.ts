@@ -20,13 +20,13 @@ export interface CardExtension {
   readonly commands?: Partial<Commands>;
   /** The host's messages that only a card with it takes. */
   readonly messages?: HostMessages;
-  /** Does what is due in a step, behind its input. */
+  /** Does the work that is due in a step, behind its input. */
   readonly step?: (device: Device) => void;
   readonly wakeAt?: (device: Device) => Time;
   /** The host loses or gets its power: the card is about to begin anew. */
   readonly reset?: (device: Device, power: { readonly up: boolean; readonly out: Outputs }) => void;
   readonly statistics?: (device: Device, reader: CounterReader) => Record<string, number>;
-  /** What it holds that would wait for ever if nothing happened any more. */
+  /** Things that it holds and that would wait for ever if nothing happened any more. */
   readonly held?: (device: Device) => HeldCounts;
 }
 
@@ -48,7 +48,7 @@ export type HostMessages = {
 
 export type CounterReader = "program" | "report";
 
-/** What is held, in the plural, and how many. */
+/** The name of held things, in the plural, and their number. */
 export type Count = readonly [what: string, count: number];
 
 export interface HeldCounts {

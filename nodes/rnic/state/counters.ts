@@ -1,4 +1,4 @@
-/** What the RNIC counts, for the run's report (P-40, Q-11). */
+/** The RNIC's counters, for the run's report (P-40, Q-11). */
 
 /** All 0. */
 export function createCounters() {

@@ -54,7 +54,7 @@ export interface HeldLog {
   cached(at: Time, kept: readonly HeldBytes[]): void;
 }
 
-/** What follows a completed read. `life` is the queue pair's at the time of the request. */
+/** The continuation of a completed read. `life` is the queue pair's at the time of the request. */
 export type Continuation =
   | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly part: LookUpPart }
   | {

@@ -1,5 +1,5 @@
 /**
- * What each operation asks of a responder before and after its effect. The rows, with their effects, are in
+ * The demands of each operation on a responder before and after its effect. The rows, with their effects, are in
  * `responder/operations.ts`; a request carries its row's facts with it, so that modules on lower floors need not
  * distinguish operations.
  */

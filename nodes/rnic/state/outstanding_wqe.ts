@@ -7,7 +7,7 @@ import type { CoherenceClass, CoherenceEth } from "../../../fabric/wire/roce/coh
 import type { MemorySegment } from "./memory.ts";
 import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
 
-/** What a WQE's opcode asks of the requester. */
+/** The demands of a WQE's opcode on the requester. */
 export type WorkPlan = Omit<WqeOpcodeRow, "wire"> & {
   readonly wire: WqeOpcodeRow["wire"] | "unsupported";
 };

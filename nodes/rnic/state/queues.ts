@@ -27,7 +27,7 @@ export interface WriteCombined {
   readonly words: Uint8Array;
 }
 
-/** What goes on when a queue's information has come. `life` is the queue pair's when it asked. */
+/** A continuation that needs a queue's information. `life` is the queue pair's when it asked. */
 export type Waiter =
   | {
     readonly kind: "doorbell";
@@ -59,7 +59,6 @@ export interface ContextWait {
   wantsTurn: boolean;
 }
 
-/** What a doorbell brought. */
 export type DoorbellContent = Omit<Extract<Waiter, { kind: "doorbell" }>, "kind">;
 
 /**

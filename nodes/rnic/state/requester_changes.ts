@@ -106,7 +106,7 @@ export function passAcknowledged(qp: QueuePair): void {
   own(qp).ackCursor++;
 }
 
-/** A restart need not repeat what was acknowledged meanwhile. */
+/** A restart need not repeat packets that were acknowledged meanwhile. */
 export function skipAcknowledged(qp: QueuePair): void {
   const requester = own(qp);
   if (requester.cursor < requester.ackCursor) {

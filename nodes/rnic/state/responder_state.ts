@@ -19,7 +19,7 @@ export interface PacketIn {
   readonly head: Uint8Array<ArrayBuffer>;
 }
 
-/** A request packet, with what its operation asks of the responder. */
+/** A request packet, with its operation's demands on the responder. */
 export interface RequestIn extends PacketIn {
   readonly operation: OperationFacts;
 }
@@ -72,7 +72,7 @@ export interface SingleService {
   readonly psn: number;
   readonly msn: number;
   readonly repeat: boolean;
-  /** What an atomic does in its turn; undefined for a FLUSH, which is begun at once. */
+  /** The operation of an atomic in its turn; undefined for a FLUSH, which is begun at once. */
   readonly task: AtomicTask | undefined;
   /** Of an atomic: the region that granted its word. */
   readonly region?: Region;
@@ -149,7 +149,7 @@ export interface Responder {
   readonly droppingRest: boolean;
   /** Stalled packets, the one that waits for its receive WQE first. */
   readonly stalled: ReadonlyFifo<RequestIn>;
-  /** What the first stalled packet waits for: its WQE, earlier requests that have not taken effect, or its memory. */
+  /** The first stalled packet waits for its WQE, for earlier requests that have not taken effect, or for its memory. */
   readonly stalledFor: "recv" | "atomic" | "memory";
   /** The receive WQE that the first stalled packet waited for. */
   readonly granted: RecvWqe | undefined;
@@ -327,7 +327,7 @@ export interface StagedData {
   offset: number;
 }
 
-/** What a check found: a NAK's syndrome, or silence. */
+/** The result of a check: a NAK's syndrome, or silence. */
 export type Verdict = number | "drop";
 
 export function isVerdict(found: object | Verdict | undefined): found is Verdict {

@@ -22,7 +22,7 @@ const FIGURES = {
   answer: { start: "S322", send: "S323", complete: "send-complete" },
   persist: { start: "S902", send: "S903", complete: "S908" },
   persistReception: { start: "S1002", send: "S1003", complete: "S1010" },
-  // Figures 5 and 6 of the second document, by what the level has checked.
+  // Figures 5 and 6 of the second document, by the checks of the level.
   verifyBefore: { start: "verify-start", send: "4502", complete: "4505" },
   verifyAfter: { start: "verify-start", send: "4602", complete: "4608" },
   persistenceAck: { start: "S1015", send: "S1016", complete: "S1017" },

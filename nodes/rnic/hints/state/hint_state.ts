@@ -43,7 +43,7 @@ export interface Hints {
   readonly words: Map<number, Word>;
   readonly wordCounters: WordCounters;
   readonly operandCounters: OperandCounters;
-  /** Peers that are to be told that a request has missed what no hint had announced. */
+  /** Peers that are to be told of a miss that no hint had announced. */
   readonly missed: Missed[];
   /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
   readonly receiving: Map<QueuePair, ReceiveAhead>;
@@ -58,7 +58,7 @@ export interface Hints {
   readonly leads: Leads;
 }
 
-/** What hints are needless for: a region, as its key; a queue pair, as a negative number. */
+/** The subject of needless hints: a region, as its key; a queue pair, as a negative number. */
 export type Scope = number;
 
 /** Peers by address, the least recently used first. */
@@ -94,7 +94,7 @@ export interface NeedlessScope {
   region: number | undefined;
 }
 
-/** A request that missed what no hint had announced, where the peer was told that hints were needless. */
+/** A miss that no hint had announced, where the peer was told that hints were needless. */
 export interface Missed {
   readonly qp: QueuePair;
   readonly scopes: readonly Scope[];
