@@ -35,7 +35,7 @@ export type Cut = ValueOf<typeof EXPLORE_OPTIONS.cut>;
  * What the table says, and more. Without `cut`: each host in turn to whose SCM programs note writes, or whose protocol
  * recovers or checks; where one checks, each whose SCM is written to at all. Without `preemptions`: none.
  */
-export interface ExploreOptions extends Omit<ValuesOf<typeof EXPLORE_OPTIONS>, "for"> {
+export interface ExploreOptions extends Omit<ValuesOf<typeof EXPLORE_OPTIONS>, "for" | "jobs"> {
   readonly choices: number;
   readonly tear: number;
   /** All instants in their order, not one of each kind first: to compare with. */

@@ -16,7 +16,7 @@ import {
 } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
-import { SWEEP_OPTIONS } from "../../console/api/options.ts";
+import { jobsRow, SWEEP_OPTIONS } from "../../console/api/options.ts";
 import { workersFor } from "../../console/base/workers.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
@@ -307,16 +307,12 @@ export interface JobsFlags {
 
 /** @param what is done by several processes, each of them several one after the other. */
 export function addJobsOption(command: Command, what: string): Command {
-  return command.option("--jobs <n>", `${what} at a time; else as many as there are cores`);
+  return addTable(command, { jobs: jobsRow(what) });
 }
 
 /** So many processes at a time: fewer than are asked for where memory does not suffice. @throws Refusal */
-export function jobsOf({ jobs }: JobsFlags): number {
-  const most = jobs === undefined ? undefined : readTable(JOBS, { jobs }).jobs;
-  const workers = workersFor({ jobs: most });
-  const wanted = most ?? navigator.hardwareConcurrency;
-  if (workers < wanted) say(`memory has room for ${workers} of ${wanted} processes at a time`);
-  return workers;
+export function jobsOf(flags: JobsFlags): number {
+  return workersFor({ ...readTable(JOBS, flags), onFewer: say });
 }
 
 export function addJunitOption(command: Command): Command {

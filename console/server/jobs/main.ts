@@ -11,6 +11,7 @@ import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
 import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../api/options.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
+import { workersFor } from "../../base/workers.ts";
 import { exitOf, startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
@@ -57,6 +58,11 @@ function onProgress(title: string, share: number): void {
   if (now - saidMs < PROGRESS_MS) return;
   saidMs = now;
   say({ say: "progress", title, share: Math.min(1, Math.max(0, share)) });
+}
+
+/** Processes at a time, as an order has them, or as many as there are cores. */
+function workersOf({ jobs }: { readonly jobs?: number | undefined }): number {
+  return workersFor({ jobs, onFewer: (text) => say({ say: "note", text }) });
 }
 
 /** Where a scenario's `put` names no data. */
@@ -135,6 +141,7 @@ async function explore({ order, scenario, signal }: ScenarioWork<"explore">): Pr
   const explored = await exploreScenario(scenario, {
     prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal },
     explore: { ...options, stopped: () => signal.aborted },
+    jobs: workersOf(order),
     onProgress,
   });
   const document = JSON.parse(JSON.stringify(exploredDocument(explored), plainly));
@@ -240,6 +247,7 @@ async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promis
     from,
     fixed,
     keepLatest: ROUNDS_KEPT,
+    jobs: workersOf(order),
     ...(packing !== undefined && { packing }),
     signal,
     onStart: ({ id }) => say({ say: "run", run: id }),
@@ -291,10 +299,10 @@ async function perftest({ order, scenario, signal }: ScenarioWork<"perftest">): 
 }
 
 async function sweep({ order, scenario, signal }: ScenarioWork<"sweep">): Promise<void> {
-  const { vary, jobs, limitMs, x, y, by } = order;
+  const { vary, limitMs, x, y, by } = order;
   const swept = await runSweep(scenario, {
     vary,
-    ...(jobs !== undefined && { jobs }),
+    jobs: workersOf(order),
     ...(limitMs !== undefined && { limitMs }),
     signal,
     onStart: (id) => say({ say: "run", run: id }),
