@@ -1,6 +1,6 @@
 /**
  * H-21: an atomic's original data, read into the RNIC ahead of it. The copy is a guess like all that hints do: the
- * rules that keep it from being used when it is wrong are in `state/hints/words.ts`.
+ * rules that keep it from being used when it is wrong are in `words.ts`.
  */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { dmaRead } from "../dma/dma.ts";

@@ -3,7 +3,7 @@
  * extensions (P-50). Each takes effect when it stands first among the queue pair's answers, and holds
  * its eight bytes for as long: they are read, computed and written by DMA, and any other atomic of
  * this RNIC on the same word waits. Cores of the host are not held back (IBV_ATOMIC_HCA). Where a hint
- * has announced it, its word may be on the chip already (`state/hints/words.ts`).
+ * has announced it, its word may be on the chip already (`hints/words.ts`).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
