@@ -12,6 +12,7 @@
  */
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
+import { JUDGE_PLAN, type JudgeRules } from "../rack/plan/shared_region.ts";
 import type { Placement } from "./messages.ts";
 
 /** How often a region was accessed in a window. */
@@ -21,16 +22,6 @@ export interface WindowCounts {
   /** Accesses of all far cores. */
   readonly far: number;
 }
-
-/** The words of the project's rule. */
-export interface JudgeRules {
-  /** By how many percent the more frequent side has to exceed the other one for a move; whole, 0 or more. */
-  readonly marginPercent: number;
-  /** For how many windows with accesses, one after the other; whole, 1 or more. */
-  readonly windows: number;
-}
-
-export const JUDGE_RULES: JudgeRules = { marginPercent: 25, windows: 2 };
 
 /** What the judge remembers of a region. */
 export interface Judgement {
@@ -80,7 +71,7 @@ function isForMove({ place }: Judgement, counts: WindowCounts, marginPercent: nu
 export function judgePlacement(
   before: Judgement,
   counts: WindowCounts,
-  { marginPercent, windows }: JudgeRules = JUDGE_RULES,
+  { marginPercent, windows }: JudgeRules = JUDGE_PLAN,
 ): Judgement {
   const { home, far } = counts;
   assert(

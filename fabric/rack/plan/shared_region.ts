@@ -3,7 +3,6 @@
  * other hosts, the *far* ones. Hosts and cards get the same records, each the regions that it has a part in.
  */
 import type { Time } from "../../base/time.ts";
-import { JUDGE_RULES, type JudgeRules } from "../../coherence/judge_placement.ts";
 
 /** Where SCM begins in a host's physical addresses; DRAM begins at 0. */
 export const SCM_BASE = 2 ** 40;
@@ -19,6 +18,14 @@ export type RegionPlacement = typeof PLACEMENTS[number];
  */
 export const JUDGE_WINDOW_PS: Time = 100_000_000;
 
+/** The words of the project's rule. */
+export interface JudgeRules {
+  /** By how many percent the more frequent side has to exceed the other one for a move; whole, 0 or more. */
+  readonly marginPercent: number;
+  /** For how many windows with accesses, one after the other; whole, 1 or more. */
+  readonly windows: number;
+}
+
 /** Decision 17: by what home's judge decides, of a region with `placement: auto`. */
 export interface JudgePlan extends JudgeRules {
   /** For so long accesses are counted. The same for all such regions of a home: its far cards report them together. */
@@ -28,7 +35,7 @@ export interface JudgePlan extends JudgeRules {
 }
 
 /** What a plan without one means. */
-export const JUDGE_PLAN: JudgePlan = { ...JUDGE_RULES, windowPs: JUDGE_WINDOW_PS };
+export const JUDGE_PLAN: JudgePlan = { marginPercent: 25, windows: 2, windowPs: JUDGE_WINDOW_PS };
 
 /** A far host of a region. */
 export interface FarHost {
@@ -135,3 +142,17 @@ export function judgeRulesOf(regions: readonly SharedRegion[] | undefined, host:
   );
   return [...new Set(rules)];
 }
+
+/** What a host reports when its judge, or a program, has moved a region's copies, or home's card would not. */
+export interface RegionMoved {
+  readonly region: string;
+  readonly place: "local" | "remote";
+  /** Of a judge: accesses of home's cores and of far ones in the window that decided it, and how long it was. */
+  readonly home?: number;
+  readonly far?: number;
+  readonly windowPs?: Time;
+  /** Why the copies are where they were; absent where they have moved. */
+  readonly refused?: string;
+}
+
+export const MOVED_TOPIC = "region-moved";

@@ -1,7 +1,11 @@
 /** What a host reports of shared regions, and its audit records, by which checkers judge C-09 and C-10. */
-import type { Time } from "../../../fabric/base/time.ts";
 import type { Outputs } from "../../../fabric/node.ts";
-import { SCM_BASE, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import {
+  MOVED_TOPIC,
+  type RegionMoved,
+  SCM_BASE,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu } from "../cpu/program.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { RegionLine } from "./home_places.ts";
@@ -52,20 +56,6 @@ export function noteState(
   if (!out.auditing) return;
   out.audit?.(name, { kind: "line-state", region: region.name, line, cache: "llc", state });
 }
-
-/** What a host reports when its judge, or a program, has moved a region's copies, or home's card would not. */
-export interface RegionMoved {
-  readonly region: string;
-  readonly place: "local" | "remote";
-  /** Of a judge: accesses of home's cores and of far ones in the window that decided it, and how long it was. */
-  readonly home?: number;
-  readonly far?: number;
-  readonly windowPs?: Time;
-  /** Why the copies are where they were; absent where they have moved. */
-  readonly refused?: string;
-}
-
-export const MOVED_TOPIC = "region-moved";
 
 export function reportMoved(
   out: Outputs,
