@@ -71,7 +71,7 @@ export interface FinalReply {
 
 /** A final reply as the bus carries it: it may take several messages. */
 export interface FinalPage extends FinalReply {
-  /** Number of reports behind these, for which the message has no room. */
+  /** Number of later reports for which the message has no room. */
   readonly reportsLeft: number;
 }
 
@@ -84,10 +84,12 @@ export const BUS_ENVIRONMENT = {
   patienceMs: "RACKMESH_NATS_PATIENCE_MS",
 } as const;
 
-/** A broker that is started again, by its keeper or by a person, is back within it, also on a busy machine. */
+/**
+ * A broker restarted by its keeper or a person is back within this time, even on a busy machine.
+ */
 export const DEFAULT_PATIENCE_MS = 60_000;
 
-/** How long an outage of the bus may last, in ms. `get` returns the value of a variable. */
+/** Maximum outage of the bus, in ms. `get` returns the value of a variable. */
 export function busPatienceMs(get: (variable: string) => string | undefined): number {
   const ms = Number(get(BUS_ENVIRONMENT.patienceMs) || DEFAULT_PATIENCE_MS);
   return ms > 0 ? ms : DEFAULT_PATIENCE_MS;
@@ -95,7 +97,7 @@ export function busPatienceMs(get: (variable: string) => string | undefined): nu
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
-/** The bus's address by the values that `get` returns of variables; an empty one counts as none. */
+/** The bus's address from variables, by `get`; an empty one counts as absent. */
 export function busAddressFrom(get: (variable: string) => string | undefined): NatsAddress {
   const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
   const user = get(BUS_ENVIRONMENT.user);
@@ -116,8 +118,8 @@ export function busEnvironment(address: NatsAddress): Record<string, string> {
 }
 
 /**
- * The file of a program's output. @param output.order of the program, where one has started it: several
- * may read objects of one name at once, from different hosts.
+ * The file of a program's output. @param output.order that started the program: several may read
+ * objects of one name at once, from different hosts.
  */
 export function outputFile(
   directory: string,

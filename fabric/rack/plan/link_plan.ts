@@ -75,8 +75,8 @@ export interface LinkFaultCount {
 }
 
 /**
- * Why a fault cannot be added to the existing ones, in any order of time: a cable is cut at most once
- * at a time, and only an existing fault can be healed.
+ * The reason why a fault cannot be added to the existing ones, in any order of time: a cable is cut
+ * at most once at a time, and only an existing fault can be healed.
  */
 export function refuseLinkFault(
   known: readonly LinkFaultPlan[],
@@ -139,7 +139,7 @@ export interface LinkFaultRequest extends Omit<LinkFaultPlan, "id" | "at"> {
   readonly forPs?: Time;
 }
 
-/** The fault of a request, from `at` on; undefined where it would end before it begins. */
+/** The fault of a request, from `at` on; undefined if it would end before it begins. */
 export function checkedLinkFault(
   { forPs, ...request }: LinkFaultRequest,
   { id, at }: { readonly id: number; readonly at: Time },
@@ -182,12 +182,10 @@ function hasShape(value: unknown, extra: readonly string[]): boolean {
     );
 }
 
-/** True where the value from the bus is a valid request. */
 export function isLinkFaultRequest(value: unknown): value is LinkFaultRequest {
   return hasShape(value, []);
 }
 
-/** True where the value is a valid fault of a plan. */
 export function isLinkFaultPlan(value: unknown): value is LinkFaultPlan {
   return hasShape(value, ["id", "at"]) &&
     (value as { readonly forPs?: unknown }).forPs === undefined;

@@ -37,7 +37,7 @@ export interface Scenario {
   readonly until: Time | null;
   /** Regions that hosts share, in the file's order (C-03). */
   readonly shared: readonly SharedScenario[];
-  /** The file with rows of the coherent cards' protocol in the place of its own; absent: none. */
+  /** The file with rows that replace some of the coherent cards' protocol; absent: none. */
   readonly coherence?: string;
   /** Captures of every run: in its directory, or at a path. */
   readonly capture: CaptureSection;
@@ -51,7 +51,7 @@ export interface FabricScenario extends NetworkOptions {
   >;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
   readonly coherentBus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
-  /** ECN, PFC and DCQCN; absent where all of it is off. */
+  /** ECN, PFC and DCQCN; absent if all are off. */
   readonly congestion?: CongestionScenario;
 }
 
