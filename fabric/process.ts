@@ -5,9 +5,7 @@ import { connectNats } from "./bus/nats_bus.ts";
 import { EXIT } from "./base/exit.ts";
 import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs } from "./rack/assembly/run_file.ts";
 
-/** Maximum duration of closing the bus, in wall ms. */
 const CLOSE_MS = 1_000;
-/** Interval of looking after the parent process, in wall ms. */
 const CHECK_MS = 1_000;
 
 /** The variable with the parent's process number: the parent may end before the child starts. */
@@ -55,8 +53,8 @@ export async function runOnBus(
 }
 
 /**
- * How long the bus may be away. The parent has a patience of its own and ends its children behind it: one
- * that gave up by itself, on a machine too busy for pings, would be a power failure.
+ * Maximum outage of the bus. The parent has a patience of its own and then ends its children: a
+ * child that gave up by itself, on a machine too busy for pings, would be a power failure.
  */
 function patienceMs(): number {
   const get = (variable: string) => Deno.env.get(variable);
@@ -72,7 +70,7 @@ export function exitWith(error: unknown): never {
   Deno.exit(isOfWorld ? EXIT.unclear : EXIT.internal);
 }
 
-/** Calls `stop` when the parent process has ended: one that is killed cannot end its children. */
+/** Calls `stop` when the parent process has ended: a killed parent cannot end its children. */
 function endWithParent(stop: () => void): void {
   const parent = Number(Deno.env.get(PARENT_VARIABLE) ?? Deno.ppid);
   // Process 1 never ends.

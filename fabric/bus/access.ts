@@ -37,10 +37,8 @@ export const CLOCK_VERBS = [
 ] as const;
 export type ClockVerb = typeof CLOCK_VERBS[number];
 
-/** Requests that the supervisor answers. */
 const SUPERVISOR_VERBS = ["boot", "kill"] as const;
 
-/** News of the timekeeper for all waiting processes. */
 const NEWS = ["finished", "stalled", "power"] as const;
 
 /** Requests of the timekeeper that change nothing. */

@@ -153,7 +153,6 @@ interface PendingRequest {
   readonly reject: (error: BusError) => void;
 }
 
-/** The server's own answer if a request's subject has no subscriber. */
 const NO_RESPONDERS = 503;
 
 class NatsBus implements Bus {

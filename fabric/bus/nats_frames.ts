@@ -144,7 +144,6 @@ export class Outgoing {
   readonly #heads = new Map<string, Uint8Array>();
   #buffer = new Uint8Array(SLAB_BYTES);
   #used = 0;
-  /** The buffer that was taken last. */
   #spare = new Uint8Array(SLAB_BYTES);
 
   get isEmpty(): boolean {

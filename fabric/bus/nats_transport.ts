@@ -75,7 +75,6 @@ export class TcpConnection {
   }
 }
 
-/** The client hands all options to each transport that it makes. */
 type OptionsWithHearers = ConnectionOptions & { readonly hearers: ReadonlyMap<number, Hear> };
 
 class DenoTransport implements Transport {

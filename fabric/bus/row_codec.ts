@@ -21,9 +21,7 @@ export type ReadBy<F> = F extends Format<infer T> ? T : never;
 const UNSIGNED = 0, NEGATIVE = 0x20, BYTES = 0x40, TEXT = 0x60, ARRAY = 0x80;
 const FALSE = 0xf4, TRUE = 0xf5, NULL = 0xf6, FLOAT64 = 0xfb;
 const MAJOR = 0xe0, LOW = 0x1f;
-/** Heads with an argument of 1, 2 and 4 bytes behind them. */
 const IN_1 = 24, IN_2 = 25, IN_4 = 26;
-/** As an item. */
 const UNDEFINED = Uint8Array.of(0xf7);
 const UINT32_END = 2 ** 32;
 const NUMBER_BYTES_MAX = 9;
@@ -36,7 +34,6 @@ const encoder = new TextEncoder();
 export class RowWriter {
   #slab = new Uint8Array(SLAB_BYTES);
   #view = new DataView(this.#slab.buffer);
-  /** Begin of the message, and of its next item. */
   #from = 0;
   #at = 0;
 
@@ -286,7 +283,6 @@ export class RowReader {
     return items;
   }
 
-  /** Maps, and rare items. */
   #other(depth: number): unknown {
     const from = this.#at;
     const end = itemEnd(this.#bytes, from, { length: this.#end, depthMax: depth });
@@ -297,7 +293,6 @@ export class RowReader {
     return item;
   }
 
-  /** The argument of an item of this major type. */
   #head(major: number): number {
     const bytes = this.#bytes;
     let at = this.#at;

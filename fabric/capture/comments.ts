@@ -26,7 +26,6 @@ interface Role {
   readonly host: string;
 }
 
-/** A step of an RNIC, with the fields that identify its frame. */
 interface Claim {
   readonly step: TraceStep;
   readonly psn: number;
@@ -151,7 +150,6 @@ export class Commentator {
     return { step, psn, farQpn, comment: `${name} ${text}` };
   }
 
-  /** The step's number in the current figure of the connection's program. */
   #nameOf(
     { step, connection, inbound }: TraceStep,
     ends: { readonly near: string; readonly far: string | undefined },

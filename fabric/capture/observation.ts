@@ -174,7 +174,6 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
   };
 }
 
-/** The effect of the cable's faults on a frame that was just sent over a cable that is up. */
 function effectOn(message: Message, faults: Port["faults"]): CableEffect | undefined {
   if (message.kind !== "frame" || faults === undefined) return undefined;
   return effectOf(faults.leaving.fate, message);
@@ -203,7 +202,6 @@ export function observeCutOff(observer: Observer, arriving: Arriving, bitsPerSec
   observer.see({ kind: "cut-off", time, node, event, port, startPs, frame: message.bytes });
 }
 
-/** When the first and the last bit of a message pass the receiving end. */
 function spanOf(
   { time, tailPs, message }: Arriving,
   bitsPerSecond: number,

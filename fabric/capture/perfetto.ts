@@ -37,7 +37,6 @@ export function* perfettoOf(runs: readonly TracedRun[]): Generator<string> {
   yield "\n]}\n";
 }
 
-/** The next free numbers in the whole file. */
 interface Numbers {
   pids: number;
   flows: number;
@@ -65,7 +64,6 @@ function* eventsOfRun(
   yield* writer.drain();
 }
 
-/** A work request in progress: from the WQE that the driver wrote to its CQE. */
 interface Request extends Open {
   readonly host: number;
   readonly flow: number;
@@ -78,7 +76,6 @@ interface Open {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** Steps by which a requester finishes a WQE. */
 const COMPLETIONS: ReadonlySet<string> = new Set(
   "S206 S306 S213 S315 S908 S1010 S1017 send-complete complete".split(" "),
 );
@@ -134,7 +131,6 @@ class RunWriter {
     }
   }
 
-  /** Slices without an end are drawn up to the end of the run. */
   end(): void {
     const slices = [this.#work, this.#persists, this.#requests, this.#copies, this.#lookUps];
     for (const open of slices.flatMap((each) => [...each.values()])) this.#close(open, UNFINISHED);
@@ -148,7 +144,6 @@ class RunWriter {
     yield* events;
   }
 
-  /** A cable is busy while a message's bits leave: a track for each direction, at its sender. */
   #message(node: number, message: MessageSeen): void {
     const { port, startPs, endPs, frame, text } = message;
     const track = this.#tracks.find(node, `out ${port} to ${this.#farEnd(node, port)}`);
@@ -197,7 +192,6 @@ class RunWriter {
     }
   }
 
-  /** A slice for each look-up of queue information, over all its reads. */
   #lookUp(node: number, { step, text }: TraceStep, queue: number): void {
     const key = `${node} ${queue}`, open = this.#lookUps.get(key);
     if (LOOK_UP_READS.has(step) && open === undefined) {
@@ -208,7 +202,6 @@ class RunWriter {
     }
   }
 
-  /** A slice for each page request, until its last page is there. */
   #paging(
     node: number,
     { step, text }: TraceStep,

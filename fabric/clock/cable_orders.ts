@@ -65,7 +65,7 @@ export class CableOrders {
     return this.#answers.get(token)!;
   }
 
-  /** The first instant that no partition can have come to. */
+  /** The first instant that no partition can have reached. */
   #earliest(): Time {
     return this.#parts.members.reduce(
       (most, member) =>
@@ -111,7 +111,6 @@ export class CableOrders {
     return this.#known.reduce((most, { id }) => Math.max(most, id), -1) + 1;
   }
 
-  /** To both ends with their next grants, and again to every later process of theirs. */
   #notify(fault: LinkFaultPlan): void {
     this.#known.push(fault);
     const { a, b } = this.#parts.plan.cables[fault.cable]!;

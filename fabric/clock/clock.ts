@@ -38,7 +38,6 @@ const lifeCounts = listOf(
   tupleOf<readonly [peer: string, incarnation: number, count: number]>(text, count, count),
 );
 
-/** A cable's end learns that the other end lost or got power, on behalf of an ended process. */
 const LINK_CHANGE = rowOf({
   at: time,
   /** Node index and port of the end that learns it. */
@@ -135,7 +134,6 @@ export type Report = ReadBy<typeof REPORT>;
 /** Partition → timekeeper: a process for this partition is here and knows nothing yet. */
 const JOIN = rowOf({
   partition: text,
-  /** Unique for each process. */
   instance: text,
 });
 export type Join = ReadBy<typeof JOIN>;

@@ -114,7 +114,6 @@ const TICK_MS = 50;
 const REPEAT_MS = 150;
 const STALL_MS = 3_000;
 const ON_THE_WAY_MS = 1_000;
-/** Room in a payload for a grant without the programs' content. */
 const GRANT_OVERHEAD_BYTES = 64 * 1024;
 
 export class ClockService {
@@ -547,7 +546,6 @@ function isRequest(value: unknown): value is Request {
 /** A bound, as each break is evaluated for each step of a device. */
 const BREAKS_MAX = 64;
 
-/** Bytes that a program is given by value, as `put` is on a rack that is up. */
 function contentBytes(options: ProgramPlan["options"]): number {
   const { content } = options;
   return content instanceof Uint8Array ? content.length : 0;

@@ -7,7 +7,10 @@ import type { ClockOutputs, ClockParts } from "./membership.ts";
 import { dueOrders, granted, type Member, noteTaken, reported, type Taken } from "./member.ts";
 import type { Time } from "../base/time.ts";
 
-/** How long a partition waits for messages of a process that is gone before they are given up, in wall ms. */
+/**
+ * How long a partition waits for messages of an ended process before they count as lost, in wall
+ * ms.
+ */
 const LOST_AFTER_MS = 2_000;
 
 interface GrantsParts extends Pick<ClockParts, "byName" | "term" | "wallMs"> {
@@ -68,7 +71,9 @@ export class Grants {
     reported(member, report, this.#parts.wallMs());
   }
 
-  /** A life that sent what was taken need not keep it; what an earlier life sent is not kept. */
+  /**
+   * A sender's present life need not keep taken messages; those of an earlier life are not kept.
+   */
   #confirm(member: Member, taken: readonly Taken[]): void {
     for (const [peer, incarnation, count] of taken) {
       const sender = this.#parts.byName.get(peer);
@@ -84,7 +89,7 @@ export class Grants {
     this.#parts.out.grant(member.name, member.grant);
   }
 
-  /** Messages of a process that is gone are lost by now: the run is no longer exact. */
+  /** Messages of an ended process are lost by now: the run is no longer exact. */
   #giveUpLost(member: Member, grant: Grant): void {
     const lost = grant.expect.filter(([peer, incarnation]) => {
       const sender = this.#parts.byName.get(peer);

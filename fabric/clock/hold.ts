@@ -14,7 +14,6 @@ export class Hold {
   breaks = new Breaks([]);
   #limit: Time = NEVER;
   #levelAt: Time = 0;
-  /** The plan's own end. */
   readonly #until: Time;
 
   constructor(until: Time | null) {
@@ -67,8 +66,8 @@ export class Hold {
 }
 
 /**
- * The first instant that no partition has run past; none of them may be running. A process that is there for a
- * later return of power has run nothing.
+ * The first instant that no partition has run past; none of them may be running. A process that
+ * waits for a later return of power has run nothing.
  */
 function furthestOf(members: readonly Member[]): Time {
   const hasBegun = members.some((member) => spansDone(member) > 0);

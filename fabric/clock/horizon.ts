@@ -46,10 +46,8 @@ export class Horizons {
   readonly #seats: Int32Array;
   /** By core: the partitions of its chains by {@link #seats}. */
   readonly #seated: readonly (readonly number[])[];
-  /** Chains and cores changed since {@link #settle}. */
   readonly #changedChains = new Set<number>();
   readonly #changedCores = new Set<number>();
-  /** Partitions that may run and have not been taken. */
   readonly #ready = new Set<number>();
 
   constructor(members: readonly Member[], distances: Distances) {
@@ -164,7 +162,6 @@ export class Horizons {
     return far;
   }
 
-  /** Finds partitions that may run among all whose horizon may have moved. */
   #settle(): void {
     for (const chain of this.#changedChains) this.#judgeChain(chain);
     this.#changedChains.clear();
@@ -183,7 +180,6 @@ export class Horizons {
     for (const i of this.#distances.chains[chain]!.members) this.#judge(i);
   }
 
-  /** Decides whether an idle partition may run now, and else its wait. */
   #judge(index: number): void {
     const { chainOf, coreOf, down } = this.#distances;
     const next = this.#next.at(index);

@@ -29,7 +29,6 @@ export interface Inbound {
   readonly earliest: Time;
 }
 
-/** An order for one life of the partition. */
 type LifeOrder = RunOrder & { readonly incarnation: number; readonly powerOffAt?: Time };
 
 /** Number of messages that the partition has taken from an incarnation of a peer. */

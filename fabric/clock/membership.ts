@@ -89,7 +89,6 @@ interface Failure {
 
 export class Membership {
   readonly #parts: ClockParts;
-  /** Failed members whose failure is not yet on record. */
   readonly #unrecorded = new Set<Member>();
   /** Processes whose power has failed: messages that still arrive from them were sent before. */
   readonly #fenced = new Set<string>();
@@ -281,7 +280,6 @@ export class Membership {
     this.#boot(member, startAt === NEVER ? Math.max(now, failedAt + 1) : startAt);
   }
 
-  /** The process must be here. */
   #boot(member: Member, at: Time): void {
     const { name, nodes, instance, incarnation, settledSpan } = member;
     this.#parts.out.record({

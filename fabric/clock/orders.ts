@@ -157,12 +157,10 @@ export class Orders {
   }
 }
 
-/** The life of a partition for a program ordered now. */
 function lifeForOrders({ status, incarnation }: Member): number {
   return status === "dead" ? incarnation + 1 : incarnation;
 }
 
-/** The reason why a power failure of `node` at `at` cannot be planned; undefined if it can. */
 function refusePowerFailure(
   member: Member,
   fault: { readonly node: string; readonly at: Time; readonly earliest: Time },
@@ -171,12 +169,10 @@ function refusePowerFailure(
   return refusePower(member, node) ?? refuseInstant(at, earliest);
 }
 
-/** Whether its power has failed, even if the time is not yet known. */
 function isOff({ status }: Member): boolean {
   return status === "dead" || status === "dying";
 }
 
-/** The reason why no power failure of `node` can be planned at any time; undefined if one can. */
 function refusePower(member: Member, node: string): string | undefined {
   const { nodes, status } = member;
   if (nodes.length > 1) {

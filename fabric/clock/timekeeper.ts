@@ -57,7 +57,6 @@ export interface TimekeeperOptions {
   readonly wallMs: () => number;
 }
 
-/** Far above the number of programs started by hand. */
 const RUNS_PER_TERM = 2 ** 20;
 
 /** The least number for orders of a run that continues a copy of another one. */

@@ -43,8 +43,8 @@ const ACCESS = codes(["load", "store", "flush", "own"]);
 const RIGHT = codes(["I", "S", "X"]), LLC = codes(["I", "S", "E", "M"]);
 
 /**
- * By far card: its life, lives that home knows, and lives of messages, from the highest one down. Nothing but their order
- * matters, as a new life is above all others.
+ * By far card: its life, lives that home knows, and lives of messages, from the highest one down.
+ * Only their order matters, as a new life is above all others.
  */
 let lives: (readonly number[])[] = [];
 
@@ -58,7 +58,7 @@ function livesOf({ home, fars, wires }: System): number[][] {
   });
 }
 
-/** The place of a life among those of its card. */
+/** The rank of a life among those of its card. */
 function rankOf(agent: number, life: number): number {
   return lives[agent - 1]?.indexOf(life) ?? 0;
 }
@@ -183,7 +183,7 @@ function wire(
   put(rankOf(agent, life) + 1 + isHomes);
 }
 
-/** Of the order of messages only what links keep: that of a line. */
+/** Encodes only the order that links keep: that of a line. */
 function bus(queue: readonly BusMessage[], lines: number): void {
   for (let line = 0; line < lines; line++) {
     for (const message of queue) {

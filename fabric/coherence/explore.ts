@@ -101,7 +101,6 @@ interface Action {
   readonly isProgress: boolean;
   /** It counts for {@link Exploration.lossesMax}. */
   readonly isLoss?: true;
-  /** From `faults.ts`. */
   readonly isFaultStep?: true;
   readonly act: (system: System) => Events;
 }
@@ -405,7 +404,6 @@ function passesAfter({ before, after, turns, passed }: {
   return next.map((count, place) => left.has(place) ? count : 0);
 }
 
-/** Requests at home's card that have not begun, in order of arrival. */
 function waitingAt({ home }: System): Waiting[] {
   return home.requests.flatMap(({ message, isBegun, range }) =>
     isBegun ? [] : (range?.left ?? [message.line]).map((line) => ({ line, message }))
@@ -470,7 +468,6 @@ function keepPromises(before: System, after: System, kept: number[]): void {
 
 // ── the search ───────────────────────────────────────────────────────────────────────────────────
 
-/** States between two yields of {@link exploring}. */
 const WORD_STATES = 1000;
 
 /**
@@ -560,7 +557,6 @@ function linkNamed(name: string | undefined): Link | undefined {
   return name === undefined ? undefined : { name, takesTurns: name.startsWith("req ") };
 }
 
-/** The last step of a path from which nothing goes on. */
 const STUCK = "(stuck)";
 
 /** If the copy may move at any time, an access may have to ask again without end. */

@@ -90,7 +90,6 @@ export class StateGraph {
 
 type Edges = ReturnType<typeof edgesBySource>;
 
-/** Lists of edges by their source, in two arrays. */
 function edgesBySource(states: number, from: readonly number[]) {
   const first = new Int32Array(states).fill(-1), next = new Int32Array(from.length);
   for (let edge = from.length - 1; edge >= 0; edge--) {

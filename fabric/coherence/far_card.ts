@@ -340,7 +340,6 @@ function count(card: FarCard, { kind, line }: Access, isHit: boolean): void {
   });
 }
 
-/** Home does a flush (decision 12), and any access to a copy that is kept there (C-06). */
 function askHome(card: FarCard, { kind, line, lines = 1, change }: Access, out: Output): void {
   if (kind === "flush") {
     const message = messageOf(card, line, lines > 1 ? "FlushRange" : "Flush");

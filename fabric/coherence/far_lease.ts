@@ -26,7 +26,9 @@ function ownRenewalAt(card: FarCard): Time {
   return card.lease !== null && card.isUp && needsLease(card) ? renewAt(card.lease) : NEVER;
 }
 
-/** Counts of a window go to home, whose core judges them; what a card counts while it is down is not told. */
+/**
+ * Sends the counts of a window to home, whose core judges them; a card that is down reports none.
+ */
 function reportCounts(card: FarCard, out: Output): void {
   card.windowEnds = NEVER;
   for (const [region, counts] of card.counts) {

@@ -243,7 +243,6 @@ function purgeNext(card: HomeCard, out: Output): boolean {
   return false;
 }
 
-/** The first request that may begin, in the card's order. */
 function requestNext(card: HomeCard, out: Output): boolean {
   for (const request of card.order(card.requests)) {
     if (request.isBegun) continue;
@@ -321,7 +320,6 @@ function beginTransaction(card: HomeCard, message: WireMessage, out: Output): vo
   if (request !== undefined && homeLine(card, line).serving === null) drop(card, request);
 }
 
-/** The local cache does a far card's access (C-06). */
 function beginLocal(card: HomeCard, request: Request, out: Output): void {
   const { line, kind, change } = request.message;
   const access: Access = { kind: kind === "Write" ? "store" : "load", line, change, ticket: 0 };

@@ -235,7 +235,6 @@ export function local(card: HomeCard, act: (its: Output) => void, out: Output): 
   for (const answer of its.answers) answerFar(card, answer, out);
 }
 
-/** An access at the local cache has ended, for a far card or a verb. */
 function answerFar(card: HomeCard, answer: Answer, out: Output): void {
   const request = card.requests.find(({ access }) => access === answer.access);
   if (request === undefined) {

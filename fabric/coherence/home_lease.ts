@@ -33,7 +33,10 @@ export function stopRenewing(card: HomeCard, agent: Agent): void {
   leases.set(agent, { until, echo: null, isStopped: true });
 }
 
-/** A far card that is owed nothing and has nothing alone has let its lease go: it is up, and holds no copy. */
+/**
+ * A far card that is up, without exclusive lines or pending messages, has let its lease go: it
+ * holds no copy.
+ */
 function endLease(card: HomeCard, agent: Agent, out: Output): void {
   const isStopped = card.leases.get(agent)?.isStopped === true;
   card.leases.delete(agent);
@@ -41,7 +44,7 @@ function endLease(card: HomeCard, agent: Agent, out: Output): void {
   else unshare(card, agent, out);
 }
 
-/** Whether something is lent to it alone, or is under way between both cards. */
+/** Whether a line is lent to it exclusively, or a message is under way between both cards. */
 function isBound(card: HomeCard, agent: Agent): boolean {
   if (card.requests.some(({ message }) => message.agent === agent)) return true;
   for (const line of card.lines.keys()) {

@@ -168,7 +168,6 @@ function count(
   if (!before.phase.startsWith("busy") && after.phase.startsWith("busy")) counts.snoops++;
 }
 
-/** Completes the waiting access of a line; a core's store changes the LLC's content. */
 function serve(
   agent: HostAgent,
   { line, before }: { line: number; before: HostLine },

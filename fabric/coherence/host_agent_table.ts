@@ -65,7 +65,6 @@ function cleaned(line: HostLine, llc: HostLine["llc"]): HostLine {
   return { ...line, memory: line.llc === "M" ? line.cached : line.memory, llc };
 }
 
-/** Fills the LLC with memory's content unless it has the line. */
 function filled(line: HostLine, llc: HostLine["llc"]): HostLine {
   return { ...line, llc, cached: line.llc === "I" ? line.memory : line.cached };
 }

@@ -44,7 +44,7 @@ export interface CoherenceProtocol {
   readonly host?: OwnRows<HostPhase, HostEvent, HostRow>;
 }
 
-/** A row of one's own that answers what no row may. */
+/** A row of the user's protocol with an answer that no row may give. */
 class WrongRow extends Error {
   override readonly name = "WrongRow";
 }
@@ -167,7 +167,7 @@ function* rowProblems(table: TableName, row: unknown, name: string): Generator<s
   }
 }
 
-/** What a far card's row may send: requests that the tables have, and answers. */
+/** Messages that a far card's row may send: requests that the tables have, and answers. */
 const UP: readonly WireKind[] = [
   "GetS",
   "GetM",
@@ -179,7 +179,7 @@ const UP: readonly WireKind[] = [
   "Complete",
   "Dirty",
 ];
-/** What the home card's may send to a card. */
+/** Messages that a home card's row may send to a card. */
 const DOWN: readonly WireKind[] = ["Inv", "RecI", "RecS", "DataS", "DataE", "WbAck", "FlushAck"];
 
 function unknown(found: unknown, what: string, known: readonly string[]): string {
@@ -225,9 +225,9 @@ function checkedHostRow(row: HostRow, name: string): HostRow {
 }
 
 interface Checked {
-  /** Whose row it is, in messages. */
+  /** The row's owner, in messages. */
   readonly who: string;
-  /** Content that the row has been given: it makes none up. */
+  /** Content that the row has been given: it creates none. */
   readonly contents: readonly unknown[];
 }
 
@@ -407,7 +407,7 @@ function contentOf(found: unknown, its: Field): Data {
   throw wrong(its.who, `${its.field} is ${showFound(found)}`, expected);
 }
 
-/** A row changes nothing in place: other states of an exploration have the same record. */
+/** A row must not change the line in place: other states of an exploration share the record. */
 function frozenLine(line: HomeLine): HomeLine {
   const { serving, snoop } = line;
   return Object.freeze({

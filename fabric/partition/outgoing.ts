@@ -100,7 +100,6 @@ export class Outgoing {
     this.#queue.push(ownEvent(index, life, { ...event, input: RELEASE_INPUT }));
   }
 
-  /** Schedules a message's arrival at the other end of a cable. */
   #post(
     localNode: LocalNode,
     port: Port,

@@ -349,7 +349,6 @@ export class Partition {
     report(this.#observer, seen, link.bitsPerSecond);
   }
 
-  /** Processes the deadlines of this instant before the events at its end. */
   #wakeAllAt(time: Time): void {
     const deadlines = this.#deadlines;
     while (deadlines.earliest <= time) this.#wake(this.#bySlot[deadlines.slot]!, time);

@@ -29,14 +29,14 @@ export type Expected = readonly [peer: string, incarnation: number, count: numbe
 export class EventExchange {
   readonly buffer = new ResendBuffer();
   readonly #options: EventExchangeOptions;
-  /** Subject of what goes to each neighbour, and neighbour by the subject of what comes from it. */
+  /** Subject of messages to each neighbour, and neighbour by the subject of messages from it. */
   readonly #subjects = new Map<string, string>();
   readonly #peers = new Map<string, string>();
-  /** Neighbour by the subject on which it asks again. */
+  /** Neighbour by the subject of its repeated requests. */
   readonly #askers = new Map<string, string>();
-  /** How often in a row a neighbour has asked for what was never sent. */
+  /** Number of a neighbour's consecutive requests for events never sent. */
   readonly #impossible = new Map<string, number>();
-  /** By the end of a cable here, as {@link endKey}: the node at its far end, and that one's partition. */
+  /** By the end of a cable here, as {@link endKey}: the far node, and its partition. */
   readonly #farEnds = new Map<number, { readonly node: number; readonly peer: string }>();
 
   constructor(options: EventExchangeOptions) {
@@ -71,7 +71,7 @@ export class EventExchange {
     }
   }
 
-  /** Publishes events in as many batches as the bus's largest payload asks for. */
+  /** Publishes events in batches within the bus's largest payload. */
   #publishEvents(to: string, batch: WireBatch): void {
     const { bus } = this.#options;
     const { incarnation, first, events } = batch;
@@ -144,10 +144,9 @@ export class EventExchange {
   }
 }
 
-/** A forged request is refused; a neighbour that goes on asking has it from a forged report. */
+/** A forged request is refused; a neighbour that continues has it from a forged report. */
 const IMPOSSIBLE_MAX = 10;
 
-/** Ports of a node are few. */
 const PORTS_MAX = 2 ** 16;
 
 function endKey(node: number, port: number): number {

@@ -7,7 +7,6 @@ import type { Event } from "../partition/event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import type { WireBatch } from "./wire_batch.ts";
 
-/** Events to one peer that may have to be sent again. */
 interface Outbox {
   first: number;
   kept: Event[];
@@ -15,7 +14,6 @@ interface Outbox {
   earliest: Time;
 }
 
-/** Events from one incarnation of one peer. */
 interface Inbox {
   readonly peer: string;
   readonly incarnation: number;

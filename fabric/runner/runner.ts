@@ -386,7 +386,6 @@ export class Runner {
   }
 }
 
-/** Collects the breaks' steps, and stops where one has happened as often as it may. */
 function watched(breaks: Grant["breaks"], partition: Partition) {
   const hits: (readonly [place: number, node: string, at: Time])[] = [];
   if (breaks.length === 0) return { hits, stopOn: undefined };

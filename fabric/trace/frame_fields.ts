@@ -51,7 +51,6 @@ export interface FrameField {
 type Value = number | bigint | boolean;
 type Values = Readonly<Record<string, Value>>;
 
-/** Fields whose values are patterns rather than amounts. */
 const IN_HEX = new Set([
   ..."etherType opcode pKey destQpn sourceQpn qKey va rkey immediate crc checksum flags".split(" "),
   ..."address region magic original syndrome mask operand compare swap".split(" "),
@@ -89,12 +88,10 @@ export function frameFields(
 interface Transport {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly length: number;
-  /** Offset of the ICRC, as the network header has it. */
   readonly packetEnd: number;
   readonly holds: () => boolean;
 }
 
-/** From the BTH on. */
 function transportFields(
   reader: FieldReader,
   { bytes, length, packetEnd, holds }: Transport,
@@ -154,7 +151,6 @@ function messagePart(
   return name && { title: titleOf(name), fields: COHERENCE_PAYLOAD_FIELDS[name] };
 }
 
-/** Reads headers one behind the other. */
 class FieldReader {
   readonly #bytes: Uint8Array<ArrayBuffer>;
   readonly #length: number;
@@ -408,7 +404,6 @@ function nameOf(codes: Readonly<Record<string, number>>, value: Value): string {
   return Object.keys(codes).find((name) => codes[name] === value) ?? "unknown";
 }
 
-/** The names of the bits that are set. */
 function namesOf(bits: Readonly<Record<string, number>>, value: number): string {
   return Object.keys(bits).filter((name) => (bits[name]! & value) !== 0).join(", ") || "nothing";
 }

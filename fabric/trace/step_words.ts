@@ -80,7 +80,6 @@ export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   ...mechanismWords(),
 };
 
-/** Of hints and of queue information. */
 function mechanismWords(): Record<string, Meaning> {
   const steps = Object.entries(MECHANISM_STEPS);
   return Object.fromEntries(steps.map(([word, { text }]) => [word, { text: `@ ${text}` }]));

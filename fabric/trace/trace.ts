@@ -134,7 +134,6 @@ function lineReader(plan: RackPlan): (line: TraceLine) => Line {
   };
 }
 
-/** A host's name stands for its first RNIC. */
 function cardAt(end: string): string {
   return hostOfRnic(end) === undefined ? rnicName(end) : end;
 }
@@ -263,7 +262,6 @@ export class OperationFinder {
   }
 }
 
-/** A range of packet sequence numbers of one side of a connection. */
 interface Span {
   readonly requester: string;
   readonly from: number;
@@ -339,7 +337,6 @@ function wqeOf({ lines }: Trace, post: number): number | undefined {
   return undefined;
 }
 
-/** The RNIC's first line about a WQE. */
 function startOf({ lines }: Trace, wqe: number): Line | undefined {
   const { card, qpn, wqe: position } = lines[wqe]!;
   for (let i = wqe + 1; i < lines.length; i++) {
@@ -364,12 +361,10 @@ function isOfSpan(line: Line, connection: string, spans: readonly Span[]): boole
   );
 }
 
-/** [from, to] modulo 2^24. */
 function isWithin(psn: number, from: number, to: number): boolean {
   return ((psn - from) & PSN_MASK) <= ((to - from) & PSN_MASK);
 }
 
-/** Adds the posts of the consumed receive WQEs, unless they belong to another operation. */
 function addReceives({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const { recvs, host, card, qpn, node } = lines[i]!;
@@ -439,7 +434,6 @@ function hasUnit({ units }: Line, unit: number): boolean {
   return units !== undefined && units[0] <= unit && unit < units[1];
 }
 
-/** Steps that a responder traces for each element of a hint. */
 const HINTED: ReadonlySet<string> = new Set(["hint-in", "hint-decision", "hint-answer"]);
 
 /**

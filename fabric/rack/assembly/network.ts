@@ -208,7 +208,6 @@ export function switchNames({ topology, leafSpine, fatTree, listed }: NetworkOpt
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-/** The RNICs of each leaf: as configured, else on the leaf with the fewest. */
 function rnicsOfLeaves(rnics: readonly NetworkRnic[], leaves: number): string[][] {
   const own = upTo(leaves).map((): string[] => []);
   const counts = new Array<number>(leaves).fill(0);
@@ -358,9 +357,6 @@ export function rnicsByEnd(
   );
 }
 
-/**
- * Switches and cables as the scenario lists them. A cable without a port takes the lowest free one.
- */
 function listedShape(
   { switches, cables }: ListedFabric,
   options: NetworkOptions,

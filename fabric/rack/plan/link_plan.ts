@@ -153,7 +153,6 @@ type Check = (value: unknown) => boolean;
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const isAtLeastOne: Check = (value) => isCount(value) && value !== 0;
 
-/** The check of each member of a request; those of {@link REQUIRED} must be present. */
 const MEMBERS: Readonly<Record<string, Check>> = {
   action: (value) => [...IMPAIRMENTS, "cut", "heal"].some((action) => action === value),
   cable: isCount,

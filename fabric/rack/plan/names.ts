@@ -71,7 +71,6 @@ export function isLeafName(name: string): boolean {
   return /^(leaf|edge)\d+$/.test(name);
 }
 
-/** Bits of a host's number in its addresses. */
 const HOST_BITS = 16;
 
 /**

@@ -24,7 +24,7 @@ export type ValueKind =
 export type OptionRow = ValueKind & {
   /** Its meaning, for people. */
   readonly what: string;
-  /** Default value; absent: the default is not a number of its own. */
+  /** Default value; absent: another rule decides. */
   readonly normal?: number;
   /** On a page; by default its name. */
   readonly label?: string;

@@ -44,7 +44,6 @@ export type Place = typeof PLACES[number];
 interface DomainRow {
   /** In words, in addition to the rows before it. */
   readonly saves: string;
-  /** Places at which a byte survives; at others it is lost. */
   readonly survivors: readonly Place[];
 }
 

@@ -98,7 +98,6 @@ const CLIENT = {
   idle: { kind: "microseconds", as: "idleUs" },
 } as const;
 
-/** Options of message transfers, all of which are {@link CHOICES}, too. */
 const TRANSFER = {
   depth: { kind: "depth", what: "messages outstanding" },
   size: { kind: "message-bytes", what: "bytes of a message" },

@@ -55,7 +55,6 @@ const DSCP = 26, CNP_DSCP = 48;
 
 /** Ethernet to RETH and ICRC, rounded up: a queued frame's bytes beside its payload. */
 export const HEADERS_BYTES = 128;
-/** FCS, preamble and gap. */
 const BETWEEN_FRAMES_BYTES = 24;
 /** [choice] Share of a port's queue that one cable may fill before it is paused. */
 const XOFF_SHARE = 8;
@@ -124,7 +123,6 @@ function resolvePfc(
   };
 }
 
-/** Keys of `pfc` that exclude each other, with the reason. */
 const EXCLUDED = [
   ["xoff", "alpha", "a fixed threshold or a share of what is free, not both"],
   ["xon", "xonOffset", "where senders go on, said once"],

@@ -25,7 +25,7 @@ const DEFAULT_QUEUES = 1024;
 const CONVERGENCE_PS = 100 * PS_PER_US;
 /** Neugebauer et al., SIGCOMM'18: misses begin beyond 256 KiB, 64 pages of 4 KiB. */
 const IOMMU = { iotlb: 64 };
-/** A choice: what is not said of memory pressure. */
+/** A choice: defaults of memory pressure. */
 const PRESSURE: PressurePlan = { at: 0, everyPs: 100 * PS_PER_US, times: 10, pages: 1 };
 /** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
 const VERIFY_HISTORY: VerifyHistoryPlan = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
@@ -60,7 +60,7 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
   };
 }
 
-/** The part of its own that a topology has. */
+/** The section of a topology's own shape. */
 function shapeOf(
   { topology, leaves = 2, spines = 2, k = 4, switches = [], cables }: FabricSection,
 ): Pick<FabricScenario, "leafSpine" | "fatTree" | "listed"> {
@@ -174,7 +174,7 @@ function translationsOf(
   return { entries, evict };
 }
 
-/** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */
+/** Absent if all is default, so that plans of today's scenarios stay as they are. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
   const { scheme = QUEUE_PLAN.scheme, store = "host" } = section;
   const queuePlan: QueuePlan = {

@@ -126,7 +126,6 @@ export const text = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
-/** The path of a file of the user's own code. */
 const OWN_FILE = /^(\.{0,2}\/).*\.[jt]s$/;
 export function isOwnFile(value: string): boolean {
   return OWN_FILE.test(value);
@@ -144,10 +143,8 @@ export function ownFile(example: string) {
 /** Marks words that are allowed in place of a mapping: see `json_schema.ts`. */
 export const WORDS = "x-words";
 
-/** For each name in a plan, the scenario's key and its schema. */
 type Rows = Readonly<Record<string, readonly [key: string, schema: z.ZodType]>>;
 
-/** A plan's values of a mapping whose keys are optional. */
 type ValuesOf<R extends Rows> = { -readonly [Name in keyof R]?: z.output<R[Name][1]> };
 
 /** A mapping of optional keys, which have other names in a plan; `or` as of {@link mapping}. */

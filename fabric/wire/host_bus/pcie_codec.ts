@@ -178,7 +178,6 @@ function ats(fields: readonly unknown[]): PcieMessage | undefined {
   return isHinted ? { ...message, hintsOf } : message;
 }
 
-/** All messages outside the data path. */
 function control(fields: readonly unknown[]): PcieMessage | undefined {
   const [code, first, second] = fields;
   if (fields.length === 2) {

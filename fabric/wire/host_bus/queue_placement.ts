@@ -63,7 +63,6 @@ function listed<T>(values: readonly T[], otherwise: T): Form<T> {
   };
 }
 
-/** The fields in their order within a space, each aligned to its size. */
 const FORMS: { readonly [F in QueueField]: Form<QueueFields[F]> } = {
   wqeAddress: long,
   indexAddress: long,
@@ -122,7 +121,6 @@ export const PLACEMENTS = {
 } as const satisfies Readonly<Record<string, Placement>>;
 export type PlacementName = keyof typeof PLACEMENTS;
 
-/** Entries are whole segments of this size. */
 const GRAIN_BYTES = 16;
 
 /** The store of queue information, from placement and layout. Plain numbers, no address. */

@@ -230,7 +230,6 @@ const COMMANDS = {
   "init": { spaces, persistence },
   /** The limits of the card's resources (mlx5: QUERY_HCA_CAP). */
   "query-device": {},
-  /** The network port: its cable and its rate. */
   "query-port": {},
   /** The clock of completions' `timestamps`. */
   "query-clock": {},
@@ -398,7 +397,6 @@ const OK_REPLIES = {
     rqQueue: count,
   },
   "register-mr": { lkey: u32, rkey: u32 },
-  /** The firmware needs this many contiguous bytes first; nothing has changed. */
   "memory-needed": { bytes: count },
   "query-statistics": { counters: isCounters },
   /** A shared receive queue's number is also its queue number. */
@@ -439,7 +437,6 @@ const QP_EVENT = { qpn: u24 } as const;
 const PORT_EVENT = { portNum: count } as const;
 /** A peer's; 0 stands for none in an entry of the event queue. */
 const address = (value: unknown): value is number => u32(value) && value > 0;
-/** The supported events of ibv_async_event. */
 const EVENTS = {
   QP_FATAL: QP_EVENT,
   QP_REQ_ERR: QP_EVENT,

@@ -9,9 +9,7 @@
 import type { WcStatus } from "./cqe.ts";
 
 interface Row {
-  /** What the CQE carries. */
   readonly code: number;
-  /** The status that such a completion has. */
   readonly status: Exclude<WcStatus, "SUCCESS">;
   readonly text: string;
 }

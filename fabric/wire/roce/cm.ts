@@ -187,7 +187,6 @@ export type CmType = keyof typeof CM_MESSAGES;
 
 interface CmCommon<Type extends CmType> {
   readonly type: Type;
-  /** The same in all messages of one exchange. */
   readonly transactionId: bigint;
   /** At most {@link privateDataBytes}; a decoded message has the full length, with zero padding. */
   readonly privateData: Uint8Array<ArrayBuffer>;

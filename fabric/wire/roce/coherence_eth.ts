@@ -184,11 +184,7 @@ export const COHERENCE_PAYLOAD_FIELDS = {
 } as const satisfies Readonly<Record<string, readonly Field[]>>;
 export type CoherencePayload = keyof typeof COHERENCE_PAYLOAD_FIELDS;
 
-/** Header and payload of a command. */
 interface CoherenceForm {
-  /**
-   * The state that is asked for, granted or left (C-05); `none` if it follows from another message.
-   */
   readonly state: CoherenceState;
   /** A line's bytes as payload: always, unless they are lost; perhaps; never. */
   readonly data: "line" | "maybe" | "none";

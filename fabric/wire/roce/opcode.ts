@@ -211,7 +211,6 @@ export interface MessageShape {
   readonly persistence?: boolean;
 }
 
-/** The place of each name in its list. */
 function indexOf<Name extends string>(names: readonly Name[]): Readonly<Record<Name, number>> {
   const entries = names.map((name, index) => [name, index]);
   return Object.fromEntries(entries);
@@ -221,7 +220,6 @@ const SERVICE_INDEX = indexOf(SERVICES);
 const OPERATION_INDEX = indexOf(Object.keys(ANSWERS) as Operation[]);
 const POSITION_INDEX = indexOf(POSITIONS);
 
-/** A small integer for a shape and a position. */
 function shapeKey(shape: MessageShape, position: Position): number {
   const tail = position === "last" || position === "only";
   return (OPERATION_INDEX[shape.operation] << 7) | (SERVICE_INDEX[shape.service] << 5) |
