@@ -43,7 +43,6 @@ interface Awaited {
   first?: FrameMark;
 }
 
-/** One direction of a cable. */
 export class CableEffects {
   readonly #latencyPs: Time;
   #awaited: Awaited[] = [];

@@ -131,7 +131,7 @@ export class Commentator {
     const { psn, qpn, connection } = step;
     const plan = this.#plan.nodes[node]!;
     if (plan.kind !== "rnic" || psn === undefined) return undefined;
-    // What prepares a request has the request's PSN, and no part in its frames.
+    // A preparation of a request has the request's PSN, and no part in its frames.
     if (mechanismOf(step.step) !== undefined) return undefined;
     // The read goes out when the DMA engine has room: a frame that arrives at that time did not
     // cause it.

@@ -19,7 +19,7 @@ export interface FramePass {
   /** When its first and its last bit pass this end. */
   readonly startPs: Time;
   readonly endPs: Time;
-  /** What the cable does to it from here on, if it does anything. */
+  /** The cable's effect on it from here on, if any. */
   readonly effect?: string;
 }
 
@@ -34,7 +34,7 @@ export interface FramedSteps {
   readonly lines: readonly TraceLine[];
   /** By number: {@link TraceLine.frame}. */
   readonly frames: readonly FollowedFrame[];
-  /** What programs wrote and learned. */
+  /** The programs' writes and observations. */
   readonly notes: readonly TimedRecord[];
 }
 

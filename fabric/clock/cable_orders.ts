@@ -23,7 +23,10 @@ interface CableOrdersParts extends Pick<ClockParts, "plan" | "members" | "whenAt
   readonly out: Pick<ClockOutputs, "record">;
 }
 
-/** What became of an order: when it takes effect, why it never does, or that it is not yet known. */
+/**
+ * The outcome of an order: the time of its effect, the reason of its refusal, or that it is not yet
+ * known.
+ */
 export type OrderAnswer =
   | { readonly at: Time; readonly fault: number }
   | { readonly refusal: string }

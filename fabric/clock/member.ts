@@ -99,7 +99,7 @@ export function newMember(
   };
 }
 
-// What follows from it.
+// Derived values.
 
 /**
  * The earliest possible event of the partition: its own, or one by a message or news not yet taken.

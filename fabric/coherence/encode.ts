@@ -155,7 +155,7 @@ function card(system: System, { lines, waiting, active, isUp, ...rest }: FarCard
   if (copies.length > 1 && rest.size.lines >= system.size.lines) copies.sort(([a], [b]) => a - b);
   for (const [line, { state, data }] of copies) {
     put(line * 16 + (FAR[state] ?? 0));
-    // What is asked for comes with its data.
+    // A requested line comes with its data.
     put(/^I[SM]$|^II$/.test(state) ? 0 : codeOf(data));
   }
   put(isUp ? 0xf8 : 0xf7);

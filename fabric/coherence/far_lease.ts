@@ -1,4 +1,7 @@
-/** What a far card does by time: renewals of its lease (decision 13), its end, and reports of counts (17). */
+/**
+ * Timed actions of a far card: renewals of its lease (decision 13), its end, and reports of counts
+ * (17).
+ */
 import { NEVER, type Time } from "../base/time.ts";
 import { expire, expiresAt, type FarCard, giveBackAll, messageOf, needsLease } from "./far_card.ts";
 import { isIdle, renewAt } from "./lease.ts";

@@ -1,4 +1,6 @@
-/** What home's card does by time: it gives stamps back, and gives away what a far card held (decision 13). */
+/**
+ * Timed actions of home's card: it returns stamps, and gives a far card's lines away (decision 13).
+ */
 import { NEVER, type Time } from "../base/time.ts";
 import { loseFarCard, sayRenewed, unshare } from "./home_card.ts";
 import { type HomeCard, homeLine } from "./home_card_state.ts";

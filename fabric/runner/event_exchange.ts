@@ -56,7 +56,7 @@ export class EventExchange {
     }
   }
 
-  /** What neighbours send: {@link receive} and {@link sendAgain} take it. */
+  /** Subscriptions to neighbours' messages: {@link receive} and {@link sendAgain} take them. */
   get subjects(): { readonly wire: Iterable<string>; readonly again: Iterable<string> } {
     return { wire: this.#peers.keys(), again: this.#askers.keys() };
   }

@@ -67,7 +67,7 @@ export class ResendBuffer {
     return box === undefined ? 0 : box.first + box.kept.length;
   }
 
-  /** What is kept for `peer` from event number `from` on. */
+  /** The kept events for `peer` from event number `from` on. */
   keptFor(peer: string, from: number): { first: number; events: readonly Event[] } {
     const box = this.#out.get(peer);
     if (box === undefined) return { first: from, events: [] };

@@ -44,7 +44,7 @@ export interface FrameField {
   readonly bits: number;
   /** As people write it: addresses and keys in hex, counts in decimal. */
   readonly value: string;
-  /** What the value says; "" where it says no more than itself. */
+  /** The value's meaning; "" if it has none of its own. */
   readonly meaning: string;
 }
 

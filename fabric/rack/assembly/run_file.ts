@@ -20,7 +20,7 @@ export interface RunFile {
   /** Of a run that begins by repeating another one. */
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
-  /** What each process records for a capture; absent: nothing. */
+  /** Scope of each process's records for a capture; absent: none. */
   readonly observe?: ObservationScope;
   /** Where the captures of a background rack are written when it is taken down. */
   readonly captures?: CaptureFiles;
@@ -30,7 +30,9 @@ export interface RunFile {
   readonly delayMsMax: number;
 }
 
-/** Which run is repeated, up to which instant (exclusive), and the least number for orders behind it. */
+/**
+ * The repeated run, the end of the repetition (exclusive), and the least number for later orders.
+ */
 export interface ResumedFrom {
   readonly run: string;
   readonly at: Time;

@@ -179,7 +179,7 @@ function checkListed(listed: ListedFabric, draft: Draft, report: Report): void {
     const problem = ends.refuse(cable);
     if (problem === undefined) continue;
     isJoined = false;
-    // What is wrong with the names of a range is one problem.
+    // Errors of the names of a range are one problem.
     if (!said.has(cable.item)) report(["fabric", "cables", cable.item], problem);
     said.add(cable.item);
   }

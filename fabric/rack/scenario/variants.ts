@@ -85,7 +85,7 @@ function withChoices(program: ProgramScenario, choices: VariantChoices): Program
   return { ...program, options: { ...program.options, ...chosen } };
 }
 
-/** What is chosen of a program's options. */
+/** Choices among a program's options. */
 export function takenBy(
   program: ProgramScenario,
   { input, ...choices }: {

@@ -26,7 +26,7 @@ const KIND_CODES = {
   "coherent": 12,
 } as const satisfies Readonly<Record<Exclude<PcieMessage, RegionMessage>["kind"], number>>;
 
-/** What a read asks for besides its bytes. */
+/** A property of a read. */
 const TRACKED = "tracked";
 
 /** The largest write through a doorbell register (write-combining buffer). */

@@ -103,9 +103,10 @@ const persistence = shaped({
   /** 1: posted writes go to the iMC. 2: they stay in the LLC. */
   flow: oneOf(1, 2),
   /**
-   * What makes a write persistent that has left the bus. `read`: an LSB read behind it, in flow 1
-   * (P-24), and in flow 2 where the LLC is in the persistence domain. `cpu`: the host's CPU,
-   * notified by a RECV (P-26). `none`: nothing more, as all buffers are in the domain.
+   * The mechanism that makes a write persistent after it has left the bus. `read`: an LSB read
+   * behind it, in flow 1 (P-24), and in flow 2 if the LLC is in the persistence domain. `cpu`: the
+   * host's CPU, notified by a RECV (P-26). `none`: no further step, as all buffers are in the
+   * domain.
    */
   flush: oneOf("read", "cpu", "none"),
   /** Whether the architecture evaluates the NS bit (`ddio+ns`). */

@@ -190,7 +190,7 @@ const BY_CODE: ReadonlyMap<number, Row> = new Map(
   Object.values(VENDOR_ERRORS).map((row) => [row.code, row]),
 );
 
-/** What a completion's `vendor_err` means; undefined of 0 and of a number that is not in the table. */
+/** The meaning of a completion's `vendor_err`; undefined for 0 and for an unknown number. */
 export function vendorErrorText(code: number): string | undefined {
   return BY_CODE.get(code)?.text;
 }

@@ -33,7 +33,7 @@ export const ANSWERS = {
   "coherence-response": "acknowledge",
 } as const;
 export type Operation = keyof typeof ANSWERS;
-/** What answers a request that a responder takes. */
+/** The answer to a request that a responder takes. */
 export type Answer = "acknowledge" | "read-response" | "atomic-acknowledge";
 /** Operations of requests that a requester sends and a responder takes. */
 export type RequestOperation = {
