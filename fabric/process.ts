@@ -1,4 +1,4 @@
-/** A process of the rack on the bus: how it starts, and what ends it. */
+/** A process of the rack on the bus: its start and its end. */
 import { type Bus, BusError } from "./bus/bus.ts";
 import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";
@@ -12,8 +12,8 @@ const CHECK_MS = 1_000;
 export const PARENT_VARIABLE = "RACKMESH_PARENT";
 
 /**
- * Connects this process to the bus and starts its work, which `start` begins and returns how to stop.
- * A signal, the end of the parent process and the loss of the bus end the process.
+ * Connects this process to the bus and starts its work by `start`, which returns a function that
+ * stops it. A signal, the end of the parent process and the loss of the bus end the process.
  */
 export async function runOnBus(
   options: { readonly run: string; readonly name: string; readonly title: string },
@@ -25,7 +25,8 @@ export async function runOnBus(
   endWithParent(() => end());
   const bus = await connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
-    // A machine may be busy with hundreds of others that start. While the parent lives, the process is wanted.
+    // The machine may be busy with the start of hundreds of processes. While the parent lives, this
+    // one is needed.
     connectTimeoutMs: Infinity,
     onWaiting: (why) => console.error(why),
     patienceMs: patienceMs(),

@@ -1,6 +1,6 @@
 /**
- * The steps of a run as trace lines, each with the frame that carries it out or has caused it, and
- * the frames with their ways from port to port: what a ladder shows beside its steps.
+ * The steps of a run as trace lines, each with the frame that carries it out or caused it, and the
+ * frames with their ways from port to port: a ladder shows them beside its steps.
  */
 import type { TimedRecord } from "../audit.ts";
 import type { Time } from "../base/time.ts";
@@ -24,9 +24,9 @@ export interface FramePass {
 }
 
 export interface FollowedFrame {
-  /** As its first sender has sent it, as far as it was kept. */
+  /** The kept part of the frame, as its first sender sent it. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** In order; those of a multicast's copies as they were seen. */
+  /** In order; passes of a multicast's copies in the order of observation. */
   readonly passes: readonly FramePass[];
 }
 

@@ -3,9 +3,10 @@
  * partition has reached, is recorded first, and reaches the partitions at both ends with their next
  * grants. A partition applies each once (`Runner`), so a restarted timekeeper sends all of them again.
  *
- * A cut reaches both ends as late as a power failure would; each end's partition has it in its own queue, so no message
- * is needed. Frames that reach an end after it has noticed are lost, and so are frames sent there. A node that gets power
- * finds which of its network cables are down. A one-way cut loses frames and no end notices it.
+ * A cut reaches both ends as late as a power failure would; each end's partition has it in its own queue,
+ * so it needs no message. Frames that reach an end after it has noticed are lost, and so are frames sent
+ * there. A node that gets power finds which of its network cables are down. A one-way cut loses frames
+ * and no end notices it.
  */
 import {
   checkedLinkFault,

@@ -1,6 +1,7 @@
 /**
- * Grants: their content, which messages an answer confirms, and what follows where none comes.
- * `horizon.ts` decides how far a partition may run, `timekeeper.ts` whether it gets a grant now.
+ * Grants: their content, the messages that an answer confirms, and the consequences of a missing
+ * answer. `horizon.ts` decides how far a partition may run, `timekeeper.ts` whether it gets a grant
+ * now.
  */
 import type { Grant, Report } from "./clock.ts";
 import type { ClockOutputs, ClockParts } from "./membership.ts";
@@ -17,7 +18,7 @@ interface GrantsParts extends Pick<ClockParts, "byName" | "term" | "wallMs"> {
   readonly out: Pick<ClockOutputs, "grant" | "inexact">;
 }
 
-/** How far a partition may run, from where on it has something to do, and where it is to stop. */
+/** A partition's bounds: its next event, how far it may run, and its breaks. */
 export interface Allowance {
   readonly next: Time;
   readonly horizon: Time;
@@ -57,8 +58,8 @@ export class Grants {
   }
 
   /**
-   * An answer confirms to the senders the messages that the grant named; after a restart, which leaves
-   * no grant, those that the report names.
+   * An answer confirms to the senders the grant's messages; after a restart, which leaves no grant,
+   * the report's.
    */
   answer(member: Member, report: Report): void {
     if (member.status === "unknown") {
@@ -81,7 +82,7 @@ export class Grants {
     }
   }
 
-  /** Sends a grant once more that has not been answered since `member.sinceMs`. */
+  /** Repeats a grant that has not been answered since `member.sinceMs`. */
   repeat(member: Member): void {
     if (member.status !== "running" || member.grant === undefined) return;
     const waitedMs = this.#parts.wallMs() - member.sinceMs;

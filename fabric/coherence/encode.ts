@@ -1,10 +1,10 @@
 /**
- * A state of a {@link System} as bytes, and these as a number of 53 bits: what the explorer has
- * seen is a map of numbers. Two states fall on one number with a probability of n² / 2^54: for a million of
- * states 6 in 100 000, and then a state is not walked.
+ * A state of a {@link System} as bytes, and these as a number of 53 bits: the explorer's seen states are
+ * a map of numbers. Two states collide with a probability of n² / 2^54: for a million of states 6 in
+ * 100 000, and then one is not explored.
  *
- * What only grows (versions, lives) is told by its relation to what it is compared with. So a card may begin any number
- * of lives, and the set of states is finite.
+ * Values that only grow (versions, lives) are encoded by their relation to those that they are compared
+ * with. So a card may begin any number of lives, and the set of states is finite.
  */
 import { hashBytes } from "../base/hash.ts";
 import type { FarCard, FarLine } from "./far_card.ts";
@@ -63,7 +63,7 @@ function rankOf(agent: number, life: number): number {
   return lives[agent - 1]?.indexOf(life) ?? 0;
 }
 
-/** The state's number. `extra` and `more` are what the explorer keeps beside it. */
+/** The state's number. `extra` and `more` are the explorer's additions. */
 export function keyOf(system: System, extra: readonly number[], more: number): number {
   const bytes = encode(system, extra);
   bytes[0] = (bytes[0] ?? 0) + more * 16;

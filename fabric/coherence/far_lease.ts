@@ -7,12 +7,12 @@ import { expire, expiresAt, type FarCard, giveBackAll, messageOf, needsLease } f
 import { isIdle, renewAt } from "./lease.ts";
 import type { Output } from "./output.ts";
 
-/** When {@link farWake} has something to do; NEVER for a card that holds nothing and has nothing to report. */
+/** When {@link farWake} has work; NEVER for a card that holds nothing and has nothing to report. */
 export function farNextAt(card: FarCard): Time {
   return Math.min(expiresAt(card), ownRenewalAt(card), card.windowEnds);
 }
 
-/** Does what is due at the card's time. */
+/** Does the work due at the card's time. */
 export function farWake(card: FarCard, out: Output): void {
   expire(card, out);
   if (card.now >= card.windowEnds) reportCounts(card, out);

@@ -7,7 +7,7 @@ import { type HomeCard, homeLine } from "./home_card_state.ts";
 import type { Agent } from "./messages.ts";
 import type { Output } from "./output.ts";
 
-/** When {@link homeWake} has something to do; NEVER where no far card was heard within its lease. */
+/** When {@link homeWake} has work; NEVER if no far card was heard within its lease. */
 export function homeNextAt(card: HomeCard): Time {
   let next = NEVER;
   for (const { until, echo } of card.leases.values()) {
@@ -16,7 +16,7 @@ export function homeNextAt(card: HomeCard): Time {
   return next;
 }
 
-/** Does what is due at the card's time. */
+/** Does the work due at the card's time. */
 export function homeWake(card: HomeCard, out: Output): void {
   for (const [agent, { until, echo }] of [...card.leases]) {
     if (card.now >= until) endLease(card, agent, out);
@@ -36,8 +36,8 @@ export function stopRenewing(card: HomeCard, agent: Agent): void {
 }
 
 /**
- * A far card that is up, without exclusive lines or pending messages, has let its lease go: it
- * holds no copy.
+ * A far card without exclusive lines or pending messages has let its lease go: it is up, and holds
+ * no copy.
  */
 function endLease(card: HomeCard, agent: Agent, out: Output): void {
   const isStopped = card.leases.get(agent)?.isStopped === true;

@@ -170,7 +170,7 @@ export function hashPlain(value: unknown): number {
   return finish(mixPlain(9, value));
 }
 
-/** Mixes plain data of any shape into the hash: control path only, so speed does not matter. */
+/** Control path only, so speed does not matter. */
 function mixPlain(hash: number, value: unknown): number {
   if (typeof value === "number") return mixField(hash, value);
   if (typeof value === "string") return mixText(mix(hash, 2), value);

@@ -23,7 +23,7 @@ export interface EventExchangeOptions {
   readonly bus: Pick<Bus, "publish" | "maxPayload">;
 }
 
-/** How many events a partition is to have of an incarnation of a peer. */
+/** Number of events that a partition has to have of an incarnation of a peer. */
 export type Expected = readonly [peer: string, incarnation: number, count: number];
 
 export class EventExchange {
@@ -56,12 +56,12 @@ export class EventExchange {
     }
   }
 
-  /** Subscriptions to neighbours' messages: {@link receive} and {@link sendAgain} take them. */
+  /** Subjects of neighbours' messages: {@link receive} and {@link sendAgain} take them. */
   get subjects(): { readonly wire: Iterable<string>; readonly again: Iterable<string> } {
     return { wire: this.#peers.keys(), again: this.#askers.keys() };
   }
 
-  /** Publishes what a span has sent, and keeps it until it is confirmed. */
+  /** Publishes a span's events, and keeps them until they are confirmed. */
   publish(incarnation: number, departures: readonly Departure[]): void {
     for (const [to, sent] of Map.groupBy(departures, (departure) => departure.to)) {
       const events = sent.map(({ event }) => event);
@@ -85,7 +85,7 @@ export class EventExchange {
     this.#publishEvents(to, { incarnation, first: first + half, events: events.slice(half) });
   }
 
-  /** Takes in what came on a wire. @returns whether it was a batch of events for this partition. */
+  /** Takes in a neighbour's batch. @returns whether it was one of events for this partition. */
   receive(payload: Uint8Array, subject: string): boolean {
     const peer = this.#peers.get(subject);
     const batch = batchFromBytes(payload);
@@ -102,7 +102,7 @@ export class EventExchange {
     return far?.node === source && far.peer === peer;
   }
 
-  /** Asks peers for what is missing of what they have sent. */
+  /** Asks peers for their missing events. */
   askFor(missing: readonly Expected[]): void {
     const { bus, run, partition } = this.#options;
     for (const [peer, incarnation, count] of missing) {
@@ -113,8 +113,8 @@ export class EventExchange {
   }
 
   /**
-   * Sends a peer what it misses of `incarnation`. @returns whether the request was well formed, and
-   * for messages that there are. @throws ForgeryError
+   * Sends a peer its missing events of `incarnation`. @returns whether the request was well formed,
+   * and for existing messages. @throws ForgeryError
    */
   sendAgain(
     value: unknown,

@@ -75,7 +75,7 @@ export class ResendBuffer {
     return { first: box.first + skip, events: box.kept.slice(skip) };
   }
 
-  /** Takes in a batch, whatever of it is new; what does not join on to the rest waits to be resent. */
+  /** Takes in the new part of a batch; events behind a gap wait to be resent. */
   receive(peer: string, batch: WireBatch): void {
     const box = this.#inboxOf(peer, batch.incarnation);
     const have = box.taken + box.waiting.length;
@@ -84,20 +84,20 @@ export class ResendBuffer {
     for (let i = known; i < batch.events.length; i++) box.waiting.push(batch.events[i]!);
   }
 
-  /** Begins after what was sent to an earlier life of this partition. */
+  /** Begins after the messages to an earlier life of this partition. */
   skip(peer: string, incarnation: number, count: number): void {
     const box = this.#inboxOf(peer, incarnation);
     box.waiting.splice(0, count - box.taken);
     box.taken = count;
   }
 
-  /** How many of the first `count` events of that incarnation of `peer` are here. */
+  /** Number of the first `count` events of that incarnation of `peer` that are here. */
   have(peer: string, incarnation: number, count: number): number {
     const box = this.#inboxOf(peer, incarnation);
     return Math.min(count, box.taken + box.waiting.length);
   }
 
-  /** Hands over what is not yet taken of the first `count` events. */
+  /** Hands over those of the first `count` events that are not yet taken. */
   take(peer: string, incarnation: number, count: number): readonly Event[] {
     const box = this.#inboxOf(peer, incarnation);
     if (count <= box.taken) return [];

@@ -1,7 +1,7 @@
 /**
- * A frame field by field, in wire order, from the field tables of `fabric/wire/roce`: what
- * `describeFrame` says in one line, with the place of every bit. Accepts any bytes: what a header
- * promises and the frame has not is left out.
+ * A frame field by field, in wire order, from the field tables of `fabric/wire/roce`: the content of
+ * `describeFrame`'s line, with the place of every bit. Accepts any bytes: parts of a header beyond the
+ * frame's end are left out.
  */
 import { type Field, readFields, sizeOf } from "../base/fields.ts";
 import { viewOf } from "../base/slab.ts";
@@ -42,7 +42,7 @@ export interface FrameField {
   /** Its first bit, from the first bit of the frame. */
   readonly bit: number;
   readonly bits: number;
-  /** As people write it: addresses and keys in hex, counts in decimal. */
+  /** For people: addresses and keys in hex, counts in decimal. */
   readonly value: string;
   /** The value's meaning; "" if it has none of its own. */
   readonly meaning: string;
@@ -57,9 +57,8 @@ const IN_HEX = new Set([
 ]);
 
 /**
- * The fields of a frame, without gaps.
- * @param bytes of which the last may be missing, as far as all headers are there.
- * @param naming of IPv4 addresses: `a` for 10.0.0.1. @param length of the whole frame.
+ * The fields of a frame, without gaps. @param bytes the last ones may be missing, except those of
+ * headers. @param naming of IPv4 addresses: `a` for 10.0.0.1. @param length of the whole frame.
  */
 export function frameFields(
   bytes: Uint8Array<ArrayBuffer>,
@@ -141,7 +140,7 @@ function grhFields(
     : reader.rest("payload");
 }
 
-/** What the payload of a message between coherent cards begins with: the rest is a line. */
+/** Begin of the payload of a message between coherent cards; the rest is a line. */
 function messagePart(
   operation: string,
   header: Values,

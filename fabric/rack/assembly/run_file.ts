@@ -17,14 +17,14 @@ export interface RunFile {
   /** The user's own programs: name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   readonly stayUp: boolean;
-  /** Of a run that begins by repeating another one. */
+  /** For a run that begins by repeating another one. */
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
   /** Scope of each process's records for a capture; absent: none. */
   readonly observe?: ObservationScope;
-  /** Where the captures of a background rack are written when it is taken down. */
+  /** Paths of the captures of a background rack, written when it is taken down. */
   readonly captures?: CaptureFiles;
-  /** Without a supervisor: a partition without a message for so long is dead. 0: with one. */
+  /** Without a supervisor: a partition that is silent for this time is dead. 0: with one. */
   readonly livenessMs: number;
   /** For tests: maximum delay in ms before each span and some reports of a process. 0: none. */
   readonly delayMsMax: number;
@@ -39,7 +39,10 @@ export interface ResumedFrom {
   readonly ordersFrom: number;
 }
 
-/** In the run's directory until the repeated part has been compared; time does not pass its end before. */
+/**
+ * In the run's directory until the repeated part has been compared; until then time does not pass
+ * its end.
+ */
 export const RESUMING_FILE = "resuming.json";
 
 /** Requested captures, as absolute paths. */
@@ -65,7 +68,7 @@ export interface FinalReply {
     }
   >;
   readonly refused: number;
-  /** The same by subject. */
+  /** By subject. */
   readonly refusedOn: ReadonlyArray<readonly [subject: string, count: number]>;
   readonly sent: number;
   readonly residentBytes: number;

@@ -6,7 +6,7 @@ import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
 export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] as const;
-/** By so many later frames one that is reordered may be overtaken, at most. */
+/** Limit of later frames that may overtake a reordered one. */
 export const OVERTAKEN_MAX = 1_000;
 export type Impairment = typeof IMPAIRMENTS[number];
 

@@ -37,7 +37,7 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
   const switchOptions = {
     ...profile.switch,
     ...section.switch,
-    // [choice] A frame: what a group has of its own moves on however full the pool is.
+    // [choice] A frame: a group's own bytes let it proceed even if the pool is full.
     ...(isDivided && { reservedBytes: reservedBytes ?? longestFrame(mtu) }),
   };
   const congestion = resolveCongestion(section, { queueBytes, mtu });
@@ -150,10 +150,10 @@ export function resolveHost(
 }
 
 function hintsOf({ send, ...given }: NonNullable<HostSection["hints"]>): HintPlan {
-  // A flag speaks of its own queue pair alone.
+  // A flag concerns its own queue pair only.
   const transport = given.encoding === "flagged" ? "own" : HINT_PLAN.transport;
   const plan = { ...HINT_PLAN, transport, ...given, ...send };
-  // Without a length of its own a batch is as long as the look-ahead.
+  // By default a batch is as long as the look-ahead.
   const isGiven = given.batch !== undefined || plan.batch === "adaptive";
   return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };
 }
@@ -192,7 +192,8 @@ function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan }
     ...(section.arm === "next" && { arm: "next" as const }),
     ...(section.events === "queue" && { events: "queue" as const }),
   };
-  // A host that names its scheme is one to be compared: its card reports stale pointers, be it none.
+  // A host that names its scheme is to be compared: its card reports the number of stale pointers,
+  // even 0.
   const isDefault = JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN);
   return isDefault && section.scheme === undefined ? {} : { queuePlan };
 }

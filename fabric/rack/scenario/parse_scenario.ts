@@ -38,7 +38,7 @@ export function parseScenario(text: string, file: string): Scenario {
   return readScenarioOf(text, file).scenario;
 }
 
-/** As {@link parseScenario}, with the values as they stand in the text. */
+/** As {@link parseScenario}, with the values as written in the text. */
 export function readScenarioOf(
   text: string,
   file: string,

@@ -1,4 +1,7 @@
-/** `shared` of a scenario file: the schema of its items, what omitted values are, and what they must agree with. */
+/**
+ * `shared` of a scenario file: the schema of its items, defaults of omitted values, and consistency
+ * checks.
+ */
 import type { z } from "zod";
 import { showFound } from "../plan/problem.ts";
 import { formatSize } from "../plan/units.ts";
@@ -297,14 +300,14 @@ function checkAgents(shared: readonly DraftShared[], report: Report): void {
   }
 }
 
-/** With its directory in SCM. */
+/** Includes its directory in SCM. */
 function pagesOf(region: Parameters<typeof directoryBytes>[0]): number {
   return Math.ceil((region.bytes + directoryBytes(region)) / PAGE_BYTES) * PAGE_BYTES;
 }
 
 /**
- * Where each region begins in its home's memory, from the memory's start: places that the file gives, else from the
- * end downwards, in whole pages.
+ * Begin of each region in its home's memory, from the memory's start: the file's place, else from
+ * the end downwards, in whole pages.
  */
 export function placesOf(
   shared: readonly SharedScenario[],
