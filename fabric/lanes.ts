@@ -50,7 +50,8 @@ export interface LanesOptions {
 }
 
 /**
- * Takes racks up and leaves them as the set requests. @returns a function that leaves all of them.
+ * Takes racks up and leaves them as the set requests.
+ * @returns a function that leaves all of them.
  */
 export function answerLanes(
   bus: Bus,

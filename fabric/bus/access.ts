@@ -94,6 +94,7 @@ export function laneVerb(user: string): string {
 /** Prefixes of requests whose rest is the answering user. */
 const ANSWERED_BY_USER = [FINAL, INSPECT, KILL, BOOT, PROCESS, LANE];
 
+/** The user that answers a control request. */
 export function answererOf(verb: string): string {
   const start = ANSWERED_BY_USER.find((each) => verb.startsWith(each));
   if (start !== undefined) return verb.slice(start.length);

@@ -100,6 +100,7 @@ export class BusError extends Error {
 /** Receives errors that have no caller: `handler` and `forbidden`. Must not throw. */
 export type BusErrorHook = (error: BusError) => void;
 
+/** The error of a bus that is used after its end. */
 export function closedError(): BusError {
   return new BusError("closed", "The bus is closed");
 }

@@ -32,9 +32,9 @@ function plainView(bytes: Uint8Array, from: number): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Decodes the output of {@link encode}, and nothing else. @returns undefined for bytes that are
- * malformed, too deep or hold more than plain data. Byte strings in the result are views of
- * `bytes`, which therefore must not change afterwards.
+ * Decodes the output of {@link encode}, and nothing else.
+ * @returns undefined for bytes that are malformed, too deep or hold more than plain data. Byte
+ * strings in the result are views of `bytes`, which therefore must not change afterwards.
  */
 export function decode(bytes: Uint8Array): unknown {
   return decodeView(plainView(bytes, 0));
@@ -84,6 +84,7 @@ export function decodeSealed(sealed: Uint8Array): unknown {
   return decodeView(new Uint8Array(sealed.buffer, sealed.byteOffset, length));
 }
 
+/** Writes the seal of a message into its last bytes. */
 export function seal(message: Uint8Array): void {
   const at = message.length - SEAL_BYTES;
   const hash = hashBytes(message, SEED, at);
@@ -94,6 +95,7 @@ export function seal(message: Uint8Array): void {
   message[at + 4] = hash;
 }
 
+/** Whether the last bytes of a message are its seal. */
 export function isSealed(message: Uint8Array): boolean {
   const at = message.length - SEAL_BYTES;
   if (at < 1 || message[at] !== UINT32) return false;

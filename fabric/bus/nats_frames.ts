@@ -56,8 +56,9 @@ export class Incoming {
   }
 
   /**
-   * Delivers the messages that are complete with `count` more bytes in {@link room}. @returns all
-   * other complete operations, each by itself. @throws BusError `lost` for an invalid stream.
+   * Delivers the messages that are complete with `count` more bytes in {@link room}.
+   * @returns all other complete operations, each by itself.
+   * @throws BusError `lost` for an invalid stream.
    */
   take(count: number): readonly Uint8Array[] {
     this.#to += count;

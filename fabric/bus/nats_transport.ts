@@ -54,7 +54,8 @@ export class TcpConnection {
   }
 
   /**
-   * Subscribes. @param onNotice takes the server's own answers, which are no plain messages.
+   * Subscribes.
+   * @param onNotice takes the server's own answers, which are no plain messages.
    * @returns a function that ends the subscription.
    */
   subscribe(pattern: string, hear: Hear, onNotice?: (message: Msg) => void): () => void {
@@ -197,8 +198,8 @@ class DenoTransport implements Transport {
   }
 
   /**
-   * Reads once, and delivers messages. @returns the other operations; undefined at the end of the
-   * stream.
+   * Reads once, and delivers messages.
+   * @returns the other operations; undefined at the end of the stream.
    */
   async #read(): Promise<readonly Uint8Array[] | undefined> {
     if (this.#socket === undefined) return undefined;

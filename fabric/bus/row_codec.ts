@@ -247,7 +247,8 @@ export class RowReader {
   }
 
   /**
-   * Plain data of any shape; undefined if it is none. @param depth maximum nesting of containers.
+   * Plain data of any shape; undefined if it is none.
+   * @param depth maximum nesting of containers.
    */
   plain(depth = DEPTH_MAX): unknown {
     const head = this.#at < this.#end ? this.#bytes[this.#at]! : this.#none();
@@ -385,6 +386,7 @@ export const flag: Format<boolean> = {
   read: (row) => row.flag(),
 };
 
+/** Plain data that `isOne` says is one. */
 export function plain<T>(isOne: (value: unknown) => boolean): Format<T> {
   return {
     write: (out, value) => out.plain(value),
@@ -396,6 +398,7 @@ export function plain<T>(isOne: (value: unknown) => boolean): Format<T> {
   };
 }
 
+/** Null, or a value of `format`. */
 export function orNull<T>(format: Format<T>): Format<T | null> {
   return {
     write: (out, value) => value === null ? out.nothing() : format.write(out, value),
@@ -403,6 +406,7 @@ export function orNull<T>(format: Format<T>): Format<T | null> {
   };
 }
 
+/** A list of values of `format`. */
 export function listOf<T>(format: Format<T>): Format<readonly T[]> {
   return {
     write(out, values) {
@@ -417,6 +421,7 @@ export function listOf<T>(format: Format<T>): Format<readonly T[]> {
   };
 }
 
+/** An array with a place for each format. */
 export function tupleOf<T extends readonly unknown[]>(
   ...formats: { readonly [I in keyof T]: Format<T[I]> }
 ): Format<T> {

@@ -43,6 +43,7 @@ interface Awaited {
   first?: FrameMark;
 }
 
+/** One direction of a cable. */
 export class CableEffects {
   readonly #latencyPs: Time;
   #awaited: Awaited[] = [];

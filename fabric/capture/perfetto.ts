@@ -23,6 +23,7 @@ export interface TracedRun {
   readonly events: Iterable<SeenEvent>;
 }
 
+/** The text of a trace file, in parts. */
 export function* perfettoOf(runs: readonly TracedRun[]): Generator<string> {
   yield '{"displayTimeUnit":"ns","traceEvents":[';
   let separator = "\n";

@@ -57,7 +57,8 @@ export class Breaks {
 
   /**
    * Counts the noted hits, when no partition is running: in order of time, then of the partitions,
-   * regardless of the order of reports. @returns whether a break was hit.
+   * regardless of the order of reports.
+   * @returns whether a break was hit.
    */
   settle(): boolean {
     const seen = this.#seen.sort((x, y) => x.atPs - y.atPs || x.partition - y.partition);

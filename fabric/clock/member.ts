@@ -171,6 +171,7 @@ function lifeKey(partition: string, incarnation: number): string {
 
 // Its process and its power: what happened.
 
+/** Changes the status at `atMs` of wall time, and the census. */
 export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
   member.census[member.status]--;
   member.census[to.status]++;

@@ -51,9 +51,10 @@ export interface ClockOutputs {
   /** Writes down a power failure that an order adds to the plan, before it is added. */
   planned?(fault: FaultPlan): void;
   /**
-   * Makes room on record for a program that an order starts. @returns false if it is not to be
-   * kept. @throws RecordError: the order is refused. @param before `done`: no earlier order has to
-   * be read again.
+   * Makes room on record for a program that an order starts.
+   * @returns false if it is not to be kept.
+   * @throws RecordError: the order is refused.
+   * @param before `done`: no earlier order has to be read again.
    */
   accepted?(order: RecordedOrder, before: OrdersBefore): boolean;
   /** Writes down an accepted order before the host is told. */

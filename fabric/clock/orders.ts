@@ -43,8 +43,9 @@ export class Orders {
   }
 
   /**
-   * Starts a program on a host as soon as "now" is defined. @returns the order's number. @throws
-   * RecordError if the record has no room for it.
+   * Starts a program on a host as soon as "now" is defined.
+   * @returns the order's number.
+   * @throws RecordError if the record has no room for it.
    */
   run(host: string, program: ProgramPlan): number {
     const { members } = this.#parts;
@@ -55,8 +56,9 @@ export class Orders {
 
   /**
    * Shuts a host down in order as soon as "now" is defined, and turns its power off `withinPs`
-   * later; void if the power fails before. The order on record stands for both. @returns the
-   * order's number, or the reason of its refusal. @throws RecordError as {@link run}.
+   * later; void if the power fails before. The order on record stands for both.
+   * @returns the order's number, or the reason of its refusal.
+   * @throws RecordError as {@link run}.
    */
   shutDown(
     host: string,

@@ -55,8 +55,8 @@ export interface RecordedOrder extends RunOrder {
 }
 
 /**
- * The program of an orderly shutdown. @param withinPs from the order to the end of the host's
- * power.
+ * The program of an orderly shutdown.
+ * @param withinPs from the order to the end of the host's power.
  */
 export function shutdownProgram(withinPs: Time): ProgramPlan {
   return { run: SHUTDOWN, at: 0, service: false, options: { withinPs } };
@@ -93,9 +93,9 @@ export function orderOnRecord(
 
 /**
  * The order of a line. Content is read when the program is asked for: a restarted timekeeper has
- * all orders of a run before it, and hands out only the last ones. @param contentOf the content
- * kept under the order's number; undefined if there is none. @throws Error for a line that {@link
- * orderOnRecord} has not made, and so does `program`.
+ * all orders of a run before it, and hands out only the last ones.
+ * @param contentOf the content kept under the order's number; undefined if there is none.
+ * @throws Error for a line that {@link orderOnRecord} has not made, and so does `program`.
  */
 export function orderFromLine(
   line: unknown,

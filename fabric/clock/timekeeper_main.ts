@@ -125,8 +125,9 @@ class OrderRecord {
   }
 
   /**
-   * @param before state of all earlier orders. @returns false beyond {@link CONTENT_MOST}. @throws
-   * RecordError
+   * @param before state of all earlier orders.
+   * @returns false beyond {@link CONTENT_MOST}.
+   * @throws RecordError
    */
   accept(order: RecordedOrder, before: OrdersBefore): boolean {
     if (before === "done") this.#settle();

@@ -370,7 +370,8 @@ interface Waiting {
 
 /**
  * Counts how often later requests pass each request at home's card, for its line or for the
- * directory's entry that it waits for. @throws Violation beyond {@link PASSES_MAX}.
+ * directory's entry that it waits for.
+ * @throws Violation beyond {@link PASSES_MAX}.
  */
 function passesAfter({ before, after, turns, passed }: {
   readonly before: System;
@@ -597,7 +598,8 @@ export interface NextStep extends Pick<PathStep, "name" | "at" | "to"> {
 }
 
 /**
- * Replays a path, given by its steps' names in a violation. @throws Error if a step cannot happen.
+ * Replays a path, given by its steps' names in a violation.
+ * @throws Error if a step cannot happen.
  */
 export function* stepsAlong(
   given: Exploration,

@@ -67,8 +67,8 @@ export interface FarCard {
 
 /**
  * A card that holds nothing and has not greeted home: {@link fence} sends its first `Hello`, whose
- * life is `life` + 1. @param life at least the highest life of the card's earlier starts: those
- * lives are over, too.
+ * life is `life` + 1.
+ * @param life at least the highest life of the card's earlier starts: those lives are over, too.
  */
 export function newFarCard(
   { lease, life = 0, window = NEVER, ...given }:
@@ -139,8 +139,8 @@ export function evict(card: FarCard, line: number, out: Output): void {
 
 /**
  * Takes back an access that has had no effect: one that waits, or whose request home has not begun
- * to serve. The caller lets accesses that wait for its place {@link begin}. @returns whether the
- * request has to be withdrawn.
+ * to serve. The caller lets accesses that wait for its place {@link begin}.
+ * @returns whether the request has to be withdrawn.
  */
 export function giveBack(card: FarCard, access: Access): { readonly wasAsked: boolean } {
   const { line } = access;
@@ -293,8 +293,8 @@ export function begin(card: FarCard, out: Output): void {
 }
 
 /**
- * @param isFull an earlier access waits for a place. @returns false if the access has to wait for a
- * place.
+ * @param isFull an earlier access waits for a place.
+ * @returns false if the access has to wait for a place.
  */
 function attempt(
   card: FarCard,

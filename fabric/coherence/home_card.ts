@@ -144,6 +144,7 @@ export function dirtyInLocalCache(
   ).sort((a, b) => a.line - b.line);
 }
 
+/** Evicts a line from the local cache. */
 export function evictLocal(card: HomeCard, line: number, out: Output): void {
   local(card, (its) => evict(card.local, line, its), out);
   pump(card, out);

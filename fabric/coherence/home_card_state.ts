@@ -81,6 +81,7 @@ export interface HomeCard {
   readonly leases: Map<Agent, HomeLease>;
 }
 
+/** A card that has lent nothing and knows no far card. */
 export function newHomeCard(
   { tables, size, contents, regionOf, life = 1, times = null, order = inTurn }: {
     readonly tables: { readonly home: HomeTable; readonly far: FarTable };
@@ -123,10 +124,12 @@ export function newHomeCard(
 /** For a region that was never moved. */
 export const FIRST_PLACEMENT: Placement = { place: "remote", version: 0 };
 
+/** The directory's present line. */
 export function homeLine(card: HomeCard, line: number): HomeLine {
   return card.lines.get(line) ?? NEW_HOME_LINE;
 }
 
+/** The placement of a line's region. */
 export function homePlacement(card: HomeCard, line: number): Placement {
   return card.placements.get(card.regionOf(line)) ?? FIRST_PLACEMENT;
 }

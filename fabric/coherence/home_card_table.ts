@@ -105,6 +105,7 @@ export function homeState(line: HomeLine): HomeState {
   return `${phase} ${line.owner === NONE ? "free" : "owned"}`;
 }
 
+/** Agents of a set, in order. */
 export function agentsOf(set: number): Agent[] {
   const agents: Agent[] = [];
   for (let agent = 0; set >> agent !== 0; agent++) if (set >> agent & 1) agents.push(agent);

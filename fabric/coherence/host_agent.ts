@@ -49,6 +49,7 @@ export interface HostChange {
   readonly after: HostLine;
 }
 
+/** An agent that has lent nothing. */
 export function newHostAgent(
   { directoryOf = () => "card", ...given }:
     & Pick<HostAgent, "table" | "contents" | "initial">
@@ -58,6 +59,7 @@ export function newHostAgent(
   return { ...given, directoryOf, counts, lines: new Map(), waiting: [] };
 }
 
+/** The present line. */
 export function hostLine(agent: HostAgent, line: number): HostLine {
   return agent.lines.get(line) ?? newHostLine(agent.initial(line));
 }
@@ -88,6 +90,7 @@ export function canEvictFromLlc(agent: HostAgent, line: number): boolean {
   return llc !== "I" && agent.table[phase].evict !== undefined;
 }
 
+/** The LLC needs the place of a line. */
 export function evictFromLlc(agent: HostAgent, line: number, out: Output): void {
   apply(agent, { line, event: "evict" }, out);
 }

@@ -77,8 +77,8 @@ function isForMove({ place }: Judgement, counts: WindowCounts, marginPercent: nu
 }
 
 /**
- * The judgement after a window. The copy has to be moved if `place` has changed. @throws
- * AssertionError for invalid rules or counts.
+ * The judgement after a window. The copy has to be moved if `place` has changed.
+ * @throws AssertionError for invalid rules or counts.
  */
 export function judgePlacement(
   before: Judgement,
@@ -100,8 +100,8 @@ export function judgePlacement(
 }
 
 /**
- * The judgement by a user's own rule. It is not called for windows without an access. @throws Error
- * for an invalid answer.
+ * The judgement by a user's own rule. It is not called for windows without an access.
+ * @throws Error for an invalid answer.
  */
 export function judgeByRule(rule: JudgeRule, window: JudgedWindow): Judgement {
   const { region, now, windowPs, place, isFresh, forMove, home, far, marginPercent, windows } =

@@ -64,8 +64,8 @@ export function rowNames(protocol: CoherenceProtocol): string[] {
 }
 
 /**
- * Checks a file's default export. @throws TypeError with each invalid table, state, event or row,
- * and the valid ones.
+ * Checks a file's default export.
+ * @throws TypeError with each invalid table, state, event or row, and the valid ones.
  */
 export function checkProtocol(found: unknown): asserts found is CoherenceProtocol {
   const problems = [...problemsOf(found)];

@@ -9,8 +9,8 @@ export type Table<State extends string, Event extends string, Row> = Readonly<
 export class MissingRow extends InvariantError {}
 
 /**
- * The row of a state and an event. @throws MissingRow if the table has none; `who` is the table's
- * owner.
+ * The row of a state and an event.
+ * @throws MissingRow if the table has none; `who` is the table's owner.
  */
 export function rowOf<State extends string, Event extends string, Row>(
   table: Table<State, Event, Row>,

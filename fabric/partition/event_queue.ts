@@ -40,6 +40,7 @@ export interface Event {
   readonly input: Input;
 }
 
+/** An event that a node causes for itself in one of its lives. */
 export function ownEvent(
   node: number,
   life: number,

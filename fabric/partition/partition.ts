@@ -204,8 +204,8 @@ export class Partition {
   }
 
   /**
-   * Starts a program on a host of this partition at `time`. `counter` is unique in the run. @param
-   * order.life of the host; absent: its present one.
+   * Starts a program on a host of this partition at `time`. `counter` is unique in the run.
+   * @param order.life of the host; absent: its present one.
    */
   run(
     host: string,

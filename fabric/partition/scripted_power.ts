@@ -6,7 +6,8 @@ import type { Time } from "../base/time.ts";
 
 /**
  * The plan's power failures and returns for the nodes of a partition. A later process skips those
- * planned before its start. @param begun the life in which each node begins, at `bootAt`.
+ * planned before its start.
+ * @param begun the life in which each node begins, at `bootAt`.
  */
 export function scriptedPower(
   faults: readonly FaultPlan[],

@@ -113,8 +113,9 @@ export class EventExchange {
   }
 
   /**
-   * Sends a peer its missing events of `incarnation`. @returns whether the request was well formed,
-   * and for existing messages. @throws ForgeryError
+   * Sends a peer its missing events of `incarnation`.
+   * @returns whether the request was well formed, and for existing messages.
+   * @throws ForgeryError
    */
   sendAgain(
     value: unknown,

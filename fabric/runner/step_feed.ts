@@ -57,7 +57,8 @@ export class StepFeed {
 
   /**
    * Takes a reader's `{ forMs, nodes? }`: for this time, at most ten seconds, it reads the steps of
-   * these devices, or of all. @returns false for an invalid request.
+   * these devices, or of all.
+   * @returns false for an invalid request.
    */
   renew(request: unknown): boolean {
     const { forMs, nodes } = Object(request) as Readonly<Record<string, unknown>>;

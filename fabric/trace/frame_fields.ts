@@ -57,8 +57,10 @@ const IN_HEX = new Set([
 ]);
 
 /**
- * The fields of a frame, without gaps. @param bytes the last ones may be missing, except those of
- * headers. @param naming of IPv4 addresses: `a` for 10.0.0.1. @param length of the whole frame.
+ * The fields of a frame, without gaps.
+ * @param bytes the last ones may be missing, except those of headers.
+ * @param naming of IPv4 addresses: `a` for 10.0.0.1.
+ * @param length of the whole frame.
  */
 export function frameFields(
   bytes: Uint8Array<ArrayBuffer>,

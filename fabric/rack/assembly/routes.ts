@@ -36,7 +36,8 @@ interface Port {
 }
 
 /**
- * The switches of a network with their tables. @param of.macs by card, in the order of the hosts.
+ * The switches of a network with their tables.
+ * @param of.macs by card, in the order of the hosts.
  */
 export function routed(
   { switches, cables, root }: Shape,

@@ -123,8 +123,9 @@ export function busEnvironment(address: NatsAddress): Record<string, string> {
 }
 
 /**
- * The file of a program's output. @param output.order that started the program: several may read
- * objects of one name at once, from different hosts.
+ * The file of a program's output.
+ * @param output.order that started the program: several may read objects of one name at once, from
+ * different hosts.
  */
 export function outputFile(
   directory: string,

@@ -323,6 +323,7 @@ export const WORK_PRESETS = {
 export type WorkPreset = keyof typeof WORK_PRESETS;
 export const WORK_PRESET_NAMES = Object.keys(WORK_PRESETS) as WorkPreset[];
 
+/** Whether the place is a core's. */
 export function isOnCore(place: WorkPlace): place is CorePlace {
   return (ON_CORES as readonly WorkPlace[]).includes(place);
 }

@@ -181,10 +181,12 @@ function hasShape(value: unknown, extra: readonly string[]): boolean {
     );
 }
 
+/** True where the value from the bus is a valid request. */
 export function isLinkFaultRequest(value: unknown): value is LinkFaultRequest {
   return hasShape(value, []);
 }
 
+/** True where the value is a valid fault of a plan. */
 export function isLinkFaultPlan(value: unknown): value is LinkFaultPlan {
   return hasShape(value, ["id", "at"]) &&
     (value as { readonly forPs?: unknown }).forPs === undefined;

@@ -12,8 +12,8 @@ export interface PlanWarning {
 }
 
 /**
- * One for each program without `restart: true` on a host that the scenario starts again. @returns
- * in the order of the plan's nodes and programs.
+ * One for each program without `restart: true` on a host that the scenario starts again.
+ * @returns in the order of the plan's nodes and programs.
  */
 export function notRestarted({ nodes, faults }: Pick<RackPlan, "nodes" | "faults">): PlanWarning[] {
   return nodes.flatMap((node): PlanWarning[] => {

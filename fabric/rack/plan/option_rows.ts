@@ -62,8 +62,8 @@ function parseWallTime(text: string): number | undefined {
 }
 
 /**
- * Reads a value of a scenario or a test: `4096` or `"4KiB"`, `"40us"`. @returns undefined if it is
- * invalid.
+ * Reads a value of a scenario or a test: `4096` or `"4KiB"`, `"40us"`.
+ * @returns undefined if it is invalid.
  */
 export function readValue<Kind extends ValueKind>(
   kind: Kind,

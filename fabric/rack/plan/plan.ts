@@ -94,6 +94,7 @@ export interface HoldPlan {
   readonly until: Time;
 }
 
+/** The plan with these holds. */
 export function withHolds(plan: RackPlan, holds: readonly HoldPlan[]): RackPlan {
   if (holds.length === 0) return plan;
   const nodes = plan.nodes.map((node) => {

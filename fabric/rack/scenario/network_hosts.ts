@@ -11,6 +11,7 @@ export function networkHosts({ hostNames, hosts }: Hosts): NetworkHost[] {
   return hostNames.toSorted().map((name) => known.get(name) ?? { name });
 }
 
+/** The names of all RNICs. */
 export function rnicsIn(draft: Hosts): string[] {
   return rnicsOf(networkHosts(draft)).map(({ name }) => name);
 }

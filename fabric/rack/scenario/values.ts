@@ -52,6 +52,7 @@ export const NUMBER = String.raw`\d+(\.\d+)?`;
 const POSITIVE = String.raw`(?=[\d.]*[1-9])\d+(\.\d+)?`;
 const TIME_UNITS = String.raw`\s*(s|ms|us|ns|ps)`;
 
+/** A text that matches as a whole. */
 export function textLike(...parts: readonly string[]): JsonShape {
   return { type: "string", pattern: `^${parts.join("")}$` };
 }
@@ -104,6 +105,7 @@ export function valueSchema(
 export const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
 export const TIME_SHAPE: JsonShape = textLike(POSITIVE, TIME_UNITS);
 
+/** A time > 0. */
 export function positiveTime(expected: string) {
   return leaf(
     expected,

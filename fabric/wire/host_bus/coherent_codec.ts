@@ -65,8 +65,8 @@ export function coherentToArray(message: CoherentMessage): unknown[] {
 }
 
 /**
- * @param bytesOf a plain `Uint8Array` of a value, or undefined. @returns undefined for an invalid
- * message.
+ * @param bytesOf a plain `Uint8Array` of a value, or undefined.
+ * @returns undefined for an invalid message.
  */
 export function coherentFromArray(
   fields: readonly unknown[],

@@ -58,6 +58,7 @@ export const CARD_MEMORY_BASE = 0x5000_0000_0000;
 /** [choice] Far above the information of all queues of a host (`QUEUES_MOST`). */
 export const CARD_MEMORY_BYTES = 2 ** 30;
 
+/** Whether all of a range lies in the window of the card's memory. */
 export function inCardMemory(address: number, length: number): boolean {
   return address >= CARD_MEMORY_BASE && address + length <= CARD_MEMORY_BASE + CARD_MEMORY_BYTES;
 }

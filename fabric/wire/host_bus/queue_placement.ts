@@ -212,6 +212,7 @@ export function encodeEntry(
   return bytes;
 }
 
+/** One field alone. */
 export function encodeField<F extends QueueField>(
   field: F,
   value: QueueFields[F],
@@ -241,10 +242,12 @@ export function decodeEntry(
   return found;
 }
 
+/** One field alone, from its bytes. */
 export function decodeField<F extends QueueField>(field: F, bytes: Uint8Array): QueueFields[F] {
   return FORMS[field].get(viewOf(bytes), 0);
 }
 
+/** The bytes of a field. */
 export function fieldBytes(field: QueueField): number {
   return FORMS[field].bytes;
 }

@@ -42,6 +42,7 @@ export interface FieldSink {
   word(value: bigint): void;
 }
 
+/** Gives the fields of the message's array to the sink. */
 export function writeRegion(message: RegionMessage, to: FieldSink): void {
   const code = REGION_CODES[message.kind];
   switch (message.kind) {

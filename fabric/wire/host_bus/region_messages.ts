@@ -73,6 +73,7 @@ export interface FarInvalidate {
 
 export type RegionMessage = LineMessage | FarAccess | FarAnswer | FarInvalidate;
 
+/** Whether a message of the bus is about a line of a region. */
 export function isRegionMessage<M extends { readonly kind: string }>(
   message: M | RegionMessage,
 ): message is RegionMessage {
@@ -101,6 +102,7 @@ function changeBytes(change: LineChange): number {
   return (isWhole ? HEADER : MASKED_HEADER) + LINE;
 }
 
+/** The line's number as `fabric/coherence` counts them. */
 export function lineOf(address: number): number {
   return address / COHERENCE_LINE_BYTES;
 }

@@ -82,8 +82,9 @@ export function isCardRefusal(
 // ── encoding ─────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Header and payload of a message. @throws for a message that its command cannot carry: content
- * that is no line of bytes, a missing placement, a number too large for its field.
+ * Header and payload of a message.
+ * @throws for a message that its command cannot carry: content that is no line of bytes, a missing
+ * placement, a number too large for its field.
  */
 export function encodeCardMessage(message: CardMessage, context: CardContext): CardPacket {
   const { kind } = message, form = FORMS[kind];
