@@ -69,6 +69,7 @@ export const PORTS = {
 export interface TraceStep {
   /** The document's number, or a short verb. */
   readonly step: string;
+  /** The action of the node, in words. */
   readonly text: string;
   /** Connection as `a:17-b:18` (lower name first), where known. */
   readonly connection?: string;

@@ -6,9 +6,13 @@
 /** A point in, or a span of, virtual time in picoseconds. Always an integer, or {@link NEVER}. */
 export type Time = number;
 
+/** Picoseconds of a nanosecond. */
 export const PS_PER_NS = 1_000;
+/** Picoseconds of a microsecond. */
 export const PS_PER_US = 1_000_000;
+/** Picoseconds of a millisecond. */
 export const PS_PER_MS = 1_000_000_000;
+/** Picoseconds of a second. */
 export const PS_PER_S = 1_000_000_000_000;
 
 /** The end of virtual time: later picoseconds are not exact, and nothing happens. */

@@ -9,6 +9,7 @@
 import type { WireKind } from "./messages.ts";
 import type { Table } from "./table.ts";
 
+/** State of a line in a remote cache. */
 export type FarState = "I" | "S" | "E" | "M" | "IS" | "IM" | "SM" | "MI" | "II";
 
 /** `load`, `store`: of a core. `evict`: the cache needs the place. `fence`: the lease is over (decision 13). */
@@ -30,6 +31,7 @@ export type FarEvent = typeof FAR_EVENTS[number];
 
 /** A cache's reaction to an event, as data, comparable with the page's table. */
 export interface FarRow {
+  /** The new state. */
   readonly next: FarState;
   /** To home's card. */
   readonly send?: WireKind;
@@ -41,6 +43,7 @@ export interface FarRow {
   readonly loses?: true;
 }
 
+/** Rows of remote caches, by state and event. */
 export type FarTable = Table<FarState, FarEvent, FarRow>;
 
 /** Decision 13: "stops serving"; 14: "drops all and reports its M lines". */

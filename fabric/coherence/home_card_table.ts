@@ -53,6 +53,7 @@ export interface HomeLine {
   readonly owner: Agent;
   /** For X(o): o has reported a write; E counts as perhaps M until then (decision 10). */
   readonly dirty: boolean;
+  /** The transaction's phase. */
   readonly phase: HomePhase;
   /** The transaction in service: the request, its agent and that agent's life. */
   readonly serving: { readonly kind: Demand; readonly agent: Agent; readonly life: number } | null;
@@ -76,6 +77,7 @@ export const NEW_HOME_LINE: HomeLine = {
   data: undefined,
 };
 
+/** A message to the bus, or to an agent. */
 export type HomeSend =
   | { readonly to: "bus"; readonly kind: BusKind; readonly data?: Data | undefined }
   | {
@@ -86,8 +88,11 @@ export type HomeSend =
     readonly life?: number;
   };
 
+/** A row's effect. */
 export interface HomeMove {
+  /** The new line. */
   readonly line: HomeLine;
+  /** Messages, in order. */
   readonly send?: readonly HomeSend[];
 }
 
@@ -97,6 +102,7 @@ export type HomeInput = Partial<Pick<WireMessage, "agent" | "life">> & Pick<BusM
 export type HomeRow = (line: HomeLine, message: HomeInput) => HomeMove;
 /** A phase, or a served snoop; whether the line is lent to one agent exclusively. */
 export type HomeState = `${HomePhase | "snooped"} ${"free" | "owned"}`;
+/** Rows of home's card, by state and event. */
 export type HomeTable = Table<HomeState, HomeEvent, HomeRow>;
 
 /** Phase and column of the page's table. */

@@ -29,8 +29,11 @@ export const HOST_EVENTS = [
 /** Events at the home agent: a core's access, an eviction of the LLC, a message of home's card. */
 export type HostEvent = typeof HOST_EVENTS[number];
 
+/** The home agent's state of a line. */
 export interface HostLine {
+  /** The home card's right, and whether a core waits for a snoop. */
   readonly phase: HostPhase;
+  /** The LLC's state of it. */
   readonly llc: "I" | "S" | "E" | "M";
   /** The LLC's content, if it has the line. */
   readonly cached: Data;
@@ -42,7 +45,9 @@ export interface HostLine {
   readonly queued: "RdData" | "RdInvOwn" | "BusFlush" | null;
 }
 
+/** A row's effect. */
 export interface HostMove {
+  /** The new line. */
   readonly line: HostLine;
   /** To home's card. */
   readonly send?: BusKind;
@@ -54,6 +59,7 @@ export interface HostMove {
 
 /** The home agent's reaction to an event, a function of line and message alone. */
 export type HostRow = (line: HostLine, message: Pick<BusMessage, "data">) => HostMove;
+/** Rows of the home agent, by state and event. */
 export type HostTable = Table<HostPhase, HostEvent, HostRow>;
 
 export function newHostLine(memory: Data): HostLine {

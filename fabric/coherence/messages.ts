@@ -112,6 +112,7 @@ export type BusKind = keyof typeof BUS_MESSAGES;
 export interface Placement {
   /** Home's card's cache, `local`, or the far card's. */
   readonly place: "local" | "remote";
+  /** Moves so far. */
   readonly version: number;
 }
 

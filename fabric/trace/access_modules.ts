@@ -28,6 +28,7 @@ export const ACCESS_MODULES = [
   /** Behind another message of the line, or without a line that explains the time. */
   "waits",
 ] as const;
+/** One of {@link ACCESS_MODULES}. */
 export type AccessModule = typeof ACCESS_MODULES[number];
 
 /** A device's time by the departure of a message, or by the end of an access at its core. */

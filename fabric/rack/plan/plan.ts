@@ -110,6 +110,7 @@ export function withHolds(plan: RackPlan, holds: readonly HoldPlan[]): RackPlan 
  * default), one with inline data (`MLX5_POST_SEND_PREFER_BF=0`), or none (`MLX5_SHUT_UP_BF=1`).
  */
 export const BLUE_FLAME = ["on", "inline", "off"] as const;
+/** Which WQEs of a host or a queue pair go along with their doorbell. */
 export type BlueFlame = "on" | "inline" | "off";
 
 /** How a host's RNIC is attached: as a PCIe device, or to the processor's coherent bus (C-01). */

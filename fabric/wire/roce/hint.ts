@@ -51,6 +51,7 @@ import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 export interface HintEntry {
   /** Bits of `HINT_KINDS`. */
   readonly kinds: number;
+  /** The messages' operation. */
   readonly operation: HintOperation;
   /** Their number. */
   readonly messages: number;
