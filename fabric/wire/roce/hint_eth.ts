@@ -43,8 +43,9 @@ export const HINT_VERSION = 1;
  * one. An ACK names the subjects of long needless hints (H-02): regions by an entry of no kinds
  * with their key, in the group of a queue pair that announced them; a queue pair by a group without
  * entries. H-09: the kinds that the responder wants, with an entry for each whose requests should
- * wait (H-06); its length is that time in ns. With reason `not-wanted` the responder withdraws such
- * a name, after requests for it have arrived without a hint.
+ * wait (H-06); its length is that time in ns.
+ * Its reason is `not-wanted` while the responder remembers a needless subject; its groups then also name, in the
+ * same way, subjects whose requests have come without a hint since.
  */
 export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const;
 /** A message of hints is an announcement, or an answer to one. */
