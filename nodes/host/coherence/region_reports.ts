@@ -1,4 +1,7 @@
-/** What a host reports of shared regions, and its audit records, by which checkers judge C-09 and C-10. */
+/**
+ * A host's reports about shared regions, and its audit records, by which checkers judge C-09 and
+ * C-10.
+ */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import { SCM_BASE, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
@@ -9,12 +12,13 @@ import type { Verdict } from "./placement_judge.ts";
 import { traceState } from "./region_trace.ts";
 
 /**
- * What an access waits for at most, one after the other: a registration's end, the far card's lease, home's wait
- * for another far card's, and home's card. Each is one of the longest leases of home, as its card waits for those.
+ * The longest chain of waits of an access: a registration's end, the far card's lease, home's wait
+ * for another far card's lease, and home's card. Each is one of the longest leases of home, as its
+ * card waits for those.
  */
 const ANSWER_LEASES = 4;
 
-/** A host uses a region from now on. */
+/** Declares a region that a host uses from now on. */
 export function declareRegion(cpu: Cpu, region: SharedRegion): void {
   const { name, home, bytes, memory, address, homeWaitPs } = region;
   cpu.note({
@@ -42,7 +46,7 @@ export function reportLost(
   if (out.auditing) out.audit?.(name, { kind: "region-lost", region: region.name, ranges });
 }
 
-/** The LLC's state of a line has changed (C-05: in the CPU's cache, too). */
+/** The LLC's state of a line has changed (C-05). */
 export function noteState(
   { name, out }: { readonly name: string; readonly out: Outputs },
   { region, line }: RegionLine,
@@ -53,15 +57,17 @@ export function noteState(
   out.audit?.(name, { kind: "line-state", region: region.name, line, cache: "llc", state });
 }
 
-/** What a host reports when its judge, or a program, has moved a region's copies, or home's card would not. */
+/** A move of a region's copies by a judge or a program, or its refusal by home's card. */
 export interface RegionMoved {
   readonly region: string;
   readonly place: "local" | "remote";
-  /** Of a judge: accesses of home's cores and of far ones in the window that decided it, and how long it was. */
+  /**
+   * Of a judge: accesses of home's cores and of far ones in the deciding window, and its length.
+   */
   readonly home?: number;
   readonly far?: number;
   readonly windowPs?: Time;
-  /** Why the copies are where they were; absent where they have moved. */
+  /** The reason for a refusal; absent where the copies have moved. */
   readonly refused?: string;
 }
 

@@ -11,7 +11,6 @@ import { SCM_BLOCK_BYTES } from "./scm.ts";
 import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
 import { XpBuffer } from "./xp_buffer.ts";
 
-/** Bytes per write to DRAM: one line. */
 const DRAM_BLOCK_BYTES = 64;
 
 export class PhysicalMemory {
