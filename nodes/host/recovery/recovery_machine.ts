@@ -61,11 +61,6 @@ export class RecoveryBoot implements RecoveryCpu {
     this.#combiningSurvives = survives("wcb", machine.domain);
   }
 
-  /**
-   * Runs a recovery to its end.
-   * @returns its result.
-   * @throws exceptions of the recovery; Error where it does not end.
-   */
   recover(recover: Recover, options: Readonly<Record<string, unknown>>): unknown {
     const steps = stepsOf(recover({ cpu: this, host: this.host, options }), "recover");
     for (let waits = 0; waits < WAITS_MAX; waits++) {
