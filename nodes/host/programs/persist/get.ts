@@ -137,7 +137,7 @@ function readRequest(job: Get, index: number): SendRequest {
   };
 }
 
-/** Reads all messages with `depth` outstanding. @returns why it stopped early. */
+/** Reads all messages with `depth` outstanding. @returns the reason of an early end. */
 function* transfer(job: Get): Steps<Failure | undefined> {
   const { client, count, messageBytes, slots } = job;
   const { cpu } = client.device;
