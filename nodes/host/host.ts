@@ -56,7 +56,6 @@ export interface HostOptions extends ProgramOptions {
   readonly inputs: Readonly<Record<string, Uint8Array>>;
   /** Loads the rule in a user's file, by which the judge moves the copies of a region (C-04). */
   readonly judgeRule?: (path: string) => JudgeRule;
-  /** The driver's handler of the firmware's asynchronous events. */
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
 
@@ -239,7 +238,6 @@ export class Host implements Node, Machine<ThreadContext> {
     return kind !== "wake" || Math.min(iio.nextAt, regions?.nextAt ?? NEVER, this.#atsAt) <= now;
   }
 
-  /** The next event of the cards' units of the IOMMU. */
   get #atsAt(): Time {
     let at = NEVER;
     for (const { ats } of this.cards) if (ats !== undefined) at = Math.min(at, ats.nextAt);

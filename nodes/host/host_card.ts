@@ -42,7 +42,6 @@ export interface CardParts {
 }
 
 export class HostCard {
-  /** Its number in the host: the port of its bus. */
   readonly index: number;
   readonly bus: HostBus;
   readonly iio: Iio;

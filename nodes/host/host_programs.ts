@@ -66,7 +66,6 @@ export interface ProgramsParts {
   readonly plan: HostPlan;
   readonly options: ProgramOptions;
   readonly processor: Processor;
-  /** An event that the driver has taken from a card's queue. */
   readonly onEvent: (card: HostCard, event: RnicEvent) => void;
 }
 
@@ -91,16 +90,13 @@ const THREADS_MAX = 16_384;
 
 function* nothing(): Steps<void> {}
 
-/** A program, or a thread of one. */
 interface Job {
   readonly name: string;
-  /** The program's plan, also for its threads. */
   readonly plan: ProgramPlan;
   readonly startAt: Time;
   readonly onReturn: () => void;
 }
 
-/** A program that waits for its device. */
 interface EarlyProgram {
   readonly program: ProgramPlan;
   readonly startAt: Time;
@@ -124,16 +120,13 @@ export class HostPrograms {
   readonly #parts: ProgramsParts;
   readonly #pageThread: PageThread;
   readonly #takeBack: TakeBackThread | undefined;
-  /** By the number of the card. */
   readonly #drivers: readonly CardDriver[];
   readonly #devices: HostDevices<OpenDevice>;
   #bootedAt: Time = 0;
-  /** The host shuts down: no program starts any more. */
   #isShutDown = false;
   /** Programs that wait until the device is open, at boot or again. */
   #early: EarlyProgram[] = [];
   readonly #watches = new Map<string, CallWatch>();
-  /** The context that a program's threads share. */
   readonly #contexts = new WeakMap<ProgramPlan, Context>();
 
   constructor(parts: ProgramsParts) {
@@ -199,7 +192,6 @@ export class HostPrograms {
     return device !== undefined && card.bus.card !== undefined && !isReopening;
   }
 
-  /** The card reports work for hints. */
   hintWork({ index }: HostCard, event: HintEvent): void {
     this.#drivers[index]!.hints.take(event);
   }
@@ -287,7 +279,6 @@ export class HostPrograms {
     if (regions?.hasHomes) this.#drive("regions", (cpu) => regions.expose(cpu), { serves: true });
   }
 
-  /** Runs a thread of the driver, now or at `startAt`. */
   #drive<T>(
     name: string,
     run: (cpu: ProgramCore<ThreadContext>) => Steps<T>,
@@ -348,7 +339,6 @@ export class HostPrograms {
     });
   }
 
-  /** The driver of the card that is a program's device. */
   #driverOf({ rnic = 0 }: ProgramPlan): CardDriver {
     return this.#drivers[rnic]!;
   }

@@ -109,7 +109,6 @@ export function hostStatistics(
   };
 }
 
-/** Empty where no memory was on demand. */
 function pagingStatistics(pages: PageTable, paging: Pager): Record<string, number> {
   const counts = {
     cardPageFaults: paging.faults,

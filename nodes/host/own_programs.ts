@@ -40,7 +40,6 @@ const READS = "a program has its options and cpu.input";
 const ENDS = "a program ends by its return";
 const MEMORY = "a program does not depend on when memory is collected";
 
-/** Globals that programs may not use, with their replacements. */
 const INSTEAD: Readonly<Record<string, string>> = {
   setTimeout: WAITS,
   setInterval: WAITS,

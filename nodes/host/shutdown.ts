@@ -51,7 +51,6 @@ export interface ShutdownReport extends Begun {
   readonly regions: readonly string[];
   /** Regions that could not be given back, with the reason. */
   readonly failed: readonly string[];
-  /** Lines of SCM that the LLC has written back. */
   readonly lines: number;
 }
 

@@ -45,7 +45,6 @@ export class TakeBackThread {
     this.#leaving.add(programOf(name));
   }
 
-  /** Starts the thread, where a program has ended and it does not run. */
   start(): void {
     if (this.#isRunning || !this.#parts.isReady()) return;
     const ended = [...this.#leaving].filter((program) => this.#hasEnded(program));

@@ -86,7 +86,6 @@ interface Refused {
   readonly reason: string;
   readonly args: readonly unknown[];
   readonly call: (...args: unknown[]) => unknown;
-  /** The place in the argument. */
   readonly at: string;
 }
 

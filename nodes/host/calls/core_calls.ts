@@ -211,7 +211,6 @@ export const REGION_CALLS = {
 
 export const CORE_CHECKS = checksOf(CORE_CALLS);
 
-/** By the addresses of a rack's hosts. */
 const CHECKS_ON = new WeakMap<object, typeof CORE_CHECKS>();
 
 /** The checks of a core on a rack with these hosts. */

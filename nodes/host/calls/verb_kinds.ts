@@ -113,7 +113,6 @@ import {
   within,
 } from "./values.ts";
 
-/** The constants with this prefix, by name. */
 function constantsOf(prefix: RegExp): Readonly<Record<string, number>> {
   const all: [string, unknown][] = Object.entries(constants);
   return Object.fromEntries(

@@ -75,7 +75,7 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
  *
  *   established              DREQ, repeated until DREP or the last time-out
  *   rep-sent                 the same when the RTU has come; its time-out ends it with a REJ
- *   req-sent                 REJ (time-out), as for a REP that this end waits for no longer
+ *   req-sent                 REJ (time-out), as after the last time-out for a REP
  *   rep-received             REJ of the REP (consumer)
  *   req-received             REJ of the REQ (consumer)
  *   dreq-sent, closed        nothing more

@@ -40,7 +40,6 @@ export interface CmEndpoint {
   sink: CmSink | undefined;
   readonly retry: CmRetry;
   readonly req: CmReq | undefined;
-  /** This end's queue pair, once it exists. */
   qpn: number | undefined;
   peerCommId: number;
   phase: CmPhase;
@@ -49,7 +48,6 @@ export interface CmEndpoint {
   endedIn: CmPhase | undefined;
   /** Duration of its time wait; its sink gets an event at the end, unless it is 0. */
   timeWaitPs: Time;
-  /** On the active side. */
   rep: CmRep | undefined;
   /** The last message sent: it is repeated on a timeout, or when the peer repeats its request. */
   lastSent: CmMessage | undefined;
@@ -164,7 +162,6 @@ export interface CmListener extends CmSink {
   readonly datagrams?: true;
 }
 
-/** An event that is due at a time. */
 interface CmTimer {
   readonly at: Time;
   readonly sink: CmSink;
@@ -176,7 +173,6 @@ export interface CmOutput {
   readonly signals: Set<string>;
 }
 
-/** Maximum number of remembered finished requests. */
 const OVER_MAX = 1024;
 
 export function makeCmAgent() {
@@ -189,7 +185,6 @@ export function makeCmAgent() {
     /** By the peer's address and queue pair, once that is known. */
     byPeerQp: new Map<string, Set<CmEndpoint>>(),
     listeners: new Map<bigint, CmListener>(),
-    /** Requests for a service's queue pair, by key. */
     sidr: new Map<string, SidrRequest>(),
     /** Channels of ids, which get an event after a failure of the RNIC. */
     channels: new Set<CmChannel>(),

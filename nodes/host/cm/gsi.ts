@@ -42,7 +42,6 @@ export interface Gsi {
 /** The connection manager of one host. */
 export interface CmState {
   readonly agent: CmAgent;
-  /** QP 1: recreated after each failure of the RNIC. */
   gsi: Gsi;
 }
 

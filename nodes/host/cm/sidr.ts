@@ -25,7 +25,6 @@ interface Context {
   readonly output: CmOutput;
 }
 
-/** Answered requests that are remembered. */
 const ANSWERED_MAX = 1024;
 
 /** Asks the manager at `peerAddress`. */

@@ -27,14 +27,12 @@ export class FarPort {
   readonly #send: (access: FarAccess) => void;
   readonly #ended: FarEnded;
   readonly #refused: (region: number) => void;
-  /** Regions of unanswered requests, by request. */
   readonly #waiting = new Map<number, number>();
 
   constructor(
     { send, ended, refused }: {
       readonly send: (access: FarAccess) => void;
       readonly ended: FarEnded;
-      /** The card does not know the region any more. */
       readonly refused: (region: number) => void;
     },
   ) {

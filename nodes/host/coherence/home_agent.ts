@@ -57,7 +57,7 @@ export interface HomeAgentParts {
   readonly state: (line: number, state: HostLine["llc"]) => void;
 }
 
-/** What a core pays for an access, by module. */
+/** A core's cost of an access, by module. */
 export type CoreCost = Spent["by"];
 
 const FREE: CoreCost = {};
@@ -83,7 +83,6 @@ export class HomeAgent {
   #outbox: Leaving[] = [];
   readonly #scratch = new Uint8Array(LINE_BYTES);
   #now: Time = 0;
-  /** The cost of the current access. */
   #cost: CoreCost = FREE;
 
   constructor(parts: HomeAgentParts) {
@@ -105,7 +104,6 @@ export class HomeAgent {
     return this.#agent.counts.notices;
   }
 
-  /** Lines with a record. */
   get records(): number {
     return this.#agent.lines.size;
   }

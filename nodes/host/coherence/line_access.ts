@@ -48,7 +48,6 @@ export interface RegionAccess {
   ready(region: SharedRegion, cpu: Cpu): Steps<void>;
   /** Ends the registration of a region; its copies are written back. @throws RegionRefused */
   deregister(region: SharedRegion, cpu: Cpu): Steps<void>;
-  /** A number for an access's audit records. */
   nextId(): number;
   /**
    * Begins an access. The caller asks for its {@link outcome} at once. @returns the access's
@@ -59,7 +58,6 @@ export interface RegionAccess {
   outcome(ticket: number): Outcome | undefined;
   /** The core has paid for an ended access and goes on. */
   paid(ticket: number, outcome: Outcome): void;
-  /** When the iMC has room for a write-back of a line at home. */
   flushRoomAt(region: SharedRegion, line: number): Time;
   /** Number of times that the content seen by cores of a line may have changed. */
   changesOf(region: SharedRegion, line: number): number;

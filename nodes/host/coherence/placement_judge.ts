@@ -61,7 +61,6 @@ export interface Verdict {
 
 export interface JudgeParts {
   readonly wake: (signal: string) => void;
-  /** Loads the rule from a user's file. */
   readonly ruleOf: (path: string) => JudgeRule;
   readonly judged: (verdict: Verdict) => void;
   /** Home's card has moved the copies, or has refused for this reason. */
@@ -121,7 +120,6 @@ export class PlacementJudge {
     return all;
   }
 
-  /** A core of this host has accessed a region at home. */
   accessed(region: SharedRegion, now: Time): void {
     this.#its.get(region.id)?.home.add(now);
   }
@@ -211,7 +209,6 @@ class RecentCount {
     this.#counts[this.#newest % this.#counts.length]! += 1;
   }
 
-  /** Rounded to an integer. */
   sum(now: Time): number {
     this.#turn(now);
     const oldest = this.#counts[(this.#newest + 1) % this.#counts.length]!;

@@ -546,7 +546,6 @@ function rangeOf({ line, from, to }: Piece): RegionRange {
   return { offset: line * LINE_BYTES + from, length: to - from };
 }
 
-/** Joins neighbours. */
 function joined(ranges: readonly RegionRange[]): RegionRange[] {
   const all: RegionRange[] = [];
   for (const next of ranges) {

@@ -13,7 +13,6 @@ export class SeenLines {
     return this.#recent.get(line) ?? this.#older.get(line);
   }
 
-  /** Copies the bytes. */
   set(line: number, bytes: Uint8Array): void {
     const known = this.#recent.get(line);
     if (known !== undefined) return known.set(bytes);

@@ -56,7 +56,6 @@ export interface RegionHost {
 export interface RegionParts {
   readonly host: RegionHost;
   readonly plan: HostPlan;
-  /** Number of this life of the host, from 0. */
   readonly life: number;
   /** Loads the rule in a user's file, by which home's judge moves copies (C-04). */
   readonly ruleOf: (path: string) => JudgeRule;
@@ -64,7 +63,6 @@ export interface RegionParts {
   readonly table?: HostTable | undefined;
   /** The access for which a core waits has ended. */
   readonly ended: (ticket: number) => void;
-  /** Runs a thread of the driver. */
   readonly drive: (run: (cpu: Cpu) => Steps<void>) => void;
 }
 
@@ -102,7 +100,6 @@ export class HostRegions implements SharedRegions, RegionAccess {
   readonly #withdrawn = new Set<number>();
   readonly #changes: LineChanges;
   readonly holdOf: RegionAccess["holdOf"];
-  /** With `memory: tso`. */
   readonly #buffers: StoreBuffers | undefined;
   /** When lines lent to the lost card count as lost; NEVER without one. */
   #lostAt: Time = NEVER;
@@ -246,7 +243,6 @@ export class HostRegions implements SharedRegions, RegionAccess {
     }
   }
 
-  /** The card has lost its power, or has it back. */
   linkChanged(isUp: boolean): void {
     const { now } = this.#parts.host;
     if (isUp) return;
@@ -575,7 +571,6 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return Math.max(0, ...ends);
   }
 
-  /** From when on the card may lend lines. */
   get #exposedFrom(): Time {
     return this.#lostAt < NEVER ? this.#lostAt : this.#homeFrom;
   }

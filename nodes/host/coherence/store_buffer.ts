@@ -43,7 +43,6 @@ export interface RegionStore {
   readonly onEnd: (result: FarResult, isAgain: boolean) => void;
 }
 
-/** The end of a store, and what its core pays then. */
 interface Outcome {
   readonly result: FarResult;
   readonly cost: CoreCost;
@@ -62,10 +61,10 @@ export interface StoreBufferParts {
   readonly drainPs: Time;
   /** Begins the access. @returns its number, and its outcome where it has ended at once. */
   readonly begin: (store: RegionStore) => readonly [ticket: number, outcome: Outcome | undefined];
-  /** The cost of an access has been paid. */
   readonly paid: (ticket: number, outcome: Outcome) => void;
   /**
-   * Whether the host's card knows the region. True without a card: an access then ends as fenced.
+   * Whether the region is at home or the host's card knows it. True without a card, as an access
+   * then ends as fenced.
    */
   readonly knows: (region: SharedRegion) => boolean;
   /** Calls `then`, with the time, when the card knows the region again, or never will. */
@@ -77,7 +76,6 @@ export interface StoreBufferParts {
   readonly woken: (ticket: number) => void;
 }
 
-/** A store to a region, or to private memory. */
 type Entry =
   & { readonly dueAt: Time }
   & (
@@ -189,12 +187,10 @@ export class StoreBuffer implements HeldStores {
     if (this.#private > 0) yield* this.drained();
   }
 
-  /** Returns when there is room for a store to a region. */
   *room(): Steps<void> {
     while (this.isFull) yield* this.until(this.#entries.first);
   }
 
-  /** Returns when entry `number` has left. */
   *until(number: number): Steps<void> {
     if (number < this.#entries.first) return;
     this.waits++;
@@ -324,7 +320,6 @@ export class StoreBuffers {
     return known === undefined || known.size === 0 ? undefined : known;
   }
 
-  /** Entries in all buffers. */
   get size(): number {
     return this.#sum(({ size }) => size);
   }

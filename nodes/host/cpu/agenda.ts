@@ -35,7 +35,6 @@ export class PlacedHeap<Item extends { place: number }> {
     item.place = -1;
   }
 
-  /** All items, in no order. */
   [Symbol.iterator](): Iterator<Item> {
     return this.#items[Symbol.iterator]();
   }
@@ -54,7 +53,6 @@ export class PlacedHeap<Item extends { place: number }> {
     }
   }
 
-  /** Puts an item into its place, starting from the free place `from`. */
   #settle(item: Item, from: number): void {
     const items = this.#items;
     let place = from;
@@ -93,7 +91,6 @@ export interface Turn {
   readonly core: Core;
   /** Order of creation; unique. */
   readonly order: number;
-  /** When it became ready. */
   readyAt: Time;
   /**
    * When the thread resumes unless its wait ends earlier; for a queued thread see {@link
@@ -101,7 +98,6 @@ export interface Turn {
    */
   at: Time;
   isQueued: boolean;
-  /** The place in its heap; −1: in none. */
   place: number;
 }
 
@@ -150,7 +146,6 @@ export class Agenda<Of extends Turn> {
     turn.isQueued = false;
   }
 
-  /** Threads that are due at `now`, in no order. */
   *due(now: Time): Generator<Of> {
     yield* this.#later.upTo(({ at }) => at <= now) as Iterable<Of>;
     for (const { queue, queueAt } of this.cores) {

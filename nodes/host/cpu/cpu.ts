@@ -100,7 +100,6 @@ export interface CoreProgram {
   /** Names the program's own random stream: host, life and program. */
   readonly stream: string;
   readonly account: Account;
-  /** Created at the first random number. */
   rng: Rng | undefined;
   /** Absent for the driver. Results carry the number of the order that started the program. */
   readonly plan: ProgramPlan | undefined;
@@ -199,7 +198,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#card.paging;
   }
 
-  /** Brings in the pages of an access, at this core's cost. */
   #present(address: number, length: number): void {
     const { pages } = this.#machine;
     if (pages.hasAway) this.#account.owed += pages.touch(address, length);
@@ -653,7 +651,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 }
 
-/** The range extended to whole lines. */
 function linesOf(address: number, length: number): Range {
   const first = address - address % LINE_BYTES;
   const lines = Math.ceil((address + length - first) / LINE_BYTES);

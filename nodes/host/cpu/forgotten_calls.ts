@@ -20,14 +20,12 @@ type Call = (...args: unknown[]) => unknown;
  */
 export type CheckCall = (args: readonly unknown[]) => ((call: Call) => unknown) | undefined;
 
-/** Shared by the calls of one function. */
 interface Watched {
   readonly name: string;
   calls: number;
   stacksLeft: number;
 }
 
-/** A function of a table, and the check of its arguments. */
 interface Checked {
   readonly table: object;
   readonly call: Call;
@@ -107,7 +105,6 @@ export class CallWatch {
 /** Stands for a generator until it begins: `yield*` gets the generator itself. */
 class WatchedCall {
   readonly watched: Watched;
-  /** The count of the function's calls, from 1. */
   readonly number: number;
   /** Its stack is converted to text only for a forgotten call. */
   readonly made: Error | undefined;
@@ -161,7 +158,6 @@ export function notAwaited(value: unknown): string | undefined {
   return `${call}, which was not awaited (write yield* in front of it)`;
 }
 
-/** The properties of an object and of its class. */
 function propertiesOf(table: object): [string, PropertyDescriptor][] {
   const prototype = Object.getPrototypeOf(table);
   const inherited = prototype === Object.prototype

@@ -10,7 +10,6 @@ export interface LogLine {
   readonly text: string;
 }
 
-/** Longer lines are cut, with an ellipsis. */
 const CHARACTERS_MAX = 16_384;
 
 /** Values as text, as `console.log` shows them: texts unchanged, others as literals. */
@@ -52,7 +51,6 @@ function shown(value: unknown, around: readonly unknown[]): string {
   return fields.length === 0 ? "{}" : `{ ${fields.join(", ")} }`;
 }
 
-/** Bytes shown in a message. */
 const BYTES_MAX = 64;
 
 function hex(bytes: Uint8Array): string {

@@ -44,7 +44,6 @@ interface TaskPlan<T> {
   readonly driver?: true;
   /** The program serves others as long as the host has power. */
   readonly serves?: true;
-  /** Number of the external order that started it. */
   readonly order?: number;
   /** Creates the program; called when it starts. Its costs are added to `account`. */
   readonly start: (account: Account) => Steps<T>;
@@ -94,11 +93,9 @@ class Task implements Turn {
   since: Time;
   readyAt: Time;
   wake: Wake = DONE;
-  /** The sources that can end its wait; empty once the wait has ended. */
   sources: readonly Source[] = NO_SOURCES;
   /** Physical ranges of memory sources: from, to, from, to… */
   ranges: readonly number[] = NO_RANGES;
-  /** Id of the command whose reply it waits for; −1 without one. */
   replyId = -1;
   /** Bytes of the load from the device that the thread waits for; its core waits, too. */
   loads = 0;
@@ -154,7 +151,6 @@ class Task implements Turn {
   }
 }
 
-/** Limit on yields without time passing: beyond it, the program would never end. */
 const RESUMES_AT_ONCE_MAX = 100_000;
 const NO_TASKS: readonly Task[] = [];
 
@@ -204,7 +200,6 @@ export class Processor {
     return Math.min(this.#planned.first?.at ?? NEVER, this.#agenda.nextAt);
   }
 
-  /** The programs that have not ended. */
   unfinished(): Unfinished[] {
     const all = [...this.#tasks, ...this.#planned].sort(inOrder);
     return all.map(({ plan, steps, wait, readyAt, since }) => {
@@ -238,7 +233,6 @@ export class Processor {
     return this.#agenda.cores.map(({ cpuPs }) => cpuPs);
   }
 
-  /** Puts a program on the next core, round robin. */
   add<T>(plan: TaskPlan<T>): void {
     const turn = plan.driver === true ? 0 : this.#turns++;
     const { cores } = this.#agenda, core = cores[turn % cores.length]!;
@@ -274,7 +268,6 @@ export class Processor {
     return areOnlySpinsDue(this.#agenda.due(now), this.#spinning);
   }
 
-  /** Whether a program waits for a change in a physical range. */
   isWatched(from: number, length: number): boolean {
     return this.#watched.has(from, length);
   }
@@ -357,7 +350,6 @@ export class Processor {
     if (task.replyId < 0 && task.lineId < 0) this.#end(task, now, 0);
   }
 
-  /** Whether a program other than the driver's threads has not ended. */
   get hasPrograms(): boolean {
     return this.#tasks.values().some(({ plan }) => plan.driver !== true);
   }
@@ -447,7 +439,6 @@ export class Processor {
     task.wake = wake;
   }
 
-  /** Takes up the programs that begin at `now` or before. */
   #begin(now: Time): void {
     for (
       let task = this.#planned.first;

@@ -66,7 +66,6 @@ export interface PrivateStore {
 
 /** The private stores in a core's store buffer (`memory: tso`). */
 export interface HeldStores {
-  /** Whether stores to private memory wait in the buffer. */
   readonly hasPrivate: boolean;
   addPrivate(store: PrivateStore): void;
   /** Overlays the waiting stores on memory's bytes: a core sees its own stores. */
@@ -95,7 +94,6 @@ export interface SharedRegions {
   /** C-04: moves the copies of this home's regions with `placement: auto`; absent without one. */
   readonly judge: { run(cpu: Cpu): Steps<void> } | undefined;
   readonly hasHomes: boolean;
-  /** Lets far hosts register this home's regions. */
   expose(cpu: Cpu): Steps<void>;
   /** Registers the region at its first use. @throws RegionRefused */
   open(name: string, cpu: Cpu): Steps<Region>;

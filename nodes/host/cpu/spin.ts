@@ -19,9 +19,7 @@ import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 /** A poll of a completion queue. */
 export interface Poll {
   readonly ring: object;
-  /** The ring's address, for messages about a program that polls without end. */
   readonly address: number;
-  /** The poll's cost. */
   readonly costPs: Time;
   readonly isEmpty: boolean;
 }
@@ -34,7 +32,6 @@ export interface Rounds {
 
 /** Empty polls in a row before a step stands for more than one. */
 const STREAK_POLLS = 64;
-/** Most rings that are polled in turn. */
 const RINGS_MAX = 8;
 /**
  * A step lasts at most this part of its streak, and at most {@link STEP_MAX_PS}, as a loop may have
@@ -101,7 +98,6 @@ export class PollStreak {
     return this.#from;
   }
 
-  /** The thread goes on after a poll. */
   ended(now: Time): void {
     this.#endedAt = now;
   }
@@ -137,7 +133,6 @@ export interface Spin {
   readonly roundPs: Time;
 }
 
-/** The end of the first round at `from` or later. */
 function roundEnd({ firstAt, roundPs }: Spin, from: Time): Time {
   return firstAt + Math.max(0, Math.ceil((from - firstAt) / roundPs)) * roundPs;
 }

@@ -68,7 +68,6 @@ export function siteIn(stack: string): WaitSite {
   return {};
 }
 
-/** The ends of waits of the most used verbs. */
 const AWAITED: Readonly<Record<string, string>> = {
   waitCompletion: "a completion",
   pollCq: "a completion in a loop of polls",

@@ -101,7 +101,6 @@ function hasOverlap(watchers: Iterable<Watcher>, from: number, length: number): 
   return false;
 }
 
-/** Whether one of the ranges (from, to, from, to…) overlaps these bytes. */
 function overlaps(ranges: readonly number[], from: number, length: number): boolean {
   for (let i = 0; i < ranges.length; i += 2) {
     if (ranges[i]! < from + length && ranges[i + 1]! > from) return true;

@@ -20,11 +20,15 @@ const SPARE_PAGES_MOST = 256;
 
 export type Memory = "dram" | "scm";
 
-/** Consecutive virtual memory of a program; pages are physical addresses. */
+/** Consecutive virtual memory of a program. */
 export interface Buffer {
+  /** Virtual address of the first byte. */
   readonly address: number;
+  /** In bytes. */
   readonly length: number;
+  /** Bytes of one page. */
   readonly pageBytes: number;
+  /** Physical address of each page. */
   readonly pages: readonly number[];
 }
 
@@ -77,11 +81,9 @@ type Kind = "scattered" | "contiguous";
 interface Given {
   readonly kind: Kind;
   readonly buffer: Buffer;
-  /** The card that contiguous memory is for. */
   readonly card: number;
 }
 
-/** Buffers by address; neighbours are joined into one. */
 function joined(buffers: readonly Buffer[]): Buffer[] {
   const all: Buffer[] = [];
   for (const next of buffers.toSorted((x, y) => x.address - y.address)) {

@@ -28,7 +28,6 @@ export class CardMemory {
     this.#guard = guard;
   }
 
-  /** Whether a virtual address lies in the window. */
   holds(address: number): boolean {
     return inCardMemory(address, 0);
   }

@@ -26,18 +26,14 @@ import type { Completion, MemoryRead, PcieMessage } from "../../../fabric/wire/h
 import type { Iio } from "./iio.ts";
 
 export interface AgentSink {
-  /** Sends the card a message, `afterPs` from now. */
   send(message: CoherentMessage, afterPs: Time): void;
-  /** A read of the card has arrived. */
   reading(read: MemoryRead): void;
   /** The card's bytes are about to be taken. */
   writing(address: number, data: Uint8Array<ArrayBuffer>): void;
   interrupt(vector: number): void;
-  /** The card's answer to a core's load. */
   loaded(tag: number, data: Uint8Array<ArrayBuffer>): void;
 }
 
-/** A push whose completion the card waits for. */
 interface Owed {
   readonly tag: number;
   readonly address: number;

@@ -137,7 +137,6 @@ class PostedBytes {
     return parts;
   }
 
-  /** Overlays the posted bytes, in order, on the memory bytes from `offset`. */
   overlay(offset: number, bytes: Uint8Array): void {
     overlay(bytes, offset, this.#writes);
   }

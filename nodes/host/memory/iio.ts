@@ -43,11 +43,9 @@ export function flowOf(
 export interface IioSink {
   /** A piece of a write is visible to cores and to later reads. */
   visible(address: number, length: number): void;
-  /** Whether a program waits for a change in this range. */
   isWatched(address: number, length: number): boolean;
   /** A whole write has drained by `flow`. */
   written(write: MemoryWrite, flow: 1 | 2): void;
-  /** A read is complete: its completion leaves now. */
   complete(completion: Completion, read: MemoryRead): void;
   interrupt(vector: number): void;
   event(event: EventMessage["event"]): void;
@@ -55,7 +53,6 @@ export interface IioSink {
   tracked(address: number): void;
   /** The device's answer to a core's load. */
   loaded(completion: Completion): void;
-  /** The IOMMU has refused an access of the device. */
   refused(
     access: { readonly kind: string; readonly address: number; readonly length: number },
   ): void;
@@ -69,7 +66,6 @@ interface Write {
 /** A read, interrupt, event or answer behind writes: it proceeds when `after` writes have left since power-on. */
 interface Follower {
   readonly message: MemoryRead | Interrupt | EventMessage | Completion;
-  /** undefined where the IOMMU refuses the access. */
   readonly translationPs: Time | undefined;
   readonly after: number;
 }
@@ -123,7 +119,6 @@ export class Iio {
       sink: IioSink;
       processingPs: Time;
       iommu?: Iommu | undefined;
-      /** The number of this IIO in the host. */
       stack?: number;
     },
   ) {

@@ -32,7 +32,6 @@ export interface ImcPlan {
 export class Imc {
   accepted = 0;
   combined = 0;
-  /** New bytes in accepted lines. */
   acceptedBytes = 0;
   /** Evictions that bypassed the full queue. */
   overflows = 0;

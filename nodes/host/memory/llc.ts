@@ -22,7 +22,6 @@ export interface LlcPlan {
   readonly bytes: number;
   readonly ways: number;
   readonly ddioWays: number;
-  /** Selects the victim in a full set; absent: LRU. */
   readonly random?: Rng | undefined;
 }
 
@@ -116,7 +115,6 @@ export class Llc {
     return slot;
   }
 
-  /** Lines whose newest bytes only the LLC has. No side effect. */
   dirtyLines(): number[] {
     const lines: number[] = [];
     for (let slot = this.#dirty.indexOf(1); slot >= 0; slot = this.#dirty.indexOf(1, slot + 1)) {

@@ -17,7 +17,7 @@ import { LINE_BYTES, overlayDirty } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { overlay } from "./sparse_bytes.ts";
 
-/** Ranges closer than this are compared together. */
+/** Bytes compared at a time, which bounds the memory for it. */
 const COMPARED_AT_ONCE = 1 << 20;
 
 export function lossOf(
@@ -52,7 +52,6 @@ function rangeOf(place: LossPlace, address: number, length: number): LossRange {
   return { place, from, to: from + length };
 }
 
-/** Sorts by offset and joins ranges that overlap or touch. */
 function united(ranges: readonly LossRange[]): LossRange[] {
   const all: LossRange[] = [];
   for (const range of ranges.toSorted((x, y) => x.from - y.from)) {

@@ -171,7 +171,6 @@ export class MemorySystem {
     }
   }
 
-  /** Number of dirty LLC lines in the range. */
   dirtyLines(address: number, length: number): number {
     this.combining.drain(address, length);
     const [first, last] = this.#linesOf(address, length);

@@ -20,7 +20,6 @@ export class PageTable {
   readonly #map: AddressMap;
   readonly #memory: MemorySystem;
   readonly #timing: HostTiming;
-  /** By virtual address of the page. */
   readonly #away = new Map<number, Content>();
   /** Free frames: the last one is used first. */
   readonly #frames: number[] = [];

@@ -28,7 +28,6 @@ export class PhysicalMemory {
     content: {
       image?: ImageReader | undefined;
       stick?: Stick | undefined;
-      /** Of SCM's controller. */
       onQueued?: ImcPlan["onQueued"];
     },
   ) {
@@ -83,7 +82,6 @@ export class PhysicalMemory {
     return address >= SCM_BASE ? this.scmImc : this.dramImc;
   }
 
-  /** Fills `target` with the content of controllers and media from `address` on. */
   read(address: number, target: Uint8Array): void {
     this.imcOf(address).read(offsetOf(address), target);
   }

@@ -84,7 +84,6 @@ export class QueueGuard {
     this.#sent.clear();
   }
 
-  /** Whether queue information lies at this address; false between the spaces. */
   holds(address: number): boolean {
     if (!this.mayTouch(address, 1)) return false;
     return this.#ranges.some(({ from, end }) => address >= from && address < end);

@@ -22,7 +22,6 @@ const COMBINING_BUFFERS = 10;
 export interface CombiningBuffer {
   /** The owner: a core, identified by its program's object. */
   readonly owner: object;
-  /** Physical address of the line. */
   readonly address: number;
   readonly bytes: Uint8Array;
   /** 1 where a byte was stored. */
@@ -34,7 +33,6 @@ export interface CombiningParts {
   readonly durable: DurableRecord;
   /** Whether the buffers survive a power failure: `survives("wcb", …)`. */
   readonly survives: boolean;
-  /** Evicts a line from the LLC; a dirty line goes to memory. */
   readonly evict: (address: number) => void;
 }
 
@@ -94,7 +92,6 @@ export class WriteCombining {
     }
   }
 
-  /** The stored bytes, by physical address. No side effect. */
   pending(): { offset: number; data: Uint8Array }[] {
     return [...this.#buffers.values()].flatMap((buffer) =>
       storedRuns(buffer).map(([from, to]) => ({
@@ -104,7 +101,6 @@ export class WriteCombining {
     );
   }
 
-  /** Overlays the buffers' bytes on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     for (const buffer of this.#buffers.values()) {
       for (const [from, to] of storedRuns(buffer)) {
@@ -170,7 +166,6 @@ export function storedBytes(buffer: CombiningBuffer): number {
   return storedRuns(buffer).reduce((sum, [from, to]) => sum + to - from, 0);
 }
 
-/** The stored ranges of a buffer, as [from, to) within its line. */
 function storedRuns({ stored }: CombiningBuffer): [from: number, to: number][] {
   const runs: [number, number][] = [];
   for (let at = 0; at < LINE_BYTES;) {

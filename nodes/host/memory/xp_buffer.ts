@@ -34,7 +34,6 @@ export class XpBuffer {
     this.#whole = (1 << linesOfBlock) - 1;
   }
 
-  /** Takes the line at `offset`, a multiple of 64. */
   take(offset: number): void {
     this.lines++;
     const block = Math.floor(offset / this.#blockBytes);

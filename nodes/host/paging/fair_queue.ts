@@ -28,7 +28,6 @@ export class FairQueue<T> {
     return item;
   }
 
-  /** Takes out all items for which `isGone` is true. */
   remove(isGone: (item: T) => boolean): void {
     for (const [requester, its] of this.#items) {
       if (!its.some(isGone)) continue;

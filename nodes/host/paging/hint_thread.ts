@@ -21,7 +21,6 @@ import type { Cpu, Steps } from "../cpu/program.ts";
 export type HintEvent = Extract<RnicEvent, { type: "HINT_WORK" }>;
 
 export interface HintThreadParts {
-  /** Its name among the driver's threads. */
   readonly name: string;
   readonly machine: { readonly now: Time; readonly timing: HostTiming };
   readonly processor: Pick<Processor, "add">;

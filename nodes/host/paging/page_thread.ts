@@ -64,7 +64,6 @@ export class PageThread {
     });
   }
 
-  /** Memory pressure begins, `plan.at` after `bootedAt`. */
   press(plan: PressurePlan, bootedAt: Time): void {
     const { machine, processor, cpu, onFailure } = this.#parts;
     const { paging: pager } = machine;

@@ -46,7 +46,6 @@ export interface RangeJob {
   readonly rights: 1 | 2;
   /** Brings in pages that are away; else only present pages are mapped. */
   readonly fault: boolean;
-  /** The card has asked for them, not a program. */
   readonly asked?: true;
   /** The address of the requester whose hints alone have named them. */
   readonly hintsOf?: number | undefined;
@@ -100,7 +99,6 @@ export class Pager implements DemandPaging {
   readonly #map: AddressMap;
   readonly #table: PageTable;
   readonly #iommu: Iommu | undefined;
-  /** Page faults of regions that are not known yet, by key. */
   readonly #early = new Map<number, readonly PageFault[]>();
   #done = 0;
 
@@ -110,7 +108,6 @@ export class Pager implements DemandPaging {
     readonly table: PageTable;
     /** With an IOMMU the card reaches only registered memory. */
     readonly iommu?: Iommu | undefined;
-    /** Called when there is a job: a thread must run `servePages`. */
     readonly onWork: () => void;
   }) {
     this.isPinnedByDefault = options.pin;
@@ -227,7 +224,6 @@ export class Pager implements DemandPaging {
     this.#jobs.splice(at < 0 ? this.#jobs.length : at, 0, rest);
   }
 
-  /** A signal that no other job raises. */
   #nextSignal(): string {
     return `paging-${this.#done++}`;
   }
@@ -272,7 +268,6 @@ export class Pager implements DemandPaging {
     this.#iommu?.map([frame], region.card);
   }
 
-  /** Frames of mapped pages. */
   framesOf(region: DemandRegion, { first, count }: PageRange): number[] {
     return Array.from(
       { length: count },

@@ -23,9 +23,7 @@ export interface PageServer {
   readonly pager: Pager;
   readonly table: PageTable;
   readonly timing: HostTiming;
-  /** Physical address of a present page of virtual memory. */
   readonly physical: (address: number) => number;
-  /** Whether a device's write to this frame is on its way to memory. */
   readonly isComing: (frame: number) => boolean;
   /** [0114]: additional time for a mapped page and for a command, by the place of the work. */
   readonly workPs?: { readonly page: Time; readonly command: Time };
@@ -268,7 +266,6 @@ function mayTake({ pager, table, physical, isComing, isInUse }: PageServer, page
   return !isMapped && !isComing(frame) && !isInUse(frame);
 }
 
-/** Takes back the pages with the oldest mappings. */
 function* takeOldest(server: PageServer, pages: number): Steps<void> {
   const oldest = [...server.pager.mapped.values()].slice(0, pages);
   for (const { region: { address: base, pageBytes }, page } of oldest) {

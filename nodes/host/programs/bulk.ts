@@ -23,7 +23,6 @@ import { flagsFor, SMALL_INLINE } from "./common/send_flags.ts";
 const SERVICE = "sink";
 /** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
 const PLACE_BYTES = 16;
-/** Parts of the duration whose rates are reported. */
 const PARTS = 10;
 
 /** The service. Option: `bytes` (256 KiB) of the buffer that all writers share. */

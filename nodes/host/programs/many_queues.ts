@@ -61,7 +61,6 @@ const SILENCE_PS = PS_PER_S;
 /** Exponent of Zipf's law, as in YCSB (Cooper et al., SoCC'10). */
 const ZIPF_EXPONENT = 0.99;
 
-/** The card's counters in a row. */
 const COUNTERS = [
   "doorbells",
   "doorbellReads",
@@ -337,13 +336,11 @@ function* connectControl(device: CmDevice, pd: Pd, to: string): Steps<Control> {
   return { connection, cq, mr, isProbed: false };
 }
 
-/** A queue pair without a receive queue of its own, in INIT. */
 function* makeQp({ pd, cq, srq }: Ends, maxSendWr: number): Steps<Qp> {
   const none = { maxRecvWr: 0, srq, ...SMALL_INLINE };
   return must(yield* prepareQp({ pd, sendCq: cq, recvCq: cq, maxSendWr, ...none }));
 }
 
-/** Connects it to the peer's queue pair of that number. */
 function* bind(
   qp: Qp,
   { qpn, connection: { peer } }: { readonly qpn: number; readonly connection: Connection },
@@ -353,7 +350,6 @@ function* bind(
   must(yield* bringUp(qp, attributes, undefined));
 }
 
-/** Makes queue pairs until there are `count` of them. */
 function* makeUpTo(
   device: CmDevice,
   { ends, control, depth }: {
@@ -456,7 +452,6 @@ function* counted(cpu: Cpu): Steps<Readonly<Record<string, number>>> {
   throw new ProgramError(`The card does not say what it has counted: ${JSON.stringify(reply)}`);
 }
 
-/** Chooses the queue pair of the next message. */
 function nextOf(cpu: Cpu, order: Job["order"], count: number): (i: number) => number {
   if (order === "round-robin") return (i) => i % count;
   if (order === "random") return () => Math.floor(cpu.random() * count);
@@ -469,7 +464,6 @@ function nextOf(cpu: Cpu, order: Job["order"], count: number): (i: number) => nu
   return () => firstAbove(sums, cpu.random() * sum);
 }
 
-/** The first place in ascending numbers with more than `value`. */
 function firstAbove(sums: Float64Array, value: number): number {
   let from = 0, end = sums.length - 1;
   while (from < end) {

@@ -47,7 +47,6 @@ export class RecoveryBoot implements RecoveryCpu {
   readonly host: string;
   readonly scm: Buffer;
   readonly #machine: RecoveryMachine;
-  /** Lines whose cached content is not persistent. */
   readonly #dirty = new Map<number, Uint8Array>();
   readonly #llcSurvives: boolean;
   readonly #combiningSurvives: boolean;

@@ -260,7 +260,6 @@ function bytesOf(file: Deno.FsFile): ByteStore {
   };
 }
 
-/** Opens a file of exactly the planned size, with an exclusive lock. */
 function openMain(path: string, { host, bytes }: ScmFilePlan): Deno.FsFile {
   const problem = `Cannot use SCM file ${path} as host ${host}'s scm.size is ${bytes} B`;
   const before = attempt(`look at ${path}`, () => statIfAny(path));

@@ -28,7 +28,6 @@ export interface ByteStore {
 interface State {
   /** The span whose whole record the log holds, not merged into the content yet. */
   readonly pending: number;
-  /** Bytes of the log with that record. */
   readonly logBytes: number;
   /** Whether that record is being merged. */
   readonly merging: boolean;
@@ -166,7 +165,6 @@ export function isWritten(
   return at(end) > sums.length || sums.subarray(at(first), at(end)).some((byte) => byte !== 0);
 }
 
-/** The sum of a written page. */
 function pageSum(bytes: Uint8Array): number {
   return ((crc32(bytes) ^ ZERO_SUM) >>> 0) || WRITTEN_ZEROS;
 }

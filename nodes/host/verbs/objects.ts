@@ -39,7 +39,7 @@ export type Errno =
 export interface VerbError {
   /** The error that libibverbs would return. */
   readonly errno: Errno;
-  /** What was found and what was expected, in words. */
+  /** The found and the expected value, in words. */
   readonly reason: string;
 }
 

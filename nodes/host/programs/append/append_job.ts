@@ -62,7 +62,6 @@ export function rangeOf(
 export interface UpdateState {
   readonly slot: number;
   round: number;
-  /** Outstanding completions and answers of the last round. */
   completions: number;
   answers: number;
 }

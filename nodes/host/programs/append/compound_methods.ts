@@ -57,7 +57,6 @@ export type Update = typeof UPDATES[number];
 export interface CompoundTerms {
   readonly method: Method;
   readonly flusher: Flusher;
-  /** The memory of the responder's receive buffers. */
   readonly receive: ReceivePlace;
   readonly policy: "persistence" | "reception";
   readonly update: Update;
@@ -71,7 +70,6 @@ const flush = (part: CompoundRequest["part"]) => ({ opcode: "flush", part }) as 
 /** Properties of most methods. */
 const SOUND = { confirmedBy: "completion", ordered: true, promises: true } as const;
 
-/** The requests of `ordered`, and whether they guarantee the order. */
 function orderedPlan(terms: CompoundTerms): CompoundPlan {
   const { method, flusher, policy, receive } = terms;
   const isFifo = flusher !== "cpu";

@@ -3,7 +3,6 @@ import { machineOf, rnicName } from "../../../../fabric/rack/plan/names.ts";
 import type { Cpu } from "../../cpu/program.ts";
 
 export interface Ends {
-  /** The other host. */
   readonly to: string;
   /** Its RNIC, where the program names it. */
   readonly toRnic?: string;

@@ -69,7 +69,6 @@ export interface ServerTerms {
   /** P-02: data flow of a persistent write. */
   readonly flow: 1 | 2;
   readonly flush: PersistencePlan["flush"];
-  /** The memory of its receive buffers. */
   readonly receive: ReceivePlace;
 }
 
@@ -514,7 +513,6 @@ function encodeRegionTail(
   return tail;
 }
 
-/** The ring in a region's tail, if there is one. */
 function decodeRing(tail: Uint8Array): { readonly ring?: RingPlace } {
   if (tail.length < REGION_BYTES + RING_BYTES) return {};
   const view = viewOf(tail);

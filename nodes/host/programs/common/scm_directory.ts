@@ -95,7 +95,6 @@ function encodeEntry(entry: Entry): Uint8Array {
   return bytes;
 }
 
-/** Undefined where the bytes are not a valid entry. */
 function decodeEntry(bytes: Uint8Array, slot: number): Entry | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (view.getUint32(0) !== crc32(bytes.subarray(4, ENTRY_BYTES)) || bytes[24] === 0) {
@@ -182,7 +181,6 @@ function takenByRegions(regions: Regions): Span[] {
   return Object.values(regions).map(({ at, bytes }) => ({ offset: at, length: bytes }));
 }
 
-/** The first gap that is large enough, lowest offset first. */
 function firstGap(
   taken: readonly Span[],
   wanted: { readonly length: number; readonly end: number },
@@ -196,7 +194,6 @@ function firstGap(
   return from + wanted.length <= wanted.end ? from : undefined;
 }
 
-/** A free place for an object of this name and length. */
 function findSpace(
   directory: ScmDirectory,
   object: { readonly name: string; readonly length: number },
@@ -266,7 +263,6 @@ function nameIn(object: { readonly name: string; readonly isRing?: true }): stri
   return bytes === 0 || bytes > NAME_BYTES_MAX ? undefined : name;
 }
 
-/** The lowest free slot; undefined where all are taken. */
 function freeSlot({ taken, place }: ScmDirectory): number | undefined {
   let slot = 0;
   while (taken[slot]) slot++;

@@ -39,9 +39,7 @@ export interface FioResult {
   readonly jobs: readonly ThreadResult[];
 }
 
-/** Raised when a thread has ended. */
 const ENDED = "fio-thread-ended";
-/** Parts of a job's progress that are reported. */
 const PARTS = 20;
 
 /** The program. Option: `jobs`, a list of {@link FioJob}. Reports `result`. */

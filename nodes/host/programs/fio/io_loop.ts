@@ -20,7 +20,6 @@ export interface IoUnit extends Io {
 
 /** Moves the data. Errors are thrown as `EngineError` or `ProgramError`. */
 export interface Engine {
-  /** Posts the I/O of one batch. */
   readonly commit: (units: readonly IoUnit[]) => Steps<void>;
   /**
    * Returns when at least `least` I/O are completed, in their order, with at most about `most` of

@@ -36,7 +36,6 @@ export interface LogPlan {
 
 export interface Planned {
   readonly name: string;
-  /** Maximum record size; undefined: the log's own. */
   readonly recordBytes: number | undefined;
   readonly data: Uint8Array;
   /** Whether a log with other content is replaced; false: it is refused. */

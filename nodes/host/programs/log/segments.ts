@@ -21,7 +21,6 @@ const READS = 8;
 
 /** A replica's part of a log, and the objects that hold it. */
 export interface FoundLog extends LogScan {
-  /** Maximum record size; undefined where it is unknown. */
   readonly recordBytes: number | undefined;
   /** Number of slots of each object read; empty where there is no log. */
   readonly segments: readonly number[];

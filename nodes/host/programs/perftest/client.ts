@@ -70,7 +70,6 @@ export interface PerftestSettings {
   readonly trafficClass: number;
   readonly atomic: Atomic;
   readonly mode: "poll" | "interrupt";
-  /** Whether the test was by time. */
   readonly isTimed: boolean;
 }
 

@@ -7,7 +7,6 @@ import type { StreamTimes } from "./stream.ts";
 export interface LatencyFigures {
   readonly minPs: number;
   readonly maxPs: number;
-  /** The median. */
   readonly typicalPs: number;
   readonly averagePs: number;
   readonly stdevPs: number;

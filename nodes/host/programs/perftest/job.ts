@@ -93,7 +93,6 @@ function within(
   return found <= most ? found : refuse(`${name} must be at most ${most}: it is ${found}`);
 }
 
-/** Sizes of the messages: one, or perftest's list with `all`. */
 function sizesOf(
   test: PerftestName,
   options: Options,
@@ -116,7 +115,6 @@ function sizesOf(
   return all ? SIZES.filter((each) => each <= most) : [size];
 }
 
-/** Queue pairs, messages of each, and their posts and completions. */
 function queuesOf(
   test: PerftestName,
   options: Options,

@@ -25,7 +25,6 @@ export interface TestRun extends TestTerms {
   readonly sendCq: Cq;
   readonly buffer: TestBuffer;
   readonly mode: "poll" | "interrupt";
-  /** Timeout without completions. */
   readonly idlePs: Time;
 }
 

@@ -29,7 +29,6 @@ export class Sampling {
     this.#end = now + ps;
   }
 
-  /** Notes a message that is finished now. */
   finished(now: Time): void {
     if (now < this.#from || now >= this.#to) return;
     this.#first ??= now;

@@ -67,7 +67,6 @@ interface Server {
   readonly byEndpoint: Map<Connection["endpoint"], Session>;
 }
 
-/** A queue pair of a client. */
 interface Session {
   readonly lane: Lane;
   readonly connection: Connection;
@@ -211,7 +210,6 @@ function* establish(server: Server, endpoint: Connection["endpoint"]): Steps<voi
   yield* endWithClient(runDuplex(server, sessions));
 }
 
-/** The completion queues of a new queue pair, with room for its completions. */
 function* queuesFor(
   server: Server,
   { test, bidirectional, qps, depth, rxDepth }: PerftestTerms,
@@ -285,7 +283,6 @@ function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
   }
 }
 
-/** Makes room for the completions of another queue pair: its rx-depth. */
 function* makeRoom(server: Server, rxDepth: number): Steps<void> {
   const taken = [...server.sessions.values()].reduce((sum, { terms }) => sum + terms.rxDepth, 0);
   const wanted = taken + rxDepth;

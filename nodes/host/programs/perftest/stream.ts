@@ -131,7 +131,6 @@ export function* takeUntil(stream: Stream, isOver: () => boolean): Steps<void> {
   }
 }
 
-/** Whether messages of the peer take receives here while this end sends. */
 function receives({ bidirectional, test }: Stream): boolean {
   return bidirectional && PERFTEST[test].verb === "send";
 }

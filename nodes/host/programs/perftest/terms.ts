@@ -272,7 +272,6 @@ export function decodePlace(bytes: Uint8Array): RemotePlace | undefined {
   return Number.isSafeInteger(va) ? { va, rkey: view.getUint32(8) } : undefined;
 }
 
-/** Maximum length of a server's reason in a REJ. */
 const REASON_CHARACTERS = 80;
 
 /** The reason of a server's rejection, in the private data of its REJ, in ASCII. */

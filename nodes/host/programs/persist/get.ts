@@ -26,7 +26,6 @@ import type { Mr, SendRequest } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
-/** The state of a get. Arrays are by message. */
 function createGet(
   client: PersistClient,
   { region, slots, messageBytes, depth }: {

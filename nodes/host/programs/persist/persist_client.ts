@@ -65,7 +65,6 @@ export interface ClientOptions {
   /** Connection attempts, and the wait between them, for a host or service that may be booting. */
   readonly attempts: number;
   readonly pausePs: Time;
-  /** Timeout without completions while requests are outstanding. */
   readonly idlePs: Time;
 }
 
@@ -95,7 +94,6 @@ export function isFailure<T>(answer: T | Failure): answer is Failure {
   return typeof answer === "object" && answer !== null && "error" in answer;
 }
 
-/** Receives posted beyond the connection's depth. */
 const SPARE_RECVS = 4;
 
 /** Refusals of a host or service that may still be booting; other refusals are final. */

@@ -200,7 +200,6 @@ export function* dropOthers(server: Server, given: Given, client?: Client): Step
   }
 }
 
-/** Requesters of all servers of the host, each with its server. */
 function clientsOfAll({ store }: Server): [Server, Client][] {
   return store.servers.flatMap((its) =>
     [...its.clients.values()].map((client): [Server, Client] => [its, client])

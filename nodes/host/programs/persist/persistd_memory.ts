@@ -59,7 +59,6 @@ export interface Client {
   replacement: Entry | undefined;
   /** The object that it writes, and this program's CPU time at its opening. */
   serving: { readonly object: string; readonly workPs: Time } | undefined;
-  /** Receive slots to post again. */
   readonly emptied: number[];
   nextSend: number;
   isProbed: boolean;
@@ -82,7 +81,6 @@ export interface Server {
   cq: Cq | undefined;
   roomLeft: number;
   freeMemory: ClientMemory[];
-  /** State shared with the servers of the host's other cards. */
   readonly store: Store<Server>;
 }
 
@@ -133,7 +131,6 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
   return memory;
 }
 
-/** Maximum bytes of such a requester's SEND. */
 function bytesOfRecv({ method, messageBytes }: Terms): number {
   if (method === "send-flush") return Math.max(CONTROL_BYTES, HEADER_BYTES + messageBytes);
   if (method === "send-read") return Math.max(CONTROL_BYTES, PENDING_MESSAGE_BYTES + messageBytes);

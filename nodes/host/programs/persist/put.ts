@@ -202,16 +202,13 @@ export function* prepare(
   });
 }
 
-/** Decides when messages may begin: all at once for a `put`, or as a log releases them. */
+/** Decides when messages may begin: within `depth` for a `put`, or as a log releases them. */
 export interface Pace {
   /** Whether the next message may begin, given a free slot. */
   readonly hasNext: () => boolean;
-  /** Whether no further message will begin. */
   readonly isOver: () => boolean;
-  /** Called before requests are posted. */
   readonly beforePost?: (requests: readonly SendRequest[]) => void;
   readonly nextCompletions: () => Steps<readonly WorkCompletion[] | Failure>;
-  /** Called after completions have been processed. */
   readonly afterCompletions: () => void;
 }
 

@@ -85,7 +85,6 @@ export function createPut(put: PutPlan) {
     ...createWindow(depth, count),
     cpu: client.device.cpu,
     count,
-    /** For methods that verify. */
     verifying: createVerifying(plan, count),
     slotOf: new Int32Array(count),
     flags: new Uint8Array(count),
@@ -108,14 +107,12 @@ type Caught = Exclude<VerifyVerdict["status"], "written">;
 
 interface Verifying {
   readonly comparesItself: boolean;
-  /** Number of rewrites of each message. */
   readonly rewritesOf: Uint32Array;
   readonly caught: Record<Caught, number>;
   /** V-05: verified writes whose read-back was skipped. */
   skipped: number;
 }
 
-/** Data bytes of a message: the last may have fewer. */
 function lengthOf(put: Put, index: number): number {
   const { messageBytes } = put.options;
   return Math.min(messageBytes, put.data.length - index * messageBytes);
@@ -253,7 +250,6 @@ export function follow(put: Put, index: number): SendRequest {
   return { opcode: "send", sendFlags: flagsFor(mark.length), wrId, sges };
 }
 
-/** Undefined for a method without verification. */
 function createVerifying(plan: MethodPlan, count: number): Verifying | undefined {
   const comparesItself = plan.second === "compare";
   if (plan.first !== "write-verify" && !comparesItself) return undefined;
