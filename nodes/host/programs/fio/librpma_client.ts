@@ -41,7 +41,6 @@ const RAW_BYTES = 8;
 /** Page of a request and page of its answer: IO_U_BUF_LEN. */
 const SLOT_BYTES = 2 * MESSAGE_BYTES;
 
-/** Minimum of receives of a gpspm client. */
 const RECVS_LEAST = 16;
 
 /** A connected client: its engine, the server's memory, and its end. */
@@ -49,7 +48,6 @@ export interface RpmaClient {
   readonly engine: Engine;
   readonly connection: Connection;
   readonly workspace: Workspace;
-  /** Tells the server that the client is done, and disconnects. */
   readonly close: () => Steps<void>;
 }
 
@@ -65,7 +63,6 @@ interface Client {
   readonly messages: { readonly mr: Mr; readonly slots: number; next: number } | undefined;
   /** apm: the target of flushing READs. */
   readonly raw: Mr;
-  /** Posted I/O, in order. */
   readonly inFlight: IoUnit[];
   /** I/O that completed before the loop has asked for them. */
   readonly ready: IoUnit[];

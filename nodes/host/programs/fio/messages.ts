@@ -57,7 +57,6 @@ export function decodeWorkspace(bytes: Uint8Array): Workspace | undefined {
 export interface FlushRequest {
   readonly offset: number;
   readonly length: number;
-  /** The I/O that the answer names. */
   readonly context: number;
 }
 

@@ -38,7 +38,7 @@ export interface DirectionStats {
 
 export interface ThreadStats extends Readonly<Record<Direction, DirectionStats>> {
   readonly runtimePs: Time;
-  /** Its time on a core, without and with polling. */
+  /** Its work on a core meanwhile, without polling. */
   readonly workPs: Time;
   /** Completion latencies in fio's classes: 10 of ns, 10 of µs, 12 of ms ({@link latencyClass}). */
   readonly classes: readonly number[];
@@ -202,7 +202,6 @@ export class StatsMeter {
     this.#classes[latencyClass(Math.floor((times.end - times.issue) / NS))]!++;
   }
 
-  /** An I/O that moved fewer bytes than requested. */
   short(direction: Direction): void {
     this.#directions[direction].shortIos++;
   }

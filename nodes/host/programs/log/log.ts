@@ -194,7 +194,6 @@ function auditLog(
   });
 }
 
-/** Fields of every result, with any outcome. */
 function reportOf({ options, replicas, plan }: LogJob) {
   const { method, quorum, file, name } = options;
   return {

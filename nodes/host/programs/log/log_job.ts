@@ -50,7 +50,6 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
     plan: undefined as LogPlan | undefined,
     /** Number of slots released for sending: none, the claim, or up to the window's end. */
     limit: 0,
-    /** Number of slots confirmed by a quorum. */
     durable: 0,
     over: false,
   };
@@ -85,7 +84,6 @@ export function readLogOptions({ device, options: given }: ProgramContext) {
     to,
     quorum: quorumOption(given, to.length),
     name: textOption(given, "name", "log"),
-    /** The maximum record size, if given. */
     recordBytes: recordOption(given),
     /** Whether a log that differs from the file's beginning is replaced. */
     anew: given.anew === true,
@@ -97,7 +95,6 @@ export function readLogOptions({ device, options: given }: ProgramContext) {
     /** The wait between two connections, and the maximum silence with outstanding requests. */
     pausePs: microsecondsOption(given, "pauseUs", 200),
     idlePs: microsecondsOption(given, "idleUs", 5_000),
-    /** The client gives up after this time without progress. */
     patiencePs: microsecondsOption(given, "patienceUs", 100_000),
     /** Time for late replicas once all records are durable. */
     lingerPs: microsecondsOption(given, "lingerUs", 20_000),

@@ -21,7 +21,6 @@ export const RECORD_BYTES = 256;
 
 export interface LogPlan {
   readonly shape: LogShape;
-  /** Number of slots of each object of the log. */
   readonly segments: readonly number[];
   readonly epoch: number;
   /** All records: found ones, a barrier of this epoch, and those to append. */

@@ -22,7 +22,6 @@ const READS = 8;
 /** A replica's part of a log, and the objects that hold it. */
 export interface FoundLog extends LogScan {
   readonly recordBytes: number | undefined;
-  /** Number of slots of each object read; empty where there is no log. */
   readonly segments: readonly number[];
 }
 
