@@ -8,7 +8,10 @@ import {
 import type { Cpu, Steps } from "../cpu/program.ts";
 import { RegionRefused } from "../cpu/region.ts";
 
-/** Returns when home's card goes by it: requests with the old place are sent back then. @throws RegionRefused */
+/**
+ * Returns when home's card uses the new place: it then sends back requests for the old one. @throws
+ * RegionRefused
+ */
 export function* choosePlace(
   region: SharedRegion,
   place: "local" | "remote",

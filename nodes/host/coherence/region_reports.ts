@@ -13,12 +13,13 @@ import type { Verdict } from "./placement_judge.ts";
 import { traceState } from "./region_trace.ts";
 
 /**
- * What an access waits for at most, one after the other: a registration's end, the far card's lease, home's wait
- * for another far card's, and home's card. Each is one of the longest leases of home, as its card waits for those.
+ * The longest chain of waits of an access: a registration's end, the far card's lease, home's wait
+ * for another far card's lease, and home's card. Each is one of the longest leases of home, as its
+ * card waits for those.
  */
 const ANSWER_LEASES = 4;
 
-/** A host uses a region from now on. */
+/** Declares a region that a host uses from now on. */
 export function declareRegion(cpu: Cpu, region: SharedRegion): void {
   const { name, home, bytes, memory, address, homeWaitPs } = region;
   cpu.note({
@@ -46,7 +47,7 @@ export function reportLost(
   if (out.auditing) out.audit?.(name, { kind: "region-lost", region: region.name, ranges });
 }
 
-/** The LLC's state of a line has changed (C-05: in the CPU's cache, too). */
+/** The LLC's state of a line has changed (C-05). */
 export function noteState(
   { name, out }: { readonly name: string; readonly out: Outputs },
   { region, line }: RegionLine,
