@@ -42,7 +42,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("up"),
     ...choices,
-    packing: processes.default("node"),
+    packing: packing.default("node"),
     trace: z.boolean().optional(),
   }),
   z.strictObject({
