@@ -454,6 +454,7 @@ function signal(process: Deno.ChildProcess, name: Deno.Signal): void {
   try {
     process.kill(name);
   } catch {
+    // The process has already ended.
   }
 }
 
