@@ -223,7 +223,8 @@ async function inputIn(
 /**
  * Runs a rack with a user's own programs as processes first, which can be ended whatever those programs do. The
  * built-in programs yield at each of their steps, so the run from which the first round's reference is taken ({@link
- * referenceFor}), in this process, can be ended as well. @throws Refusal
+ * referenceFor}), in this process, can be ended as well.
+ * @throws Refusal
  */
 async function assertEnds(draft: RoundDraft, campaign: Campaign): Promise<void> {
   const { programs } = await prepareRound(campaign.scenario, draft, { signal: campaign.signal });

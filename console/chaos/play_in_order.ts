@@ -14,9 +14,9 @@ export interface RoundsOf<Played, Result> {
 }
 
 /**
- * Plays rounds until it is over, the first one in any case. Those that were played and are not reported on are `jobs`
- * at most, so what they hold is bounded. The first failure is thrown when what was played by then has been reported on;
- * where a replay or a report fails, nothing behind it is reported.
+ * Plays rounds until it is over, the first one in any case. At most `jobs` rounds are played and not reported on, so
+ * the memory that they hold is bounded. The first failure is thrown when all rounds played by then have been reported
+ * on; where a replay or a report fails, nothing behind it is reported.
  */
 export async function playInOrder<Played, Result>(
   { jobs, play, isOver, replay, report }: RoundsOf<Played, Result>,

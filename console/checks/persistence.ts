@@ -130,7 +130,8 @@ function* byteRangesOf(writes: readonly NotedWrite[]): Steps<Iterable<ByteRange>
 /**
  * Together the ranges have no more writes than all writes have units: for any overlap, the work for each write of
  * each range is at most linear in the bytes that were noted.
- * @param edges ascending. @param waiting ascending by their begin.
+ * @param edges ascending.
+ * @param waiting ascending by their begin.
  */
 function* rangesBetween(
   edges: Float64Array,

@@ -123,10 +123,10 @@ function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boo
 }
 
 /**
- * The unit at `unit` may have this value: it is zeros before the run, and `order` has all writes to it.
- * The search goes backwards in time: a write that fits the value may have been the last one, and its bytes' earlier
- * content does not matter then. More free bytes never make a write fit less, so no write has to be taken back. So the
- * time grows as the number of writes, although the values that they allow are as many as their combinations.
+ * The unit at `unit` may have this value: it is zeros before the run, and `order` has all writes to it. The search
+ * goes backwards in time: a write that fits the value may have been the last one, and its bytes' earlier content does
+ * not matter then. More free bytes never make a write fit less, so no write has to be taken back. So the time grows
+ * as the number of writes, although the values that they allow are as many as their combinations.
  * @param options.free bits of bytes that do not matter: their value may be any; default: none.
  * @param options.without a write without a promise that is left out.
  * @returns writes without which it might not; undefined where it cannot have the value.

@@ -34,8 +34,8 @@ export interface Cell {
 }
 
 /**
- * A dirty line as a cell: not written back, or at any time since, with its bytes of that time. A core's
- * stores to a line keep their order, so of several words the first few are present.
+ * A dirty line as a cell: not written back, or at any time since, with its bytes of that time. A core's stores to a
+ * line keep their order, so of several words the first few are present.
  * @param interruptedAt the power failure comes in the middle of this instant, when the last versions do.
  * @returns undefined where there is one alternative only.
  */
@@ -116,8 +116,8 @@ function writebacksToFind(
 }
 
 /**
- * A write that the power failure interrupts, as cells: each piece of `tear` bytes is present or not. None for
- * a line that leaves the cache, which is present as a whole or not at all.
+ * A write that the power failure interrupts, as cells: each piece of `tear` bytes is present or not. None for a line
+ * that leaves the cache, which is present as a whole or not at all.
  * @param fresh lines into which a core has stored these bytes at the same instant.
  */
 export function tornCells(

@@ -127,7 +127,7 @@ export function witnessOf(
   return undefined;
 }
 
-/** Ways to settle all cells in which at most two differ from what is durable. */
+/** Ways to settle all cells in which at most two differ from the durable content. */
 export function* fewChoices(cells: readonly Cell[]): Generator<Settled> {
   const none = new Map<Cell, number>(cells.map((cell) => [cell, 0]));
   const picks = cells.flatMap((cell) =>

@@ -93,7 +93,7 @@ export class DeviceSlot {
     else if (this.#dead.has(instance)) void this.#tell(instance);
   }
 
-  /** From now on it starts nothing, and tells nothing. */
+  /** From now on it starts nothing, and reports nothing. */
   close(): void {
     this.#isClosed = true;
   }

@@ -125,8 +125,7 @@ export function existingBroker(url: string): Broker {
 }
 
 /**
- * Parses the address of an existing server: `nats://user:password@host:port`,
- * `nats://token@host:port`, `host:port`.
+ * Parses the address of an existing server: `nats://user:password@host:port`, `nats://token@host:port`, `host:port`.
  * @throws NatsServerError
  */
 export function useExisting(url: string): NatsAddress {

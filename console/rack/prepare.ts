@@ -171,8 +171,8 @@ export const INPUT_BYTES_MAX = 1 << 30;
 /**
  * Keeps a run's inputs with it, so that it can be replayed, and a process of it started again, after the user has
  * changed or removed a file: the same variants with copies of their input files in `<directory>/inputs`, one for each
- * file, owner's alone.
- * Files beyond `most` bytes in all stay in place: the run's replay then needs them there, unchanged.
+ * file, owner's alone. Files beyond `most` bytes in all stay in place: the run's replay then needs them there,
+ * unchanged.
  * @throws Refusal where a file cannot be copied.
  */
 export async function keepInputs<Variant extends Pick<Prepared, "inputs">>(
@@ -340,8 +340,8 @@ interface OwnText extends Omit<Probed, "why"> {
 }
 
 /**
- * The module text of a user's program, which has been loaded once; its path begins in the
- * scenario's folder. @throws Refusal; the signal's reason.
+ * The module text of a user's program, which has been loaded once; its path begins in the scenario's folder.
+ * @throws Refusal; the signal's reason.
  */
 export async function findProgram(
   run: string,

@@ -85,8 +85,8 @@ export class Supervisor {
   }
 
   /**
-   * Starts the timekeeper and every partition. @throws RackError where {@link down} was called
-   * before.
+   * Starts the timekeeper and every partition.
+   * @throws RackError where {@link down} was called before.
    */
   async start(): Promise<void> {
     this.#subscribe();
@@ -121,8 +121,8 @@ export class Supervisor {
   }
 
   /**
-   * SIGSTOP: the process is suspended until {@link resume}; no device fails, the whole rack waits.
-   * If this process is killed meanwhile, the guard continues the stopped one, which then ends.
+   * SIGSTOP: the process is suspended until {@link resume}; no device fails, the whole rack waits. If this process is
+   * killed meanwhile, the guard continues the stopped one, which then ends.
    * @returns false where the name has no process.
    */
   async pause(name: string): Promise<boolean> {
@@ -182,8 +182,9 @@ export class Supervisor {
   }
 
   /**
-   * The final reports of all partitions with power. @throws RackError that names those of which one
-   * is missing: without it nothing is known of their programs; also where {@link down} is called meanwhile.
+   * The final reports of all partitions with power.
+   * @throws RackError that names those of which one is missing: without it nothing is known of their programs; also
+   * where {@link down} is called meanwhile.
    * @param mayLack returns true if a partition whose process has ended since may lack its report.
    */
   async finals(mayLack: (partition: string) => boolean = () => false): Promise<FinalReply[]> {

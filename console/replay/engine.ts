@@ -119,7 +119,8 @@ export class ReplayEngine {
 
   /**
    * The details around an instant: those of the first pass where it still has them, else of another pass, which
-   * continues or begins anew, and ends behind the instant. @param from where possible, details from here on.
+   * continues or begins anew, and ends behind the instant.
+   * @param from where possible, details from here on.
    */
   async #around(at: Time, from: Time = at): Promise<Recording> {
     const all = this.#recording;

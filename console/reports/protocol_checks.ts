@@ -76,8 +76,9 @@ export interface CheckJob extends Pick<RunRecord, "plan" | "reports" | "notes" |
 }
 
 /**
- * Judges the protocols of a scenario at the end of a run, in a process that may read the run's SCM
- * files and nothing else. @param options.signal ends it.
+ * Judges the protocols of a scenario at the end of a run, in a process that may read the run's SCM files and nothing
+ * else.
+ * @param options.signal ends it.
  */
 export async function checkProtocols(
   { programs, hooked }: Pick<Prepared, "programs" | "hooked">,

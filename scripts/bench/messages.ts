@@ -55,7 +55,6 @@ const GRANT: Grant = {
   breaks: [],
 };
 
-/** What it answers. */
 const REPORT: Report = {
   term: 0,
   partition: "tor",
@@ -82,7 +81,6 @@ export function answerClock(payload: Uint8Array): Uint8Array<ArrayBuffer> {
   return reportToBytes(REPORT);
 }
 
-/** The near end's part: the report is read. */
 function takeAnswer(payload: Uint8Array): void {
   if (reportFromBytes(payload) === undefined) fail("The report has not come as it was");
 }
@@ -174,7 +172,6 @@ const TITLES: Readonly<Record<Way, string>> = {
   clock: "the bus, a grant there and its report back",
 };
 
-/** One way's trips of one turn. */
 interface Turn {
   readonly tripUs: number;
   /** CPU time for a trip: of both ends together, and of nats-server. */

@@ -123,7 +123,6 @@ interface OfMemory {
   readonly placement: string;
 }
 
-/** `PCIe`; `coherent, local`. */
 function memoryText({ card, placement }: OfMemory): string {
   return card === "pcie" ? "PCIe" : `coherent, ${placement}`;
 }
@@ -221,7 +220,6 @@ function crossoverTable({ accesses, crossovers }: SharedReport): PutTable {
   };
 }
 
-/** `437 to 445 ns`. */
 function spread(ps: readonly Time[]): string {
   const [least, most] = [Math.min(...ps), Math.max(...ps)].map((each) => Math.round(each / 1e3));
   return `${least} to ${most} ns`;

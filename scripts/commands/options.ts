@@ -170,7 +170,7 @@ export interface AtOnceFlags extends JobsFlags {
   readonly lanes?: string;
 }
 
-/** How many are under way at once: racks in one process each, or as processes. @param what they are. */
+/** The number of racks at once, in one process each, or as processes. @param what names them. */
 export function addAtOnceOptions(command: Command, what: string): Command {
   return addJobsOption(command, `with --pack all: ${what}`).option(
     "--lanes <n>",
@@ -274,7 +274,8 @@ export async function checkedScenario(
 
 /**
  * Checks the types of a scenario's own programs, or of one program by its path, unless that is not wanted.
- * @param more programs beside the scenario's. @throws Refusal with all that is wrong.
+ * @param more programs beside the scenario's.
+ * @throws Refusal with all that is wrong.
  */
 export async function checkTypesFirst(
   scenario: ScenarioSource | string,
@@ -284,7 +285,7 @@ export async function checkTypesFirst(
   if (check && !Deno.env.get(NO_CHECK)) await typesOf(scenario, { json, ...(more && { more }) });
 }
 
-/** @returns undefined where there is no program of one's own. @throws Refusal */
+/** @returns undefined where there is no program of the user's own. @throws Refusal */
 export async function typesOf(
   scenario: ScenarioSource | string,
   { json = false, more = [] }: { readonly json?: boolean; readonly more?: readonly string[] } = {},
@@ -305,12 +306,12 @@ export interface JobsFlags {
   readonly jobs?: string;
 }
 
-/** @param what is done by several processes, each of them several one after the other. */
+/** @param what names the work of several processes, each of which does one item after the other. */
 export function addJobsOption(command: Command, what: string): Command {
   return command.option("--jobs <n>", `${what} at a time; else as many as there are cores`);
 }
 
-/** So many processes at a time: fewer than are asked for where memory does not suffice. @throws Refusal */
+/** The number of processes at a time: fewer than asked for where memory does not suffice. @throws Refusal */
 export function jobsOf({ jobs }: JobsFlags): number {
   const most = jobs === undefined ? undefined : readTable(JOBS, { jobs }).jobs;
   const workers = workersFor({ jobs: most });

@@ -53,8 +53,9 @@ export interface Shared {
   load(offset: number, length: number): Steps<Uint8Array>;
   store(offset: number, bytes: Uint8Array): Steps<void>;
   /**
-   * Adds to a word, and returns its old value. @throws Error at the home computer of a PCIe card, whose atomics are
-   * not atomic with its processor's accesses (`atomic_cap`: HCA).
+   * Adds to a word, and returns its old value.
+   * @throws Error at the home computer of a PCIe card, whose atomics are not atomic with its processor's accesses
+   * (`atomic_cap`: HCA).
    */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
   /**
@@ -260,7 +261,8 @@ export class GivenUp extends Error {
 }
 
 /**
- * Waits until a word of a line is a value, looking whenever it may have changed. @returns the line, and the looks.
+ * Waits until a word of a line is a value, looking whenever it may have changed.
+ * @returns the line, and the looks.
  * @throws GivenUp after the time of the option `patience`, as the host that stores it may have lost its power.
  */
 export function* waitWord(

@@ -59,7 +59,10 @@ export function* writesOf(
   return writes;
 }
 
-/** What an access writes to its region in SCM, or may have written, by what is known of its end; without a promise. */
+/**
+ * The bytes that an access writes to its region in SCM, or may have written, by the knowledge of its end; without a
+ * promise.
+ */
 export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite | undefined {
   const bytes = at === undefined ? undefined : writtenBy(access);
   if (at === undefined || bytes === undefined) return undefined;
@@ -71,8 +74,8 @@ export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite 
 }
 
 /**
- * Flushes by what they cover, each list in the order of their ends: a line's whole, and of other bytes of it, by word, so
- * that none is looked at for a word that it does not touch.
+ * Flushes by their extent, each list in the order of their ends: a line's whole, and other bytes of it by word, so
+ * that no flush is examined for a word that it does not touch.
  */
 class FlushPlaces {
   readonly #lines = new Map<number, Access[]>();
@@ -144,7 +147,7 @@ function firstFlush(
   flushes: readonly Access[],
   { covered, done }: { readonly covered: number; readonly done: Instant },
 ): Access | undefined {
-  // What began after it has ended after it; those that were under way by then are as many as cores.
+  // A flush that began after it has ended after it; those under way by then are as many as cores.
   const first = firstPlace(flushes.length, (i) => flushes[i]!.ended!.at.order > done.order);
   for (let i = first; i < flushes.length; i++) {
     const { note: { offset, length }, began } = flushes[i]!;
@@ -153,7 +156,7 @@ function firstFlush(
   return undefined;
 }
 
-/** What an access wrote, or may have written; undefined where it wrote nothing, or what is not known. */
+/** The bytes that an access wrote, or may have written; undefined where it wrote none, or they are unknown. */
 function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   const { op, bytes, compare } = note;
   if (ended?.note.result === "refused") return undefined;
@@ -165,7 +168,7 @@ function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   return old !== undefined && !isEqual(old, compare) ? undefined : bytes;
 }
 
-/** By home: units of SCM that an access may have changed in a way that its record does not tell. */
+/** By home: units of SCM that an access may have changed without a record of the change. */
 export function* unknownUnits(
   notes: readonly TimedRecord[],
 ): Steps<ReadonlyMap<string, ReadonlySet<number>>> {
@@ -185,7 +188,7 @@ export function* unknownUnits(
   return byHome;
 }
 
-/** Whether an access may have changed memory in a way that its record does not tell: a sum without its old value. */
+/** An access may have changed memory without a record of the change: a sum without its old value. */
 export function isUnknown({ note: { op }, ended }: Access): boolean {
   return op === "add" && ended?.note.bytes === undefined && ended?.note.result !== "refused";
 }

@@ -108,8 +108,8 @@ class Paths {
 }
 
 /**
- * Tries the ways of `ways.ts` to find all cells that are read. Where a run reads others, it begins again
- * with these among them.
+ * Tries the ways of `ways.ts` to find all cells that are read. Where a run reads others, it begins again with these
+ * among them.
  * @returns the final coverage.
  */
 function* cover(paths: Paths, most: number): Generator<undefined, Coverage> {

@@ -185,7 +185,8 @@ interface FoundWord {
 }
 
 /**
- * Assumes a later version where one after the assumed one has happened. @returns the missing write if none is left.
+ * Assumes a later version where one after the assumed one has happened.
+ * @returns the missing write if none is left.
  */
 function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
   const { versions, fits } = word;

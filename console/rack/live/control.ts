@@ -51,8 +51,7 @@ export class ControlClient {
   }
 
   /**
-   * Sends a request, and repeats it while no process listens (a timekeeper or broker that is
-   * starting).
+   * Sends a request, and repeats it while no process listens (a timekeeper or broker that is starting).
    * @throws BusError without an answer; the signal's reason.
    */
   async ask<T = Readonly<Record<string, unknown>>>(
@@ -83,8 +82,8 @@ export class ControlClient {
   }
 
   /**
-   * One attempt. @returns undefined without an answer, or where the signal is aborted: the request may have arrived
-   * nevertheless.
+   * One attempt.
+   * @returns undefined without an answer, or where the signal is aborted: the request may have arrived nevertheless.
    */
   async attempt<T = Readonly<Record<string, unknown>>>(
     verb: string,
@@ -121,8 +120,8 @@ export class ControlClient {
   }
 
   /**
-   * Polls the status until the condition holds. @throws BusError where the clock stops answering;
-   * the signal's reason.
+   * Polls the status until the condition holds.
+   * @throws BusError where the clock stops answering; the signal's reason.
    */
   async waitFor(
     isSo: (status: ClockStatus) => boolean,
@@ -137,8 +136,8 @@ export class ControlClient {
   }
 
   /**
-   * A partition's report on its devices, with all reports of its programs; undefined where its
-   * process does not answer for `forMs`, or answers in part only. 0: it is asked once.
+   * A partition's report on its devices, with all reports of its programs; undefined where its process does not
+   * answer for `forMs`, or answers in part only. 0: it is asked once.
    * @throws the signal's reason.
    */
   async final(

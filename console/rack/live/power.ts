@@ -78,11 +78,10 @@ export async function killDeviceAt(link: RackLink, node: string, at: Time): Prom
 }
 
 /**
- * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and
- * the rack goes on without it, unless the damage is accepted.
+ * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and the rack goes on
+ * without it, unless the damage is accepted.
  * @throws Refusal, ScmFileError
- * @returns in `started` the partitions that were started; in `nodes` the devices that have power
- * again.
+ * @returns in `started` the partitions that were started; in `nodes` the devices that have power again.
  */
 export async function startDevice(
   link: RackLink,
@@ -265,8 +264,8 @@ export async function countFaults({ control }: RackLink): Promise<number> {
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record
- * if the process never had power: it was killed while the rack came up.
+ * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record if the process
+ * never had power: it was killed while the rack came up.
  * @param isStillThere tells `find` that the process was alive before the record was read.
  * @throws the error of `find`; Error where the rack goes down meanwhile.
  */

@@ -92,7 +92,6 @@ export async function shutDownHost(
   }
 }
 
-/** @throws Refusal where the name is not a host's. */
 function checkHost({ rack: { file: { plan } } }: RackLink, host: string): void {
   const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   if (hosts.includes(host)) return;
@@ -109,7 +108,7 @@ interface Said {
 
 type Take = (topic: unknown, value: unknown) => void;
 
-/** Takes what the host reports of shutdowns, by the number of their order. */
+/** Takes the host's reports of shutdowns, by the number of their order. */
 function listen({ rack, bus }: RackLink, host: string) {
   const steps = new Map<number, ShutdownStep>(), reports = new Map<number, ShutdownReport>();
   let isUnsure = false;

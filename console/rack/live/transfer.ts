@@ -124,8 +124,8 @@ export async function putObject(
 }
 
 /**
- * The objects in a host's SCM, as its service lists them to another host. @throws Refusal,
- * RackError
+ * The objects in a host's SCM, as its service lists them to another host.
+ * @throws Refusal, RackError
  */
 export async function listObjects(
   link: RackLink,
@@ -211,7 +211,8 @@ interface Order {
 type Result = Readonly<Record<string, unknown>>;
 
 /**
- * Starts a program and waits for its result. @returns it with the number of the order.
+ * Starts a program and waits for its result.
+ * @returns it with the number of the order.
  * @throws RackError where the program fails or no result comes.
  */
 async function runProgram(
@@ -312,8 +313,8 @@ function listen({ rack, bus }: RackLink, host: string) {
 const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
 
 /**
- * Sends the order to the clock, and repeats it while the clock is busy with another. @returns the
- * order's number.
+ * Sends the order to the clock, and repeats it while the clock is busy with another.
+ * @returns the order's number.
  */
 async function hand(
   link: RackLink,

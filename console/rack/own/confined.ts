@@ -42,7 +42,8 @@ export interface Asked<Progress> extends Confined {
 export interface ConfinedWorker {
   /**
    * Hands it a job, which it begins when earlier ones have ended.
-   * @returns its answer. @throws RackError where the work fails, or the process ends without an answer.
+   * @returns its answer.
+   * @throws RackError where the work fails, or the process ends without an answer.
    */
   ask<Answer, Progress = never>(
     job: unknown,

@@ -108,7 +108,7 @@ export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandle
     const taken = [
       all.take(who),
       ...(isChange ? [changes.take(who)] : []),
-      // By anybody: guessing from many addresses is guessing all the same.
+      // From all addresses: guessing from many addresses counts as well.
       ...(isSignIn ? [signIns.take("")] : []),
     ];
     const waitMs = Math.max(...taken);
@@ -133,7 +133,7 @@ export function keyIn(authorization: string | undefined): string | undefined {
   return /^Bearer ([\w.~+/=-]{1,200})$/.exec(authorization ?? "")?.[1];
 }
 
-/** 401 without a key; 403 where a viewer wants to change something, or to read what is the operator's. */
+/** 401 without a key; 403 where a viewer wants a change, or data that are the operator's. */
 export const roleGuard: MiddlewareHandler<Env> = createMiddleware<Env>(async (c, next) => {
   const { method, path } = c.req;
   const isOpen = path === "/api/v1/session" && method === "POST";
@@ -171,7 +171,7 @@ export function auditGuard({ audit }: Pick<Console, "audit">): MiddlewareHandler
   });
 }
 
-/** The kind of thing that was done, without its names: `/api/v1/racks/…/power`. */
+/** The kind of action, without its names: `/api/v1/racks/…/power`. */
 function routeOf(path: string): string {
   return path.split("/").map((part, i) => i === 4 || i > 5 ? "…" : part).join("/").slice(0, 100);
 }

@@ -132,7 +132,6 @@ export class RackWatcher {
   }
 
   #push(change: Change): void {
-    // What was under way when the rack went down.
     if (this.isOver) return;
     // As JSON has it, once for all readers: bytes in hex, big numbers as text.
     const plain: Change = change.type === "report"
@@ -184,7 +183,7 @@ export class RackWatcher {
   }
 }
 
-/** Whether nothing that a person would call a change has changed: a wait of less than a second is none. */
+/** Nothing has changed that a person would call a change: a wait of less than a second is none. */
 function isSameHold(
   before: NonNullable<StateMessage["clock"]>,
   now: NonNullable<StateMessage["clock"]>,

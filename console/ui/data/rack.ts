@@ -213,7 +213,8 @@ async function readVariant(id: string): Promise<void> {
 
 /**
  * A run is followed live: decided once for a run. The list may be older than the run's coming up, so the server is
- * asked about a run that is not up in it. @returns undefined where it is no longer shown.
+ * asked about a run that is not up in it.
+ * @returns undefined where it is no longer shown.
  */
 async function isLive(id: string, signal: AbortSignal): Promise<boolean | undefined> {
   if (runs.peek()?.runs.find((each) => each.id === id)?.state === "up") return true;

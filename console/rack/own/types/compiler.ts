@@ -65,7 +65,8 @@ const FIXED: ts.CompilerOptions = {
 
 /**
  * Reads programs and what they import.
- * @param programs absolute paths. @param options.configs each `deno.json` above them, the nearest first.
+ * @param programs absolute paths.
+ * @param options.configs each `deno.json` above them, the nearest first.
  * @param options.library the file with the types of Deno.
  */
 export function compile(
