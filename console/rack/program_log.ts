@@ -14,8 +14,8 @@ export interface ProgramLog {
   /** A report of a device, as it comes. */
   hear(node: string, topic: string, value: unknown): void;
   /**
-   * Says what was held back. @param reports all of the run, in order: the bus may lose messages; absent
-   * where the run has failed.
+   * Passes on the lines held back.
+   * @param reports all of the run, in order: the bus may lose messages; absent where the run has failed.
    */
   end(reports?: readonly ReportSeen[]): void;
 }

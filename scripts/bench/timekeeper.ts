@@ -20,7 +20,7 @@ const HOSTS = [32, 64, 200, 400];
 export function measureTimekeeper({ seed, quick }: Measured): Figure[] {
   const [reports, times] = quick ? [5_000, 3] : [20_000, 9];
   const loads = HOSTS.map((hosts) => new RandomReports(hosts, seed));
-  // In turns: what else the machine does meets all of them.
+  // In turns: other load of the machine affects all of them.
   const rounds = repeat(times, () => loads.map((load) => 1_000 * load.run(reports) / reports));
   const rows = HOSTS.map((hosts, i): Figure => ({
     group: "j",
@@ -33,7 +33,7 @@ export function measureTimekeeper({ seed, quick }: Measured): Figure[] {
   return [...rows, { group: "j", what, unit: "×", values, target: { is: "at most", value: 2 } }];
 }
 
-/** Partitions that do what they are granted, in any order. */
+/** Partitions that use up their grants, in any order. */
 class RandomReports {
   readonly #rng: Rng;
   readonly #keeper: Timekeeper;

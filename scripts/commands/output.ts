@@ -1,4 +1,4 @@
-/** What a command prints: results on stdout, everything else on stderr. */
+/** The output of a command: results on stdout, everything else on stderr. */
 
 const encoder = new TextEncoder();
 
@@ -56,7 +56,7 @@ export function say(text: string): void {
   tell(visible(text) + "\n");
 }
 
-/** Writes on stderr. Where no reader is left, the command does its work all the same. */
+/** Writes on stderr. Without a reader the command does its work nevertheless. */
 function tell(text: string): void {
   try {
     Deno.stderr.writeSync(encoder.encode(text));

@@ -17,11 +17,11 @@ export interface Attached {
   readonly record: string;
   /** The states of the partitions, by name. */
   readonly states: string;
-  /** What the broker has refused. */
+  /** The refusals of the broker. */
   readonly brokerLog: string;
 }
 
-/** What the timekeeper leaves (`fabric/clock/timekeeper_main.ts`), and a replay and the page read. */
+/** Files that the timekeeper leaves (`fabric/clock/timekeeper_main.ts`), and that a replay and the page read. */
 const RECORDS = [
   "faults.jsonl",
   "planned.jsonl",

@@ -36,7 +36,7 @@ function nextText({ now, next }: ClockStatus): string {
   return next < now ? "under way" : `next event at ${formatTime(next)}`;
 }
 
-/** What holds time until an order lets it go on; empty where nothing does. */
+/** The reason why time is held until an order releases it; empty where there is none. */
 function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   if (clock.finished) return ["finished"];
   if (clock.paused) return ["paused"];
@@ -44,7 +44,7 @@ function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   return [];
 }
 
-/** Whether an event is scheduled that happens only after an order. A pace moves its limit itself. */
+/** An event is scheduled that happens only after an order. A pace moves its limit itself. */
 export function isTimeHeld(
   { paused, next, limit, pace }: Pick<ClockStatus, "paused" | "next" | "limit" | "pace">,
 ): boolean {

@@ -27,7 +27,7 @@ export interface Watched {
 export interface LoopWatch {
   /** Does `work`, a hook of a protocol, which is watched. @param name for people. */
   readonly around: Around;
-  /** Creates nodes as before; the steps of hosts of the plan with own programs are watched. */
+  /** Creates nodes with `create`; the steps of hosts of the plan with own programs are watched. */
   steps(create: CreateNode, plan: RackPlan, own: Readonly<Record<string, unknown>>): CreateNode;
 }
 

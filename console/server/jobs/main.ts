@@ -48,7 +48,7 @@ function say(line: JobLine): void {
   for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
 }
 
-/** Progress comes often; a page shows no more of it. */
+/** Interval of progress messages; a page shows no more of it. */
 const PROGRESS_MS = 100;
 let saidMs = 0;
 
@@ -59,7 +59,7 @@ function onProgress(title: string, share: number): void {
   say({ say: "progress", title, share: Math.min(1, Math.max(0, share)) });
 }
 
-/** Where a scenario's `put` names no data. */
+/** Size of the data for a scenario's `put` without data. */
 const INPUT_BYTES = 256 * 1024;
 
 function withMadeUpInput(program: ProgramScenario): ProgramScenario {
@@ -169,7 +169,7 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
   say({ say: "end", verdict: verdict.verdict, isGood });
 }
 
-/** The cells that are done are told so often. */
+/** Interval at which finished cells are reported. */
 const CELLS_MS = 2_000;
 
 /** All methods on one kind of responder before the next one: so the first rows are whole after seconds. */
@@ -206,7 +206,7 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
 
 /** A page shows the latest rounds; `chaos.json` has all. */
 const ROUNDS_SHOWN = 200;
-/** Rounds that one may look at in every view, although they held. */
+/** Latest rounds that can be viewed even if they held. */
 const ROUNDS_KEPT = 8;
 
 async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {
