@@ -37,7 +37,7 @@ export async function forEachAtOnce<T>(
 
 /**
  * Hands values on in the order of their places, whichever comes first.
- * @returns what takes them: a value waits until all before it have come.
+ * @returns a function that takes them: a value waits until all before it have come.
  */
 export function inOrder<T>(take: (value: T) => void): (place: number, value: T) => void {
   const waiting = new Map<number, T>();

@@ -5,7 +5,7 @@ export interface RoundsOf<Played, Result> {
   readonly jobs: number;
   /** @param place 0, 1, 2, …, one after the other. */
   readonly play: (place: number) => Promise<Played>;
-  /** Asked after each round: whether it was the last one. @param played how many were played. */
+  /** Asked after each round: true if it was the last one. @param played how many were played. */
   readonly isOver: (played: number) => boolean;
   /** @param lane of 0 to `jobs` - 2 (with one job: 0), which replays nothing else at that time. */
   readonly replay: (played: Played, lane: number) => Promise<Result>;

@@ -52,9 +52,8 @@ export class RoundReplays {
 
   /**
    * @param lane the process that replays it, from 0 on.
-   * @returns what the round came to. One whose replay was interrupted, or failed itself, has not held: it has no
-   * result,
-   *   but for what was found when it was played.
+   * @returns the result of the round. A round whose replay was interrupted, or failed itself, has not held: it has no
+   * result, except for findings when it was played.
    */
   async of({ result, again }: PlayedRound, lane: number): Promise<RoundResult> {
     if (again === undefined) return result;

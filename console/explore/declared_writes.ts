@@ -17,7 +17,7 @@ export interface WriteGroup {
 
 /**
  * @param notes of a run, by time.
- * @param options.claims what a method claims counts as promised.
+ * @param options.claims count the claims of methods as promises.
  */
 export function writeGroups(
   notes: readonly TimedRecord[],

@@ -84,7 +84,7 @@ export function* combinations(
   }
 }
 
-/** SCM as checkers see it. @param isOpen whether some cell is not settled. */
+/** SCM as checkers see it. @param isOpen true if some cell is not settled. */
 export function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
   const found = (choice: Settled) => viewOf(state, (cell) => choice.get(cell) ?? 0);
   const { read } = found(settled);

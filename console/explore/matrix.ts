@@ -88,8 +88,8 @@ const MESSAGE_BYTES = 300;
 /** The scenario of a place: two hosts, one message, two updates or a mixture, nothing else. */
 export function matrixScenario(place: MatrixPlace): string {
   const { method, update, arch, ddio, domain, receiveBuffer, attach = "pcie" } = place;
-  // A core that polls has stored a SEND's data before the READ behind it is answered; what the READ
-  // alone promises shows where the core is woken.
+  // A core that polls has stored a SEND's data before the READ behind it is answered; the promise of the READ alone
+  // shows where the core is woken.
   const completion = method === "send-read" ? "interrupt" : "poll";
   const host = `attach: ${attach}, architecture: ${arch}, ddio: ${ddio}, domain: ${domain}, ` +
     `receive: ${receiveBuffer}, completion: ${completion}`;

@@ -22,7 +22,7 @@ export interface ProgramLog {
 
 export function programLog(
   { isOrdered, say }: {
-    /** Whether reports come in the order of virtual time. */
+    /** Reports come in the order of virtual time. */
     readonly isOrdered: boolean;
     readonly say: (text: string) => void;
   },

@@ -332,7 +332,6 @@ function racksOf(
   });
 }
 
-/** What programs of all variants log, variant by variant. */
 function logsInOrder(
   prepared: readonly Prepared[],
   { packing, onLog, elsewhere }: Pick<

@@ -8,7 +8,7 @@ import { type Dimension, type Measured, type MeasuredPoint, medianOf } from "./m
 export interface Choice {
   /** Default: the first thing that varies whose values are numbers, the seed only where there is no other. */
   readonly x?: string | undefined;
-  /** Default: what the report leads with. */
+  /** Default: the leading figure of the report. */
   readonly y?: string | undefined;
   /** The dimensions that make a line, the rest is folded into medians; default: everything else but the seed. */
   readonly by?: readonly string[] | undefined;

@@ -1,4 +1,4 @@
-/** A combination of a sweep with what came of it: what runs combinations makes, and what a sweep keeps. */
+/** A combination of a sweep with its result. */
 import type { RunReport } from "../reports/method_report.ts";
 import type { Combination } from "./combinations.ts";
 

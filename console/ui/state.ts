@@ -87,7 +87,7 @@ export function parsePlace(hash: string): Place {
   };
 }
 
-/** `#/rack?run=…&select=device~b`: what {@link parsePlace} reads. */
+/** `#/rack?run=…&select=device~b`: the text that {@link parsePlace} reads. */
 export function placeText({ view, run, variant, select, at, more }: Place): string {
   const parameters = new URLSearchParams({
     ...(run !== undefined && { run }),

@@ -141,7 +141,9 @@ function withoutApart(document: string): string {
   return JSON.stringify(JSON.parse(document), (name, value) => APART.has(name) ? undefined : value);
 }
 
-/** (w) Commands with one worker and with two: what the second core brings. @throws Error where they find something else. */
+/**
+ * (w) Commands with one worker and with two: the gain by the second core. @throws Error where their results differ.
+ */
 export function measureJobs({ quick }: Measured): Promise<Figure[]> {
   return withInput(async (file) => {
     const figures: Figure[] = [];

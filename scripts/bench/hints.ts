@@ -147,7 +147,7 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
       }
     }
   }
-  // Its pages come with the first message; what the cards say of hints comes meanwhile.
+  // Its pages come with the first message; the cards' messages about hints arrive meanwhile.
   yield* write(1);
   yield* cpu.sleep(1_000 * PS_PER_US);
   cpu.report("began", {});
@@ -243,7 +243,7 @@ function measureCost({ seed, quick }: Measured): Figure[] {
 }
 
 const COSTS = {
-  // What the machine does besides, and nothing else.
+  // Only other load of the machine.
   "off": "without hints over without",
   "on": "with hints over without",
   "{ backOff: off }": "all announced",

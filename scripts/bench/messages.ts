@@ -89,8 +89,8 @@ const CR = 13, LF = 10, SPACE = 32, DIGIT_0 = 48;
 const END = new Uint8Array([CR, LF]);
 
 /**
- * NATS without a client: what a message costs at least. It knows complete messages of one subscription and
- * nothing else, and lives as long as a measure does.
+ * NATS without a client: the least cost of a message. It knows complete messages of one subscription and nothing
+ * else, and lives as long as a measure does.
  */
 export class BareConnection {
   readonly #socket: Deno.TcpConn;

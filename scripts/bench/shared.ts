@@ -1,7 +1,7 @@
 /**
- * (s) Memory that computers share (C-11): what one access costs near and far, accesses by the far computer's share of
- * them, a queue and a lock, with coherent cards and with PCIe cards. The shipped scenarios, in one process: virtual
- * time, and exact.
+ * (s) Memory that computers share (C-11): the cost of one access near and far, accesses by the far computer's share
+ * of them, a queue and a lock, with coherent cards and with PCIe cards. The shipped scenarios, in one process:
+ * virtual time, and exact.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {

@@ -1,7 +1,7 @@
 /**
- * (j) The timekeeper alone, without a bus: what a report and the grants that follow from it cost, by the
- * number of partitions. Each device of a star has its own; all have something to do, and send to one
- * another as far as their cables let them, at random (seeded).
+ * (j) The timekeeper alone, without a bus: the cost of a report and of the grants that follow from it, by the number
+ * of partitions. Each device of a star has its own; all have something to do, and send to one another as far as their
+ * cables let them, at random (seeded).
  */
 import { emptyDigest } from "../../fabric/partition/digest.ts";
 import type { Grant, Report } from "../../fabric/clock/clock.ts";

@@ -58,7 +58,7 @@ function flagOf(name: string, row: OptionRow): string {
   return `--${name} <${row.words.length > WORDS_LISTED ? "name" : row.words.join("|")}>`;
 }
 
-/** @param otherwise behind the help of each: what holds where it is not given. */
+/** @param otherwise text behind the help of each: the default. */
 export function addTable(command: Command, table: OptionTable, otherwise = ""): Command {
   for (const [name, row] of Object.entries(table)) {
     command.option(flagOf(name, row), `${helpOf(row)}${otherwise}`);

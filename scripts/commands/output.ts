@@ -29,8 +29,8 @@ export class StdoutError extends Error {
 }
 
 /**
- * Names of files and objects come from anywhere: what a terminal would obey is shown as an escape,
- * but for the colours of `colour.ts`.
+ * Names of files and objects come from anywhere: characters that a terminal would obey are shown as escapes, except
+ * the colours of `colour.ts`.
  */
 export function visible(text: string): string {
   return text.replaceAll(

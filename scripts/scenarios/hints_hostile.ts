@@ -304,7 +304,7 @@ interface Tenant {
   readonly completions: readonly string[];
 }
 
-/** H-24: what the malicious host may not change. */
+/** H-24: state that the malicious host may not change. */
 export function check({ reports }: CrashView): string[] {
   const of = <T>(topic: string, node: string) =>
     reports.find((each) => each.topic === topic && each.node === node)?.value as T | undefined;

@@ -41,7 +41,7 @@ const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
   "replay MB": 1_200,
 };
 
-/** Statistics of an RNIC: what programs make with verbs. */
+/** Statistics of an RNIC on the objects that programs make with verbs. */
 const OBJECTS = [
   "queuePairs",
   "completionQueues",
@@ -57,7 +57,7 @@ export class Samples {
     return this.#taken;
   }
 
-  /** Takes one when the rack is at rest; what has no power at present is left out. */
+  /** Takes one when the rack is at rest; devices without power are left out. */
   async take({ link }: LiveRack, transfers: number): Promise<void> {
     this.#taken++;
     await atRest(link);

@@ -1,6 +1,6 @@
 /**
- * Stores to regions in SCM as writes that the checker of persistence judges (P-41, decision 12): what a flush
- * covered that began when the store was done is promised from the flush's end on, wherever the dirty copy was.
+ * Stores to regions in SCM as writes that the checker of persistence judges (P-41, decision 12): stores that were
+ * done when a flush of their bytes began are promised from the flush's end on, wherever the dirty copy was.
  */
 import type { RegionRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -12,7 +12,7 @@ import { isEqual, LINE_BYTES, sumOf } from "./line_content.ts";
 
 /**
  * The writes, in the order of their begins.
- * @param lives of all nodes: what a flush covers after home's return is not what was stored before its failure.
+ * @param lives of all nodes: a flush after home's return does not cover stores before its failure.
  */
 export function flushedWrites(
   notes: readonly TimedRecord[],

@@ -46,7 +46,7 @@ export const ZEROS: Content = {
   known: new Uint8Array(LINE_BYTES).fill(KNOWN),
 };
 
-/** After a power failure of home: what was persistent. */
+/** After a power failure of home: the persistent content. */
 export const UNSEEN: Bytes = {
   bytes: new Uint8Array(LINE_BYTES),
   known: new Uint8Array(LINE_BYTES).fill(PERSISTENT),

@@ -220,7 +220,7 @@ class Ways {
   readonly #byContent = new Map<string, Way[]>();
   size = 0;
 
-  /** @returns whether it allows something that those before do not. */
+  /** @returns true if it allows something that those before do not. */
   add(way: Way): boolean {
     const key = keyOf(way.content);
     const alike = this.#byContent.get(key) ?? [];

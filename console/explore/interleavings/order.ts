@@ -1,9 +1,9 @@
 /**
- * The order of a run's accesses to shared regions: what happened before what, and which pairs could have come the other
- * way round. Accesses are *dependent* where they share a byte and one of them writes; independent ones commute, so runs
- * that order dependent ones alike are one interleaving (Mazurkiewicz trace). Happens-before is kept in vector clocks,
- * as in dynamic partial-order reduction (Flanagan and Godefroid, POPL 2005). A store in a buffer (`memory: tso`) is a
- * step of its own when it leaves: between its program's store and its next fence it may come at any time.
+ * The order of a run's accesses to shared regions, and the pairs that could have come in reverse. Accesses are
+ * *dependent* where they share a byte and one of them writes; independent ones commute, so runs that order dependent
+ * ones alike are one interleaving (Mazurkiewicz trace). Happens-before is kept in vector clocks, as in dynamic
+ * partial-order reduction (Flanagan and Godefroid, POPL 2005). A store in a buffer (`memory: tso`) is a step of its
+ * own when it leaves: between its program's store and its next fence it may come at any time.
  */
 import type { AccessRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";

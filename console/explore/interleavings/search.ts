@@ -166,7 +166,7 @@ class Search {
     return { runs, orders: this.#orders.size, ...limits, untried };
   }
 
-  /** @returns whether no run before ordered its accesses alike. */
+  /** @returns true if no run before ordered its accesses alike. */
   see({ key }: RunRaces): boolean {
     if (this.#orders.has(key)) return false;
     this.#orders.add(key);

@@ -245,7 +245,7 @@ function whyStop(
   return elapsedMs >= forMs ? `its time of ${forMs / 1_000} s is over ${size()}` : undefined;
 }
 
-/** Text: what makes an exploration large, and the part of it that is done. */
+/** Text: the reason why an exploration is large, and the part of it that is done. */
 function sizeText({ opening: { futures, endPs }, counts: { instants, runs } }: Exploring): string {
   if (futures === null) return `${countOf(instants, "instant")} of a run of ${formatTime(endPs)}`;
   return `${runs.size} of about ${futures} runs of the rack, one for each frame ` +

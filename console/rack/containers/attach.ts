@@ -13,7 +13,7 @@ export interface Attached {
   readonly runFile: RunFile;
   readonly address: NatsAddress;
   readonly viewer: Omit<NatsAddress, "url">;
-  /** The timekeeper's state: what the run has on record. */
+  /** The timekeeper's state: the run's record. */
   readonly record: string;
   /** The states of the partitions, by name. */
   readonly states: string;

@@ -63,7 +63,7 @@ function wallText(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** One sentence: whether time moves, and if not, which process or order holds it. */
+/** One sentence: time moves, or the process or order that holds it. */
 export function whyText(status: Omit<ClockStatus, "driven">): string {
   const time = `Virtual time is ${formatTime(status.now)}`;
   const held = heldBy(status);

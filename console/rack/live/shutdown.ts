@@ -26,7 +26,7 @@ export interface ShutDownOptions {
   readonly onHeld?: (status: ClockStatus) => void;
 }
 
-/** A shutdown that has ended: what the host has reported of it, and when its power went off. */
+/** A shutdown that has ended: the host's report, and the time at which its power went off. */
 export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"> {
   readonly nodes: readonly string[];
   readonly offAt: Time;

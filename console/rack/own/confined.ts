@@ -20,7 +20,7 @@ export interface Confined {
   /** Paths below `directory` that the process may read and write; all may be read with `"all"`. */
   readonly reads?: readonly string[] | "all";
   readonly writes?: readonly string[];
-  /** Flags of a process that loads no own program itself; default: what `reads` and `writes` allow. */
+  /** Flags of a process that loads no own program itself; default: the rights of `reads` and `writes`. */
   readonly flags?: readonly string[];
   /** The port of loopback at which it waits for a debugger at its start; 0: any. */
   readonly inspect?: number | undefined;

@@ -20,7 +20,6 @@ export interface LoopWatchStart {
 /** For people. */
 export interface Watched {
   readonly name: string;
-  /** What is expected of it. */
   readonly expected: string;
 }
 

@@ -33,7 +33,7 @@ export type RunProgress = readonly [node: string, topic: string, value: unknown]
 
 export interface RunAnswer extends Simulated {
   readonly durable: DurableLog["durable"];
-  /** Where a debugger may stop in them: what recoveries and checks have found. */
+  /** Where a debugger may stop in them: the findings of recoveries and checks. */
   readonly protocols?: readonly ProtocolVerdict[];
 }
 

@@ -49,7 +49,7 @@ const EXPLORED = "power-failure-at-every-instant";
 
 /**
  * A suite for each variant that was explored, with one case: the verdict.
- * @param isWhole whether no variant is missing.
+ * @param isWhole no variant is missing.
  */
 export function exploreSuites(
   { scenario: classname, seed, explored, isWhole }: {

@@ -120,7 +120,7 @@ export class RackWatcher {
       this.#options.onChange();
       return;
     }
-    // What holds time has changed; the next look shows it in full.
+    // The reason why time is held has changed; the next look shows it in full.
     if (event.event === "clock") return await this.#lookAtClock(control);
     this.#push(changeOf(event, (name) => this.#nodesOf(name)));
   }

@@ -86,7 +86,7 @@ export const api = {
   /** A replay tells operations by their begin: at most 1,000. */
   operations: (run: string, variant?: string) =>
     json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
-  /** The step that fits: what `until` stops at, in the past. */
+  /** The step at which `until` would stop, in the past. */
   find: (run: string, query: FindQuery) =>
     json<{ event: EventRow | null }>(withQuery(`/runs/${part(run)}/find`, { ...query })),
   /** The differences between two runs, or two variants, and the first event at which they part. */

@@ -76,7 +76,7 @@ const NO_FAULTS: ReturnType<typeof faultsAt> = new Map();
 export const shownFaults = computed(() => {
   const rack = topology.value;
   const known = rack === undefined ? [] : isKept.value ? replayedFaults(rack) : links.value;
-  // The same value at every instant: what reads it has nothing to do.
+  // The same value at every instant, so its readers have nothing to do.
   if (rack === undefined || known.length === 0) return NO_FAULTS;
   // An order is dated a picosecond behind an instant at which time stands.
   return faultsAt(rack, known, shownAt.value + (replayedAt.value === undefined ? 1 : 0));
