@@ -96,6 +96,7 @@ function programPaths(data: unknown): Path[] {
   });
 }
 
+/** Rules of judges (C-04). */
 function rulePaths(data: unknown): Path[] {
   return listAt(data, "shared").map((item, i) => {
     const judge = valueAt(item, ["judge"]);
