@@ -1,7 +1,7 @@
 /**
- * What a program writes, posts and learns from completions, as data: the checkers in
- * `console/checks` judge a run by it. An observer takes each record at once, so that the
- * confirmations of a program are known even if it is killed before it can report them.
+ * A program's writes, posts and observed completions, as data by which the checkers in
+ * `console/checks` judge a run. An observer takes each record at once, so that the confirmations of
+ * a program are known even if it is killed before it can report them.
  */
 import type { Time } from "./base/time.ts";
 import type { WcStatus } from "./wire/host_bus/cqe.ts";
@@ -17,13 +17,13 @@ export interface WritesRecord {
   readonly bytes: Uint8Array;
   /** Writes of one program with the same number execute in this order (P-31: one queue pair). */
   readonly line?: number;
-  /** Writes of the same program that must have survived where this one has. */
+  /** Writes of the same program that must have survived if this one has. */
   readonly after?: readonly number[];
   /** True where the method claims that order without a promise (P-04). */
   readonly isOrderClaimed?: boolean;
 }
 
-/** The write can be read at the responder, as far as the method can tell; no promise. */
+/** The write is readable at the responder, as far as the method can tell; no promise. */
 export interface VisibleRecord {
   readonly kind: "visible";
   readonly id: number;
@@ -37,7 +37,7 @@ export interface PersistentRecord {
   readonly promised: boolean;
 }
 
-/** Of a record about a queue: its number is one card's. */
+/** A record about a queue, whose number is unique on one card only. */
 interface OfRnic {
   /** Which of the host's RNICs, from 0; absent: the first one. */
   readonly rnic?: number;
@@ -45,7 +45,7 @@ interface OfRnic {
 
 export interface PostedRecord extends OfRnic {
   readonly kind: "posted";
-  /** `shared`: a shared receive queue; `qpn` has its number. */
+  /** `shared`: a shared receive queue, with its number in `qpn`. */
   readonly queue: "send" | "recv" | "shared";
   readonly qpn: number;
   /** Position of its first unit in the ring, as its completion names it. */
@@ -68,7 +68,7 @@ export interface CompletedRecord extends OfRnic {
   readonly status: WcStatus;
 }
 
-/** A queue has gone on in another ring (Q-09): what is outstanding has other positions. */
+/** A queue continues in another ring (Q-09): outstanding requests have other positions. */
 export interface MovedRecord extends OfRnic {
   readonly kind: "moved";
   readonly queue: "send" | "recv";
@@ -77,7 +77,7 @@ export interface MovedRecord extends OfRnic {
   readonly wqes: readonly number[];
 }
 
-/** A queue is created or reset (RESET): work requests that were posted before will not complete. */
+/** A queue is created or reset (RESET): earlier work requests will not complete. */
 export interface EmptiedRecord extends OfRnic {
   readonly kind: "emptied";
   readonly queue: "pair" | "shared";
@@ -86,17 +86,18 @@ export interface EmptiedRecord extends OfRnic {
 }
 
 /**
- * A program brings a queue pair to RTR: its responder begins with `rqPsn` and MSN 0. Made before the card is told.
+ * A program brings a queue pair to RTR: its responder begins with `rqPsn` and MSN 0. Emitted before
+ * the card is told.
  */
 export interface ConnectsRecord extends OfRnic {
   readonly kind: "connects";
-  /** Of the queue pair. */
+  /** The queue pair's number. */
   readonly qpn: number;
   /** PSN of the first request that it executes. */
   readonly rqPsn: number;
 }
 
-/** A send queue that was stopped by an error continues (SQE to RTS, of UC and UD). */
+/** A send queue (UC, UD) continues after an error stopped it (SQE to RTS). */
 export interface ResumedRecord extends OfRnic {
   readonly kind: "resumed";
   readonly qpn: number;
@@ -105,7 +106,7 @@ export interface ResumedRecord extends OfRnic {
 /** The first data records of a replicated log are durable: enough replicas have confirmed. */
 export interface LogRecord {
   readonly kind: "log";
-  /** Name of the log; its replicas, and where its segments are in their SCM as far as is known. */
+  /** Name of the log; its replicas, and the known places of its segments in their SCM. */
   readonly log: string;
   readonly replicas: readonly { readonly host: string; readonly at: readonly number[] }[];
   readonly quorum: number;
@@ -122,26 +123,30 @@ export interface LogRecord {
 }
 
 /**
- * An object that a program replaces as a whole. `begun`: it has the place for it. `asked`: all of it is
- * written, and the program is about to ask the host's service to make it the object of its name. `stored`: the service has confirmed
- * that. `withdrawn`, by the service: it is about to remove the object before a new one is written.
- * `removing`: a program is about to ask for the object's removal; `removed`: that is confirmed.
+ * An object that a program replaces as a whole. `begun`: it has the place for it. `asked`: all of
+ * it is written; the program is about to ask the host's service to make it the object of its name.
+ * `stored`: the service has confirmed that. `withdrawn`, by the service: it is about to remove the
+ * object before a new one is written. `removing`: a program is about to ask for the object's
+ * removal. `removed`: that is confirmed.
  */
 export interface ObjectRecord {
   readonly kind: "object";
   readonly state: "begun" | "asked" | "stored" | "withdrawn" | "removing" | "removed";
   readonly name: string;
-  /** The host whose SCM has it (the program's own where absent), its offset there, its length; 0 of a removal. */
+  /**
+   * The host whose SCM has it (absent: the program's own), its offset there, its length; 0 for a
+   * removal.
+   */
   readonly on?: string;
   readonly at: number;
   readonly length: number;
-  /** Of one that is asked for or stored: false for one that is only to be shown as incomplete. */
+  /** For an object asked for or stored: false if it shall only be shown as incomplete. */
   readonly complete?: boolean;
 }
 
 /**
- * A range of the host's own SCM is given back: what was written there is no longer promised, and
- * others use it without a note. Emitted before the directory says so.
+ * A range of the host's own SCM is given back: its content is no longer promised, and others use it
+ * without a note. Emitted before the directory says so.
  */
 export interface FreedRecord {
   readonly kind: "freed";
@@ -150,8 +155,8 @@ export interface FreedRecord {
 }
 
 /**
- * A host uses a shared region from now on (C-03). Made once by each host, before its first access; again after
- * its power has returned.
+ * A host uses a shared region from now on (C-03). Emitted once by each host before its first
+ * access, and again after its power has returned.
  */
 export interface RegionRecord {
   readonly kind: "region";
@@ -160,9 +165,12 @@ export interface RegionRecord {
   readonly bytes: number;
   /** Where the region begins in home's SCM; absent: it is in DRAM, and a power failure of home clears it. */
   readonly at?: number;
-  /** Each access ends within so long, in ps, whatever fails (C-10, decision 13). */
+  /** Upper bound in ps for each access, whatever fails (C-10, decision 13). */
   readonly answerWithinPs: Time;
-  /** When home's power returns, far hosts may load what they have for so long, in ps, and home serves nothing. */
+  /**
+   * After home's power returns, far hosts may load their copies for this time, in ps; home serves
+   * nothing.
+   */
   readonly homeWaitPs: Time;
 }
 
@@ -170,32 +178,45 @@ const REGION_OPS = ["load", "store", "add", "compare-swap", "flush"] as const;
 export type RegionOp = typeof REGION_OPS[number];
 
 /**
- * A core begins an access to a shared region, or home's card one of its own (`dma`): made before the access can have any
- * effect.
+ * A core begins an access to a shared region, or home's card one of its own (`dma`). Emitted before
+ * the access can have any effect.
  */
 export interface AccessRecord {
   readonly kind: "access";
   /** The access's number, unique in its program ({@link TimedRecord.by}). */
   readonly id: number;
   readonly region: string;
-  /** First byte in the region, and how many. One that crosses lines is done line by line, in order. */
+  /**
+   * First byte in the region, and their number. An access that crosses lines proceeds line by line.
+   */
   readonly offset: number;
   readonly length: number;
   readonly op: RegionOp;
-  /** Home's card does it, for a verb or other DMA on the region's memory: no program is told, and no bound holds. */
+  /**
+   * Home's card does it, for a verb or other DMA on the region: no program is told, no bound holds.
+   */
   readonly dma?: true;
-  /** `store`: what is written; `add`: the operand; `compare-swap`: the new value. The last two 8 B, little-endian. */
+  /**
+   * `store`: the bytes written; `add`: the operand; `compare-swap`: the new value. The last two 8
+   * B, little-endian.
+   */
   readonly bytes?: Uint8Array;
-  /** Of `compare-swap`: 8 B. */
+  /** `compare-swap`: the expected value, 8 B. */
   readonly compare?: Uint8Array;
-  /** Where its host has store buffers (`memory: tso`): of which core. */
+  /** The core, if its host has store buffers (`memory: tso`). */
   readonly core?: number;
-  /** Of a store that now leaves that core's buffer, and of a load that found its bytes there: the {@link BufferedRecord}. */
+  /**
+   * The {@link BufferedRecord} of a store that leaves the core's buffer, or whose bytes a load
+   * found there.
+   */
   readonly buffered?: number;
   readonly forwarded?: number;
 }
 
-/** A core's store to one line of a region is in its store buffer: its program goes on. An `access` follows when it leaves. */
+/**
+ * A core's store to one line of a region enters its store buffer, and its program goes on. An
+ * `access` follows when it leaves.
+ */
 export interface BufferedRecord {
   readonly kind: "buffered";
   /** Unique on its host. */
@@ -207,37 +228,46 @@ export interface BufferedRecord {
   readonly bytes: Uint8Array;
 }
 
-/** A core goes on behind a fence, or begins a locked operation: its store buffer is empty. */
+/** A core continues behind a fence, or begins a locked operation: its store buffer is empty. */
 export interface StoreFenceRecord {
   readonly kind: "store-fence";
   readonly core: number;
 }
 
-/** The access has ended: its program knows from now on. */
+/** The access has ended, and its program knows. */
 export interface AccessedRecord {
   readonly kind: "accessed";
   readonly id: number;
   /**
-   * `lost`: bytes that it needs are gone, and what lies in lines without loss may have been done; `fenced`: it may
-   * or may not have been done (decision 13); `refused`: it has done nothing, as the card does not know the region.
+   * `lost`: needed bytes are gone; accesses to other lines may have taken effect. `fenced`: the
+   * access may or may not have taken effect (decision 13). `refused`: no effect, as the card does
+   * not know the region.
    */
   readonly result: "done" | "lost" | "fenced" | "refused";
-  /** Where it is done: what a load has read; the old value of `add` and `compare-swap`. */
+  /** Result of a `done` access: a load's bytes; the old value of `add` and `compare-swap`. */
   readonly bytes?: Uint8Array;
 }
 
-/** Bytes of a region are lost, and the loss is reported to software (C-10): a load says so until they are written. */
+/**
+ * Bytes of a region are lost and software is told (C-10): a load reports it until they are written.
+ */
 export interface RegionLostRecord {
   readonly kind: "region-lost";
   readonly region: string;
   readonly ranges: readonly { readonly offset: number; readonly length: number }[];
 }
 
-/** Where a machine may keep a line of a region: its processor's LLC, its card's local or remote cache (C-01). */
+/**
+ * Caches that may keep a line of a region: the processor's LLC, the card's local or remote cache
+ * (C-01).
+ */
 const LINE_CACHES = ["llc", "local", "remote"] as const;
 export type LineCache = typeof LINE_CACHES[number];
 
-/** A cache's state of a line, from this instant on (C-05): made by the node that has the cache, at each change. */
+/**
+ * A cache's state of a line from this instant on (C-05); emitted by the cache's node at each
+ * change.
+ */
 export interface LineStateRecord {
   readonly kind: "line-state";
   readonly region: string;
@@ -248,8 +278,8 @@ export interface LineStateRecord {
 }
 
 /**
- * A request for a line at home's card, made by that card: taken into its queue, begun, or over without having begun. A
- * far card has one request of a kind for a line at a time.
+ * A request for a line at home's card, emitted by that card: queued, begun, or dropped before it
+ * began. A far card has at most one request of a kind for a line.
  */
 export interface LineTurnRecord {
   readonly kind: "line-turn";
@@ -257,12 +287,12 @@ export interface LineTurnRecord {
   readonly line: number;
   /** The far card's number; 0 is home's local cache, for a verb or for a far card's access. */
   readonly agent: number;
-  /** As messages between cards are named. */
+  /** A message name of the protocol between cards. */
   readonly request: string;
   readonly step: "taken" | "begun" | "dropped";
 }
 
-/** What concerns shared regions (`coherence.md`). */
+/** Records about shared regions (`coherence.md`). */
 export type SharedRecord =
   | RegionRecord
   | AccessRecord
@@ -276,8 +306,9 @@ export type SharedRecord =
 export const OBJECT_TYPES = ["register", "counter", "map", "log", "queue"] as const;
 
 /**
- * A program begins an operation of an abstract object that survives power failures: made before anything of it
- * can have an effect. By these `rack explore` judges what `recover` answers under `objects`, without a check.
+ * A program begins an operation of an abstract object that survives power failures; emitted before
+ * any of its effects. By these `rack explore` judges `recover`'s answer under `objects`, without a
+ * check.
  */
 export interface OperationRecord {
   /** An operation begins. */
@@ -288,13 +319,13 @@ export interface OperationRecord {
   readonly on: string;
   /** The object's name in `recover`'s answer. */
   readonly object: string;
-  /** Which calls it has, and what its state is. */
+  /** It determines the calls and the form of the state. */
   readonly type: typeof OBJECT_TYPES[number];
-  /** Before the first operation; else null, 0, {} or []. */
+  /** The object's value before its first operation; by default null, 0, {} or []. */
   readonly initial?: unknown;
   /** register: write, read; counter: add, read; map: put, remove, get; log: append, read; queue: enqueue, dequeue. */
   readonly call: string;
-  /** Of a map. */
+  /** The key of a map's call. */
   readonly key?: string;
   /** Plain data. */
   readonly value?: unknown;
@@ -304,15 +335,15 @@ export interface OperationRecord {
 export interface OperationEndRecord {
   /** An operation has ended. */
   readonly kind: "operation-end";
-  /** As its {@link OperationRecord} has it. */
+  /** The number of its {@link OperationRecord}. */
   readonly id: number;
-  /** Of a call that answers: what it has answered. */
+  /** The answer of a call that has one. */
   readonly result?: unknown;
   /** True: it may have had its effect or not. */
   readonly failed?: boolean;
 }
 
-/** The program has asked for a connection and has none: what it would have done over it is not done. */
+/** The program asked for a connection and got none: its intended work over it is not done. */
 export interface RefusedRecord {
   readonly kind: "refused";
   /** The host, by its name or its address. */
@@ -330,7 +361,7 @@ export type QueueRecord =
   | EmptiedRecord
   | ResumedRecord;
 
-/** What `cpu.note` takes: the checkers outside the nodes judge a run by it. */
+/** The records that `cpu.note` takes; checkers outside the nodes judge a run by them. */
 export type AuditRecord =
   | WriteRecord
   | QueueRecord
@@ -343,7 +374,7 @@ export type AuditRecord =
   | OperationEndRecord
   | SharedRecord;
 
-/** A record with its program and time; those of one node in the order in which they were made. */
+/** A record with its program and time. Records of one node are in the order of their emission. */
 export interface TimedRecord {
   /** When it was made, in ps. */
   readonly time: Time;

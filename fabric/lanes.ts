@@ -17,13 +17,13 @@ export interface LanesFile {
   readonly runFiles: readonly string[];
 }
 
-/** What the set asks of a process. It repeats a request until it is answered. */
+/** The set's requests to a process. It repeats a request until it is answered. */
 export type LaneRequest =
   | { readonly open: OpenRequest }
   /** Leave the rack with this run id, in order. */
   | { readonly close: string };
 
-/** Take this rack up. */
+/** Takes this rack up. */
 export interface OpenRequest {
   readonly run: string;
   readonly runFile: string;
@@ -33,7 +33,7 @@ export interface OpenRequest {
 
 /** A rack that a process has taken up. */
 export interface Lane {
-  /** Leaves it: nothing more is said or heard, and its files are closed. */
+  /** Leaves it: sends and hears no more, and closes its files. */
   close(): void;
 }
 
@@ -45,11 +45,14 @@ export interface LanesOptions {
   /** The user by which the process is known to the bus. */
   readonly name: string;
   readonly open: (runFile: string, instance: string) => Promise<Lane>;
-  /** Called with what `open` throws: the process is of no more use. */
+  /** Called with an error of `open`, after which the process is useless. */
   readonly onFatal: (error: unknown) => void;
 }
 
-/** Takes racks up and leaves them as the set requests. @returns what leaves all of them. */
+/**
+ * Takes racks up and leaves them as the set requests.
+ * @returns a function that leaves all of them.
+ */
 export function answerLanes(
   bus: Bus,
   { first, set, name, open, onFatal }: LanesOptions,
@@ -71,7 +74,7 @@ export function answerLanes(
   const obey = (request: LaneRequest): Promise<void> => {
     if ("close" in request) return leave(request.close);
     const { run } = request.open;
-    // The set repeats a request until it is answered, so another copy may have been heard before.
+    // The set repeats a request until it is answered, so a copy may have arrived before.
     if (closed.has(run) || lanes.has(run)) return Promise.resolve();
     if (!opening.has(run)) opening.set(run, take(request.open));
     return opening.get(run)!;

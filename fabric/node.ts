@@ -11,12 +11,14 @@ import type { HostLoss, OperationFigures, RnicInspection } from "./inspection.ts
 import type { Spent } from "./trace/access_modules.ts";
 import type { Time } from "./base/time.ts";
 
-/** An Ethernet frame without FCS, as a capture shows it. Nothing of it changes once sent. */
+/** An Ethernet frame without FCS, as a capture shows it. Immutable once sent. */
 export interface Frame extends FrameBytes {
   readonly kind: "frame";
-  /** For the digest: computed where the frame is made, and carried with it to other processes. */
+  /** For the digest: computed by the frame's maker, and carried with it to other processes. */
   hash?: number | undefined;
-  /** What the frame was made of; absent in damaged or marked copies, and in another process. */
+  /**
+   * The packet that the frame encodes; absent in damaged or marked copies, and in another process.
+   */
   readonly packet?: RocePacket | undefined;
 }
 
@@ -67,7 +69,7 @@ export const PORTS = {
 export interface TraceStep {
   /** The document's number, or a short verb. */
   readonly step: string;
-  /** What the node does, in words. */
+  /** The action of the node, in words. */
   readonly text: string;
   /** Connection as `a:17-b:18` (lower name first), where known. */
   readonly connection?: string;
@@ -75,11 +77,11 @@ export interface TraceStep {
   readonly psn?: number;
   /** PSN of the last packet, where it is another. */
   readonly lastPsn?: number;
-  /** The PSN belongs to the peer's sequence: the line is about the peer's request. */
+  /** The PSN belongs to the peer's sequence: the line concerns the peer's request. */
   readonly inbound?: true;
   /** Work request id given by the program, where known; a bigint as its decimal text. */
   readonly wrId?: number | string;
-  /** Of a host's line: which of its RNICs it is about, from 0; absent: the first one, or none. */
+  /** A host's line: the RNIC that it concerns, from 0; absent: the first one, or none. */
   readonly rnic?: number;
   /** Local queue pair number, where known. */
   readonly qpn?: number;
@@ -89,27 +91,30 @@ export interface TraceStep {
   readonly wqe?: number;
   /** Positions of receive WQEs in the local receive queue. */
   readonly recvs?: readonly number[];
-  /** Bytes [from, to) of this host's SCM (on a requester: of the peer's) that the line is about. */
+  /** Bytes [from, to) of this host's SCM (on a requester: of the peer's) that the line concerns. */
   readonly scm?: readonly [from: number, to: number];
-  /** Number of the queue whose information or WQEs the line is about. */
+  /** Number of the queue whose information or WQEs the line concerns. */
   readonly queue?: number;
-  /** When the write pointer was stored that the line is about (Q-08): it tells doorbells of a queue apart. */
+  /** Time at which the write pointer was stored (Q-08): it tells a queue's doorbells apart. */
   readonly stamp?: Time;
   /** Units [from, to) of the queue that are read, or come with the doorbell. */
   readonly units?: readonly [from: number, to: number];
-  /** Pages [from, to) of the region with that key, on this machine, that the line is about. */
+  /** Pages [from, to) of this machine's region with that key. */
   readonly pages?: readonly [key: number, from: number, to: number];
   /** The RNIC's number of the hint that leaves, or is answered. */
   readonly hint?: number;
   /** PCIe tag of the DMA read that leaves (RNIC) or has arrived (host). */
   readonly tag?: number;
-  /** Line of a shared region that the line is about: the region's number in the scenario, the line's in it. */
+  /** Line of a shared region: the region's number in the scenario, the line's in it. */
   readonly shared?: readonly [region: number, line: number];
   /** The host's number of the access to a shared region that begins or has ended. */
   readonly access?: number;
   /** The state of the shared line in a cache, or of its entry in a directory, from now on (C-05). */
   readonly cached?: { readonly cache: string; readonly state: string; readonly before?: string };
-  /** What home's judge found of a shared region in a window, and where its copies are to be from now on (C-04). */
+  /**
+   * The verdict of home's judge on a shared region in a window, and the new place of its copies
+   * (C-04).
+   */
   readonly judged?: {
     readonly region: number;
     readonly name: string;
@@ -117,9 +122,9 @@ export interface TraceStep {
     readonly far: number;
     readonly place: "local" | "remote";
   };
-  /** Of a message about a shared line, and of an access's end: what the device has spent on it, by module. */
+  /** The device's time by module, for a message about a shared line or an access's end. */
   readonly spent?: Spent;
-  /** How long a part of the device is busy: for a timeline, not a line of a ladder. */
+  /** Time span in which a part of the device is busy: for a timeline, not a line of a ladder. */
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }
 
@@ -129,7 +134,7 @@ export interface Span {
   readonly endPs: Time;
 }
 
-/** The topic of an output file: it is written where it is made, and not sent. */
+/** The topic of an output file: the process that makes it writes it and does not send it. */
 export const OUTPUT_TOPIC = "output";
 
 /** The outputs of a node's step. Calls take effect in their order. */
@@ -153,23 +158,26 @@ export interface Outputs {
   /** True where an observer takes {@link audit}: check it before building one. */
   readonly auditing?: boolean;
   /**
-   * A frame that a card turns round inside, at its sending or its receiving end: no cable carries it, so only
-   * observers learn of it. Present where one takes it.
+   * A card loops a frame back internally, at its sending or receiving end: no cable carries it, so
+   * only observers learn of it. Present where an observer takes it.
    */
   looped?(end: "sent" | "received", frame: Frame, span: Span): void;
   /** A card writes payload to memory. Present where an observer follows bytes. */
   placed?(payload: PlacedPayload): void;
-  /** What program `by` did or was notified of: the audit record that checkers judge. */
+  /** An action or notification of program `by`: the audit record that checkers judge. */
   audit?(by: string, note: AuditRecord): void;
 }
 
 export type NodeKind = "host" | "rnic" | "switch";
 
-/** What a device holds where no event is left in the rack. */
+/** A resource that a device still holds when no event is left in the rack. */
 export interface HeldThing {
-  /** `asked`: a program may have left it so, as it has not posted a receive or not answered; `leaked`: a fault of the device. */
+  /**
+   * `asked`: a program may have caused it, by a receive not posted or not answered; `leaked`: a
+   * fault of the device.
+   */
   readonly kind: "asked" | "leaked";
-  /** What, and how much of it, for people. */
+  /** The resource and its amount, for people. */
   readonly text: string;
 }
 
@@ -178,13 +186,14 @@ export interface Node {
   readonly kind: NodeKind;
   /** Minimum time in ps (≥ 0) from a cause to the departure of any output of this node. */
   readonly processingPs: Time;
-  /** The ports that act on the head of a frame (cut-through); else arrival means the tail. */
+  /** The ports that act on the head of a frame (cut-through); others act on its tail. */
   readonly actsOnHead?: boolean;
   step(now: Time, input: Input, out: Outputs): void;
   /** The earliest deadline; NEVER without one. Must not be before the last `now`. */
   wakeAt(): Time;
   /**
-   * The next time at which bytes become durable without an event; NEVER, or absent, where none do.
+   * The next time at which bytes become durable without an event; NEVER, or absent, if there is
+   * none.
    * The clock treats it like an event: a node that dies before these bytes are collected dies earlier.
    */
   nextDurableAt?(): Time;
@@ -194,11 +203,11 @@ export interface Node {
   unfinished?(): UnfinishedProgram[];
   /** RNICs only: queue pairs and memory. At any time, without an effect on the run. */
   inspect?(): RnicInspection;
-  /** What it holds or waits for: asked where no event is left anywhere. RNICs only. */
+  /** Resources that it holds or waits for: asked when no event is left anywhere. RNICs only. */
   heldAtRest?(): HeldThing[];
-  /** Hosts only: what a power failure now would lose. At any time, without an effect on the run. */
+  /** Hosts only: the loss by a power failure now. At any time, without an effect on the run. */
   loss?(): HostLoss;
-  /** Hosts only: what programs have measured. At any time, without an effect on the run. */
+  /** Hosts only: the programs' measurements. At any time, without an effect on the run. */
   operations?(): readonly OperationFigures[];
   /**
    * Hosts only: the bytes that became durable since the last call and before `before`, oldest first.
@@ -207,11 +216,11 @@ export interface Node {
   takeDurable?(before: Time): DurableWrite[];
 }
 
-/** A program that has not ended when the run has: what it waits for, where and since when. */
+/** A program that has not ended when the run has: the reason, place and begin of its wait. */
 export interface UnfinishedProgram {
   /** Name and number on its host, and the thread's name: `put#1`, `./mine.ts#2/worker`. */
   readonly program: string;
-  /** It serves others as long as its host has power: that it goes on is no failure. */
+  /** It serves others as long as its host has power: it need not end. */
   readonly serves: boolean;
   /** For people: `a completion (waitCompletion)`. */
   readonly waitsFor: string;

@@ -1,21 +1,19 @@
-/** A process of the rack on the bus: how it starts, and what ends it. */
+/** A process of the rack on the bus: its start and its end. */
 import { type Bus, BusError } from "./bus/bus.ts";
 import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";
 import { EXIT } from "./base/exit.ts";
 import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs } from "./rack/assembly/run_file.ts";
 
-/** Maximum duration of closing the bus, in wall ms. */
 const CLOSE_MS = 1_000;
-/** Interval of looking after the parent process, in wall ms. */
 const CHECK_MS = 1_000;
 
 /** The variable with the parent's process number: the parent may end before the child starts. */
 export const PARENT_VARIABLE = "RACKMESH_PARENT";
 
 /**
- * Connects this process to the bus and starts its work, which `start` begins and returns how to stop.
- * A signal, the end of the parent process and the loss of the bus end the process.
+ * Connects this process to the bus and starts its work by `start`, which returns a function that
+ * stops it. A signal, the end of the parent process and the loss of the bus end the process.
  */
 export async function runOnBus(
   options: { readonly run: string; readonly name: string; readonly title: string },
@@ -27,7 +25,8 @@ export async function runOnBus(
   endWithParent(() => end());
   const bus = await connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
-    // A machine may be busy with hundreds of others that start. While the parent lives, the process is wanted.
+    // The machine may be busy with the start of hundreds of processes. While the parent lives, this
+    // one is needed.
     connectTimeoutMs: Infinity,
     onWaiting: (why) => console.error(why),
     patienceMs: patienceMs(),
@@ -55,8 +54,8 @@ export async function runOnBus(
 }
 
 /**
- * How long the bus may be away. The parent has a patience of its own and ends its children behind it: one
- * that gave up by itself, on a machine too busy for pings, would be a power failure.
+ * Maximum outage of the bus. The parent has a patience of its own and then ends its children: a
+ * child that gave up by itself, on a machine too busy for pings, would be a power failure.
  */
 function patienceMs(): number {
   const get = (variable: string) => Deno.env.get(variable);
@@ -72,7 +71,7 @@ export function exitWith(error: unknown): never {
   Deno.exit(isOfWorld ? EXIT.unclear : EXIT.internal);
 }
 
-/** Calls `stop` when the parent process has ended: one that is killed cannot end its children. */
+/** Calls `stop` when the parent process has ended: a killed parent cannot end its children. */
 function endWithParent(stop: () => void): void {
   const parent = Number(Deno.env.get(PARENT_VARIABLE) ?? Deno.ppid);
   // Process 1 never ends.

@@ -3,7 +3,7 @@
  * up for weeks reports without end: of each kind that has no end, the newest are kept.
  */
 import type { FinalReply } from "../fabric/rack/assembly/run_file.ts";
-import { MOVED_TOPIC } from "./host/coherence/region_reports.ts";
+import { MOVED_TOPIC } from "../fabric/rack/plan/shared_region.ts";
 
 type Kept = FinalReply["reports"][number];
 

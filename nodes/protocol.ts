@@ -51,9 +51,9 @@ export type {
   JudgedWindow,
   Judgement,
   JudgeRule,
-  JudgeRules,
   WindowCounts,
 } from "../fabric/coherence/judge_placement.ts";
+export type { JudgeRules } from "../fabric/rack/plan/shared_region.ts";
 export type { Placement } from "../fabric/coherence/messages.ts";
 
 // Recovery after a power failure, and what must hold then.

@@ -69,7 +69,9 @@ type Fields<Values> = {
 /** The members of an order that give the options of a table: see `orderName`. */
 export function orderFields<Table extends OptionTable>(table: Table): Fields<OrderOf<Table>> {
   const fields = Object.entries(table).map(([name, row]: [string, OptionRow]) => {
-    return [orderName(name, row), valueOf(row).optional().describe(row.what)];
+    const { what, normal } = row,
+      about = normal === undefined ? what : `${what}; default ${normal}`;
+    return [orderName(name, row), valueOf(row).optional().describe(about)];
   });
   return Object.fromEntries(fields);
 }

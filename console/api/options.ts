@@ -15,7 +15,19 @@ export const CLAIMS = {
   label: "judge claims as promises",
 } as const satisfies OptionRow;
 
+/** @param what is done by several processes at a time: by fewer where memory has no room, see `workersFor`. */
+export function jobsRow(what: string) {
+  return {
+    type: "whole",
+    least: 1,
+    most: 1_024,
+    what: `${what} at a time; else as many as there are cores`,
+    label: "Processes",
+  } as const satisfies OptionRow;
+}
+
 export const EXPLORE_OPTIONS = {
+  jobs: jobsRow("processes that explore"),
   cut: {
     type: "host",
     words: ["each", "all", "none"],
@@ -84,7 +96,7 @@ export const EXPLORE_OPTIONS = {
 export const VERDICTS = ["safe", "unsafe", "partial", "failed", "unchecked"] as const;
 
 export const SWEEP_OPTIONS = {
-  jobs: { type: "whole", least: 1, most: 1_024, what: "combinations at a time" },
+  jobs: jobsRow("combinations"),
   limit: {
     type: "whole",
     least: 1,
@@ -105,6 +117,7 @@ export const STEP_OPTIONS = {
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
 export const CHAOS_OPTIONS = {
+  jobs: jobsRow("rounds, one played and the others replayed,"),
   for: { type: "wall-time", normal: 60_000, what: "begin no round after so long" },
   rounds: {
     type: "whole",

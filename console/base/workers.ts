@@ -12,13 +12,17 @@ export const WORKER_BYTES = 512 * 2 ** 20;
  * @param options.jobs as many as this at most; default: the cores.
  */
 export function workersFor(
-  { jobs = navigator.hardwareConcurrency, bytes = availableBytes() }: {
+  { jobs = navigator.hardwareConcurrency, bytes = availableBytes(), onFewer }: {
     readonly jobs?: number | undefined;
     /** Free memory. */
     readonly bytes?: number;
+    /** Told, for people, where memory has no room for all. */
+    readonly onFewer?: (text: string) => void;
   },
 ): number {
-  return Math.max(1, Math.min(jobs, Math.floor(bytes / WORKER_BYTES)));
+  const workers = Math.max(1, Math.min(jobs, Math.floor(bytes / WORKER_BYTES)));
+  if (workers < jobs) onFewer?.(`memory has room for ${workers} of ${jobs} processes at a time`);
+  return workers;
 }
 
 /** Memory that this process and others may still take: of the machine, and of the group that limits it. */

@@ -4,7 +4,7 @@
  */
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
-import { MOVED_TOPIC } from "../../nodes/host/coherence/region_reports.ts";
+import { MOVED_TOPIC } from "../../fabric/rack/plan/shared_region.ts";
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
 import { RESERVED_TOPICS } from "../../nodes/host/cpu/report_data.ts";
 import { NEW_DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";

@@ -5,9 +5,9 @@ import type { ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
 import type { EXPLORE_OPTIONS } from "../api/options.ts";
 import { EXPLORE_DEFAULTS, type ExploreOptions } from "./types.ts";
 
-/** Options, with the defaults of what is not given. */
+/** What is explored, with the defaults of what is not given. */
 export function exploreOptions(
-  { for: forMs, ...given }: ValuesOf<typeof EXPLORE_OPTIONS>,
+  { for: forMs, jobs: _, ...given }: ValuesOf<typeof EXPLORE_OPTIONS>,
 ): ExploreOptions {
   return { ...EXPLORE_DEFAULTS, ...given, ...(forMs !== undefined && { forMs }) };
 }

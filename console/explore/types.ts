@@ -36,7 +36,7 @@ export type Cut = ValueOf<typeof EXPLORE_OPTIONS.cut>;
  * protocol recovers or checks; if a protocol checks, each host whose SCM is written to. Default of `preemptions`:
  * none.
  */
-export interface ExploreOptions extends Omit<ValuesOf<typeof EXPLORE_OPTIONS>, "for"> {
+export interface ExploreOptions extends Omit<ValuesOf<typeof EXPLORE_OPTIONS>, "for" | "jobs"> {
   readonly choices: number;
   readonly tear: number;
   /** Judge all instants in time order instead of one of each kind first: for comparison. */

@@ -6,10 +6,11 @@ import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {
   JUDGE_PLAN,
   type JudgePlan,
+  MOVED_TOPIC,
+  type RegionMoved,
   type SharedRegion,
 } from "../../fabric/rack/plan/shared_region.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
-import { MOVED_TOPIC, type RegionMoved } from "../../nodes/host/coherence/region_reports.ts";
 import { countOf } from "../checks/finding.ts";
 import { type Lives, livesOf } from "../checks/lives.ts";
 import { countersOf, type Reported, reportsOf } from "../rack/run_variant.ts";

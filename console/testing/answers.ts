@@ -8,6 +8,7 @@ import { hostsByAddress } from "../../fabric/trace/trace.ts";
 import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
 import { NO_CHECK } from "../base/no_check.ts";
+import { workersFor } from "../base/workers.ts";
 import type { ImageView } from "../checks/run_record.ts";
 import { exploreOptions } from "../explore/options.ts";
 import { exploreScenario } from "../explore/explore_scenario.ts";
@@ -75,6 +76,8 @@ export async function exploreFor(
     const { explored } = await exploreScenario(source, {
       prepare: choicesOf(options),
       explore: { ...exploreOptions(exploreValues(options)), stopped: () => signal.aborted },
+      // A runner of tests has several of them under way.
+      jobs: workersFor({ jobs: options.jobs ?? 1 }),
     });
     signal.throwIfAborted();
     // The command that shows a counterexample again reads the scenario.

@@ -54,7 +54,10 @@ export interface RunTestOptions {
 /** What `rack explore` says of a variant; only `safe` promises something. */
 export type Verdict = typeof VERDICTS[number];
 
-/** Options of `rack explore`, as its help lists them. Wall time has no limit: `limit` is as good everywhere. */
+/**
+ * Options of `rack explore`, as its help lists them. Without `jobs`: one process. Wall time has no limit: `limit` is as
+ * good everywhere.
+ */
 export interface ExploreTestOptions extends Omit<TestValues<typeof EXPLORE_OPTIONS>, "for"> {
   /** That of every variant; default: `safe`. */
   readonly verdict?: Verdict;

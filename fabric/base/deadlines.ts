@@ -6,9 +6,8 @@ import { NEVER, type Time } from "./time.ts";
 
 export class Deadlines {
   readonly #times: Float64Array;
-  /** Heap of the slots that have a deadline. */
   readonly #heap: Int32Array;
-  /** Slot → place in the heap; −1 where it is not in the heap. */
+  /** Slot → place in the heap; −1 if not in it. */
   readonly #place: Int32Array;
   #size = 0;
 
@@ -63,7 +62,6 @@ export class Deadlines {
     return order < 0 || (order === 0 && x < y);
   }
 
-  /** Puts `slot` at `place` and restores the heap order. */
   #settle(slot: number, place: number): void {
     const heap = this.#heap;
     let at = place;

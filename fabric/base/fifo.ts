@@ -4,7 +4,6 @@ export type ReadonlyFifo<T> = Pick<Fifo<T>, "first" | "end" | "length" | "at" | 
 /** A queue whose elements keep their number, so that a cursor stays valid after removals. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
-  /** Place in `#items` of the first element. */
   #head = 0;
   #first = 0;
 

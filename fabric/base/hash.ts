@@ -1,4 +1,4 @@
-/** A 32-bit hash of bytes. Not cryptographic: it tells damage, and no forger. */
+/** A 32-bit hash of bytes. Not cryptographic: it detects damage, not forgery. */
 import { bufferViewOf } from "./slab.ts";
 
 // Odd constants of xxHash32 and MurmurHash3.

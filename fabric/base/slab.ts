@@ -28,8 +28,8 @@ let keptSlab = new ArrayBuffer(KEPT_SLAB_BYTES);
 let keptUsed = 0;
 
 /**
- * {@link allocate} for bytes that may be kept as long as the run lasts, such as lines of a cache: a slab of theirs
- * holds sixteen lines of 64 B, so that one that stays keeps little of what has gone.
+ * {@link allocate} for bytes that may be kept as long as the run lasts, such as lines of a cache:
+ * their slab holds only sixteen lines of 64 B, so that one long-lived line retains little memory.
  */
 export function allocateKept(length: number): Uint8Array<ArrayBuffer> {
   if (length > KEPT_SLAB_BYTES) return new Uint8Array(length);
@@ -54,7 +54,7 @@ export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The two buffers that were read last: usually a slab of wire memory and one of host memory. */
+/** The two last read buffers: usually a slab of wire memory and one of host memory. */
 let lastBuffer: ArrayBufferLike = slab, lastView: DataView = new DataView(slab);
 let earlierBuffer: ArrayBufferLike = slab, earlierView: DataView = lastView;
 

@@ -9,10 +9,10 @@ interface Known {
   readonly text: string;
 }
 
-/** Without the option it would leave out a U+FEFF at the beginning, and the text would be another. */
+/** Without the option it would drop a leading U+FEFF and change the text. */
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** A text takes the place of the one that was there before it, so the table holds so many at most. */
+/** A text replaces the earlier one in its place, which bounds the table. */
 const known: (Known | undefined)[] = new Array(SLOTS).fill(undefined);
 
 /** The text whose UTF-8 bytes are `bytes` from `from` to `to`. */

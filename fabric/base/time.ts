@@ -15,7 +15,7 @@ export const PS_PER_MS = 1_000_000_000;
 /** Picoseconds of a second. */
 export const PS_PER_S = 1_000_000_000_000;
 
-/** The end of virtual time: of what is later the picosecond is not known, and nothing happens. */
+/** The end of virtual time: later picoseconds are not exact, and nothing happens. */
 export const TIME_END: Time = Number.MAX_SAFE_INTEGER;
 
 /** The time of an event that will not happen. */
@@ -36,7 +36,7 @@ export function parseTime(text: string): Time | undefined {
   const [, whole, fraction = "", suffix] = match;
   const unit = UNITS.find(([name]) => name === suffix)![1];
   const decimals = fraction.replace(/0+$/, "");
-  // A fraction of a picosecond would become another time than the one that was meant.
+  // A fraction of a picosecond would become another time.
   if (10 ** decimals.length > unit) return undefined;
   const ps = Number(whole) * unit + Number(decimals) * unit / 10 ** decimals.length;
   return Number.isSafeInteger(ps) ? ps : undefined;

@@ -1,4 +1,4 @@
-/** Whole numbers of a range, and the one sentence that says which. */
+/** Whole numbers of a range, and the one sentence that states it. */
 
 export interface WholeRange {
   readonly least: number;

@@ -1,6 +1,6 @@
 /**
- * The users of a rack's broker and what each may publish and hear: the cabling as an access list. A
- * broker enforces it, natively and in containers; `tests/rig/broker_rights_test.ts` tries it.
+ * The users of a rack's broker, and the subjects that each may publish and hear: the cabling as an
+ * access list. A broker enforces it, natively and in containers; `tests/rig/broker_rights_test.ts` tests it.
  *
  * A user hears answers to its own requests on subjects of its own, and answers on subjects that name
  * it, so no user needs NATS's `allow_responses`, which is a right to publish on any subject.
@@ -12,11 +12,11 @@ import { ANY, patternOf, patternOfRun } from "./subjects.ts";
 /** The users beside the partitions. No device has such a name: a host's has no underscore. */
 export const USERS = {
   timekeeper: "_timekeeper",
-  /** Of the process that starts the others, and of the commands for a rack that is up. */
+  /** The process that starts the others, and the commands for a rack that is up. */
   supervisor: "_supervisor",
   /** In containers: waits for the end, and reports. */
   report: "_report",
-  /** Watches, and changes nothing: its credential may be given to who is not to drive the rack. */
+  /** Watches, and changes nothing: its credential is safe to give to observers. */
   viewer: "_viewer",
 } as const;
 
@@ -37,16 +37,14 @@ export const CLOCK_VERBS = [
 ] as const;
 export type ClockVerb = typeof CLOCK_VERBS[number];
 
-/** Requests that the supervisor answers. */
 const SUPERVISOR_VERBS = ["boot", "kill"] as const;
 
-/** News of the timekeeper for all who wait for it. */
 const NEWS = ["finished", "stalled", "power"] as const;
 
 /** Requests of the timekeeper that change nothing. */
 const CLOCK_QUERIES: readonly ClockVerb[] = ["status", "faults"];
 
-/** Says to all partitions that somebody reads steps (`runner/step_feed.ts`); without an answer. */
+/** Notice to all partitions that steps are read (`runner/step_feed.ts`); without an answer. */
 export const STEPS_VERB = "steps";
 
 const FINAL = "final-", INSPECT = "inspect-";
@@ -57,7 +55,7 @@ export function finalVerb(partition: string): string {
   return `${FINAL}${partition}`;
 }
 
-/** The request of what a partition's devices are doing. */
+/** The request of the present state of a partition's devices. */
 export function inspectVerb(partition: string): string {
   return `${INSPECT}${partition}`;
 }
@@ -77,17 +75,23 @@ export function processVerb(partition: string): string {
   return `${PROCESS}${partition}`;
 }
 
-/** In containers: the parent's word that the process of a partition is gone. The timekeeper answers. */
+/**
+ * In containers: the parent's report that the process of a partition is gone. The timekeeper
+ * answers.
+ */
 export function deathVerb(partition: string): string {
   return `${DEATH}${partition}`;
 }
 
-/** With several racks in one set of processes: a user's process takes one up, or leaves it (`lanes.ts`). */
+/**
+ * With several racks in one set of processes: a user's process takes one up, or leaves it
+ * (`lanes.ts`).
+ */
 export function laneVerb(user: string): string {
   return `${LANE}${user}`;
 }
 
-/** Requests of which the rest is the user that answers. */
+/** Prefixes of requests whose rest is the answering user. */
 const ANSWERED_BY_USER = [FINAL, INSPECT, KILL, BOOT, PROCESS, LANE];
 
 /** The user that answers a control request. */
@@ -103,14 +107,14 @@ export interface Access {
   readonly subscribe: readonly string[];
 }
 
-/** A rack as far as rights go. `run` may be {@link ANY}, for runs one after the other. */
+/** A rack, as far as rights depend on it. `run` may be {@link ANY}, for consecutive runs. */
 export interface AccessRack {
   readonly run: string;
   readonly plan: Pick<RackPlan, "cables">;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
 }
 
-/** Who may do what on the broker of a rack of processes. */
+/** Rights on the broker of a rack of processes. */
 export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
   const { run } = rack;
   const verbs = [...CLOCK_VERBS, ...SUPERVISOR_VERBS, ...finalsOf(rack), ...inspectsOf(rack)];
@@ -127,7 +131,7 @@ export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
 }
 
 /**
- * Who may do what on the broker of several racks in one set of processes, which have the same devices and cables:
+ * Rights on the broker of several racks in one set of processes, with the same devices and cables:
  * {@link accessOfProcesses}, and processes take racks up and leave them.
  */
 export function accessOfLanes(rack: Omit<AccessRack, "run">): Map<string, Access> {
@@ -144,9 +148,9 @@ export function accessOfLanes(rack: Omit<AccessRack, "run">): Map<string, Access
 }
 
 /**
- * Who may do what on the broker of a rack in containers. No process may start or end another but its
- * parent in the same container, which has the partition's credential and hears what its own process is
- * ordered, not more.
+ * Rights on the broker of a rack in containers. A process is started and ended only by its parent
+ * in the same container, which has the partition's credential and hears only its own process's
+ * orders.
  */
 export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   const { run } = rack;
@@ -156,7 +160,7 @@ export function accessOfContainers(rack: AccessRack): Map<string, Access> {
     subscribe: [patternOf({ kind: "report", run, node: ANY }), answersTo(run, USERS.report)],
   };
   const viewer = accessOfViewer(rack), processes = controlOf(run, names.map(processVerb));
-  // The console's orders: it starts and ends no process itself, and says of none that it is dead.
+  // The console's orders: it starts and ends no process itself, and reports no death.
   const orders = [...CLOCK_VERBS.filter((verb) => verb !== "death"), ...names.map(killVerb)];
   const supervisor = {
     publish: [
@@ -190,7 +194,10 @@ export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   return access;
 }
 
-/** Hears what watching needs, neither orders nor frames; asks what no device or clock is changed by. */
+/**
+ * Hears the news for watching, neither orders nor frames; requests only what changes no device or
+ * clock.
+ */
 function accessOfViewer(rack: AccessRack): Access {
   const { run } = rack;
   const queries = [...CLOCK_QUERIES, ...finalsOf(rack), ...inspectsOf(rack), STEPS_VERB];

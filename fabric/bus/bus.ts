@@ -54,12 +54,12 @@ export interface Bus {
 }
 
 export interface RequestOptions {
-  /** The user that is to answer, by the name of its connection: no other can (see `access.ts`). */
+  /** The only user that can answer, by the name of its connection (see `access.ts`). */
   readonly by: string;
   readonly timeoutMs: number;
 }
 
-/** `reply` is defined where the sender waits for an answer; only its first call counts. */
+/** `reply` is defined if the sender waits for an answer; only its first call counts. */
 export type BusHandler = (
   payload: Uint8Array<ArrayBuffer>,
   subject: string,
@@ -84,7 +84,7 @@ export type BusErrorKind =
   | "closed"
   | "timeout"
   | "no-responders"
-  /** The credential does not allow this subject; reported to the hook, and to who requests on it. */
+  /** The credential does not allow this subject; reported to the hook, and to the requester. */
   | "forbidden"
   /** A handler threw; reported to the hook, with the exception as `cause`. */
   | "handler";
@@ -100,12 +100,12 @@ export class BusError extends Error {
 /** Receives errors that have no caller: `handler` and `forbidden`. Must not throw. */
 export type BusErrorHook = (error: BusError) => void;
 
-/** What a bus says that is used after its end. */
+/** The error of a bus that is used after its end. */
 export function closedError(): BusError {
   return new BusError("closed", "The bus is closed");
 }
 
-/** What a handler has thrown. @param trigger what it was called for. */
+/** @param trigger subject or status for which the handler was called. */
 export function handlerError(cause: unknown, trigger: string): BusError {
   return new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause });
 }

@@ -12,7 +12,7 @@ import { sleep, wallMs } from "./wall_time.ts";
 /** A server, and connections to it. */
 export interface BusRig {
   connect(name: string, onError: (error: BusError) => void): Promise<Bus>;
-  /** The server dies without a word. */
+  /** The server dies silently. */
   outage(): Promise<void>;
   heal(): Promise<void>;
   /** After the connections have been closed. */
@@ -294,7 +294,7 @@ async function rejects(promise: Promise<unknown>, kind: BusErrorKind): Promise<v
   });
 }
 
-/** 4 to 67 bytes that say which message this is. */
+/** 4 to 67 bytes that identify the message. */
 function numbered(i: number): Uint8Array {
   const payload = new Uint8Array(4 + i % 64).fill(i & 0xff);
   new DataView(payload.buffer).setUint32(0, i);

@@ -33,7 +33,7 @@ function plainView(bytes: Uint8Array, from: number): Uint8Array<ArrayBuffer> {
 
 /**
  * Decodes the output of {@link encode}, and nothing else.
- * @returns undefined where the bytes are malformed, too deep or hold more than plain data. Byte
+ * @returns undefined for bytes that are malformed, too deep or hold more than plain data. Byte
  * strings in the result are views of `bytes`, which therefore must not change afterwards.
  */
 export function decode(bytes: Uint8Array): unknown {
@@ -45,7 +45,7 @@ function decodeView(bytes: Uint8Array): unknown {
   return end === bytes.length ? decodeItem(bytes) : undefined;
 }
 
-/** Decodes one item of which {@link itemEnd} is known. Plain bytes only: no `Buffer`. */
+/** Decodes one item whose {@link itemEnd} is known. Plain bytes only: no `Buffer`. */
 export function decodeItem(bytes: Uint8Array): unknown {
   try {
     return cbor.decode(bytes);
@@ -64,10 +64,11 @@ const NO_CHECKSUM = 0xffff_ffff;
 const PAIR_BYTES = 1;
 
 /**
- * {@link encode}, and a checksum of the bytes as a second item. Without it, one bit that is turned over
- * in a grant or report is another number, and time stands still for ever.
+ * {@link encode}, and a checksum of the bytes as a second item. Without it, one flipped bit in a
+ * grant or report is another number, and time stands still for ever.
  *
- * Both items are encoded at once, as an array whose head is left out: a copy would cost as much as the rest.
+ * Both items are encoded at once, as an array without its head: a copy would cost as much as the
+ * rest.
  */
 export function encodeSealed(value: unknown): Uint8Array<ArrayBuffer> {
   assert(value !== undefined, "Cannot encode undefined: decode returns it for malformed bytes");
@@ -107,9 +108,9 @@ export function isSealed(message: Uint8Array): boolean {
 const itemsLeft = new Float64Array(DEPTH_MAX + 1);
 
 /**
- * The end of the item at `from`; undefined where no well-formed item of plain data ends by `length`, or where more than
- * `depthMax` containers stand inside each other. This is checked before decoding, as cbor-x recurses without a limit
- * and decodes tags for classes and shared references.
+ * The end of the item at `from`; undefined where no well-formed item of plain data ends by
+ * `length`, or where more than `depthMax` containers are nested. Checked before decoding, as cbor-x
+ * recurses without a limit and decodes tags for classes and shared references.
  */
 export function itemEnd(
   bytes: Uint8Array,

@@ -1,21 +1,22 @@
 /**
- * The bus over core NATS. What NATS does, and what this file does about it:
+ * The bus over core NATS. NATS's behaviour, and this file's answer:
  *
- * - A publish during an outage vanishes without an exception, as the client drops its outbound buffer at every dial. Here
- *   it is dropped at once. What is on its way when the connection breaks is lost too: in 15 kills of a busy server,
- *   6 % of all messages.
- * - The server cuts off a subscriber that is too slow, without a gap that it could see; it shows as `disconnected` and
- *   `connected`.
- * - A client gives up for ever after ten dials; ours dials without end, every 250 to 500 ms. Two refusals of the
- *   credential in a row do end it: `closed` settles with `lost`.
- * - A login may take longer than the server waits (2 s by default) where hundreds of processes start at once. Our server
- *   waits 60 s, and a dial that found no answer in 2 s gets twice that time, up to 30 s: a dropped dial is more work for all.
- * - A half-open connection takes minutes to notice: a ping every 2 s, two may be out, so a frozen server shows within 6 s.
- *   Our server cuts off a client that is silent for 15 to 20 s.
- * - `flush` proves that the server has read, not that a subscriber has received. The client forgets a flush when it is
- *   closed, and closing throws away what is not yet written; this file makes both good.
+ * - A publish during an outage vanishes without an exception, as the client drops its outbound buffer at
+ *   every dial; here it is dropped at once. Messages on their way when the connection breaks are lost,
+ *   too: in 15 kills of a busy server, 6 % of all messages.
+ * - The server cuts off a subscriber that is too slow, without a visible gap; it shows as `disconnected`
+ *   and `connected`.
+ * - A client gives up for ever after ten dials; ours dials without end, every 250 to 500 ms. Two refusals
+ *   of the credential in a row do end it: `closed` settles with `lost`.
+ * - A login may take longer than the server waits (2 s by default) where hundreds of processes start at
+ *   once. Our server waits 60 s, and a dial without an answer in 2 s gets twice that time, up to 30 s: a
+ *   dropped dial is more work for all.
+ * - A half-open connection takes minutes to notice: a ping every 2 s, two may be out, so a frozen server
+ *   shows within 6 s. Our server cuts off a client that is silent for 15 to 20 s.
+ * - `flush` proves that the server has read, not that a subscriber has received. The client forgets a
+ *   flush when it is closed, and closing discards unwritten data; this file mends both.
  * - Publishing to a forbidden subject gives no exception: `onError` gets `forbidden`.
- * - A handler's exception ends the client's reading with the connection left open, so none gets there.
+ * - A handler's exception ends the client's reading with the connection left open, so this file catches it.
  * - Async iterators queue without bound, so messages come by callback.
  */
 import { errors, type NatsConnection } from "@nats-io/nats-core";
@@ -58,11 +59,15 @@ export interface NatsOptions extends NatsAddress {
   /** The name of this user, a token: shown by the server, and part of the subjects of answers. */
   readonly name: string;
   /**
-   * How long to retry where there is no server; 0 tries once, Infinity never ends. Default: 5 s. One that is there, takes the
-   * connection and says nothing may be busy: it has {@link PATIENCE_MS} at least.
+   * Time of retries while there is no server; 0 tries once, Infinity never ends. Default: 5 s. A
+   * server that takes the connection without an answer may be busy: it has {@link PATIENCE_MS} at
+   * least.
    */
   readonly connectTimeoutMs?: number;
-  /** Told why there is no connection yet, each time that {@link sayAfterMs} have passed. */
+  /**
+   * Called with the reason for the missing connection, each time that {@link sayAfterMs} have
+   * passed.
+   */
   readonly onWaiting?: (why: string) => void;
   /** Default: 10 s. */
   readonly sayAfterMs?: number;
@@ -77,16 +82,16 @@ export interface NatsOptions extends NatsAddress {
 
 const RETRY_MS = 100;
 /**
- * The client drops a connection after this time without a greeting, and dials again: at first, and at
- * most. A machine on which hundreds of processes start at once needs longer, and dials that were dropped
- * only add to its work; a connection keeps the time that it has needed for when it breaks.
+ * The client drops a connection after this time without a greeting, and dials again: initial and
+ * maximal value. A machine on which hundreds of processes start at once needs longer, and dropped
+ * dials only add to its work; a connection keeps its last value for later breaks.
  */
 const DIAL_TIMEOUT_MS = 2_000, DIAL_TIMEOUT_MOST_MS = 30_000;
 const SAY_AFTER_MS = 10_000;
-/** How long {@link Bus.close} waits until the server has read what was published. */
+/** How long {@link Bus.close} waits until the server has read all published data. */
 const CLOSE_FLUSH_MS = 1_000;
 
-/** Connects. @throws BusError `unreachable` where there is no server, `refused` at once. */
+/** Connects. @throws BusError `unreachable` if there is no server, `refused` at once. */
 export async function connectNats(options: NatsOptions): Promise<Bus> {
   assert(isToken(options.run) && isToken(options.name), "Run and name must be subject tokens");
   const { connectTimeoutMs = 5_000, sayAfterMs = SAY_AFTER_MS, onWaiting } = options;
@@ -148,7 +153,6 @@ interface PendingRequest {
   readonly reject: (error: BusError) => void;
 }
 
-/** The server's own answer where a request's subject has no subscriber. */
 const NO_RESPONDERS = 503;
 
 class NatsBus implements Bus {
@@ -170,7 +174,7 @@ class NatsBus implements Bus {
   #maxPayload: number;
   #connected = true;
   #closing: Promise<void> | undefined;
-  /** The reason for the disconnection, as far as the client has reported one. */
+  /** The reason for the disconnection, if the client has reported one. */
   #trouble = "";
   #cancelGivingUp = () => {};
   #givenUp: Error | undefined;
@@ -221,8 +225,8 @@ class NatsBus implements Bus {
   }
 
   /**
-   * A sender may name any subject for the answer; only this user's own are answered, in the question's run: a
-   * connection may serve several.
+   * A sender may name any subject for the answer; only this user's own are answered, in the
+   * question's run, as a connection may serve several.
    */
   #replyOn(subject: string, question: string): ((answer: Uint8Array) => void) | undefined {
     const name = parseSubject(subject);
@@ -263,7 +267,7 @@ class NatsBus implements Bus {
     const answers = { kind: "answer", run: this.#run, by: ANY, asker, number: ANY } as const;
     this.#connection.subscribe(
       patternOf(answers),
-      // A copy: the asker may keep a small answer for long, and what was read with it would stay.
+      // A copy: the asker may keep a small answer for long, and with it the whole read buffer.
       (payload, subject) => this.#requests.get(subject)?.resolve(payload.slice()),
       ({ subject, headers }) => {
         const request = this.#requests.get(subject);
@@ -297,7 +301,7 @@ class NatsBus implements Bus {
 
   async #close(): Promise<void> {
     if (this.#connected && !this.#nats.isClosed()) {
-      // On close, the client would discard what it has not yet written.
+      // On close, the client would discard unwritten data.
       const { promise, resolve } = Promise.withResolvers<void>();
       const cancel = after(CLOSE_FLUSH_MS, resolve);
       this.#nats.flush().then(resolve, () => resolve());
@@ -381,7 +385,6 @@ class NatsBus implements Bus {
     }
   }
 
-  /** In the client, the exception would end the reading with the connection left open. */
   #handlerThrew(cause: unknown, trigger: string): void {
     this.#onError(handlerError(cause, trigger));
   }

@@ -1,39 +1,39 @@
 /**
- * Messages as NATS' protocol has them (docs.nats.io, "Client protocol"), the only operations that a rack at
- * work sends and gets:
+ * Messages in NATS's protocol (docs.nats.io, "Client protocol"), the only operations of a rack at work:
  *
  *     PUB <subject> [reply] <size>␍␊<payload>␍␊
  *     MSG <subject> <sid> [reply] <size>␍␊<payload>␍␊
  *
- * {@link Incoming} cuts up what is read, {@link Outgoing} collects what is to be written. All other operations
- * pass as they are, between the server and the client of nats-core, which connects, logs in, subscribes and pings.
+ * {@link Incoming} splits the received stream, {@link Outgoing} collects bytes to write. All other operations
+ * pass unchanged between the server and the client of nats-core, which connects, logs in, subscribes and
+ * pings.
  */
 import { textOf } from "../base/text_table.ts";
 import { BusError } from "./bus.ts";
 
-/** Takes a message of one subscription. `payload` is a view of memory that is not used again. */
+/** Takes a message of one subscription. `payload` is a view of memory that is not reused. */
 export type Hear = (payload: Uint8Array<ArrayBuffer>, subject: string, reply: string) => void;
 
 const SLAB_BYTES = 64 * 1024;
 const LEAST_READ_BYTES = 8 * 1024;
-/** More than any server is set to: a stream in which this stands is not understood. */
+/** Above the limit of any server: a stream with a larger size is invalid. */
 const PAYLOAD_BYTES_MAX = 64 << 20;
 
 const CR = 13, LF = 10, SPACE = 32, DIGIT_0 = 48;
 const LETTER_H = 72, LETTER_M = 77;
 const CRLF_BYTES = 2;
 
-/** Places of the spaces in the line that is being looked at; a line of more than these is not understood. */
+/** Places of the spaces in the present line; a line with more of them is invalid. */
 const spaces = new Int32Array(5);
 
-/** Cuts what is read into operations. */
+/** Splits the received stream into operations. */
 export class Incoming {
   readonly #hearers: ReadonlyMap<number, Hear>;
   #slab = new Uint8Array(SLAB_BYTES);
-  /** What was read and is not taken yet: the beginning of an operation. */
+  /** Received bytes that are not taken yet: the beginning of an operation. */
   #from = 0;
   #to = 0;
-  /** Bytes that this operation takes at least. */
+  /** Minimum length of this operation. */
   #wanted = 0;
 
   /** @param hearers of messages, by the number of their subscription. */
@@ -41,11 +41,11 @@ export class Incoming {
     this.#hearers = hearers;
   }
 
-  /** Where the next bytes are to be read to. */
+  /** Memory for the next received bytes. */
   get room(): Uint8Array<ArrayBuffer> {
     const length = this.#slab.length;
     if (length - this.#to < LEAST_READ_BYTES || length - this.#from < this.#wanted) {
-      // Messages that were handed over are views of the old one.
+      // Delivered messages are views of the old one.
       const slab = new Uint8Array(Math.max(SLAB_BYTES, this.#wanted + LEAST_READ_BYTES));
       slab.set(this.#slab.subarray(this.#from, this.#to));
       this.#to -= this.#from;
@@ -56,8 +56,9 @@ export class Incoming {
   }
 
   /**
-   * Hands over the messages that are complete with `count` more bytes in {@link room}.
-   * @returns all other complete operations, each by itself. @throws BusError `lost` where the stream is not understood.
+   * Delivers the messages that are complete with `count` more bytes in {@link room}.
+   * @returns all other complete operations, each by itself.
+   * @throws BusError `lost` for an invalid stream.
    */
   take(count: number): readonly Uint8Array[] {
     this.#to += count;
@@ -71,7 +72,7 @@ export class Incoming {
     return others;
   }
 
-  /** Takes the operation at the front. @returns its end; undefined where it is not complete. */
+  /** @returns the end of the first operation; undefined if it is not complete. */
   #takeOne(others: Uint8Array[]): number | undefined {
     const slab = this.#slab, from = this.#from, to = this.#to;
     const first = slab[from];
@@ -118,7 +119,7 @@ export class Incoming {
   }
 }
 
-/** The decimal number that these bytes are; NaN where they are none. */
+/** A decimal number; NaN if the bytes are none. */
 function numberIn(bytes: Uint8Array, from: number, to: number): number {
   let value = from < to ? 0 : NaN;
   for (let i = from; i < to; i++) {
@@ -134,24 +135,23 @@ function notUnderstood(slab: Uint8Array, from: number): BusError {
 
 const encoder = new TextEncoder();
 /**
- * Subjects of which the bytes are kept: those of a rack's processes are few, those of answers are not. All are
- * forgotten when more come, so that those in use are soon there again and those of an earlier run are not.
+ * Subjects whose bytes are kept: a rack's processes have few, answers many. All are dropped when
+ * more come; those in use soon return, those of an earlier run do not.
  */
 const HEADS_MAX = 1024;
 
-/** Collects what is written with one write. */
+/** Collects operations for one write. */
 export class Outgoing {
   readonly #heads = new Map<string, Uint8Array>();
   #buffer = new Uint8Array(SLAB_BYTES);
   #used = 0;
-  /** The buffer that was taken last. */
   #spare = new Uint8Array(SLAB_BYTES);
 
   get isEmpty(): boolean {
     return this.#used === 0;
   }
 
-  /** Whether this subject is kept: something was published on it, so it is known to be one. */
+  /** Whether this subject was used before, and so is known to be one. */
   knows(subject: string): boolean {
     return this.#heads.has(subject);
   }
@@ -183,13 +183,14 @@ export class Outgoing {
     this.#used = at;
   }
 
-  /** Operations of the client. */
   append(operations: Uint8Array): void {
     this.#roomFor(operations.length).set(operations, this.#used);
     this.#used += operations.length;
   }
 
-  /** All that was collected. It has to be written before the next call, which uses its memory again. */
+  /**
+   * All collected bytes. They have to be written before the next call, which reuses their memory.
+   */
   take(): Uint8Array<ArrayBuffer> {
     const taken = this.#buffer.subarray(0, this.#used);
     const next = this.#spare;
@@ -208,7 +209,6 @@ export class Outgoing {
     return head;
   }
 
-  /** The buffer, with so much room behind what is in use. */
   #roomFor(length: number): Uint8Array {
     const needed = this.#used + length;
     if (needed > this.#buffer.length) {

@@ -1,7 +1,7 @@
 /**
- * The client's connection over Deno's TCP and TLS. Its own transport (transport-node 3.4.0) goes through Node's sockets:
- * a tenth more CPU for each hop of a rack, 3 MB and 8 ms for each process, and a socket that is being given up may end
- * the process, as all its listeners are taken off first.
+ * The client's connection over Deno's TCP and TLS. Its own transport (transport-node 3.4.0) uses Node's
+ * sockets: a tenth more CPU for each hop of a rack, 3 MB and 8 ms for each process, and a socket that is
+ * being given up may end the process, as all its listeners are removed first.
  */
 import {
   checkOptions,
@@ -21,8 +21,8 @@ import { type Hear, Incoming, Outgoing } from "./nats_frames.ts";
 import { nextTurn } from "./wall_time.ts";
 
 /**
- * A connection over Deno's sockets. The client connects, subscribes, pings and dials again; messages pass it by:
- * through its parser and its buffers one costs half as much again as through `nats_frames.ts`.
+ * A connection over Deno's sockets. The client connects, subscribes, pings and dials again;
+ * messages bypass it: its parser and buffers cost half as much again as `nats_frames.ts`.
  */
 export class TcpConnection {
   readonly client: NatsConnection;
@@ -48,14 +48,15 @@ export class TcpConnection {
     if (connected) (transport as DenoTransport).publish(subject, payload, reply);
   }
 
-  /** Whether something was published on this subject lately. */
+  /** Whether this subject was recently published on. */
   knows(subject: string): boolean {
     return (this.#protocol.transport as DenoTransport).outgoing.knows(subject);
   }
 
   /**
-   * Subscribes. @param onNotice takes what is no plain message: an answer of the server itself.
-   * @returns how to end it.
+   * Subscribes.
+   * @param onNotice takes the server's own answers, which are no plain messages.
+   * @returns a function that ends the subscription.
    */
   subscribe(pattern: string, hear: Hear, onNotice?: (message: Msg) => void): () => void {
     const subscription = this.client.subscribe(pattern, {
@@ -66,7 +67,7 @@ export class TcpConnection {
     });
     const sid = subscription.getID();
     this.#hearers.set(sid, hear);
-    // Else the client would send it behind what is published in this turn.
+    // Else the client would send it behind messages published in this turn.
     this.client.flush().catch(() => {});
     return () => {
       this.#hearers.delete(sid);
@@ -75,7 +76,6 @@ export class TcpConnection {
   }
 }
 
-/** The client hands all options to each transport that it makes. */
 type OptionsWithHearers = ConnectionOptions & { readonly hearers: ReadonlyMap<number, Hear> };
 
 class DenoTransport implements Transport {
@@ -89,7 +89,7 @@ class DenoTransport implements Transport {
   #isDone = false;
   readonly outgoing = new Outgoing();
   #incoming: Incoming | undefined;
-  /** What came with the server's INFO: the client parses INFO again. */
+  /** Received operations behind the server's INFO, which the client parses again. */
   #first: readonly Uint8Array[] = [];
   #isWriting = false;
   #isWriteDue = false;
@@ -197,7 +197,10 @@ class DenoTransport implements Transport {
     throw new errors.ConnectionError("the server hung up");
   }
 
-  /** Reads once, and has messages heard. @returns the other operations; undefined at the end of the stream. */
+  /**
+   * Reads once, and delivers messages.
+   * @returns the other operations; undefined at the end of the stream.
+   */
   async #read(): Promise<readonly Uint8Array[] | undefined> {
     if (this.#socket === undefined) return undefined;
     const incoming = this.#incoming!;
@@ -205,7 +208,7 @@ class DenoTransport implements Transport {
     return count === null ? undefined : incoming.take(count);
   }
 
-  /** Writes what was collected, one write at a time, as it may be partial. */
+  /** One write at a time, as it may be partial. */
   #write(): void {
     if (!this.#isWriting && !this.outgoing.isEmpty) void this.#writeAll();
   }
@@ -219,8 +222,8 @@ class DenoTransport implements Transport {
       }
       this.#isWriting = false;
     } catch {
-      // The reading side reports the error, once it has read what the server said before it. Until then
-      // nothing more is written: it would stand behind a part of an operation.
+      // The reading side reports the error, after the server's last operations. Until then nothing
+      // more is written: it would follow a part of an operation.
     }
   }
 
@@ -229,7 +232,7 @@ class DenoTransport implements Transport {
     if (error !== undefined) this.closeError = error;
     this.discard();
     // The client may have heard in this turn that it is connected. Until its dial has returned, it
-    // takes the end for one that this dial makes good, and never dials again.
+    // assumes that this dial replaces the ended connection, and never dials again.
     nextTurn(() => this.#closed.resolve(error));
   }
 }

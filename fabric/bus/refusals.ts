@@ -1,11 +1,11 @@
 /**
- * Counts the messages that a process refused: malformed, or not what the sender of their subject may
- * say. A message of ours is never refused, whatever the bus loses or repeats.
+ * Counts the messages that a process refused: malformed, or beyond the rights of their subject's
+ * sender. A genuine message is never refused, regardless of losses and repetitions of the bus.
  */
 
 /**
- * A well-formed message cannot be true, and what its sender has really sent is unknown: another process
- * speaks for it. The run cannot go on.
+ * A well-formed message that cannot be true: another process speaks for its sender, whose real
+ * messages are unknown. The run cannot go on.
  */
 export class ForgeryError extends Error {
   override readonly name = "ForgeryError";
@@ -18,7 +18,7 @@ export interface RefusedMessages {
   readonly count: number;
 }
 
-/** Subjects that are counted one by one: a forger may make up any number. */
+/** Limit of subjects that are counted singly: a forger may invent any number. */
 const SUBJECTS_MAX = 256;
 const OTHERS = "others";
 

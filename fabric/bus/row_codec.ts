@@ -1,30 +1,27 @@
 /**
- * Messages of a fixed shape ↔ sealed CBOR: the bytes of `encodeSealed(row)`, without the row. A grant, a report or a batch
- * of events is written and read field by field by its {@link Format}, which is a third of the work of building
- * a row, encoding it, and on the other side scanning, decoding and checking it. What has no fixed shape (the options of a program) goes
- * through `codec.ts`.
+ * Messages of a fixed shape ↔ sealed CBOR: the bytes of `encodeSealed(row)`, without the row. A grant, a
+ * report or a batch of events is written and read field by field by its {@link Format}: a third of the
+ * work of a row that is built, encoded, scanned, decoded and checked. Data without a fixed shape (the
+ * options of a program) goes through `codec.ts`.
  */
 import { bufferViewOf } from "../base/slab.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { textOf } from "../base/text_table.ts";
 import { decodeItem, DEPTH_MAX, encode, isSealed, itemEnd, seal, SEAL_BYTES } from "./codec.ts";
 
-/** How a value stands in a message. */
+/** How a value is encoded in a message. */
 export interface Format<T> {
   write(out: RowWriter, value: T): void;
-  /** What it returns is nothing where the reader is {@link RowReader.isBad} afterwards. */
+  /** The result is meaningless if the reader is {@link RowReader.isBad} afterwards. */
   read(row: RowReader): T;
 }
 
-/** What is read by a format. */
 export type ReadBy<F> = F extends Format<infer T> ? T : never;
 
 const UNSIGNED = 0, NEGATIVE = 0x20, BYTES = 0x40, TEXT = 0x60, ARRAY = 0x80;
 const FALSE = 0xf4, TRUE = 0xf5, NULL = 0xf6, FLOAT64 = 0xfb;
 const MAJOR = 0xe0, LOW = 0x1f;
-/** Heads with an argument of 1, 2 and 4 bytes behind them. */
 const IN_1 = 24, IN_2 = 25, IN_4 = 26;
-/** As an item. */
 const UNDEFINED = Uint8Array.of(0xf7);
 const UINT32_END = 2 ** 32;
 const NUMBER_BYTES_MAX = 9;
@@ -33,15 +30,14 @@ const ASCII_END = 0x80;
 const SLAB_BYTES = 64 * 1024;
 const encoder = new TextEncoder();
 
-/** Writes items one behind the other. Messages are cut from slabs that are never written again. */
+/** Writes items in sequence. Messages are cut from slabs that are never written again. */
 export class RowWriter {
   #slab = new Uint8Array(SLAB_BYTES);
   #view = new DataView(this.#slab.buffer);
-  /** Where the message begins, and where its next item will. */
   #from = 0;
   #at = 0;
 
-  /** Begins a message; what was left of one that failed is dropped. */
+  /** Begins a message; the remains of a failed one are dropped. */
   begin(): void {
     this.#at = this.#from;
   }
@@ -56,7 +52,7 @@ export class RowWriter {
     return message;
   }
 
-  /** An array of so many items: these follow. */
+  /** Head of an array; its items follow. */
   array(length: number): void {
     this.#head(ARRAY, length);
   }
@@ -168,14 +164,14 @@ export class RowWriter {
   }
 }
 
-/** Reads items one behind the other. The first that is not what is expected makes it bad, for good. */
+/** Reads items in sequence. The first unexpected one makes the reader bad, for good. */
 export class RowReader {
   isBad = false;
   #bytes: Uint8Array<ArrayBuffer> = new Uint8Array();
   #at = 0;
   #end = 0;
 
-  /** Begins with a sealed message, and is bad where the seal is. */
+  /** Begins with a sealed message; the reader is bad if the seal is. */
   open(sealed: Uint8Array): void {
     this.#bytes = sealed as Uint8Array<ArrayBuffer>;
     this.#at = 0;
@@ -183,7 +179,6 @@ export class RowReader {
     this.isBad = !isSealed(sealed);
   }
 
-  /** Whether all has been read, and was good. */
   get isRead(): boolean {
     return !this.isBad && this.#at === this.#end;
   }
@@ -201,7 +196,6 @@ export class RowReader {
     return 0;
   }
 
-  /** An array of exactly so many items. */
   arrayOf(length: number): void {
     if (this.#head(ARRAY) !== length) this.isBad = true;
   }
@@ -222,7 +216,6 @@ export class RowReader {
     return bufferViewOf(this.#bytes).getFloat64(this.#bytes.byteOffset + at);
   }
 
-  /** A whole number of at least 0. */
   count(): number {
     const value = this.number();
     if (!Number.isSafeInteger(value) || value < 0) this.isBad = true;
@@ -246,14 +239,17 @@ export class RowReader {
     return this.isBad ? new Uint8Array() : this.#bytes.subarray(from, this.#at);
   }
 
-  /** Whether null stands here; then it is read. */
+  /** Reads a null, if one is next. @returns whether it was. */
   nothing(): boolean {
     if (this.#at >= this.#end || this.#bytes[this.#at] !== NULL) return false;
     this.#at++;
     return true;
   }
 
-  /** Plain data of any shape; undefined where it is none. @param depth containers that may be in it. */
+  /**
+   * Plain data of any shape; undefined if it is none.
+   * @param depth maximum nesting of containers.
+   */
   plain(depth = DEPTH_MAX): unknown {
     const head = this.#at < this.#end ? this.#bytes[this.#at]! : this.#none();
     switch (head & MAJOR) {
@@ -288,7 +284,6 @@ export class RowReader {
     return items;
   }
 
-  /** Maps, and what is seldom in a message. */
   #other(depth: number): unknown {
     const from = this.#at;
     const end = itemEnd(this.#bytes, from, { length: this.#end, depthMax: depth });
@@ -299,7 +294,6 @@ export class RowReader {
     return item;
   }
 
-  /** The argument of an item of that kind. */
   #head(major: number): number {
     const bytes = this.#bytes;
     let at = this.#at;
@@ -316,7 +310,7 @@ export class RowReader {
     return value;
   }
 
-  /** Where the content of a text or of bytes begins, which is passed over. */
+  /** Begin of the content of a text or of bytes, which is skipped. */
   #span(major: number): number {
     const length = this.#head(major), from = this.#at;
     if (length > this.#end - from) this.isBad = true;
@@ -339,7 +333,9 @@ const writer = new RowWriter(), reader = new RowReader();
 /** Messages of a format as sealed bytes. */
 export interface SealedBytes<T> {
   toBytes(message: T): Uint8Array<ArrayBuffer>;
-  /** Undefined where these are no such message. What it holds of bytes are views of them. */
+  /**
+   * Undefined for bytes that are no such message. Byte strings in the result are views of `bytes`.
+   */
   fromBytes(bytes: Uint8Array): T | undefined;
 }
 
@@ -363,7 +359,6 @@ export function isTime(value: unknown): boolean {
   return value === NEVER || (Number.isSafeInteger(value) && (value as number) >= 0);
 }
 
-/** A number that `isOne` says is one. */
 function numberWhere(isOne: (value: number) => boolean): Format<number> {
   return {
     write: (out, value) => out.number(value),
@@ -375,7 +370,6 @@ function numberWhere(isOne: (value: number) => boolean): Format<number> {
   };
 }
 
-/** A whole number of at least 0. */
 export const count: Format<number> = {
   write: (out, value) => out.number(value),
   read: (row) => row.count(),
@@ -404,7 +398,7 @@ export function plain<T>(isOne: (value: unknown) => boolean): Format<T> {
   };
 }
 
-/** Null, or what `format` reads and writes. */
+/** Null, or a value of `format`. */
 export function orNull<T>(format: Format<T>): Format<T | null> {
   return {
     write: (out, value) => value === null ? out.nothing() : format.write(out, value),
@@ -412,7 +406,7 @@ export function orNull<T>(format: Format<T>): Format<T | null> {
   };
 }
 
-/** A list of what `format` reads and writes. */
+/** A list of values of `format`. */
 export function listOf<T>(format: Format<T>): Format<readonly T[]> {
   return {
     write(out, values) {

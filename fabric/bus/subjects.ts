@@ -9,7 +9,6 @@ export const ANY = "*";
 
 /** The tokens after `rack.<run>.<kind>.`, by kind. */
 const FIELDS = {
-  /** Messages of a cable, from node to node. */
   "wire": ["from", "to"],
   /** `asker` misses messages of `of` and requests them again. */
   "again": ["asker", "of"],

@@ -20,7 +20,7 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => after(ms, resolve));
 }
 
-/** Blocks this process for so long. For tests. */
+/** Blocks this process for this time. For tests. */
 export function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

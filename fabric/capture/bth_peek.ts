@@ -5,7 +5,9 @@ import { OPCODE } from "../wire/roce/opcode.ts";
 import { viewOf } from "../base/slab.ts";
 import { BTH_AT } from "../wire/roce/packet.ts";
 
-/** From the BTH to the addresses before it: of IPv4, and in the low 32 bits of a GRH's GIDs. */
+/**
+ * Distances from the BTH to the addresses before it: IPv4's, and the low 32 bits of a GRH's GIDs.
+ */
 const IPV4_BEFORE = { source: 16, destination: 12 } as const;
 const GIDS_BEFORE = { source: 20, destination: 4 } as const;
 

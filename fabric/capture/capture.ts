@@ -103,7 +103,6 @@ export function* captureOf(
   yield* sorter.before(NEVER);
 }
 
-/** The remarks on each frame besides its steps. */
 class Remarks {
   readonly #plan: RackPlan;
   readonly #ports: Ports;
@@ -184,7 +183,6 @@ class Sorter {
   }
 }
 
-/** By time, port and direction; frames of one port and direction in the order of observation. */
 function compareFrames(x: Waiting, y: Waiting): number {
   return x.time - y.time || x.interface - y.interface ||
     Number(x.direction === "out") - Number(y.direction === "out") || x.order - y.order;

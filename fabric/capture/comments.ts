@@ -26,7 +26,6 @@ interface Role {
   readonly host: string;
 }
 
-/** A step of an RNIC, with the fields that identify its frame. */
 interface Claim {
   readonly step: TraceStep;
   readonly psn: number;
@@ -132,7 +131,7 @@ export class Commentator {
     const { psn, qpn, connection } = step;
     const plan = this.#plan.nodes[node]!;
     if (plan.kind !== "rnic" || psn === undefined) return undefined;
-    // What prepares a request has the request's PSN, and no part in its frames.
+    // A preparation of a request has the request's PSN, and no part in its frames.
     if (mechanismOf(step.step) !== undefined) return undefined;
     // The read goes out when the DMA engine has room: a frame that arrives at that time did not
     // cause it.
@@ -151,7 +150,6 @@ export class Commentator {
     return { step, psn, farQpn, comment: `${name} ${text}` };
   }
 
-  /** The step's number in the current figure of the connection's program. */
   #nameOf(
     { step, connection, inbound }: TraceStep,
     ends: { readonly near: string; readonly far: string | undefined },

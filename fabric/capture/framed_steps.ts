@@ -1,6 +1,6 @@
 /**
- * The steps of a run as trace lines, each with the frame that carries it out or has caused it, and
- * the frames with their ways from port to port: what a ladder shows beside its steps.
+ * The steps of a run as trace lines, each with the frame that carries it out or caused it, and the
+ * frames with their ways from port to port: a ladder shows them beside its steps.
  */
 import type { TimedRecord } from "../audit.ts";
 import type { Time } from "../base/time.ts";
@@ -19,14 +19,14 @@ export interface FramePass {
   /** When its first and its last bit pass this end. */
   readonly startPs: Time;
   readonly endPs: Time;
-  /** What the cable does to it from here on, if it does anything. */
+  /** The cable's effect on it from here on, if any. */
   readonly effect?: string;
 }
 
 export interface FollowedFrame {
-  /** As its first sender has sent it, as far as it was kept. */
+  /** The kept part of the frame, as its first sender sent it. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** In order; those of a multicast's copies as they were seen. */
+  /** In order; passes of a multicast's copies in the order of observation. */
   readonly passes: readonly FramePass[];
 }
 
@@ -34,18 +34,18 @@ export interface FramedSteps {
   readonly lines: readonly TraceLine[];
   /** By number: {@link TraceLine.frame}. */
   readonly frames: readonly FollowedFrame[];
-  /** What programs wrote and learned. */
+  /** The programs' writes and observations. */
   readonly notes: readonly TimedRecord[];
 }
 
 interface Following {
   readonly number: number;
   readonly frame: { bytes: Uint8Array<ArrayBuffer>; passes: FramePass[] };
-  /** As it was last seen: a switch may mark it, a cable may damage it. */
+  /** As last seen: a switch may mark it, a cable may damage it. */
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Frames at one place that have not been seen at the next one: more than a port ever queues. */
+/** Limit of frames at one place that the next place has not shown: more than a port ever queues. */
 const FOLLOWED_MAX = 1024;
 
 /** @param events with steps and frames, in the order of `eventsOf`. */
@@ -60,7 +60,7 @@ class FrameFollower implements FramedSteps {
   readonly #commentator: Commentator;
   /** `node:port` → the cable's other end. */
   readonly #far = new Map<string, string>();
-  /** By the end at which it comes next, or by the switch in which it is. */
+  /** By the end at which it comes next, or by the switch that holds it. */
   readonly #awaited = new Map<string, Following[]>();
   readonly #lineOf = new Map<TraceStep, number>();
   readonly lines: { -readonly [K in keyof TraceLine]: TraceLine[K] }[] = [];
@@ -131,7 +131,7 @@ class FrameFollower implements FramedSteps {
     if (awaited.length > FOLLOWED_MAX) awaited.shift();
   }
 
-  /** The frame that is awaited there, if it has been seen before. */
+  /** The earlier seen frame that is awaited there. */
   #find(
     place: string,
     { frame }: FrameSeen,
@@ -155,7 +155,7 @@ function endOf({ node, port }: Endpoint): string {
   return `${node}:${port}`;
 }
 
-/** First byte behind what a switch changes when it marks a frame: ECN, and IPv4's checksum. */
+/** First byte behind a switch's mark: ECN, and IPv4's checksum. */
 const BEHIND_MARKS = 26;
 
 /** Whether a switch sends what it has received, with or without its mark. */

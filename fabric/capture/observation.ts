@@ -49,8 +49,9 @@ export interface CutOffSeen extends Seen {
 }
 
 /**
- * A frame to the card's own port, at one end of its way inside the card. Captures leave it out: it does not
- * appear at the port (rdmamojo.com, "Loopback messages in RDMA"), so that a sniffer outside sees none.
+ * A frame to the card's own port, at one end of its way inside the card. Captures leave it out: it
+ * does not appear at the port (rdmamojo.com, "Loopback messages in RDMA"), so an external sniffer
+ * sees none.
  */
 export interface LoopedSeen extends Seen, Span {
   readonly kind: "looped";
@@ -118,7 +119,7 @@ export interface Viewpoint {
   readonly event: () => number;
 }
 
-/** Wraps a node's outputs so that an observer receives what passes through them. */
+/** Wraps a node's outputs so that an observer receives them, too. */
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
   const { scope } = observer;
   const now = () => ({ time: at.time(), node: at.node, event: at.event() });
@@ -152,7 +153,7 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
     send(port, message, departAt) {
       const freeAt = outputs.send(port, message, departAt);
       const { link, up, cutBy, faults } = at.ports(port);
-      // No message leaves over a cable without another end; into a cut cable it does.
+      // No message leaves over a cable without another end; over a cut cable it does.
       if ((up || cutBy !== undefined) && (scope === "all" || message.kind === "frame")) {
         const startPs = link.freeAt - transferTime(wireBytes(message), link.bitsPerSecond);
         const span = { startPs, endPs: link.freeAt };
@@ -173,7 +174,6 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
   };
 }
 
-/** The effect of the cable's faults on a frame that was just sent over a cable that is up. */
 function effectOn(message: Message, faults: Port["faults"]): CableEffect | undefined {
   if (message.kind !== "frame" || faults === undefined) return undefined;
   return effectOf(faults.leaving.fate, message);
@@ -202,7 +202,6 @@ export function observeCutOff(observer: Observer, arriving: Arriving, bitsPerSec
   observer.see({ kind: "cut-off", time, node, event, port, startPs, frame: message.bytes });
 }
 
-/** When the first and the last bit of a message pass the receiving end. */
 function spanOf(
   { time, tailPs, message }: Arriving,
   bitsPerSecond: number,

@@ -10,7 +10,6 @@ const LINKTYPE_ETHERNET = 1;
 
 const BLOCK = { section: 0x0a0d0d0a, interface: 1, packet: 6 } as const;
 const BYTE_ORDER_MAGIC = 0x1a2b3c4d;
-/** Options of any block. */
 const OPTION = { end: 0, comment: 1 } as const;
 const SECTION_OPTION = { application: 4 } as const;
 const INTERFACE_OPTION = { name: 2, description: 3, speed: 8, resolution: 9 } as const;
@@ -21,7 +20,6 @@ const DIRECTION = { in: 1, out: 2 } as const;
 /** `if_tsresol`: timestamps count nanoseconds. Readers overflow on picoseconds (see README.md). */
 const RESOLUTION_EXPONENT = 9;
 const PS_PER_STAMP = 1_000;
-/** Maximum value of an option's 16-bit length. */
 const OPTION_BYTES_MAX = 0xffff;
 
 export interface CaptureInterface {
@@ -105,7 +103,6 @@ function textOption(code: number, text: string): Option {
   return { code, value };
 }
 
-/** Rounds up to a multiple of four. */
 function padded(bytes: number): number {
   return bytes + (-bytes & 3);
 }

@@ -38,7 +38,6 @@ export function* perfettoOf(runs: readonly TracedRun[]): Generator<string> {
   yield "\n]}\n";
 }
 
-/** The next free numbers, in the whole file. */
 interface Numbers {
   pids: number;
   flows: number;
@@ -66,13 +65,11 @@ function* eventsOfRun(
   yield* writer.drain();
 }
 
-/** A work request in progress: from the WQE that the driver wrote to its CQE. */
 interface Request extends Open {
   readonly host: number;
   readonly flow: number;
 }
 
-/** A slice whose end is not known yet. */
 interface Open {
   readonly lane: Lane;
   readonly startPs: Time;
@@ -80,14 +77,13 @@ interface Open {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** Steps by which a requester finishes a WQE. */
 const COMPLETIONS: ReadonlySet<string> = new Set(
   "S206 S306 S213 S315 S908 S1010 S1017 send-complete complete".split(" "),
 );
-/** Steps with which the PM module begins and ends. */
+/** Steps at which the PM module begins and ends. */
 const PM_BEGINS: ReadonlySet<string> = new Set(["S905", "S1006"]);
 const PM_ENDS: ReadonlySet<string> = new Set(["S907", "S1016"]);
-/** Steps with which a look-up of queue information, and a page request, begin. */
+/** Steps at which a look-up of queue information, and a page request, begin. */
 const LOOK_UP_READS: ReadonlySet<string> = new Set(["queue-read", "address-read"]);
 const PAGE_REQUESTS: ReadonlySet<string> = new Set(["page-request", "hint-page-request"]);
 /** Minimum length of a slice, so that it is visible and an arrow can end at it. */
@@ -106,15 +102,15 @@ class RunWriter {
   readonly #work = new Map<string, Open>();
   /** `rnic:connection:psn` → the PM module's work. */
   readonly #persists = new Map<string, Open>();
-  /** `connection:requester:psn` → flow, to which the responder's part is joined. */
+  /** `connection:requester:psn` → flow, which the responder's part joins. */
   readonly #flows = new Map<string, number>();
   /** `node queue` → the look-up of its information (Q-07). */
   readonly #lookUps = new Map<string, Open>();
-  /** `node key` → page requests of that region which are not served. */
+  /** `node key` → unserved page requests of that region. */
   readonly #pageRequests = new Map<string, { readonly open: Open; readonly to: number }[]>();
   /** `node cache line` → its state in a cache, while it is not I (C-05). */
   readonly #copies = new Map<string, Open>();
-  /** `node cache` → lines that it has. */
+  /** `node cache` → number of its lines. */
   readonly #occupied = new Map<string, number>();
   #events: TraceEvent[] = [];
   #now: Time = 0;
@@ -136,7 +132,6 @@ class RunWriter {
     }
   }
 
-  /** Slices that never ended are drawn up to the end of the run. */
   end(): void {
     const slices = [this.#work, this.#persists, this.#requests, this.#copies, this.#lookUps];
     for (const open of slices.flatMap((each) => [...each.values()])) this.#close(open, UNFINISHED);
@@ -150,7 +145,6 @@ class RunWriter {
     yield* events;
   }
 
-  /** A cable is busy while a message's bits leave: a track for each direction, at its sender. */
   #message(node: number, message: MessageSeen): void {
     const { port, startPs, endPs, frame, text } = message;
     const track = this.#tracks.find(node, `out ${port} to ${this.#farEnd(node, port)}`);
@@ -199,7 +193,6 @@ class RunWriter {
     }
   }
 
-  /** A slice for each look-up of queue information, of as many reads as it takes. */
   #lookUp(node: number, { step, text }: TraceStep, queue: number): void {
     const key = `${node} ${queue}`, open = this.#lookUps.get(key);
     if (LOOK_UP_READS.has(step) && open === undefined) {
@@ -210,7 +203,6 @@ class RunWriter {
     }
   }
 
-  /** A slice for each page request, up to when its last page is there. */
   #paging(
     node: number,
     { step, text }: TraceStep,
@@ -227,7 +219,7 @@ class RunWriter {
     }
   }
 
-  /** A track for each line of a cache, a slice for each state that it has, and how many lines are there. */
+  /** A track for each line of a cache, a slice for each of its states, and the number of lines. */
   #cached(
     node: number,
     { text, shared }: TraceStep,
@@ -271,7 +263,7 @@ class RunWriter {
   #posted(node: number, { text, qpn, wqe, rnic = 0 }: TraceStep): void {
     const key = `${node}:${rnic}:${qpn}:${wqe}`;
     const before = this.#requests.get(key);
-    // The ring has wrapped around to a WQE that was never finished.
+    // The ring has wrapped around to an unfinished WQE.
     if (before !== undefined) this.#close(before, UNFINISHED);
     const flow = ++this.#numbers.flows;
     const of = rnic === 0 ? "" : ` of RNIC ${rnic + 1}`;
@@ -326,7 +318,7 @@ class RunWriter {
     this.#close(open);
   }
 
-  /** The fields that both ends know of a request: connection, requester, and its first PSN. */
+  /** The fields of a request that both ends know: connection, requester, and its first PSN. */
   #flowKey(node: number, { connection, psn, inbound }: TraceStep): string {
     const near = this.#plan.nodes[this.#hostOf(node)]!.name;
     const ends = endsOf(connection ?? "", this.#hosts);

@@ -30,7 +30,6 @@ interface ReadAsked {
   readonly end: bigint;
 }
 
-/** Requests, or responses, of one connection that leave one port. */
 interface Flow {
   readonly id: number;
   readonly reads: ReadAsked[];

@@ -4,7 +4,7 @@ import type { Observation, ObservationScope, Observer } from "./observation.ts";
 /** In increasing order; each scope includes those before it. */
 const SCOPES: readonly ObservationScope[] = ["notes", "wire", "frames", "all"];
 
-/** @returns undefined where there is no observer at all. */
+/** @returns undefined without an observer. */
 export function teeOf(observers: readonly (Observer | undefined)[]): Observer | undefined {
   const all = observers.filter((observer) => observer !== undefined);
   if (all.length < 2) return all[0];

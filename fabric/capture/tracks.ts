@@ -35,9 +35,7 @@ export interface Lane {
 
 export class Tracks {
   readonly #firstPid: number;
-  /** By node and name. */
   readonly #lanes = new Map<string, Lane[]>();
-  /** By node: number of threads so far. */
   readonly #threads = new Map<number, number>();
   #metadata: TraceEvent[] = [];
 

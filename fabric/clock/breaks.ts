@@ -1,9 +1,9 @@
 /**
- * Breaks: what a running rack is to stop at, in the language of `trace/predicate.ts`.
+ * Breaks: conditions at which a running rack stops, in the language of `trace/predicate.ts`.
  *
- * The rack stops as a whole, at the end of the instant of the hit: all that happens then or before has
- * happened on every device, and nothing later on any. For that, while breaks are watched no partition
- * runs past the next event of another (`Timekeeper`), which takes about a third more CPU time.
+ * The rack stops as a whole, at the end of the instant of the hit: all events up to it have happened on
+ * every device, and no later one on any. For that, while breaks are watched no partition runs past the
+ * next event of another (`Timekeeper`), which takes about a third more CPU time.
  */
 import type { Time } from "../base/time.ts";
 import type { Predicate } from "../trace/predicate.ts";
@@ -16,11 +16,10 @@ export interface BreakHit {
   readonly node: string;
   readonly step: string;
   readonly atPs: Time;
-  /** How often it had happened by then, this one included. */
+  /** Number of occurrences so far, including this one. */
   readonly count: number;
 }
 
-/** A step that a break names, and the place of its partition among all. */
 interface Seen {
   readonly break: number;
   readonly node: string;
@@ -28,7 +27,7 @@ interface Seen {
   readonly partition: number;
 }
 
-/** The breaks of one order, and what became of them. */
+/** The breaks of one order, and their hits. */
 export class Breaks {
   readonly all: readonly Predicate[];
   /** They are watched from this instant on; undefined: not yet. */
@@ -42,14 +41,14 @@ export class Breaks {
     this.#counts = breaks.map(() => 0);
   }
 
-  /** Those of a grant: each with how often it may happen until the partition is to stop. */
+  /** A grant's breaks: each with the number of occurrences at which the partition stops. */
   get rows(): Grant["breaks"] {
     return this.all.map(({ step, node = "", count = 1 }, i) =>
       [step, node, Math.max(1, count - this.#counts[i]!)] as const
     );
   }
 
-  /** Takes what a report has of them. */
+  /** Takes a report's hits. */
   note(partition: number, rows: Report["hits"]): void {
     for (const [index, node, atPs] of rows) {
       if (index < this.all.length) this.#seen.push({ break: index, node, atPs, partition });
@@ -57,8 +56,9 @@ export class Breaks {
   }
 
   /**
-   * Counts what was noted, to be called when no partition is running: the order is that of time, then
-   * that of the partitions, whichever reported first. @returns whether a break was hit.
+   * Counts the noted hits, when no partition is running: in order of time, then of the partitions,
+   * regardless of the order of reports.
+   * @returns whether a break was hit.
    */
   settle(): boolean {
     const seen = this.#seen.sort((x, y) => x.atPs - y.atPs || x.partition - y.partition);

@@ -3,9 +3,10 @@
  * partition has reached, is recorded first, and reaches the partitions at both ends with their next
  * grants. A partition applies each once (`Runner`), so a restarted timekeeper sends all of them again.
  *
- * A cut reaches both ends as late as a power failure would; each end's partition has it in its own queue, so no message
- * is needed. Frames that reach an end after it has noticed are lost, and so are frames sent there. A node that gets power
- * finds which of its network cables are down. A one-way cut loses frames and no end notices it.
+ * A cut reaches both ends as late as a power failure would; each end's partition has it in its own queue,
+ * so it needs no message. Frames that reach an end after it has noticed are lost, and so are frames sent
+ * there. A node that gets power finds which of its network cables are down. A one-way cut loses frames
+ * and no end notices it.
  */
 import {
   checkedLinkFault,
@@ -23,7 +24,10 @@ interface CableOrdersParts extends Pick<ClockParts, "plan" | "members" | "whenAt
   readonly out: Pick<ClockOutputs, "record">;
 }
 
-/** What became of an order: when it takes effect, why it never does, or that it is not yet known. */
+/**
+ * The outcome of an order: the time of its effect, the reason of its refusal, or that it is not yet
+ * known.
+ */
 export type OrderAnswer =
   | { readonly at: Time; readonly fault: number }
   | { readonly refusal: string }
@@ -65,7 +69,7 @@ export class CableOrders {
     return this.#answers.get(token)!;
   }
 
-  /** The first instant that no partition can have come to. */
+  /** The first instant that no partition can have reached. */
   #earliest(): Time {
     return this.#parts.members.reduce(
       (most, member) =>
@@ -111,7 +115,6 @@ export class CableOrders {
     return this.#known.reduce((most, { id }) => Math.max(most, id), -1) + 1;
   }
 
-  /** To both ends with their next grants, and again to every later process of theirs. */
   #notify(fault: LinkFaultPlan): void {
     this.#known.push(fault);
     const { a, b } = this.#parts.plan.cables[fault.cable]!;

@@ -1,6 +1,6 @@
 /**
  * The messages between timekeeper and partitions, each a table of its fields in the order of its row
- * on the bus. Bytes that do not fit their table are refused: `…FromBytes` returns undefined.
+ * on the bus. `…FromBytes` returns undefined for bytes that do not fit their table.
  */
 import { isWhole } from "../base/whole_number.ts";
 import { MAX_RNICS } from "../rack/plan/names.ts";
@@ -24,7 +24,7 @@ import { isLinkFaultPlan, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
 import type { Time } from "../base/time.ts";
 
-/** True where the value is a program as a scenario names it. */
+/** Whether the value is a program of a scenario. */
 export function isProgram(value: unknown): boolean {
   const program = value as Partial<ProgramPlan> | null;
   return typeof program === "object" && program !== null && typeof program.run === "string" &&
@@ -38,14 +38,13 @@ const lifeCounts = listOf(
   tupleOf<readonly [peer: string, incarnation: number, count: number]>(text, count, count),
 );
 
-/** A cable's end learns that the other end lost or got power, on behalf of a process that is gone. */
 const LINK_CHANGE = rowOf({
   at: time,
   /** Node index and port of the end that learns it. */
   target: count,
   port: count,
   up: flag,
-  /** Node index and life of the end that went or came. */
+  /** Node index and life of the end that changed. */
   source: count,
   sourceLife: count,
 });
@@ -55,27 +54,33 @@ export type LinkChange = ReadBy<typeof LINK_CHANGE>;
 const RUN_ORDER = rowOf({ at: time, host: text, counter: count, program });
 export type RunOrder = ReadBy<typeof RUN_ORDER>;
 
-/** Timekeeper → partition: you may let happen what happens before `horizon`. */
+/** Timekeeper → partition: permission for events before `horizon`. */
 const GRANT = rowOf({
-  /** Which timekeeper sends it: a restarted one has a higher term, and the highest is right. */
+  /** The sender's term: a restarted timekeeper has a higher one, and the highest counts. */
   term: count,
   incarnation: count,
-  /** Counts the grants of one incarnation from 1; a repeated grant is answered again, not done again. */
+  /**
+   * Counts the grants of one incarnation from 1; a repeated grant is answered again, not done
+   * again.
+   */
   id: count,
   horizon: time,
-  /** Messages that the partition must have from each peer, of which incarnation, before it begins. */
+  /** Number of messages, by peer and incarnation, that the partition must have before it begins. */
   expect: lifeCounts,
-  /** Messages that each peer has taken of those the partition sent: they need not be kept. */
+  /** Number of the partition's messages that each peer has taken: they need not be kept. */
   confirmed: listOf(tupleOf<readonly [peer: string, count: number]>(text, count)),
   links: listOf(LINK_CHANGE),
   runs: listOf(RUN_ORDER),
-  /** Faults of cables that end in the partition, each of which it takes up once. */
+  /** Faults of the partition's cables, each of which it takes up once. */
   cables: listOf(plain<LinkFaultPlan>(isLinkFaultPlan)),
-  /** Incarnations that died before what they sent was heard: what is not here will never come. */
+  /**
+   * Incarnations that died before all their messages were heard: missing messages will never come.
+   */
   lost: listOf(tupleOf<readonly [peer: string, incarnation: number]>(text, count)),
   /**
-   * Trace steps of a device ("": of any), and how often each may happen before the span ends with that
-   * instant. With any, it ends where what the partition has sent arrives, too: see `breaks.ts`.
+   * Trace steps of a device ("": any device), and how often each may happen before the span ends
+   * with that instant. With any, the span also ends where the partition's own messages arrive: see
+   * `breaks.ts`.
    */
   breaks: listOf(
     tupleOf<readonly [step: string, node: string, left: number]>(text, text, count),
@@ -83,7 +88,7 @@ const GRANT = rowOf({
 });
 export type Grant = ReadBy<typeof GRANT>;
 
-/** Partition → timekeeper: done, and this is what comes next. */
+/** Partition → timekeeper: the grant is done, and the next event is known. */
 const REPORT = rowOf({
   term: count,
   partition: text,
@@ -94,12 +99,12 @@ const REPORT = rowOf({
   reached: time,
   next: time,
   now: count,
-  /** Time of the last event that was looked at, also where it was for a node without power. */
+  /** Time of the last event looked at, including events for nodes without power. */
   ran: count,
   events: count,
   /**
-   * Messages sent to each peer since its incarnation began, and the earliest arrival among those
-   * of this span (of all unconfirmed ones where `taken` is given).
+   * Messages sent to each peer since its incarnation began, and the earliest arrival among those of
+   * this span (of all unconfirmed ones where `taken` is given).
    */
   sent: listOf(
     tupleOf<readonly [peer: string, incarnation: number, count: number, earliest: Time]>(
@@ -117,11 +122,11 @@ const REPORT = rowOf({
       count,
     ),
   ),
-  /** Each time that a step of the grant's breaks was taken in the span. */
+  /** Each occurrence of a step of the grant's breaks in the span. */
   hits: listOf(
     tupleOf<readonly [place: number, node: string, at: Time]>(count, text, count),
   ),
-  /** Answer to `ask`: what was taken from each peer. Null in the normal course. */
+  /** Answer to `ask`: number of messages taken from each peer; else null. */
   taken: orNull(lifeCounts),
 });
 export type Report = ReadBy<typeof REPORT>;
@@ -129,12 +134,11 @@ export type Report = ReadBy<typeof REPORT>;
 /** Partition → timekeeper: a process for this partition is here and knows nothing yet. */
 const JOIN = rowOf({
   partition: text,
-  /** Different for every process. */
   instance: text,
 });
 export type Join = ReadBy<typeof JOIN>;
 
-/** Partition → timekeeper: the process is there, and what it has refused so far. */
+/** Partition → timekeeper: the process is alive; its refusals so far. */
 const ALIVE = rowOf({
   partition: text,
   instance: text,
@@ -147,7 +151,10 @@ const WELCOME = rowOf({
   instance: text,
   incarnation: count,
   bootAt: time,
-  /** The last span of earlier processes that counts: their SCM log up to here holds (see {@link spanNumber}). */
+  /**
+   * The last span of earlier processes that counts: their SCM log is valid up to it (see {@link
+   * spanNumber}).
+   */
   settledSpan: count,
   /** Life and digest so far of each node of the partition. */
   lives: listOf(
@@ -157,12 +164,12 @@ const WELCOME = rowOf({
   ),
   /** The last change noticed at each end of the partition's cables while it had no power. */
   noticed: listOf(LINK_CHANGE),
-  /** Messages that the peers have sent so far to this partition's earlier life: begin after them. */
+  /** Number of the peers' messages to this partition's earlier life: the next ones are new. */
   sentSoFar: lifeCounts,
 });
 export type Welcome = ReadBy<typeof WELCOME>;
 
-/** What the timekeeper says to one partition: the kind stands before the message, as an array of both. */
+/** A message to one partition: an array of its kind and body. */
 export type ClockNews =
   | { readonly kind: "grant"; readonly body: Grant }
   | { readonly kind: "welcome"; readonly body: Welcome };

@@ -44,8 +44,8 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   /** Begin paused, so that conditions can be set first. */
   readonly paused?: boolean;
   /**
-   * Writes a fault down, which is one of `recorded` to the next timekeeper; returns when it is written.
-   * It and the next four throw a `RecordError` where they cannot.
+   * Writes down a fault, which the next timekeeper gets in `recorded`; returns when it is written.
+   * This and the next four throw a `RecordError` if they cannot.
    */
   readonly onRecord?: (fault: Recorded) => void;
   /** Writes down a power failure that was added to the plan; returns when it is written. */
@@ -57,13 +57,13 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
-  /** How far the run has come, every second in which it has moved: of a rack that is killed nothing else is left. */
+  /** The run's progress, once a second while it moves: it is all that is left of a killed rack. */
   readonly onTheWay?: (end: ClockEnd) => void;
-  /** How far the run had come when the service was stopped. */
+  /** The run's progress when the service was stopped. */
   readonly onStopped?: (end: ClockEnd) => void;
-  /** Processes that fell silent together, or what became of them; see {@link Silence}. */
+  /** Processes that fell silent together, and their fate; see {@link Silence}. */
   readonly onSilence?: (text: string) => void;
-  /** A wait has lasted: what each partition is doing. */
+  /** A long wait: the status of each partition. */
   readonly onStall?: (why: MemberStatus[]) => void;
 }
 
@@ -72,26 +72,26 @@ export interface ClockStatus {
   readonly now: Time;
   readonly next: Time;
   readonly paused: boolean;
-  /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
+  /** Nothing happens from here on until the run is resumed; NEVER without such a limit. */
   readonly limit: Time;
-  /** Virtual ps per wall second that it is held to; 0 where it is as fast as it can be. */
+  /** Virtual ps per wall second; 0 for as fast as possible. */
   readonly pace: number;
   readonly finished: boolean;
   /**
-   * Where the whole rack stands: every event before it has happened, and none from it on. Null while
-   * time moves, or while a partition without a process is behind.
+   * The instant at which the whole rack stands: every event before it has happened, none from it
+   * on. Null while time moves, or while a partition without a process is behind.
    */
   readonly standsAt: Time | null;
-  /** The breaks of the last order that let time run, and those that were hit; see `breaks.ts`. */
+  /** The breaks of the last order that let time run, and their hits; see `breaks.ts`. */
   readonly breaks: readonly Predicate[];
   readonly hits: readonly BreakHit[];
-  /** What happens at this instant or later is counted for the breaks; null: none are watched. */
+  /** Events from this instant on count for the breaks; null: none are watched. */
   readonly watchedFrom: Time | null;
-  /** Orders that start programs have this number or a greater one, unless an earlier timekeeper took them. */
+  /** Least number of orders that start programs, except those that an earlier timekeeper took. */
   readonly ordersFrom: number;
-  /** Orders of earlier timekeepers that their hosts may not have had yet, by number. */
+  /** Numbers of earlier timekeepers' orders whose arrival at the host is unknown. */
   readonly recalled: readonly number[];
-  /** The last order for time, by its number: a command sees that another one has come behind its own. */
+  /** The last order for time, by its number: a command can detect an order after its own. */
   readonly driven: Driving;
   readonly digest: string;
   readonly events: number;
@@ -107,14 +107,13 @@ export interface Driving {
   readonly verb: string;
 }
 
-/** Instance names the process that a kill order is for. */
+/** `instance` is the process that a kill order is for. */
 type Order = readonly [verb: "kill" | "start", partition: string, at: Time, instance: string];
 
 const TICK_MS = 50;
 const REPEAT_MS = 150;
 const STALL_MS = 3_000;
 const ON_THE_WAY_MS = 1_000;
-/** Room in a payload for the parts of a grant besides the programs' content. */
 const GRANT_OVERHEAD_BYTES = 64 * 1024;
 
 export class ClockService {
@@ -122,13 +121,13 @@ export class ClockService {
   readonly #options: ClockServiceOptions;
   readonly #subscriptions: Subscription[] = [];
   readonly #timer: ReturnType<typeof setInterval>;
-  /** Kill and start orders whose effect has not been seen yet, by verb and partition. */
+  /** Kill and start orders without a visible effect yet, by verb and partition. */
   readonly #orders = new Map<string, Order>();
   readonly #silence: Silence;
-  /** Power failures and returns of this run, those of earlier timekeepers included. */
+  /** Power failures and returns of this run, including those of earlier timekeepers. */
   readonly #recorded: RecordedFault[];
   readonly #refusals = new Refusals();
-  /** What each process has said that it refused, by its instance: it may have died since. */
+  /** Each process's reported refusals, by its instance: it may have died since. */
   readonly #refusedThere = new Map<string, readonly RefusedMessages[]>();
   #lastProgressMs: number;
   #lastTickMs: number;
@@ -149,7 +148,7 @@ export class ClockService {
     this.#silence = new Silence(options);
     this.timekeeper = new Timekeeper(options, this.#outputs());
     if (options.paused) this.timekeeper.pause();
-    // A process that died before this timekeeper began is never heard of, not even by name.
+    // A process that died before this timekeeper began never reports, not even its name.
     if (options.term > 0) {
       const atMs = this.#lastTickMs;
       for (const { name } of options.partitions) this.#silence.heard(name, { instance: "", atMs });
@@ -267,7 +266,7 @@ export class ClockService {
 
   #subscribe(): void {
     const { run, partitions, wallMs } = this.#options;
-    // What a process says of another than its subject names is not heard.
+    // Refuses a process's message about a partition other than that of its subject.
     const receive = <T extends { readonly partition: string }>(
       kind: "clock.join" | "clock.alive" | "clock.report",
       read: (payload: Uint8Array) => T | undefined,
@@ -312,7 +311,8 @@ export class ClockService {
     };
     for (const verb of CLOCK_VERBS) this.#answer(verb, verbs[verb]);
     if (this.#options.livenessMs === 0) return;
-    // In containers each parent has a word of its own, and may speak of its own process alone.
+    // In containers each parent has a verb of its own, and may report the death of its own process
+    // only.
     for (const { name } of this.#options.partitions) {
       this.#answer(
         deathVerb(name),
@@ -321,7 +321,7 @@ export class ClockService {
     }
   }
 
-  /** @param answerTo what is asked; undefined refuses the request. */
+  /** @param answerTo undefined refuses the request. */
   #answer(verb: string, answerTo: (request: Request) => unknown): void {
     const pattern = patternOf({ kind: "control", run: this.#options.run, verb });
     this.#on(pattern, decode, (value, { subject, reply }) => {
@@ -343,7 +343,6 @@ export class ClockService {
     this.#subscriptions.push(subscription);
   }
 
-  /** Numbers an order for time that was carried out. */
   #drive(verb: string, answer: object | undefined): unknown {
     if (answer === undefined || "error" in answer) return answer;
     this.#driven = { order: this.#driven.order + 1, verb };
@@ -370,7 +369,10 @@ export class ClockService {
     return { ok: true };
   }
 
-  /** `{ ps }`: so much virtual time from the next event on; without it, the next instant alone. */
+  /**
+   * `{ ps }`: runs this much virtual time from the next event on; without it, only the next
+   * instant.
+   */
   #step({ ps }: Request): object | undefined {
     if (ps !== undefined && (typeof ps !== "number" || !(ps > 0))) return undefined;
     const next = this.timekeeper.next;
@@ -380,7 +382,7 @@ export class ClockService {
     return { ok: true, until: limit };
   }
 
-  /** `{ psPerSecond }`: so much virtual time per wall second; 0 or absent: as fast as possible. */
+  /** `{ psPerSecond }`: virtual time per wall second; 0 or absent: as fast as possible. */
   #setPace({ psPerSecond }: Request): object | undefined {
     if (psPerSecond !== undefined && (typeof psPerSecond !== "number" || psPerSecond < 0)) {
       return undefined;
@@ -408,11 +410,14 @@ export class ClockService {
     return { ok: true, settled, awaited: this.timekeeper.awaitsFirst(partition) };
   }
 
-  /** Where no supervisor reports deaths: a process that has not been heard of for so long is dead. */
+  /**
+   * Without a supervisor that reports deaths, a process that is silent for `livenessMs` is dead.
+   */
   #checkLiveness(now: number): void {
     const { livenessMs } = this.#options;
     if (livenessMs === 0 || !this.#options.bus.connected) return;
-    // After an outage of the bus, or a pause of this process, each process has the whole time again.
+    // After an outage of the bus, or a pause of this process, each process gets the whole time
+    // again.
     const slept = now - this.#lastTickMs > livenessMs / 2;
     if (slept) this.#silence.forgive(now);
     for (const { partition, instance } of this.#silence.dead(now)) {
@@ -442,7 +447,10 @@ export class ClockService {
     }
   }
 
-  /** `{ host, withinPs }`: shuts a host down in order, and then turns its power off. Answers the order's number. */
+  /**
+   * `{ host, withinPs }`: shuts a host down in order, then turns its power off. Answers the order's
+   * number.
+   */
   #shutDown({ host, withinPs }: Request): unknown {
     const known = this.#options.plan.nodes.some((n) => n.kind === "host" && n.name === host);
     if (!known || !Number.isSafeInteger(withinPs) || (withinPs as number) <= 0) return undefined;
@@ -465,7 +473,7 @@ export class ClockService {
     return { ok: true };
   }
 
-  /** `{ from }`: power failures and returns as they are on record, from this number on. */
+  /** `{ from }`: recorded power failures and returns, from this number on. */
   #faults({ from }: Request): unknown {
     if (!Number.isSafeInteger(from) || (from as number) < 0) return undefined;
     const faults = this.#recorded.slice(from as number)
@@ -473,7 +481,10 @@ export class ClockService {
     return { ok: true, count: this.#recorded.length, faults, powered: this.timekeeper.powered };
   }
 
-  /** `{ token, fault }`: a fault of a cable. To be repeated with the token until it is answered. */
+  /**
+   * `{ token, fault }`: a fault of a cable. The sender repeats it with the token until it is
+   * answered.
+   */
   #link({ token, fault }: Request): unknown {
     if (typeof token !== "string" || !isLinkFaultRequest(fault)) return undefined;
     const cable = this.#options.plan.cables[fault.cable];
@@ -524,7 +535,7 @@ interface Origin {
   readonly reply: ((payload: Uint8Array) => void) | undefined;
 }
 
-/** The body of a control request: a map, also where it is empty. */
+/** The body of a control request: a map, even if it is empty. */
 type Request = Readonly<Record<string, unknown>>;
 
 function isRequest(value: unknown): value is Request {
@@ -532,10 +543,9 @@ function isRequest(value: unknown): value is Request {
     !(value instanceof Uint8Array);
 }
 
-/** Each is looked at for each step of a device. */
+/** A bound, as each break is evaluated for each step of a device. */
 const BREAKS_MAX = 64;
 
-/** Bytes that a program is given by value, as `put` is on a rack that is up. */
 function contentBytes(options: ProgramPlan["options"]): number {
   const { content } = options;
   return content instanceof Uint8Array ? content.length : 0;

@@ -1,20 +1,24 @@
 /**
- * Grants: their content, which messages an answer confirms, and what follows where none comes.
- * `horizon.ts` decides how far a partition may run, `timekeeper.ts` whether it gets a grant now.
+ * Grants: their content, the messages that an answer confirms, and the consequences of a missing
+ * answer. `horizon.ts` decides how far a partition may run, `timekeeper.ts` whether it gets a grant
+ * now.
  */
 import type { Grant, Report } from "./clock.ts";
 import type { ClockOutputs, ClockParts } from "./membership.ts";
 import { dueOrders, granted, type Member, noteTaken, reported, type Taken } from "./member.ts";
 import type { Time } from "../base/time.ts";
 
-/** How long a partition waits for messages of a process that is gone before they are given up, in wall ms. */
+/**
+ * How long a partition waits for messages of an ended process before they count as lost, in wall
+ * ms.
+ */
 const LOST_AFTER_MS = 2_000;
 
 interface GrantsParts extends Pick<ClockParts, "byName" | "term" | "wallMs"> {
   readonly out: Pick<ClockOutputs, "grant" | "inexact">;
 }
 
-/** How far a partition may run, from where on it has something to do, and where it is to stop. */
+/** A partition's bounds: its next event, how far it may run, and its breaks. */
 export interface Allowance {
   readonly next: Time;
   readonly horizon: Time;
@@ -54,8 +58,8 @@ export class Grants {
   }
 
   /**
-   * An answer confirms to the senders the messages that the grant named; after a restart, which leaves
-   * no grant, those that the report names.
+   * An answer confirms to the senders the grant's messages; after a restart, which leaves no grant,
+   * the report's.
    */
   answer(member: Member, report: Report): void {
     if (member.status === "unknown") {
@@ -68,7 +72,9 @@ export class Grants {
     reported(member, report, this.#parts.wallMs());
   }
 
-  /** A life that sent what was taken need not keep it; what an earlier life sent is not kept. */
+  /**
+   * A sender's present life need not keep taken messages; those of an earlier life are not kept.
+   */
   #confirm(member: Member, taken: readonly Taken[]): void {
     for (const [peer, incarnation, count] of taken) {
       const sender = this.#parts.byName.get(peer);
@@ -76,7 +82,7 @@ export class Grants {
     }
   }
 
-  /** Sends a grant once more that has not been answered since `member.sinceMs`. */
+  /** Repeats a grant that has not been answered since `member.sinceMs`. */
   repeat(member: Member): void {
     if (member.status !== "running" || member.grant === undefined) return;
     const waitedMs = this.#parts.wallMs() - member.sinceMs;
@@ -84,7 +90,7 @@ export class Grants {
     this.#parts.out.grant(member.name, member.grant);
   }
 
-  /** Messages of a process that is gone are lost by now: the run is no longer exact. */
+  /** Messages of an ended process are lost by now: the run is no longer exact. */
   #giveUpLost(member: Member, grant: Grant): void {
     const lost = grant.expect.filter(([peer, incarnation]) => {
       const sender = this.#parts.byName.get(peer);

@@ -1,6 +1,6 @@
 /**
- * What holds a rack's time: a limit, a pause, breaks. Partitions differ by up to their lookahead, so a
- * pause and breaks first level the rack: those behind go on to where the first one is.
+ * Limits of a rack's time: a limit, a pause, breaks. Partitions differ by up to their lookahead, so
+ * a pause and breaks first level the rack: those behind continue up to the first one's instant.
  */
 import type { Predicate } from "../trace/predicate.ts";
 import { Breaks } from "./breaks.ts";
@@ -14,7 +14,6 @@ export class Hold {
   breaks = new Breaks([]);
   #limit: Time = NEVER;
   #levelAt: Time = 0;
-  /** The plan's own end. */
   readonly #until: Time;
 
   constructor(until: Time | null) {
@@ -22,7 +21,7 @@ export class Hold {
     this.limit = NEVER;
   }
 
-  /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
+  /** Nothing happens from here on until the run is resumed; NEVER without such a limit. */
   get limit(): Time {
     return this.#limit;
   }
@@ -42,7 +41,7 @@ export class Hold {
     return this.breaks.all.length > 0 && !this.isLevelling;
   }
 
-  /** Nothing but the limit holds time back. */
+  /** Only the limit holds time back. */
   get isOpen(): boolean {
     return !this.isPaused && !this.isLevelling && this.breaks.all.length === 0;
   }
@@ -67,8 +66,8 @@ export class Hold {
 }
 
 /**
- * The first instant that no partition has run past; none of them may be running. A process that is there for a
- * later return of power has run nothing.
+ * The first instant that no partition has run past; none of them may be running. A process that
+ * waits for a later return of power has run nothing.
  */
 function furthestOf(members: readonly Member[]): Time {
   const hasBegun = members.some((member) => spansDone(member) > 0);

@@ -3,19 +3,19 @@
  *
  *     H(p) = min over q ≠ p of (next(q) + distance(q, p))
  *
- * where next(q) is the earliest thing that can happen in q ({@link effectiveNext}: its own events, and
- * what was sent to it and not yet taken) and distance(q, p) the least delay from a cause in q to its
- * effect in p (`rack/plan/distances.ts`). The way from p back to p is not in it: p knows what it has
- * sent, and stops by itself where that can be answered (`Partition.advance`).
+ * where next(q) is the earliest possible event in q ({@link effectiveNext}: its own events, and messages
+ * to it not yet taken) and distance(q, p) the least delay from a cause in q to its effect in p
+ * (`rack/plan/distances.ts`). The way from p back to p is not in it: p knows its own messages, and stops
+ * by itself where they can be answered (`Partition.advance`).
  *
  * After a report few terms have changed, so the minimum is kept in parts, by the chains and the core of
- * `Distances`: what each chain can cause at the partition that it hangs from, the least of these, and the
- * least of what reaches that partition from elsewhere. A partition that may not run waits for that part
- * which holds it back: within its chain for any change there, else for the instant that the part outside
+ * `Distances`: each chain's earliest effect at the partition that it hangs from, the least of these, and
+ * the least effect at that partition from elsewhere. A partition that may not run waits for the part
+ * that holds it back: within its chain for any change there, else for the instant that the part outside
  * of the chain must have left behind. So the cost of a report does not grow with the number of partitions.
  *
- * The same delays say how early a partition can have lost power, or begun: no other may have run past
- * the first news of it.
+ * The same delays give the earliest time at which a partition can have lost power, or begun: no other
+ * may have run past the first news of it.
  */
 import { Deadlines } from "../base/deadlines.ts";
 import { effectiveNext, type Member, openFrom, unseenBy } from "./member.ts";
@@ -27,27 +27,27 @@ export class Horizons {
   readonly #distances: Distances;
   /** next(q) by {@link Member.index}, as of the last {@link refresh} or {@link note}. */
   readonly #next: Deadlines;
-  /** By partition of a chain: the least of next(q) + distance(q, p) over the others of its chain. */
+  /**
+   * By partition of a chain: the least of next(q) + distance(q, p) over the others of its chain.
+   */
   readonly #within: Float64Array;
-  /** By core: what each of its chains, by {@link #slots}, can cause there at the earliest. */
+  /** By core: the earliest effect there of each of its chains, by {@link #slots}. */
   readonly #hanging: readonly Deadlines[];
-  /** By core: the earliest that itself and its chains can cause there, and that all others can. */
+  /** By core: the earliest effect there of itself and its chains, and of all others. */
   readonly #near: Float64Array;
   readonly #far: Float64Array;
   /**
-   * By core: instants behind which the earliest there must be for a partition of a chain to run, by
-   * {@link #seats}: of those that have something to do and that nothing within their chain holds back.
+   * By core: instants that its earliest effect must be behind for a partition of a chain to run, by
+   * {@link #seats}; for partitions with work that nothing within their chain holds back.
    */
   readonly #waiting: readonly Deadlines[];
-  /** By chain: its number among those of its core. By partition of a chain: its number among those. */
+  /** By chain: its number within its core. By partition of a chain: its number within its core. */
   readonly #slots: Int32Array;
   readonly #seats: Int32Array;
   /** By core: the partitions of its chains by {@link #seats}. */
   readonly #seated: readonly (readonly number[])[];
-  /** Chains and cores of which something has changed since {@link #settle}. */
   readonly #changedChains = new Set<number>();
   readonly #changedCores = new Set<number>();
-  /** Partitions that may run and have not been taken. */
   readonly #ready = new Set<number>();
 
   constructor(members: readonly Member[], distances: Distances) {
@@ -70,7 +70,7 @@ export class Horizons {
     this.#waiting = seated.map(({ length }) => new Deadlines(length));
   }
 
-  /** To be called when anything that is known may have changed, before the rest is asked. */
+  /** To be called after any change, before the other functions. */
   refresh(): void {
     for (const { index } of this.#members) this.#update(index);
     const { cores, chains } = this.#distances;
@@ -79,12 +79,12 @@ export class Horizons {
     this.#settle();
   }
 
-  /** The same where no more than these partitions have changed, each of them in any way. */
+  /** Like {@link refresh}, after changes of these partitions only. */
   note(members: readonly Member[]): void {
     for (const { index } of members) {
       this.#update(index);
       const chain = this.#distances.chainOf[index]!;
-      // It may be that only its status has changed.
+      // Perhaps only its status has changed.
       if (chain >= 0) this.#changedChains.add(chain);
       else this.#changedCores.add(this.#distances.coreOf[index]!);
     }
@@ -92,8 +92,9 @@ export class Horizons {
   }
 
   /**
-   * Idle partitions that may run and could not before the last {@link refresh} or {@link note}, in the
-   * order of the partitions. One that is let alone need not be returned again before a `refresh`.
+   * Idle partitions that may run and could not before the last {@link refresh} or {@link note}, in
+   * the order of the partitions. One that is not granted may not be returned again before a
+   * `refresh`.
    */
   takeReady(): Member[] {
     if (this.#ready.size === 0) return [];
@@ -111,11 +112,11 @@ export class Horizons {
     else this.#updateChain(chain);
   }
 
-  /** What reaches each of a chain's partitions from the others, and what the chain can cause at its core. */
+  /** Updates the effects within a chain, and the chain's earliest effect at its core. */
   #updateChain(chain: number): void {
     const { chains, up, down } = this.#distances;
     const { core, members } = chains[chain]!;
-    // Relative to the core: as if each effect came from there, or went there.
+    // Relative to the core, as if each effect came from there or went there.
     let outward = NEVER;
     for (const i of members) {
       this.#within[i] = outward + down[i]!;
@@ -151,7 +152,7 @@ export class Horizons {
     }
   }
 
-  /** The earliest that all others of the core, and what hangs from them, can cause at one of it. */
+  /** The earliest effect at a core partition of all other cores and their chains. */
   #reaching(core: number): Time {
     let far = NEVER;
     for (let from = 0; from < this.#near.length; from++) {
@@ -161,13 +162,13 @@ export class Horizons {
     return far;
   }
 
-  /** Finds those that may run among all whose horizon may have moved. */
   #settle(): void {
     for (const chain of this.#changedChains) this.#judgeChain(chain);
     this.#changedChains.clear();
     for (const core of this.#changedCores) {
       this.#judge(this.#distances.cores[core]!);
-      // A waiting partition's own chain counts here too. It is never what holds it: it would within the chain.
+      // A waiting partition's own chain counts here too, but never holds it: that would be within
+      // the chain.
       const earliest = Math.min(this.#near[core]!, this.#far[core]!);
       const waiting = this.#waiting[core]!;
       while (waiting.earliest < earliest) this.#judge(this.#seated[core]![waiting.slot]!);
@@ -179,7 +180,6 @@ export class Horizons {
     for (const i of this.#distances.chains[chain]!.members) this.#judge(i);
   }
 
-  /** Whether an idle partition may run now, or what it waits for. */
   #judge(index: number): void {
     const { chainOf, coreOf, down } = this.#distances;
     const next = this.#next.at(index);
@@ -219,12 +219,12 @@ export class Horizons {
     return this.#horizon(member.index);
   }
 
-  /** The same, and its own planned power failure. */
+  /** H(p), bounded by its own planned power failure. */
   of(member: Member): Time {
     return Math.min(this.ofOthers(member), member.faults[0]?.at ?? NEVER);
   }
 
-  /** The partition whose next event keeps this one from running, "" where none does. */
+  /** The partition whose next event keeps this one from running; "" if there is none. */
   holder(member: Member): string {
     if (member.status !== "idle" || this.next(member) === NEVER) return "";
     let holder = "", least = this.next(member);
@@ -235,7 +235,9 @@ export class Horizons {
     return holder;
   }
 
-  /** Whether a partition could begin at its boot: none has run past the first thing it can cause. */
+  /**
+   * Whether a partition could begin at its boot: no other has run past its first possible effect.
+   */
   mayBegin(member: Member): boolean {
     return this.#members.every((other) =>
       other === member ||
@@ -244,19 +246,21 @@ export class Horizons {
   }
 
   /**
-   * When a partition can have failed at the earliest; a life without a span failed as its power came.
-   * `effectiveNext` does not count: a restarted timekeeper has only a lower bound of it.
+   * The earliest possible time of a partition's failure; a life without a span failed as its power
+   * came. `effectiveNext` does not count: a restarted timekeeper has only a lower bound of it.
    */
   earliestFailure(member: Member): Time {
     return this.#earliestOf(member, openFrom(member));
   }
 
-  /** When a partition that may be running can be made to fail at the earliest. */
+  /** The earliest time at which a partition that may be running can be made to fail. */
   earliestChange(member: Member): Time {
     return this.#earliestOf(member, member.grant?.horizon ?? openFrom(member));
   }
 
-  /** The earliest time from `own` on at which no other partition has run past the news of a failure. */
+  /**
+   * The earliest time from `own` on at which no other partition has run past the news of a failure.
+   */
   #earliestOf(member: Member, own: Time): Time {
     let at = own;
     for (const other of this.#members) {
@@ -268,7 +272,9 @@ export class Horizons {
   }
 }
 
-/** Why nothing can be ordered for `at`, if so. `earliest` is the first open instant, or NEVER. */
+/**
+ * The reason if nothing can be ordered for `at`. `earliest` is the first open instant, or NEVER.
+ */
 export function refuseInstant(at: Time, earliest: Time): string | undefined {
   if (earliest === NEVER) return "it is unknown how far the rack has run: pause it first";
   if (at >= earliest) return undefined;

@@ -1,6 +1,6 @@
 /**
- * What the timekeeper knows of one partition: its process, its life, how far it has come, what was
- * sent to it. Only files of this folder write it; a change of several fields is a function here.
+ * The timekeeper's state of one partition: its process, its life, its progress, its inbound messages.
+ * Only files of this folder write it; a change of several fields is a function here.
  */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
@@ -9,19 +9,19 @@ import { NEVER, type Time } from "../base/time.ts";
 
 /**
  * `absent`: no process has joined yet. `unknown`: not heard of since this timekeeper began.
- * `joining`: a process joined a timekeeper that does not know what the partition has done.
- * `dying`: the process is gone, and when its power failed is known as soon as no partition runs.
+ * `joining`: a process joined a timekeeper that does not know the partition's progress. `dying`:
+ * the process is gone; the time of its power failure is known as soon as no partition runs.
  */
 export type Status = "unknown" | "joining" | "absent" | "idle" | "running" | "dying" | "dead";
 
-/** How many of the partitions that share it have each status. */
+/** Number of partitions in each status, shared by all members. */
 export type Census = Record<Status, number>;
 
 export function newCensus(): Census {
   return { unknown: 0, joining: 0, absent: 0, idle: 0, running: 0, dying: 0, dead: 0 };
 }
 
-/** What was sent to a partition and not yet covered by a grant. */
+/** Messages sent to a partition and not yet covered by a grant. */
 export interface Inbound {
   readonly from: string;
   readonly incarnation: number;
@@ -29,17 +29,16 @@ export interface Inbound {
   readonly earliest: Time;
 }
 
-/** An order for one life of the partition. */
 type LifeOrder = RunOrder & { readonly incarnation: number; readonly powerOffAt?: Time };
 
-/** How many messages of an incarnation of a peer have been taken. */
+/** Number of messages that the partition has taken from an incarnation of a peer. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
 
 export type Member = ReturnType<typeof newMember>;
 
 /**
- * A partition without a process. Scripted faults are the timekeeper's to carry out only where
- * the process is one node; several nodes in one process lose power one by one inside it.
+ * A partition without a process. The timekeeper carries out scripted faults only where the process
+ * is one node; several nodes in one process lose power one by one inside it.
  */
 export function newMember(
   { name, nodes }: { readonly name: string; readonly nodes: readonly string[] },
@@ -51,10 +50,10 @@ export function newMember(
     name,
     index,
     nodes,
-    /** Written by {@link setStatus}, which counts it. */
+    /** Written only by {@link setStatus}, which keeps the census. */
     status: "absent" as Status,
     census,
-    /** Since when it has this status, or was last granted something, in wall ms. */
+    /** Begin of this status, or time of the last grant, in wall ms. */
     sinceMs: 0,
     /** The process that is here, "" for none that is known. */
     instance: "",
@@ -65,45 +64,46 @@ export function newMember(
     ran: 0 as Time,
     reached: 0 as Time,
     events: 0,
-    /** Grants of this incarnation, and the one that is not answered yet. */
+    /** Grants of this incarnation, and the unanswered one. */
     grants: 0,
     grant: undefined as Grant | undefined,
     /** The last span of an earlier process that counts (see {@link spanNumber}). */
     settledSpan: 0,
-    /** Messages that this life has sent to each peer. */
+    /** Number of messages of this life to each peer. */
     sent: new Map<string, number>(),
     inbound: [] as Inbound[],
-    /** What it had taken when it answered this timekeeper, by {@link lifeKey} of the sender. */
+    /** Messages taken by the last report to this timekeeper, by {@link lifeKey} of the sender. */
     taken: new Map<string, number>(),
-    /** What its peers have taken: part of its next grant. */
+    /** Messages of this partition that peers have taken: part of its next grant. */
     toConfirm: new Map<string, number>(),
     /** Part of its next grant: news of cables, programs to start, faults of its cables. */
     links: [] as LinkChange[],
     runs: [] as RunOrder[],
-    /** On record for lives to come: of a rack that replays another run up to an instant. */
+    /** On record for later lives, in a rack that replays another run up to an instant. */
     later: [] as LifeOrder[],
     cables: [] as LinkFaultPlan[],
     cableHistory: [] as LinkFaultPlan[],
-    /** Orders that an earlier timekeeper wrote down: the partition may not have heard of them. */
+    /** Orders on an earlier timekeeper's record, which the partition may not have heard of. */
     recalled: [] as RunOrder[],
-    /** When this incarnation's power came on. */
     bootAt: 0 as Time,
-    /** Counts the boots of all partitions; 0 where it has been up from the first. */
+    /** Counts the boots of all partitions; 0 if it has been up from the start. */
     bootOrder: 0,
-    /** When its earlier incarnation's power failed. */
+    /** Time of the earlier incarnation's power failure. */
     failedAt: 0 as Time,
-    /** When power returns by the plan, NEVER where it does not; the process may not be here. */
+    /** Time of the planned return of power, else NEVER; the process may not be here. */
     startAt: NEVER,
-    /** Of those below, the one that ends an orderly shutdown of this life by order. */
+    /** The entry of `faults` that ends an orderly shutdown of this life by order. */
     powerOff: undefined as FaultPlan | undefined,
     /** Faults of the plan still to come for this partition. */
     faults: nodes.length === 1 ? faults.filter(({ node }) => node === nodes[0]) : [],
   };
 }
 
-// What follows from it.
+// Derived values.
 
-/** The earliest thing that can happen in the partition: its own events, and what it has not taken. */
+/**
+ * The earliest possible event of the partition: its own, or one by a message or news not yet taken.
+ */
 export function effectiveNext(member: Member): Time {
   switch (member.status) {
     case "unknown":
@@ -118,18 +118,18 @@ export function effectiveNext(member: Member): Time {
   for (const { at } of member.links) next = Math.min(next, at);
   for (const { at } of member.runs) next = Math.min(next, at);
   for (const { at } of member.cables) {
-    // An earlier order is one that a new timekeeper repeats.
+    // Earlier ones are repetitions by a new timekeeper.
     if (at > member.ran) next = Math.min(next, Math.max(at, member.bootAt));
   }
   return next;
 }
 
-/** Spans that this life is known to have done; while there are none it has not even got power. */
+/** Spans that this life is known to have done; before the first it has not even got power. */
 export function spansDone({ grants, grant }: Member): number {
   return grant === undefined ? grants : grants - 1;
 }
 
-/** Of a process that no timekeeper has heard of, all spans count. */
+/** All spans count of a process that no timekeeper has heard of. */
 export const ALL_SPANS = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -146,21 +146,21 @@ export function settledSpanOf(member: Member): number {
   return ALL_SPANS;
 }
 
-/** The first instant that is still open to the partition: before it, all has happened. */
+/** The first instant that is still open to the partition. */
 export function openFrom(member: Member): Time {
   return spansDone(member) === 0 ? member.bootAt : member.ran + 1;
 }
 
 /**
- * The first instant whose news the partition can still take in; it must not be running. With power
- * that it has done nothing with, it has seen what its earlier life had, whose end the record knows.
+ * The first instant whose news the partition can still take in; it must not be running. A life
+ * without a span has seen no more than its earlier life, whose end the record has.
  */
 export function unseenBy(member: Member): Time {
   const isOff = member.status === "dead" || spansDone(member) === 0;
   return isOff ? member.failedAt : member.ran + 1;
 }
 
-/** The first instant that is after all that has happened to the partition; it must not be running. */
+/** The first instant after all that has happened to the partition; it must not be running. */
 export function afterAllOf(member: Member): Time {
   return Math.max(1, unseenBy(member), member.status === "dead" ? 0 : openFrom(member));
 }
@@ -171,7 +171,7 @@ function lifeKey(partition: string, incarnation: number): string {
 
 // Its process and its power: what happened.
 
-/** Notes what a partition is about from now on, `atMs` of wall time. */
+/** Changes the status at `atMs` of wall time, and the census. */
 export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
   member.census[member.status]--;
   member.census[to.status]++;
@@ -179,7 +179,7 @@ export function setStatus(member: Member, to: { status: Status; atMs: number }):
   member.sinceMs = to.atMs;
 }
 
-/** The process that is here is let in, and begins with its first grant. */
+/** Lets in the present process, which begins with its first grant. */
 export function welcomed(member: Member, atMs: number): void {
   member.next = member.bootAt;
   member.grants = 0;
@@ -187,7 +187,7 @@ export function welcomed(member: Member, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/** The power of the partition failed. `settledSpan` is the last span of its process that counts. */
+/** The partition's power failed. `settledSpan` is the last span of its process that counts. */
 export function failed(
   member: Member,
   by: { at: Time; settledSpan: number; atMs: number },
@@ -210,7 +210,7 @@ export function failed(
   member.startAt = start?.action === "start" ? start.at : NEVER;
 }
 
-/** The power of the partition has returned: its next life begins, with news of its cables. */
+/** The partition's power returned: its next life begins, with news of its cables. */
 export function booted(
   member: Member,
   by: { at: Time; bootOrder: number; links: readonly LinkChange[] },
@@ -222,7 +222,7 @@ export function booted(
   member.sent.clear();
   member.toConfirm.clear();
   dropPastFaults(member, by.at);
-  // One by one: to read a program is to read its content.
+  // One by one: reading a program reads its content.
   for (const order of member.later) {
     if (!isOfLife(order, member)) continue;
     member.runs.push(order);
@@ -240,14 +240,14 @@ export function addFault(member: Member, at: Time): FaultPlan {
   return fault;
 }
 
-/** Adds the power failure by which an orderly shutdown of this life ends. */
+/** Adds the power failure that ends an orderly shutdown of this life. */
 export function addPowerOff(member: Member, at: Time): void {
-  // A run that repeats another one up to an instant may have it in its plan.
+  // The plan of a run that repeats another one may already have it.
   const known = member.faults.find((fault) => fault.action === "kill" && fault.at === at);
   member.powerOff = known ?? addFault(member, at);
 }
 
-/** It belongs to the life that was to be shut down, which has ended. */
+/** The fault belongs to the ended life that was to be shut down. */
 function dropPowerOff(member: Member): void {
   member.faults = member.faults.filter((fault) => fault !== member.powerOff);
   member.powerOff = undefined;
@@ -258,7 +258,7 @@ function isOfLife({ incarnation }: LifeOrder, member: Member): boolean {
 }
 
 /**
- * Drops what was planned before the partition had power again, and returns of power. A failure at the
+ * Drops faults planned before the partition had power again, and returns of power. A failure at the
  * same instant stays: a life that does nothing ends as it begins.
  */
 export function dropPastFaults(member: Member, at: Time): void {
@@ -271,19 +271,21 @@ export function dropPastFaults(member: Member, at: Time): void {
 // Its grants, and their content.
 
 /**
- * Those orders of a partition that one grant carries, which have one instant: their content may be all
- * that a message of the bus takes.
+ * The orders of a partition for one instant, which one grant carries: their content may fill a
+ * message of the bus.
  */
 export function dueOrders({ runs }: Member): RunOrder[] {
   return runs.filter(({ at }) => at === runs[0]!.at);
 }
 
-/** The instant of the order behind {@link dueOrders}: a partition has to have it before it runs past. */
+/**
+ * Time of the next order after {@link dueOrders}: the partition must have it before it runs past.
+ */
 export function followingOrderAt({ runs }: Member): Time {
   return runs.find(({ at }) => at > runs[0]!.at)?.at ?? NEVER;
 }
 
-/** The partition was granted what it had to do from `next` on; the grant carries all its news. */
+/** The partition was granted its work from `next` on; the grant carries all its news. */
 export function granted(member: Member, grant: Grant, at: { next: Time; atMs: number }): void {
   member.grants = grant.id;
   member.grant = grant;
@@ -297,7 +299,7 @@ export function granted(member: Member, grant: Grant, at: { next: Time; atMs: nu
   setStatus(member, { status: "running", atMs: at.atMs });
 }
 
-/** The partition has done what it was granted last. */
+/** The partition has done its last grant. */
 export function reported(member: Member, report: Report, atMs: number): void {
   member.grants = report.grant;
   member.grant = undefined;
@@ -309,13 +311,19 @@ export function reported(member: Member, report: Report, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/** Orders on record that the partition has not carried out, as it has reported or is to begin. */
+/**
+ * Repeats recalled orders that the partition has not carried out, when it has reported or is to
+ * begin.
+ */
 export function resumeOrders(member: Member): void {
   member.runs.unshift(...member.recalled.filter(({ at }) => at > member.ran));
   member.recalled = [];
 }
 
-/** Takes in that `from` has sent `count` messages in all, the first not yet taken arriving at `earliest`. */
+/**
+ * Notes that `from` has sent `count` messages in all; the first not yet taken arrives at
+ * `earliest`.
+ */
 export function noteInbound(member: Member, inbound: Inbound): void {
   const { from, incarnation, count } = inbound;
   if (count <= (member.taken.get(lifeKey(from, incarnation)) ?? 0)) return;
@@ -325,7 +333,7 @@ export function noteInbound(member: Member, inbound: Inbound): void {
   else known[at] = { ...inbound, earliest: Math.min(known[at]!.earliest, inbound.earliest) };
 }
 
-/** Messages that the partition has taken are not inbound any more. */
+/** Removes messages from inbound that the partition has taken. */
 export function noteTaken(member: Member, taken: readonly Taken[]): void {
   for (const [peer, incarnation, count] of taken) {
     member.taken.set(lifeKey(peer, incarnation), count);
@@ -335,7 +343,10 @@ export function noteTaken(member: Member, taken: readonly Taken[]): void {
   for (const each of inbound) noteInbound(member, each);
 }
 
-/** A fault of one of its cables: with its next grant, and again to every later process of it. */
+/**
+ * A fault of one of its cables: part of its next grant, and repeated to each of its later
+ * processes.
+ */
 export function addCableFault(member: Member, fault: LinkFaultPlan): void {
   member.cableHistory.push(fault);
   if (member.status !== "dead") member.cables.push(fault);

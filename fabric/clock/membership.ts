@@ -1,20 +1,21 @@
 /**
- * Which process runs which partition: joins, failures, returns; power failures and returns, and how
- * the new process and the far ends of its cables learn of them. `member.ts` has the state of each
+ * Which process runs which partition: joins, failures, returns; power failures and returns, and the
+ * news of them for the new process and the far ends of its cables. `member.ts` has the state of each
  * partition, `power_state.ts` that of each node's power.
  *
- * A failure takes effect when it is recorded: with the last span, the digests and the numbers of messages sent. Until
- * then its observer reports it again, as this timekeeper may end before. When it happens:
+ * A failure takes effect when it is recorded: with the last span, the digests and the numbers of
+ * messages sent. Until then its observer reports it again, as this timekeeper may end before. Its time:
  *
  * - *Scripted*: when no event can happen before it any more.
- * - *Unscripted* (a process dies): at the earliest instant that no partition has run past and that is not before the
- *   partition's last report. A life that has reported nothing never began. Where no timekeeper knows how far the
- *   partition had come, the run goes on and is marked as not replayable (`inexact.jsonl`).
- * - *Neighbours notice late*: the other ends of a dead node's cables notice after processing + serialisation + latency
- *   of the cable, the same number as the lookahead. With latency alone, a peer that was granted the full lookahead could
- *   have run past the notice already.
+ * - *Unscripted* (a process dies): the earliest instant that no partition has run past and that is not
+ *   before the partition's last report. A life that has reported nothing never began. Where no
+ *   timekeeper knows the partition's progress, the run goes on and is marked as not replayable
+ *   (`inexact.jsonl`).
+ * - *Neighbours notice late*: the other ends of a dead node's cables notice after processing +
+ *   serialisation + latency of the cable, the same number as the lookahead. With latency alone, a peer
+ *   that was granted the full lookahead could have run past the notice already.
  *
- * Lives are numbered: a message that was sent to or by an earlier life is not delivered.
+ * Lives are numbered: a message to or from an earlier life is not delivered.
  */
 import type { Grant, Join, Welcome } from "./clock.ts";
 import type { Horizons } from "./horizon.ts";
@@ -39,30 +40,31 @@ import { NEVER, type Time } from "../base/time.ts";
 export interface ClockOutputs {
   grant(partition: string, grant: Grant): void;
   welcome(partition: string, welcome: Welcome): void;
-  /** Every partition is to answer with a report of its whole state. */
+  /** Asks every partition for a report of its whole state. */
   ask(term: number): void;
-  /** This process of this partition must end now: its power failed at virtual time `at`. */
+  /** Ends this process of this partition: its power failed at virtual time `at`. */
   kill(partition: string, instance: string, at: Time): void;
-  /** The process of this partition must be started: its power returns at `at`. */
+  /** Starts the process of this partition: its power returns at `at`. */
   start(partition: string, at: Time): void;
-  /** A power failure or return, or an order for a cable, to be written down before it takes effect. */
+  /** Writes down a power failure or return, or an order for a cable, before it takes effect. */
   record(fault: Recorded): void;
-  /** A power failure that an order adds to the plan, to be written down before it is added. */
+  /** Writes down a power failure that an order adds to the plan, before it is added. */
   planned?(fault: FaultPlan): void;
   /**
-   * Room on record for a program that an order is to start, with what is known of it. @returns false where
-   * it is not to be kept. @throws RecordError: the order is refused.
+   * Makes room on record for a program that an order starts.
+   * @returns false if it is not to be kept.
+   * @throws RecordError: the order is refused.
    * @param before `done`: no earlier order has to be read again.
    */
   accepted?(order: RecordedOrder, before: OrdersBefore): boolean;
-  /** An accepted order, to be written down before the host is told. */
+  /** Writes down an accepted order before the host is told. */
   ordered?(order: RecordedOrder): void;
-  /** The run cannot be replayed any more; to be written down. */
+  /** Writes down that the run cannot be replayed any more. */
   inexact(why: string): void;
   finished(summary: Summary): void;
 }
 
-/** What the parts of one timekeeper share. */
+/** Shared by the parts of one timekeeper. */
 export interface ClockParts {
   readonly plan: RackPlan;
   readonly term: number;
@@ -71,13 +73,16 @@ export interface ClockParts {
   readonly horizons: Horizons;
   readonly power: PowerState;
   readonly out: ClockOutputs;
-  /** Calls when no partition is running, so that "now" is defined: no partition has run past it. */
+  /**
+   * Calls `action` when no partition is running, so that "now" is defined: no partition has run
+   * past it.
+   */
   readonly whenAtRest: (action: (now: Time) => void) => void;
   /** Wall time in ms, for "since when" only. */
   readonly wallMs: () => number;
 }
 
-/** A failure of power: when, and of which process, "" where it is not known. */
+/** A power failure: its time and process, "" if unknown. */
 interface Failure {
   readonly at: Time;
   readonly instance: string;
@@ -85,9 +90,8 @@ interface Failure {
 
 export class Membership {
   readonly #parts: ClockParts;
-  /** Failed, and the failure is not yet on record. */
   readonly #unrecorded = new Set<Member>();
-  /** Processes whose power has failed: what still arrives from them was sent before. */
+  /** Processes whose power has failed: messages that still arrive from them were sent before. */
   readonly #fenced = new Set<string>();
   #boots = 0;
 
@@ -95,7 +99,7 @@ export class Membership {
     this.#parts = parts;
   }
 
-  /** Takes up an earlier timekeeper's record: failures and returns, and what followed from them. */
+  /** Replays an earlier timekeeper's record of failures and returns, and their consequences. */
   recall(recorded: readonly RecordedFault[]): void {
     const { members, term } = this.#parts;
     for (const fault of recorded) {
@@ -109,19 +113,19 @@ export class Membership {
     }
   }
 
-  /** Whether a process's power has failed: it must not go on, should it only have been asleep. */
+  /** Whether a process's power has failed: it must not go on, even if it was only asleep. */
   isFenced(instance: string): boolean {
     return this.#fenced.has(instance);
   }
 
   // Processes that come.
 
-  /** A process is here for a partition: at first, or again after the power failed. */
+  /** A process has come for a partition: the first one, or one after a power failure. */
   join(member: Member, { instance }: Join): void {
     if (this.#fenced.has(instance)) return;
     const isUp = member.status === "idle" || member.status === "running";
     if (member.instance === instance && member.status !== "unknown") {
-      // It did not hear the answer. Once it has done a grant, this is a stray repetition.
+      // It missed the answer. Once it has done a grant, this is a stray repetition.
       if (isUp && spansDone(member) === 0) this.#sendWelcome(member);
       return;
     }
@@ -133,8 +137,8 @@ export class Membership {
   }
 
   /**
-   * Processes have joined a timekeeper without knowledge of their partitions. If no other partition has
-   * run past its first effect, a partition begins with the run; else its earlier process failed unseen.
+   * Processes have joined a timekeeper that does not know their partitions. A partition begins with
+   * the run if no other one has run past its first effect; else its earlier process failed unseen.
    */
   settleJoining(): void {
     const { members, horizons } = this.#parts;
@@ -156,15 +160,15 @@ export class Membership {
 
   // Processes that fail.
 
-  /** The process `instance`, or whichever there was, is gone. @returns false until it is recorded. */
+  /** The process `instance`, or any present one, is gone. @returns false until it is recorded. */
   died(member: Member, instance?: string): boolean {
     if (instance !== undefined && instance !== "") this.#fenced.add(instance);
     if (member.status === "dead" || member.status === "dying") {
-      // It had come back and ended before it got power.
+      // The process had come back and ended before it got power.
       if (instance === member.instance) member.instance = "";
       return !this.#unrecorded.has(member);
     }
-    // A new timekeeper does not know the process yet: it is the only one there can be.
+    // A new timekeeper does not know the process yet: it is the only possible one.
     const isOther = member.instance !== "" && instance !== member.instance;
     if (instance !== undefined && isOther) return true;
     const failedInstance = instance ?? member.instance;
@@ -177,7 +181,7 @@ export class Membership {
     return !this.#unrecorded.has(member);
   }
 
-  /** Once no partition runs, all that was sent to it is known, and so is the instant of its failure. */
+  /** When no partition runs, all messages to it are known, and so is the instant of its failure. */
   #failKnown(member: Member, instance: string): void {
     const { horizons, out, whenAtRest } = this.#parts;
     this.#unrecorded.add(member);
@@ -192,7 +196,7 @@ export class Membership {
     });
   }
 
-  /** No process is left that knows what the partition still had to do: it may have missed some of it. */
+  /** No process is left that knows the partition's pending work: it may have missed some of it. */
   #failUnknown(member: Member, instance: string): void {
     const { out, whenAtRest } = this.#parts;
     out.inexact(`it is unknown how far ${member.name} had run when it failed`);
@@ -202,7 +206,7 @@ export class Membership {
     whenAtRest((at) => this.#recordFailure(member, { at, instance }));
   }
 
-  /** A process that has come back meanwhile keeps its place, and begins when all failures are on record. */
+  /** A process that has come back meanwhile stays, and begins when all failures are on record. */
   #recordFailure(member: Member, failure: Failure): void {
     const { instance } = member;
     const { power, out, whenAtRest } = this.#parts;
@@ -218,13 +222,15 @@ export class Membership {
     whenAtRest((now) => this.#bootAtRest(member, now));
   }
 
-  /** The plan's power failure at `at` has come: its process gets an order to end. */
+  /** The plan's power failure at `at` is due: its process gets an order to end. */
   failByPlan(member: Member, at: Time): void {
     const { instance } = member;
     this.#fail(member, { at, instance }, () => this.#parts.out.kill(member.name, instance, at));
   }
 
-  /** Whether later lives have news of this one: if it fails before it does anything, it never began. */
+  /**
+   * Whether later lives have news of this one: if it fails before its first span, it never began.
+   */
   #isPresumed(member: Member): boolean {
     return spansDone(member) === 0 &&
       this.#parts.members.some(({ bootOrder }) => bootOrder > member.bootOrder);
@@ -232,7 +238,7 @@ export class Membership {
 
   // Power.
 
-  /** The power of a partition's nodes failed. @param order ends the process, if it lives. */
+  /** @param order ends the process, if it lives. */
   #fail(member: Member, { at, instance }: Failure, order?: () => void): void {
     const { out, power } = this.#parts;
     const { name, nodes, incarnation } = member;
@@ -257,7 +263,7 @@ export class Membership {
     if (startAt !== NEVER) this.#parts.out.start(name, startAt);
   }
 
-  /** An earlier timekeeper may have ended between what it wrote down and what it had done about it. */
+  /** An earlier timekeeper may have ended between its record and the orders that follow from it. */
   #repeatOrders(member: Member, { at, instance }: Failure): void {
     if (instance !== "") this.#parts.out.kill(member.name, instance, at);
     this.#orderStart(member);
@@ -269,13 +275,12 @@ export class Membership {
   }
 
   #bootAtRest(member: Member, now: Time): void {
-    // It may have failed again, or have begun by an earlier one of these.
+    // It may have failed again, or have begun by an earlier one of these actions.
     if (member.status !== "dead" || member.instance === "") return;
     const { startAt, failedAt } = member;
     this.#boot(member, startAt === NEVER ? Math.max(now, failedAt + 1) : startAt);
   }
 
-  /** The power of a partition's nodes returns at `at`, and its process is here. */
   #boot(member: Member, at: Time): void {
     const { name, nodes, instance, incarnation, settledSpan } = member;
     this.#parts.out.record({
@@ -293,7 +298,6 @@ export class Membership {
     this.#welcome(member);
   }
 
-  /** Lets the process that is here for a partition begin. */
   #welcome(member: Member): void {
     welcomed(member, this.#parts.wallMs());
     resumeOrders(member);
@@ -318,7 +322,7 @@ export class Membership {
     });
   }
 
-  /** What an earlier process was sent; the first one has to hear everything. */
+  /** The messages sent to an earlier process; the first process has to hear everything. */
   #sentToEarlierLife(member: Member): Welcome["sentSoFar"] {
     if (member.incarnation === 0) return [];
     return this.#parts.members.flatMap((peer) => {
@@ -332,11 +336,11 @@ export class Membership {
     const member = this.#named(fault.partition);
     if (fault.action === "kill") {
       this.#parts.power.note(fault.digests);
-      // The peers know what of it they have taken, not what is missing, nor when that arrives.
+      // The peers know which messages they have taken, not which are missing or when those arrive.
       for (const [peer, count] of fault.sent) {
         this.noteSent(member, [peer, incarnation, count, 0]);
       }
-      // The far ends drop news that they have had already (Runner).
+      // The far ends drop repeated news (Runner).
       this.#applyFailure(member, { at, settledSpan });
     } else {
       this.#applyBoot(member, at);
@@ -345,7 +349,7 @@ export class Membership {
     }
   }
 
-  /** A life has sent so many messages to a peer, which is to take them if it has power. */
+  /** Notes that a life has sent this many messages to a peer, which takes them if it has power. */
   noteSent(
     member: Member,
     [peer, incarnation, count, earliest]: readonly [string, number, number, Time],

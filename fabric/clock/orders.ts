@@ -1,7 +1,8 @@
 /**
- * Orders that start programs on hosts, shut hosts down, or add power failures to the plan, while the rack runs. The
- * first two take effect as soon as "now" is defined, are recorded first, and reach their host with its next grant. A
- * host does each once (`Runner`), so a restarted timekeeper sends again what its host may not have had.
+ * Orders that start programs on hosts, shut hosts down, or add power failures to the plan, while the rack
+ * runs. The first two take effect as soon as "now" is defined, are recorded first, and reach their host
+ * with its next grant. A host does each once (`Runner`), so a restarted timekeeper repeats orders that
+ * their host may have missed.
  */
 import { assert } from "../base/assert.ts";
 import { formatTime, type Time } from "../base/time.ts";
@@ -18,7 +19,7 @@ type OrdersParts = Pick<ClockParts, "members" | "horizons" | "out" | "whenAtRest
 export class Orders {
   readonly #parts: OrdersParts;
   readonly #isExact: () => boolean;
-  /** Those that wait until "now" is defined. */
+  /** Orders that wait until "now" is defined. */
   readonly #waiting: Omit<RunOrder, "at">[] = [];
   #counter: number;
 
@@ -42,8 +43,9 @@ export class Orders {
   }
 
   /**
-   * Starts a program on a host as soon as "now" is defined. @returns the order's number. @throws RecordError
-   * where there is no room for it on record.
+   * Starts a program on a host as soon as "now" is defined.
+   * @returns the order's number.
+   * @throws RecordError if the record has no room for it.
    */
   run(host: string, program: ProgramPlan): number {
     const { members } = this.#parts;
@@ -53,9 +55,10 @@ export class Orders {
   }
 
   /**
-   * Shuts a host down in order as soon as "now" is defined, and turns its power off `withinPs` later. Nothing comes
-   * of it where the power fails before that. The order on record stands for both.
-   * @returns the order's number, or why it cannot be. @throws RecordError as {@link run}.
+   * Shuts a host down in order as soon as "now" is defined, and turns its power off `withinPs`
+   * later; void if the power fails before. The order on record stands for both.
+   * @returns the order's number, or the reason of its refusal.
+   * @throws RecordError as {@link run}.
    */
   shutDown(
     host: string,
@@ -64,7 +67,7 @@ export class Orders {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(host));
     if (member === undefined) return { refusal: `there is no device ${host}` };
     const refusal = refusePower(member, host) ?? this.#refuseSecond(host) ??
-      // Twice that time: the order takes effect later than now.
+      // Twice that time, as the order takes effect later than now.
       (Number.isSafeInteger(2 * (now + withinPs))
         ? undefined
         : "virtual time ends before its power would go off");
@@ -102,7 +105,7 @@ export class Orders {
     return counter;
   }
 
-  /** Whether every order so far has been carried out, and is known to be: a shutdown ends with its power failure. */
+  /** Whether every order is known to be carried out: a shutdown ends with its power failure. */
   get #areOrdersDone(): boolean {
     return this.#waiting.length === 0 &&
       this.#parts.members.every(({ runs, later, recalled, grant, powerOff }) =>
@@ -123,14 +126,14 @@ export class Orders {
     if (order.powerOffAt !== undefined) addPowerOff(member, order.powerOffAt);
   }
 
-  /** Numbers of the orders of which it is not yet known whether the host has had them. */
+  /** Numbers of the orders whose arrival at the host is unknown. */
   get recalled(): number[] {
     return this.#parts.members.flatMap(({ recalled, runs, grant }) =>
       [...recalled, ...runs, ...grant?.runs ?? []].map(({ counter }) => counter)
     );
   }
 
-  /** Programs that were ordered and are in no grant yet. */
+  /** Ordered programs that no grant carries yet. */
   get ordered(): readonly ProgramPlan[] {
     const waiting = this.#parts.members.flatMap(({ recalled, runs }) => [...recalled, ...runs]);
     return [...this.#waiting, ...waiting].map(({ program }) => program);
@@ -156,12 +159,10 @@ export class Orders {
   }
 }
 
-/** The life of a partition that a program ordered now is for. */
 function lifeForOrders({ status, incarnation }: Member): number {
   return status === "dead" ? incarnation + 1 : incarnation;
 }
 
-/** Why a power failure of `node` at `at` cannot be planned, undefined where it can. */
 function refusePowerFailure(
   member: Member,
   fault: { readonly node: string; readonly at: Time; readonly earliest: Time },
@@ -170,12 +171,10 @@ function refusePowerFailure(
   return refusePower(member, node) ?? refuseInstant(at, earliest);
 }
 
-/** Whether its power has failed, also where it is not yet known when. */
 function isOff({ status }: Member): boolean {
   return status === "dead" || status === "dying";
 }
 
-/** Why no power failure of `node` can be planned at any time, undefined where one can. */
 function refusePower(member: Member, node: string): string | undefined {
   const { nodes, status } = member;
   if (nodes.length > 1) {

@@ -1,4 +1,4 @@
-/** Which nodes have power, in which life each is, and its last digest: what outlives a process. */
+/** Each node's power, life and last digest, which outlive a process. */
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../partition/digest.ts";
 import { lookaheadPs, nodeIndexes } from "../rack/plan/cabling.ts";
 import type { Endpoint, FaultPlan, RackPlan } from "../rack/plan/plan.ts";
@@ -9,7 +9,7 @@ import type { Time } from "../base/time.ts";
 /** A node's digest state as the clock's messages carry it. */
 export type DigestRow = readonly [node: string, high: number, low: number, events: number];
 
-/** One direction of a cable, and how long its far end takes to notice that the near one changed. */
+/** One direction of a cable, and the time until its far end notices a change of the near one. */
 interface Direction {
   readonly near: Endpoint;
   readonly far: Endpoint;
@@ -19,7 +19,6 @@ interface Direction {
 interface Life {
   life: number;
   up: boolean;
-  /** When that became so. */
   since: Time;
 }
 
@@ -29,12 +28,12 @@ export class PowerState {
   readonly #faults: readonly FaultPlan[];
   readonly #digests = new Map<string, NodeDigest>();
   readonly #lives = new Map<string, Life>();
-  /** Copies of each state that a node's entry in `#lives` went through. */
+  /** Copies of each earlier state of a node's entry in `#lives`. */
   readonly #past = new Map<string, Life[]>();
 
   /**
-   * @param scripted nodes that carry out the plan's faults inside their own process, so that no other
-   *   process sees them go and come: what others notice of them follows from the plan.
+   * @param scripted nodes that carry out the plan's faults inside their own process: other nodes'
+   * notices of them follow from the plan.
    */
   constructor(plan: RackPlan, scripted: ReadonlySet<string>) {
     this.#faults = plan.faults.filter(({ node }) => scripted.has(node));
@@ -57,7 +56,10 @@ export class PowerState {
     }
   }
 
-  /** The nodes lose power: the last event of this life of them, which no process is left to count. */
+  /**
+   * Counts the power failure as the last event of the nodes' lives, which no process is left to
+   * count.
+   */
   cut(nodes: readonly string[], at: Time): DigestRow[] {
     return nodes.map((node) => {
       const digest = this.#digests.get(node)!;
@@ -69,7 +71,7 @@ export class PowerState {
     });
   }
 
-  /** Whether nodes have lost or get power by the plan without its being on record. */
+  /** Whether planned changes of power within a process are not on record. */
   get isUnrecorded(): boolean {
     return this.#faults.length > 0;
   }
@@ -99,7 +101,7 @@ export class PowerState {
     }
   }
 
-  /** What the far ends of the nodes' cables notice of the state that these nodes are in. */
+  /** The changes that the far ends of the nodes' cables notice. */
   news(nodes: readonly string[]): { node: string; change: LinkChange }[] {
     const leaving = this.#directions.filter(({ near, far }) =>
       nodes.includes(near.node) && !nodes.includes(far.node)
@@ -110,14 +112,14 @@ export class PowerState {
     });
   }
 
-  /** What nodes that get power at `at` will yet notice of earlier changes at their cables' other ends. */
+  /** Later notices of earlier changes, for nodes that get power at `at`. */
   newsFor(nodes: readonly string[], at: Time): LinkChange[] {
     return this.#newsOver(nodes, at).flatMap((changes) => changes.filter((each) => each.at >= at));
   }
 
   /**
-   * What nodes that get power at `at` find at each end of their cables: the last that could be noticed
-   * there before. Two cables to one neighbour may differ, as one is longer.
+   * The state at each end of the cables of nodes that get power at `at`: the last change noticed
+   * before. Two cables to one neighbour may differ, as one is longer.
    */
   noticed(nodes: readonly string[], at: Time): LinkChange[] {
     return this.#newsOver(nodes, at).flatMap((changes) =>
@@ -138,7 +140,7 @@ export class PowerState {
     });
   }
 
-  /** A node's power failures and returns so far, oldest first; of a scripted one, the plan's. */
+  /** A node's power failures and returns so far, oldest first; a scripted node's are the plan's. */
   #history(node: string): readonly Life[] {
     const past = this.#past.get(node)!;
     if (past.length > 0) return past;
@@ -161,7 +163,7 @@ export class PowerState {
     };
   }
 
-  /** Life and digest of each of the nodes, for the process that takes them up. */
+  /** Life and digest of each node, for the process that takes them up. */
   lives(nodes: readonly string[]): (readonly [string, number, number, number, number])[] {
     return nodes.map((node) => {
       const { high, low, events } = this.#digests.get(node)!;
@@ -173,7 +175,7 @@ export class PowerState {
     return [...this.#digests].map(([name, digest]) => [name, digestText(digest)]);
   }
 
-  /** Name, digest and number of events of each of the nodes. */
+  /** Name, digest and number of events of each node. */
   digestsOf(nodes: readonly string[]): [name: string, digest: string, events: number][] {
     return nodes.map((name) => {
       const digest = this.#digests.get(name)!;

@@ -1,4 +1,7 @@
-/** What a run leaves of its clock: power failures as they happened, how it ended, which partition waits for which. */
+/**
+ * The clock's record of a run: power failures as they happened, its end, and which partition waits
+ * for which.
+ */
 import { decode, encode } from "../bus/codec.ts";
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
@@ -8,18 +11,21 @@ import type { Member } from "./member.ts";
 import type { DigestRow } from "./power_state.ts";
 import type { Time } from "../base/time.ts";
 
-/** A power failure or return as it happened, with what a restarted timekeeper could not ask for. */
+/**
+ * A power failure or return as it happened, with the data that a restarted timekeeper could not ask
+ * for.
+ */
 export interface RecordedFault {
   readonly at: Time;
   readonly action: "kill" | "start";
   readonly partition: string;
   readonly nodes: readonly string[];
-  /** The process that died, or was given power; "" where it was not known. */
+  /** The process that died, or was given power; "" if unknown. */
   readonly instance: string;
   readonly incarnation: number;
   readonly settledSpan: number;
   readonly digests: readonly DigestRow[];
-  /** Messages that the ended life had sent to each peer in all, as it had reported. */
+  /** Number of messages of the ended life to each peer, by its reports. */
   readonly sent: ReadonlyArray<readonly [peer: string, count: number]>;
 }
 
@@ -27,10 +33,10 @@ export interface RecordedFault {
 export interface RecordedLinkFault {
   readonly at: Time;
   readonly action: "link";
-  /** It is no partition's. */
+  /** No partition's. */
   readonly partition: "";
   readonly nodes: readonly [];
-  /** Tells the order from others: its sender may have repeated it. */
+  /** Identifies the order, as its sender may have repeated it. */
   readonly token: string;
   readonly fault: LinkFaultPlan;
 }
@@ -38,22 +44,25 @@ export interface RecordedLinkFault {
 export type Recorded = RecordedFault | RecordedLinkFault;
 
 /**
- * A program that was started by order, as it took effect. A restarted timekeeper sends it again, and a
- * replay starts it at this instant.
+ * A program that was started by order, as it took effect. A restarted timekeeper sends it again,
+ * and a replay starts it at this instant.
  */
 export interface RecordedOrder extends RunOrder {
-  /** The life of the host's partition that it is for. */
+  /** The life of the host's partition. */
   readonly incarnation: number;
-  /** Of an orderly shutdown: when the host's power goes off. It follows from the program. */
+  /** End of an orderly shutdown: the host's power goes off. It follows from the program. */
   readonly powerOffAt?: Time;
 }
 
-/** What an order of an orderly shutdown gives the host. @param withinPs when its power goes off, from the order on. */
+/**
+ * The program of an orderly shutdown.
+ * @param withinPs from the order to the end of the host's power.
+ */
 export function shutdownProgram(withinPs: Time): ProgramPlan {
   return { run: SHUTDOWN, at: 0, service: false, options: { withinPs } };
 }
 
-/** When the power of the host goes off that an order shuts down; undefined for an order of a program. */
+/** Time at which an order's shutdown ends the host's power; undefined for an order of a program. */
 export function powerOffAt({ at, program }: Pick<RunOrder, "at" | "program">): Time | undefined {
   if (program.run !== SHUTDOWN) return undefined;
   const { withinPs } = program.options;
@@ -61,17 +70,17 @@ export function powerOffAt({ at, program }: Pick<RunOrder, "at" | "program">): T
   throw new Error("Found a damaged order on record: expected a shutdown's time");
 }
 
-/** What is known of the orders before one: `done`: every one has been carried out, or its life is over. */
+/** State of the orders before one: `done`: each has been carried out, or its life is over. */
 export type OrdersBefore = "done" | "open";
 
-/** An order on record: a line of JSON, and beside it the content that the program was given. */
+/** An order on record: a line of JSON, and beside it the program's content. */
 export interface OrderOnRecord {
   readonly line: object;
   /** To be kept under the order's number. */
   readonly content?: Uint8Array;
 }
 
-/** Everything that the program is given, as the bus carried it. */
+/** The whole program, as the bus carried it. */
 export function orderOnRecord(
   { program, powerOffAt: _, ...order }: RecordedOrder,
 ): OrderOnRecord {
@@ -83,10 +92,10 @@ export function orderOnRecord(
 }
 
 /**
- * The order of a line. Content is read when the program is asked for: a timekeeper that restarts has all
- * orders of a run before it, and hands out those of the last moment.
- * @param contentOf what was kept under the order's number; undefined where there is nothing.
- * @throws Error for what {@link orderOnRecord} has not made, and so does `program`.
+ * The order of a line. Content is read when the program is asked for: a restarted timekeeper has
+ * all orders of a run before it, and hands out only the last ones.
+ * @param contentOf the content kept under the order's number; undefined if there is none.
+ * @throws Error for a line that {@link orderOnRecord} has not made, and so does `program`.
  */
 export function orderFromLine(
   line: unknown,
@@ -120,15 +129,15 @@ export function orderFromLine(
 }
 
 /**
- * News on `control.power`, at once when a power failure or return is on record. The bus may lose one:
- * a gap in the numbers says so, and `control.faults` has them all.
+ * News on `control.power`, sent when a power failure or return is on record. The bus may lose one:
+ * a gap in the numbers shows it, and `control.faults` has them all.
  */
 export interface PowerNews extends Pick<RecordedFault, "at" | "action" | "partition" | "nodes"> {
   /** Number in the record, from 0. */
   readonly number: number;
 }
 
-/** What has to be on record before it takes effect could not be written down: a full disk. */
+/** A record that must precede its effect could not be written: a full disk. */
 export class RecordError extends Error {
   override readonly name = "RecordError";
 }
@@ -139,26 +148,29 @@ export interface Summary {
   readonly virtualPs: Time;
   readonly events: number;
   readonly grants: number;
-  /** False where messages were lost with the process that sent them: the run cannot be replayed. */
+  /** False if messages were lost with their sender's process: the run cannot be replayed. */
   readonly exact: boolean;
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
 }
 
 /**
- * How far a run had come, as its timekeeper knew it last: what its replay has to equal. Partitions stand
+ * A run's progress, as its timekeeper last knew it, which its replay has to equal. Partitions stand
  * at instants of their own.
  */
 export interface ClockEnd extends Pick<Summary, "digest" | "virtualPs" | "events" | "exact"> {
-  /** Whether nothing would have happened any more. */
+  /** Whether no event was left. */
   readonly isFinished: boolean;
-  /** It was written on the way: what came behind it is not known. */
+  /** Written while the run went on: later events are unknown. */
   readonly isOnTheWay?: true;
   readonly partitions: readonly PartitionEnd[];
 }
 
 export interface PartitionEnd {
   readonly partition: string;
-  /** The digests are those of all events before this; null where it has no power and has had its last. */
+  /**
+   * The digests cover all events before this; null for a partition without power whose last life is
+   * over.
+   */
   readonly reached: Time | null;
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string, events: number]>;
 }
@@ -167,6 +179,6 @@ export interface PartitionEnd {
 export interface MemberStatus
   extends Pick<Member, "status" | "sinceMs" | "next" | "reached" | "now" | "events"> {
   readonly partition: string;
-  /** The partition whose next event keeps this one from running, "" where it may run or is done. */
+  /** The partition whose next event keeps this one from running; "" if it may run or is done. */
   readonly heldBy: string;
 }

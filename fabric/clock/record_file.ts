@@ -19,19 +19,19 @@ export function readIfThere(path: string, from = 0): string {
 }
 
 /**
- * The whole lines of an earlier timekeeper's file, from a byte on at which one begins. A last line without its end, written as that one
- * was killed, has had no effect and is removed.
+ * The whole lines of an earlier timekeeper's file, from a byte on at which one begins. An
+ * incomplete last line, written as that timekeeper was killed, has had no effect and is removed.
  */
 export function readLines<T>(path: string, from = 0): T[] {
   const text = readIfThere(path, from);
   const whole = text.slice(0, text.lastIndexOf("\n") + 1);
   if (whole !== text) Deno.truncateSync(path, from + new TextEncoder().encode(whole).length);
-  // A blank line is room that was never used.
+  // A blank line is reserved, unused room.
   const lines = whole.split("\n").filter((line) => line.trim() !== "");
   return lines.map((line) => JSON.parse(line) as T);
 }
 
-/** Adds a line of a log: a full disk loses such lines and nothing else, as in a process's own log. */
+/** Adds a line of a log; a full disk loses only such lines, as in a process's own log. */
 export function appendText(path: string, text: string): void {
   try {
     Deno.writeTextFileSync(path, `${text}\n`, { append: true, mode: 0o600 });
@@ -45,7 +45,7 @@ export function appendLine(path: string, value: unknown): void {
   append(path, JSON.stringify(value));
 }
 
-/** @returns where the line begins. @throws RecordError */
+/** @returns the begin of the line. @throws RecordError */
 export function append(path: string, text: string): number {
   return recorded(path, () => {
     using file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });

@@ -1,16 +1,16 @@
 /**
- * Who has fallen silent, where no parent tells the timekeeper of a death (containers). A process that has
- * not been heard of for `livenessMs` is dead. Where processes of several machines of the rack fell silent at
- * one moment, no power has failed by itself: the link to the computer on which they run, or that computer,
- * is suspected first. That is said, and they have the same time once more to be heard of.
+ * Detects silent processes where no parent reports a death to the timekeeper (containers). A process that
+ * is silent for `livenessMs` is dead. If processes of several machines of the rack fell silent at one
+ * moment, the link to their computer, or the computer, is suspected first instead of power failures: that
+ * is reported, and they get the same time once more.
  */
 
 import type { RackPlan } from "../rack/plan/plan.ts";
 
-/** The process of a partition that was heard of, "" where it is not known by name. */
+/** A process's last sign of life; `instance` is "" if unknown. */
 interface Heard {
   readonly instance: string;
-  /** When, in wall ms. */
+  /** In wall ms. */
   readonly atMs: number;
 }
 
@@ -18,22 +18,20 @@ export interface SilenceOptions {
   readonly livenessMs: number;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
   readonly plan: Pick<RackPlan, "nodes">;
-  /** Told what is suspected, and what became of it. */
+  /** Called with a suspicion, and with its outcome. */
   readonly onSilence?: (text: string) => void;
 }
 
 /**
- * Processes send heartbeats every half second. Those behind a link that breaks were last heard of this close
- * together; a process that has missed no two heartbeats is not silent.
+ * Processes send heartbeats every half second. Those behind a broken link were last heard of within
+ * this time; a process that has not missed two heartbeats is not silent.
  */
 const TOGETHER_MS = 1_000, MISSED_MS = 1_000;
 
 export class Silence {
   readonly #options: SilenceOptions;
   readonly #heard = new Map<string, Heard>();
-  /** Those that are suspected to be cut off, and since when. */
   readonly #suspected = new Map<string, number>();
-  /** Partition → the machine that its first node belongs to. */
   readonly #machines: ReadonlyMap<string, string>;
 
   constructor(options: SilenceOptions) {
@@ -54,13 +52,13 @@ export class Silence {
     );
   }
 
-  /** Its power failure is on record: nothing is expected of its process. */
+  /** Its power failure is on record: its process is expected to be silent. */
   forget(partition: string): void {
     this.#heard.delete(partition);
     this.#suspected.delete(partition);
   }
 
-  /** Each process has the whole time again: the timekeeper itself could not hear. */
+  /** Restarts the time of each process: the timekeeper itself could not hear. */
   forgive(now: number): void {
     for (const [partition, heard] of this.#heard) {
       this.#heard.set(partition, { ...heard, atMs: now });
@@ -68,7 +66,7 @@ export class Silence {
     this.#suspected.clear();
   }
 
-  /** Those that are to be declared dead; they are forgotten. */
+  /** The processes to be declared dead, which are forgotten. */
   dead(now: number): { readonly partition: string; readonly instance: string }[] {
     const { livenessMs } = this.#options;
     const dead: { readonly partition: string; readonly instance: string }[] = [];
@@ -110,8 +108,9 @@ export class Silence {
   }
 
   /**
-   * Whether processes of other machines of the rack fell silent when this one did; their time need not be over
-   * yet. Undefined where one was last heard of at that moment and has not missed two heartbeats so far.
+   * Whether processes of other machines of the rack fell silent with this one; their time need not
+   * be over yet. Undefined if one was last heard of at that moment and has not missed two
+   * heartbeats so far.
    */
   #isSilentWithOthers(partition: string, { atMs }: Heard, now: number): boolean | undefined {
     const machine = this.#machines.get(partition);

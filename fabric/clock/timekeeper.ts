@@ -42,25 +42,24 @@ export interface TimekeeperOptions {
   /** Faults that an earlier timekeeper of this run wrote down. */
   readonly recorded: readonly Recorded[];
   /**
-   * Orders that an earlier timekeeper of this run wrote down, oldest first; of a run that begins as
-   * another one did, also those that are yet to come.
+   * Orders that an earlier timekeeper of this run wrote down, oldest first; a run that begins as a
+   * copy of another one also has those yet to come.
    */
   readonly orders?: readonly RecordedOrder[];
-  /** No order has a lesser number than this, but those that a run was given with its record. */
+  /** The least number of an order, except those that a run was given with its record. */
   readonly ordersFrom?: number;
   /** Nothing happens from this instant on until the run is resumed. */
   readonly holdAt?: Time;
   /** An earlier timekeeper of this run found that it cannot be replayed. */
   readonly inexact: boolean;
-  /** A run that stays up is never finished by having nothing to do. */
+  /** A run that stays up does not end when nothing is left to do. */
   readonly stayUp: boolean;
   readonly wallMs: () => number;
 }
 
-/** More programs than are started by hand. */
 const RUNS_PER_TERM = 2 ** 20;
 
-/** The least number for orders of a run that goes on where another one has come to. */
+/** The least number for orders of a run that continues a copy of another one. */
 export function ordersBehind(orders: readonly Pick<RunOrder, "counter">[]): number {
   const most = orders.reduce((most, { counter }) => Math.max(most, counter), -1);
   return Math.ceil((most + 1) / RUNS_PER_TERM) * RUNS_PER_TERM;
@@ -72,16 +71,16 @@ export class Timekeeper {
   readonly #grants: Grants;
   readonly #membership: Membership;
   readonly #cables: CableOrders;
-  /** What waits for a moment at which no partition is running, so that "now" is defined. */
+  /** Actions that wait for a moment at which no partition is running, so that "now" is defined. */
   #atRest: ((now: Time) => void)[] = [];
-  /** That moment is now: nothing is granted before all of them have had their turn. */
+  /** That moment is now: grants wait until all actions are done. */
   #resting = false;
   readonly #orders: Orders;
   readonly #hold: Hold;
   readonly #census = newCensus();
-  /** Partitions with power failures or returns of the plan still to come, as of the last {@link schedule}. */
+  /** Partitions with planned power failures or returns to come, as of the last {@link schedule}. */
   #faulty: readonly Member[] = [];
-  /** All that can be granted has been; since then partitions have reported, and nothing else has happened. */
+  /** All possible grants are given, and nothing but reports has happened since. */
   #isCurrent = false;
   #finished = false;
   #exact: boolean;
@@ -116,7 +115,8 @@ export class Timekeeper {
     const orders = options.recorded.filter((line) => line.action === "link");
     this.#cables = new CableOrders(this.#parts, orders);
     this.#orders = new Orders(this.#parts, {
-      // A partition does each of them once, so those of an earlier timekeeper must not come again.
+      // A partition does each of them once, so the numbers of an earlier timekeeper must not come
+      // again.
       from: this.ordersFrom,
       recorded: options.orders ?? [],
       isExact: () => this.#exact,
@@ -132,7 +132,7 @@ export class Timekeeper {
     return this.#hold.isPaused;
   }
 
-  /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
+  /** Nothing happens from here on until the run is resumed; NEVER without such a limit. */
   get limit(): Time {
     return this.#hold.limit;
   }
@@ -142,12 +142,12 @@ export class Timekeeper {
     return (this.#options.ordersFrom ?? 0) + this.#options.term * RUNS_PER_TERM;
   }
 
-  /** Virtual time: the last thing that happened anywhere. */
+  /** Virtual time: the time of the last event anywhere. */
   get now(): Time {
     return Math.max(0, ...this.#parts.members.map((member) => member.now));
   }
 
-  /** A process is here for a partition: at first, or again after the power failed. */
+  /** A process has come for a partition: the first one, or one after a power failure. */
   join(join: Join): void {
     const member = this.#parts.byName.get(join.partition);
     if (member === undefined || this.#finished) return;
@@ -156,8 +156,9 @@ export class Timekeeper {
   }
 
   /**
-   * A partition did what it was granted, or answers `ask`. Stale and foreign reports change nothing.
-   * @returns false for one that says what its partition cannot say: of other nodes, or of less than before.
+   * A partition reports a done grant, or answers `ask`. Stale and foreign reports change nothing.
+   * @returns false for a report that its partition cannot make: of other nodes, or of less than
+   * before.
    */
   report(report: Report): boolean {
     const member = this.#parts.byName.get(report.partition);
@@ -187,8 +188,8 @@ export class Timekeeper {
   }
 
   /**
-   * The process of a partition is gone. Its power failed as early as no other partition has run past
-   * the news: reported spans hold, later ones did not happen.
+   * The process of a partition is gone. Its power failed as early as no other partition has run
+   * past the news: reported spans hold, later ones did not happen.
    */
   died(partition: string, instance?: string): boolean {
     const member = this.#parts.byName.get(partition);
@@ -204,12 +205,14 @@ export class Timekeeper {
     return Object.fromEntries(up.map(({ name, instance }) => [name, instance]));
   }
 
-  /** Whether no process of the partition has been here yet: the run waits for the first one. */
+  /** Whether the partition has had no process yet: the run waits for the first one. */
   awaitsFirst(partition: string): boolean {
     return this.#parts.byName.get(partition)?.status === "absent";
   }
 
-  /** Whether the power of this process has failed: it must not go on, had it only been asleep. */
+  /**
+   * Whether the power of this process has failed: it must not go on, even if it was only asleep.
+   */
   isFenced(instance: string): boolean {
     return this.#membership.isFenced(instance);
   }
@@ -232,12 +235,12 @@ export class Timekeeper {
     return this.#orders.shutDown(host, { withinPs, now: this.now });
   }
 
-  /** Numbers of the orders on record of which it is not yet known whether the host has had them. */
+  /** Numbers of recorded orders whose arrival at the host is unknown. */
   get recalled(): number[] {
     return this.#orders.recalled.filter((counter) => counter < this.ordersFrom);
   }
 
-  /** Programs that were ordered and are in no grant yet. */
+  /** Ordered programs that no grant carries yet. */
   get ordered(): readonly ProgramPlan[] {
     return this.#orders.ordered;
   }
@@ -249,7 +252,7 @@ export class Timekeeper {
     return answer;
   }
 
-  /** Lets something go wrong with a cable, or heals it; may be repeated with the same token. */
+  /** Makes a fault of a cable, or heals it; may be repeated with the same token. */
   orderLinkFault(token: string, request: LinkFaultRequest): OrderAnswer {
     const answer = this.#cables.order(token, request);
     this.schedule();
@@ -264,8 +267,8 @@ export class Timekeeper {
   }
 
   /**
-   * Goes on, at most up to `limit` (exclusive) or to the first of the breaks: they are watched from
-   * the first instant on at which no partition is ahead of another.
+   * Goes on, at most up to `limit` (exclusive) or to the first of the breaks, which are watched
+   * from the first instant on at which no partition is ahead of another.
    */
   resume(
     { limit = NEVER, breaks = [] }: { limit?: Time; breaks?: readonly Predicate[] } = {},
@@ -275,7 +278,7 @@ export class Timekeeper {
     else this.schedule();
   }
 
-  /** Moves the limit (exclusive), and nothing else. */
+  /** Moves the limit (exclusive) only. */
   moveLimit(limit: Time): void {
     this.#hold.limit = limit;
     this.schedule();
@@ -285,7 +288,7 @@ export class Timekeeper {
     this.#whenAtRest(() => this.#hold.level(this.#parts.members));
   }
 
-  /** The breaks that the rack is to stop at, and those that it has. */
+  /** The breaks at which the rack stops, and their hits. */
   get breaks(): Pick<Breaks, "all" | "hits" | "from"> {
     return this.#hold.breaks;
   }
@@ -295,12 +298,12 @@ export class Timekeeper {
     return standsAt(this.#parts.members);
   }
 
-  /** The earliest pending event of the rack, NEVER where nothing will happen. */
+  /** The earliest pending event of the rack; NEVER if there is none. */
   get next(): Time {
     return Math.min(...this.#parts.members.map((member) => effectiveNext(member)));
   }
 
-  /** What each partition does, since when, and what each partition's next event is. */
+  /** Each partition's status, since when, and its next event. */
   why(): MemberStatus[] {
     const wallMs = this.#options.wallMs();
     if (!this.#isCurrent) this.#parts.horizons.refresh();
@@ -316,7 +319,9 @@ export class Timekeeper {
     }));
   }
 
-  /** Repeats what may have been lost to every partition that has been running for longer than `ms`. */
+  /**
+   * Repeats possibly lost messages to every partition that has been running for longer than `ms`.
+   */
   repeat(ms: number): void {
     const wallMs = this.#options.wallMs();
     for (const member of this.#parts.members) {
@@ -326,7 +331,7 @@ export class Timekeeper {
     }
   }
 
-  /** Grants what can be granted. Called after everything that may have changed something. */
+  /** Gives all possible grants. Called after every possible change. */
   schedule(): void {
     this.#isCurrent = false;
     if (this.#finished || this.#resting || this.#census.unknown > 0) return;
@@ -348,7 +353,7 @@ export class Timekeeper {
     this.#grantReady();
   }
 
-  /** The same after a report, where nothing else has changed: it is about its partition, and what that has sent. */
+  /** Schedules after a report that changed only its partition and the receivers of its messages. */
   #scheduleAfter(member: Member, { sent }: Report): void {
     const { horizons, byName } = this.#parts;
     horizons.note([member, ...sent.map(([peer]) => byName.get(peer)!)]);
@@ -358,7 +363,7 @@ export class Timekeeper {
 
   #grantReady(): void {
     for (const member of this.#parts.horizons.takeReady()) {
-      // Who hears of a grant may have answered it by now.
+      // A partition that heard of a grant may have answered it by now.
       if (member.status === "idle") this.#grantIfPossible(member);
     }
     if (this.#census.running + this.#census.absent > 0 || this.#hold.isPaused) return;
@@ -379,7 +384,7 @@ export class Timekeeper {
     this.#grants.give(member, { next, horizon, breaks });
   }
 
-  /** Carries out one scripted power failure whose time has come. @returns whether there was one. */
+  /** @returns whether there was a scripted power failure whose time has come. */
   #carryOutFault(): boolean {
     const { horizons } = this.#parts;
     const { bound, isWatching } = this.#hold;
@@ -411,7 +416,7 @@ export class Timekeeper {
     this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }
 
-  /** How far the partitions have come, as they have said last; undefined while one is still to say it. */
+  /** The partitions' last reported progress; undefined until all have reported. */
   end(): ClockEnd | undefined {
     const { members, power } = this.#parts;
     if (this.#census.unknown > 0) return undefined;
@@ -426,7 +431,6 @@ export class Timekeeper {
     };
   }
 
-  /** How many it has given. */
   get grants(): number {
     return this.#grants.total;
   }
@@ -454,7 +458,7 @@ function isExpected({ status, grants }: Member, report: Report): boolean {
   return status === "running" && report.grant === grants;
 }
 
-/** The instant before which all events are in a partition's digests; null where its life is over. */
+/** The instant before which all events are in a partition's digests; null if its life is over. */
 function reachedBy(member: Member): Time | null {
   if (member.status === "dead") return null;
   return spansDone(member) === 0 ? member.bootAt : member.reached;

@@ -1,11 +1,11 @@
 /**
- * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`. It keeps the time of a rack, with a file
- * of lanes also that of others (`lanes.ts`). Of each it keeps the number of its starts
- * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
- * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`) and
- * of programs that were ordered (`orders.jsonl`, their content in `orders/`). When it is stopped it leaves what a replay has to equal
- * (`clock.json`). A run that is resumed begins with the orders of another one on record, and stops at the
- * instant to which that one is repeated.
+ * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`. It keeps the time of a rack, with
+ * a file of lanes also that of others (`lanes.ts`). For each it records the number of its starts
+ * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), the reason why the run cannot
+ * be replayed (`inexact.jsonl`), failures, returns and cable orders (`faults.jsonl`), and ordered programs
+ * (`orders.jsonl`, their content in `orders/`). When it is stopped it writes the state that a replay has to
+ * equal (`clock.json`). A resumed run begins with the recorded orders of another one, and stops at the
+ * instant up to which it repeats that one.
  */
 import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";
@@ -48,7 +48,7 @@ function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(path));
 }
 
-/** Begins to keep the time of a rack. @param options.isLane the process may keep that of others, too. */
+/** @param options.isLane the process may keep other racks' time, too. */
 function startClock(
   file: RunFile,
   { bus, isLane }: { readonly bus: Bus; readonly isLane: boolean },
@@ -93,14 +93,17 @@ function startClock(
   return { close: () => service.stop() };
 }
 
-/** A rack that is up for weeks does not fill the disk with what was put into it. */
+/** A rack that is up for weeks does not fill the disk with ordered programs' content. */
 const CONTENT_MOST = 2 ** 30;
 
-/** The ordered programs of a run. An order that has been accepted has its room: the disk may be full since. */
+/**
+ * The ordered programs of a run. An accepted order has its room reserved, even if the disk fills up
+ * later.
+ */
 class OrderRecord {
   readonly #file: string;
   readonly #folder: string;
-  /** Where the lines of accepted orders go, and how long they may be, by the order's number. */
+  /** Place and maximum length of each accepted order's line, by its number. */
   readonly #rooms = new Map<number, { readonly at: number; readonly length: number }>();
   readonly #settled: string;
   #bytes = 0;
@@ -111,7 +114,7 @@ class OrderRecord {
     this.#settled = `${directory}/orders.settled`;
   }
 
-  /** Orders that may not have been carried out: those before them are as many as the rack is old. */
+  /** Orders that may not have been carried out; earlier ones may be very many. */
   read(): RecordedOrder[] {
     const { at, bytes } = JSON.parse(readIfThere(this.#settled) || NOTHING_SETTLED) as Settled;
     this.#bytes = bytes;
@@ -122,8 +125,9 @@ class OrderRecord {
   }
 
   /**
-   * Makes room for an order. @param before what is known of all earlier ones.
-   * @returns false beyond {@link CONTENT_MOST}. @throws RecordError
+   * @param before state of all earlier orders.
+   * @returns false beyond {@link CONTENT_MOST}.
+   * @throws RecordError
    */
   accept(order: RecordedOrder, before: OrdersBefore): boolean {
     if (before === "done") this.#settle();
@@ -137,7 +141,7 @@ class OrderRecord {
     return true;
   }
 
-  /** Writes an accepted order down, in one piece. @throws RecordError */
+  /** Writes an accepted order, in one piece. @throws RecordError */
   add(order: RecordedOrder): void {
     const room = this.#rooms.get(order.counter);
     if (room === undefined) return;
@@ -173,7 +177,7 @@ class OrderRecord {
 
 const BLANK = 0x20;
 
-/** The length of that part of the record whose orders have been carried out, and of their content. */
+/** Length of the record's part whose orders have been carried out, and of their content. */
 interface Settled {
   readonly at: number;
   readonly bytes: number;
@@ -181,14 +185,14 @@ interface Settled {
 
 const NOTHING_SETTLED = '{"at":0,"bytes":0}';
 
-/** How often a timekeeper of this run was started before. It may be killed at any point of this. */
+/** Number of earlier starts of this run's timekeepers, which may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
   recorded(path, () => replaceFile(path, String(term + 1)));
   return term;
 }
 
-/** Files that could not be written when that was last tried. */
+/** Files that could not be written at the last attempt. */
 const unwritten = new Set<string>();
 
 function leave(path: string, value: ClockEnd | Settled): void {
@@ -196,7 +200,8 @@ function leave(path: string, value: ClockEnd | Settled): void {
     replaceFile(path, JSON.stringify(value));
     unwritten.delete(path);
   } catch (error) {
-    // A full disk: a replay of this run has less to be compared with, a next timekeeper more to read. Said once.
+    // A full disk: a replay of this run has less to compare, a next timekeeper more to read.
+    // Reported once.
     if (!unwritten.has(path)) console.error(`Cannot write ${path}: ${(error as Error).message}`);
     unwritten.add(path);
   }

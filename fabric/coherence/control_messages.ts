@@ -15,9 +15,9 @@ export const CONTROL_MESSAGES = {
 } as const satisfies Readonly<Record<string, { readonly class: "REQ" | "SNP" | "RSP" }>>;
 
 interface Pair {
-  /** The far card of the pair, as home numbers it; 1 or more. */
+  /** Home's number of the pair's far card; 1 or more. */
   readonly agent: Agent;
-  /** The far card's, and home's card's (decision 14). */
+  /** The far card's life, and home's card's (decision 14). */
   readonly life: number;
   readonly homeLife: number;
 }

@@ -1,14 +1,14 @@
-/** Which rows of the tables were looked up. */
+/** Records the rows of the tables that were looked up. */
 import { TABLES, type Tables } from "./tables.ts";
 
 export interface Coverage {
-  /** The tables, each look-up of a row noted. */
+  /** The tables, which record each look-up. */
   readonly tables: Tables;
-  /** Rows that no look-up has met: `home P3 free: SnpData`. */
+  /** Rows without a look-up: `home P3 free: SnpData`. */
   readonly unused: () => string[];
 }
 
-/** @param all the tables, which may have rows of one's own. */
+/** @param all the tables, which may have the user's own rows. */
 export function newCoverage(all: Tables = TABLES): Coverage {
   const unused = new Set<string>();
   function watched<T extends object>(who: string, table: T): T {

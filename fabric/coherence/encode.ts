@@ -1,10 +1,10 @@
 /**
- * A state of a {@link System} as bytes, and these as a number of 53 bits: what the explorer has
- * seen is a map of numbers. Two states fall on one number with a probability of n² / 2^54: for a million of
- * states 6 in 100 000, and then a state is not walked.
+ * A state of a {@link System} as bytes, and these as a number of 53 bits: the explorer's seen states are
+ * a map of numbers. Two states collide with a probability of n² / 2^54: for a million of states 6 in
+ * 100 000, and then one is not explored.
  *
- * What only grows (versions, lives) is told by its relation to what it is compared with. So a card may begin any number
- * of lives, and the set of states is finite.
+ * Values that only grow (versions, lives) are encoded by their relation to those that they are compared
+ * with. So a card may begin any number of lives, and the set of states is finite.
  */
 import { hashBytes } from "../base/hash.ts";
 import type { FarCard, FarLine } from "./far_card.ts";
@@ -43,8 +43,8 @@ const ACCESS = codes(["load", "store", "flush", "own"]);
 const RIGHT = codes(["I", "S", "X"]), LLC = codes(["I", "S", "E", "M"]);
 
 /**
- * By far card: its life, lives that home knows, and lives of messages, from the highest one down. Nothing but their order
- * matters, as a new life is above all others.
+ * By far card: its life, lives that home knows, and lives of messages, from the highest one down.
+ * Only their order matters, as a new life is above all others.
  */
 let lives: (readonly number[])[] = [];
 
@@ -58,12 +58,12 @@ function livesOf({ home, fars, wires }: System): number[][] {
   });
 }
 
-/** The place of a life among those of its card. */
+/** The rank of a life among those of its card. */
 function rankOf(agent: number, life: number): number {
   return lives[agent - 1]?.indexOf(life) ?? 0;
 }
 
-/** The state's number. `extra` and `more` are what the explorer keeps beside it. */
+/** The state's number. `extra` and `more` are the explorer's additions. */
 export function keyOf(system: System, extra: readonly number[], more: number): number {
   const bytes = encode(system, extra);
   bytes[0] = (bytes[0] ?? 0) + more * 16;
@@ -155,7 +155,7 @@ function card(system: System, { lines, waiting, active, isUp, ...rest }: FarCard
   if (copies.length > 1 && rest.size.lines >= system.size.lines) copies.sort(([a], [b]) => a - b);
   for (const [line, { state, data }] of copies) {
     put(line * 16 + (FAR[state] ?? 0));
-    // What is asked for comes with its data.
+    // A requested line comes with its data.
     put(/^I[SM]$|^II$/.test(state) ? 0 : codeOf(data));
   }
   put(isUp ? 0xf8 : 0xf7);
@@ -183,7 +183,7 @@ function wire(
   put(rankOf(agent, life) + 1 + isHomes);
 }
 
-/** Of the order of messages only what links keep: that of a line. */
+/** Encodes only the order that links keep: that of a line. */
 function bus(queue: readonly BusMessage[], lines: number): void {
   for (let line = 0; line < lines; line++) {
     for (const message of queue) {

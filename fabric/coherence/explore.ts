@@ -1,12 +1,12 @@
 /**
- * Every reachable state of a {@link System}: accesses of one core of each computer, evictions
- * and moves whenever they may begin, and messages in every order that links allow. Whatever the number of
- * accesses is: content is old or new (`invariants.ts`), so the set is finite.
+ * Explores every reachable state of a {@link System}: accesses of one core of each computer, evictions
+ * and moves whenever they may begin, and messages in every order that links allow. Content is old or
+ * new (`invariants.ts`), so the set is finite for any number of accesses.
  *
- * Besides what holds in each state it proves liveness: from everywhere a quiet state is reached by deliveries
- * alone, without a new access or eviction that might free what is stuck; and where each link that has a message delivers
- * one at some time, every access is answered (`fair_cycles.ts`). It proves fairness at home's card, too: later
- * requests pass over one that waits at most {@link PASSES_MAX} times.
+ * Besides the invariants of each state it proves liveness: from everywhere deliveries alone, without a
+ * new access or eviction, reach a quiet state; and every access is answered if each link that has a
+ * message delivers one eventually (`fair_cycles.ts`). It proves fairness at home's card, too: later
+ * requests pass a waiting one at most {@link PASSES_MAX} times.
  *
  * Tests and `rack explore --protocol` run it.
  */
@@ -57,24 +57,24 @@ export interface Exploration {
   readonly size: SystemSize;
   readonly tables?: Tables;
   readonly links?: Links;
-  /** Of requests at home's card, else `inTurn`. */
+  /** Order of requests at home's card; `inTurn` by default. */
   readonly order?: ServiceOrder;
-  /** What may happen besides loads, stores and evictions. */
+  /** Events besides loads, stores and evictions. */
   readonly with?: readonly ("own" | "flush" | "range" | "verbs" | "moves" | "losses")[];
-  /** The copy is kept at home from the begin on. */
+  /** The copy is kept at home from the start. */
   readonly place?: "local";
-  /** Faults at most, else one. */
+  /** Maximum of faults; 1 by default. */
   readonly lossesMax?: number;
   readonly directory?: "card" | "memory";
-  /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
+  /** A break of decision 13: home, or its host, may end leases before far cards do. */
   readonly isEarly?: "home's card" | "home's host";
-  /** Whether each access has to be answered at some time; else unless the copy moves. */
+  /** Whether each access must be answered eventually; by default, unless the copy moves. */
   readonly isAnswered?: boolean;
-  /** Told each state once. */
+  /** Called once for each state. */
   readonly onState?: (system: System) => void;
-  /** Told each step from a state to the next. */
+  /** Called for each step. */
   readonly onStep?: (from: System, to: System) => void;
-  /** States at most: beyond, the exploration says that it is not whole. */
+  /** Limit of states; beyond it the exploration is not whole. */
   readonly statesMax?: number;
 }
 
@@ -84,25 +84,23 @@ export interface Explored {
   readonly isWhole: boolean;
   /** Quiet states, each as a line. */
   readonly quiet: ReadonlySet<string>;
-  /** Faults, what follows of them by itself, and returns: in how many states each has happened. */
+  /** In how many states each fault, consequence of a fault and return has happened. */
   readonly faults: ReadonlyMap<string, number>;
-  /** What was broken first, and the steps that lead there. */
+  /** The first violation, and the path to it. */
   readonly violation: { readonly message: string; readonly path: readonly string[] } | null;
 }
 
-/** Something that may happen in a state. */
 interface Action {
   readonly name: () => string;
-  /** Whose step it is; a message also has whom it goes to. */
+  /** The device that acts; a message also has its receiver. */
   readonly at: Lane;
   readonly to?: Lane;
-  /** What delivers, or brings about, this step at some time after it has become possible; none: it need not happen. */
+  /** The link that eventually delivers or causes this step; absent: it need not happen. */
   readonly link?: () => string;
-  /** Not a new access or eviction: what is under way goes on by itself. */
+  /** Not a new access or eviction: the step continues what has begun. */
   readonly isProgress: boolean;
   /** It counts for {@link Exploration.lossesMax}. */
   readonly isLoss?: true;
-  /** Of `faults.ts`. */
   readonly isFaultStep?: true;
   readonly act: (system: System) => Events;
 }
@@ -114,7 +112,6 @@ function laneOf(agent: number): Lane {
   return agent === LOCAL_CACHE ? "home card" : `card ${agent}`;
 }
 
-/** Both ends of a message. */
 function lanesOf({ from, agent = 0 }: Delivery): Required<Pick<Action, "at" | "to">> {
   switch (from) {
     case "toHost":
@@ -130,17 +127,17 @@ function lanesOf({ from, agent = 0 }: Delivery): Required<Pick<Action, "at" | "t
   }
 }
 
-/** What was promised of lines, beside the system: 1 where memory has to have the last write by the answer. */
+/** The system, and its promises of lines: 1 where memory must have the last write by the answer. */
 interface State {
   readonly system: System;
   /** For each agent from {@link HOST} on, and each line: of a flush, and of a write-back. */
   readonly promises: number[];
-  /** For each agent and line, how often its request at home's card was passed over. */
+  /** For each agent and line: how often its request at home's card was passed. */
   readonly passed: number[];
   readonly losses: number;
 }
 
-/** A core's accesses of a line: a store reads what it overwrites, unless it is `full`. */
+/** A store reads what it overwrites, unless it is `full`. */
 function* accessesTo(line: number, { size, with: also = [] }: Exploration): Generator<Access> {
   yield { kind: "load", line, ticket: 0 };
   yield { kind: "store", line, change: "atomic", ticket: 0 };
@@ -152,7 +149,7 @@ function* accessesTo(line: number, { size, with: also = [] }: Exploration): Gene
   }
 }
 
-/** All that may happen, always in the same order, so that a path can be walked again. */
+/** All possible actions, always in the same order, so that a path can be walked again. */
 function* actionsOf({ system, losses }: State, given: Exploration): Generator<Action> {
   const { host, home, fars, size } = system;
   const also = given.with ?? [];
@@ -219,7 +216,7 @@ function* actionsOf({ system, losses }: State, given: Exploration): Generator<Ac
   }
 }
 
-/** A fault of a far card, of its cable or its lease is its own; else it is home's. */
+/** A fault of a far card, its cable or its lease belongs to that card; others to home. */
 function faultLane(name: string): Lane {
   const [, agent] = /card (\d+)/.exec(name) ?? [];
   if (agent !== undefined) return laneOf(Number(agent));
@@ -232,7 +229,7 @@ function cardOf(system: System, at: number) {
   return card;
 }
 
-/** A range that home's core flushes is so many `clwb`. */
+/** Home's core flushes a range by several `clwb`. */
 function isHostAccess(access: Access): access is HostAccess {
   return access.kind !== "own" && access.lines === undefined;
 }
@@ -273,7 +270,9 @@ function* accessesOf(system: System, line: number, given: Exploration): Generato
   }
 }
 
-/** A queue pair of one way, or of the bus what keeps its order: messages of a class and a line. */
+/**
+ * A queue pair of one direction; on the bus, a class and a line, whose messages keep their order.
+ */
 function linkOf(system: System, { from, agent, index }: Delivery): string {
   if (from !== "toHost" && from !== "toHome") return `${from} ${agent}`;
   const message = system[from][index];
@@ -314,7 +313,7 @@ function step(
       throw new Violation(`${by} has read an old value`);
     }
     if (access.kind === "store") checkServed(next, by, access.line);
-    // At once: no promise was made before.
+    // The answer is immediate: no promise was made before.
     const isDue = access.kind === "flush" && isQuiet(system);
     if (isDue && hostLine(next.host, access.line).memory === STALE) {
       throw new Violation(`${by} has flushed ${access.line}: not in memory`);
@@ -336,10 +335,12 @@ function step(
   };
 }
 
-/** Far more messages than a protocol has on its way that sends no more than it is sent. */
+/** Far above the messages in flight of a protocol that sends no more than it receives. */
 const MESSAGES_MAX = 24;
 
-/** Without this bound the states of a protocol that sends more and more would have none. */
+/**
+ * Without this bound a protocol that sends ever more messages would have infinitely many states.
+ */
 function checkLinks({ wires, toHost, toHome }: System): void {
   const queues = [
     toHost,
@@ -350,7 +351,7 @@ function checkLinks({ wires, toHost, toHome }: System): void {
   if (most > MESSAGES_MAX) throw new Violation(`${most} messages are on their way by one link`);
 }
 
-/** An answer to an earlier life of a card is none to what this one has asked for (decision 14). */
+/** An answer to an earlier life of a card does not serve a request of this one (decision 14). */
 function checkServed({ home, fars, wires }: System, agent: number, line: number): void {
   const life = fars[agent - 1]?.life;
   const asked = home.requests.map(({ message }) => message).concat(wires[agent - 1]?.req ?? []);
@@ -368,8 +369,9 @@ interface Waiting {
 }
 
 /**
- * How often each request at home's card was passed over by later ones, for its line or for the directory's entry that it
- * waits for. @throws Violation beyond {@link PASSES_MAX}.
+ * Counts how often later requests pass each request at home's card, for its line or for the
+ * directory's entry that it waits for.
+ * @throws Violation beyond {@link PASSES_MAX}.
  */
 function passesAfter({ before, after, turns, passed }: {
   readonly before: System;
@@ -403,7 +405,6 @@ function passesAfter({ before, after, turns, passed }: {
   return next.map((count, place) => left.has(place) ? count : 0);
 }
 
-/** Requests at home's card that have not begun, in the order of their coming. */
 function waitingAt({ home }: System): Waiting[] {
   return home.requests.flatMap(({ message, isBegun, range }) =>
     isBegun ? [] : (range?.left ?? [message.line]).map((line) => ({ line, message }))
@@ -427,8 +428,8 @@ function lineAt(system: System, at: number): number {
 }
 
 /**
- * From its beginning on, a flush and a write-back promise that memory has the last write when they are
- * answered (decision 12): a write that comes meanwhile frees them of it.
+ * From its beginning on, a flush and a write-back promise that memory has the last write when they
+ * are answered (decision 12); a write that comes meanwhile releases them.
  */
 function keepPromises(before: System, after: System, kept: number[]): void {
   const { lines } = after.size;
@@ -451,7 +452,7 @@ function keepPromises(before: System, after: System, kept: number[]): void {
         );
       const writes = (of: typeof card) => /^(MI|II)$/.test(farLine(of, line).state);
       const flush = index * 2 * lines + line, back = flush + lines;
-      // A card that has lost its power is down in the life that it had.
+      // A card without power is down in the life that it had.
       const isFenced = was.life !== card.life || (was.isUp && !card.isUp) ||
         before.home.life !== after.home.life;
       if (isFenced) kept[flush] = kept[back] = 0;
@@ -468,11 +469,11 @@ function keepPromises(before: System, after: System, kept: number[]): void {
 
 // ── the search ───────────────────────────────────────────────────────────────────────────────────
 
-/** States between two words of {@link exploring}. */
 const WORD_STATES = 1000;
 
 /**
- * Walks breadth first, so that a violation's path is a shortest one; says every now and then how many states there are.
+ * Searches breadth first, so that a violation's path is a shortest one; yields the number of states
+ * now and then.
  */
 export function* exploring(given: Exploration): Generator<number, Explored> {
   const first = firstState(given);
@@ -552,26 +553,25 @@ export function* exploring(given: Exploration): Generator<number, Explored> {
   return { states: seen.size, transitions, isWhole, quiet, faults, violation: null };
 }
 
-/** Queue pairs of requests wait for one slot, and take turns at it: who gets it is their arbiter's choice. */
+/** Queue pairs of requests compete for one slot in turns, which their arbiter chooses. */
 function linkNamed(name: string | undefined): Link | undefined {
   return name === undefined ? undefined : { name, takesTurns: name.startsWith("req ") };
 }
 
-/** The last step of a path from which nothing goes on. */
 const STUCK = "(stuck)";
 
-/** Where the copy may move at any time, an access asks again as often as it does: so it need not end. */
+/** If the copy may move at any time, an access may have to ask again without end. */
 function isAnswered({ with: also = [], isAnswered = !also.includes("moves") }: Exploration) {
   return isAnswered;
 }
 
-/** Whose accesses may wait: the bits of {@link waitingAgents}. */
+/** Names of the bits of {@link waitingAgents}. */
 function whoMayWait({ size: { fars } }: Exploration): string[] {
   const cards = Array.from({ length: fars }, (_, at) => `card ${at + 1}`);
   return ["home's core", "a verb", ...cards];
 }
 
-/** One access of each at a time: while a bit stays, it is the same access that waits. */
+/** Each agent has one access at a time: while a bit stays, the same access waits. */
 function waitingAgents({ host, home, fars }: System): number {
   const waits = ({ waiting, active }: Pick<FarCard, "waiting" | "active">) =>
     waiting.length + active.size > 0;
@@ -585,24 +585,29 @@ export interface PathStep {
   readonly name: string;
   readonly at: Lane;
   readonly to?: Lane;
-  /** Of each line, what is known where after the step, `key=value`; null where the step has broken something. */
+  /**
+   * The known state of each line after the step, `key=value`; null where the step broke a promise.
+   */
   readonly state: string | null;
 }
 
-/** A step of a path that is about to be taken. */
+/** A step of a path that is not yet taken. */
 export interface NextStep extends Pick<PathStep, "name" | "at" | "to"> {
   /** @throws Violation, or MissingRow, where it breaks a promise. */
   take(): System;
 }
 
-/** A path, given by the names of its steps as a violation has them. @throws Error where a step cannot happen. */
+/**
+ * Replays a path, given by its steps' names in a violation.
+ * @throws Error if a step cannot happen.
+ */
 export function* stepsAlong(
   given: Exploration,
   path: readonly string[],
 ): Generator<NextStep, void> {
   let state = firstState(given);
   for (const name of path) {
-    // What the search says of the state that was reached: no step.
+    // The search's verdict on the state reached is not a step.
     if (name === STUCK) return;
     const action = [...actionsOf(state, given)].find((each) => each.name() === name);
     if (action === undefined) throw new Error(`${name}: it cannot happen here`);
@@ -612,7 +617,7 @@ export function* stepsAlong(
   }
 }
 
-/** The steps of a violation's path, with what each leads to. */
+/** The steps of a violation's path, with the state after each. */
 export function stepsOf(given: Exploration, path: readonly string[]): PathStep[] {
   const steps: PathStep[] = [];
   for (const { take, ...line } of stepsAlong(given, path)) {
@@ -663,7 +668,7 @@ function pathTo(
   return names;
 }
 
-/** The first state from which no quiet one can be reached by what goes on by itself; -1 where there is none. */
+/** The first state from which progress alone reaches no quiet state; -1 if there is none. */
 function firstStuck(
   count: number,
   quiet: readonly number[],

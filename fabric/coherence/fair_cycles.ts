@@ -1,32 +1,35 @@
 /**
- * Liveness on a graph of states: whether a run may go on for ever in states of which something holds, "an access
- * waits", though every link delivers that can. Fairness is weak: what can be delivered from some state on is delivered;
- * or, of links that take turns, strong: what can be delivered again and again is.
+ * Liveness on a graph of states: whether a run may stay for ever in states with a property, "an access
+ * waits", though every link delivers that can. Fairness is weak: a link that can deliver from some state
+ * on does; or, for links that take turns, strong: a link that can deliver again and again does.
  *
- * Such a run stays, from some state on, in one strongly connected component of the states in which it holds, and can
- * pass all of that again and again. It is fair to a link that delivers within the component; to a weak one that cannot
- * deliver in some state of it; to a strong one that can in none. Where a strong one can in some, the run has to keep out
- * of these: what is left is looked at in the same way (Emerson and Lei's algorithm). So there is such a run exactly where
- * there is such a component.
+ * Such a run stays, from some state on, in one strongly connected component of the states with the
+ * property, and can pass all of them again and again. It is fair to a link that delivers within the
+ * component; to a weak one that cannot deliver in some state of it; to a strong one that can in none. If a
+ * strong one can in some, the run has to keep out of these: the rest is examined in the same way (Emerson
+ * and Lei's algorithm). So such a run exists exactly if such a component does.
  */
 
 export interface Link {
   readonly name: string;
-  /** Whether it delivers at some time where it can again and again; else where it can all the time. */
+  /**
+   * Whether it delivers at some time if it can again and again (strong), or only if it can all the
+   * time (weak).
+   */
   readonly takesTurns: boolean;
 }
 
-/** Edges in the order of their adding; a state is a number from 0 on. */
+/** Edges in the order of insertion; a state is a number from 0 on. */
 export class StateGraph {
   readonly #from: number[] = [];
   readonly #to: number[] = [];
   readonly #by: number[] = [];
   readonly #links = new Map<string, number>();
   readonly #isStrong: boolean[] = [];
-  /** Of each state, from 0 on: a bit for each thing that holds. */
+  /** For each state, from 0 on: a bit for each property that holds. */
   readonly holds: number[] = [];
 
-  /** @param link that delivers by it; undefined for what need not happen, a new access or a fault. */
+  /** @param link that delivers by it; undefined for an optional step, a new access or a fault. */
   add(from: number, to: number, link: Link | undefined): void {
     this.#from.push(from);
     this.#to.push(to);
@@ -42,7 +45,10 @@ export class StateGraph {
     return number;
   }
 
-  /** The first state of a component in which a fair run may stay for ever while `bit` holds; undefined: there is none. */
+  /**
+   * The first state of a component in which a fair run may stay for ever while `bit` holds;
+   * undefined if there is none.
+   */
   staysFor(bit: number): { readonly state: number; readonly size: number } | undefined {
     const out = edgesBySource(this.holds.length, this.#from);
     const isIn = Uint8Array.from(this.holds, (bits) => bits >> bit & 1);
@@ -55,7 +61,7 @@ export class StateGraph {
           const state = component.reduce((least, each) => Math.min(least, each));
           return { state, size: component.length };
         }
-        // The states in which such a link can deliver are out; of the others, a part may be fair.
+        // The states in which such a link can deliver are out; a part of the others may be fair.
         for (const state of found === "unfair" ? component : found) isIn[state] = 0;
         if (found === "unfair") continue;
         left.push(component.filter((state) => isIn[state] === 1));
@@ -64,7 +70,7 @@ export class StateGraph {
     return undefined;
   }
 
-  /** Or the states that a fair run keeps out of. */
+  /** The verdict on a component, or the states that a fair run keeps out of. */
   #fairnessOf(component: readonly number[], { first, next }: Edges): "fair" | "unfair" | number[] {
     const within = new Set(component);
     const able = this.#isStrong.map((): number[] => []);
@@ -79,7 +85,7 @@ export class StateGraph {
         if (stays) delivers[by] = 1;
       }
     }
-    // One state without an edge to itself: nothing happens any more, which is another check's business.
+    // One state without an edge to itself: no step follows, which another check covers.
     if (!isRound) return "unfair";
     const waits = able.map((states, by) => delivers[by] === 1 ? [] : states);
     if (waits.some(({ length }) => length === component.length)) return "unfair";
@@ -90,7 +96,6 @@ export class StateGraph {
 
 type Edges = ReturnType<typeof edgesBySource>;
 
-/** Lists of edges by their source, in two arrays. */
 function edgesBySource(states: number, from: readonly number[]) {
   const first = new Int32Array(states).fill(-1), next = new Int32Array(from.length);
   for (let edge = from.length - 1; edge >= 0; edge--) {
@@ -100,7 +105,10 @@ function edgesBySource(states: number, from: readonly number[]) {
   return { first, next };
 }
 
-/** Strongly connected components among `states`, of those that are `isIn` (Tarjan's algorithm, without recursion). */
+/**
+ * Strongly connected components among `states`, of those with `isIn` (Tarjan's algorithm, without
+ * recursion).
+ */
 function* componentsOf(
   { first, next, to }: Edges & { readonly to: readonly number[] },
   states: readonly number[],

@@ -1,7 +1,7 @@
 /**
  * FC: a far card's remote cache, and home's local cache as agent 0 (decision 6). Rows are in
- * `far_card_table.ts`; here is what bounds them: places for lines, write-back buffers, accesses that wait for
- * either, the placement as the card believes it (decision 18), and the card's life (decision 14).
+ * `far_card_table.ts`; this file has their bounds: places for lines, write-back buffers, accesses that
+ * wait for either, the placement as the card believes it (decision 18), and the card's life (decision 14).
  */
 import { NEVER, type Time } from "../base/time.ts";
 import type { FarEvent, FarRow, FarState, FarTable } from "./far_card_table.ts";
@@ -28,9 +28,9 @@ export interface FarLine {
   readonly data: Data | undefined;
 }
 
-/** How much a card has, each one or more. */
+/** A card's capacity, each 1 or more. */
 export interface CacheSize {
-  /** Lines that it holds or has asked for. */
+  /** Lines that it holds or has requested. */
   readonly lines: number;
   /** Lines that are written back and not acknowledged. */
   readonly writeBacks: number;
@@ -42,20 +42,20 @@ export interface FarCard {
   readonly contents: Contents;
   readonly size: CacheSize;
   readonly regionOf: (line: number) => number;
-  /** Lines that are not I; the one used last stands last. */
+  /** Lines that are not I, least recently used first. */
   readonly lines: Map<number, FarLine>;
-  /** Accesses that have not begun, in the order of their coming. */
+  /** Accesses that have not begun, in order of arrival. */
   readonly waiting: Access[];
   /** The access that a line's request is for: one for each line. */
   readonly active: Map<number, Access>;
   readonly placements: Map<number, Placement>;
-  /** Accesses of each region since its counts were reported (decision 17). */
+  /** Accesses of each region since the last report of its counts (decision 17). */
   readonly counts: Map<number, AccessCounts>;
-  /** How long counts are summed, in ps, and when the present sum is reported. */
+  /** Duration of a sum of counts, in ps, and time of its report. */
   readonly window: Time;
   windowEnds: Time;
   life: number;
-  /** Of home's card, as it has said in its `Welcome`; 0 before. */
+  /** Home's card's life, from its `Welcome`; 0 before. */
   homeLife: number;
   /** False after the lease is over, until home has welcomed the card's next life. */
   isUp: boolean;
@@ -66,9 +66,9 @@ export interface FarCard {
 }
 
 /**
- * A card that holds nothing and has not greeted home: {@link fence} sends its first `Hello`, whose life is
- * `life` + 1.
- * @param life above all that the card has had: lives of an earlier start of the card are over, too.
+ * A card that holds nothing and has not greeted home: {@link fence} sends its first `Hello`, whose
+ * life is `life` + 1.
+ * @param life at least the highest life of the card's earlier starts: those lives are over, too.
  */
 export function newFarCard(
   { lease, life = 0, window = NEVER, ...given }:
@@ -104,7 +104,7 @@ export function farPlacement(card: FarCard, line: number): Placement {
   return card.placements.get(card.regionOf(line)) ?? FIRST_PLACEMENT;
 }
 
-/** Whether the card holds or asks for anything: only then it needs its lease. */
+/** Whether the card holds or requests anything: only then it needs its lease. */
 export function needsLease({ lines, active, waiting }: FarCard): boolean {
   return lines.size + active.size + waiting.length > 0;
 }
@@ -122,22 +122,24 @@ export function farAccess(card: FarCard, access: Access, out: Output): void {
   begin(card, out);
 }
 
-/** Whether a line may be evicted now: it is stable, nothing is being done to it, and there is a buffer for it. */
+/**
+ * Whether a line may be evicted now: it is stable, no access uses it, and there is a buffer for it.
+ */
 export function canEvict(card: FarCard, line: number): boolean {
   const { state } = farLine(card, line);
   if (card.active.has(line)) return false;
   return state === "S" || ((state === "E" || state === "M") && hasBuffer(card));
 }
 
-/** Gives a line's place up: S in silence, E and M by a write-back. */
+/** Frees a line's place: silently from S, by a write-back from E and M. */
 export function evict(card: FarCard, line: number, out: Output): void {
   turn(card, { line, event: "evict" }, out);
   begin(card, out);
 }
 
 /**
- * Gives an access back that has not been done: one that waits, or whose request home has not begun to serve. The
- * caller lets what waits for its place {@link begin}.
+ * Takes back an access that has had no effect: one that waits, or whose request home has not begun
+ * to serve. The caller lets accesses that wait for its place {@link begin}.
  * @returns whether the request has to be withdrawn.
  */
 export function giveBack(card: FarCard, access: Access): { readonly wasAsked: boolean } {
@@ -152,13 +154,13 @@ export function giveBack(card: FarCard, access: Access): { readonly wasAsked: bo
   return { wasAsked: true };
 }
 
-/** A message of home's card. One that is of another life changes nothing (decision 14). */
+/** A message of home's card. A message of another life changes nothing (decision 14). */
 export function farReceive(card: FarCard, message: WireMessage, out: Output): void {
   const { line, kind, placement, region, stamp } = message;
   expire(card, out);
   if (message.life !== card.life) return;
   if (kind === "Welcome") {
-    // A card that is up has been welcomed by the home card that it knows: this one is late, or a later life's.
+    // A card that is up has its welcome: this one is late, or of a later life of home's card.
     if (card.isUp) return;
     card.isUp = true;
     card.homeLife = message.homeLife;
@@ -187,14 +189,16 @@ export function farReceive(card: FarCard, message: WireMessage, out: Output): vo
   if (card.lease !== null && isIdle(card.lease)) giveBackAll(card, out);
 }
 
-/** Evicts all lines that can be evicted now: no core has used them for long, and their lease costs messages. */
+/**
+ * Evicts all lines that can be evicted now: they are long unused, and their lease costs messages.
+ */
 export function giveBackAll(card: FarCard, out: Output): void {
   for (const line of [...card.lines.keys()]) if (canEvict(card, line)) evict(card, line, out);
 }
 
 /**
- * The lease is over (decision 13), or home is dead (14): the card stops serving, drops all, and reports lines
- * whose last value was here alone. It asks home for its next life.
+ * The lease is over (decision 13), or home is dead (14): the card stops serving, drops all, and
+ * reports lines whose last value it alone had. It asks home for its next life.
  */
 export function fence(card: FarCard, out: Output): void {
   for (const line of [...card.lines.keys()].sort((a, b) => a - b)) {
@@ -207,7 +211,10 @@ export function fence(card: FarCard, out: Output): void {
   greet(card, out);
 }
 
-/** Begins a life, and asks home for it. Each `Hello` is of a life of its own: an earlier one may still arrive. */
+/**
+ * Begins a life, and asks home for it. Each `Hello` has a life of its own, as an earlier one may
+ * still arrive.
+ */
 function greet(card: FarCard, out: Output): void {
   card.isUp = false;
   card.life++;
@@ -217,8 +224,8 @@ function greet(card: FarCard, out: Output): void {
 }
 
 /**
- * Decision 13: "stops serving at L". Accesses that wait for a `Welcome` that does not come end with it, so each
- * access is answered within two leases.
+ * Decision 13: "stops serving at L". Accesses that wait for a missing `Welcome` end with it, so
+ * each access is answered within two leases.
  */
 export function expire(card: FarCard, out: Output): void {
   if (card.now >= expiresAt(card)) fence(card, out);
@@ -229,7 +236,7 @@ export function expiresAt(card: FarCard): Time {
   return card.lease !== null && needsLease(card) ? card.lease.until : NEVER;
 }
 
-/** A message to home's card, with a stamp where one is due. */
+/** A message to home's card, with a stamp if one is due. */
 export function messageOf(
   card: FarCard,
   line: number,
@@ -241,7 +248,6 @@ export function messageOf(
   return stamp === undefined ? message : { ...message, stamp };
 }
 
-/** Lets a row act on a line. */
 function turn(
   card: FarCard,
   { line, event, data }: { line: number; event: FarEvent; data?: Data | undefined },
@@ -267,8 +273,9 @@ function turn(
 }
 
 /**
- * Begins what can begin, in order: an access waits for the ones before it on its line, and one that needs a place
- * for those that wait for one. Else accesses that need less could take each place that becomes free.
+ * Begins accesses in order: an access waits for earlier ones on its line, and one that needs a
+ * place for earlier ones that wait for one. Else accesses that need less could take each place that
+ * becomes free.
  */
 export function begin(card: FarCard, out: Output): void {
   if (!card.isUp || card.waiting.length === 0) return;
@@ -286,8 +293,8 @@ export function begin(card: FarCard, out: Output): void {
 }
 
 /**
- * Begins an access, or does it at once. @param isFull an earlier one waits for a place.
- * @returns false where it has to wait for a place.
+ * @param isFull an earlier access waits for a place.
+ * @returns false if the access has to wait for a place.
  */
 function attempt(
   card: FarCard,
@@ -317,7 +324,9 @@ function attempt(
   return true;
 }
 
-/** Counts an access for home's judge (decision 17). One that asks again after a move counts again. */
+/**
+ * Counts an access for home's judge (decision 17). An access repeated after a move counts again.
+ */
 function count(card: FarCard, { kind, line }: Access, isHit: boolean): void {
   if (card.window === NEVER || kind === "flush") return;
   if (card.windowEnds === NEVER) card.windowEnds = card.now + card.window;
@@ -331,20 +340,22 @@ function count(card: FarCard, { kind, line }: Access, isHit: boolean): void {
   });
 }
 
-/** Home's side does it: a flush (decision 12), or any access where the copy is kept there (C-06). */
 function askHome(card: FarCard, { kind, line, lines = 1, change }: Access, out: Output): void {
   if (kind === "flush") {
     const message = messageOf(card, line, lines > 1 ? "FlushRange" : "Flush");
     out.wire.push(lines > 1 ? { ...message, lines } : message);
     return;
   }
-  // A copy of before the move: home recalls it, or it is dropped here.
+  // A copy from before the move: home recalls it, or the card drops it here.
   if (farLine(card, line).state === "S") turn(card, { line, event: "evict" }, out);
   const message = messageOf(card, line, kind === "store" ? "Write" : "Read");
   out.wire.push({ ...message, placement: farPlacement(card, line), change });
 }
 
-/** A place for a line that is about to be asked for: the buffer comes before the miss goes out (decision 9). */
+/**
+ * Makes a place for a line before its request: the buffer comes before the miss goes out (decision
+ * 9).
+ */
 function makeRoom(card: FarCard, out: Output): boolean {
   const { lines, size } = card;
   if (lines.size < size.lines || lines.size - writeBacksOf(card) < size.lines) return true;
@@ -362,14 +373,16 @@ function writeBacksOf(card: FarCard): number {
   return count;
 }
 
-/** Whether a line can be written back: accesses that leave nothing behind have reserved their buffer. */
+/**
+ * Whether a line can be written back: accesses that leave nothing behind have reserved a buffer.
+ */
 function hasBuffer(card: FarCard): boolean {
   let count = writeBacksOf(card);
   for (const { passes } of card.active.values()) if (passes) count++;
   return count < card.size.writeBacks;
 }
 
-/** The access that a grant was for is done before anything else may happen to the line. */
+/** A grant's access is done before any other event of the line. */
 function resume(card: FarCard, line: number, out: Output): void {
   const access = card.active.get(line);
   const { state } = farLine(card, line);
@@ -380,12 +393,12 @@ function resume(card: FarCard, line: number, out: Output): void {
   if (access.passes) turn(card, { line, event: "evict" }, out);
 }
 
-/** Does an access on a copy that allows it. */
 function serve(card: FarCard, access: Access, out: Output): void {
   const { line, kind, change } = access;
   const { data } = farLine(card, line);
   if (kind === "flush") {
-    // "Unless the line is E and unwritten": what was granted came from memory (decisions 11, 12).
+    // "Unless the line is E and unwritten": the granted content came from memory (decisions 11,
+    // 12).
     out.answers.push({ access, result: data === LOST ? "lost" : "done" });
     return;
   }
@@ -401,7 +414,6 @@ function serve(card: FarCard, access: Access, out: Output): void {
   out.answers.push({ access, result: kind !== "store" && data === LOST ? "lost" : "done", data });
 }
 
-/** Home has answered the access itself. */
 function answer(
   card: FarCard,
   { line, data }: { line: number; data: Data | undefined },
@@ -414,7 +426,7 @@ function answer(
   out.answers.push({ access, result, data });
 }
 
-/** The placement has moved (decision 18): the access begins anew, ahead of those that came after it. */
+/** The placement has moved (decision 18): the access begins anew, ahead of later ones. */
 function askAgain(card: FarCard, line: number): void {
   const access = card.active.get(line);
   if (access === undefined) return;

@@ -1,14 +1,15 @@
 /**
  * FC, one line of a remote cache (C-07), or of home's local cache, which is agent 0 of the same protocol
- * (decision 6). After `coherence_protocol.md`, "Tables", **FC**; the quotation above a group of rows is its line.
+ * (decision 6). After `coherence_protocol.md`, "Tables", **FC**; the quotation above a group of rows is its
+ * line.
  *
- * Stable: I S E M (C-05). On the way: IS, IM, SM (a miss or an upgrade), MI (evicted, its `Put` is not
+ * Stable: I S E M (C-05). Transient: IS, IM, SM (a miss or an upgrade), MI (evicted, its `Put` is not
  * answered), II (the same, and recalled meanwhile).
  */
 import type { WireKind } from "./messages.ts";
 import type { Table } from "./table.ts";
 
-/** Of a line in a remote cache. */
+/** State of a line in a remote cache. */
 export type FarState = "I" | "S" | "E" | "M" | "IS" | "IM" | "SM" | "MI" | "II";
 
 /** `load`, `store`: of a core. `evict`: the cache needs the place. `fence`: the lease is over (decision 13). */
@@ -25,18 +26,20 @@ export const FAR_EVENTS = [
   "RecI",
   "RecS",
 ] as const;
-/** What a remote cache's line meets: an access, what the cache does, a message of home's card. */
+/** Events of a remote cache's line: an access, an eviction or fence, a message of home's card. */
 export type FarEvent = typeof FAR_EVENTS[number];
 
-/** What a cache does with a line on an event: data, so that it can be read as the page's table. */
+/** A cache's reaction to an event, as data, comparable with the page's table. */
 export interface FarRow {
-  /** Its state from now on. */
+  /** The new state. */
   readonly next: FarState;
-  /** The message that goes to home's card. */
+  /** To home's card. */
   readonly send?: WireKind;
   /** The core's access is done by it. */
   readonly serves?: true;
-  /** The line's last value may have been here alone, and is gone: it is reported (decisions 13, 14). */
+  /**
+   * The line's last value may have been here alone and is lost: it is reported (decisions 13, 14).
+   */
   readonly loses?: true;
 }
 
@@ -53,7 +56,7 @@ export const FAR_TABLE: FarTable = {
     // "Load: I → IS, GetS. Store: I → IM … GetM."
     load: { next: "IS", send: "GetS" },
     store: { next: "IM", send: "GetM" },
-    // "I, IS, IM stay; InvAck": S was evicted in silence, and home cannot know.
+    // "I, IS, IM stay; InvAck": S was evicted silently, and home cannot know.
     Inv: { next: "I", send: "InvAck" },
   },
   S: {

@@ -1,15 +1,18 @@
-/** What a far card does by time: renewals of its lease (decision 13), its end, and reports of counts (17). */
+/**
+ * Timed actions of a far card: renewals of its lease (decision 13), its end, and reports of counts
+ * (17).
+ */
 import { NEVER, type Time } from "../base/time.ts";
 import { expire, expiresAt, type FarCard, giveBackAll, messageOf, needsLease } from "./far_card.ts";
 import { isIdle, renewAt } from "./lease.ts";
 import type { Output } from "./output.ts";
 
-/** When {@link farWake} has something to do; NEVER for a card that holds nothing and has nothing to report. */
+/** When {@link farWake} has work; NEVER for a card that holds nothing and has nothing to report. */
 export function farNextAt(card: FarCard): Time {
   return Math.min(expiresAt(card), ownRenewalAt(card), card.windowEnds);
 }
 
-/** Does what is due at the card's time. */
+/** Does the work due at the card's time. */
 export function farWake(card: FarCard, out: Output): void {
   expire(card, out);
   if (card.now >= card.windowEnds) reportCounts(card, out);
@@ -26,7 +29,9 @@ function ownRenewalAt(card: FarCard): Time {
   return card.lease !== null && card.isUp && needsLease(card) ? renewAt(card.lease) : NEVER;
 }
 
-/** Counts of a window go to home, whose core judges them; what a card counts while it is down is not told. */
+/**
+ * Sends the counts of a window to home, whose core judges them; a card that is down reports none.
+ */
 function reportCounts(card: FarCard, out: Output): void {
   card.windowEnds = NEVER;
   for (const [region, counts] of card.counts) {

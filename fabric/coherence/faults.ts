@@ -1,20 +1,22 @@
 /**
- * What can fail in a {@link System}, and what goes on by itself afterwards (C-10, decisions 13 and
- * 14). A step is a fault, or the end of a time that a fault has started: so its order is all that times would
- * say. Explorer and random tester do the same steps. A lease, a cable, a far card or its host, home's card and home's
+ * Faults of a {@link System}, and their consequences (C-10, decisions 13 and 14). A step is a fault, or
+ * the end of a time that a fault has started: the order of steps stands for all possible times. Explorer
+ * and random tester do the same steps. A lease, a cable, a far card or its host, home's card and home's
  * host may fail at any instant, and each comes back at any later one:
  *
- * - *Cable, lease*: the far card stops (`fence`), answers its accesses `fenced`, and reports what it had dirty.
- * - *Far card or its host without power*: nothing of the card is left, and it reports nothing; a host that lives answers
- *   its accesses `fenced`. As in the first case, home gives the card's lines away after lease and grace, or at the next
- *   life's `Hello`: S is forgotten; of E and M the last write-back that came is taken, else the line is poisoned and reported.
- * - *Home's card*: the host agent's record poisons what was lent exclusively (`cardLost`), after lease and grace;
- *   what was shared is in memory.
- * - *Home's host*: memory has what survived (`fabric/rack/plan/persistence_domain.ts`), and is the truth from then on
- *   (`restartHost`). With the directory in memory (decision 7) lines that were lent exclusively are poisoned; else they
- *   show the last content that home received, and far cards report what they had dirty.
+ * - *Cable, lease*: the far card stops (`fence`), answers its accesses `fenced`, and reports its dirty lines.
+ * - *Far card or its host without power*: the card loses all state and reports nothing; a host that lives
+ *   answers its accesses `fenced`. As in the first case, home gives the card's lines away after lease and
+ *   grace, or at the next life's `Hello`: S is forgotten; of E and M the last received write-back is taken,
+ *   else the line is poisoned and reported.
+ * - *Home's card*: the host agent's record poisons exclusively lent lines (`cardLost`), after lease and
+ *   grace; shared lines are in memory.
+ * - *Home's host*: memory has what survived (`fabric/rack/plan/persistence_domain.ts`), and is the truth
+ *   from then on (`restartHost`). With the directory in memory (decision 7) exclusively lent lines are
+ *   poisoned; else they show the last content that home received, and far cards report their dirty lines.
  *
- * An access is answered within two leases of its own card, and within one lease and grace for each fault that it meets.
+ * An access is answered within two leases of its own card, and within one lease and grace for each fault
+ * that it meets.
  */
 import { type FarCard, fence, newFarCard } from "./far_card.ts";
 import { loseFarCard } from "./home_card.ts";
@@ -25,7 +27,7 @@ import { act, type Events, HOST, type System, type Wire } from "./system.ts";
 
 export interface FaultStep {
   readonly name: string;
-  /** What follows of a fault by itself: a time has passed. */
+  /** A consequence of a fault: a time has passed. */
   readonly isProgress: boolean;
   readonly isFault: boolean;
   readonly act: (system: System) => Events;
@@ -33,14 +35,16 @@ export interface FaultStep {
 
 const NOTHING: Events = { answers: [], lost: [] };
 
-/** All faults that may be now, and all that follows of earlier ones. */
+/** All possible faults, and all consequences of earlier ones. */
 export function* faultsOf(
   system: System,
   { mayFail, isEarly, isFirstOnly = false }: {
     readonly mayFail: boolean;
-    /** Of far cards the first one fails: of one fault that is all, as cards differ in nothing but their numbers. */
+    /**
+     * Only the first far card fails: enough for one fault, as cards differ only in their numbers.
+     */
     readonly isFirstOnly?: boolean;
-    /** A break of decision 13: home, or its host, may take leases for over before far cards do. */
+    /** A break of decision 13: home, or its host, may end leases before far cards do. */
     readonly isEarly?: "home's card" | "home's host" | undefined;
   },
 ): Generator<FaultStep> {
@@ -120,11 +124,11 @@ function* leaseEnds(system: System, isEarly: string | undefined): Generator<Faul
       yield step(name, (next) => losePower(next, at), "progress");
       continue;
     }
-    // Accesses of a card that is down are answered with the end of the life that it has asked for.
+    // Accesses of a card that is down are answered at the end of the life that it has asked for.
     if (!isUp && (wire.isCut || outage !== null) && card.waiting.length > 0) {
       yield step(`card ${agent} waits no longer`, (next) => farEnds(next, at), "progress");
     }
-    // Its `Hello` was lost: there is none, and no `Welcome`, on its way.
+    // Its `Hello` was lost: neither it nor a `Welcome` is on its way.
     const asks = wire.req.some(({ kind }) => kind === "Hello") ||
       wire.down.some((message) => message.kind === "Welcome" && message.life === life);
     if (!isUp && !wire.isCut && !asks && outage === null) {
@@ -136,19 +140,18 @@ function* leaseEnds(system: System, isEarly: string | undefined): Generator<Faul
   }
 }
 
-/** Stops serving, and asks for another life. */
 function farEnds(system: System, at: number): Events {
   const card = system.fars[at];
   if (card === undefined) return NOTHING;
   setWire(system, at, { isDoomed: false });
-  // Home's card is not there to take the `Hello` of the life that ends, and it is no longer repeated.
+  // Home's card cannot take the `Hello` of the ending life, which is no longer repeated.
   if (system.outage !== null) lose(system.wires[at]);
   return act(system, at + 1, (out) => fence(card, out));
 }
 
 /**
- * A card without power, or without its host, which holds it off: nothing of it is left but that its next life has a
- * higher number, so it reports nothing. A host that lives answers the accesses that were under way.
+ * A card loses its power, or its host, which holds it off. Only its life number outlasts it, so it
+ * reports nothing. A host that lives answers the accesses that were under way.
  */
 function losePower(system: System, at: number): Events {
   const card = system.fars[at];
@@ -184,23 +187,22 @@ function setWire(
   if (wire !== undefined) Object.assign(wire, change);
 }
 
-/** Its messages are lost, and nothing renews leases. */
 function homeDies(system: System, outage: "card" | "host"): Events {
   system.outage = outage;
   system.toHome.length = system.toHost.length = 0;
   for (const [at, wire] of system.wires.entries()) {
-    // A `Hello` is sent again by its queue pair until home's card is there.
+    // Its queue pair repeats a `Hello` until home's card is there.
     const hellos = wire.req.filter(({ kind }) => kind === "Hello");
     lose(wire);
     wire.req.push(...hellos);
     setWire(system, at, { isDoomed: true });
   }
-  // Its cores die with it, and hear nothing.
+  // Its cores die with it, and get no answers.
   if (outage === "host") system.host.waiting.length = 0;
   return NOTHING;
 }
 
-/** Home's card begins another life. @param times of the card, else none. */
+/** Home's card begins another life. @param times of the card; none by default. */
 export function renewHome({ home, host, size }: System, times?: LeaseTimes): void {
   const fresh = newHomeCard({
     tables: { home: home.table, far: home.local.table },
@@ -211,12 +213,15 @@ export function renewHome({ home, host, size }: System, times?: LeaseTimes): voi
     times: times ?? null,
     order: home.order,
   });
-  // The card's next life begins where software has put the region.
+  // Software tells the card's next life the region's placement.
   for (const [region, placement] of home.placements) fresh.placements.set(region, placement);
   Object.assign(home as { -readonly [K in keyof typeof home]: (typeof home)[K] }, fresh);
 }
 
-/** Decision 14: all leases are over. The host agent's record poisons, or has started anew with its host. */
+/**
+ * Decision 14: all leases are over. The host agent's record poisons, or has started anew with its
+ * host.
+ */
 function homeStarts(system: System, outage: "card" | "host"): Events {
   const { host } = system;
   renewHome(system);

@@ -41,7 +41,7 @@ import { heardAt } from "./lease.ts";
 import type { Access, Agent, BusMessage, Data, Placement, WireMessage } from "./messages.ts";
 import type { Output } from "./output.ts";
 
-/** Whether the card can take this message now; one that it cannot stays in its queue pair. */
+/** Whether the card can take this message now; else it stays in its queue pair. */
 export function canTake(card: HomeCard, { kind }: WireMessage): boolean {
   return !REQUESTS.has(kind) || slotsHeld(card) < card.size.slots;
 }
@@ -54,7 +54,7 @@ export function homeReceive(card: HomeCard, message: WireMessage, out: Output): 
     pump(card, out);
     return;
   }
-  // Of an earlier life of either card: it changes nothing (decision 14).
+  // A message from an earlier life of either card changes nothing (decision 14).
   if (card.lives.get(agent) !== life || message.homeLife !== card.life) return;
   hear(card, message);
   if (kind === "Renew") {
@@ -84,12 +84,12 @@ function hear(card: HomeCard, { agent, kind, stamp }: WireMessage): void {
   card.leases.set(agent, heardAt(card.now, { stamp, times: card.times, isOwn: kind === "Renew" }));
 }
 
-/** Gives a stamp back that nothing else takes along. */
+/** Returns a stamp that no other message carries. */
 export function sayRenewed(card: HomeCard, agent: Agent, out: Output): void {
   if (card.leases.get(agent)?.echo) sendTo(card, { kind: "Renewed", line: 0, agent }, out);
 }
 
-/** A life begins; the one before has ended, whatever the lease says (decision 14). */
+/** A life begins; the earlier one has ended, regardless of the lease (decision 14). */
 function welcome(card: HomeCard, message: WireMessage, out: Output): void {
   const { agent, life, line } = message;
   if ((card.lastLives.get(agent) ?? -1) >= life) return;
@@ -108,8 +108,8 @@ export function homeBus(card: HomeCard, { kind, line, data }: BusMessage, out: O
 }
 
 /**
- * A verb or a DMA access on a region's line: it goes through the local cache (decision 6), leaves nothing
- * behind in it, and takes the line from all others.
+ * A verb or a DMA access on a region's line: it goes through the local cache (decision 6), leaves
+ * nothing behind in it, and takes the line from all others.
  */
 export function homeAccess(card: HomeCard, access: Access, out: Output): void {
   const { lines = 1 } = access;
@@ -125,13 +125,14 @@ export function canEvictLocal(card: HomeCard, line: number): boolean {
 }
 
 /**
- * What only the local cache has: under whole-system persistence it is written to memory when home's power fails;
- * else it is lost (decision 12, `persistence_domain.ts`). What far cards have is lost in any case.
+ * Lines that only the local cache has: whole-system persistence writes them to memory when home's
+ * power fails, else they are lost (decision 12, `persistence_domain.ts`). Far cards' lines are lost
+ * in any case.
  */
 export function dirtyInLocalCache(
   { local: { lines }, requests }: HomeCard,
 ): { readonly line: number; readonly data: Data }[] {
-  // A write-back that has begun is on the bus, and what memory has may be newer by now.
+  // A write-back that has begun is on the bus, and memory may be newer by now.
   const isHere = (line: number) =>
     requests.some((each) =>
       isOwn(each) && each.message.kind === "Put" && each.message.line === line
@@ -143,7 +144,7 @@ export function dirtyInLocalCache(
   ).sort((a, b) => a.line - b.line);
 }
 
-/** The local cache gives a line up. */
+/** Evicts a line from the local cache. */
 export function evictLocal(card: HomeCard, line: number, out: Output): void {
   local(card, (its) => evict(card.local, line, its), out);
   pump(card, out);
@@ -157,7 +158,7 @@ export function move(
 ): void {
   const { version } = card.placements.get(region) ?? FIRST_PLACEMENT;
   card.placements.set(region, { place, version: version + 1 });
-  // What the local cache has not yet asked for is asked again at the new place.
+  // Accesses that the local cache has not requested yet are repeated at the new place.
   for (const request of [...card.requests]) {
     const { access, message: { line } } = request;
     if (access === null || card.regionOf(line) !== region) continue;
@@ -185,8 +186,8 @@ export function recallRegion(card: HomeCard, region: number, out: Output): void 
 }
 
 /**
- * A far card's lease is over, and it has stopped serving (decision 13): what it shared is forgotten, what it
- * had alone is lost, and reported.
+ * A far card's lease is over, and it has stopped serving (decision 13): its shared lines are
+ * forgotten, its exclusive lines are lost and reported.
  */
 export function loseFarCard(card: HomeCard, agent: Agent, out: Output): void {
   const life = card.lives.get(agent);
@@ -211,7 +212,10 @@ export function loseFarCard(card: HomeCard, agent: Agent, out: Output): void {
   pump(card, out);
 }
 
-/** A far card that is up has let all its copies go: its lease is over, and it has asked for nothing. */
+/**
+ * A far card that is up has dropped all its copies: its lease is over, and it has requested
+ * nothing.
+ */
 export function unshare(card: HomeCard, agent: Agent, out: Output): void {
   for (const [line, now] of [...card.lines]) {
     keep(card, line, { ...now, sharers: now.sharers & ~(1 << agent) });
@@ -221,7 +225,6 @@ export function unshare(card: HomeCard, agent: Agent, out: Output): void {
 
 // ── what is next ─────────────────────────────────────────────────────────────────────────────────
 
-/** Does all that can be done now. */
 function pump(card: HomeCard, out: Output): void {
   while (purgeNext(card, out) || requestNext(card, out));
 }
@@ -241,7 +244,6 @@ function purgeNext(card: HomeCard, out: Output): boolean {
   return false;
 }
 
-/** The first one that may begin, in the card's order. */
 function requestNext(card: HomeCard, out: Output): boolean {
   for (const request of card.order(card.requests)) {
     if (request.isBegun) continue;
@@ -273,7 +275,6 @@ function requestNext(card: HomeCard, out: Output): boolean {
   return false;
 }
 
-/** Begins with the first line of a range that is free. */
 function beginPart(card: HomeCard, request: Request, out: Output): boolean {
   const { message, range } = request;
   const line = range?.left.find((each) => isFree(card, each) && !card.purges.has(each));
@@ -290,7 +291,7 @@ function beginPart(card: HomeCard, request: Request, out: Output): boolean {
   return true;
 }
 
-/** Whether a line is free for a request; one that has no directory entry, and finds none, makes room. */
+/** Whether a line is free for a request; without a free directory entry, one is purged. */
 function mayBegin(card: HomeCard, { line, kind }: WireMessage, out: Output): boolean {
   if (!isFree(card, line) || card.purges.has(line)) return false;
   if ((kind !== "GetS" && kind !== "GetM") || isLent(homeLine(card, line)) || hasEntry(card)) {
@@ -320,7 +321,6 @@ function beginTransaction(card: HomeCard, message: WireMessage, out: Output): vo
   if (request !== undefined && homeLine(card, line).serving === null) drop(card, request);
 }
 
-/** The local cache does a far card's access (C-06). */
 function beginLocal(card: HomeCard, request: Request, out: Output): void {
   const { line, kind, change } = request.message;
   const access: Access = { kind: kind === "Write" ? "store" : "load", line, change, ticket: 0 };
@@ -328,7 +328,7 @@ function beginLocal(card: HomeCard, request: Request, out: Output): void {
   local(card, (its) => farAccess(card.local, access, its), out);
 }
 
-/** The placement is not what the sender believes: it asks again (decision 18). */
+/** The sender's placement is stale: it asks again (decision 18). */
 function retry(card: HomeCard, request: Request, out: Output): void {
   const { agent, life, line } = request.message;
   const placement = homePlacement(card, line);

@@ -1,6 +1,6 @@
 /**
- * HC: what home's card knows: requests, the directory's entries, the local cache, placements, lives, leases. What it
- * does is in `home_card.ts`.
+ * HC: home's card's state: requests, directory entries, the local cache, placements, lives, leases.
+ * `home_card.ts` acts on it.
  */
 import type { Time } from "../base/time.ts";
 import { type CacheSize, type FarCard, newFarCard } from "./far_card.ts";
@@ -19,37 +19,35 @@ import {
 import type { Output } from "./output.ts";
 
 export interface HomeSize {
-  /** Requests of far cards that are taken and not finished. */
+  /** Far cards' requests that are taken and not finished. */
   readonly slots: number;
-  /** Lines that are lent at a time. */
+  /** Lines lent at a time. */
   readonly entries: number;
   readonly localCache: CacheSize;
 }
 
 /**
- * A request that is taken. A far card's holds its slot until it is finished; the local cache's needs none, and is
- * here until it begins.
+ * A request that is taken. A far card's request holds its slot until it is finished; the local
+ * cache's needs none, and is here until it begins.
  */
 export interface Request {
   readonly message: WireMessage;
   readonly isBegun: boolean;
-  /** Of `Read` and `Write` that have begun: what the local cache does for it. */
+  /** For `Read` and `Write` that have begun: the local cache's access. */
   readonly access: Access | null;
-  /** Of a `FlushRange`. */
+  /** For a `FlushRange`. */
   readonly range?: FlushedRange | undefined;
 }
 
 /**
- * In which order requests are looked at: the first one that may begin is next. They are given in the order of their
- * coming.
+ * The order in which requests, given in order of arrival, are examined: the first one that may
+ * begin is next.
  */
 export type ServiceOrder = (requests: readonly Request[]) => readonly Request[];
 
 /** The lines of a `FlushRange`, each of which has a transaction of its own. */
 export interface FlushedRange {
-  /** Not begun. */
   readonly left: readonly number[];
-  /** In a transaction. */
   readonly open: readonly number[];
   readonly isLost: boolean;
 }
@@ -58,26 +56,28 @@ export interface HomeCard {
   readonly table: HomeTable;
   readonly size: HomeSize;
   readonly regionOf: (line: number) => number;
-  /** The directory: lines that are lent, or in a transaction; the one that came first in front. */
+  /** The directory: lines that are lent, or in a transaction, oldest entry first. */
   readonly lines: Map<number, HomeLine>;
   readonly local: FarCard;
-  /** In the order of their coming. */
+  /** In order of arrival. */
   readonly requests: Request[];
   readonly order: ServiceOrder;
   readonly placements: Map<number, Placement>;
-  /** Lines to be purged for a migration, before any other request of theirs. */
+  /** Lines to be purged for a migration, before any other request for them. */
   readonly purges: Set<number>;
   /** Far cards that may hold lines, each with its life. */
   readonly lives: Map<Agent, number>;
-  /** The last life of each far card that has ever had one: another one's `Hello` is late, and no life begins. */
+  /**
+   * The last life of each far card: a `Hello` of it or an earlier one is late, and begins no life.
+   */
   readonly lastLives: Map<Agent, number>;
-  /** The card's own, from 1 on: a far card that knows another one's lines is a stranger to this one. */
+  /** The card's own life, from 1 on: far cards' messages for another one are ignored. */
   readonly life: number;
-  /** The time of this step, in ps: the caller sets it before it calls a function of the card. */
+  /** The time of this step, in ps, set by the caller before each function of the card. */
   now: Time;
   /** Null without times, as in an exploration. */
   readonly times: LeaseTimes | null;
-  /** Of far cards that were heard within lease and grace. */
+  /** For far cards that were heard within lease and grace. */
   readonly leases: Map<Agent, HomeLease>;
 }
 
@@ -88,7 +88,7 @@ export function newHomeCard(
     readonly size: HomeSize;
     readonly contents: Contents;
     readonly regionOf: (line: number) => number;
-    /** Above all that the card has had. */
+    /** Above the card's earlier ones. */
     readonly life?: number;
     readonly times?: LeaseTimes | null;
     readonly order?: ServiceOrder;
@@ -121,15 +121,15 @@ export function newHomeCard(
   };
 }
 
-/** Of a region that was never moved. */
+/** For a region that was never moved. */
 export const FIRST_PLACEMENT: Placement = { place: "remote", version: 0 };
 
-/** The directory's line as it is now. */
+/** The directory's present line. */
 export function homeLine(card: HomeCard, line: number): HomeLine {
   return card.lines.get(line) ?? NEW_HOME_LINE;
 }
 
-/** Where the copy of a line's region is kept. */
+/** The placement of a line's region. */
 export function homePlacement(card: HomeCard, line: number): Placement {
   return card.placements.get(card.regionOf(line)) ?? FIRST_PLACEMENT;
 }
@@ -145,7 +145,7 @@ export const REQUESTS: ReadonlySet<WireKind> = new Set([
   "Write",
 ]);
 
-/** Whether the local cache has asked, and not a far card. */
+/** Whether the request is the local cache's. */
 export function isOwn({ message: { agent } }: Request): boolean {
   return agent === LOCAL_CACHE;
 }
@@ -158,9 +158,10 @@ export function slotsHeld({ requests }: HomeCard): number {
 }
 
 /**
- * In the order of their coming: far cards' requests and the local cache's wait in one queue, so that verbs of one host,
- * which may have any number outstanding, do not hold far cards up beyond their leases. [choice] What the local cache
- * gives back goes ahead, as other requests wait for it: one line for each access.
+ * Order of arrival: far cards' requests and the local cache's wait in one queue, so that verbs of
+ * one host, of which any number may be outstanding, do not delay far cards beyond their leases.
+ * [choice] Write-backs of the local cache go ahead, as other requests wait for them: one line for
+ * each access.
  */
 export function inTurn(requests: readonly Request[]): readonly Request[] {
   const isGivenBack = (each: Request) => isOwn(each) && each.message.kind === "Put";
@@ -168,10 +169,10 @@ export function inTurn(requests: readonly Request[]): readonly Request[] {
   return [...requests.filter(isGivenBack), ...requests.filter((each) => !isGivenBack(each))];
 }
 
-/** How many later requests for its line may go ahead of one that waits, by {@link inTurn}. */
+/** Number of later requests for its line that may pass a waiting one, by {@link inTurn}. */
 export const PASSES_MAX = 1;
 
-/** The request is over; a far card's slot is free again. */
+/** Ends the request; a far card's slot is free again. */
 export function drop(card: HomeCard, request: Request): void {
   const index = card.requests.indexOf(request);
   if (index >= 0) card.requests.splice(index, 1);

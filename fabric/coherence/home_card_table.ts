@@ -22,7 +22,10 @@ import type { Table } from "./table.ts";
 /** Of a line's transaction. */
 export type HomePhase = "idle" | "P0" | "P1" | "P2" | "P3";
 export const DEMANDS = ["GetS", "GetM", "Put", "Flush", "Purge"] as const;
-/** A request that has a transaction of its own; `Purge` is the card's own, for a migration or a directory entry. */
+/**
+ * A request with a transaction of its own; `Purge` is the card's own, for a migration or a
+ * directory entry.
+ */
 export type Demand = typeof DEMANDS[number];
 export const HOME_EVENTS = [
   ...DEMANDS,
@@ -37,28 +40,28 @@ export const HOME_EVENTS = [
   "SnpInv",
   "SnpData",
 ] as const;
-/** What home's card meets: a request, a far card's answer, a message of the bus. */
+/** Events at home's card: requests, far cards' answers, messages of the bus. */
 export type HomeEvent = typeof HOME_EVENTS[number];
 
-/** What home's card knows of a line. */
+/** Home's card's state of a line. */
 export interface HomeLine {
-  /** `b`: the card's right on the bus, at least as strong as all that it has lent. */
+  /** `b`: the card's right on the bus, at least as strong as all rights that it has lent. */
   readonly right: "I" | "S" | "X";
   /** `d` = S(set): a bit for each agent. */
   readonly sharers: number;
   /** `d` = X(o), else {@link NONE}. */
   readonly owner: Agent;
-  /** Of X(o): o has said that it has written; E counts as perhaps M until then (decision 10). */
+  /** For X(o): o has reported a write; E counts as perhaps M until then (decision 10). */
   readonly dirty: boolean;
-  /** Of the transaction that is served. */
+  /** The transaction's phase. */
   readonly phase: HomePhase;
-  /** That transaction: what was asked, by which agent, in which of its lives. */
+  /** The transaction in service: the request, its agent and that agent's life. */
   readonly serving: { readonly kind: Demand; readonly agent: Agent; readonly life: number } | null;
   /** Agents that have not yet answered, in P1 or to a snoop: a bit for each. */
   readonly waiting: number;
-  /** Of the bus: served now, or at the transaction's end. */
+  /** The bus's snoop: served now, or at the transaction's end. */
   readonly snoop: { readonly kind: "SnpInv" | "SnpData"; readonly isServed: boolean } | null;
-  /** On its way from the bus to the requester, or the other way. */
+  /** Data on its way from the bus to the requester, or back. */
   readonly data: Data | undefined;
 }
 
@@ -74,35 +77,35 @@ export const NEW_HOME_LINE: HomeLine = {
   data: undefined,
 };
 
-/** A message of a row's: to the bus, or to an agent. */
+/** A message to the bus, or to an agent. */
 export type HomeSend =
   | { readonly to: "bus"; readonly kind: BusKind; readonly data?: Data | undefined }
   | {
     readonly to: Agent;
     readonly kind: WireKind;
     readonly data?: Data | undefined;
-    /** The life in which the agent has asked; where there is none, the message is for any. */
+    /** The agent's life at its request; absent: the message is for any life. */
     readonly life?: number;
   };
 
-/** What a row does. */
+/** A row's effect. */
 export interface HomeMove {
-  /** The line as it is from now on. */
+  /** The new line. */
   readonly line: HomeLine;
   /** Messages, in order. */
   readonly send?: readonly HomeSend[];
 }
 
-/** What a row is told of the message: who sends it, in which life, and content. */
+/** The message's sender, its life, and content. */
 export type HomeInput = Partial<Pick<WireMessage, "agent" | "life">> & Pick<BusMessage, "data">;
-/** What home's card does with a line on a message or an event. It depends on nothing else. */
+/** Home's card's reaction to an event, a function of line and message alone. */
 export type HomeRow = (line: HomeLine, message: HomeInput) => HomeMove;
-/** A phase, or a snoop that is served, and whether the line is lent to one alone. */
+/** A phase, or a served snoop; whether the line is lent to one agent exclusively. */
 export type HomeState = `${HomePhase | "snooped"} ${"free" | "owned"}`;
 /** Rows of home's card, by state and event. */
 export type HomeTable = Table<HomeState, HomeEvent, HomeRow>;
 
-/** The row's state: phase, and column of the page's table. */
+/** Phase and column of the page's table. */
 export function homeState(line: HomeLine): HomeState {
   const phase = line.snoop?.isServed ? "snooped" : line.phase;
   return `${phase} ${line.owner === NONE ? "free" : "owned"}`;
@@ -119,7 +122,6 @@ export function agentsOf(set: number): Agent[] {
 
 /** `d` = I. */
 const UNLENT = { sharers: 0, owner: NONE, dirty: false } as const;
-/** A transaction's end. */
 const IDLE = { phase: "idle", serving: null, waiting: 0, data: undefined } as const;
 
 function begun(line: HomeLine, kind: Demand, { agent = NONE, life = 0 }: HomeInput): HomeLine {
@@ -130,7 +132,6 @@ function toAll(set: number, kind: WireKind): HomeSend[] {
   return agentsOf(set).map((to) => ({ to, kind }));
 }
 
-/** The answer to the requester. */
 function toRequester(line: HomeLine, kind: WireKind, data?: Data): HomeSend[] {
   const { agent = NONE, life = 0 } = line.serving ?? {};
   return [{ to: agent, kind, data, life }];
@@ -149,22 +150,24 @@ const askBus =
     send: [{ to: "bus", kind: send }],
   });
 
-/** "RecS to o, P1" and "RecI to o, P1". The owner itself asks for nothing (Races: "new request before WbAck"). */
+/**
+ * "RecS to o, P1" and "RecI to o, P1". The owner never asks (Races: "new request before WbAck").
+ */
 const recall = (kind: Demand, send: "RecS" | "RecI"): HomeRow => (line, message) => ({
   line: { ...begun(line, kind, message), phase: "P1", waiting: 1 << line.owner },
   send: [{ to: line.owner, kind: send }],
 });
 
-/** "Drop the data, WbAck": the line was recalled before, and lent again behind the recall's write-back. */
+/** "Drop the data, WbAck": the line was recalled, and lent again behind the recall's write-back. */
 const dropPut: HomeRow = (line, { agent = NONE, life = 0 }) => ({
   line,
   send: [{ to: agent, kind: "WbAck", life }],
 });
 
 /**
- * The same where it is not lent exclusively. The page answers at once; but where the recall was for a snoop,
- * `RspI` with the content may still be on the bus, and a write-back that is acknowledged is promised persistent
- * (decision 12). So the bus is asked first.
+ * A Put of a line that is not lent exclusively. The page answers at once; but after a recall for a
+ * snoop, `RspI` with the content may still be on the bus, and an acknowledged write-back is
+ * promised persistent (decision 12). So the card asks the bus first.
  */
 const dropPutLate: HomeRow = (line, message) => ({
   line: { ...begun(line, "Put", message), phase: "P2" },
@@ -178,7 +181,10 @@ const takePut: HomeRow = (line, message) =>
     send: [{ to: "bus", kind: "WbMtoI", data: message.data }],
   };
 
-/** Decision 12: no copy is dirty but perhaps home's own; the host agent cleans it, and says when memory has it. */
+/**
+ * Decision 12: at most home's own copy is dirty; the host agent cleans it and reports when memory
+ * has it.
+ */
 const flushHome: HomeRow = (line, message) => ({
   line: { ...begun(line, "Flush", message), phase: "P2" },
   send: [{ to: "bus", kind: "BusFlush" }],
@@ -283,7 +289,10 @@ const leftShared: HomeRow = (line, { data, agent = NONE }) => ({
   send: [{ to: "bus", kind: "WbMtoS", data }],
 });
 
-/** "Data → WbMtoE, P2"; for a reader, whose owner has answered as to RecI, WbMtoS; where no agent gets the line, WbMtoI. */
+/**
+ * "Data → WbMtoE, P2"; WbMtoS for a reader whose owner answered as to RecI; WbMtoI if no agent gets
+ * the line.
+ */
 const KEPT = {
   GetS: ["S", "WbMtoS"],
   GetM: ["X", "WbMtoE"],
@@ -299,7 +308,7 @@ const recalled: HomeRow = (line, { data }) => {
   };
 };
 
-/** "Cmp → DataS, P3", "Cmp → DataE, P3", "Cmp → WbAck": what was promised is in memory by now. */
+/** "Cmp → DataS, P3", "Cmp → DataE, P3", "Cmp → WbAck": memory has the promised data by now. */
 const completed: HomeRow = (line, { data }) => {
   const done: HomeLine = { ...line, ...IDLE };
   switch (line.serving?.kind) {
@@ -310,7 +319,7 @@ const completed: HomeRow = (line, { data }) => {
     case "Put":
       return { line: done, send: toRequester(line, "WbAck") };
     case "Flush":
-      // Poison in memory is no content that was promised: the flush says so.
+      // Poison in memory is not the promised content: the flush reports it.
       return { line: done, send: toRequester(line, "FlushAck", data) };
     default:
       return { line: done };
@@ -325,7 +334,7 @@ const dirtied: HomeRow = (line, { agent }) =>
   line.owner !== agent
     ? { line }
     : { line: { ...line, dirty: true }, send: [{ to: "bus", kind: "BusDirty" }] };
-/** "Ignored": it is late, and another transaction has dealt with the line. */
+/** "Ignored": it is late; another transaction has dealt with the line. */
 const ignored: HomeRow = (line) => ({ line });
 
 // ── the table ────────────────────────────────────────────────────────────────────────────────────
@@ -362,7 +371,7 @@ export const HOME_TABLE: HomeTable = {
     SnpData: snoopShared,
     Dirty: ignored,
   },
-  // The page's P0 has one column: a card that owns the line asks the bus for nothing.
+  // The page's P0 has one column: a card that owns the line asks nothing of the bus.
   "P0 owned": {},
   "snooped free": { InvAck: snoopAcked, Dirty: ignored },
   "snooped owned": { RecIData: snoopRecalled, RecSData: snoopLeftShared, Dirty: dirtied },

@@ -1,6 +1,6 @@
 /**
- * HC: a message or an event meets its line's row (`home_card_table.ts`), and what the row says is done: to the bus,
- * to a far card, at once to the local cache, or in the place of a far card whose life has ended.
+ * HC: applies a message or an event to its line's row (`home_card_table.ts`), and executes the row's sends:
+ * to the bus, to a far card, at once to the local cache, or on behalf of a far card whose life has ended.
  */
 import { farReceive } from "./far_card.ts";
 import {
@@ -31,14 +31,14 @@ import {
 import { newOutput, type Output, type Turn } from "./output.ts";
 import { rowOf } from "./table.ts";
 
-/** What is known of a line from now on. */
+/** Stores the line's state. */
 export function keep(card: HomeCard, line: number, now: HomeLine): void {
-  // A right to share that nothing is lent under is given up in silence: the bus's snoop finds I.
+  // A right to share without a lent copy is dropped silently: the bus's snoop finds I.
   if (isLent(now) || now.phase !== "idle" || now.snoop !== null) card.lines.set(line, now);
   else card.lines.delete(line);
 }
 
-/** A message or an event meets its line's row. @throws MissingRow for one that cannot come now. */
+/** @throws MissingRow for an event that cannot come now. */
 export function apply(
   card: HomeCard,
   { line, event, message }: { line: number; event: HomeEvent; message: HomeInput },
@@ -61,7 +61,7 @@ export function apply(
   apply(card, { line, event: snoop.kind, message: { data: undefined } }, out);
 }
 
-/** The slot of a transaction that has ended is free again. @returns whether it was a part of a range. */
+/** Frees the slot of an ended transaction. @returns whether it was a part of a range. */
 function finish(
   card: HomeCard,
   { line, before: { serving }, data }: {
@@ -86,7 +86,10 @@ function finish(
   return false;
 }
 
-/** One line of a range is in home's persistence domain; the last one answers for all (decisions 8, 12). */
+/**
+ * One line of a range is in home's persistence domain; the last one answers for all (decisions 8,
+ * 12).
+ */
 function finishPart(
   card: HomeCard,
   { request, line, data }: { request: Request; line: number; data: Data | undefined },
@@ -131,7 +134,7 @@ function emit(
   local(card, (its) => farReceive(card.local, own, its), out);
 }
 
-/** A card that is dead, or has another life by now, has nothing and answers nothing: home does it. */
+/** A dead card, or one with another life by now, answers nothing: home answers for it. */
 function emitToDead(
   card: HomeCard,
   { line, send }: { readonly line: number; readonly send: Exclude<HomeSend, { to: "bus" }> },
@@ -152,7 +155,8 @@ function emitToDead(
       break;
     }
     case "DataE": {
-      // It was never sent, so nothing is lost: it goes back, and a snoop that waits goes on waiting for that.
+      // It was never sent, so nothing is lost: it goes back, and a waiting snoop continues to wait
+      // for that.
       const { snoop } = homeLine(card, line);
       keep(card, line, { ...homeLine(card, line), snoop: null });
       apply(card, { line, event: "Complete", message: { agent, data: undefined } }, out);
@@ -165,7 +169,7 @@ function emitToDead(
   }
 }
 
-/** The answer of a dead card to an `Inv` or a recall. */
+/** The answer on behalf of a dead card to an `Inv` or a recall. */
 export function answerFor(
   card: HomeCard,
   { line, agent }: { readonly line: number; readonly agent: Agent },
@@ -177,7 +181,7 @@ export function answerFor(
   apply(card, { line, event, message: { agent, data } }, out);
 }
 
-/** The last that a dead card has said of a line that it had alone: its write-back, or nothing. */
+/** A dead card's last word about its exclusive line: its write-back, or nothing. */
 export function lastOf(
   card: HomeCard,
   { line, agent }: { readonly line: number; readonly agent: Agent },
@@ -191,30 +195,33 @@ export function lastOf(
   return LOST;
 }
 
-/** A request is in the card from now on, behind those that came before. */
+/** Queues a request behind earlier ones. */
 export function take(card: HomeCard, request: Request, out: Output): void {
   card.requests.push(request);
   out.turns.push(...turnsOf(request, "taken"));
 }
 
-/** One that has not begun, or not with all its lines, is over. */
+/** Ends a request that has not begun with all its lines. */
 export function dropWaiting(card: HomeCard, request: Request, out: Output): void {
   drop(card, request);
   out.turns.push(...turnsOf(request, "dropped"));
 }
 
-/** `Read` and `Write` do not ask for the line: the local cache does, in its own order. */
+/** `Read` and `Write` do not request the line: the local cache does, in its own order. */
 function turnsOf({ message, range }: Request, step: "taken" | "dropped"): Turn[] {
   if (message.kind === "Read" || message.kind === "Write") return [];
   return (range?.left ?? [message.line]).map((line) => ({ step, line, message }));
 }
 
-/** What becomes of the requests that have not begun, or not with all their lines, where the card forgets all. */
+/**
+ * Dropped turns of all requests that have not begun with all their lines, when the card loses its
+ * state.
+ */
 export function turnsForgotten({ requests }: Pick<HomeCard, "requests">): Turn[] {
   return requests.filter(({ isBegun }) => !isBegun).flatMap((each) => turnsOf(each, "dropped"));
 }
 
-/** Lets the local cache do something; its requests are queued, its answers are taken at once. */
+/** Lets the local cache act; its requests are queued, its answers are taken at once. */
 export function local(card: HomeCard, act: (its: Output) => void, out: Output): void {
   const its = newOutput();
   act(its);
@@ -228,7 +235,6 @@ export function local(card: HomeCard, act: (its: Output) => void, out: Output): 
   for (const answer of its.answers) answerFar(card, answer, out);
 }
 
-/** An access at the local cache has ended: it was a far card's, or a verb's. */
 function answerFar(card: HomeCard, answer: Answer, out: Output): void {
   const request = card.requests.find(({ access }) => access === answer.access);
   if (request === undefined) {
@@ -237,15 +243,17 @@ function answerFar(card: HomeCard, answer: Answer, out: Output): void {
   }
   const { agent, life, line, kind, change } = request.message;
   drop(card, request);
-  // [0059]: of a plain write "only a write-done" goes back. A store to the whole line may have found the line lost,
-  // and is done for all that.
+  // [0059]: for a plain write "only a write-done" goes back. A store to the whole line may have
+  // found the line lost, and is still done.
   const isTold = kind !== "Write" || card.local.contents.tellsOld(change);
   const found = !isTold || answer.data === LOST ? undefined : answer.data;
   const data = answer.result === "lost" ? LOST : found;
   if (card.lives.get(agent) === life) sendTo(card, { kind: "Value", line, agent, data }, out);
 }
 
-/** A line has an entry while it is lent, or about to be; other transactions have their slot alone. */
+/**
+ * A line has an entry while it is lent, or about to be; other transactions need only their slot.
+ */
 export function isLent({ sharers, owner, serving }: HomeLine): boolean {
   return sharers !== 0 || owner !== NONE || serving?.kind === "GetS" || serving?.kind === "GetM";
 }

@@ -1,11 +1,13 @@
-/** What home's card does by time: it gives stamps back, and gives away what a far card held (decision 13). */
+/**
+ * Timed actions of home's card: it returns stamps, and gives a far card's lines away (decision 13).
+ */
 import { NEVER, type Time } from "../base/time.ts";
 import { loseFarCard, sayRenewed, unshare } from "./home_card.ts";
 import { type HomeCard, homeLine } from "./home_card_state.ts";
 import type { Agent } from "./messages.ts";
 import type { Output } from "./output.ts";
 
-/** When {@link homeWake} has something to do; NEVER where no far card was heard within its lease. */
+/** When {@link homeWake} has work; NEVER if no far card was heard within its lease. */
 export function homeNextAt(card: HomeCard): Time {
   let next = NEVER;
   for (const { until, echo } of card.leases.values()) {
@@ -14,7 +16,7 @@ export function homeNextAt(card: HomeCard): Time {
   return next;
 }
 
-/** Does what is due at the card's time. */
+/** Does the work due at the card's time. */
 export function homeWake(card: HomeCard, out: Output): void {
   for (const [agent, { until, echo }] of [...card.leases]) {
     if (card.now >= until) endLease(card, agent, out);
@@ -33,7 +35,10 @@ export function stopRenewing(card: HomeCard, agent: Agent): void {
   leases.set(agent, { until, echo: null, isStopped: true });
 }
 
-/** A far card that is owed nothing and has nothing alone has let its lease go: it is up, and holds no copy. */
+/**
+ * A far card without exclusive lines or pending messages has let its lease go: it is up, and holds
+ * no copy.
+ */
 function endLease(card: HomeCard, agent: Agent, out: Output): void {
   const isStopped = card.leases.get(agent)?.isStopped === true;
   card.leases.delete(agent);
@@ -41,7 +46,7 @@ function endLease(card: HomeCard, agent: Agent, out: Output): void {
   else unshare(card, agent, out);
 }
 
-/** Whether something is lent to it alone, or is under way between both cards. */
+/** Whether a line is lent to it exclusively, or a message is under way between both cards. */
 function isBound(card: HomeCard, agent: Agent): boolean {
   if (card.requests.some(({ message }) => message.agent === agent)) return true;
   for (const line of card.lines.keys()) {

@@ -1,26 +1,25 @@
 /**
- * HA: the home agent of the lines of this host's regions. Rows are in `host_agent_table.ts`; here is what they
- * act on: a record of each line that the card or the LLC has, or that a card's request waits for, and cores'
- * accesses that wait for a snoop.
- * The record is the directory in memory (decision 7), as long as it has to be: it is never evicted.
+ * HA: the home agent of the lines of this host's regions. Rows are in `host_agent_table.ts`; this file
+ * has their state: a record of each line that the card or the LLC has, or that a card's request waits
+ * for, and cores' accesses that wait for a snoop. The record is the directory in memory (decision 7): it
+ * is never evicted while it is needed.
  */
 import { type HostEvent, type HostLine, type HostTable, newHostLine } from "./host_agent_table.ts";
 import { type Access, type BusMessage, type Contents, type Data, LOST } from "./messages.ts";
 import type { Output } from "./output.ts";
 import { MissingRow, rowOf } from "./table.ts";
 
-/** An access of a core of home's, which needs no card for ownership: its stores ask for it themselves. */
+/** An access of one of home's cores, whose stores ask for ownership themselves. */
 export type HostAccess = Access & { readonly kind: Exclude<Access["kind"], "own"> };
 
-/** What has reached memory and the agent since the beginning. */
+/** Messages and writes since the start. */
 export interface HostCounts {
-  /** Notices of the card that a line is written by it: E has become M there [0060, 0065]. */
+  /** The card's notices that a line has become M in it [0060, 0065]. */
   notices: number;
   /** Lines that home's card has written to memory: on SCM each is wear (decision 11). */
   cardWrites: number;
-  /** Dirty lines that the LLC has written to memory. */
   llcWrites: number;
-  /** Changes of a directory in memory which no content of the line took along (decision 7). */
+  /** Changes of a directory in memory that no write of the line's content carried (decision 7). */
   directoryWrites: number;
   /** Snoops of home's card. */
   snoops: number;
@@ -30,21 +29,21 @@ export interface HostAgent {
   readonly table: HostTable;
   readonly contents: Contents;
   readonly lines: Map<number, HostLine>;
-  /** In the order of their coming; the first of a line may wait for a snoop. */
+  /** In order of arrival; the first of a line may wait for a snoop. */
   readonly waiting: HostAccess[];
   /**
-   * Where the directory of a line is (decision 7): on home's card, with a volatile record here; or beside the line
-   * in memory as well, where it outlasts a power failure, and its changes are writes.
+   * Place of a line's directory entry (decision 7): on home's card, with a volatile record here; or
+   * also beside the line in memory, where it outlasts a power failure, and its changes are writes.
    */
   readonly directoryOf: (line: number) => "card" | "memory";
   readonly counts: HostCounts;
-  /** Content of memory before anything was written. */
+  /** Content of memory before any write. */
   readonly initial: (line: number) => Data;
-  /** Told of each change of a line, by the node whose cache and memory it is. */
+  /** Called at each change of a line; given by the node that has the cache and memory. */
   readonly changed?: (line: number, change: HostChange) => void;
 }
 
-/** A line before and after a row has acted on it, and a core's store where there was one. */
+/** A line before and after a row, and after a core's store. */
 export interface HostChange {
   readonly before: HostLine;
   readonly after: HostLine;
@@ -60,7 +59,7 @@ export function newHostAgent(
   return { ...given, directoryOf, counts, lines: new Map(), waiting: [] };
 }
 
-/** The line as it is now. */
+/** The present line. */
 export function hostLine(agent: HostAgent, line: number): HostLine {
   return agent.lines.get(line) ?? newHostLine(agent.initial(line));
 }
@@ -80,12 +79,12 @@ export function hostAccess(agent: HostAgent, access: HostAccess, out: Output): v
 /** A message of home's card. @throws MissingRow for one that cannot come now. */
 export function hostReceive(agent: HostAgent, message: BusMessage, out: Output): void {
   const { line, kind, data } = message;
-  // It changes nothing here: the line is lent exclusively, and counts as perhaps M (decision 10).
+  // No change here: the line is lent exclusively, and counts as perhaps M (decision 10).
   if (kind === "BusDirty") agent.counts.notices++;
   else apply(agent, { line, event: kind as HostEvent, data }, out);
 }
 
-/** Whether the LLC may drop the line now, writing it back where it is dirty. */
+/** Whether the LLC may drop the line now, with a write-back if it is dirty. */
 export function canEvictFromLlc(agent: HostAgent, line: number): boolean {
   const { phase, llc } = hostLine(agent, line);
   return llc !== "I" && agent.table[phase].evict !== undefined;
@@ -97,8 +96,8 @@ export function evictFromLlc(agent: HostAgent, line: number, out: Output): void 
 }
 
 /**
- * Home's card is dead, and no far card serves its lines any more: the leases of all are over (decisions 13,
- * 14). What was lent exclusively is poisoned and reported.
+ * Home's card is dead, and the leases of all far cards are over (decisions 13, 14). Exclusively
+ * lent lines are poisoned and reported.
  */
 export function cardLost(agent: HostAgent, out: Output): void {
   for (const line of [...agent.lines.keys()].sort((a, b) => a - b)) {
@@ -108,9 +107,9 @@ export function cardLost(agent: HostAgent, out: Output): void {
 }
 
 /**
- * The host has lost its power, and starts again when all leases are over: memory has what survived, and the LLC
- * nothing. Where the directory is in memory (decision 7), it still says what was lent exclusively: that is
- * poisoned and reported. Else such a line has the last content that home has received.
+ * The host restarts after a power failure when all leases are over: memory has what survived, and
+ * the LLC nothing. A directory in memory (decision 7) still marks exclusively lent lines, which are
+ * poisoned and reported. Without one such a line has the last content that home has received.
  */
 export function restartHost(agent: HostAgent, out: Output): void {
   for (const [line, { phase, memory }] of [...agent.lines].sort(([a], [b]) => a - b)) {
@@ -120,14 +119,14 @@ export function restartHost(agent: HostAgent, out: Output): void {
   }
 }
 
-/** Gives the first waiting access of a line to the table, and the next ones while they are done at once. */
+/** Gives waiting accesses of a line to the table, while they are done at once. */
 function attempt(agent: HostAgent, line: number, out: Output): void {
   while (!isBusy(agent, line)) {
     const access = agent.waiting.find((each) => each.line === line);
     if (access === undefined) return;
     apply(agent, { line, event: access.kind }, out);
     if (isBusy(agent, line) || !agent.waiting.includes(access)) continue;
-    // A row of a protocol of one's own: it would be tried for ever.
+    // A row of the user's own protocol: it would be tried for ever.
     throw new MissingRow(`host agent, line ${line}: ${access.kind} is neither served nor waits`);
   }
 }
@@ -153,7 +152,6 @@ function apply(
   if (move.resumes) resume(agent, line, out);
 }
 
-/** Counts what a row has done to memory. */
 function count(
   { counts, directoryOf }: HostAgent,
   { line, before, after, isContent }: {
@@ -173,7 +171,6 @@ function count(
   if (!before.phase.startsWith("busy") && after.phase.startsWith("busy")) counts.snoops++;
 }
 
-/** The waiting access of a line is done on it; a core's store changes what the LLC has. */
 function serve(
   agent: HostAgent,
   { line, before }: { line: number; before: HostLine },
@@ -194,7 +191,7 @@ function serve(
   }
   const changed = agent.contents.apply(now.cached, access.change);
   if (changed === null) {
-    // A part of a line whose rest is lost: refused, and the line stays as it was (decision 13).
+    // A partial store to a lost line is refused, and the line stays as it was (decision 13).
     agent.lines.set(line, before);
     out.answers.push({ access, result: "lost" });
     return;
@@ -203,7 +200,10 @@ function serve(
   out.answers.push({ access, result: "done", data });
 }
 
-/** After a snoop: the access that waited for it, the card's read that waited for that, then further accesses. */
+/**
+ * After a snoop: the access that waited for it, then the card's queued request, then further
+ * accesses.
+ */
 function resume(agent: HostAgent, line: number, out: Output): void {
   const access = agent.waiting.find((each) => each.line === line);
   if (access !== undefined) apply(agent, { line, event: access.kind }, out);

@@ -9,7 +9,7 @@
 import type { BusKind, BusMessage, Data } from "./messages.ts";
 import type { Table } from "./table.ts";
 
-/** What the home card has of a line: nothing, S or X; and whether a core waits for a snoop. */
+/** The home card's right to a line: none, S or X; and whether a core waits for a snoop. */
 export type HostPhase = `${"" | "busy "}${"none" | "S" | "X"}`;
 export const HOST_EVENTS = [
   "load",
@@ -26,36 +26,38 @@ export const HOST_EVENTS = [
   "RspI",
   "RspS",
 ] as const;
-/** What the home agent meets: an access of a core, what the LLC does, a message of home's card. */
+/** Events at the home agent: a core's access, an eviction of the LLC, a message of home's card. */
 export type HostEvent = typeof HOST_EVENTS[number];
 
-/** What the home agent knows of a line. */
+/** The home agent's state of a line. */
 export interface HostLine {
-  /** What the home card has, and whether a core waits for a snoop. */
+  /** The home card's right, and whether a core waits for a snoop. */
   readonly phase: HostPhase;
   /** The LLC's state of it. */
   readonly llc: "I" | "S" | "E" | "M";
-  /** The LLC's content, where it has the line. */
+  /** The LLC's content, if it has the line. */
   readonly cached: Data;
-  /** What the memory controller has accepted: in SCM durable under ADR (decision 12). */
+  /**
+   * The content that the memory controller has accepted: in SCM durable under ADR (decision 12).
+   */
   readonly memory: Data;
   /** The home card's request that came while a core waited. */
   readonly queued: "RdData" | "RdInvOwn" | "BusFlush" | null;
 }
 
-/** What a row does. */
+/** A row's effect. */
 export interface HostMove {
-  /** The line as it is from now on. */
+  /** The new line. */
   readonly line: HostLine;
-  /** The message that goes to home's card. */
+  /** To home's card. */
   readonly send?: BusKind;
-  /** The core's access is done on the line as it then is. */
+  /** The core's access is done on the new line. */
   readonly serves?: true;
-  /** The core's access that waited meets the line as it then is, then the card's read that waited does. */
+  /** The core's waiting access meets the new line, then the card's queued request does. */
   readonly resumes?: true;
 }
 
-/** What the home agent does with a line on a message or an event. It depends on nothing else. */
+/** The home agent's reaction to an event, a function of line and message alone. */
 export type HostRow = (line: HostLine, message: Pick<BusMessage, "data">) => HostMove;
 /** Rows of the home agent, by state and event. */
 export type HostTable = Table<HostPhase, HostEvent, HostRow>;
@@ -69,7 +71,6 @@ function cleaned(line: HostLine, llc: HostLine["llc"]): HostLine {
   return { ...line, memory: line.llc === "M" ? line.cached : line.memory, llc };
 }
 
-/** The LLC has the line, with memory's content unless it had it before. */
 function filled(line: HostLine, llc: HostLine["llc"]): HostLine {
   return { ...line, llc, cached: line.llc === "I" ? line.memory : line.cached };
 }
@@ -115,8 +116,8 @@ const absorb = (phase: HostPhase): HostRow => (line, { data }) => ({
   send: "Cmp",
 });
 /**
- * A flush of the far side's (decision 12), absorbed as a write-back is. The page has no message for it. At
- * `busy X` it has overtaken the snoop's answer, which has the content: it waits for that.
+ * A flush of the far side (decision 12), absorbed like a write-back. The page has no message for
+ * it. At `busy X` it has overtaken the snoop's answer, which has the content: it waits for that.
  */
 const busFlush: HostRow = (line) => ({
   line: cleaned(line, line.llc === "M" ? "E" : line.llc),
@@ -128,7 +129,10 @@ const answered = (phase: HostPhase): HostRow => (line, { data }) => ({
   resumes: true,
 });
 
-/** Decision 14: the record poisons what was lent exclusively; the core that waited goes on, and finds it. */
+/**
+ * Decision 14: the record poisons exclusively lent lines; a waiting core goes on, and finds the
+ * poison.
+ */
 const cardLost = (data: "kept" | "lost"): HostRow => (line) => {
   const memory = data === "lost" ? "lost" : line.memory;
   const left: HostLine = { ...line, memory, phase: "none", queued: null };
@@ -156,7 +160,7 @@ export const HOST_TABLE: HostTable = {
     store: snoopFor("SnpInv"),
     flush: flushed,
     evict: evicted,
-    // The card's S may have been dropped in silence: it asks again.
+    // The card may have dropped its S silently: it asks again.
     RdData: grantShared,
     RdInvOwn: grantOwned,
     BusFlush: busFlush,

@@ -1,6 +1,6 @@
 /**
- * What holds in every state (C-09), told from outside of the tables. Content of a line is a
- * token here: {@link FRESH} is what was written last, {@link STALE} anything older, `lost` is poison. So the
+ * Invariants of every state (C-09), checked independently of the tables. Content of a line is a token
+ * here: {@link FRESH} is the last written value, {@link STALE} any older one, `lost` is poison. So the
  * number of writes needs no bound, and the set of reachable states is finite.
  */
 import { farLine } from "./far_card.ts";
@@ -11,16 +11,15 @@ import { type Contents, type Data, LOST, type WireMessage } from "./messages.ts"
 import { isQuiet, type System, type Wire } from "./system.ts";
 
 export const STALE = 0, FRESH = 1;
-/** Just written: the step's end makes it fresh, and all else stale. */
 const WRITTEN = 2;
 
-/** Whether a store was done since it was asked last: most steps have none. */
+/** Whether a store was done since the last check: most steps have none. */
 let mayHaveWritten = false;
 
-/** A promise of the protocol that was broken. */
+/** A broken promise of the protocol. */
 export class Violation extends Error {}
 
-/** A store reads what it overwrites, as an atomic does; `full` needs nothing, and clears poison. */
+/** A store reads what it overwrites, like an atomic; `full` needs nothing, and clears poison. */
 export const TOKENS: Contents = {
   apply(data, change) {
     if (data === STALE) throw new Violation("a store found an old value");
@@ -30,7 +29,7 @@ export const TOKENS: Contents = {
   tellsOld: (change) => change !== "full",
 };
 
-/** Ages all copies of lines that were written in this step. @returns these lines. */
+/** Ages all copies of lines written in this step. @returns these lines. */
 export function settle(system: System): number[] {
   const written: number[] = [];
   if (!mayHaveWritten) return written;
@@ -43,7 +42,7 @@ export function settle(system: System): number[] {
   return written;
 }
 
-/** Home has lost its power: what its memory has is, from then on, what was written last. */
+/** Home has lost its power: its memory's content becomes the last written value. */
 export function rollBack({ host }: System): void {
   for (const [line, now] of [...host.lines]) {
     if (now.memory !== STALE) continue;
@@ -51,7 +50,7 @@ export function rollBack({ host }: System): void {
   }
 }
 
-/** C-10: a value is lost only where a card or the host agent says so. */
+/** C-10: a value is lost only if a card or the host agent reports it. */
 export function checkReports(before: System, after: System, lost: readonly number[]): void {
   for (let line = 0; line < after.size.lines; line++) {
     const isNew = !isLostIn(before, line) && isLostIn(after, line);
@@ -80,7 +79,10 @@ function has(system: System, line: number, token: Data): boolean {
   return [home.local, ...fars].some((card) => farLine(card, line).data === token);
 }
 
-/** Changes every copy of a line, in caches and on the way. `Value` is an answer: it was fresh when it was given. */
+/**
+ * Changes every copy of a line, in caches and on the way. `Value` is an answer: it was fresh when
+ * it was given.
+ */
 function replace(system: System, line: number, by: (data: Data) => Data): void {
   const { host, home, fars, wires, toHost, toHome } = system;
   const now = hostLine(host, line);
@@ -115,7 +117,7 @@ function aged<T extends { readonly data?: Data | undefined }>(
 
 const READABLE: ReadonlySet<FarState> = new Set(["S", "E", "M", "SM"]);
 
-/** Throws a {@link Violation} where a state breaks a promise. */
+/** @throws Violation if the state breaks a promise. */
 export function checkState(system: System): void {
   for (let line = 0; line < system.size.lines; line++) checkLine(system, line);
 }
@@ -161,7 +163,7 @@ function checkLine(system: System, line: number): void {
   if (!dirty && memory === STALE && isStable) throw new Violation("the last write is lost");
 }
 
-/** One line of a quiet state: what explorer and Murphi model have to agree on. */
+/** One line of a quiet state, in which explorer and Murphi model have to agree. */
 export function stableState(system: System): string {
   const { host, home, fars, size } = system;
   return Array.from({ length: size.lines }, (_, line) => {
@@ -173,17 +175,16 @@ export function stableState(system: System): string {
   }).join("; ");
 }
 
-/** What {@link stableState} says of a line at the beginning. */
+/** {@link stableState} of a line at the start. */
 export const STABLE_BEGIN = "hd=none llc=I memory=1 b=I d=0/-1 local=I far=";
 
-/** One line as {@link stableState} writes it. */
 export interface StableLine {
   readonly phase: string;
   readonly llc: string;
   /** `1`: current. */
   readonly memory: string;
   readonly right: string;
-  /** Agents as bits, and the one that has it alone; −1: none has. */
+  /** Agents as bits, and the exclusive owner; −1: none. */
   readonly sharers: number;
   readonly owner: number;
   readonly local: string;

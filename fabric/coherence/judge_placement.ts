@@ -1,20 +1,21 @@
 /**
- * Where a region's copy is kept (C-04), as home's core judges it from counts of accesses (decision 17; the
- * document's [0026, 0075]). A program calls it at the end of each window, with what its own cores have counted and
- * what far cards have reported.
+ * The place of a region's copy (C-04), as home's core judges it from counts of accesses (decision 17; the
+ * document's [0026, 0075]). A program calls it at the end of each window, with the counts of its own cores
+ * and the far cards' reports.
  *
  * - The rule: home accesses it more often than far → `local`; else, also for a tie, → `remote`.
  * - A fresh region follows the rule at its first window with an access.
- * - A move has to be worth it: the rule holds by a margin, for some windows one after the other (hysteresis).
- * - A window without an access says nothing: it neither moves a copy nor breaks such a row of windows.
+ * - A move has to be worth it: the rule holds by a margin, for some consecutive windows (hysteresis).
+ * - A window without an access is neutral: it neither moves a copy nor breaks such a series.
  *
- * A scenario's words replace margin and windows, and a file of the user's the rule itself ({@link JudgeRule}).
+ * A scenario's words replace margin and windows, and a user's file the rule itself ({@link JudgeRule}).
  */
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
+import { JUDGE_PLAN, type JudgeRules } from "../rack/plan/shared_region.ts";
 import type { Placement } from "./messages.ts";
 
-/** How often a region was accessed in a window. */
+/** Number of accesses to a region in a window. */
 export interface WindowCounts {
   /** Accesses of home's cores. */
   readonly home: number;
@@ -22,43 +23,34 @@ export interface WindowCounts {
   readonly far: number;
 }
 
-/** The words of the project's rule. */
-export interface JudgeRules {
-  /** By how many percent the more frequent side has to exceed the other one for a move; whole, 0 or more. */
-  readonly marginPercent: number;
-  /** For how many windows with accesses, one after the other; whole, 1 or more. */
-  readonly windows: number;
-}
-
-export const JUDGE_RULES: JudgeRules = { marginPercent: 25, windows: 2 };
-
 /** What the judge remembers of a region. */
 export interface Judgement {
-  /** Whose card keeps the copies: home's, `local`, or the far one. */
+  /** The card that keeps the copies: home's, `local`, or the far one. */
   readonly place: Placement["place"];
   /** No window with an access has ended. */
   readonly isFresh: boolean;
-  /** Windows, one after the other, that were for a move. */
+  /** Consecutive windows in favour of a move. */
   readonly forMove: number;
 }
 
-/** A window as a rule of the user's own has it. */
+/** A window, as input of a user's own rule. */
 export interface JudgedWindow extends WindowCounts, JudgeRules, Judgement {
   /** The region's name. */
   readonly region: string;
-  /** When it is judged. */
+  /** The time of the judgement. */
   readonly now: Time;
-  /** How long it was. */
+  /** The window's length. */
   readonly windowPs: Time;
 }
 
 /**
- * A rule in the place of {@link judgePlacement}: where the copies are to be from now on. `forMove` counts the windows,
- * one after the other, for which it was for the other place by the margin, as the project's own rule does.
+ * A rule in place of {@link judgePlacement}: it returns the new place of the copies. `forMove`
+ * counts the consecutive windows in which it was for the other place by the margin, as the
+ * project's own rule does.
  */
 export type JudgeRule = (window: JudgedWindow) => Placement["place"];
 
-/** Of a region that was registered now: nothing was counted, and a tie goes to `remote`. */
+/** For a region registered now: no counts, and a tie goes to `remote`. */
 export const FRESH_JUDGEMENT: Judgement = { place: "remote", isFresh: true, forMove: 0 };
 
 /** The rule (C-04): "if the local computer's access frequency is higher than the far one's". */
@@ -66,7 +58,6 @@ export function placeFor({ home, far }: WindowCounts): Placement["place"] {
   return home > far ? "local" : "remote";
 }
 
-/** Whether the rule is for the other place by a margin. */
 function isForMove({ place }: Judgement, counts: WindowCounts, marginPercent: number): boolean {
   const scaled = (count: number) => count * (100 + marginPercent);
   const { home, far } = counts;
@@ -74,13 +65,13 @@ function isForMove({ place }: Judgement, counts: WindowCounts, marginPercent: nu
 }
 
 /**
- * The judgement after a window. The copy has to be moved where `place` has changed.
- * @throws AssertionError for rules or counts that are none.
+ * The judgement after a window. The copy has to be moved if `place` has changed.
+ * @throws AssertionError for invalid rules or counts.
  */
 export function judgePlacement(
   before: Judgement,
   counts: WindowCounts,
-  { marginPercent, windows }: JudgeRules = JUDGE_RULES,
+  { marginPercent, windows }: JudgeRules = JUDGE_PLAN,
 ): Judgement {
   const { home, far } = counts;
   assert(
@@ -97,8 +88,8 @@ export function judgePlacement(
 }
 
 /**
- * The same by a rule of the user's own. Windows without an access are no rule's matter.
- * @throws Error for an answer that is no place.
+ * The judgement by a user's own rule. It is not called for windows without an access.
+ * @throws Error for an invalid answer.
  */
 export function judgeByRule(rule: JudgeRule, window: JudgedWindow): Judgement {
   const { region, now, windowPs, place, isFresh, forMove, home, far, marginPercent, windows } =

@@ -3,13 +3,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import {
   FRESH_JUDGEMENT,
-  JUDGE_RULES,
   type Judgement,
   judgePlacement,
-  type JudgeRules,
   placeFor,
   type WindowCounts,
 } from "./judge_placement.ts";
+import { JUDGE_PLAN, type JudgeRules } from "../rack/plan/shared_region.ts";
 
 const AT_ONCE: JudgeRules = { marginPercent: 0, windows: 1 };
 
@@ -82,7 +81,7 @@ describe("judgePlacement", () => {
     assert.throws(() => judgePlacement(LOCAL, { home: -1, far: 0 }), /Cannot judge -1 and 0/);
     assert.throws(() => judgePlacement(LOCAL, { home: 1.5, far: 0 }), /whole numbers/);
     assert.throws(
-      () => judgePlacement(LOCAL, { home: 1, far: 0 }, { ...JUDGE_RULES, windows: 0 }),
+      () => judgePlacement(LOCAL, { home: 1, far: 0 }, { ...JUDGE_PLAN, windows: 0 }),
       /at least one window/,
     );
   });

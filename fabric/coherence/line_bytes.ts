@@ -1,4 +1,7 @@
-/** Content of a line as bytes, and what stores and atomics do to it: false sharing is a matter of byte masks. */
+/**
+ * Content of a line as bytes, and the changes by stores and atomics: byte masks make false sharing
+ * visible.
+ */
 import { assert } from "../base/assert.ts";
 import { keptCopyOf, viewOf } from "../base/slab.ts";
 import { COHERENCE_LINE_BYTES } from "../wire/roce/coherence_eth.ts";

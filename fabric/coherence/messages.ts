@@ -1,32 +1,38 @@
 /**
- * Messages of the coherent RNIC's protocol (`coherence.md`, `coherence_protocol.md`), as records: between the
- * host agent and the home card on home's bus, and between home card and far card over InfiniBand. Bytes on a
- * wire are the business of `fabric/wire`.
+ * Messages of the coherent RNIC's protocol (`coherence.md`, `coherence_protocol.md`), as records: between
+ * the host agent and the home card on home's bus, and between home card and far card over InfiniBand.
+ * `fabric/wire` has their bytes.
  *
- * The class decides which messages keep their order (decision 8) and which may wait for which (decision 9):
- * non-coherent → REQ → bus request → bus snoop → SNP → RSP → bus response.
+ * The class decides which messages keep their order (decision 8) and which may wait for which (decision
+ * 9): non-coherent → REQ → bus request → bus snoop → SNP → RSP → bus response.
  */
 
 import type { Time } from "../base/time.ts";
 
-/** A card that may hold lines of this home: 0 is home's local cache (decision 6), others are far cards. */
+/**
+ * A card that may hold lines of this home: 0 is home's local cache (decision 6), others are far
+ * cards.
+ */
 export type Agent = number;
 export const LOCAL_CACHE: Agent = 0;
-/** The directory's owner where no agent has the line exclusively. */
+/** The directory's owner if no agent has the line exclusively. */
 export const NONE: Agent = -1;
 
 /** Content of a line, opaque to the tables: bytes in a node, a token in an exploration; {@link LOST} is poison. */
 export type Data = Uint8Array | number | typeof LOST;
-/** The content of a line whose last value is gone (decision 13): reads say so, a full-line store clears it. */
+/**
+ * Content of a line whose last value is lost (decision 13): reads report it, a full-line store
+ * clears it.
+ */
 export const LOST = "lost";
-/** What a store or an atomic does to a line, opaque to the tables: {@link Contents} applies it. */
+/** The change by a store or an atomic, opaque to the tables: {@link Contents} applies it. */
 export type Change = unknown;
 
 /** How stores change lines. */
 export interface Contents {
-  /** The new content; null where `change` needs bytes that are lost (decision 13). */
+  /** The new content; null if `change` needs lost bytes (decision 13). */
   readonly apply: (data: Data, change: Change) => Data | null;
-  /** Whether what asks for this change is told the old content: an atomic is, a plain write is not. */
+  /** Whether the access is told the old content: an atomic is, a plain write is not. */
   readonly tellsOld: (change: Change) => boolean;
 }
 
@@ -34,11 +40,11 @@ export interface Contents {
 export interface AccessCounts {
   readonly loads: number;
   readonly stores: number;
-  /** Of both together: those that the remote cache has served by itself. */
+  /** Loads and stores that the remote cache has served by itself. */
   readonly hits: number;
 }
 
-/** Whose table receives it, its class, and whether it has a line's content. Order of the codes is free. */
+/** Receiver, class, and whether it carries a line's content. The order of the codes is free. */
 export const WIRE_MESSAGES = {
   // far card → home card. `Read`, `Write`: a local placement's accesses (C-06); `Hello`: a new life (decision 14);
   // `FlushRange`: `lines` lines from `line` on, answered by one `FlushAck` (decision 8).
@@ -61,7 +67,7 @@ export const WIRE_MESSAGES = {
   Retry: { class: "RSP", carries: false },
   Value: { class: "RSP", carries: true },
   Welcome: { class: "RSP", carries: false },
-  // Home has heard `stamp` (decision 13): goes where nothing else takes the stamp along.
+  // Home has heard `stamp` (decision 13): sent if no other message carries the stamp.
   Renewed: { class: "RSP", carries: false },
   // far card → home card, answers. `RecIData` leaves I behind, `RecSData` leaves S.
   InvAck: { class: "RSP", carries: false },
@@ -76,7 +82,10 @@ export const WIRE_MESSAGES = {
 /** A message between cards, by its name. */
 export type WireKind = keyof typeof WIRE_MESSAGES;
 
-/** The same on home's bus, as QPI's and UPI's protocol layers have them. `Dirty` is the document's notice [0060]. */
+/**
+ * Messages on home's bus, as in QPI's and UPI's protocol layers. `Dirty` is the document's notice
+ * [0060].
+ */
 export const BUS_MESSAGES = {
   // home card → host agent.
   RdData: { class: "request", carries: false },
@@ -99,9 +108,9 @@ export const BUS_MESSAGES = {
 /** A message on home's bus, by its name. */
 export type BusKind = keyof typeof BUS_MESSAGES;
 
-/** Where a region's copy is kept (C-03, C-04), and how often that has changed (decision 18). */
+/** The place of a region's copy (C-03, C-04), and the number of its moves (decision 18). */
 export interface Placement {
-  /** Whose card: home's, `local`, or the far one. */
+  /** Home's card's cache, `local`, or the far card's. */
   readonly place: "local" | "remote";
   /** Moves so far. */
   readonly version: number;
@@ -114,24 +123,30 @@ export interface WireMessage {
   readonly line: number;
   /** The far card at one end, or {@link LOCAL_CACHE}; home is the other end. */
   readonly agent: Agent;
-  /** Of the far card's, as the sender knows it: messages of an earlier one change nothing (decision 14). */
+  /**
+   * The far card's life, as the sender knows it: messages of an earlier one change nothing
+   * (decision 14).
+   */
   readonly life: number;
-  /** Of home's card, the same, from 1 on; 0 in a `Hello`, whose sender does not know it. */
+  /** Home's card's life, from 1 on; 0 in a `Hello`, whose sender does not know it. */
   readonly homeLife: number;
   /**
-   * The lease's renewal, which may ride on every message (decision 13): a time of the far card's clock, when
-   * it has sent the renewal; home's card gives it back, in picoseconds.
+   * The lease's renewal, which may ride on every message (decision 13): the time of its sending by
+   * the far card's clock, in ps; home's card returns it.
    */
   readonly stamp?: Time | undefined;
-  /** A line's content; of `FlushAck` {@link LOST} or nothing. */
+  /** A line's content; in a `FlushAck` {@link LOST} or nothing. */
   readonly data?: Data | undefined;
-  /** Of `Write`. */
+  /** For `Write`. */
   readonly change?: Change;
-  /** Of `GetS`, `GetM`, `Read`, `Write`: the sender's belief; of `Retry` and `Welcome`: what holds. */
+  /**
+   * In `GetS`, `GetM`, `Read`, `Write`: the sender's belief; in `Retry` and `Welcome`: the present
+   * placement.
+   */
   readonly placement?: Placement | undefined;
-  /** Of `Retry`, `Welcome`: the region that `placement` is of; of `Counts`: that `counts` are of. */
+  /** The region of `placement` in `Retry` and `Welcome`, or of `counts` in `Counts`. */
   readonly region?: number | undefined;
-  /** Of `FlushRange`, and of the `FlushAck` that answers it: how many lines from `line` on. */
+  /** In `FlushRange` and its `FlushAck`: the number of lines from `line` on. */
   readonly lines?: number | undefined;
   readonly counts?: AccessCounts | undefined;
 }
@@ -140,33 +155,37 @@ export interface WireMessage {
 export interface BusMessage {
   readonly kind: BusKind;
   readonly line: number;
-  /** A line's content; of `Cmp` {@link LOST} where memory has poison, else nothing. */
+  /** A line's content; in `Cmp` {@link LOST} if memory has poison, else nothing. */
   readonly data?: Data | undefined;
 }
 
 /** An access of a core, or of a verb at the local cache; each ends with one {@link Answer}. */
 export interface Access {
   /**
-   * `own`: a load that asks for ownership, as a prefetch for writing does (decision 10: only it and stores give
-   * E). `flush`: the line is in home's persistence domain, wherever its dirty copy was (decision 12).
+   * `own`: a load that asks for ownership, as a prefetch for writing (decision 10: only it and
+   * stores give E). `flush`: brings the line into home's persistence domain, wherever its dirty
+   * copy is (decision 12).
    */
   readonly kind: "load" | "own" | "store" | "flush";
   readonly line: number;
-  /** Of `flush` (decision 8): how many lines from `line` on, else one. */
+  /** For `flush` (decision 8): number of lines from `line` on; 1 by default. */
   readonly lines?: number | undefined;
-  /** Of `store`. An atomic is a store: it is done where E or M is (decision 15). */
+  /** For `store`. An atomic is a store: it is done where E or M is (decision 15). */
   readonly change?: Change;
   /** Leaves nothing behind in the cache (decision 4): it takes the line, and writes it back. */
   readonly passes?: true;
-  /** The caller's number of it, given back. */
+  /** The caller's number of it, returned with the answer. */
   readonly ticket: number;
 }
 
-/** How an access has ended. */
+/** The result of an access. */
 export interface Answer {
   readonly access: Access;
-  /** `lost`: the line's content is gone; `fenced`: the lease is over, and it may or may not have been done. */
+  /**
+   * `lost`: the line's content is gone; `fenced`: the lease is over, and the access may have had
+   * its effect or not.
+   */
   readonly result: "done" | "lost" | "fenced";
-  /** The line as a load saw it, or as it was before a store: an atomic's return value. */
+  /** The line as a load saw it, or before a store: an atomic's return value. */
   readonly data?: Data | undefined;
 }

@@ -1,21 +1,21 @@
-/** What an agent of the protocol gives back, beside its new state. */
+/** The results of an agent of the protocol, beside its new state. */
 import type { FarState } from "./far_card_table.ts";
 import type { AccessCounts, Agent, Answer, BusMessage, WireMessage } from "./messages.ts";
 
-/** Filled by the agents' functions; the caller sends what is in it, in order, and empties it. */
+/** Filled by the agents' functions; the caller sends its messages, in order, and empties it. */
 export interface Output {
   readonly wire: WireMessage[];
   readonly bus: BusMessage[];
   readonly answers: Answer[];
-  /** Lines whose last value is gone (C-10). */
+  /** Lines whose last value is lost (C-10). */
   readonly lost: number[];
-  /** Lines of which something has changed, in this order: a card shows their states, and tells who waits for one. */
+  /** Changed lines, in this order: a card shows their states, and notifies a waiting core. */
   readonly changed: number[];
-  /** States that lines of a far card, or of the local cache, have taken one after the other: also those of one step. */
+  /** All successive states of lines of a far card, or of the local cache, even within one step. */
   readonly states: { readonly line: number; readonly state: FarState }[];
-  /** Of home's card: requests of a line that are taken, that begin, and that end without having begun. */
+  /** Home's card's requests that were taken, begun, or dropped before they began. */
   readonly turns: Turn[];
-  /** Of home's card: what far cards have counted, for the judge on home's core (decision 17). */
+  /** Far cards' counts at home's card, for the judge on home's core (decision 17). */
   readonly counts: {
     readonly agent: Agent;
     readonly region: number;
@@ -23,10 +23,10 @@ export interface Output {
   }[];
 }
 
-/** What becomes of a request at home's card. */
+/** A change of a request's state at home's card. */
 export interface Turn {
   readonly step: "taken" | "begun" | "dropped";
-  /** Of a `FlushRange` one of its lines. */
+  /** For a `FlushRange`, one of its lines. */
   readonly line: number;
   readonly message: WireMessage;
 }
@@ -44,7 +44,7 @@ export function newOutput(): Output {
   };
 }
 
-/** Lines as ranges, for reports of what is lost: `[3, 4, 5, 9]` is three lines from 3 on, and 9. */
+/** Lines as ranges, for reports of losses: `[3, 4, 5, 9]` is three lines from 3 on, and 9. */
 export function rangesOf(
   lines: readonly number[],
 ): { readonly line: number; readonly lines: number }[] {

@@ -1,9 +1,10 @@
 /**
- * A protocol of one's own: rows in the place of rows of the three tables. What is named is checked when the file is
- * loaded, and what its rows answer whenever one is used, so that a slip is told by its table, state and event and not
- * by what it makes of the rest of the rack.
+ * A user's own protocol: rows that replace rows of the three tables. The file's names are checked when it
+ * is loaded, and its rows' answers at each use, so that an error is reported by its table, state and event
+ * and not by its consequences in the rack.
  *
- * States and messages are the protocol's: a row may be changed, added for a pair that has none, or taken out (`null`).
+ * States and messages are the protocol's: a row may be changed, added for a pair without one, or removed
+ * (`null`).
  */
 import { nearest, showFound } from "../rack/plan/problem.ts";
 import { FAR_EVENTS, type FarEvent, type FarRow, type FarState } from "./far_card_table.ts";
@@ -29,12 +30,12 @@ import {
 import { BUS_MESSAGES, type BusKind, type Data, LOST, type WireKind } from "./messages.ts";
 import { TABLES, type Tables } from "./tables.ts";
 
-/** Rows of a table by state and event; `null` takes a row out. */
+/** Rows of a table by state and event; `null` removes a row. */
 export type OwnRows<State extends string, Event extends string, Row> = {
   readonly [S in State]?: { readonly [E in Event]?: Row | null };
 };
 
-/** The default export of a protocol's file: rows that it has in the place of the tables'. */
+/** The default export of a protocol's file: rows that replace the tables'. */
 export interface CoherenceProtocol {
   /** FC: of far cards, and of home's local cache. */
   readonly far?: OwnRows<FarState, FarEvent, FarRow>;
@@ -44,7 +45,7 @@ export interface CoherenceProtocol {
   readonly host?: OwnRows<HostPhase, HostEvent, HostRow>;
 }
 
-/** A row of one's own that answers what no row may. */
+/** A row of the user's protocol with an answer that no row may give. */
 class WrongRow extends Error {
   override readonly name = "WrongRow";
 }
@@ -53,7 +54,7 @@ const EVENTS = { far: FAR_EVENTS, home: HOME_EVENTS, host: HOST_EVENTS } as cons
 type TableName = keyof typeof EVENTS;
 const TABLE_NAMES = Object.keys(EVENTS) as TableName[];
 
-/** Names of rows of one's own: `home idle owned: GetS`, in the order of the file. */
+/** Names of the user's rows: `home idle owned: GetS`, in the order of the file. */
 export function rowNames(protocol: CoherenceProtocol): string[] {
   return Object.entries(protocol).flatMap(([table, states]) =>
     Object.entries(states as object).flatMap(([state, rows]) =>
@@ -63,8 +64,8 @@ export function rowNames(protocol: CoherenceProtocol): string[] {
 }
 
 /**
- * Whether it is such rows, and nothing else.
- * @throws TypeError with each table, state, event or row that is not one, and what would be.
+ * Checks a file's default export.
+ * @throws TypeError with each invalid table, state, event or row, and the valid ones.
  */
 export function checkProtocol(found: unknown): asserts found is CoherenceProtocol {
   const problems = [...problemsOf(found)];
@@ -167,7 +168,7 @@ function* rowProblems(table: TableName, row: unknown, name: string): Generator<s
   }
 }
 
-/** What a far card's row may send: requests that the tables have, and answers. */
+/** Messages that a far card's row may send: requests that the tables have, and answers. */
 const UP: readonly WireKind[] = [
   "GetS",
   "GetM",
@@ -179,7 +180,7 @@ const UP: readonly WireKind[] = [
   "Complete",
   "Dirty",
 ];
-/** What the home card's may send to a card. */
+/** Messages that a home card's row may send to a card. */
 const DOWN: readonly WireKind[] = ["Inv", "RecI", "RecS", "DataS", "DataE", "WbAck", "FlushAck"];
 
 function unknown(found: unknown, what: string, known: readonly string[]): string {
@@ -225,9 +226,9 @@ function checkedHostRow(row: HostRow, name: string): HostRow {
 }
 
 interface Checked {
-  /** Whose row it is, in messages. */
+  /** The row's owner, in messages. */
   readonly who: string;
-  /** Content that the row has been given: it makes none up. */
+  /** Content that the row has been given: it creates none. */
   readonly contents: readonly unknown[];
 }
 
@@ -407,7 +408,7 @@ function contentOf(found: unknown, its: Field): Data {
   throw wrong(its.who, `${its.field} is ${showFound(found)}`, expected);
 }
 
-/** A row changes nothing in place: other states of an exploration have the same record. */
+/** A row must not change the line in place: other states of an exploration share the record. */
 function frozenLine(line: HomeLine): HomeLine {
   const { serving, snoop } = line;
   return Object.freeze({

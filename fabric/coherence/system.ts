@@ -1,10 +1,11 @@
 /**
- * One home with its cores, its card, and far cards, joined by links that deliver when they are
- * told to. Explorer and random tester drive it; it is the real code, and only the links are models (decision 8):
+ * One home with its cores, its card, and far cards, joined by links that deliver on request. Explorer
+ * and random tester drive it; it is the real code, and only the links are models (decision 8):
  *
- * - for each far card queue pairs REQ, SNP and RSP (one each way), each in order, with no order between them;
- * - on the bus a grant goes before a later snoop of its line; messages of a class and a line keep their order,
- *   and nothing else does.
+ * - for each far card queue pairs REQ, SNP and RSP (one each way), each in order, with no order between
+ *   them;
+ * - on the bus a grant goes before a later snoop of its line; messages of a class and a line keep their
+ *   order, and no others do.
  */
 import { type CacheSize, type FarCard, farReceive, newFarCard } from "./far_card.ts";
 import { type HomeCard, type HomeSize, newHomeCard, type ServiceOrder } from "./home_card_state.ts";
@@ -23,15 +24,15 @@ import {
 import { newOutput, type Output, type Turn } from "./output.ts";
 import { TABLES, type Tables } from "./tables.ts";
 
-/** What links do; mutations change it. */
+/** Behaviour of links; mutations change it. */
 export interface Links {
   /** On the bus: whether a snoop may go ahead of an earlier grant of its line. */
   readonly snoopPassesGrant?: boolean;
   /** Whether RSP of far cards is out of order. */
   readonly unorderedAnswers?: boolean;
-  /** Changes a message, or takes it away, on its way between cards. */
+  /** Changes or removes a message on its way between cards. */
   readonly wire?: (message: WireMessage, system: System) => WireMessage | null;
-  /** The same, on the bus. */
+  /** Changes or removes a message on the bus. */
   readonly bus?: (message: BusMessage, system: System) => BusMessage | null;
   /** Changes a message between cards when it arrives. */
   readonly arriving?: (message: WireMessage, system: System) => WireMessage;
@@ -52,7 +53,7 @@ export interface Wire {
   readonly down: WireMessage[];
   /** Messages are lost. */
   readonly isCut: boolean;
-  /** Some were, so the far card's life has to end (`faults.ts`). */
+  /** Messages were lost, so the far card's life has to end (`faults.ts`). */
   readonly isDoomed: boolean;
   /** The far card has no power. */
   readonly isOff: boolean;
@@ -66,25 +67,25 @@ export interface System {
   /** Agent 1 first. */
   readonly fars: FarCard[];
   readonly wires: Wire[];
-  /** In the order in which they were sent. */
+  /** In the order of sending. */
   readonly toHost: BusMessage[];
   readonly toHome: BusMessage[];
-  /** What of home has failed, and has not started again. */
+  /** The failed part of home that has not started again. */
   outage: null | "card" | "host";
 }
 
-/** What has come out of a step besides messages. */
+/** Results of a step besides messages. */
 export interface Events {
-  /** By whom: 0 for a verb at home's card, a far card's number, or -1 for home's core. */
+  /** `by`: 0 for a verb at home's card, a far card's number, or -1 for home's core. */
   readonly answers: { readonly by: number; readonly answer: Answer }[];
   readonly lost: number[];
-  /** Of home's card. */
+  /** Home's card's. */
   readonly turns?: readonly Turn[];
 }
 
 export const HOST = -1;
 
-/** All regions are one: lines move together. */
+/** All lines are in one region, so they move together. */
 const ONE_REGION = () => 0;
 
 export function newSystem(
@@ -95,7 +96,7 @@ export function newSystem(
     readonly contents: Contents;
     readonly initial: (line: number) => Data;
     readonly directory?: "card" | "memory";
-    /** Of leases, which are events without. */
+    /** Times of leases; without them their ends are events. */
     readonly times?: LeaseTimes;
     readonly order?: ServiceOrder;
   },
@@ -160,7 +161,7 @@ function forkCard(card: FarCard): FarCard {
   };
 }
 
-/** A copy that shares only what is never written. */
+/** A copy that shares only immutable parts. */
 export function fork(system: System): System {
   const { host, home } = system;
   return {
@@ -199,12 +200,12 @@ export function fork(system: System): System {
 /** A message that can be delivered now. */
 export interface Delivery {
   readonly from: "req" | "snp" | "up" | "down" | "toHost" | "toHome";
-  /** Of a far card's queues. */
+  /** For a far card's queues. */
   readonly agent?: number;
   readonly index: number;
 }
 
-/** All messages that may be next, each in the order that its link keeps. */
+/** All possible next messages, each in the order that its link keeps. */
 export function deliveries(system: System): Delivery[] {
   const found: Delivery[] = [];
   for (const [at, wire] of system.wires.entries()) {
@@ -252,7 +253,7 @@ function isNext(
   return true;
 }
 
-/** Takes a message from its link and gives it to whom it is for. */
+/** Takes a message from its link and gives it to its receiver. */
 export function deliver(system: System, { from, agent = 0, index }: Delivery): Events {
   if (from === "toHost" || from === "toHome") {
     const [message] = system[from].splice(index, 1);
@@ -270,7 +271,7 @@ export function deliver(system: System, { from, agent = 0, index }: Delivery): E
     : act(system, agent, (out) => farReceive(card, message, out));
 }
 
-/** Lets one of them do something, and puts its messages on their links. */
+/** Lets one device act, and puts its messages on their links. */
 export function act(system: System, by: number, does: (out: Output) => void): Events {
   const out = newOutput();
   does(out);
@@ -278,7 +279,7 @@ export function act(system: System, by: number, does: (out: Output) => void): Ev
   for (const sent of outage === null ? out.bus : []) {
     const message = links.bus === undefined ? sent : links.bus(sent, system);
     if (message === null) continue;
-    // The notice changes no state, so nothing depends on its order.
+    // The notice changes no state, so its order does not matter.
     if (message.kind === "BusDirty") hostReceive(system.host, message, newOutput());
     else (by === HOST ? system.toHome : system.toHost).push(message);
   }
@@ -304,7 +305,7 @@ function queueOf(system: System, by: number, message: WireMessage): WireMessage[
   return by === 0 ? wire?.down : wire?.up;
 }
 
-/** Nothing is on its way, and nothing waits. */
+/** No message is on its way, and no access waits. */
 export function isQuiet({ host, home, fars, wires, toHost, toHome, outage }: System): boolean {
   if (outage !== null) return false;
   if (toHost.length + toHome.length + host.waiting.length + home.requests.length > 0) return false;
@@ -317,7 +318,7 @@ export function isQuiet({ host, home, fars, wires, toHost, toHome, outage }: Sys
     if (phase !== "idle" || snoop !== null) return false;
   }
   for (const { agent, waiting, active, lines, isUp } of [home.local, ...fars]) {
-    // One that cannot be reached, and that home has given up.
+    // A card that cannot be reached, and that home has given up.
     const { isCut = false, isOff = false } = wires[agent - 1] ?? {};
     if (isOff && waiting.length > 0) return false;
     if (!isUp && !home.lives.has(agent) && (isCut || isOff)) continue;

@@ -1,16 +1,16 @@
-/** Tables of the protocol: state × event → row. A pair that has no row is an error (decision 20). */
+/** Tables of the protocol: state × event → row. A pair without a row is an error (decision 20). */
 import { InvariantError } from "../base/assert.ts";
 
 export type Table<State extends string, Event extends string, Row> = Readonly<
   Record<State, Readonly<Partial<Record<Event, Row>>>>
 >;
 
-/** A message or an event that met a state for which its table has no row. */
+/** A message or an event in a state for which its table has no row. */
 export class MissingRow extends InvariantError {}
 
 /**
  * The row of a state and an event.
- * @throws MissingRow where the table has none; `who` says whose table it is.
+ * @throws MissingRow if the table has none; `who` is the table's owner.
  */
 export function rowOf<State extends string, Event extends string, Row>(
   table: Table<State, Event, Row>,

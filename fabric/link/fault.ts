@@ -60,7 +60,7 @@ export interface DirectionFaults extends DirectionOptions {
 /** Faults of both directions of a cable, as one of its ends knows them. */
 export interface CableFaults {
   readonly leaving: DirectionFaults;
-  /** Of the other direction: only the frames that a cut has lost before this end. */
+  /** The other direction: only frames that a cut has lost before this end. */
   readonly arriving: DirectionFaults;
 }
 
@@ -70,7 +70,7 @@ export interface Fate {
   frame: Frame;
   doubled: boolean;
   delayPs: Time;
-  /** Held back until so many frames have overtaken it; 0: not held. */
+  /** Held back until this many frames have overtaken it; 0: not held. */
   overtakenBy: number;
   /** With `overtakenBy`, the maximum wait; alone, the time that it is held; 0: not held. */
   holdPs: Time;

@@ -23,7 +23,7 @@ export interface LinkOptions {
   readonly kind: "bus" | "network";
   /** Cut-through: the receiver acts on a frame's head, whose time {@link Link.arrival} is. */
   readonly headOnly: boolean;
-  /** A bus that is the processor's coherent one, whose messages are flits; absent: PCIe. */
+  /** The processor's coherent bus, whose messages are flits; absent: PCIe. */
   readonly attach?: "coherent" | undefined;
 }
 

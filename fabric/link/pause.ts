@@ -27,7 +27,7 @@ export function createPauses(bitsPerSecond: number): Pauses {
   return { bitsPerSecond, until, since, pastPs: 0 };
 }
 
-/** Duration of so many quanta at this rate, rounded up. */
+/** Duration of these quanta at this rate, rounded up. */
 export function pauseTime(quanta: number, bitsPerSecond: number): Time {
   return Math.ceil(quanta * QUANTUM_BITS * PS_PER_S / bitsPerSecond);
 }

@@ -134,7 +134,6 @@ export class EventQueue {
     return first;
   }
 
-  /** Puts the event at the root and sifts it down. */
   #sink(time: Time, rank: number, place: number): void {
     const times = this.#times, ranks = this.#ranks, places = this.#places;
     const size = this.#size;
@@ -165,7 +164,6 @@ export class EventQueue {
     places[at] = place;
   }
 
-  /** Whether the heap entry at `at` precedes an event of the same time. */
   #isBefore(at: number, rank: number, place: number): boolean {
     const own = this.#ranks[at]!;
     if (own !== rank) return own < rank;

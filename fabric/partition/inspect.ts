@@ -1,4 +1,4 @@
-/** What the devices of a partition are doing between two spans: data for an eye from outside. */
+/** The state of a partition's devices between two spans, for observers. */
 import type { HostLoss, OperationFigures, RnicInspection } from "../inspection.ts";
 import type { NodeKind, UnfinishedProgram } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -12,7 +12,7 @@ export interface PartitionInspection {
   readonly devices: readonly DeviceInspection[];
 }
 
-/** Without power, a device has its name, its life and its cables. */
+/** A device without power has only its name, life and cables. */
 export interface DeviceInspection {
   readonly node: string;
   readonly kind: NodeKind;
@@ -21,13 +21,13 @@ export interface DeviceInspection {
   readonly hasPower: boolean;
   readonly counters: Readonly<Record<string, number>>;
   readonly ports: readonly PortInspection[];
-  /** Programs that have not ended: what each waits for, since when, at which line. */
+  /** Programs that have not ended: the reason, begin and line of each one's wait. */
   readonly programs: readonly UnfinishedProgram[];
-  /** Of an RNIC with power. */
+  /** For an RNIC with power. */
   readonly rnic?: RnicInspection;
-  /** Of a host with power: what its programs have measured. */
+  /** For a host with power: its programs' measurements. */
   readonly operations?: readonly OperationFigures[];
-  /** Of a host with power, where it was asked for. */
+  /** For a host with power, if requested. */
   readonly loss?: HostLoss;
 }
 
@@ -37,18 +37,18 @@ export interface PortInspection {
   readonly peer: string;
   /** Whether messages reach the peer: it has power and the cable is whole. */
   readonly up: boolean;
-  /** When all that was sent has left; past where the transmitter is idle. */
+  /** When all sent messages have left; in the past if the transmitter is idle. */
   readonly busyUntilPs: Time;
 }
 
 export interface InspectOptions {
   /** Only this device; absent: all of the partition. */
   readonly node?: string;
-  /** Also what a power failure would lose: it looks at all of a host's cache. */
+  /** Also the loss by a power failure: it examines all of a host's cache. */
   readonly loss?: boolean;
 }
 
-/** Changes nothing that an event can see. */
+/** Has no effect on the run. */
 export function inspectNode(
   { name, index, node, life, ports }: LocalNode,
   { plan, loss }: { readonly plan: RackPlan; readonly loss: boolean },

@@ -31,9 +31,9 @@ export interface LocalNode {
 
 export interface Port {
   readonly link: Link;
-  /** How long the other end takes to detect that this one lost or got power. */
+  /** Time until the other end detects that this one lost or got power. */
   readonly noticePs: Time;
-  /** How long this end takes to detect that the cable was cut or restored. */
+  /** Time until this end detects that the cable was cut or restored. */
   readonly carrierPs: Time;
   /** Index of the cable in the plan, and which of its ends this is. */
   readonly cable: number;

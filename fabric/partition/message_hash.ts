@@ -17,14 +17,17 @@ export function hashMessage(message: Message): number {
   return hashPcie(message) | 0;
 }
 
-/** Of a packet's frame what the packet says, which the ICRC follows from; of others, such as damaged ones, all bytes. */
+/**
+ * Hashes a packet's values, which determine the ICRC; for other frames, such as damaged ones, all
+ * bytes.
+ */
 function hashFrame(frame: Frame): number {
   const { packet, head } = frame;
   if (packet === undefined || head === undefined) return hashBytes(frame.bytes, PRIME1);
   return finish(mix(hashBytes(head, PRIME1), hashData(packet.payload)));
 }
 
-/** Of the bytes alone, so that what carries them on need not hash them again. */
+/** Hashes the bytes alone, so that later messages with them need not hash them again. */
 function hashData(data: Uint8Array): number {
   return hashBytes(data, PRIME4);
 }
@@ -83,7 +86,10 @@ function hashPcie(message: PcieMessage): number {
   }
 }
 
-/** Of its array's fields, as {@link mixPlain} has them; where most messages are such, an array would cost more. */
+/**
+ * Equals {@link mixPlain} of its fields' array; region messages are frequent, and an array would
+ * cost more.
+ */
 function hashRegion(message: RegionMessage): number {
   regionHash = 15;
   writeRegion(message, REGION_HASH);
@@ -114,7 +120,7 @@ const REGION_HASH: FieldSink = {
   },
 };
 
-/** A number and bytes as {@link mixPlain} has them. */
+/** Equals {@link mixPlain} of a number and bytes. */
 function mixField(hash: number, value: number): number {
   return mixNumber(mix(hash, 1), value);
 }
@@ -164,7 +170,7 @@ export function hashPlain(value: unknown): number {
   return finish(mixPlain(9, value));
 }
 
-/** Mixes plain data of any shape into the hash: control path only, so speed does not matter. */
+/** Control path only, so speed does not matter. */
 function mixPlain(hash: number, value: unknown): number {
   if (typeof value === "number") return mixField(hash, value);
   if (typeof value === "string") return mixText(mix(hash, 2), value);

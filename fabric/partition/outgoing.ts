@@ -25,7 +25,7 @@ const RELEASE_INPUT: Input = { kind: "wake" };
 export class Outgoing {
   /** Events from here on must wait: an answer to a sent message could precede them. */
   limit: Time = NEVER;
-  /** Events must wait from the arrival of what was sent on, not from that of its answer. */
+  /** Events must wait from the arrival of sent messages on, not from that of their answers. */
   isNarrow = false;
   /** The time of the current step; the partition sets it before each step. */
   now: Time = 0;
@@ -100,7 +100,6 @@ export class Outgoing {
     this.#queue.push(ownEvent(index, life, { ...event, input: RELEASE_INPUT }));
   }
 
-  /** Schedules a message's arrival at the other end of a cable. */
   #post(
     localNode: LocalNode,
     port: Port,

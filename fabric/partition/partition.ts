@@ -48,7 +48,7 @@ export interface PartitionOptions {
   /** Minimum delay in ps from another partition back to this one, for the limit in `advance`. */
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
-  /** Whether `onTrace` wants steps at the moment; default: always. It has no effect on the run. */
+  /** Whether `onTrace` takes steps at the moment; default: always. It has no effect on the run. */
   readonly isTraced?: () => boolean;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
   /** Receives audit records at once: see `audit.ts`. */
@@ -56,7 +56,6 @@ export interface PartitionOptions {
   readonly observer?: Observer;
 }
 
-/** Takes an audit record of program `by` on a node. */
 export type OnAudit = (time: Time, node: string, by: string, note: AuditRecord) => void;
 
 export interface Advance {
@@ -75,9 +74,8 @@ export interface AdvanceOptions {
   readonly eventsMost?: number;
 }
 
-/** A program that has not ended, among the reports of the programs that have. */
+/** A program that has not ended, in the form of a result's report. */
 export interface UnfinishedReport {
-  /** When its last wait began. */
   readonly time: Time;
   readonly node: string;
   readonly topic: "unfinished";
@@ -124,7 +122,6 @@ export class Partition {
     }
   }
 
-  /** The time of the last event that happened. */
   get now(): Time {
     return this.#outgoing.now;
   }
@@ -134,7 +131,7 @@ export class Partition {
     return Math.max(this.#outgoing.now, this.#queue.now);
   }
 
-  /** The next time at which the partition's state changes, also without an event; or NEVER. */
+  /** The next time at which the partition's state changes, even without an event; or NEVER. */
   get next(): Time {
     let next = Math.min(this.#queue.nextTime, this.#deadlines.earliest);
     for (const { node } of this.#bySlot) {
@@ -200,7 +197,6 @@ export class Partition {
     }
   }
 
-  /** Fault counters of the cables for frames sent by nodes that have power. */
   linkFaultCounts(): LinkFaultCount[] {
     return [...this.#localNodes.values()].flatMap((localNode) =>
       localNode.node === undefined ? [] : countsOf(localNode)
@@ -222,9 +218,9 @@ export class Partition {
   }
 
   /**
-   * Processes the events before `horizon`, up to the first instant at which a peer could answer
-   * what was sent meanwhile, or with the instant of a trace step that satisfies `stopOn`.
-   * @param options.eventsMost at the first instant after so many events it stops, too.
+   * Processes the events before `horizon`, up to the first instant at which a peer could answer a
+   * message sent meanwhile, or including the instant of a trace step that satisfies `stopOn`.
+   * @param options.eventsMost also stops at the first instant after this many events.
    */
   advance(horizon: Time, { stopOn, eventsMost = Infinity }: AdvanceOptions = {}): Advance {
     const outgoing = this.#outgoing;
@@ -288,7 +284,7 @@ export class Partition {
     return all;
   }
 
-  /** What the devices are doing, as of {@link Advance.reached}. Changes nothing of the run. */
+  /** The devices' state at {@link Advance.reached}. Has no effect on the run. */
   inspect({ node, loss = false }: InspectOptions = {}): PartitionInspection {
     const { plan } = this.#options;
     const chosen = [...this.#localNodes.values()].filter(({ name }) => name === (node ?? name));
@@ -296,7 +292,7 @@ export class Partition {
     return { reachedPs: this.#reached, devices };
   }
 
-  /** For each program that has not ended, a report that a program's result would be. */
+  /** A report for each program that has not ended. */
   unfinished(): UnfinishedReport[] {
     return [...this.#localNodes.values()].flatMap(({ name, node }) =>
       (node?.unfinished?.() ?? []).map((value) => ({
@@ -308,7 +304,10 @@ export class Partition {
     );
   }
 
-  /** What devices hold where no event is left: see {@link Node.heldAtRest}. Texts begin with the device's name. */
+  /**
+   * Resources held when no event is left: see {@link Node.heldAtRest}. Texts begin with the
+   * device's name.
+   */
   heldAtRest(): HeldThing[] {
     return [...this.#localNodes.values()].flatMap(({ name, node }) =>
       (node?.heldAtRest?.() ?? []).map(({ kind, text }) => ({ kind, text: `${name}: ${text}` }))
@@ -350,7 +349,6 @@ export class Partition {
     report(this.#observer, seen, link.bitsPerSecond);
   }
 
-  /** Processes the deadlines of this instant before the events at its end. */
   #wakeAllAt(time: Time): void {
     const deadlines = this.#deadlines;
     while (deadlines.earliest <= time) this.#wake(this.#bySlot[deadlines.slot]!, time);

@@ -5,8 +5,8 @@ import { type Event, EVENT_KINDS, ownEvent } from "./event_queue.ts";
 import type { Time } from "../base/time.ts";
 
 /**
- * The plan's power failures and returns for the nodes of a partition. A later process skips what
- * was planned before its start.
+ * The plan's power failures and returns for the nodes of a partition. A later process skips those
+ * planned before its start.
  * @param begun the life in which each node begins, at `bootAt`.
  */
 export function scriptedPower(

@@ -18,7 +18,7 @@ export interface SimulatorOptions extends
   > {
   /** Receives the bytes that become durable on a host, in order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
-  /** Programs that were ordered, in a run that is run again. */
+  /** Ordered programs, in a repeated run. */
   readonly orders?: readonly SimulatedOrder[];
 }
 
@@ -90,12 +90,10 @@ export class Simulator {
     return rackDigest(this.nodes());
   }
 
-  /** Name and digest of every node. */
   nodes(): [name: string, digest: string][] {
     return this.#partition.digestStates().map(([name, state]) => [name, digestText(state)]);
   }
 
-  /** Name, digest and number of events of every node. */
   digests(): [name: string, digest: string, events: number][] {
     return this.#partition.digestStates().map(([name, state]) => {
       return [name, digestText(state), state.events];
@@ -106,7 +104,7 @@ export class Simulator {
     return this.#partition.statistics();
   }
 
-  /** What the devices are doing. Changes nothing of the run. */
+  /** The devices' state. Has no effect on the run. */
   inspect(): readonly DeviceInspection[] {
     return this.#partition.inspect().devices;
   }
@@ -116,7 +114,7 @@ export class Simulator {
     return this.#partition.unfinished();
   }
 
-  /** What devices hold where nothing happens any more, as {@link Partition.heldAtRest}; none where something will. */
+  /** Resources held at the end, as {@link Partition.heldAtRest}; none while an event is left. */
   heldAtRest(): HeldThing[] {
     return this.next === NEVER ? this.#partition.heldAtRest() : [];
   }

@@ -23,20 +23,20 @@ export interface EventExchangeOptions {
   readonly bus: Pick<Bus, "publish" | "maxPayload">;
 }
 
-/** How many events a partition is to have of an incarnation of a peer. */
+/** Number of events that a partition has to have of an incarnation of a peer. */
 export type Expected = readonly [peer: string, incarnation: number, count: number];
 
 export class EventExchange {
   readonly buffer = new ResendBuffer();
   readonly #options: EventExchangeOptions;
-  /** Subject of what goes to each neighbour, and neighbour by the subject of what comes from it. */
+  /** Subject of messages to each neighbour, and neighbour by the subject of messages from it. */
   readonly #subjects = new Map<string, string>();
   readonly #peers = new Map<string, string>();
-  /** Neighbour by the subject on which it asks again. */
+  /** Neighbour by the subject of its repeated requests. */
   readonly #askers = new Map<string, string>();
-  /** How often in a row a neighbour has asked for what was never sent. */
+  /** Number of a neighbour's consecutive requests for events never sent. */
   readonly #impossible = new Map<string, number>();
-  /** By the end of a cable here, as {@link endKey}: the node at its far end, and that one's partition. */
+  /** By the end of a cable here, as {@link endKey}: the far node, and its partition. */
   readonly #farEnds = new Map<number, { readonly node: number; readonly peer: string }>();
 
   constructor(options: EventExchangeOptions) {
@@ -56,12 +56,12 @@ export class EventExchange {
     }
   }
 
-  /** What neighbours send: {@link receive} and {@link sendAgain} take it. */
+  /** Subjects of neighbours' messages: {@link receive} and {@link sendAgain} take them. */
   get subjects(): { readonly wire: Iterable<string>; readonly again: Iterable<string> } {
     return { wire: this.#peers.keys(), again: this.#askers.keys() };
   }
 
-  /** Publishes what a span has sent, and keeps it until it is confirmed. */
+  /** Publishes a span's events, and keeps them until they are confirmed. */
   publish(incarnation: number, departures: readonly Departure[]): void {
     for (const [to, sent] of Map.groupBy(departures, (departure) => departure.to)) {
       const events = sent.map(({ event }) => event);
@@ -71,7 +71,7 @@ export class EventExchange {
     }
   }
 
-  /** Publishes events in as many batches as the bus's largest payload asks for. */
+  /** Publishes events in batches within the bus's largest payload. */
   #publishEvents(to: string, batch: WireBatch): void {
     const { bus } = this.#options;
     const { incarnation, first, events } = batch;
@@ -85,7 +85,7 @@ export class EventExchange {
     this.#publishEvents(to, { incarnation, first: first + half, events: events.slice(half) });
   }
 
-  /** Takes in what came on a wire. @returns whether it was a batch of events for this partition. */
+  /** Takes in a neighbour's batch. @returns whether it was one of events for this partition. */
   receive(payload: Uint8Array, subject: string): boolean {
     const peer = this.#peers.get(subject);
     const batch = batchFromBytes(payload);
@@ -102,7 +102,7 @@ export class EventExchange {
     return far?.node === source && far.peer === peer;
   }
 
-  /** Asks peers for what is missing of what they have sent. */
+  /** Asks peers for their missing events. */
   askFor(missing: readonly Expected[]): void {
     const { bus, run, partition } = this.#options;
     for (const [peer, incarnation, count] of missing) {
@@ -113,8 +113,9 @@ export class EventExchange {
   }
 
   /**
-   * Sends a peer what it misses of `incarnation`. @returns whether the request was well formed, and
-   * for messages that there are. @throws ForgeryError
+   * Sends a peer its missing events of `incarnation`.
+   * @returns whether the request was well formed, and for existing messages.
+   * @throws ForgeryError
    */
   sendAgain(
     value: unknown,
@@ -144,10 +145,9 @@ export class EventExchange {
   }
 }
 
-/** A forged request is refused; a neighbour that goes on asking has it from a forged report. */
+/** A forged request is refused; a neighbour that continues has it from a forged report. */
 const IMPOSSIBLE_MAX = 10;
 
-/** Ports of a node are few. */
 const PORTS_MAX = 2 ** 16;
 
 function endKey(node: number, port: number): number {

@@ -7,7 +7,6 @@ import type { Event } from "../partition/event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import type { WireBatch } from "./wire_batch.ts";
 
-/** Events to one peer that may have to be sent again. */
 interface Outbox {
   first: number;
   kept: Event[];
@@ -15,7 +14,6 @@ interface Outbox {
   earliest: Time;
 }
 
-/** Events from one incarnation of one peer. */
 interface Inbox {
   readonly peer: string;
   readonly incarnation: number;
@@ -69,7 +67,7 @@ export class ResendBuffer {
     return box === undefined ? 0 : box.first + box.kept.length;
   }
 
-  /** What is kept for `peer` from event number `from` on. */
+  /** The kept events for `peer` from event number `from` on. */
   keptFor(peer: string, from: number): { first: number; events: readonly Event[] } {
     const box = this.#out.get(peer);
     if (box === undefined) return { first: from, events: [] };
@@ -77,7 +75,7 @@ export class ResendBuffer {
     return { first: box.first + skip, events: box.kept.slice(skip) };
   }
 
-  /** Takes in a batch, whatever of it is new; what does not join on to the rest waits to be resent. */
+  /** Takes in the new part of a batch; events behind a gap wait to be resent. */
   receive(peer: string, batch: WireBatch): void {
     const box = this.#inboxOf(peer, batch.incarnation);
     const have = box.taken + box.waiting.length;
@@ -86,20 +84,20 @@ export class ResendBuffer {
     for (let i = known; i < batch.events.length; i++) box.waiting.push(batch.events[i]!);
   }
 
-  /** Begins after what was sent to an earlier life of this partition. */
+  /** Begins after the messages to an earlier life of this partition. */
   skip(peer: string, incarnation: number, count: number): void {
     const box = this.#inboxOf(peer, incarnation);
     box.waiting.splice(0, count - box.taken);
     box.taken = count;
   }
 
-  /** How many of the first `count` events of that incarnation of `peer` are here. */
+  /** Number of the first `count` events of that incarnation of `peer` that are here. */
   have(peer: string, incarnation: number, count: number): number {
     const box = this.#inboxOf(peer, incarnation);
     return Math.min(count, box.taken + box.waiting.length);
   }
 
-  /** Hands over what is not yet taken of the first `count` events. */
+  /** Hands over those of the first `count` events that are not yet taken. */
   take(peer: string, incarnation: number, count: number): readonly Event[] {
     const box = this.#inboxOf(peer, incarnation);
     if (count <= box.taken) return [];

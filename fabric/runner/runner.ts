@@ -26,9 +26,12 @@ import type { Event } from "../partition/event_queue.ts";
 import { formatTime, type Time } from "../base/time.ts";
 import { EventExchange, type EventExchangeOptions } from "./event_exchange.ts";
 
-/** Where a host's persistent bytes outlive its process: one all-or-nothing write per span. */
+/**
+ * Storage by which a host's persistent bytes outlive its process: one all-or-nothing write per
+ * span.
+ */
 export interface DurableStore {
-  /** Makes good what an earlier process left: the span `lastSpan` and all before it happened. */
+  /** Completes an earlier process's work: the span `lastSpan` and all before it happened. */
   settle(lastSpan: number): void;
   commit(span: number, writes: readonly DurableWrite[]): void;
   close(): void;
@@ -43,28 +46,28 @@ export interface RunnerOptions extends
   readonly instance: string;
   readonly bus: Pick<Bus, "maxPayload" | "publish" | "subscribe">;
   readonly stores: ReadonlyMap<string, DurableStore>;
-  /** Called with what makes this process useless: a broken invariant, a full disk. */
+  /** Called with an error that makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
-  /** Brings what programs need that are about to be started by order. */
+  /** Loads the code of programs that are about to be started by order. */
   readonly load?: (programs: readonly string[]) => Promise<void>;
   /** Called when a span has been reported. */
   readonly afterSpan?: (span: number) => void;
   /** For tests: waits before each span, to show that results do not depend on it. */
   readonly delay?: () => Promise<void>;
-  /** For tests: holds the process up between writing a span down and telling of it. */
+  /** For tests: delays the process between writing a span down and its report. */
   readonly hesitate?: () => void;
 }
 
-/** How long a grant waits for what it names before the first and each later request to resend, ms. */
+/** How long a grant waits for its events before the first and each later request to resend, ms. */
 const RESEND_FIRST_MS = 20;
 const RESEND_AGAIN_MS = 200;
 const JOIN_AGAIN_MS = 250;
 /**
- * A program that never rests, on a rack in which nothing else happens, would keep its process in one
- * span for ever: no pause, no power failure, no heartbeat. So many events take some 50 ms.
+ * Without this bound a program that never rests, on a rack with no other event, would keep its
+ * process in one span for ever: no pause, no power failure, no heartbeat. This many events take
+ * some 50 ms.
  */
 const SPAN_EVENTS_MOST = 10_000;
-/** The interval of heartbeats. */
 const ALIVE_MS = 500;
 
 export class Runner {
@@ -87,8 +90,8 @@ export class Runner {
   #joinTimer: ReturnType<typeof setInterval> | undefined;
   #aliveTimer: ReturnType<typeof setInterval> | undefined;
   /**
-   * The last of each kind of news that was carried out, by its number, which only grows: a new
-   * timekeeper may repeat news. Kinds are few however long the rack stays up.
+   * The last news of each kind that was carried out, by its number, which only grows: a new
+   * timekeeper may repeat news. There are few kinds, however long the rack stays up.
    */
   readonly #carriedOut = new Map<string, number>();
 
@@ -100,12 +103,12 @@ export class Runner {
     this.#buffer = this.#exchange.buffer;
   }
 
-  /** Messages that no process of this rack has sent: repeated and outdated ones do not count. */
+  /** Messages that no process of this rack has sent, without repeated and outdated ones. */
   get refusals(): Refusals {
     return this.#refusals;
   }
 
-  /** Messages that this life of the partition has sent to others. */
+  /** Messages of this life of the partition to others. */
   get sent(): number {
     return this.#buffer.allSent().reduce((sum, [, count]) => sum + count, 0);
   }
@@ -114,7 +117,7 @@ export class Runner {
     return this.#partition;
   }
 
-  /** Subscribes and asks to be let in, until the timekeeper answers. */
+  /** Subscribes, and repeats its join until the timekeeper answers. */
   start(): void {
     const { bus, run, partition } = this.#options;
     const on = (pattern: string, handler: (payload: Uint8Array) => void) => {
@@ -140,7 +143,7 @@ export class Runner {
     this.#aliveTimer = setInterval(() => this.#sayAlive(), ALIVE_MS);
   }
 
-  /** Stops listening and closes the stores; what was reported is durable. */
+  /** Stops listening and closes the stores; reported spans are durable. */
   stop(): void {
     clearInterval(this.#joinTimer);
     clearInterval(this.#aliveTimer);
@@ -163,7 +166,7 @@ export class Runner {
     bus.publish(subject, aliveToBytes({ partition, instance, refused }));
   }
 
-  /** @returns false for what no timekeeper has sent. So do the functions below. */
+  /** @returns false for a payload that no timekeeper has sent, as the functions below. */
   #onClock(payload: Uint8Array): boolean {
     const news = newsFromBytes(payload);
     if (news?.kind === "grant") return this.#onGrant(news.body);
@@ -214,7 +217,10 @@ export class Runner {
     return true;
   }
 
-  /** Runs the grant in hand if all it names is here; else asks for what is missing, in a while. */
+  /**
+   * Runs the grant in hand if all its events are here; else requests the missing ones after a
+   * while.
+   */
   #tryGrant(patienceMs: number): void {
     clearTimeout(this.#resendTimer);
     const grant = this.#waiting;
@@ -252,7 +258,7 @@ export class Runner {
     const partition = this.#partition!;
     this.#waiting = undefined;
     for (const [peer, count] of grant.confirmed) this.#buffer.confirm(peer, count);
-    // First: that a life has ended is told before what a later one says.
+    // First: the end of a life precedes messages of a later one.
     for (const change of grant.links) this.#accept(noticeOf(change));
     for (const [peer, incarnation, count] of grant.expect) {
       for (const event of this.#buffer.take(peer, incarnation, count)) {
@@ -302,8 +308,8 @@ export class Runner {
   }
 
   /**
-   * What arrives before power comes on is lost, but for the state that it leaves a cable in. News of
-   * a cable may come twice: from the node at its other end, and from the timekeeper.
+   * Events before power-on are lost, except the state that they leave a cable in. News of a cable
+   * may come twice: from the node at its other end, and from the timekeeper.
    */
   #accept(event: Event): void {
     if (event.time < this.#bootAt) {
@@ -361,7 +367,7 @@ export class Runner {
     this.#term = value as number;
     this.#waiting = undefined;
     this.#lastReport = this.#report({ grant: this.#done, all: true, hits: [] });
-    // It knows no process by name yet, and is to take no earlier one's death for this one's.
+    // It knows no process by name yet, and must not take an earlier one's death for this one's.
     this.#sayAlive();
     this.#publishReport(this.#lastReport);
     return true;
@@ -380,7 +386,6 @@ export class Runner {
   }
 }
 
-/** Collects the steps that breaks name, and stops where one has happened as often as it may. */
 function watched(breaks: Grant["breaks"], partition: Partition) {
   const hits: (readonly [place: number, node: string, at: Time])[] = [];
   if (breaks.length === 0) return { hits, stopOn: undefined };

@@ -1,8 +1,8 @@
 /**
- * Steps of a partition's operations for those who read them now: one block for each device and span,
- * on `trace.<node>`, after the span's report. Interest is a lease that its reader renews, so that a
- * reader that has died costs nothing. A block has a limit, so that no reader makes the rack's memory
- * grow. Pure: the caller publishes, and has the clock.
+ * Steps of a partition's operations for their present readers: one block for each device and span,
+ * on `trace.<node>`, after the span's report. A reader renews a lease, so that a dead reader costs
+ * nothing. A block has a limit, so that no reader makes the rack's memory grow. Pure: the caller
+ * publishes, and has the clock.
  */
 import type { TraceStep } from "../node.ts";
 import type { Time } from "../base/time.ts";
@@ -13,7 +13,7 @@ export type StepBlockRow = readonly [
   span: number,
   /** Counts the device's blocks of this process, from 0: a gap shows a block that was lost. */
   number: number,
-  /** Steps of the span behind these, for which there was no room. */
+  /** Number of the span's further steps, for which there was no room. */
   dropped: number,
   steps: ReadonlyArray<readonly [time: Time, step: TraceStep]>,
 ];
@@ -24,7 +24,9 @@ export interface StepFeedOptions {
   readonly publish: (node: string, block: StepBlockRow) => void;
 }
 
-/** Steps of a device in one block: a span has two or three; one of 10 000 events has more. */
+/**
+ * Limit of a device's steps in one block: a span has two or three; one of 10 000 events has more.
+ */
 export const BLOCK_STEPS_MAX = 1_000;
 /** A lease ends after this at the latest, in wall ms. */
 const LEASE_MS_MAX = 10_000;
@@ -48,14 +50,15 @@ export class StepFeed {
     );
   }
 
-  /** Whether {@link take} keeps anything: checked before a step's text is made. */
+  /** Whether {@link take} keeps steps: checked before a step's text is made. */
   get isWanted(): boolean {
     return this.#isWanted;
   }
 
   /**
-   * Takes a reader's `{ forMs, nodes? }`: for so long, at most ten seconds, it reads the steps of
-   * these devices, or of all. @returns false for what is no such request.
+   * Takes a reader's `{ forMs, nodes? }`: for this time, at most ten seconds, it reads the steps of
+   * these devices, or of all.
+   * @returns false for an invalid request.
    */
   renew(request: unknown): boolean {
     const { forMs, nodes } = Object(request) as Readonly<Record<string, unknown>>;

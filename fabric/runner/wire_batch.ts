@@ -15,7 +15,7 @@ import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
 import { hashMessage } from "../partition/message_hash.ts";
 import { pcieFromArray, pcieToArray } from "../wire/host_bus/pcie_codec.ts";
 
-/** A number of events from one incarnation of one partition, in the order of sending. */
+/** Events from one incarnation of one partition, in the order of sending. */
 export interface WireBatch {
   readonly incarnation: number;
   /** Events sent to this peer before the first of these. */
@@ -76,7 +76,7 @@ function writeEvent(out: RowWriter, event: Event): void {
   }
 }
 
-/** Where the row turns bad, any event. */
+/** Returns an arbitrary event if the row turns bad. */
 function readEvent(row: RowReader): Event {
   row.arrayOf(EVENT_FIELDS);
   const time = row.count(), kind = row.count(), source = row.count(), counter = row.count();

@@ -1,22 +1,22 @@
 /**
- * What an access to a shared region costs, by the module in which its time passes: from the core that waits for it back
- * to its begin, each message to the one that has caused it. Every device says in its lines what it has spent on a message
- * by the time at which that leaves (`TraceStep.spent`); between a departure and what the receiver does is the way. So the
- * parts are the access's whole time, without a gap and without a part that is counted twice.
+ * The time of an access to a shared region by module: from the waiting core back to its begin, each
+ * message to its cause. Every device's line has its own time for a message by the message's
+ * departure (`TraceStep.spent`); the time between a departure and the receiver's action is the way.
+ * So the parts add up to the access's whole time, without gap or overlap.
  */
 import type { Time } from "../base/time.ts";
 import { ACCESS_MODULES, type AccessModule, type ModuleCost } from "./access_modules.ts";
 import type { Line, Trace } from "./trace.ts";
 
-/** Lines of one shared line, of which the last is the access's end. */
+/** Lines of one shared line, the last of which is the access's end. */
 export interface AccessLines {
   readonly begin: Line;
   readonly end: Line;
-  /** Those between them about the same line of the region, in order. */
+  /** Lines between them about the same line of the region, in order. */
   readonly between: readonly Line[];
 }
 
-/** The device that a line's message goes to; undefined of a line without one. */
+/** The receiving device of a line's message; undefined for a line without one. */
 export function destinationOf(
   { cards }: Trace,
   { step, host, node, peer }: Line,
@@ -27,7 +27,7 @@ export function destinationOf(
   return isCard ? host : cards.get(host ?? "");
 }
 
-/** Modules in which the access has spent time; together they are from its begin to its end. */
+/** The access's time by module; the parts add up to the time from its begin to its end. */
 export function accessCosts(trace: Trace, { begin, end, between }: AccessLines): ModuleCost[] {
   const parts = new Map<AccessModule, Time>();
   let cursor = end.spent?.untilPs ?? end.time;

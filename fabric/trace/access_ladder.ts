@@ -1,7 +1,8 @@
 /**
- * Ladders of accesses to shared regions: from the core's request to its end, all that the two hosts and cards say
- * of that line meanwhile, and what follows of it, at most as long as the access took, until the next one begins.
- * Other accesses to the same line that are under way are in it, too: they are what it waits for.
+ * Ladders of accesses to shared regions: from the core's request to its end, with all lines of the
+ * two hosts and cards about that line meanwhile, and of its consequences, until the next access
+ * begins and at most as long as the access took. It includes concurrent accesses to the same line,
+ * for which the access waits.
  */
 import { accessCosts, destinationOf } from "./access_costs.ts";
 import type { ModuleCost } from "./access_modules.ts";
@@ -74,7 +75,7 @@ function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
     if (line.time > lastPs) break;
     const isIts = line.shared?.[0] === region && line.shared[1] === index;
     if (lastPs < Infinity && isIts && BEGIN.test(line.step)) break;
-    // What home's judge decides meanwhile moves this line, too.
+    // Decisions of home's judge meanwhile move this line, too.
     if (isIts || isEnd || line.judged?.region === region) picked.push(line);
   }
   return picked;
@@ -82,7 +83,8 @@ function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
 
 function rowOf(trace: Trace, line: Line, figure: AccessFigure): LadderRow {
   const { time, node, text, frame, cached } = line;
-  // A copy comes: the line was asked for, and can be read now. Other changes of states have no number.
+  // A copy comes: the line was requested, and can be read now. Other changes of states have no
+  // number.
   const isKept = cached !== undefined && /^(?:IS|IM|SM)$/.test(cached.before ?? "") &&
     /^[SEM]$/.test(cached.state);
   const named = isKept ? accessStep(cached.cache, figure) : accessStep(line.step, figure);
@@ -94,7 +96,7 @@ function rowOf(trace: Trace, line: Line, figure: AccessFigure): LadderRow {
   };
 }
 
-/** The access's host and card first, then what is between, then home's or the other hosts'. */
+/** The access's host and card first, then devices between, then home's or the other hosts'. */
 function columnsOf(
   { cards, switches }: Trace,
   { operation: { node }, picked }: {

@@ -1,7 +1,10 @@
-/** Modules of which an access to a shared region's time is made (C-11). `access_costs.ts` puts an access's together. */
+/**
+ * Modules of the time of an access to a shared region (C-11). `access_costs.ts` adds up an
+ * access's.
+ */
 import type { Time } from "../base/time.ts";
 
-/** Where an access's time passes, in the order in which tables have it. */
+/** In the order of tables. */
 export const ACCESS_MODULES = [
   /** The core's own: the store's instruction. */
   "core",
@@ -22,17 +25,17 @@ export const ACCESS_MODULES = [
   "conversion",
   /** From one card's decision to the other card: its turn, sending, cables, switches. */
   "network",
-  /** Behind another message of the line, or for what no line tells of. */
+  /** Behind another message of the line, or without a line that explains the time. */
   "waits",
 ] as const;
-/** One of them. */
+/** One of {@link ACCESS_MODULES}. */
 export type AccessModule = typeof ACCESS_MODULES[number];
 
-/** What a device has spent by the departure of a message, or by the end of an access at its core. */
+/** A device's time by the departure of a message, or by the end of an access at its core. */
 export interface Spent {
-  /** Of the departure, or of the end. */
+  /** Time of the departure, or of the end. */
   readonly untilPs: Time;
-  /** Parts that end there, one after the other; those of 0 may be left out. */
+  /** Consecutive parts that end there; those of 0 may be left out. */
   readonly by: Readonly<Partial<Record<AccessModule, Time>>>;
 }
 

@@ -1,9 +1,13 @@
 /**
- * Steps of accesses to shared regions (`coherence.md`). The document numbers paragraphs, so a step is its paragraph
- * and its place in it: `0063.2`. A device traces which message it sends; where the copy is kept decides the number.
+ * Steps of accesses to shared regions (`coherence.md`). The document numbers paragraphs, so a step
+ * is its paragraph and its place in it: `0063.2`. A device traces its message; the place of the
+ * copy determines the number.
  */
 
-/** Where the copy is kept: in home's local cache [0056–0061], or in the far card's remote cache [0062–0067]. */
+/**
+ * The place of the copy: home's local cache [0056–0061], or the far card's remote cache
+ * [0062–0067].
+ */
 export type AccessFigure = "local" | "remote";
 
 /** Traced steps by prefix and name, with their number in each figure. */

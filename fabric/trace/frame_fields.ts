@@ -1,7 +1,7 @@
 /**
- * A frame field by field, in wire order, from the field tables of `fabric/wire/roce`: what
- * `describeFrame` says in one line, with the place of every bit. Accepts any bytes: what a header
- * promises and the frame has not is left out.
+ * A frame field by field, in wire order, from the field tables of `fabric/wire/roce`: the content of
+ * `describeFrame`'s line, with the place of every bit. Accepts any bytes: parts of a header beyond the
+ * frame's end are left out.
  */
 import { type Field, readFields, sizeOf } from "../base/fields.ts";
 import { viewOf } from "../base/slab.ts";
@@ -42,16 +42,15 @@ export interface FrameField {
   /** Its first bit, from the first bit of the frame. */
   readonly bit: number;
   readonly bits: number;
-  /** As people write it: addresses and keys in hex, counts in decimal. */
+  /** For people: addresses and keys in hex, counts in decimal. */
   readonly value: string;
-  /** What the value says; "" where it says no more than itself. */
+  /** The value's meaning; "" if it has none of its own. */
   readonly meaning: string;
 }
 
 type Value = number | bigint | boolean;
 type Values = Readonly<Record<string, Value>>;
 
-/** Fields whose values are patterns rather than amounts. */
 const IN_HEX = new Set([
   ..."etherType opcode pKey destQpn sourceQpn qKey va rkey immediate crc checksum flags".split(" "),
   ..."address region magic original syndrome mask operand compare swap".split(" "),
@@ -59,8 +58,9 @@ const IN_HEX = new Set([
 
 /**
  * The fields of a frame, without gaps.
- * @param bytes of which the last may be missing, as far as all headers are there.
- * @param naming of IPv4 addresses: `a` for 10.0.0.1. @param length of the whole frame.
+ * @param bytes the last ones may be missing, except those of headers.
+ * @param naming of IPv4 addresses: `a` for 10.0.0.1.
+ * @param length of the whole frame.
  */
 export function frameFields(
   bytes: Uint8Array<ArrayBuffer>,
@@ -89,12 +89,10 @@ export function frameFields(
 interface Transport {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly length: number;
-  /** Offset of the ICRC, as the network header has it. */
   readonly packetEnd: number;
   readonly holds: () => boolean;
 }
 
-/** From the BTH on. */
 function transportFields(
   reader: FieldReader,
   { bytes, length, packetEnd, holds }: Transport,
@@ -144,7 +142,7 @@ function grhFields(
     : reader.rest("payload");
 }
 
-/** What the payload of a message between coherent cards begins with: the rest is a line. */
+/** Begin of the payload of a message between coherent cards; the rest is a line. */
 function messagePart(
   operation: string,
   header: Values,
@@ -154,7 +152,6 @@ function messagePart(
   return name && { title: titleOf(name), fields: COHERENCE_PAYLOAD_FIELDS[name] };
 }
 
-/** Reads headers one behind the other. */
 class FieldReader {
   readonly #bytes: Uint8Array<ArrayBuffer>;
   readonly #length: number;
@@ -408,7 +405,6 @@ function nameOf(codes: Readonly<Record<string, number>>, value: Value): string {
   return Object.keys(codes).find((name) => codes[name] === value) ?? "unknown";
 }
 
-/** The names of the bits that are set. */
 function namesOf(bits: Readonly<Record<string, number>>, value: number): string {
   return Object.keys(bits).filter((name) => (bits[name]! & value) !== 0).join(", ") || "nothing";
 }

@@ -10,14 +10,14 @@
 export type Arrow = "host" | "card" | "peer";
 
 export interface MechanismStep {
-  /** Of the figure; absent: the documents have none. */
+  /** The figure's number; absent: the documents have none. */
   readonly number?: string;
-  /** What is done, without its subject, with the paragraph or the requirement that it stands in. */
+  /** The action, without its subject, with its paragraph or requirement. */
   readonly text: string;
   readonly arrow?: Arrow;
 }
 
-/** By the word that a device traces, in the order in which an operation has them. */
+/** By the word that a device traces, in the order of an operation. */
 export const MECHANISM_STEPS = {
   "doorbell": {
     number: "202.1",
@@ -72,7 +72,7 @@ export const MECHANISM_STEPS = {
   "context-wait": { text: "waits for the queue pair's context [0089] (Q-07)" },
 } as const satisfies Readonly<Record<string, MechanismStep>>;
 
-/** What a device traces of a mechanism. */
+/** A traced word of a mechanism. */
 export type MechanismWord = keyof typeof MECHANISM_STEPS;
 
 const STEPS: Readonly<Record<string, MechanismStep>> = MECHANISM_STEPS;
@@ -88,7 +88,7 @@ export const MECHANISM_NUMBERS: readonly string[] = [...WORD_OF.keys()].sort((x,
   Number(x) - Number(y)
 );
 
-/** The word by which devices trace the step with that number; the step itself, where it is none of these. */
+/** The word by which devices trace the step with that number; other steps unchanged. */
 export function mechanismWord(step: string): string {
   return WORD_OF.get(step) ?? step;
 }

@@ -17,17 +17,17 @@ import { nearest, oneOf, type Problem, refusal } from "../rack/plan/problem.ts";
 import { STEP_WORDS } from "./step_words.ts";
 import { documentSteps, documentText, tracedAs } from "./trace_figures.ts";
 
-/** A device does this. */
+/** A step of a device. */
 export interface Predicate {
   /** A number of the documents, a word, or `/` and a part of the step's text. */
   readonly step: string;
   /** The device; absent: any. */
   readonly node?: string;
-  /** Which occurrence is meant, counted over all devices that are meant together. Default: 1, the first. */
+  /** The occurrence, counted over all matching devices. Default: 1, the first. */
   readonly count?: number;
 }
 
-/** Whichever comes first. */
+/** The earlier of the two. */
 export interface Goal {
   readonly breaks: readonly Predicate[];
   /** Nothing happens at this time or later. */
@@ -39,7 +39,7 @@ const COUNTS = { least: 1, most: COUNT_MAX };
 
 /** As typed. */
 export interface GoalTerms {
-  /** Of steps without one. */
+  /** For steps without one. */
   readonly node?: string | undefined;
   readonly count?: string | undefined;
 }
@@ -65,7 +65,7 @@ export function parseGoal(words: readonly string[], { node, count = "" }: GoalTe
   return { breaks, ...(times[0] !== undefined && { time: times[0] }) };
 }
 
-/** `µ` and the spaces of a number that was copied from the page are understood. */
+/** Understands `µ` and the spaces of a number copied from the page. */
 function timeIn(text: string): Time | undefined {
   return parseTime(text.replaceAll("µ", "u").replaceAll(/[\s\u202f]/g, ""));
 }
@@ -89,7 +89,7 @@ function parsePredicate(text: string): Predicate {
 const GOAL_EXPECTED = "a time as 2ms, or a step of a device as b-rnic:S907";
 const WORDS = Object.keys(STEP_WORDS), NUMBERS = documentSteps();
 
-/** What is wrong with {@link Predicate.step}; undefined: nothing. */
+/** The error of {@link Predicate.step}; undefined if it is valid. */
 export function stepProblem(step: string): Omit<Problem, "path"> | undefined {
   const isText = step.startsWith("/");
   if (isText && step.length > 1 && step.length <= STEP_LETTERS_MAX) return undefined;
@@ -114,7 +114,7 @@ function figureOf(number: string | undefined): string | undefined {
   return number?.slice(0, -2);
 }
 
-/** What is wrong with a predicate from elsewhere, in a rack of these devices; undefined: nothing. */
+/** The error of a foreign predicate in a rack of these devices; undefined if it is valid. */
 export function predicateProblem(
   value: unknown,
   nodes: readonly string[],
@@ -130,7 +130,7 @@ export function predicateProblem(
   return { found: `count ${count}`, expected: wholeText(COUNTS) };
 }
 
-/** Whether a device's step is one that is meant. That a part of a device is busy is no step. */
+/** Whether a device's step matches. A `busy` line is no step. */
 export function matcherOf(
   { step, node = "" }: Predicate,
 ): (on: string, done: Pick<TraceStep, "step" | "text" | "busy">) => boolean {
@@ -154,7 +154,7 @@ export function predicateText({ step, node = "any device", count = 1 }: Predicat
   return what + occurrenceText(count);
 }
 
-/** With the numbers of the documents, where the word stands for steps that have some. */
+/** With the numbers of the documents, if the word's steps have some. */
 function wordText(word: string, node: string): string {
   const { text, steps = [] } = STEP_WORDS[word] ?? { text: `@ takes ${word}` };
   const said = text.replace("@", node);

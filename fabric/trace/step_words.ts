@@ -1,13 +1,13 @@
-/** Words for the steps that have no number in the documents, and for what is asked for most. */
+/** Words for steps without a number in the documents, and for the most frequent ones. */
 import { MECHANISM_STEPS } from "./mechanism_steps.ts";
 
-/** A sentence with `@` for the device, and the steps that are meant where they are not called as the word. */
+/** A sentence with `@` for the device, and the word's steps if their name differs from it. */
 interface Meaning {
   readonly text: string;
   readonly steps?: readonly string[];
 }
 
-/** Those that are asked for most come first. */
+/** The most frequent ones come first. */
 export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "persistence-ack": { text: "@ sends a persistence ACK", steps: ["S907", "S1016"] },
   "qp-err": { text: "a queue pair of @ enters ERR" },
@@ -80,7 +80,6 @@ export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   ...mechanismWords(),
 };
 
-/** Of hints and of queue information. */
 function mechanismWords(): Record<string, Meaning> {
   const steps = Object.entries(MECHANISM_STEPS);
   return Object.fromEntries(steps.map(([word, { text }]) => [word, { text: `@ ${text}` }]));

@@ -1,12 +1,12 @@
 /**
  * Ladders: selects the lines of one program operation from the trace of a rack. Pure. Each line has
- * the keys that its device knows: the program its operation and work request, the driver the WQE,
- * RNICs the PSN, memory the bytes of SCM and the tag of a read. Only this file joins them.
+ * the keys that its device knows: the program's its operation and work request, the driver's the WQE,
+ * an RNIC's the PSN, memory's the bytes of SCM and the tag of a read. Only this file joins them.
  *
  *     operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
  *                                                receive WQEs they take → the lines that posted them
- *                 the doorbell of the WQE, by its queue and the pointer's time, and what its RNIC
- *                 reads of the queue until the WQE is begun
+ *                 the WQE's doorbell, by its queue and the pointer's time, and the RNIC's reads
+ *                 of the queue until the WQE begins
  *                 pages and contexts that these lines wait for, until they are there
  *                 tags of DMA reads in these lines ─ the same reads as they come to the host
  *                 bytes of SCM ─ the memory's lines about them meanwhile
@@ -23,15 +23,18 @@ import { arrowOf, type Figure, figureOfPost, figureOfWrite, stepIn } from "./tra
 export interface TraceLine extends TraceStep {
   readonly time: Time;
   readonly node: string;
-  /** Number of the frame that carries the step out or has caused it, where frames were seen. */
+  /** Number of the frame that carries out the step or caused it, where frames were seen. */
   readonly frame?: number;
 }
 
-/** A line whose connection names hosts, whichever device has written it. */
+/** A line whose connection names hosts, regardless of the device that wrote it. */
 export interface Line extends TraceLine {
   /** The host of the device's machine; undefined for a switch. */
   readonly host: string | undefined;
-  /** The RNIC that it is about: the device itself, or the one of a host's line; undefined for a switch. */
+  /**
+   * The line's RNIC: the device itself, or the one that a host's line concerns; undefined for a
+   * switch.
+   */
   readonly card: string | undefined;
   /** The host at the connection's other end. */
   readonly peer: string | undefined;
@@ -57,7 +60,7 @@ export interface Operation {
   /** Index of its first line, and of the first line of a later operation with that number. */
   readonly from: number;
   readonly until: number;
-  /** Of an access to a shared region: its line. Its `connection` is the line, in words. */
+  /** The line of an access to a shared region; `connection` is then that line, in words. */
   readonly shared?: readonly [region: number, line: number];
 }
 
@@ -69,7 +72,6 @@ export interface LadderRow {
   readonly text: string;
   /** The destination device, if there is one. */
   readonly to?: string;
-  /** See {@link TraceLine.frame}. */
   readonly frame?: number;
 }
 
@@ -80,7 +82,7 @@ export interface Ladder {
   readonly columns: readonly string[];
   readonly rows: readonly LadderRow[];
   readonly conclusion: LadderRow;
-  /** Of an access to a shared region that has ended: its time by module. */
+  /** The time by module of an ended access to a shared region. */
   readonly costs?: readonly ModuleCost[];
 }
 
@@ -104,14 +106,12 @@ function cardsOf({ nodes }: RackPlan): Map<string, string> {
   );
 }
 
-/** What turns a line of a device into one whose connection names hosts. */
 function lineReader(plan: RackPlan): (line: TraceLine) => Line {
   const hosts = new Map(plan.nodes.flatMap((node) => {
     if (node.kind === "switch") return [];
     return [[node.name, node.kind === "host" ? node.name : node.config.host] as const];
   }));
   const names = hostsByAddress(plan);
-  /** A run has few connections, and many lines about each. */
   const known = new Map<string, { readonly connection: string; readonly cards: string[] }>();
   return (line) => {
     const host = hosts.get(line.node);
@@ -134,14 +134,13 @@ function lineReader(plan: RackPlan): (line: TraceLine) => Line {
   };
 }
 
-/** The RNIC of a connection's end: a host's name stands for its first one. */
 function cardAt(end: string): string {
   return hostOfRnic(end) === undefined ? rnicName(end) : end;
 }
 
 /**
- * Host by its address as text, which devices use in the names of connections; for the address of a further RNIC, that one's
- * name.
+ * Hosts by address as text, which devices use in the names of connections; a further RNIC's address
+ * has that RNIC's name.
  */
 export function hostsByAddress(
   { addresses }: Pick<RackPlan, "addresses">,
@@ -149,7 +148,10 @@ export function hostsByAddress(
   return new Map(Object.entries(addresses).map(([host, at]) => [formatAddress(at), host]));
 }
 
-/** The two ends of a connection, lower name first; `names` has the host, or the further RNIC, of each address. */
+/**
+ * The two ends of a connection, lower name first; `names` has the host, or further RNIC, of each
+ * address.
+ */
 export function endsOf(
   text: string,
   names: ReadonlyMap<string, string>,
@@ -170,7 +172,7 @@ export function operationsOf(trace: Trace): readonly Operation[] {
   return finder.operations();
 }
 
-/** An operation with the last that its program said of it; of a work request, its first line. */
+/** An operation with its program's last line about it; a work request has its first line. */
 export interface FoundOperation extends Operation {
   readonly last: Pick<TraceLine, "time" | "step" | "text">;
 }
@@ -183,7 +185,10 @@ export class OperationFinder {
   readonly #numbered: Found[] = [];
   /** By connection and number: the latest one, and its first step. */
   readonly #current = new Map<string, { readonly found: Found; readonly step: string }>();
-  /** Work requests, while no program has numbered an operation; "" until its card has begun with it. */
+  /**
+   * Work requests, while no program has numbered an operation; `connection` is "" until its card
+   * begins it.
+   */
   #requests: Found[] = [];
   readonly #posted = new Map<string, Found>();
 
@@ -257,7 +262,6 @@ export class OperationFinder {
   }
 }
 
-/** A range of packet sequence numbers of one side of a connection. */
 interface Span {
   readonly requester: string;
   readonly from: number;
@@ -307,7 +311,7 @@ function seedsOf({ lines }: Trace, operation: Operation): number[] {
   return seeds;
 }
 
-/** Adds WQEs of the program's work requests and their RNIC's first lines. @returns their PSNs. */
+/** @returns PSNs of the chosen work requests. */
 function addWork(trace: Trace, chosen: Set<number>): Span[] {
   const spans: Span[] = [];
   for (const i of [...chosen]) {
@@ -321,7 +325,6 @@ function addWork(trace: Trace, chosen: Set<number>): Span[] {
   return spans;
 }
 
-/** The driver's line about the WQE that the program has just posted. */
 function wqeOf({ lines }: Trace, post: number): number | undefined {
   const { node, card, qpn, wrId, time } = lines[post]!;
   if (wrId === undefined) return undefined;
@@ -334,7 +337,6 @@ function wqeOf({ lines }: Trace, post: number): number | undefined {
   return undefined;
 }
 
-/** The RNIC's first line about a WQE. */
 function startOf({ lines }: Trace, wqe: number): Line | undefined {
   const { card, qpn, wqe: position } = lines[wqe]!;
   for (let i = wqe + 1; i < lines.length; i++) {
@@ -359,19 +361,17 @@ function isOfSpan(line: Line, connection: string, spans: readonly Span[]): boole
   );
 }
 
-/** Whether a PSN is one of [from, to]. */
 function isWithin(psn: number, from: number, to: number): boolean {
   return ((psn - from) & PSN_MASK) <= ((to - from) & PSN_MASK);
 }
 
-/** Adds the posts of the consumed receive WQEs, unless they belong to another operation. */
 function addReceives({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const { recvs, host, card, qpn, node } = lines[i]!;
     if (recvs === undefined || node === host) continue;
     for (let at = i - 1; at >= 0; at--) {
       const line = lines[at]!;
-      // H-21: a hint has had it set aside.
+      // H-21: a hint has set the receive WQE aside.
       if (line.step === "receive-ahead" && line.node === node && line.recvs![0] === recvs[0]) {
         chosen.add(at);
       }
@@ -386,8 +386,7 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
 }
 
 /**
- * Adds the doorbell by which the RNIC has learned of a WQE, and what the RNIC says of it and reads of the queue, until
- * the WQE is begun.
+ * Adds a WQE's doorbell, and the RNIC's lines about it and reads of the queue until the WQE begins.
  */
 function addDoorbells({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
@@ -418,7 +417,6 @@ function isDoorbellOf({ step, node, card, queue }: Line, wqe: Line): boolean {
   return step === "doorbell" && node === wqe.node && card === wqe.card && queue === wqe.queue;
 }
 
-/** The RNIC begins with the WQE. */
 function isBegin(
   line: Line,
   { wqe, card }: { readonly wqe: Line; readonly card: string | undefined },
@@ -436,12 +434,11 @@ function hasUnit({ units }: Line, unit: number): boolean {
   return units !== undefined && units[0] <= unit && unit < units[1];
 }
 
-/** What a responder traces of each element of a hint. */
 const HINTED: ReadonlySet<string> = new Set(["hint-in", "hint-decision", "hint-answer"]);
 
 /**
- * Adds what the responder does about the operation's hints. Of messages that are counted (H-03) it knows the first
- * one's PSN alone.
+ * Adds the responder's lines about the operation's hints. For counted messages (H-03) a hint has
+ * only the first one's PSN.
  */
 function addHinted({ lines }: Trace, { until, connection }: Operation, chosen: Set<number>): void {
   for (const i of [...chosen]) {
@@ -464,7 +461,7 @@ function addAnswers({ lines }: Trace, chosen: Set<number>): void {
       const line = lines[at]!;
       if (line.node !== node || line.hint !== hint) continue;
       if (line.step === "hint-answered") chosen.add(at);
-      // A hint that a READ or WRITE of no bytes is has the PSN of its request as its number.
+      // A hint in form of a READ or WRITE of no bytes has the PSN of its request as its number.
       else if (line.time > lines[i]!.time) break;
     }
   }
@@ -485,7 +482,6 @@ const PAGE_ENDS: ReadonlySet<string> = new Set([
   "translations-known",
 ]);
 
-/** Adds what brings pages and queue information that the operation waits for. */
 function addWaits(trace: Trace, chosen: Set<number>): void {
   const { lines } = trace;
   for (const i of [...chosen]) {
@@ -496,11 +492,10 @@ function addWaits(trace: Trace, chosen: Set<number>): void {
   }
 }
 
-/** Adds the look-up of queue information that a line waits for. */
 function addLookUp({ lines }: Trace, chosen: Set<number>, of: number): void {
   const { time, node, queue } = lines[of]!;
   let from = of;
-  // It begins in the step in which it is needed, and before that is said.
+  // It begins in the step that needs it, before that step's line.
   while (from > 0 && lines[from - 1]!.time === time) from--;
   for (let at = from; at < lines.length; at++) {
     const line = lines[at]!;
@@ -510,7 +505,6 @@ function addLookUp({ lines }: Trace, chosen: Set<number>, of: number): void {
   }
 }
 
-/** Adds what the RNIC and its host do about pages, until all of them are there. */
 function addPages({ lines }: Trace, chosen: Set<number>, from: number): void {
   const { card, pages: [key, first, end] } = lines[from] as Line & Required<Pick<Line, "pages">>;
   const away = new Set(Array.from({ length: end - first }, (_, i) => first + i));
@@ -548,7 +542,7 @@ function addReads({ lines }: Trace, operation: Operation, chosen: Set<number>): 
   }
 }
 
-/** Adds the responder's memory lines about the operation's bytes. */
+/** The responder's memory lines only. */
 function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): void {
   const { lines } = trace;
   const indexes = [...chosen].sort((x, y) => x - y);

@@ -9,7 +9,7 @@ import { type Arrow, MECHANISM_NUMBERS, mechanismOf, mechanismWord } from "./mec
 /** The documents' figures by the prefix of their steps: the second document's are 45 and 46. */
 export type Figure = 2 | 3 | 9 | 10 | 45 | 46;
 
-/** Where a step has a number: in a figure, or in figure 3 as a step of the responder's own SEND. */
+/** The number's place: a figure, or in figure 3 a step of the responder's own SEND. */
 type Place = Figure | "answer";
 
 /** Steps that figures share, by their name, with their number in each. */
@@ -32,7 +32,7 @@ const PARTS: Readonly<Record<string, Readonly<Partial<Record<Place, string>>>>> 
   "send-cqe": { 3: "S315" },
 };
 
-/** The shared step that a device's step is, by whichever of its numbers the device has traced it. */
+/** The shared step of a device's step, by any of its numbers. */
 const PART_OF: ReadonlyMap<string, string> = new Map([
   ...Object.entries(PARTS).flatMap(([part, numbers]) =>
     Object.values(numbers).map((step) => [step, part] as const)
@@ -61,8 +61,8 @@ export function figureOfWrite(steps: readonly string[]): Figure {
 }
 
 /**
- * The number of the step in the figure. `isOwn`: about a request of the operation's host; `write`: the
- * figure of a WRITE in an operation without one. A SEND outside figure 3 has no number (P-51).
+ * The number of the step in the figure. `isOwn`: about a request of the operation's host; `write`:
+ * the figure of a WRITE in an operation without one. A SEND outside figure 3 has no number (P-51).
  */
 export function stepIn(
   figure: Figure | undefined,
@@ -79,8 +79,9 @@ export function stepIn(
 }
 
 /**
- * The names by which devices trace a step. A card cannot tell in which figure its plain WRITE is, and traces
- * one number: so all numbers of a step that figures share mean the same. A SEND's steps are told apart.
+ * The names by which devices trace a step. A card does not know its plain WRITE's figure, and
+ * traces one number: all numbers of a step that figures share mean the same. A SEND's steps are
+ * distinct.
  */
 export function tracedAs(step: string): readonly string[] {
   if (mechanismOf(step) !== undefined) return [mechanismWord(step)];

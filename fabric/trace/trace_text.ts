@@ -42,7 +42,10 @@ function costsText(costs: readonly ModuleCost[]): string {
   return `${parts.join(" + ")} = ${formatTime(costs.reduce((sum, { ps }) => sum + ps, 0))}`;
 }
 
-/** Steps without times, numbered from 1: a column for each of `columns`, an arrow for a step that goes to another. */
+/**
+ * Steps without times, numbered from 1: a column for each of `columns`, an arrow for a step with a
+ * destination.
+ */
 export function stepsText(
   columns: readonly string[],
   rows: readonly Pick<LadderRow, "node" | "to" | "text">[],
@@ -60,8 +63,8 @@ export function stepsText(
 }
 
 /**
- * Rows of which runs of the same step in the same words are one row: retransmissions of one packet. Its
- * text says how many more there were, and when the last one was.
+ * Rows with consecutive equal steps folded into one: retransmissions of one packet. Its text has
+ * their number and the last one's time.
  */
 export function foldRepeats(rows: readonly LadderRow[]): LadderRow[] {
   const folded: LadderRow[] = [];

@@ -1,7 +1,8 @@
 /**
- * The host as a node: cores and memory, and a bus to each of its RNICs. Messages of a bus go to memory, to programs and
- * to the driver. `host_card.ts` has what there is of each card, `memory_system.ts`, `iio.ts`, `processor.ts` and
- * `host_programs.ts` the parts; this file connects them and passes them the time.
+ * The host as a node: cores and memory, and a bus to each of its RNICs. Messages of a bus go to
+ * memory, to programs and to the driver. The parts are in `host_card.ts` (one for each card),
+ * `memory_system.ts`, `iio.ts`, `processor.ts` and `host_programs.ts`; this file connects them and
+ * passes them the time.
  */
 import type { Tables } from "../../fabric/coherence/tables.ts";
 import { fail, unreachable } from "../../fabric/base/assert.ts";
@@ -45,22 +46,20 @@ import type { ThreadContext } from "./program_context.ts";
 
 export interface HostOptions extends ProgramOptions {
   readonly seed: number;
-  /** Of the protocol by which regions are shared; absent: the protocol's own. */
+  /** Tables of the protocol of shared regions; absent: the protocol's own. */
   readonly tables?: Tables | undefined;
   /** Persistent data of earlier lives; zeros without one. */
   readonly image?: ImageReader;
-  /** Observes SCM, with times. Has no effect on the run. */
   readonly memoryLog?: MemoryLog;
   readonly addresses: Readonly<Record<string, number>>;
   /** Input files of programs, by their path in the scenario. */
   readonly inputs: Readonly<Record<string, Uint8Array>>;
-  /** The rule in a file of the user's, by which the judge moves the copies of a region (C-04). */
+  /** Loads the rule in a user's file, by which the judge moves the copies of a region (C-04). */
   readonly judgeRule?: (path: string) => JudgeRule;
-  /** Driver's handler of the firmware's asynchronous events. */
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
 
-/** A host without power. Its first input must be `power`. */
+/** A host starts without power. Its first input must be `power`. */
 export class Host implements Node, Machine<ThreadContext> {
   readonly name: string;
   readonly kind = "host";
@@ -168,7 +167,7 @@ export class Host implements Node, Machine<ThreadContext> {
     });
   }
 
-  /** The bus of its only card, by which it shares regions. */
+  /** The bus of its only card, for shared regions. */
   get bus(): HostBus {
     return this.cards[0]!.bus;
   }
@@ -178,7 +177,10 @@ export class Host implements Node, Machine<ThreadContext> {
     return false;
   }
 
-  /** Lines that other cards keep are void: their snoop filters see all writes but their card's own (H-23). */
+  /**
+   * Invalidates the lines that other cards keep: their snoop filters see all writes but their own
+   * card's (H-23).
+   */
   #written(card: HostCard, address: number, length: number): void {
     if (this.cards.length === 1) return;
     for (const other of this.cards) if (other !== card) other.snoops.stored(address, length);
@@ -216,7 +218,7 @@ export class Host implements Node, Machine<ThreadContext> {
         this.#processor.run(now);
         break;
       case "writeback":
-        // The write-back is at the end of its instant: after pieces of a DMA write that leave at
+        // The write-back is at the end of its instant, after pieces of a DMA write that leave at
         // that instant.
         this.iio.catchUp(now + 1);
         this.#keep(input);
@@ -236,14 +238,13 @@ export class Host implements Node, Machine<ThreadContext> {
     return kind !== "wake" || Math.min(iio.nextAt, regions?.nextAt ?? NEVER, this.#atsAt) <= now;
   }
 
-  /** When an IOMMU's unit has something to do for a card. */
   get #atsAt(): Time {
     let at = NEVER;
     for (const { ats } of this.cards) if (ats !== undefined) at = Math.min(at, ats.nextAt);
     return at;
   }
 
-  /** `WritebackPlan`: bytes that cores see, or of a pending DMA write, become durable. */
+  /** `WritebackPlan`: bytes that cores see, or those of a pending DMA write, become durable. */
   #keep({ from, to, buffered, data }: Extract<Input, { readonly kind: "writeback" }>): void {
     if (data !== undefined) return this.memory.durable.add(from, Uint8Array.fromHex(data));
     const address = SCM_BASE + from;
@@ -300,7 +301,6 @@ export class Host implements Node, Machine<ThreadContext> {
     this.#programs.spawn(thread, run);
   }
 
-  /** The outputs of the current step. */
   get out(): Outputs {
     if (this.#out === undefined) fail(`${this.name} acts outside a step`);
     return this.#out;
@@ -322,7 +322,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   #event(card: HostCard, event: RnicEvent): void {
-    // The kernel's own, which no program reads.
+    // The kernel handles these events; no program reads them.
     if (event.type === "PAGE_FAULT") return card.paging.fault(event);
     if (event.type === "HINT_WORK") return this.#programs.hintWork(card, event);
     if (this.regions?.event(event)) return;

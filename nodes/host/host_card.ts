@@ -1,6 +1,6 @@
 /**
- * One card as its host has it: the bus between them, its I/O stack, and what the host knows of the card. Memory, caches,
- * the IOMMU and the cores are the host's, shared by all its cards; nothing of this is.
+ * One card in its host's view: the bus between them, its I/O stack, and the host's state of the
+ * card. Memory, caches, the IOMMU and the cores belong to the host and are shared by all its cards.
  */
 import { fail, unreachable } from "../../fabric/base/assert.ts";
 import type { Message } from "../../fabric/node.ts";
@@ -22,7 +22,6 @@ import { SnoopFilter } from "./memory/snoop_filter.ts";
 import { Ats } from "./paging/ats.ts";
 import { CardPaging, type Pager } from "./paging/pager.ts";
 
-/** The parts of a host that a card works with. */
 export interface CardHost extends BusHost {
   readonly name: string;
   readonly paging: Pager;
@@ -35,7 +34,7 @@ export interface CardParts {
   readonly host: CardHost;
   readonly plan: HostPlan;
   readonly processor: Processor;
-  /** The card has changed bytes that others may keep. */
+  /** The card has changed bytes of which other cards may keep copies. */
   readonly onWritten: (card: HostCard, address: number, length: number) => void;
   readonly onEvent: (card: HostCard, event: RnicEvent) => void;
   /** The card has refused a program's store. */
@@ -43,21 +42,20 @@ export interface CardParts {
 }
 
 export class HostCard {
-  /** Its number among the host's: the port of its bus. */
   readonly index: number;
   readonly bus: HostBus;
   readonly iio: Iio;
   readonly guard: QueueGuard;
   readonly cardMemory: CardMemory | undefined;
-  /** Where the card is on the coherent bus; undefined on PCIe. */
+  /** The card's agent on the coherent bus; undefined on PCIe. */
   readonly agent: CoherentAgent | undefined;
-  /** Where the card asks the IOMMU for pages and translations. */
+  /** The unit that the card asks for pages and translations. */
   readonly ats: Ats | undefined;
   readonly paging: CardPaging;
   readonly snoops = new SnoopFilter((address) =>
     this.bus.send({ kind: "snoop-invalidate", address })
   );
-  /** Replies to commands for which no program waits any more. */
+  /** Replies to commands of programs that do not wait any more. */
   strayReplies = 0;
   readonly #parts: CardParts;
 
@@ -120,7 +118,7 @@ export class HostCard {
     this.bus = new HostBus(host, this);
   }
 
-  /** The card is gone: what it asked for is dropped, what it has written is not. */
+  /** The card is gone: its requests are dropped, its writes are not. */
   reset(): void {
     this.#parts.host.paging.reset(this.index);
     this.ats?.reset();
@@ -148,14 +146,14 @@ export class HostCard {
       case "access-error":
         return this.#refused(message);
       case "ats":
-        // A host whose card asks its driver for pages has none to take it.
+        // A host whose card asks its driver for pages has no unit for them.
         return this.ats?.take(message, host.now);
       case "reply":
         this.guard.answered(message.id, message.reply);
         if (!processor.reply(message, host.now)) this.strayReplies++;
         return;
       case "event":
-        // Completions before the event of a queue are seen before it.
+        // Completions sent before a queue's event must be visible before it.
         return isOfQueue(message.event)
           ? this.iio.follow(message, host.now)
           : onEvent(this, message.event);

@@ -1,6 +1,6 @@
 /**
- * What runs on a host's cores: the driver's threads (boot and reopening of each card, take-back, pages) and the programs,
- * which wait until their device is open. `cpu/processor.ts` has the cores.
+ * The threads on a host's cores: the driver's (boot and reopening of each card, take-back, pages)
+ * and the programs, which wait until their device is open. `cpu/processor.ts` has the cores.
  */
 import type { UnfinishedProgram } from "../../fabric/node.ts";
 import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
@@ -28,28 +28,31 @@ import type { Context, HostDevices } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
   /**
-   * The number of this life, from 0: programs draw different random numbers in each, and at later
-   * ones only services start.
+   * The number of this life, from 0: programs draw different random numbers in each, and in later
+   * lives only services start.
    */
   readonly life: number;
   /** Programs by the name or path in `ProgramPlan.run`. */
   readonly programs: Readonly<Record<string, Program>>;
-  /** The user's own, by their path in the scenario. */
+  /** The user's own programs, by their path in the scenario. */
   readonly own?: Readonly<Record<string, Program>>;
   /** Programs that start at every boot, before those of the plan. */
   readonly services?: readonly string[];
-  /** Opens the device of the card that the core is bound to: runs at every boot before any program that uses it. */
+  /**
+   * Opens the device of the card that the core is bound to. Runs at every boot before any program
+   * that uses it.
+   */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
-  /** Runs beside the programs from the opening of the device on. */
+  /** Runs beside the programs once the device is open. */
   readonly watch?: (device: OpenDevice) => Steps<void>;
-  /** Takes the card's events from their queue, from the opening of the device on. */
+  /** Takes the card's events from their queue once the device is open. */
   readonly serveEvents?: (
     device: OpenDevice,
     deliver: (event: RnicEvent) => void,
   ) => Steps<void>;
   /** Reopens the device when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
-  /** Takes back what a program that has ended has made. @returns whether nothing is left. */
+  /** Takes back the objects of a program that has ended. @returns whether none is left. */
   readonly takeBack?: (device: OpenDevice, program: string) => Steps<boolean>;
 }
 
@@ -63,20 +66,20 @@ export interface ProgramsParts {
   readonly plan: HostPlan;
   readonly options: ProgramOptions;
   readonly processor: Processor;
-  /** An event that the driver has taken from a card's queue. */
   readonly onEvent: (card: HostCard, event: RnicEvent) => void;
 }
 
-/** A card's driver. */
 interface CardDriver {
   readonly card: HostCard;
   readonly hints: HintThread;
-  /** Opened at the end of the boot. */
+  /** Set at the end of the boot. */
   device: OpenDevice | undefined;
   isReopening: boolean;
 }
 
-/** Much longer than a card takes from its power-on to its host's notice, which is a bus's latency away. */
+/**
+ * Much longer than the time from a card's power-on to its host's notice, which is a bus's latency.
+ */
 const CARD_WAIT_PS = PS_PER_MS;
 
 /**
@@ -87,49 +90,43 @@ const THREADS_MAX = 16_384;
 
 function* nothing(): Steps<void> {}
 
-/** A program, or a thread of one. */
 interface Job {
   readonly name: string;
-  /** Of the program, for its threads as well. */
   readonly plan: ProgramPlan;
   readonly startAt: Time;
   readonly onReturn: () => void;
 }
 
-/** A program that waits for its device. */
 interface EarlyProgram {
   readonly program: ProgramPlan;
   readonly startAt: Time;
-  /** It waits for the card's power until then, as an order does; absent: it starts without. */
+  /**
+   * The program waits for the card's power until then, as an order does; absent: it starts without.
+   */
   readonly powerBy?: Time;
 }
 
-/** A thread of the driver. */
 interface DriverThread<T> {
   readonly startAt?: Time;
   readonly serves?: true;
-  /** The number of the card that its core is bound to; absent: the first one. */
+  /** The card that its core is bound to; absent: the first one. */
   readonly card?: number;
   readonly onReturn?: (result: T) => void;
   readonly onFailure?: () => void;
 }
 
 export class HostPrograms {
-  /** Programs that have been given a number. */
   scheduled = 0;
   readonly #parts: ProgramsParts;
   readonly #pageThread: PageThread;
   readonly #takeBack: TakeBackThread | undefined;
-  /** By the number of the card. */
   readonly #drivers: readonly CardDriver[];
   readonly #devices: HostDevices<OpenDevice>;
   #bootedAt: Time = 0;
-  /** No program starts any more. */
   #isShutDown = false;
   /** Programs that wait until the device is open, at boot or again. */
   #early: EarlyProgram[] = [];
   readonly #watches = new Map<string, CallWatch>();
-  /** The context that each program's threads share. */
   readonly #contexts = new WeakMap<ProgramPlan, Context>();
 
   constructor(parts: ProgramsParts) {
@@ -186,22 +183,20 @@ export class HostPrograms {
     });
   }
 
-  /** Of a card: opened at the end of the boot. */
   deviceOf({ index }: HostCard): OpenDevice | undefined {
     return this.#drivers[index]!.device;
   }
 
-  /** Whether its device is open, and its card there. */
+  /** Whether the device is open and the card has power. */
   #isReady({ card, device, isReopening }: CardDriver): boolean {
     return device !== undefined && card.bus.card !== undefined && !isReopening;
   }
 
-  /** The card tells its host's kernel of work for hints. */
   hintWork({ index }: HostCard, event: HintEvent): void {
     this.#drivers[index]!.hints.take(event);
   }
 
-  /** Jobs of the kernel's threads for hints, and a core's time for them. */
+  /** Jobs of the kernel's threads for hints, and their time on a core. */
   get hintJobs(): { readonly jobs: number; readonly workPs: Time } {
     let jobs = 0, workPs = 0;
     for (const { hints } of this.#drivers) {
@@ -210,13 +205,12 @@ export class HostPrograms {
     return { jobs, workPs };
   }
 
-  /** A card has lost its power. Programs that use another one do not wait for it any more. */
+  /** A card has lost its power. Programs of other cards do not wait for it any more. */
   cardLost({ index }: HostCard): void {
     this.#drivers[index]!.hints.reset();
     if (this.#drivers.length > 1) this.#scheduleEarly();
   }
 
-  /** The host has power. */
   boot(): void {
     const { machine, plan, options } = this.#parts;
     this.#bootedAt = machine.now + machine.timing.bootPs;
@@ -236,7 +230,7 @@ export class HostPrograms {
 
   /**
    * An orderly shutdown begins at `startAt`; see `shutdown.ts`.
-   * @param order its number, where an order begins it.
+   * @param order the number of the order that begins it.
    */
   #shutDown(startAt: Time, order?: number): void {
     const { machine, processor } = this.#parts;
@@ -247,7 +241,6 @@ export class HostPrograms {
     }, { startAt, serves: true });
   }
 
-  /** The name of a thread of a card's driver. */
   #named(name: string, { card }: CardDriver): string {
     return signalOf(name, card.index);
   }
@@ -276,7 +269,6 @@ export class HostPrograms {
     this.reopen(card);
   }
 
-  /** A thread of the driver that serves programs. */
   drive(name: string, steps: (cpu: Cpu) => Steps<void>): void {
     this.#drive(name, steps, { serves: true });
   }
@@ -287,7 +279,6 @@ export class HostPrograms {
     if (regions?.hasHomes) this.#drive("regions", (cpu) => regions.expose(cpu), { serves: true });
   }
 
-  /** Runs a thread of the driver, from now on unless `startAt` says later. */
   #drive<T>(
     name: string,
     run: (cpu: ProgramCore<ThreadContext>) => Steps<T>,
@@ -308,7 +299,6 @@ export class HostPrograms {
     });
   }
 
-  /** Runs a thread of a card's driver beside the programs. */
   #beside(name: string, driver: CardDriver, run: (device: OpenDevice) => Steps<void>): void {
     this.#drive(this.#named(name, driver), (cpu) => run(deviceOn(driver.device!, cpu)), {
       serves: true,
@@ -323,7 +313,10 @@ export class HostPrograms {
     }
   }
 
-  /** Opens the card that is there, unless it is open; once again where it was another meanwhile. */
+  /**
+   * Opens the present card, unless it is open. Repeats this where the card has begun another life
+   * meanwhile.
+   */
   reopen(card: HostCard): void {
     const driver = this.#drivers[card.index]!, { device } = driver;
     const { options: { reopen } } = this.#parts;
@@ -346,14 +339,13 @@ export class HostPrograms {
     });
   }
 
-  /** The driver of the card that is a program's device. */
   #driverOf({ rnic = 0 }: ProgramPlan): CardDriver {
     return this.#drivers[rnic]!;
   }
 
   /**
-   * Whether a program's device is open, and the other cards are, as far as they have power: a program may open those, too.
-   * What it made on a card while that is being opened again would be lost at once.
+   * Whether a program's device is open, and those of all other cards with power: a program may open
+   * those, too. Objects that it made on a card that is being reopened would be lost at once.
    */
   #isOpen(program: ProgramPlan): boolean {
     const own = this.#driverOf(program);
@@ -363,7 +355,6 @@ export class HostPrograms {
     );
   }
 
-  /** Starts the programs that had to wait for the device. */
   #scheduleEarly(): void {
     const early = this.#early;
     this.#early = [];
@@ -377,8 +368,8 @@ export class HostPrograms {
   }
 
   /**
-   * Starts a program by an order from outside, or the host's shutdown. Where the card has no power, it may be coming up: the program waits for
-   * it, {@link CARD_WAIT_PS} at most.
+   * Starts a program by an external order, or the host's shutdown. Where the card has no power, the
+   * program waits for it, {@link CARD_WAIT_PS} at most.
    */
   order(program: ProgramPlan, startAt: Time): void {
     if (program.run === SHUTDOWN) return this.#shutDown(startAt, program.order);
@@ -425,7 +416,8 @@ export class HostPrograms {
 
   /**
    * Starts a thread of a program. Threads of one name would draw the same random numbers.
-   * @param plan of the program. @throws ProgramError for the name of one that runs; EAGAIN beyond {@link THREADS_MAX}.
+   * @param plan of the program. @throws ProgramError for the name of a running thread; EAGAIN
+   * beyond {@link THREADS_MAX}.
    */
   spawn(
     { name, plan }: { readonly name: string; readonly plan: ProgramPlan },
@@ -477,8 +469,9 @@ export class HostPrograms {
         const forgotten = watch?.forgotten();
         if (forgotten === undefined) onReturn();
         else this.#reportFailure(name, { message: forgotten, stack: "" }, order);
-        // Shipped programs end their connections themselves, and each of the plan's runs once in a life: what they hold
-        // stays. Of those that an order starts there may be any number, and of those that fail.
+        // Shipped programs end their connections themselves, and each program of the plan runs once
+        // in a life: their objects stay. Programs that an order starts, and programs that fail, may
+        // be any number: their objects are taken back.
         if (order !== undefined || watch !== undefined) this.#takeBack?.leave(name);
         this.#takeBack?.start();
       },
@@ -507,7 +500,7 @@ export class HostPrograms {
     return new ProgramCore(machine, { stream, account, plan, rng: undefined }, card);
   }
 
-  /** Throws an error into a program; one that has ended meanwhile has failed all the same. */
+  /** Throws an error into a program; a program that has ended meanwhile has failed all the same. */
   fail(program: string, error: Error): void {
     const { processor, machine } = this.#parts;
     if (!processor.throwInto(program, error, machine.now)) this.#failed(program, error);
@@ -541,7 +534,7 @@ export class HostPrograms {
       since: startAt,
       ...(program.order !== undefined && { order: program.order }),
     }));
-    // A driver without a card waits for the card's power, as the scenario wants.
+    // A driver whose card has no power waits as the scenario demands, and is not reported.
     const isUp = this.#drivers.every(({ card }) => card.bus.card !== undefined);
     const running = this.#parts.processor.unfinished().filter(({ plan }) =>
       plan.driver !== true || isUp
@@ -588,7 +581,7 @@ function programNamed(programs: Readonly<Record<string, Program>>, name: string)
   return program;
 }
 
-/** Any value can be thrown: an error of a verb, by `throw answer`. */
+/** Any value can be thrown: for instance an error of a verb, by `throw answer`. */
 function failureOf(error: unknown): { readonly message: string; readonly stack: string } {
   if (!(error instanceof Error)) return { message: readableText(() => error), stack: "" };
   return {

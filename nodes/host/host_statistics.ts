@@ -19,7 +19,6 @@ interface Parts {
   readonly regions: HostRegions | undefined;
 }
 
-/** Counts of what has no part of its own. */
 export interface HostCounts {
   readonly programs: number;
   readonly hintJobs: { readonly jobs: number; readonly workPs: Time };
@@ -62,7 +61,7 @@ export function hostStatistics(
       busLinesRead: agent.read,
       busSnoopAnswers: agent.snoopAnswers,
     }),
-    // The most in one of them.
+    // The most in one of the IIOs.
     iioBytesMax: Math.max(...cards.map(({ iio }) => iio.bytesMax)),
     iioBytes: sum(({ iio }) => iio.bufferedBytes),
     llcHits: llc.hits,
@@ -77,7 +76,7 @@ export function hostStatistics(
     // Bytes that the controller has received, and bytes written to the medium (P-01: blocks of 256
     // B).
     scmBytesIn: scmImc.acceptedBytes,
-    // Lines of SCM that are newer in the LLC: what was stored, and has not come to the controller.
+    // Lines of SCM that are newer in the LLC: stored, but not written back yet.
     ...(dirty > 0 && { scmLinesDirty: dirty }),
     scmLinesOut: scmBuffer.lines,
     scmBlocksOut: scmBuffer.blocksOut,
@@ -110,7 +109,6 @@ export function hostStatistics(
   };
 }
 
-/** Only where memory has been on demand. */
 function pagingStatistics(pages: PageTable, paging: Pager): Record<string, number> {
   const counts = {
     cardPageFaults: paging.faults,

@@ -17,7 +17,6 @@ export function traceRead(
   out.trace({ step: "iio-read", text, tag, ...ofRnic(rnic), ...scmRange(address, length) });
 }
 
-/** A program occupies a core until `untilPs`. */
 export function traceWork(
   out: Outputs,
   work: {
@@ -54,7 +53,7 @@ export function traceWritten(
   out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });
 }
 
-/** What tells lines of a host about its further cards. */
+/** Marks lines about the host's further cards. */
 function ofRnic(rnic: number): { rnic?: number } {
   return rnic === 0 ? {} : { rnic };
 }

@@ -269,10 +269,11 @@ export function deviceOn(
 }
 
 /**
- * ibv_open_device again: another context on the device, over the same core. Each has the asynchronous
- * events of the objects made by it, of the port and of the device, and contexts differ in their privileges; objects belong to the RNIC, so keys are
- * the same in all contexts. The emulator's programs share one address space, so a handle suffices
- * to import an object, without a file descriptor.
+ * ibv_open_device again: another context on the device, over the same core. Each context gets the
+ * asynchronous events of its own objects, of the port and of the device, and contexts differ in
+ * their privileges. Objects belong to the RNIC, so keys are the same in all contexts. The
+ * emulator's programs share one address space, so a handle suffices to import an object, without a
+ * file descriptor.
  */
 export function openContext(device: OpenDevice): OpenDevice {
   const context = newContext();
@@ -281,10 +282,11 @@ export function openContext(device: OpenDevice): OpenDevice {
 }
 
 /**
- * ibv_open_device: a context on a card of this host, of which there may be several, over the same core. Objects, keys and
- * numbers are each card's own; memory is the host's, and may be registered with each.
- * @param name as `getDeviceList` has it: `rackmesh1`, or the card's name in the rack: `a-rnic2`.
- * @returns ENODEV for a card that is not there, or has had no power since the host's boot.
+ * ibv_open_device: a context on a card of this host, of which there may be several, over the same
+ * core. Each card has its own objects, keys and numbers; memory is the host's, and may be
+ * registered with each card.
+ * @param name as `getDeviceList` gives it: `rackmesh1`, or the card's name in the rack: `a-rnic2`.
+ * @returns ENODEV for an unknown card, or one that has had no power since the host's boot.
  *
  * @example The second card of a host with two
  * ```ts
@@ -348,8 +350,8 @@ function* openEvents(device: Device, plan: HostPlan): Steps<void> {
 }
 
 /**
- * Whether the firmware of this card has refused, or a program is wrong. Else the card was not there,
- * or another life of it than the one that was being opened: it knows nothing of what came before.
+ * Whether the firmware of this card has refused, or a program is wrong. Else the card had no power,
+ * or has begun another life during the opening: it has lost all state.
  */
 function isRefusal(error: unknown, cpu: Cpu, card: number | undefined): boolean {
   return !(error instanceof ProgramError) || (card !== undefined && cpu.card === card);
@@ -358,7 +360,7 @@ function isRefusal(error: unknown, cpu: Cpu, card: number | undefined): boolean 
 /**
  * Reopens the RNIC after a card failure in a running host. All earlier objects are gone; listeners
  * receive a reset event, connections are closed. Where the card fails again meanwhile, nothing is
- * opened, and `state.card` is another than the one that is there: the next call does it.
+ * opened and `state.card` differs from the present power-on: the next call opens it.
  */
 export function* reopenDevice(
   device: OpenDevice,
@@ -378,7 +380,7 @@ export function* reopenDevice(
     // Freed only now: the failed card's last writes have arrived.
     for (const address of before.values()) cpu.free({ address });
     yield* openEvents(device, plan);
-    // Programs may use QP 1 meanwhile: the earlier one refuses posts, but it exists.
+    // Programs may use QP 1 meanwhile: the earlier one refuses posts, but exists.
     cm.gsi = yield* openGsi(device, cm.gsi);
   } catch (error) {
     if (isRefusal(error, cpu, card)) throw error;

@@ -3,8 +3,9 @@
  * module variables are that host's own however the rack is packed into processes.
  *
  * An instance sees parameters in the place of globals that would make a run depend on the machine
- * (clock, chance, files, network). Each throws a sentence that names what to use. That is for good
- * messages and for the same verdict in every packing; the lock are the process's rights.
+ * (clock, chance, files, network). Each throws a sentence that names the replacement. This gives
+ * good messages and the same verdict in every packing; the process's permissions are the actual
+ * lock.
  */
 import { checkProtocol, type CoherenceProtocol } from "../../fabric/coherence/own_rows.ts";
 import { watchedRecovery } from "./calls/watched_recovery.ts";
@@ -16,11 +17,11 @@ export interface OwnProgram {
   readonly program: Program;
   readonly recover?: Recover;
   readonly check?: Check;
-  /** Of a file that is no program: rows of the coherent cards' protocol. */
+  /** Rows of the coherent cards' protocol, of a file that is no program. */
   readonly rows?: CoherenceProtocol;
 }
 
-/** Makes an instance, with module variables of its own. @throws whatever its top level throws. */
+/** Makes an instance, with its own module variables. @throws errors of its top level. */
 export type MakeProgram = () => OwnProgram;
 
 /** The default export of a bundled program (`console/rack/own/bundle.ts`): runs its top level. */
@@ -39,7 +40,6 @@ const READS = "a program has its options and cpu.input";
 const ENDS = "a program ends by its return";
 const MEMORY = "a program does not depend on when memory is collected";
 
-/** Globals that programs may not use, with what to use. */
 const INSTEAD: Readonly<Record<string, string>> = {
   setTimeout: WAITS,
   setInterval: WAITS,
@@ -50,7 +50,7 @@ const INSTEAD: Readonly<Record<string, string>> = {
   performance: CLOCK,
   Temporal: CLOCK,
   crypto: CHANCE,
-  // Their methods answer with promises.
+  // Their methods return promises.
   Blob: YIELDS,
   File: YIELDS,
   ReadableStream: YIELDS,
@@ -97,23 +97,24 @@ export const SHADOWED: readonly string[] = [
   "window",
 ];
 
-/** Whether a protocol recovers or checks. */
+/** Whether a protocol has `recover` or `check`. */
 export function hasHooks(make: MakeProgram): boolean {
   const { recover, check } = make();
   return recover !== undefined || check !== undefined;
 }
 
-/** What instances get of the process around them: see {@link surroundings}. */
+/** The part of the process around them that instances get: see {@link surroundings}. */
 export interface Surroundings {
-  /** The real globals without those in {@link SHADOWED}; they are read when they are used. */
+  /** The real globals without those in {@link SHADOWED}; read at their use. */
   readonly globals: object;
   readonly print: (...values: unknown[]) => void;
 }
 
 /**
- * To be called before any program is loaded: one could put something of its own in the place of
- * what is called here, and so be handed the real globals.
- * @param globals the process's. @param print receives the values of `console.log` and its like.
+ * Must be called before any program is loaded: a program could replace a function that is called
+ * here, and so get the real globals.
+ * @param globals the process's. @param print receives the values of `console.log` and similar
+ * calls.
  */
 export function surroundings(
   globals: object,
@@ -164,7 +165,7 @@ const REFUSED = Object.fromEntries(
   Object.entries(INSTEAD).map(([name, instead]) => [name, refusing(name, instead)]),
 );
 
-/** Throws where it is used; `typeof` and `instanceof` are no use. */
+/** Throws at any use except `typeof` and `instanceof`. */
 function refusing(name: string, instead: string): unknown {
   // A function that is also a constructor.
   function refuse(): never {
@@ -192,7 +193,7 @@ function shadowsIn({ globals, print }: Surroundings): Readonly<Record<string, un
     }),
     console: new Proxy({}, { get: () => print }),
   };
-  // Its own globals: what a program adds to them, other hosts do not see.
+  // Each instance has its own globals: other hosts do not see a program's additions.
   const world: object = Object.create(globals);
   const all = { ...shadows, globalThis: world, global: world, self: world, window: world };
   Object.defineProperties(world, Object.getOwnPropertyDescriptors(all));

@@ -7,7 +7,7 @@ export interface ProgramCpu extends Cpu, Threads<ThreadContext> {}
 
 /** The argument of a thread: its own core, and the device bound to it. */
 export interface ThreadContext {
-  /** The core that it runs on. */
+  /** The core that the thread runs on. */
   readonly cpu: ProgramCpu;
   /** Opened by the driver at boot, shared by all programs of the host. */
   readonly device: OpenDevice;

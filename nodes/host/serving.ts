@@ -1,4 +1,7 @@
-/** Which of a host's unfinished programs serve others, so that they need not end. */
+/**
+ * Finds the unfinished programs of a host that serve others, so that they need not end, and
+ * describes waits that cannot end.
+ */
 import type { Source } from "./cpu/program.ts";
 import type { Cq } from "./verbs/objects.ts";
 import type { CmDevice } from "./cm/gsi.ts";
@@ -8,7 +11,7 @@ import { CQE_BYTES } from "../../fabric/wire/host_bus/cqe.ts";
  * Whether a program waits for connection requests of its own listener, or for messages of its
  * clients: for a completion of receives, with no completion of a request of its own outstanding.
  * @param program its name with its number; threads have their program's listeners.
- * @param sources what it waits for.
+ * @param sources its wait's.
  */
 export function servesClients(
   { state, cm }: CmDevice,
@@ -30,17 +33,17 @@ export function servesClients(
 }
 
 /**
- * What to say of a program that waits for a completion it has not asked for: queue pairs complete there, and none
- * of their outstanding requests is signaled. Undefined where one is, where a receive may complete, and of a wait for
- * something else as well.
- * @param sources what it waits for.
+ * Describes a program that waits for a completion it has not asked for: none of the outstanding
+ * requests of the queue's pairs is signaled. Undefined where one is, where a receive may complete,
+ * and where the wait has another source as well.
+ * @param sources its wait's.
  */
 export function waitsUnasked(
   { state }: Pick<CmDevice, "state">,
   sources: readonly Source[],
 ): string | undefined {
   const all = [...state.queuePairs.values()];
-  // What says that the queue is gone is no other thing to wait for.
+  // The signal that the queue is gone is not another source.
   const gone = new Set(all.map(({ sendCq }) => sendCq.place.goneSignal));
   if (sources.some((source) => source.kind === "signal" && !gone.has(source.name))) {
     return undefined;
@@ -60,9 +63,9 @@ export function waitsUnasked(
 }
 
 /**
- * What to say of a program that waits for the interrupt of completion queues of which none is armed: a completion
- * makes no event there. Undefined of another wait.
- * @param sources what it waits for.
+ * Describes a program that waits for the interrupt of completion queues of which none is armed:
+ * their completions make no event. Undefined for another wait.
+ * @param sources its wait's.
  */
 export function waitsUnarmed(
   { state }: Pick<CmDevice, "state">,

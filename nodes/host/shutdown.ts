@@ -1,6 +1,7 @@
 /**
- * An orderly shutdown (C-09): programs end, regions are given back, and what caches alone have of SCM goes to memory,
- * as by `wbinvd` at the end of an operating system. It takes as long as these do; the power goes off by the plan.
+ * An orderly shutdown (C-09): programs end, regions are given back, and dirty lines of SCM go to
+ * memory, as by `wbinvd` at the end of an operating system. It takes as long as these do; the power
+ * goes off by the plan.
  */
 import { PS_PER_US, type Time, transferTime } from "../../fabric/base/time.ts";
 import type { Machine } from "./cpu/cpu.ts";
@@ -11,15 +12,15 @@ import { SCM_BASE } from "./memory/address_map.ts";
 import { LINE_BYTES } from "./memory/llc.ts";
 
 /**
- * A choice: how long programs have for their ends, as between the two signals of a shutdown; and how often the driver
- * looks. What a program stores later is not written back for certain; lines of regions it cannot store to.
+ * A choice: the time that programs have to end, as between the two signals of a shutdown, and the
+ * interval of the driver's checks. Later stores of a program may not be written back; lines of
+ * regions it cannot store to.
  */
 const STOP_PS = 20 * PS_PER_US, LOOK_PS = PS_PER_US / 4;
 
-/** Lines are written back in so many parts, before each of which the host reports what is left. */
+/** Lines are written back in this many parts, before each of which the host reports the rest. */
 const WRITE_BACK_STEPS = 8;
 
-/** Which shutdown it is. */
 interface Begun {
   readonly begun: Time;
   /** The number of the order that began it; absent: the plan did. */
@@ -27,8 +28,8 @@ interface Begun {
 }
 
 /**
- * What a shutdown has still to do, as the host reports it on the way (`shutdown-step`). One that its power failure
- * cuts short is known by its last step.
+ * The remaining work of a shutdown, as the host reports it on the way (`shutdown-step`). A shutdown
+ * that a power failure interrupts is known by its last step.
  */
 export type ShutdownStep =
   & Begun
@@ -38,17 +39,18 @@ export type ShutdownStep =
     | { readonly step: "write-back"; readonly lines: number }
   );
 
-/** What {@link shutDown} has done, as the host reports it. */
+/** The result of {@link shutDown}, as the host reports it. */
 export interface ShutdownReport extends Begun {
-  /** From then on all of SCM is in the persistence domain, and no far card has a line of this host's. */
+  /**
+   * From then on all of SCM is in the persistence domain, and no far card has a line of this
+   * host's.
+   */
   readonly complete: Time;
-  /** Programs that it has ended. */
   readonly stopped: number;
-  /** Regions that are given back. */
+  /** Regions that were given back. */
   readonly regions: readonly string[];
-  /** Regions that could not be, with the reason. */
+  /** Regions that could not be given back, with the reason. */
   readonly failed: readonly string[];
-  /** Lines of SCM that the LLC has written back. */
   readonly lines: number;
 }
 
@@ -91,15 +93,15 @@ export function* shutDown<Context>(
 }
 
 /**
- * Writes back the LLC's dirty lines of SCM, and what write-combining buffers have. @returns their number.
- * @param onLeft called now and then with how many lines are left.
+ * Writes back the LLC's dirty lines of SCM and the write-combining buffers. @returns the number of
+ * lines.
+ * @param onLeft called now and then with the number of remaining lines.
  */
 function* writeBackScm<Context>(
   { memory, timing }: Machine<Context>,
   cpu: Cpu,
   onLeft: (lines: number) => void,
 ): Steps<number> {
-  // What is in buffers of write combining leaves them, too.
   memory.combining.drain(SCM_BASE, cpu.scm.length);
   const linePs = Math.max(
     timing.flushIssuePs,

@@ -1,7 +1,7 @@
 /**
- * What a program that has ended leaves of the RNIC is taken back, as a kernel does for a dead process:
- * its connections end, then queue pairs, windows, regions and queues are destroyed, users before what
- * they use. An object that another program uses stays, as the kernel's references keep it.
+ * Takes back the RNIC objects of a program that has ended, as a kernel does for a dead process: its
+ * connections end, then queue pairs, windows, regions and queues are destroyed, users before the
+ * objects they use. An object that another program uses stays, as the kernel's references keep it.
  */
 import { REJECT_REASON } from "../../fabric/wire/roce/cm.ts";
 import { disconnect, emit, sendRej, wakeCm } from "./cm/connection.ts";
@@ -23,8 +23,8 @@ import { destroySrq } from "./verbs/shared_receive_queue.ts";
 
 /**
  * @param device the driver's, whose core pays.
- * @param program its name with its number; what its threads have made is its own.
- * @returns whether nothing is left, so that nothing refers to the program's memory any more.
+ * @param program its name with its number; the objects of its threads are its own.
+ * @returns whether no object is left, so that none refers to the program's memory any more.
  */
 export function* takeBack(device: CmDevice, program: string): Steps<boolean> {
   const { state, cm } = device;
@@ -46,7 +46,7 @@ export function* takeBack(device: CmDevice, program: string): Steps<boolean> {
     yield* destroySrq({ ...srq, device, pd: bound(srq.pd) });
   }
   for (const cq of own(state.completionQueues, isOwn)) {
-    // The program that would acknowledge them is gone.
+    // The program that would acknowledge the events is gone.
     cq.place.unacknowledged = 0;
     yield* destroyCq({ ...cq, device });
   }
@@ -71,7 +71,9 @@ function isNothingLeft(
     ![...regions.values(), ...windows.values()].some(({ pd }) => isOwn(pd));
 }
 
-/** Ids of librdmacm: connections of queue pairs that are not theirs end, and requests for one. */
+/**
+ * Ends the ids of librdmacm, with requests for a connection and connections of other queue pairs.
+ */
 function* endIds(device: CmDevice, program: string): Steps<void> {
   const { agent } = device.cm;
   const isOwn = (sink: CmSink | undefined) =>
@@ -93,7 +95,7 @@ function* endIds(device: CmDevice, program: string): Steps<void> {
   yield* emit(device, output);
 }
 
-/** The peer of a connection, or of one that was being made, learns of its end. */
+/** Destroys a queue pair; the peer of its connection, also of a pending one, is told of the end. */
 function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
   for (const group of [...qp.groups]) yield* detachMcast(qp, group);
   const endpoint = [...device.cm.agent.endpoints.values()].find(({ qpn }) => qpn === qp.qpn);
@@ -106,7 +108,9 @@ function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
   yield* disconnect({ device, qp, endpoint });
 }
 
-/** Address handles exist in the driver only: they end with their domain, if nothing else uses it. */
+/**
+ * Address handles exist in the driver only: they end with their domain, if no other object uses it.
+ */
 function closeDomain({ state }: CmDevice, { handle, uses }: Pd): void {
   const { queuePairs, regions, windows, sharedReceiveQueues } = state;
   const users = [queuePairs, regions, windows, sharedReceiveQueues].flatMap((objects) =>

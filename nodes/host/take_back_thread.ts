@@ -1,4 +1,4 @@
-/** The driver's thread that takes back what ended programs have left of the RNIC and of memory. */
+/** The driver's thread that takes back the RNIC objects and the memory of ended programs. */
 import type { Processor } from "./cpu/processor.ts";
 import type { Steps } from "./cpu/program.ts";
 import type { AddressMap } from "./memory/address_map.ts";
@@ -15,12 +15,13 @@ export interface TakeBackParts {
   /** The program that allocated the memory at an address. */
   readonly owners: Map<number, string>;
   readonly processor: Processor;
-  /** Takes back a program's objects. @returns whether nothing is left. */
+  /** Takes back a program's objects. @returns whether none is left. */
   readonly takeBack: (device: OpenDevice, program: string) => Steps<boolean>;
-  /** Whether there is an open card to take something back from. */
+  /** Whether there is an open card to take objects back from. */
   readonly isReady: () => boolean;
   /**
-   * Runs a thread of the driver: its steps get the devices whose cards are there, and the open ones whose cards are away.
+   * Runs a thread of the driver: its steps get the devices of present cards, and the open devices
+   * of absent ones.
    * @param onEnd called whether it returns or fails.
    */
   readonly run: (steps: (devices: Devices) => Steps<void>, onEnd: () => void) => void;
@@ -36,12 +37,14 @@ export class TakeBackThread {
     this.#parts = parts;
   }
 
-  /** A thread of a program has ended that leaves nothing. @param name its own, or a thread's of it. */
+  /**
+   * A thread has ended whose objects must be taken back. @param name the program's, or its
+   * thread's.
+   */
   leave(name: string): void {
     this.#leaving.add(programOf(name));
   }
 
-  /** Starts it, where a program has ended and it does not run. */
   start(): void {
     if (this.#isRunning || !this.#parts.isReady()) return;
     const ended = [...this.#leaving].filter((program) => this.#hasEnded(program));
@@ -49,7 +52,7 @@ export class TakeBackThread {
     this.#isRunning = true;
     this.#parts.run((devices) => this.#steps(devices, ended), () => {
       this.#isRunning = false;
-      // What could not be taken back is tried again with the next.
+      // A program that could not be taken back is tried again with the next.
       const isMore = [...this.#leaving].some((each) =>
         !ended.includes(each) && this.#hasEnded(each)
       );
@@ -78,10 +81,13 @@ export class TakeBackThread {
   }
 }
 
-/** Whether a program that has not been taken back from the device has opened it: it may have left something there. */
+/**
+ * Whether a program has opened the device and was not taken back from it: it may have left objects
+ * there.
+ */
 function hasUsed({ state, cm: { agent } }: OpenDevice, program: string): boolean {
   for (const name of state.contexts.values()) if (programOf(name) === program) return true;
-  // Ids of librdmacm come to a card by its address, too.
+  // Ids of librdmacm reach a card by its address, too.
   for (const channel of agent.channels) if (programOf(channel.program) === program) return true;
   return false;
 }

@@ -1,6 +1,6 @@
 /**
- * Reads that are over: of the host's memory, of the card's own, and of lines of shared regions. What each was for goes
- * on, and where it was a queue's information, all that waited for that.
+ * Completed reads: of the host's memory, of the card's own, and of lines of shared regions. Each read's
+ * continuation runs here; a read of a queue's information also resumes everything that waited for it.
  */
 import type { Completion } from "../../fabric/wire/host_bus/pcie.ts";
 import { takePreload, takeSharedWord, takeWord } from "./responder/atomic.ts";
@@ -53,13 +53,12 @@ export function takeLineEnd(device: Device, completion: Completion | undefined):
   if (completion !== undefined) takeRead(device, completion);
 }
 
-/** A DMA read has completed; a paused queue may be drained by that. */
+/** A DMA read has completed; this may drain a paused queue. */
 export function takeRead(device: Device, completion: Completion): void {
   goOn(device, completion);
   if (device.pauses.size > 0) settlePauses(device);
 }
 
-/** Where the RNIC is done with the data, too, what it was for goes on. */
 function goOn(device: Device, completion: Completion): void {
   const request = takeCompletion(device, completion);
   if (request === undefined) return;
@@ -77,7 +76,7 @@ function goOn(device: Device, completion: Completion): void {
   }
 }
 
-/** Reads of the card's own memory: what they are for may read again. */
+/** Completes reads of the card's own memory; a continuation may read again. */
 export function finishCardReads(device: Device): void {
   for (let read = takeCardRead(device); read !== undefined; read = takeCardRead(device)) {
     resumeRead(device, read.request.continuation, read.data);
@@ -85,7 +84,7 @@ export function finishCardReads(device: Device): void {
   }
 }
 
-/** Data reads whose time has come: they take equally long, so the first is the oldest. */
+/** Completes data reads that are due: they take equally long, so the first is the oldest. */
 export function finishDataReads(device: Device): void {
   const { dma: { reading }, now } = device;
   for (let read = reading.peek(); read !== undefined && read.at <= now; read = reading.peek()) {
@@ -172,7 +171,7 @@ function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
   }
 }
 
-/** What waited for a queue pair's context goes on: what it owes first, as that was owed first. */
+/** Resumes in the order in which the card owes the frames: what it owed first goes first. */
 function resumeContext(device: Device, entry: QueueEntry, waiting: ContextWait): void {
   const wait = takeWaiting(device, waiting, entry);
   if (wait === undefined) return;
@@ -182,7 +181,6 @@ function resumeContext(device: Device, entry: QueueEntry, waiting: ContextWait):
   if (wantsTurn) schedule(device, qp);
 }
 
-/** The queue's information cannot be had: a doorbell is refused, a queue pair fails. */
 function failWaiter(device: Device, waiter: Waiter): void {
   switch (waiter.kind) {
     case "doorbell":

@@ -1,4 +1,4 @@
-/** A card that has just got power: every part of {@link Device} in its first state. */
+/** A card that has just got power: the first state of every part of {@link Device}. */
 import { UPCALLS } from "./upcalls.ts";
 import type { Outputs } from "../../fabric/node.ts";
 import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
@@ -28,15 +28,15 @@ const NOWHERE: Outputs = {
   report() {},
 };
 
-/** Queue pair numbers 0 and 1 have a meaning of their own. */
+/** Queue pair numbers 0 and 1 are reserved. */
 const FIRST_QPN = 17;
 
-/** Between the keys of neighbours: odd, so that 256 cards in a row have different ones. */
+/** Distance between the keys of neighbours: odd, so that 256 cards in a row have different ones. */
 const KEY_STEP = 0x35;
 
 export interface DeviceOptions {
   readonly seed: number;
-  /** Of the protocol by which regions are shared; absent: the protocol's own. */
+  /** Of the coherence protocol; absent: the built-in one. */
   readonly tables?: Device["tables"];
   readonly heldLog?: HeldLog | undefined;
 }

@@ -7,7 +7,7 @@ import { VERIFY } from "./verify/extension.ts";
 
 export const EXTENSIONS: readonly CardExtension[] = [VERIFY, PAGING, HINTS, COHERENCE];
 
-/** Of all of them: the firmware's own complete the table. */
+/** Of all features; the firmware adds its own commands. */
 export const EXTENSION_COMMANDS = { ...HINTS.commands, ...COHERENCE.commands };
 
 export const EXTENSION_MESSAGES: HostMessages = { ...HINTS.messages, ...COHERENCE.messages };

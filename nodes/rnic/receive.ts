@@ -1,6 +1,6 @@
 /**
- * Receiving module: frames from the wire, checked in the order of `rocev2.md` §3.4. What fails a
- * check here is dropped in silence, counted by its reason, and has changed nothing.
+ * Receiving module: checks frames from the wire in the order of `rocev2.md` §3.4. A frame that fails a check here
+ * is dropped in silence, counted by its reason, and changes nothing.
  */
 import type { Frame } from "../../fabric/node.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
@@ -37,12 +37,12 @@ export function receiveFrame(device: Device, frame: Frame): void {
   takeFrame(device, frame);
 }
 
-/** A frame that has arrived at the port, or that the card has turned round inside: no port counter has that. */
+/** A frame that has arrived at the port, or that the card has looped back: no port counter has the latter. */
 export function takeFrame(device: Device, frame: Frame): void {
   if (isOverrun(device)) return dropOverrun(device, frame);
   const packet = frame.packet ?? decodePacket(frame.bytes);
   if (isRefusal(packet)) return drop(device, "undecodable");
-  // C-01: a card knows the version that it was built for.
+  // C-01: a card knows only the RoCE version that it was built for.
   if ((packet.grh === undefined) !== (device.plan.roce === undefined)) {
     return drop(device, "roce-version");
   }
@@ -55,7 +55,7 @@ export function takeFrame(device: Device, frame: Frame): void {
   if (foreign !== undefined) return drop(device, foreign);
   const qp = device.queuePairs.get(packet.bth.destQpn);
   if (qp === undefined) {
-    // A greeting of another coherent card has no queue pair.
+    // A greeting of another coherent card names no queue pair.
     if (device.coherence !== undefined && takeGreeting(device, packet)) return;
     return dropInSilence(device, { packet, row }, { reason: "unknown-qp", qp });
   }
@@ -74,15 +74,15 @@ function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {
   const { packet, row } = input;
   if (row.direction === "response") return receiveResponse(device, qp, { packet, row });
   const operation = operationOf(row);
-  // A hint, where the card takes no part in them: nothing else that is no request has passed the checks above.
+  // A hint, where the card takes no part in hints: no other packet that is no request has passed the checks above.
   if (operation === undefined || qp.hints === "group") drop(device, "vendor-operation");
   else receiveRequest(device, qp, { ...input, operation });
 }
 
-/** The context is there that these packets of a queue pair have waited for (Q-07). */
+/** Q-07: the context has come that these packets of a queue pair waited for. */
 export function takePackets(device: Device, qp: QueuePair, inputs: readonly PacketIn[]): void {
   for (const input of inputs) {
-    // It may be in another state by now.
+    // The queue pair may be in another state by now.
     const reason = checkQueuePair(qp, input);
     if (reason === undefined) takePacket(device, qp, input);
     else dropInSilence(device, input, { reason, qp });
@@ -96,7 +96,6 @@ function receiveNotice(device: Device, packet: RocePacket): void {
   if (reason !== undefined) drop(device, reason);
 }
 
-/** Whether the frame is for this port at all. */
 function checkDestination(device: Device, packet: RocePacket): DropReason | undefined {
   if (packet.destinationMac !== device.plan.mac) return "foreign-mac";
   if (packet.destinationAddress !== device.plan.address >>> 0) return "foreign-address";

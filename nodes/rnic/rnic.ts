@@ -1,6 +1,6 @@
 /**
- * The RNIC as a node: inputs go to the module that they concern, then the scheduling and the sending
- * module do what can be done now. Read `device.ts` for the state, README.md for the map.
+ * The RNIC as a node: each input goes to the module that it concerns, then the scheduling and the sending module do
+ * what can be done now. Read `device.ts` for the state, README.md for the map.
  */
 import { fail } from "../../fabric/base/assert.ts";
 import { type Input, type Node, type Outputs, PORTS } from "../../fabric/node.ts";
@@ -102,7 +102,7 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
       if (device.port !== undefined) finishOnPort(device, device.port);
       runSchedule(device);
       runTransmitter(device);
-      // A frame that has left makes room, and lets the answer behind it go: no input may follow.
+      // A frame that has left makes room and lets the answer behind it leave, and no input need follow.
     } while (hasTurns(device) || device.dma.onCard.length > 0 || hasFinished(device));
     runReadBacks(device);
     if (device.paging.invalidations.length > 0) answerInvalidations(device);
@@ -133,7 +133,6 @@ export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions)
   };
 }
 
-/** What a journal has kept goes to the host again. */
 function resendTo(
   device: Device,
   { now, out, departAt }: { readonly now: Time; readonly out: Outputs; readonly departAt: Time },
@@ -197,12 +196,12 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
       if (device.port !== undefined) takeCoherent(device, device.port, message);
       return;
     default:
-      // A feature's; none takes what only hosts receive.
+      // A feature's message; no feature takes what only hosts receive.
       EXTENSION_MESSAGES[message.kind]?.(device, message as never);
   }
 }
 
-/** A message of the coherent bus: what PCIe's is, in another form, or an answer to the card's port. */
+/** A message of the coherent bus: one of PCIe's in another form, or an answer to the card's port. */
 function takeCoherent(device: Device, port: CoherentPort, message: CoherentMessage): void {
   switch (message.op) {
     case "NcWr": {

@@ -1,7 +1,7 @@
 /**
- * Scheduling module: takes doorbells (Q-06), which are writes into the device's registers, serves them in
- * order, and gives queue pairs with something to send their turns (`turns.ts`), as long as DMA reads and
- * the transmit buffer allow.
+ * Scheduling module: takes doorbells (Q-06), which are writes into the device's registers, serves them in order,
+ * and gives queue pairs with frames to begin their turns (`turns.ts`), as far as DMA reads and the transmit buffer
+ * allow.
  */
 import {
   CARD_MEMORY_BASE,
@@ -30,7 +30,7 @@ import { takeCarried, takePiece } from "./queues/blue_flame.ts";
 import type { DoorbellContent, TakenDoorbell } from "./state/queues.ts";
 import { traceCached, traceDoorbell, traceLostDoorbell } from "./trace/queue_trace.ts";
 
-/** A core has written to the BAR. What is no doorbell is counted and ignored. */
+/** A core has written to the BAR. A write that is no doorbell is counted and ignored. */
 export function writeRegister(device: Device, write: RegisterWrite): void {
   const isMessage = write.offset === DOORBELL_MESSAGE_OFFSET;
   if (isMessage || write.offset === DOORBELL_OFFSET) {
@@ -72,10 +72,10 @@ export function runSchedule(device: Device): void {
 }
 
 /**
- * A doorbell for a queue that there is none of, or of a queue pair in RESET, is dropped and counted: its pointer
- * is of an earlier life. One for a queue in error is served (*own*: the document would drop it, too). What is
- * posted in ERR has to complete with WR_FLUSH_ERR (IBTA, the state diagram of queue pairs), and the doorbell is
- * how the card learns that there is something; nothing is executed by it.
+ * Drops and counts a doorbell for a queue that does not exist, or of a queue pair in RESET: its pointer is of an
+ * earlier life. A doorbell for a queue in error is served (*own*: the document would drop it, too): work posted in
+ * ERR has to complete with WR_FLUSH_ERR (IBTA, the state diagram of queue pairs), and the card learns of it by the
+ * doorbell; the doorbell executes nothing.
  */
 function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const owner = device.owners[doorbell.queue];

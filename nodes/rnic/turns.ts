@@ -14,10 +14,10 @@ import { releaseContexts } from "./queues/context.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { nextRequestFrame } from "./requester/requester.ts";
 
-/** Headers of a frame, on the line: what a queue pair gets beyond the payload of a turn. */
+/** Headers of a frame, on the line: added to the payload of a turn. */
 const HEADER_BYTES = 128;
 
-/** Whether a queue pair can have its turn now: a frame that leaves may make it so. */
+/** Whether a queue pair can have its turn now; a frame that leaves may make it possible. */
 export function hasTurns(device: Device): boolean {
   return isWanted(device) && (canFetch(device) || hasCardTurn(device));
 }
@@ -26,7 +26,7 @@ function isWanted({ turn, roundRobin }: Device): boolean {
   return turn.of !== undefined || roundRobin.length > 0;
 }
 
-/** Requests and answers have turns in common, so both engines must be able to take one. */
+/** Requests and answers share turns, so both engines must be able to take one. */
 function canFetch({ dma, transmitter }: Device): boolean {
   return canRead(dma.gather) && canRead(dma.responder) &&
     transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
@@ -52,12 +52,12 @@ function takeTurn(device: Device, qp: QueuePair): void {
     return;
   }
   const hasMore = qp.surplus <= 0 || beginFrames(device, qp);
-  // Whatever scheduled it meanwhile: it is in the list at most once.
+  // A queue pair may have been scheduled meanwhile: it is in the list at most once.
   const isWanted = hasMore || turn.isWanted;
   turn.isWanted = false;
   if (hasMore && qp.surplus > 0) return;
   turn.of = undefined;
-  // The rest of its share is lost; what it has overdrawn, it pays for in the next round.
+  // The rest of its share is lost; it pays for an overdraft in the next round.
   if (!hasMore) qp.surplus = Math.min(qp.surplus, 0);
   if (!isWanted) return;
   qp.scheduled = true;
@@ -70,8 +70,9 @@ function hasCardTurn({ coherence, turn, roundRobin }: Device): boolean {
 }
 
 /**
- * Decision 9: a DMA read of a line of a shared region ends when far cards have answered, so what they wait for goes
- * while all reads are under way. The firmware's messages are on the card: they need no read, and little room.
+ * Decision 9: a DMA read of a line of a shared region ends when far cards have answered, so the messages that those
+ * cards wait for go while all reads are under way. The firmware's messages are on the card: they need no read, and
+ * little room.
  */
 function runCardTurns(device: Device): void {
   const { turn, roundRobin } = device;
@@ -87,7 +88,6 @@ function runCardTurns(device: Device): void {
   }
 }
 
-/** Begins all that it has: as many turns as it takes. */
 function runCardTurn(device: Device, qp: QueuePair): void {
   const { congestion } = device;
   qp.scheduled = false;
@@ -99,14 +99,13 @@ function runCardTurn(device: Device, qp: QueuePair): void {
   qp.surplus = Math.min(qp.surplus, 0);
 }
 
-/** A queue pair is first in the list: it gets its share of this round. */
 function nextTurn({ timing }: Device, qp: QueuePair): QueuePair {
   qp.surplus += qp.weight * (timing.gatherReadBytes + HEADER_BYTES);
   return qp;
 }
 
 /**
- * Begins a frame, or the short ones of a message that share a DMA read.
+ * Begins a frame, or the short frames of a message that share a DMA read.
  * @returns whether there was one: then the queue pair may have another.
  */
 function beginFrames(device: Device, qp: QueuePair): boolean {

@@ -1,6 +1,6 @@
 /**
- * Calls from a lower floor to a higher one, each bound to the function that does it. The README has the
- * floors; `Upcalls` in `state/device.ts` documents each call.
+ * Calls from a lower floor to a higher one, each bound to its function. The README has the floors; `Upcalls` in
+ * `state/device.ts` documents each call.
  */
 import type { Device, Upcalls } from "./state/device.ts";
 import type { QueuePair, RecvWaiter } from "./state/queue_pair.ts";
@@ -70,7 +70,6 @@ export const UPCALLS: Upcalls = {
   wordsOverwritten,
 };
 
-/** Gives a receive WQE to the waiter. */
 function giveReceive(
   device: Device,
   qp: QueuePair,
@@ -99,7 +98,7 @@ function memoryReady(device: Device, { kind, qp }: MemoryWait): void {
     case "atomic":
       return passAnswers(device, qp);
     case "staged":
-      // Every step looks at it.
+      // Every step serves it.
       return;
     case "look":
       return resumeLooks(device, qp);
@@ -110,7 +109,7 @@ function memoryReady(device: Device, { kind, qp }: MemoryWait): void {
   }
 }
 
-/** A data frame is on the wire: a multicast datagram also goes to the port's own members. */
+/** A multicast datagram also goes to the port's own members. */
 function frameSent(device: Device, frame: TxFrame, sent: PacketFrame): void {
   const { qp, ud, row } = frame;
   if (device.hints !== undefined && countHint(device, device.hints, { frame, sent })) return;
@@ -122,7 +121,6 @@ function frameSent(device: Device, frame: TxFrame, sent: PacketFrame): void {
   else readFrameSent(device, qp, frame);
 }
 
-/** The host refused the DMA read of a data frame's payload. */
 function frameFailed(device: Device, frame: TxFrame): void {
   const { qp, work } = frame;
   if (work !== undefined) fail(device, qp, { work, fault: "dma-refused" });

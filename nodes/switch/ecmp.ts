@@ -68,7 +68,6 @@ export function flowHash(bytes: Uint8Array, seed: number): number {
   return hash;
 }
 
-/** MurmurHash3's finalizer over the two words. */
 function mix(x: number, y: number): number {
   let h = x ^ Math.imul(y, 0x9e3779b1);
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);

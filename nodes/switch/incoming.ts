@@ -15,11 +15,10 @@ export interface Incoming {
   readonly frame: Frame;
 }
 
-/** By the time of the tail, then in the order of the heads. */
+/** Sorted by the time of the tail, then by the order of the heads. */
 export class IncomingFrames {
   readonly #waiting: Incoming[] = [];
 
-  /** When the next one is complete. */
   get nextAt(): Time {
     return this.#waiting[0]?.at ?? NEVER;
   }

@@ -26,15 +26,13 @@ export interface OutputQueue {
   readonly lanes: readonly Lane[];
   /** Bit mask of the priorities with queued frames. */
   occupied: number;
-  /** Number of queued frames, over all priorities. */
   frames: number;
-  /** Number of queued bytes. */
   bytes: number;
   /** Maximum of {@link bytes} so far. */
   peakBytes: number;
   /** When the transmitter has sent all accepted frames. */
   freeAt: Time;
-  /** What the transmitter has accepted so far, the switch's own frames included. */
+  /** Frames that the transmitter has accepted so far, the switch's own included. */
   sentFrames: number;
   sentBytes: number;
   /** Whether the link is up. */
@@ -67,7 +65,6 @@ export function laneBytes(queue: OutputQueue, priority: number): number {
   return queue.lanes[priority]!.bytes;
 }
 
-/** Appends the frame to its lane. */
 export function enqueue(queue: OutputQueue, priority: number, waiting: Waiting): void {
   const lane = queue.lanes[priority]!;
   const length = lengthOf(waiting.frame);

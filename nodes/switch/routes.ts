@@ -20,7 +20,7 @@ import type { OwnFrame } from "./snooping.ts";
  * 0.
  */
 const DESTINATION = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
-/** For private experiments (IEEE Std 802, local experimental EtherType 1). */
+/** IEEE Std 802, local experimental EtherType 1. */
 const ETHERTYPE = 0x88b5;
 const COUNT_AT = 14;
 const MACS_AT = 16;
@@ -43,7 +43,6 @@ export interface Routes {
   readonly told: Map<number, readonly number[]>;
 }
 
-/** When, and which links are up. */
 interface Now {
   readonly now: Time;
   readonly isUp: (port: number) => boolean;
@@ -68,7 +67,6 @@ export function isWithdrawn(routes: Routes, port: number, to: { mac: number; now
   return withdrawals[lastInEffect(withdrawals, to.now)]?.macs.has(to.mac) ?? false;
 }
 
-/** Its index; −1 where none is in effect yet. */
 function lastInEffect(withdrawals: readonly Withdrawn[], now: Time): number {
   return withdrawals.findLastIndex(({ at }) => at <= now);
 }

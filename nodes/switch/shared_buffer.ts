@@ -1,12 +1,12 @@
 /**
- * Admission to the switch's buffer, which all ports share, as the switches of data centres have it
- * (SAI's model; HPCC's ns-3 `switch-mmu.cc`). `fabric/rack/plan/switch_buffer.ts` divides the memory.
+ * Admission to the switch's buffer, which all ports share, as in data centre switches (SAI's model; HPCC's ns-3
+ * `switch-mmu.cc`). `fabric/rack/plan/switch_buffer.ts` divides the memory.
  *
- * A priority group is a lossless priority of an input port. What of it waits takes its reserved bytes
- * first, then the shared pool up to the group's threshold, then its headroom; the first byte of headroom
- * asks the sender to pause. The threshold is fixed (XOFF), or a share alpha of what is free in the
- * pool (dynamic threshold: Choudhury and Hahne, IEEE/ACM ToN 1998). A lossless frame is dropped where
- * the headroom is full: it was too small, or the sender does not obey.
+ * A priority group is a lossless priority of an input port. Its queued bytes take the group's reserved bytes first,
+ * then the shared pool up to the group's threshold, then its headroom; the first byte of headroom asks the sender
+ * to pause. The threshold is fixed (XOFF), or a share alpha of the pool's free bytes (dynamic threshold: Choudhury
+ * and Hahne, IEEE/ACM ToN 1998). A lossless frame is dropped where the headroom is full: it was too small, or the
+ * sender does not obey.
  *
  * Lossy frames are counted by output port: reserved bytes first, then the pool, up to the queue's limit.
  */
@@ -21,17 +21,17 @@ export interface SharedBuffer {
   readonly alpha: number | undefined;
   readonly pfc: NonNullable<SwitchPlan["congestion"]>["pfc"];
   readonly headroomPoolBytes: number;
-  /** Bytes of the pool in use, of all headroom, and of the memory; and the most of that. */
+  /** Bytes of the pool in use, of all headroom, and of the memory; and the maximum of the last. */
   sharedUsed: number;
   headroomUsed: number;
   bytes: number;
   peakBytes: number;
   /** Queued lossy bytes, by output port. */
   readonly lossyByPort: Float64Array;
-  /** By priority group: queued bytes without those in headroom, and those. */
+  /** By priority group: queued bytes outside headroom, and those in it. */
   readonly keptBytes: Float64Array;
   readonly headroomBytes: Float64Array;
-  /** The most that one group has had in headroom. */
+  /** The maximum that one group has had in headroom. */
   headroomPeakBytes: number;
 }
 
@@ -67,17 +67,16 @@ function isLossless({ pfc }: SharedBuffer, priority: number): boolean {
   return pfc !== null && (pfc.lossless & (1 << priority)) !== 0;
 }
 
-/** What of so many bytes lies in the pool. */
+/** Bytes of `bytes` beyond the reserved ones. */
 function sharedOf({ reservedBytes }: SharedBuffer, bytes: number): number {
   return Math.max(0, bytes - reservedBytes);
 }
 
-/** What a share of the free pool is now, in whole bytes. */
+/** In whole bytes. */
 function shareOfFree({ sharedBytes, sharedUsed }: SharedBuffer, alpha: number): number {
   return Math.floor(alpha * (sharedBytes - sharedUsed));
 }
 
-/** What of a lossless frame goes to its group's headroom. */
 function toHeadroom(buffer: SharedBuffer, group: number, bytes: number): number {
   const { pfc, reservedBytes, sharedBytes, sharedUsed, keptBytes } = buffer;
   const { threshold } = pfc!;
@@ -90,10 +89,13 @@ function toHeadroom(buffer: SharedBuffer, group: number, bytes: number): number 
   return bytes - Math.min(bytes, Math.max(0, room));
 }
 
-/** What a frame finds full: its group's headroom, its output's queue, alpha's share, or the pool. */
+/**
+ * The part of the buffer that is full for a frame: its group's headroom, its output's queue, alpha's share, or the
+ * pool.
+ */
 export type Full = "headroom" | "queue" | "share" | "pool";
 
-/** What has no room for the frame, which is dropped; undefined where there is room. */
+/** The part of the buffer that has no room for the frame, which is dropped; undefined where there is room. */
 export function fullFor(buffer: SharedBuffer, passage: Passage): Full | undefined {
   const { from, to, priority, bytes } = passage;
   if (isLossless(buffer, priority)) {
@@ -154,7 +156,6 @@ function mayGoOn(buffer: SharedBuffer, kept: number): boolean {
   return shared === 0 || shared + threshold.xonOffsetBytes <= shareOfFree(buffer, threshold.alpha);
 }
 
-/** Changes a count of queued bytes, and what of the pool is in use with it. */
 function change(buffer: SharedBuffer, counts: Float64Array, at: number, bytes: number): void {
   const before = sharedOf(buffer, counts[at]!);
   const after = sharedOf(buffer, counts[at]! += bytes);

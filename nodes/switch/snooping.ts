@@ -26,7 +26,7 @@ export interface GroupTable {
   readonly members: Map<number, Set<number>>;
   /** Ports of the spanning tree for group traffic. */
   readonly tree: readonly number[];
-  /** Those of them that lead to other switches. */
+  /** Ports of the tree that lead to other switches. */
   readonly trunks: readonly number[];
 }
 
@@ -53,7 +53,6 @@ export function groupPorts(table: GroupTable, from: number, bytes: Uint8Array): 
   return table.tree.filter((port) => port !== from && (wanted === undefined || wanted.has(port)));
 }
 
-/** The IPv4 group of a frame that is sent to members only; 0 for frames that are flooded. */
 function groupOf(bytes: Uint8Array): number {
   if (bytes.length < 34 || bytes[12] !== 0x08 || bytes[13] !== 0x00) return 0;
   const group = ((bytes[30]! << 24) | (bytes[31]! << 16) | (bytes[32]! << 8) | bytes[33]!) >>> 0;
@@ -125,7 +124,6 @@ function setMember(
   });
 }
 
-/** Whether the group has a member that is not behind `trunk`. */
 function isWantedFor({ members }: GroupTable, group: number, trunk: number): boolean {
   const ports = members.get(group);
   return ports !== undefined && ports.size > (ports.has(trunk) ? 1 : 0);

@@ -95,11 +95,11 @@ class Switch implements Node {
   readonly #table: ReadonlyMap<number, number>;
   readonly #multipath: Multipath | undefined;
   readonly #routes: Routes;
-  /** When a withdrawal comes into effect that neighbours are to be told. */
+  /** When a withdrawal comes into effect of which neighbours are to be told. */
   #routesAt: Time = NEVER;
   readonly #groups: GroupTable;
   readonly #queues: OutputQueue[];
-  /** Of each port; undefined where all have one. */
+  /** Bits per second by port; undefined where all ports have the same. */
   readonly #rates: readonly number[] | undefined;
   readonly #incoming = new IncomingFrames();
   readonly #buffer: SharedBuffer;
@@ -117,7 +117,7 @@ class Switch implements Node {
   /** Sum of the port's queue length, including the frame itself, over all queued frames. */
   #queueSeenBytes = 0;
   readonly #counters = createCounters();
-  /** The priority groups of which a lost frame has been said, and what lossy frames beside PFC found full. */
+  /** The priority groups whose first lost frame was noted, and the full parts whose first lost lossy frame was. */
   readonly #said = new Set<number | Full>();
 
   constructor(name: string, plan: SwitchPlan, seed: number) {
@@ -175,7 +175,7 @@ class Switch implements Node {
     let queuePeakBytes = 0, pausedPs = 0;
     const ports: Record<string, number> = {};
     for (const [port, queue] of this.#queues.entries()) {
-      // What each cable carries, by its transmitter.
+      // The frames that each cable carries, by its transmitter.
       ports[`port${port}.sentFrames`] = queue.sentFrames;
       ports[`port${port}.sentBytes`] = queue.sentBytes;
       ports[`port${port}.queuedBytes`] = queue.bytes;
@@ -224,7 +224,7 @@ class Switch implements Node {
     return choosePort(this.#multipath, head, leadsThere) ?? UNKNOWN;
   }
 
-  /** A frame to a group address: a membership report, or a copy for each output port. */
+  /** Takes a membership report, or sends a copy to each output port. */
   #receiveGroup({ port, frame, tailPs }: Received): void {
     const reports = takeReport(this.#groups, port, headOf(frame));
     if (reports !== undefined) {
@@ -237,7 +237,7 @@ class Switch implements Node {
     }
   }
 
-  /** Tells the neighbours what of the routes they do not know, now and when a withdrawal comes into effect. */
+  /** Tells the neighbours of route changes, now and when a withdrawal comes into effect. */
   #reroute(): void {
     const at = { now: this.#now, isUp: (port: number) => this.#queues[port]!.up };
     this.#announce(withdrawals(this.#routes, at));
@@ -281,7 +281,6 @@ class Switch implements Node {
     this.#wakeAt = Math.min(this.#wakeAt, at);
   }
 
-  /** Forwards the stored frames that are complete. */
   #complete(): void {
     for (const frame of this.#incoming.takeComplete(this.#now)) this.#forward(frame);
     this.#findWake();
@@ -307,7 +306,7 @@ class Switch implements Node {
     this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue));
   }
 
-  /** Counts the loss, and says the first of a group, or of what has no room for lossy frames beside PFC. */
+  /** Counts the loss, and notes the first of each kind. */
   #dropForRoom(passage: Passage, full: Full): void {
     const isBeyondHeadroom = full === "headroom";
     if (isBeyondHeadroom) this.#counters.droppedHeadroom++;
@@ -324,7 +323,6 @@ class Switch implements Node {
     this.#out!.report("warning", { message });
   }
 
-  /** Whether a frame can leave without being queued. */
   #isFree(queue: OutputQueue, priority: number): boolean {
     if (queue.freeAt - this.processingPs > this.#now) return false;
     const { pauses } = queue;
@@ -341,7 +339,6 @@ class Switch implements Node {
     return { kind: "frame", bytes: markCongestion(frame.bytes) };
   }
 
-  /** Requests a pause of the frame's priority from the other end of its input port's cable. */
   #pause({ from, priority }: Passage): void {
     const requests = this.#requests[from]!;
     if ((requests.asked & (1 << priority)) !== 0) return;
@@ -365,7 +362,7 @@ class Switch implements Node {
     }
   }
 
-  /** A frame of the switch itself: sent before all queued frames. */
+  /** Sends a frame of the switch itself before all queued frames. */
   #control(to: { port: number; bytes: Uint8Array<ArrayBuffer> }): void {
     const frame: Frame = { kind: "frame", bytes: to.bytes };
     this.#transmit(to.port, frame);
@@ -444,7 +441,6 @@ class Switch implements Node {
     this.#wakeAt = wakeAt;
   }
 
-  /** When the port's next frame must be selected. */
   #portWakeAt(queue: OutputQueue): Time {
     return Math.max(queue.freeAt - this.processingPs, mayGoAt(queue, this.#now));
   }
@@ -457,14 +453,13 @@ interface Received {
   readonly tailPs: Time;
 }
 
-/** Where a lossy frame is dropped. */
+/** Names of the full parts, for notes. */
 const LOSSY_FULL: Readonly<Record<Exclude<Full, "headroom">, string>> = {
   queue: "at a full queue",
   share: "beyond alpha's share of the free buffer",
   pool: "as the shared buffer is full, though the queue is not",
 };
 
-/** What is said of a lossless frame that finds no room. */
 function beyondHeadroom(
   { ports, headroomPoolBytes }: NonNullable<SharedBuffer["pfc"]>,
   { from, priority }: Passage,

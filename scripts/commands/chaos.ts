@@ -15,7 +15,6 @@ import { onInterrupt } from "./interrupt.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
-  addJobsOption,
   addJunitOption,
   addPackOption,
   addTable,
@@ -23,7 +22,6 @@ import {
   checkedScenario,
   type CheckFlags,
   type FlagsOf,
-  type JobsFlags,
   jobsOf,
   prepareOptions,
   readTable,
@@ -32,8 +30,7 @@ import {
 } from "./options.ts";
 import { print, say } from "./output.ts";
 
-interface ChaosFlags
-  extends VariantFlags, CheckFlags, JunitFlags, JobsFlags, FlagsOf<typeof CHAOS_OPTIONS> {
+interface ChaosFlags extends VariantFlags, CheckFlags, JunitFlags, FlagsOf<typeof CHAOS_OPTIONS> {
   readonly pack?: string;
   readonly save?: string;
   readonly json?: boolean;
@@ -41,10 +38,7 @@ interface ChaosFlags
 
 export function addChaos(program: Command): void {
   const chaosOf = addVariantOptions(program.command("chaos <scenario>"));
-  const checked = addJunitOption(
-    addCheckOption(addJobsOption(chaosOf, "rounds, one played and the others replayed,")),
-  );
-  addPackOption(addTable(checked, CHAOS_OPTIONS), {
+  addPackOption(addTable(addJunitOption(addCheckOption(chaosOf)), CHAOS_OPTIONS), {
     words: PROCESS_PACKINGS,
     otherwise: "; else each in turn",
   })

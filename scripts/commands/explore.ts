@@ -12,7 +12,6 @@ import { exploreTheProtocol } from "./explore_protocol.ts";
 import { JunitFile, type JunitFlags } from "../../console/reports/junit/file.ts";
 import {
   addCheckOption,
-  addJobsOption,
   addJunitOption,
   addTable,
   addVariantOptions,
@@ -20,7 +19,6 @@ import {
   type CheckFlags,
   type FlagsOf,
   given,
-  type JobsFlags,
   jobsOf,
   prepareOptions,
   readTable,
@@ -29,7 +27,7 @@ import {
 import { print, Progress, say } from "./output.ts";
 
 interface ExploreFlags
-  extends VariantFlags, CheckFlags, JunitFlags, JobsFlags, FlagsOf<typeof EXPLORE_OPTIONS> {
+  extends VariantFlags, CheckFlags, JunitFlags, FlagsOf<typeof EXPLORE_OPTIONS> {
   readonly json?: boolean;
   readonly matrix?: boolean;
   readonly protocol?: string;
@@ -38,7 +36,7 @@ interface ExploreFlags
 export function addExplore(program: Command): void {
   const explore = addVariantOptions(program.command("explore [scenario]"));
   addTable(
-    addJunitOption(addCheckOption(addJobsOption(explore, "processes that explore"))),
+    addJunitOption(addCheckOption(explore)),
     EXPLORE_OPTIONS,
   )
     .description(

@@ -16,7 +16,7 @@ import {
 } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
-import { SWEEP_OPTIONS } from "../../console/api/options.ts";
+import { jobsRow, SWEEP_OPTIONS } from "../../console/api/options.ts";
 import { workersFor } from "../../console/base/workers.ts";
 import { LANES, SET_MAX } from "../../console/rack/side_by_side.ts";
 import { NO_CHECK } from "../../console/base/no_check.ts";
@@ -58,7 +58,7 @@ function flagOf(name: string, row: OptionRow): string {
   return `--${name} <${row.words.length > WORDS_LISTED ? "name" : row.words.join("|")}>`;
 }
 
-/** @param otherwise text behind the help of each: the default. */
+/** @param otherwise behind the help of each: what holds where it is not given. */
 export function addTable(command: Command, table: OptionTable, otherwise = ""): Command {
   for (const [name, row] of Object.entries(table)) {
     command.option(flagOf(name, row), `${helpOf(row)}${otherwise}`);
@@ -170,7 +170,7 @@ export interface AtOnceFlags extends JobsFlags {
   readonly lanes?: string;
 }
 
-/** The number of racks at once, in one process each, or as processes. @param what names them. */
+/** How many are under way at once: racks in one process each, or as processes. @param what they are. */
 export function addAtOnceOptions(command: Command, what: string): Command {
   return addJobsOption(command, `with --pack all: ${what}`).option(
     "--lanes <n>",
@@ -274,8 +274,7 @@ export async function checkedScenario(
 
 /**
  * Checks the types of a scenario's own programs, or of one program by its path, unless that is not wanted.
- * @param more programs beside the scenario's.
- * @throws Refusal with all that is wrong.
+ * @param more programs beside the scenario's. @throws Refusal with all that is wrong.
  */
 export async function checkTypesFirst(
   scenario: ScenarioSource | string,
@@ -285,7 +284,7 @@ export async function checkTypesFirst(
   if (check && !Deno.env.get(NO_CHECK)) await typesOf(scenario, { json, ...(more && { more }) });
 }
 
-/** @returns undefined where there is no program of the user's own. @throws Refusal */
+/** @returns undefined where there is no program of one's own. @throws Refusal */
 export async function typesOf(
   scenario: ScenarioSource | string,
   { json = false, more = [] }: { readonly json?: boolean; readonly more?: readonly string[] } = {},
@@ -306,18 +305,14 @@ export interface JobsFlags {
   readonly jobs?: string;
 }
 
-/** @param what names the work of several processes, each of which does one item after the other. */
+/** @param what is done by several processes, each of them several one after the other. */
 export function addJobsOption(command: Command, what: string): Command {
-  return command.option("--jobs <n>", `${what} at a time; else as many as there are cores`);
+  return addTable(command, { jobs: jobsRow(what) });
 }
 
-/** The number of processes at a time: fewer than asked for where memory does not suffice. @throws Refusal */
-export function jobsOf({ jobs }: JobsFlags): number {
-  const most = jobs === undefined ? undefined : readTable(JOBS, { jobs }).jobs;
-  const workers = workersFor({ jobs: most });
-  const wanted = most ?? navigator.hardwareConcurrency;
-  if (workers < wanted) say(`memory has room for ${workers} of ${wanted} processes at a time`);
-  return workers;
+/** So many processes at a time: fewer than are asked for where memory does not suffice. @throws Refusal */
+export function jobsOf(flags: JobsFlags): number {
+  return workersFor({ ...readTable(JOBS, flags), onFewer: say });
 }
 
 export function addJunitOption(command: Command): Command {

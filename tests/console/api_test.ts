@@ -8,6 +8,8 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { Batch, Message } from "../../console/api/feed.ts";
 import { type Answer, type Sent, TestConsole } from "../../console/server/app_testing.ts";
+import { ifThere } from "../../console/base/files.ts";
+import { isAlive, statOf } from "../../console/base/process_stat.ts";
 import { takeRacksDown } from "../../console/rack/live/take_down.ts";
 import { removeUnlessKept } from "../support/leavings.ts";
 import { promProblems } from "../support/promlint.ts";
@@ -149,6 +151,15 @@ async function ended(job: string) {
     return !["running", "ending"].includes(detail.job.state);
   });
   return detail;
+}
+
+/** The processes of explorers that jobs of this console have started. */
+function explorersOfJobs(): number[] {
+  const parentOf = (pid: number) => Number(statOf(pid)?.[1]);
+  return [...Deno.readDirSync("/proc")].map(({ name }) => Number(name)).filter((pid) =>
+    parentOf(parentOf(pid)) === Deno.pid &&
+    ifThere(() => Deno.readTextFileSync(`/proc/${pid}/cmdline`))?.includes("explore_main.ts")
+  );
 }
 
 describe("the console's API", () => {
@@ -520,10 +531,31 @@ programs:
     const none = await good("POST /jobs", {}, { json: { ...explore, preemptions: 0 } });
     assert.match((await ended(none.id)).job.error, /cut is "none" with preemptions 0/);
     await refused("400 bad-request", "POST /jobs", {}, { json: { ...explore, preemptions: 9 } });
-    const matrix = { kind: "explore", scenario: { shipped: "two_queues" } };
-    const long = await good("POST /jobs", {}, { json: matrix });
-    await good("DELETE /jobs/{job}", { job: long.id });
-    assert.equal((await ended(long.id)).job.state, "cancelled");
+  });
+
+  it("explores with as many processes as an order says, with one verdict, and ends them with the job", async () => {
+    const explore = { kind: "explore", scenario: { shipped: "coherent_lock_pair" }, cut: "none" };
+    const found: unknown[] = [];
+    for (const jobs of [1, 2]) {
+      const json = { ...explore, interleavings: 4, jobs };
+      const { job, result } = await ended((await good("POST /jobs", {}, { json })).id);
+      const { wallMs: _, perSecond: __, ...verdict } = result?.explored.runs[0] ??
+        assert.fail(job.error);
+      found.push(verdict);
+    }
+    assert.deepEqual(found[1], found[0]);
+    for (const jobs of [0, 1_025]) {
+      await refused("400 bad-request", "POST /jobs", {}, { json: { ...explore, jobs } });
+    }
+    const { id } = await good("POST /jobs", {}, { json: { ...explore, jobs: 2 } });
+    let explorers: number[] = [];
+    await eventually("two processes explore", () => {
+      explorers = explorersOfJobs();
+      return explorers.length === 2;
+    });
+    await good("DELETE /jobs/{job}", { job: id });
+    assert.equal((await ended(id)).job.state, "cancelled");
+    assert.deepEqual(explorers.filter(isAlive), []);
   });
 
   it("tells a page that its rack has gone down", async () => {

@@ -230,7 +230,7 @@ programs:
 
   it("[0114], H-20: the page of hints has the table of what each piece costs where", async () => {
     const page = await Deno.readTextFile(
-      new URL("../../nodes/rnic/hints/README.md", import.meta.url),
+      new URL("HINTS.md", SHIPPED),
     );
     const cells = page.split("\n").map((line) => line.split("|").map((cell) => cell.trim()));
     for (const piece of WORK_PIECES) {

@@ -11,6 +11,7 @@ import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";
 import { CHAOS_OPTIONS, EXPLORE_OPTIONS } from "../../api/options.ts";
 import type { ChaosResult, JobOrder, MatrixCell } from "../../api/jobs.ts";
 import { isThere } from "../../base/files.ts";
+import { workersFor } from "../../base/workers.ts";
 import { exitOf, startCampaign } from "../../chaos/campaign.ts";
 import { exploreRunAt } from "../../replay/fork.ts";
 import { resumeRun } from "../../replay/resume/resume_run.ts";
@@ -48,7 +49,7 @@ function say(line: JobLine): void {
   for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
 }
 
-/** Interval of progress messages; a page shows no more of it. */
+/** Progress comes often; a page shows no more of it. */
 const PROGRESS_MS = 100;
 let saidMs = 0;
 
@@ -59,7 +60,12 @@ function onProgress(title: string, share: number): void {
   say({ say: "progress", title, share: Math.min(1, Math.max(0, share)) });
 }
 
-/** Size of the data for a scenario's `put` without data. */
+/** Processes at a time, as an order has them, or as many as there are cores. */
+function workersOf({ jobs }: { readonly jobs?: number | undefined }): number {
+  return workersFor({ jobs, onFewer: (text) => say({ say: "note", text }) });
+}
+
+/** Where a scenario's `put` names no data. */
 const INPUT_BYTES = 256 * 1024;
 
 function withMadeUpInput(program: ProgramScenario): ProgramScenario {
@@ -135,6 +141,7 @@ async function explore({ order, scenario, signal }: ScenarioWork<"explore">): Pr
   const explored = await exploreScenario(scenario, {
     prepare: { ...valuesIn(CHOICES, order), packing: "all", isTyped: true, signal },
     explore: { ...options, stopped: () => signal.aborted },
+    jobs: workersOf(order),
     onProgress,
   });
   const document = JSON.parse(JSON.stringify(exploredDocument(explored), plainly));
@@ -169,7 +176,7 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
   say({ say: "end", verdict: verdict.verdict, isGood });
 }
 
-/** Interval at which finished cells are reported. */
+/** The cells that are done are told so often. */
 const CELLS_MS = 2_000;
 
 /** All methods on one kind of responder before the next one: so the first rows are whole after seconds. */
@@ -206,7 +213,7 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
 
 /** A page shows the latest rounds; `chaos.json` has all. */
 const ROUNDS_SHOWN = 200;
-/** Latest rounds that can be viewed even if they held. */
+/** Rounds that one may look at in every view, although they held. */
 const ROUNDS_KEPT = 8;
 
 async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promise<void> {
@@ -240,6 +247,7 @@ async function chaos({ order, scenario, signal }: ScenarioWork<"chaos">): Promis
     from,
     fixed,
     keepLatest: ROUNDS_KEPT,
+    jobs: workersOf(order),
     ...(packing !== undefined && { packing }),
     signal,
     onStart: ({ id }) => say({ say: "run", run: id }),
@@ -291,10 +299,10 @@ async function perftest({ order, scenario, signal }: ScenarioWork<"perftest">): 
 }
 
 async function sweep({ order, scenario, signal }: ScenarioWork<"sweep">): Promise<void> {
-  const { vary, jobs, limitMs, x, y, by } = order;
+  const { vary, limitMs, x, y, by } = order;
   const swept = await runSweep(scenario, {
     vary,
-    ...(jobs !== undefined && { jobs }),
+    jobs: workersOf(order),
     ...(limitMs !== undefined && { limitMs }),
     signal,
     onStart: (id) => say({ say: "run", run: id }),

@@ -20,7 +20,7 @@ const PFC_WIRE_BYTES = 84;
 /** Source addresses of switches' own frames, by the switch's index in the plan. */
 const SWITCH_MAC_BASE = 0x0200_ff00_0000;
 
-/** What of a node's plan its reaction to a pause depends on. */
+/** The parts of a node's plan that its reaction to a pause depends on. */
 export type Transmitter =
   | { readonly kind: "host" }
   | { readonly kind: "rnic"; readonly config: { readonly timing: RnicTiming } }
@@ -41,8 +41,8 @@ function committedPs(node: Transmitter): Time {
 }
 
 /**
- * Bytes that may still arrive over a cable after a pause was requested (§3.9): what is committed to
- * the near transmitter, the request, what is committed to the far one, twice the latency. One frame
+ * Bytes that may still arrive over a cable after a pause was requested (§3.9): those committed to
+ * the near transmitter, the request, those committed to the far one, twice the latency. One frame
  * is added on each side, as a started frame is never interrupted, and one for other priorities.
  */
 export function headroomBytes(
@@ -61,7 +61,6 @@ function bitMask(priorities: readonly number[]): number {
   return priorities.reduce((mask, priority) => mask | (1 << priority), 0);
 }
 
-/** A node's end of a cable, with the headroom that PFC needs there. */
 interface CableEnd {
   readonly cable: CablePlan;
   readonly port: number;
@@ -129,7 +128,7 @@ function rnicCongestion(
   };
 }
 
-/** What PFC has at each port of a switch: the scenario's headroom, else what the cable there needs. */
+/** PFC's limits at each port of a switch: the scenario's headroom, else the need of its cable. */
 export function portLimits(
   name: string,
   rack: {
@@ -157,7 +156,7 @@ export function portLimits(
   });
 }
 
-/** A switch's part. @param at.index of the switch in the plan, of which its own address is made. */
+/** A switch's part. @param at.index of the switch in the plan, which determines its own address. */
 export function switchCongestion(
   { ecn, pfc, lossless }: Pick<CongestionScenario, "ecn" | "pfc" | "lossless">,
   at: { readonly index: number; readonly limits: readonly PortLimits[] },

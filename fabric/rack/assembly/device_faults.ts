@@ -12,7 +12,6 @@ export type DeviceFaultScenario =
   }
   | { readonly kind: "stuck"; readonly host: string; readonly bit: StuckBit };
 
-/** The RNIC that a fault's target names. */
 function rnicAt(target: string): string {
   return hostOfRnic(target) === undefined ? rnicName(target) : target;
 }

@@ -11,7 +11,7 @@ export interface LinkFaultScenario extends Omit<LinkFaultPlan, "id" | "cable" | 
   readonly target: string;
 }
 
-/** What is wrong with an item, and at which of its keys (undefined: the whole item). */
+/** The error of an item, and its key (undefined: the whole item). */
 export interface FaultProblem {
   readonly key?: string;
   readonly found: string;
@@ -55,7 +55,7 @@ export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | Fa
   };
 }
 
-/** When a fault strikes, and how often; `share` is 1 for all frames or segments. */
+/** Time and frequency of a fault; `share` is 1 for all frames or segments. */
 interface Terms {
   readonly from?: Time | undefined;
   readonly until?: Time | undefined;

@@ -1,6 +1,6 @@
 /**
- * The network of a rack: addresses, switches and cables. `routes.ts` adds the forwarding tables, the same
- * way for every shape: a shape only says which switches there are and what each port is joined to.
+ * The network of a rack: addresses, switches and cables. A shape defines switches and their cables;
+ * `routes.ts` adds the forwarding tables, the same way for every shape.
  */
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
@@ -30,7 +30,7 @@ export function addressOf(rnic: number): number {
   return SUBNET + rnic + 1;
 }
 
-/** Its MAC address. */
+/** The MAC address of RNIC number `rnic`, counted from 0. */
 export function macOf(rnic: number): number {
   return MAC_BASE + rnic + 1;
 }
@@ -47,16 +47,18 @@ export interface FatTree {
   readonly k: number;
 }
 
-/** One end of a listed cable: a host (its first RNIC), an RNIC or a switch, and of a switch the port, if one is given. */
+/**
+ * One end of a listed cable: a host (its first RNIC), an RNIC, or a switch with an optional port.
+ */
 export interface ListedEnd {
   readonly name: string;
   readonly port?: number;
 }
 
-/** A cable of a fabric that lists its cables; absent rate and latency: those of its kind of cable. */
+/** A cable of a fabric that lists its cables; absent rate and latency: those of its kind. */
 export interface ListedCable extends Partial<CableKind> {
   readonly ends: readonly [ListedEnd, ListedEnd];
-  /** Its place in the file's list: several cables may stand in one. */
+  /** Its place in the file's list: one place may have several cables. */
   readonly item: number;
 }
 
@@ -70,13 +72,13 @@ export const TOPOLOGIES = ["star", "direct", "leaf-spine", "fat-tree", "explicit
 /** Its own rate and latency are those of hosts' cables. */
 export interface NetworkOptions extends CableKind {
   readonly topology: typeof TOPOLOGIES[number];
-  /** For `leaf-spine` only, and so on. */
+  /** Each for its own topology only. */
   readonly leafSpine?: LeafSpine;
   readonly fatTree?: FatTree;
   readonly listed?: ListedFabric;
-  /** Of cables between switches; absent: as of hosts'. */
+  /** Rate and latency of cables between switches; absent: as of hosts' cables. */
   readonly uplinks?: CableKind;
-  /** Of fabrics of several switches. */
+  /** For fabrics of several switches. */
   readonly convergencePs: Time;
 }
 
@@ -88,18 +90,17 @@ export interface NetworkHost {
   readonly leaf?: number | readonly number[];
 }
 
-/** An RNIC in the network. */
 export interface NetworkRnic {
   readonly name: string;
   readonly host: string;
-  /** Of its host's RNICs, from 0. */
+  /** Its index among its host's RNICs. */
   readonly index: number;
   readonly leaf?: number;
 }
 
 /**
- * All RNICs, in the order of their addresses: the first ones in the order of their hosts, then the further ones, so that
- * a host that gets another one changes no other's address.
+ * All RNICs, in the order of their addresses: the first ones in the order of their hosts, then the
+ * further ones, so that an additional RNIC of a host changes no other host's address.
  */
 export function rnicsOf(hosts: readonly NetworkHost[]): NetworkRnic[] {
   const each = hosts.map((host): NetworkRnic[] =>
@@ -117,7 +118,7 @@ export interface Network {
   readonly cables: readonly NetworkCable[];
 }
 
-/** The network of these hosts, in their order; a scenario's checks have passed it. */
+/** The network of these hosts, in their order, after the scenario's checks. */
 export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Network {
   const shape = shapeOf(options, hosts);
   return {
@@ -129,7 +130,7 @@ export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]
   };
 }
 
-/** The same without routes, which take most of the time that a large network takes. */
+/** The network without routes, which take most of the time in a large network. */
 export function shapeOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Shape {
   const { topology, leafSpine, fatTree, listed } = options;
   const rnics = rnicsOf(hosts);
@@ -207,7 +208,6 @@ export function switchNames({ topology, leafSpine, fatTree, listed }: NetworkOpt
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-/** The RNICs of each leaf: as configured, else on the leaf with the fewest. */
 function rnicsOfLeaves(rnics: readonly NetworkRnic[], leaves: number): string[][] {
   const own = upTo(leaves).map((): string[] => []);
   const counts = new Array<number>(leaves).fill(0);
@@ -226,7 +226,7 @@ function rnicsOfLeaves(rnics: readonly NetworkRnic[], leaves: number): string[][
   return own;
 }
 
-/** Cables of RNICs, which have the first ports of their leaf, in the order of the RNICs. */
+/** RNICs have the first ports of their leaf, in order. */
 function rnicCables(
   rnics: readonly NetworkRnic[],
   { leaves, nameOf, kind }: {
@@ -279,7 +279,10 @@ function leafSpineShape(
   };
 }
 
-/** Of a fat tree: RNICs of an edge switch, pods, edge switches (as many as aggregation switches), cores, RNICs. */
+/**
+ * Sizes of a fat tree: RNICs of an edge switch, edge (and aggregation) switches, core switches,
+ * RNICs.
+ */
 export function fatTreeSizes({ k }: FatTree): {
   readonly half: number;
   readonly edges: number;
@@ -339,7 +342,10 @@ function fatTreeShape(
   };
 }
 
-/** The RNIC that a listed cable's end is: by its own name, and the first one of a host by the host's as well. */
+/**
+ * RNIC by the name of a listed cable's end: its own name, and for a host's first one the host's
+ * name as well.
+ */
 export function rnicsByEnd(
   rnics: readonly Pick<NetworkRnic, "name" | "host" | "index">[],
 ): ReadonlyMap<string, string> {
@@ -351,7 +357,6 @@ export function rnicsByEnd(
   );
 }
 
-/** Switches and cables as the scenario lists them. A cable without a given port takes the lowest free one. */
 function listedShape(
   { switches, cables }: ListedFabric,
   options: NetworkOptions,
@@ -377,7 +382,7 @@ function listedShape(
     return { node: name, port: lowest };
   };
   const joined = cables.flatMap(({ ends: [one, other], latencyPs, bitsPerSecond }) => {
-    // A card is end `a`, whichever way the cable was written.
+    // A card is end `a`, in either notation of the cable.
     const [near, far] = rnicOf.has(other.name) ? [other, one] : [one, other];
     const a = endOf(near), b = endOf(far);
     if (a === undefined || b === undefined) return [];

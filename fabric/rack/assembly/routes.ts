@@ -1,7 +1,7 @@
 /**
- * Forwarding tables of any network of switches: to each host over all shortest ways, by hops, of which ECMP
- * (`nodes/switch/ecmp.ts`) takes one for each flow; frames for all over a spanning tree. A frame comes one
- * hop nearer to its host at every switch, so no choice of ways, and no outage, makes a loop.
+ * Forwarding tables of any network of switches: to each host over all shortest ways, by hops, of which
+ * ECMP (`nodes/switch/ecmp.ts`) takes one for each flow; flooded frames over a spanning tree. A frame comes
+ * one hop nearer to its host at every switch, so no choice of ways, and no outage, makes a loop.
  */
 import type { Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, SwitchPlan } from "../plan/plan.ts";
@@ -18,17 +18,16 @@ export interface NetworkCable extends CableKind {
 export interface Shape {
   readonly switches: readonly { readonly name: string; readonly ports: number }[];
   readonly cables: readonly NetworkCable[];
-  /** The switch at the root of the tree that frames for all take; "" where there is none. */
+  /** The switch at the root of the tree for flooded frames; "" if there is none. */
   readonly root: string;
 }
 
-/** A switch with its tables. */
 export interface SwitchShape
   extends Pick<SwitchPlan, "ports" | "forwarding" | "multipath" | "flood" | "convergencePs"> {
   readonly name: string;
 }
 
-/** What a port of a switch is joined to: a card's MAC address, or another switch by its place. */
+/** The other end of a switch's port: a card's MAC address, or another switch by its place. */
 interface Port {
   readonly port: number;
   readonly mac?: number;
@@ -63,7 +62,7 @@ export function routed(
   }));
 }
 
-/** A switch without others: it floods to all ports, unless some have no cable. */
+/** A single switch floods to all ports, unless some have no cable. */
 function single(
   { name, ports: count }: Shape["switches"][number],
   ports: readonly Port[],
@@ -76,7 +75,6 @@ function single(
   };
 }
 
-/** The ports of each switch that have a cable, in their order. */
 function portsOf(
   cables: readonly NetworkCable[],
   { indexes, macs }: {
@@ -101,14 +99,13 @@ function portsOf(
   return ports;
 }
 
-/** The switch of each card, by its MAC address. */
 function homesOf(ports: readonly (readonly Port[])[]): Map<number, number> {
   return new Map(
     ports.flatMap((own, i) => own.flatMap(({ mac }) => mac === undefined ? [] : [[mac, i]])),
   );
 }
 
-/** Cables from each switch to one; −1 without a way. */
+/** Hops from each switch to one; −1 without a way. */
 function hopsTo(home: number, ports: readonly (readonly Port[])[]): Int32Array {
   const hops = new Int32Array(ports.length).fill(-1);
   hops[home] = 0;
@@ -124,8 +121,8 @@ function hopsTo(home: number, ports: readonly (readonly Port[])[]): Int32Array {
 }
 
 /**
- * Addresses by the ports that lead to them, of a switch: groups in the order of their ports, addresses in the
- * order of the hosts. Trunks that lead to none are a group without addresses.
+ * A switch's addresses by the ports that lead to them: groups in the order of their ports,
+ * addresses in the order of the hosts. Trunks that lead to none are a group without addresses.
  */
 function groupsOf(
   at: number,
@@ -160,8 +157,8 @@ function groupsOf(
 }
 
 /**
- * The ports of each switch that belong to the tree: found breadth-first from the root, over the lowest ports
- * first, without branches that have no host.
+ * The ports of each switch in the tree: breadth-first from the root, over the lowest ports first,
+ * without branches that have no host.
  */
 function floodTree(ports: readonly (readonly Port[])[], root: number): number[][] {
   const up = new Map<number, { readonly parent: number; readonly way: Port }>();

@@ -17,27 +17,32 @@ export interface RunFile {
   /** The user's own programs: name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   readonly stayUp: boolean;
-  /** Of a run that begins by repeating another one. */
+  /** For a run that begins by repeating another one. */
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
-  /** What each process records for a capture; absent: nothing. */
+  /** Scope of each process's records for a capture; absent: none. */
   readonly observe?: ObservationScope;
-  /** Where the captures of a background rack are written when it is taken down. */
+  /** Paths of the captures of a background rack, written when it is taken down. */
   readonly captures?: CaptureFiles;
-  /** Without a supervisor: a partition without a message for so long is dead. 0: with one. */
+  /** Without a supervisor: a partition that is silent for this time is dead. 0: with one. */
   readonly livenessMs: number;
   /** For tests: maximum delay in ms before each span and some reports of a process. 0: none. */
   readonly delayMsMax: number;
 }
 
-/** Which run is repeated, up to which instant (exclusive), and the least number for orders behind it. */
+/**
+ * The repeated run, the end of the repetition (exclusive), and the least number for later orders.
+ */
 export interface ResumedFrom {
   readonly run: string;
   readonly at: Time;
   readonly ordersFrom: number;
 }
 
-/** In the run's directory until the repeated part has been compared; time does not pass its end before. */
+/**
+ * In the run's directory until the repeated part has been compared; until then time does not pass
+ * its end.
+ */
 export const RESUMING_FILE = "resuming.json";
 
 /** Requested captures, as absolute paths. */
@@ -63,7 +68,7 @@ export interface FinalReply {
     }
   >;
   readonly refused: number;
-  /** The same by subject. */
+  /** By subject. */
   readonly refusedOn: ReadonlyArray<readonly [subject: string, count: number]>;
   readonly sent: number;
   readonly residentBytes: number;
@@ -71,7 +76,7 @@ export interface FinalReply {
 
 /** A final reply as the bus carries it: it may take several messages. */
 export interface FinalPage extends FinalReply {
-  /** Number of reports behind these, for which the message has no room. */
+  /** Number of later reports for which the message has no room. */
   readonly reportsLeft: number;
 }
 
@@ -84,10 +89,12 @@ export const BUS_ENVIRONMENT = {
   patienceMs: "RACKMESH_NATS_PATIENCE_MS",
 } as const;
 
-/** A broker that is started again, by its keeper or by a person, is back within it, also on a busy machine. */
+/**
+ * A broker restarted by its keeper or a person is back within this time, even on a busy machine.
+ */
 export const DEFAULT_PATIENCE_MS = 60_000;
 
-/** How long an outage of the bus may last, in ms. `get` returns the value of a variable. */
+/** Maximum outage of the bus, in ms. `get` returns the value of a variable. */
 export function busPatienceMs(get: (variable: string) => string | undefined): number {
   const ms = Number(get(BUS_ENVIRONMENT.patienceMs) || DEFAULT_PATIENCE_MS);
   return ms > 0 ? ms : DEFAULT_PATIENCE_MS;
@@ -95,7 +102,7 @@ export function busPatienceMs(get: (variable: string) => string | undefined): nu
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
-/** The bus's address by the values that `get` returns of variables; an empty one counts as none. */
+/** The bus's address from variables, by `get`; an empty one counts as absent. */
 export function busAddressFrom(get: (variable: string) => string | undefined): NatsAddress {
   const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
   const user = get(BUS_ENVIRONMENT.user);
@@ -116,8 +123,9 @@ export function busEnvironment(address: NatsAddress): Record<string, string> {
 }
 
 /**
- * The file of a program's output. @param output.order of the program, where one has started it: several
- * may read objects of one name at once, from different hosts.
+ * The file of a program's output.
+ * @param output.order that started the program: several may read objects of one name at once, from
+ * different hosts.
  */
 export function outputFile(
   directory: string,

@@ -5,8 +5,8 @@ import { placesOf } from "../scenario/shared_regions.ts";
 import type { ScenarioVariant } from "../scenario/variants.ts";
 
 /**
- * A choice: home waits an eighth of a lease longer than the far side, for what receiving is later than sending and
- * timers are coarse (decision 13).
+ * A choice: home waits an eighth of a lease longer than the far side, as receiving is later than
+ * sending and timers are coarse (decision 13).
  */
 const MARGIN_SHARE = 8;
 
@@ -38,13 +38,12 @@ function marginOf(leasePs: Time): Time {
   return Math.ceil(leasePs / MARGIN_SHARE);
 }
 
-/** Home's card has one lease for each far card, whatever region it accesses. */
+/** Home's card has one lease for each far card, for all regions. */
 function homeWaitOf(shared: ScenarioVariant["shared"], home: string): Time {
   const leases = shared.flatMap((each) => each.home === home ? each.leasePs : []);
   return Math.max(...leases.map((leasePs) => leasePs + marginOf(leasePs)));
 }
 
-/** The far hosts of all regions of one home, by name. */
 function agentsOf(shared: ScenarioVariant["shared"], home: string): string[] {
   return [...new Set(shared.flatMap((each) => each.home === home ? each.far : []))].sort();
 }

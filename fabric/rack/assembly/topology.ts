@@ -73,13 +73,11 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
   }, fabric.congestion);
 }
 
-/** Shared regions of host and card; nothing without one, so that plans stay as they are. */
 function sharedPart(host: string, shared: readonly SharedRegion[]): Pick<HostPlan, "shared"> {
   const its = regionsOf(shared, host);
   return its.length > 0 ? { shared: its } : {};
 }
 
-/** What a host's bus is, in its cable's terms. */
 function busOf(
   attach: HostVariant["attach"],
   { bus, coherentBus }: ScenarioVariant["fabric"],
@@ -143,7 +141,6 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
   };
 }
 
-/** The options of a shipped program, under the program's own names. */
 function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknown> {
   const words = Object.hasOwn(PROGRAMS, run) ? PROGRAMS[run]! : {};
   return Object.fromEntries(
@@ -190,7 +187,6 @@ function rnicPlan(
   };
 }
 
-/** By node and port, the rate of the cable there. */
 function portRates({ cables }: Network): Map<string, number[]> {
   const ends = cables.flatMap(({ a, b, bitsPerSecond }) => [
     { ...a, bitsPerSecond },
@@ -225,7 +221,6 @@ function switchPlan(
   };
 }
 
-/** Power faults of single nodes: see `power.ts`. */
 function faultsOf({ faults }: ScenarioVariant): FaultPlan[] {
   const power = createPowerTracker(faults);
   return faults.flatMap((fault) => power.apply(fault));

@@ -32,7 +32,7 @@ export function targetName(rack: Cables, { cable, direction }: CableTarget): str
   return `${a.node}/${b.node}${numberOf(rack.cables, cable)}`;
 }
 
-/** `#2`, or "" where it is the only cable between two nodes. */
+/** `#2`, or "" for the only cable between two nodes. */
 function numberOf(cables: readonly Cable[], cable: number): string {
   const same = between(cables, cables[cable]!.a.node, cables[cable]!.b.node);
   return same.length === 1 ? "" : `#${same.indexOf(cable) + 1}`;

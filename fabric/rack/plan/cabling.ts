@@ -4,7 +4,7 @@ import { NEVER, type Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, NodePlan, RackPlan } from "./plan.ts";
 import { actsOnHead, processingPs } from "./processing.ts";
 
-/** What is looked up in a list of a plan, made at the first look: each device of a large rack asks. */
+/** Indexes a list of a plan at the first look-up: each device of a large rack looks up. */
 function indexed<Row extends object, Index>(make: (rows: Row) => Index): (rows: Row) => Index {
   const known = new WeakMap<Row, Index>();
   return (rows) => {

@@ -1,35 +1,34 @@
 /**
  * The least delay from a cause in one partition to its effect in another: the shortest way over the
- * cables between them. A matrix of all pairs would be most of what a large rack keeps, so the graph is
- * cut in two: **chains** hang from a partition that is no part of them, as a host behind its RNIC hangs
- * from a switch; what is left is the **core**, of a rack its switches. Only the core has a matrix. A way
- * between two chains leads through the partitions that they hang from, and there is no other.
+ * cables between them. A matrix of all pairs would dominate a large rack's memory, so the graph is split:
+ * **chains** hang from a partition outside of them, as a host behind its RNIC hangs from a switch; the rest
+ * is the **core**, a rack's switches. Only the core has a matrix. The only way between two chains leads
+ * through the partitions that they hang from.
  */
 import { Deadlines } from "../../base/deadlines.ts";
 import { NEVER, type Time } from "../../base/time.ts";
 import { type Crossing, crossings } from "./cabling.ts";
 import type { RackPlan } from "./plan.ts";
 
-/** Partitions in a row behind one of the core, from there outward. */
+/** Consecutive partitions behind one of the core, from there outward. */
 export interface Chain {
-  /** Place of that partition in {@link Distances.cores}. */
+  /** Place of the core partition in {@link Distances.cores}. */
   readonly core: number;
   readonly members: readonly number[];
 }
 
 export class Distances {
   readonly count: number;
-  /** The partitions of the core. */
   readonly cores: readonly number[];
   readonly chains: readonly Chain[];
   /** By partition: its place in {@link chains}; −1 in the core. */
   readonly chainOf: Int32Array;
-  /** By partition: the place in {@link cores} of itself, or of what its chain hangs from. */
+  /** By partition: the place in {@link cores} of itself, or of its chain's core partition. */
   readonly coreOf: Int32Array;
-  /** By partition: to that one of the core, and from there. */
+  /** By partition: delay to that core partition, and from it. */
   readonly up: Float64Array;
   readonly down: Float64Array;
-  /** From one of the core (row) to another (column), by place in {@link cores}. */
+  /** From one core partition (row) to another (column), by place in {@link cores}. */
   readonly #across: Float64Array;
 
   /**
@@ -62,7 +61,7 @@ export class Distances {
     return up + this.across(this.coreOf[from]!, this.coreOf[to]!) + down;
   }
 
-  /** Between two of the core, by place in {@link cores}. */
+  /** Between two core partitions, by place in {@link cores}. */
   across(from: number, to: number): Time {
     return this.#across[from * this.cores.length + to]!;
   }
@@ -108,7 +107,7 @@ export function delaysTo(
   return (from) => distances.between(index.get(from)!, to);
 }
 
-/** By partition: the delay to each one that a cable leads to. */
+/** By partition: the delay to each neighbour. */
 type Ways = ReadonlyArray<ReadonlyMap<number, Time>>;
 
 function waysOf(count: number, crossings: readonly Crossing[]): Ways {
@@ -120,15 +119,15 @@ function waysOf(count: number, crossings: readonly Crossing[]): Ways {
 }
 
 interface Stripped {
-  /** By partition: what it hangs from. */
+  /** By partition: the one that it hangs from. */
   readonly parents: Int32Array;
-  /** By partition: 1 where it is part of a chain. */
+  /** By partition: 1 if it is part of a chain. */
   readonly isHung: Uint8Array;
 }
 
 /**
- * Takes partitions off that have one neighbour left, and at most one that hangs from them: so what is
- * taken off forms chains, and a partition that several hang from stays.
+ * Removes partitions with one remaining neighbour, and with at most one that hangs from them: the
+ * removed ones form chains, and a partition from which several hang stays.
  */
 function strip(ways: Ways): Stripped {
   const parents = new Int32Array(ways.length).fill(-1);
@@ -148,7 +147,10 @@ function strip(ways: Ways): Stripped {
   return { parents, isHung };
 }
 
-/** Shortest ways between all of the core: none leads through a chain. Dijkstra's algorithm from each. */
+/**
+ * Shortest ways between all core partitions: none leads through a chain. Dijkstra's algorithm from
+ * each.
+ */
 function acrossCore(
   cores: readonly number[],
   { ways, coreOf, isHung }: { ways: Ways; coreOf: Int32Array; isHung: Uint8Array },

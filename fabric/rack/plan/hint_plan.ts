@@ -1,10 +1,15 @@
-/** Hints (`hints.md`): what a card tells its peers of coming requests, and what it does for theirs. */
+/**
+ * Hints (`hints.md`): a card's announcements of coming requests, and its preparations for its
+ * peers'.
+ */
 import type { Time } from "../../base/time.ts";
 import { PS_PER_MS, PS_PER_US } from "../../base/time.ts";
 import { HINT_KINDS, type HintEncoding } from "../../wire/roce/hint_eth.ts";
 import type { HintWork } from "./hint_work.ts";
 
-/** H-02: the batch with which an adaptive card begins where requests wait for it, and between which its size changes. */
+/**
+ * H-02: the first batch of an adaptive card whose requests wait for it, and the bounds of its size.
+ */
 export const HINT_BATCH = { first: 8, least: 4, most: 64 } as const;
 
 export const HINT_BACK_OFFS = ["on", "off"] as const;
@@ -16,20 +21,23 @@ const HINT_FOLLOWS = ["at-once", "delay", "agreed", "after-ack"] as const;
 export type HintKind = keyof typeof HINT_KINDS;
 
 /**
- * H-08: each queue pair has its own hints (figure 7), or the carrier of that peer has the hints of all (figure 8),
- * or a multicast group has those for all peers (figure 9): of one application, which is a protection domain, or,
- * `trusted`, of the whole card, by the one queue pair that its owner has made for that. Where programs have made
- * no such queue pair, each has its own.
+ * H-08: each queue pair has its own hints (figure 7), or the carrier of that peer has the hints of
+ * all (figure 8), or a multicast group has those for all peers (figure 9): of one application,
+ * which is a protection domain, or, `trusted`, of the whole card, by the one queue pair that its
+ * owner has made for that. Without such a queue pair, each has its own.
  */
 export const HINT_TRANSPORTS = ["own", "carrier", "multicast", "trusted"] as const;
 export type HintTransport = typeof HINT_TRANSPORTS[number];
 
-/** By what hints go: a queue pair's own hints by its service, or a carrier, which is RC or UC [0113]. */
+/**
+ * The carrier of hints: a queue pair's own by its service, or a carrier queue pair, which is RC or
+ * UC [0113].
+ */
 export type HintWay = "rc" | "uc" | "ud" | "carrier" | "multicast";
 
 const UD_ANNOUNCED = "datagrams are not announced, as no peer has agreed to get them";
 const UD_ALONE = "a hint to a group is a datagram of its own, as each other takes a receive";
-/** H-07 × H-08: why hints of an encoding cannot go a way; the ways that are absent they go. */
+/** H-07 × H-08: the reason why hints of an encoding cannot go a way; absent ways are possible. */
 const HINT_REFUSALS: Readonly<Record<HintEncoding, Readonly<Partial<Record<HintWay, string>>>>> = {
   "opcode": { ud: UD_ANNOUNCED },
   "header": { ud: UD_ANNOUNCED, multicast: UD_ALONE },
@@ -41,31 +49,37 @@ const HINT_REFUSALS: Readonly<Record<HintEncoding, Readonly<Partial<Record<HintW
   },
 };
 
-/** @returns why hints of the encoding cannot go that way; undefined where they can. */
+/** @returns the reason why hints of the encoding cannot go that way; undefined where they can. */
 export function refuseEncoding(encoding: HintEncoding, way: HintWay): string | undefined {
   return HINT_REFUSALS[encoding][way];
 }
 
 /** Absent in a plan: the card neither sends nor takes hints. */
 export interface HintPlan {
-  /** H-09: the firmware's policy: every RC and UC queue pair takes part, or those whose program asks for it. */
+  /**
+   * H-09: the firmware's policy: every RC and UC queue pair takes part, or those whose program asks
+   * for it.
+   */
   readonly queuePairs: "all" | "asked";
   /**
-   * Bits of `HINT_KINDS` that the card sends where the peer wants them, and does where it gets them. `atomic` takes a
-   * host that tells its card of changed lines (`SnoopInvalidate`), which PCIe's do not: only where it is asked for.
+   * Bits of `HINT_KINDS` that the card sends if the peer wants them, and prepares for if it
+   * receives them. `atomic` needs a host that tells its card of changed lines (`SnoopInvalidate`),
+   * which PCIe's do not: only if it is asked for.
    */
   readonly kinds: number;
-  /** H-02: how many work elements, from the next request on, are looked at. */
+  /** H-02: number of work elements, from the next request on, that are looked at. */
   readonly depth: number;
   /** H-02: work elements of one hint. */
   readonly batch: number | "adaptive";
-  /** H-02: hints that bring nothing get rare, until they are needed again (`nodes/rnic/hints/back_off.ts`). */
+  /**
+   * H-02: useless hints become rare, until they are needed again (`nodes/rnic/hints/back_off.ts`).
+   */
   readonly backOff: typeof HINT_BACK_OFFS[number];
-  /** H-07: the encoding, of queue pairs whose program names none. */
+  /** H-07: the encoding for queue pairs whose program names none. */
   readonly encoding: HintEncoding;
   readonly transport: HintTransport;
   /**
-   * H-03 [0086]: hints of atomics that are sent have their operands, and those that come with them are compared with
+   * H-03 [0086]: hints of atomics are sent with their operands, and received ones are compared with
    * their requests.
    */
   readonly operands: boolean;
@@ -73,15 +87,14 @@ export interface HintPlan {
   /** `delay`: from the hint to its first request. */
   readonly delayPs: Time;
   /**
-   * How long a request waits at most: `after-ack` for an answer that does not come, `agreed` for as long as the
-   * responder asks.
+   * Maximum wait of a request: `after-ack` for a missing answer, `agreed` for the responder's time.
    */
   readonly patiencePs: Time;
-  /** H-06 [0121]: how far behind each other requests that were announced begin; 0: as they can. */
+  /** H-06 [0121]: interval between the begins of announced requests; 0: none. */
   readonly intervalPs: Time;
   /**
-   * H-06 [0121], as responder: how long a preparation of each kind takes here, so how long its request should
-   * wait. Peers whose `follow` is `agreed` wait so long. A kind that is absent needs no wait.
+   * H-06 [0121], as responder: the time of a preparation of each kind, so the wait of its request.
+   * Peers whose `follow` is `agreed` wait for it. An absent kind needs no wait.
    */
   readonly waitsPs: Readonly<Partial<Record<HintKind, Time>>>;
   /** H-24: pages and lines of translations that hints of one requester have had fetched and none has used. */
@@ -92,7 +105,7 @@ export interface HintPlan {
   readonly work?: HintWork;
 }
 
-/** What a scenario does not name: choices. The patience is beyond a page fault's 475 us (Yang et al., NSDI'20). */
+/** Defaults: choices. The patience is beyond a page fault's 475 us (Yang et al., NSDI'20). */
 export const HINT_PLAN: HintPlan = {
   queuePairs: "all",
   kinds: HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.receive,

@@ -1,16 +1,16 @@
 /**
- * Who does the work that hints cause (001_ [0114]): its pieces, the places in which each may be done, and what it
- * costs there. A place that cannot do a piece says why. Where a scenario names none, the work is done as without
- * this table: by the RNIC's hardware in no time beyond the receiving and sending modules, page requests by its
- * firmware and the driver, pages by the OS.
+ * The work that hints cause (001_ [0114]): its pieces, the places in which each may be done, and its
+ * cost there. A place that cannot do a piece gives the reason. Where a scenario names no place, the
+ * RNIC's hardware does the work in no time beyond the receiving and sending modules, its firmware and
+ * the driver request pages, and the OS brings them.
  *
  *   [table]   a published measurement
  *   [derived] arithmetic on such measurements or on the profile's constants, shown
  *   [choice]  no measurement available: the chosen value and its reason
  *
- * Sources: SplitX = Landau et al., SplitX: Split Guest/Hypervisor Execution on Multi-Core, of which the beginning
- * could be opened; profile = `profile.ts`. What a measurement of the whole page fault leaves for the RNIC is
- * `pageFaultPs` of the profile.
+ * Sources: SplitX = Landau et al., SplitX: Split Guest/Hypervisor Execution on Multi-Core, of which the
+ * beginning could be opened; profile = `profile.ts`, whose `pageFaultPs` is the RNIC's share of a
+ * measured page fault.
  */
 import type { HINT_JOBS } from "../../wire/host_bus/rnic_command.ts";
 import { PS_PER_NS, type Time } from "../../base/time.ts";
@@ -25,22 +25,22 @@ export const WORK_PLACES = [
 ] as const;
 export type WorkPlace = typeof WORK_PLACES[number];
 
-/** Places on a core of the host: the card tells them by an event, they answer by a command. */
+/** Places on a core of the host: the card notifies them by an event, they answer by a command. */
 const ON_CORES = ["driver", "os", "hypervisor"] as const satisfies readonly WorkPlace[];
 export type CorePlace = typeof ON_CORES[number];
 
-/** Pieces that are done one behind the other, each where the one before it was done or nearer to the kernel. */
+/** Pieces in sequence; each is done in the place of the one before or nearer to the kernel. */
 export const WORK_JOBS = {
-  /** Responder: takes a hint apart, and decides what to do for it (H-20). */
+  /** Responder: parses a hint, and decides on its preparation (H-20). */
   prepare: ["parse", "check", "decide"],
-  /** Responder: says that it is prepared (H-22). */
+  /** Responder: reports that it is prepared (H-22). */
   answer: ["answer"],
-  /** Requester: makes a hint of the work that waits (H-02, H-03). */
+  /** Requester: makes a hint of the waiting work (H-02, H-03). */
   announce: ["look", "build", "send"],
 } as const satisfies Readonly<Record<WorkJob, readonly string[]>>;
 export type WorkJob = typeof HINT_JOBS[number];
 
-/** Pieces of a job, pre-emptive actions of the RNIC (H-21), and what is done for a page. */
+/** Pieces of a job, pre-emptive actions of the RNIC (H-21), and work for a page. */
 export const WORK_PIECES = [
   ...WORK_JOBS.prepare,
   "context",
@@ -55,10 +55,10 @@ export const WORK_PIECES = [
 ] as const;
 export type WorkPiece = typeof WORK_PIECES[number];
 
-/** What a scenario chooses: the pieces that are absent are done as without the table. */
+/** A scenario's choice; absent pieces are done as without the table. */
 export type HintWork = Readonly<Partial<Record<WorkPiece, WorkPlace>>>;
 
-/** What a piece takes its place. Elements of a hint, or pages. */
+/** A piece's time in a place; elements are elements of a hint, or pages. */
 export interface WorkCost {
   readonly oncePs: Time;
   readonly elementPs: Time;
@@ -70,8 +70,8 @@ export interface WorkCost {
 const NS = PS_PER_NS;
 
 /**
- * [choice] A step of the scheduling module, 30 ns in the profile, for each piece of a hint; its further elements
- * follow at 5 ns, two cycles of a chip at some 400 MHz.
+ * [choice] A step of the scheduling module, 30 ns in the profile, for each piece of a hint; further
+ * elements follow at 5 ns, two cycles of a chip at some 400 MHz.
  */
 const STEP = {
   oncePs: 30 * NS,
@@ -82,8 +82,8 @@ const STEP = {
 } as const satisfies WorkCost;
 
 /**
- * [choice] Of the firmware's 1 us for a command (profile, NSDI'20) a fifth: it takes no mailbox apart and writes no
- * reply, and its processor is that of the command.
+ * [choice] A fifth of the firmware's 1 us for a command (profile, NSDI'20): it parses no mailbox
+ * and writes no reply, on the same processor.
  */
 function ofFirmware(once: number, element: number): WorkCost {
   return {
@@ -100,12 +100,12 @@ function ofCore(element: number, source: string): WorkCost {
 }
 
 /**
- * [table] SplitX: the direct cost of an exit is 2 000 cycles at 2.93 GHz, so 683 ns; what it costs in caches
- * besides depends on the program, and is not modelled.
+ * [table] SplitX: the direct cost of an exit is 2 000 cycles at 2.93 GHz, so 683 ns; the additional
+ * cost in caches depends on the program, and is not modelled.
  */
 export const EXIT_PS: Time = 683 * NS;
 /**
- * Exits of an event that a core is told of, and of the command by which it answers: [choice] two for an interrupt,
+ * Exits for an event to a core, and for the command that answers it: [choice] two for an interrupt,
  * one as it arrives and one as the guest ends it, and one for the doorbell of the command.
  */
 export const EXITS = { event: 2, command: 1 } as const;
@@ -117,7 +117,9 @@ const NO_CORE_READS_CARD = "the chip's cache is out of a core's reach";
 const NO_PAGES = "pages are the kernel's, or the hypervisor's behind it";
 const NO_IOMMU_WORK = "an IOMMU translates, and asks for pages: it knows no hints";
 
-/** [choice]s of what a core does for an element, the same in a driver, the kernel or a guest's driver. */
+/**
+ * [choice]s of a core's time for an element, the same in a driver, the kernel or a guest's driver.
+ */
 function onCores(element: number, source: string): Record<CorePlace, WorkCost> {
   const cost = ofCore(element, source);
   return {
@@ -127,7 +129,7 @@ function onCores(element: number, source: string): Record<CorePlace, WorkCost> {
   };
 }
 
-/** Each piece in each place: its cost, or why it cannot be done there. */
+/** Each piece in each place: its cost, or the reason why it cannot be done there. */
 export const WORK: Readonly<Record<WorkPiece, Readonly<Record<WorkPlace, WorkCost | string>>>> = {
   parse: {
     hardware: STEP,
@@ -287,29 +289,29 @@ function all(pieces: readonly WorkPiece[], place: WorkPlace): HintWork {
   return Object.fromEntries(pieces.map((piece) => [piece, place]));
 }
 
-/** H-09: presets, for those who do not choose piece by piece. Pages are mapped by the OS but in a guest. */
+/** H-09: presets for whole scenarios. The OS maps pages, except in a guest. */
 export const WORK_PRESETS = {
-  /** All that a chip can do, which tells the driver itself of missing pages. */
+  /** A chip's maximum; it notifies the driver itself of missing pages. */
   hardware: { ...all([...CARD_WORK, ...WORK_JOBS.announce], "hardware"), request: "hardware" },
-  /** The RNIC's processor does it; page requests as mlx5 has them. */
+  /** The RNIC's processor does the work; page requests are mlx5's. */
   firmware: { ...all([...CARD_WORK, ...WORK_JOBS.announce], "firmware"), request: "firmware" },
   /**
-   * As `hardware`, but pages and translations by ATS and PRI, past the driver. The IOMMU walks the kernel's own
-   * table (SVA), so that nothing is mapped a second time.
+   * As `hardware`, but pages and translations by ATS and PRI, past the driver. The IOMMU walks the
+   * kernel's own table (SVA), so no page is mapped a second time.
    */
   iommu: {
     ...all([...CARD_WORK, ...WORK_JOBS.announce], "hardware"),
     request: "iommu",
     translate: "iommu",
   },
-  /** The driver takes hints apart at the responder, and maps at once what it decides on. */
+  /** The driver parses hints at the responder, and maps at once the pages that it decides on. */
   driver: {
     ...all(CARD_WORK, "hardware"),
     ...all(WORK_JOBS.prepare, "driver"),
     request: "driver",
     translate: "driver",
   },
-  /** As `driver`, in a guest of which the hypervisor backs the memory. */
+  /** As `driver`, in a guest whose memory the hypervisor backs. */
   hypervisor: {
     ...all(CARD_WORK, "hardware"),
     ...all(WORK_JOBS.prepare, "hypervisor"),
@@ -326,20 +328,23 @@ export function isOnCore(place: WorkPlace): place is CorePlace {
   return (ON_CORES as readonly WorkPlace[]).includes(place);
 }
 
-/** @returns the cost of a piece where the plan has it, in ps; undefined where it is as without the table. */
+/**
+ * @returns the cost of a piece in the plan's place, in ps; undefined where it is as without the
+ * table.
+ */
 export function costOf(work: HintWork, piece: WorkPiece): WorkCost | undefined {
   const place = work[piece];
   const cost = place && WORK[piece][place];
   return typeof cost === "object" ? cost : undefined;
 }
 
-/** What a piece takes for so many elements, in ps: 0 where it is as without the table. */
+/** Time of a piece for `elements` elements, in ps; 0 where it is as without the table. */
 export function workPs(work: HintWork, piece: WorkPiece, elements: number): Time {
   const cost = costOf(work, piece);
   return cost === undefined ? 0 : cost.oncePs + elements * cost.elementPs;
 }
 
-/** Why a plan's pieces cannot be where they are, each with the piece that is to be somewhere else. */
+/** The first piece of a plan that cannot be in its place, with the reason; undefined if all can. */
 export function refuseWork(
   work: HintWork,
   host: { readonly hasIommu: boolean; readonly isInPackets: boolean },
@@ -353,7 +358,10 @@ export function refuseWork(
   return refuseOrder(work) ?? refusePages(work, host.hasIommu) ?? refuseRide(work, host);
 }
 
-/** A hint that has gone up to a core is not taken down for its next piece: it would cross the bus twice more. */
+/**
+ * A hint that has gone up to a core does not return to the card for its next piece: that would
+ * cross the bus twice more.
+ */
 function refuseOrder(work: HintWork): { piece: WorkPiece; reason: string } | undefined {
   for (const pieces of Object.values(WORK_JOBS)) {
     let before: WorkPlace = "hardware";
@@ -393,7 +401,7 @@ function refusePages(
   return undefined;
 }
 
-/** A hint within another packet is made as that is. */
+/** A hint within another packet is made by that packet's maker. */
 function refuseRide(
   work: HintWork,
   { isInPackets }: { readonly isInPackets: boolean },

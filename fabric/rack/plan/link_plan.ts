@@ -6,7 +6,7 @@ import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
 export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] as const;
-/** By so many later frames one that is reordered may be overtaken, at most. */
+/** Limit of later frames that may overtake a reordered one. */
 export const OVERTAKEN_MAX = 1_000;
 export type Impairment = typeof IMPAIRMENTS[number];
 
@@ -75,8 +75,8 @@ export interface LinkFaultCount {
 }
 
 /**
- * Why a fault cannot be added to the existing ones, in any order of time: a cable is cut at most once
- * at a time, and only an existing fault can be healed.
+ * The reason why a fault cannot be added to the existing ones, in any order of time: a cable is cut
+ * at most once at a time, and only an existing fault can be healed.
  */
 export function refuseLinkFault(
   known: readonly LinkFaultPlan[],
@@ -139,7 +139,7 @@ export interface LinkFaultRequest extends Omit<LinkFaultPlan, "id" | "at"> {
   readonly forPs?: Time;
 }
 
-/** The fault of a request, from `at` on; undefined where it would end before it begins. */
+/** The fault of a request, from `at` on; undefined if it would end before it begins. */
 export function checkedLinkFault(
   { forPs, ...request }: LinkFaultRequest,
   { id, at }: { readonly id: number; readonly at: Time },
@@ -153,7 +153,6 @@ type Check = (value: unknown) => boolean;
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const isAtLeastOne: Check = (value) => isCount(value) && value !== 0;
 
-/** The check of each member of a request; those of {@link REQUIRED} must be present. */
 const MEMBERS: Readonly<Record<string, Check>> = {
   action: (value) => [...IMPAIRMENTS, "cut", "heal"].some((action) => action === value),
   cable: isCount,

@@ -1,8 +1,11 @@
-/** Warnings of programs that do not run again when their host's power is back, as the scenario does not ask for it. */
+/**
+ * Warnings of programs that do not run again after their host's power failure, as the scenario does
+ * not ask for it.
+ */
 import { formatTime } from "../../base/time.ts";
 import type { RackPlan } from "./plan.ts";
 
-/** What a reader of the run may wonder about. */
+/** A possible surprise for a reader of the run. */
 export interface PlanWarning {
   readonly node: string;
   readonly text: string;
@@ -10,8 +13,7 @@ export interface PlanWarning {
 
 /**
  * One for each program without `restart: true` on a host that the scenario starts again.
- *
- * @returns in the order of the plan's nodes and programs; empty where nothing starts again, or all of it does.
+ * @returns in the order of the plan's nodes and programs.
  */
 export function notRestarted({ nodes, faults }: Pick<RackPlan, "nodes" | "faults">): PlanWarning[] {
   return nodes.flatMap((node): PlanWarning[] => {

@@ -1,6 +1,6 @@
 /**
- * What a person can say, one row for each option: what reads a scenario, a command line, an order or a test's options, the
- * forms of the page and the tables of READMEs are made of it. Without zod, which is too large for a page.
+ * The user's options, one row each. The readers of scenarios, command lines, orders and tests, the forms of
+ * the page and the tables of READMEs are derived from them. Without zod, which is too large for a page.
  */
 import { formatExact, parseTime } from "../../base/time.ts";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
@@ -22,15 +22,15 @@ export type ValueKind =
   | { readonly type: "host"; readonly words: readonly string[] };
 
 export type OptionRow = ValueKind & {
-  /** What it says, for people. */
+  /** Its meaning, for people. */
   readonly what: string;
-  /** Where it is not given; absent: something else holds then. */
+  /** Default value; absent: another rule decides. */
   readonly normal?: number;
-  /** On a page; absent: its name. */
+  /** On a page; by default its name. */
   readonly label?: string;
 };
 
-/** By the name that a command and a test have for it; an order has {@link orderName}. */
+/** By the name in commands and tests; an order has {@link orderName}. */
 export type OptionTable = Readonly<Record<string, OptionRow>>;
 
 export type ValueOf<Kind extends ValueKind> = Kind extends
@@ -40,16 +40,18 @@ export type ValueOf<Kind extends ValueKind> = Kind extends
   : Kind extends { readonly type: "switch" } ? boolean
   : number;
 
-/** The options that are given. */
 export type ValuesOf<Table extends OptionTable> = {
   readonly [Name in keyof Table]?: ValueOf<Table[Name]>;
 };
 
-/** Of a device's name, wherever one says it. */
+/** Limit of a device's name in every place. */
 export const NAME_LETTERS_MAX = 200;
 const WALL_UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** As many words need no choice of the nearest, and a placeholder has room for them. */
+/**
+ * Up to this many words are listed whole, without a choice of the nearest; a placeholder has room
+ * for them.
+ */
 export const WORDS_LISTED = 3;
 
 /** Reads `90s`, `2.5h`. @returns whole ms, at least one, or undefined. */
@@ -59,7 +61,10 @@ function parseWallTime(text: string): number | undefined {
   return isWhole(ms, { least: 1, most: Number.MAX_SAFE_INTEGER }) ? ms : undefined;
 }
 
-/** A value as a scenario or a test writes it: `4096` or `"4KiB"`, `"40us"`. @returns undefined where it is none. */
+/**
+ * Reads a value of a scenario or a test: `4096` or `"4KiB"`, `"40us"`.
+ * @returns undefined if it is invalid.
+ */
 export function readValue<Kind extends ValueKind>(
   kind: Kind,
   value: unknown,
@@ -88,7 +93,7 @@ function valueOf(kind: ValueKind, value: unknown): unknown {
   }
 }
 
-/** A value as one types it, on a command line or in a form. @returns undefined where it is none. */
+/** Reads a value typed on a command line or in a form. @returns undefined if it is invalid. */
 export function readTyped<Kind extends ValueKind>(
   kind: Kind,
   text: string,
@@ -97,7 +102,7 @@ export function readTyped<Kind extends ValueKind>(
   return readValue(kind, /^-?\d+$/.test(text) ? Number(text) : NaN);
 }
 
-/** What is expected in place of a value that is none; of a word that is near one, which. */
+/** The expectation in place of an invalid value; for a word, the nearest one, if any. */
 export function expectedOf(kind: ValueKind, found?: unknown): string {
   switch (kind.type) {
     case "whole":
@@ -134,7 +139,7 @@ function sizeText(
   return `a size from ${formatSize(least)} to ${formatSize(most)}${steps}, like ${like}`;
 }
 
-/** What it says, with its limits and what holds unless it is given. */
+/** Its meaning, limits and default. */
 export function helpOf(row: OptionRow): string {
   const limits = limitsText(row);
   const normal = row.normal === undefined ? "" : `${normalText(row)} unless given`;
@@ -142,7 +147,7 @@ export function helpOf(row: OptionRow): string {
   return more === "" ? row.what : `${row.what} (${more})`;
 }
 
-/** `1 to 256`, `8 B to 1 MiB`, words; empty where there is no limit. */
+/** `1 to 256`, `8 B to 1 MiB`, words; empty without a limit. */
 function limitsText(kind: ValueKind): string {
   if (kind.type === "word") return kind.words.join(", ");
   if (kind.type === "size") return `${formatSize(kind.least)} to ${formatSize(kind.most)}`;
@@ -150,7 +155,7 @@ function limitsText(kind: ValueKind): string {
   return `${kind.least} to ${kind.most}`;
 }
 
-/** What holds where the option is not given, as one types it. */
+/** The default, as typed. */
 export function normalText({ type, normal = NaN }: OptionRow): string {
   if (type === "time") return formatExact(normal);
   if (type !== "wall-time") return String(normal);
@@ -173,12 +178,12 @@ type Renamed<Name extends string, Row> = Row extends { readonly type: "time" } ?
   : Row extends { readonly type: "wall-time" } ? `${Name}Ms`
   : Name;
 
-/** The members of an order that give the options of a table. */
+/** The members of an order for the options of a table. */
 export type OrderOf<Table extends OptionTable> = {
   readonly [Name in keyof Table & string as Renamed<Name, Table[Name]>]?: ValueOf<Table[Name]>;
 };
 
-/** How an order names an option: JSON has no units, so the name says which. */
+/** An option's name in an order: JSON has no units, so the name has them. */
 export function orderName(name: string, { type }: ValueKind): string {
   return type === "time" ? `${name}Ps` : type === "wall-time" ? `${name}Ms` : name;
 }

@@ -1,6 +1,7 @@
 /**
- * Persistence domains: what survives a power failure (P-01, P-05). A domain is one row; what records, checks, explores
- * or replays durability asks {@link survives} or {@link cardsKeepWrites}, and knows no domain by name.
+ * Persistence domains: the places that survive a power failure (P-01, P-05). A domain is one row; code that
+ * records, checks, explores or replays durability asks {@link survives} or {@link cardsKeepWrites}, and
+ * knows no domain by name.
  */
 
 /**
@@ -41,13 +42,14 @@ export const PLACES = [
 export type Place = typeof PLACES[number];
 
 interface DomainRow {
-  /** In words, after those of the rows before it. */
+  /** In words, in addition to the rows before it. */
   readonly saves: string;
-  /** Where a byte survives; elsewhere it is lost. */
   readonly survivors: readonly Place[];
 }
 
-/** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
+/**
+ * The extent of the remaining power: the controllers' queues, the caches too, or the whole system.
+ */
 export const PERSISTENCE_DOMAINS = {
   adr: { saves: "memory", survivors: ["wpq", "scm"] },
   eadr: { saves: "the caches too", survivors: ["llc", "wpq", "scm"] },
@@ -58,7 +60,7 @@ export const PERSISTENCE_DOMAINS = {
 } as const satisfies Readonly<Record<string, DomainRow>>;
 export type PersistenceDomain = keyof typeof PERSISTENCE_DOMAINS;
 
-/** All of them, the one that saves least first. */
+/** All of them, the weakest one first. */
 export const DOMAIN_NAMES = Object.keys(PERSISTENCE_DOMAINS) as PersistenceDomain[];
 
 /** Whether a byte at `place` survives a power failure. */
@@ -68,8 +70,8 @@ export function survives(place: Place, domain: PersistenceDomain): boolean {
 }
 
 /**
- * Whether a host's cards keep what they write to it until they know that it has arrived, and what their local cache of
- * shared regions has dirty: they write it again when the host is back (`nodes/rnic/dma/journal.ts`).
+ * Whether a host's cards keep their writes to it until they know of their arrival, and their local
+ * cache's dirty lines: they write them again when the host is back (`nodes/rnic/dma/journal.ts`).
  */
 export function cardsKeepWrites(domain: PersistenceDomain): boolean {
   return survives("rnic", domain);

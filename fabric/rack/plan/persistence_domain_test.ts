@@ -23,6 +23,15 @@ describe("survives", () => {
     assert.deepEqual(found, expected);
   });
 
+  it("P-05: what a card keeps it writes again, so that nothing on its way there may be lost", () => {
+    for (const domain of DOMAINS) {
+      const kept = (["rnic", "localCache", "bus"] as const).map((place) => survives(place, domain));
+      assert.equal(new Set(kept).size, 1, `${domain}: one journal has them all`);
+      if (kept[0]) assert.ok(survives("iio", domain), `${domain}: it forgets what has arrived`);
+      assert.ok(!survives("remoteCache", domain) && !survives("dram", domain), domain);
+    }
+  });
+
   it("P-01: a wider domain never loses what a narrower one keeps", () => {
     for (const place of PLACES) {
       for (const [i, domain] of DOMAINS.entries()) {

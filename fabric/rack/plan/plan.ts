@@ -22,14 +22,16 @@ export interface RackPlan {
   readonly writebacks?: readonly WritebackPlan[];
   /** Faults of cables; absent: none. */
   readonly linkFaults?: readonly LinkFaultPlan[];
-  /** Time at which the run ends even if events are left. */
+  /** The run ends at this time even if events are left. */
   readonly until: Time | null;
   /**
-   * IPv4 addresses by which programs resolve names: a host's is its first RNIC's, which no other name has; further RNICs
-   * have theirs by their own names.
+   * IPv4 addresses by which programs resolve names. A host's name has its first RNIC's address;
+   * further RNICs have their own names.
    */
   readonly addresses: Readonly<Record<string, number>>;
-  /** The file with rows of the coherent cards' protocol in the place of its own, by its name; absent: none. */
+  /**
+   * The name of a file with rows that replace some of the coherent cards' protocol; absent: none.
+   */
   readonly coherence?: string;
 }
 
@@ -50,7 +52,7 @@ export interface CablePlan {
   readonly b: Endpoint;
   readonly latencyPs: Time;
   readonly bitsPerSecond: number;
-  /** A bus that is the processor's coherent one; absent: PCIe. */
+  /** Absent: PCIe. */
   readonly attach?: "coherent";
 }
 
@@ -69,27 +71,30 @@ export interface WritebackPlan {
   readonly node: string;
   readonly from: number;
   readonly to: number;
-  /** Including the first write in the I/O controller's buffer, of which a part has drained. */
+  /** Includes the first write in the I/O controller's buffer, part of which has drained. */
   readonly buffered: boolean;
-  /** In hexadecimal digits: durable bytes that a core stores only later in this instant. */
+  /** Durable bytes, in hexadecimal digits, that a core stores only later in this instant. */
   readonly data?: string;
 }
 
 /**
- * A program stops before an access to a shared region until `until`, as one does that the system gives no time; or a
- * store of its stays in its core's buffer. `rack explore` makes other interleavings of programs by it.
+ * A program stops before an access to a shared region until `until`, or one of its stores stays in
+ * its core's buffer. `rack explore` makes other interleavings of programs by it.
  */
 export interface HoldPlan {
   readonly node: string;
   /** The program, as audit records name it: host, life and program. */
   readonly by: string;
-  /** Its accesses to lines that do not end in a store buffer, or its stores that are in one; counted from 1. */
+  /**
+   * An access to a line that does not end in a store buffer, or a store that is in one; counted
+   * from 1.
+   */
   readonly step: "access" | "store";
   readonly number: number;
   readonly until: Time;
 }
 
-/** The plan with programs that are held. */
+/** The plan with these holds. */
 export function withHolds(plan: RackPlan, holds: readonly HoldPlan[]): RackPlan {
   if (holds.length === 0) return plan;
   const nodes = plan.nodes.map((node) => {
@@ -101,11 +106,11 @@ export function withHolds(plan: RackPlan, holds: readonly HoldPlan[]): RackPlan 
 }
 
 /**
- * Which WQE a driver sends along with its doorbell, where it is posted alone: one of up to 256 B (mlx5's
+ * Which WQE, posted alone, a driver sends along with its doorbell: one of up to 256 B (mlx5's
  * default), one with inline data (`MLX5_POST_SEND_PREFER_BF=0`), or none (`MLX5_SHUT_UP_BF=1`).
  */
 export const BLUE_FLAME = ["on", "inline", "off"] as const;
-/** Of a host or a queue pair: which WQEs go along with their doorbell. */
+/** Which WQEs of a host or a queue pair go along with their doorbell. */
 export type BlueFlame = "on" | "inline" | "off";
 
 /** How a host's RNIC is attached: as a PCIe device, or to the processor's coherent bus (C-01). */
@@ -113,13 +118,15 @@ export const ATTACHMENTS = ["pcie", "coherent"] as const;
 
 export type Architecture = "ddio" | "ddio+ns";
 
-/** What programs may rely on across lines of shared regions: sequential consistency, or x86's total store order. */
+/**
+ * Guarantees across lines of shared regions: sequential consistency, or x86's total store order.
+ */
 export const MEMORY_MODELS = ["sc", "tso"] as const;
 
 /** An orderly shutdown of a host, by the clock of the rack. */
 export interface ShutdownPlan {
   readonly at: Time;
-  /** When the host's power goes off, whether the shutdown is complete or not. */
+  /** The host's power goes off then, even if the shutdown is not complete. */
   readonly offAt: Time;
 }
 
@@ -130,7 +137,10 @@ export interface HostPlan {
   readonly shutdowns?: readonly ShutdownPlan[];
   /** Absent: PCIe. */
   readonly attach?: "coherent";
-  /** Stores to shared regions wait in store buffers of the cores; absent: `sc`, a core waits for each. */
+  /**
+   * Stores to shared regions wait in store buffers of the cores; absent: `sc`, a core waits for
+   * each.
+   */
   readonly memory?: "tso";
   readonly cores: number;
   readonly architecture: Architecture;
@@ -145,9 +155,9 @@ export interface HostPlan {
     /** The replacement policy of a full set; absent: least recently used. */
     readonly evict?: "random";
   };
-  /** Number of queues that the queue information has room for (Q-04). */
+  /** Queues that the queue information has room for (Q-04). */
   readonly queues: number;
-  /** How the card learns of queues; absent: the defaults. */
+  /** Absent: the defaults. */
   readonly queuePlan?: QueuePlan;
   /** How programs wait for completions by default. */
   readonly completion: "poll" | "interrupt";
@@ -156,21 +166,21 @@ export interface HostPlan {
   readonly programs: readonly ProgramPlan[];
   /** Regions are registered for on-demand paging unless their program pins them; absent: pinned. */
   readonly pin?: false;
-  /** An IOMMU whose cache of translations has so many entries; absent: none. */
+  /** An IOMMU whose cache holds `iotlb` translations; absent: none. */
   readonly iommu?: { readonly iotlb: number };
   /** Memory pressure: pages of on-demand regions are taken back; absent: none. */
   readonly pressure?: PressurePlan;
-  /** As its card's: what of the work that hints cause is done here. */
+  /** As its card's: the share of the hints' work that is done here. */
   readonly hintWork?: HintWork;
   /** V-08: cells of SCM with a constant value; absent: none. */
   readonly stuckBits?: readonly StuckBit[];
-  /** Shared regions that this host has a part in, in the scenario's order; absent: none (C-03). */
+  /** Shared regions that this host takes part in, in the scenario's order; absent: none (C-03). */
   readonly shared?: readonly SharedRegion[];
   /** Of this host's programs; absent: none. */
   readonly holds?: readonly HoldPlan[];
 }
 
-/** From `at` after boot on, `times` times, every `everyPs`: the pages that have been mapped longest. */
+/** From `at` after boot on, `times` times, every `everyPs`: takes back the pages mapped longest. */
 export interface PressurePlan {
   readonly at: Time;
   readonly everyPs: Time;
@@ -194,9 +204,12 @@ export interface ProgramPlan {
   readonly rnic?: number;
   /** Services start at every boot of the host, other programs only at its first. */
   readonly service: boolean;
-  /** It need not end, as it only serves others. */
+  /** The program only serves others and need not end. */
   readonly serves?: true;
-  /** It may do what a kernel asks CAP_NET_RAW for: controlled Q_Keys, a card's trusted group of hints (H-08). */
+  /**
+   * It may do what a kernel asks CAP_NET_RAW for: controlled Q_Keys, a trusted group of hints
+   * (H-08).
+   */
   readonly privileged?: true;
   /** Share of the line that its queue pairs get beside others of the host, 1 to 255; absent: 1. */
   readonly weight?: number;
@@ -212,14 +225,14 @@ export interface RnicPlan {
   readonly address: number;
   readonly mac: number;
   readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
-  /** Of its network port, and of the way inside by which frames to its own address return. */
+  /** Of its network port, and of the internal path by which frames to its own address return. */
   readonly bitsPerSecond: number;
   readonly queueCache: QueueCachePlan;
   /** As its host's. */
   readonly queuePlan?: QueuePlan;
   /** Translations (MTT entries, one for each page) that the chip has room for; which go first. */
   readonly translations: { readonly entries: number; readonly evict: "lru" | "fifo" };
-  /** What becomes of a request for a page that is not there; `PAGE_FAULTS` has what each does. */
+  /** The response to a request for an absent page. */
   readonly pageFault: PageFaultRule;
   readonly timing: RnicTiming;
   /** Absent: the card neither sends nor takes hints. */
@@ -232,7 +245,7 @@ export interface RnicPlan {
   readonly flushOnFail?: { readonly busLatencyPs: Time; readonly noticePs: Time };
   /** V-08: damage inside this card; absent: none. */
   readonly flips?: readonly FlipPlan[];
-  /** V-05: absent: every verified write is read back. */
+  /** V-05; absent: every verified write is read back. */
   readonly verifyHistory?: VerifyHistoryPlan;
   /** As its host's. */
   readonly shared?: readonly SharedRegion[];
@@ -241,9 +254,9 @@ export interface RnicPlan {
 }
 
 /**
- * What an RC responder does with a request whose page is being asked for: `rnr`: RNR NAK, the requester
- * comes again. `drop`: silence, and a NAK (sequence error) when the page is there; a SEND gets an RNR
- * NAK. `pause`: the card keeps it, and what comes behind it, until the page is there.
+ * The reaction of an RC responder to a request whose page is being fetched. `rnr`: RNR NAK, the
+ * requester repeats. `drop`: silence, and a NAK (sequence error) when the page is there; a SEND
+ * gets an RNR NAK. `pause`: the card keeps the request and all behind it until the page is there.
  */
 export const PAGE_FAULT_RULES = ["drop", "rnr", "pause"] as const;
 export type PageFaultRule = typeof PAGE_FAULT_RULES[number];
@@ -259,7 +272,7 @@ export interface FlipPlan {
   readonly where: FlipPlace;
   readonly at: Time;
   readonly until?: Time;
-  /** Probability for each data segment, 0 to 1; absent: every one. */
+  /** Probability for each data segment, 0 to 1; absent: 1. */
   readonly share?: number;
   /** Only the nth segment since `at`, counted from 1. */
   readonly nth?: number;
@@ -267,8 +280,8 @@ export interface FlipPlan {
 }
 
 /**
- * V-05: a read-back is skipped if, of the sender's last `samples` checks, more than the threshold
- * succeeded. One in `sampleOneIn` writes is read back all the same.
+ * V-05: a read-back is skipped if more than the threshold of the sender's last `samples` checks
+ * succeeded. One in `sampleOneIn` writes is still read back.
  */
 export interface VerifyHistoryPlan {
   /** Successes per million that must be exceeded. */
@@ -283,13 +296,16 @@ export interface SwitchPlan {
   readonly portRates?: readonly number[];
   readonly mode: "cut-through" | "store-and-forward";
   readonly latencyPs: Time;
-  /** Most lossy bytes that may be queued at one port. */
+  /** Maximum of lossy bytes queued at one port. */
   readonly queueBytes: number;
   /** The switch's memory; absent: the sum of every port's queue, the groups' reserved bytes and all headroom. */
   readonly bufferBytes?: number;
-  /** Reserved for each lossless priority of an input port, and for each output port's lossy frames. Absent: 0. */
+  /**
+   * For each lossless priority of an input port, and for each output port's lossy frames. Absent:
+   * 0.
+   */
   readonly reservedBytes?: number;
-  /** Lossy bytes at one port are at most this share of what is free in the pool. Absent: no such limit. */
+  /** Limit of lossy bytes at one port, as a share of the pool's free bytes. Absent: none. */
   readonly alpha?: number;
   readonly congestion?: SwitchCongestionPlan;
   /** MAC address → output port, for every RNIC of the rack that has a single path. */
@@ -308,10 +324,10 @@ export interface HostTiming {
   readonly dramLoadPs: Time;
   readonly scmLoadPs: Time;
   readonly storePs: Time;
-  /** A core's store buffer (`memory: tso`): its entries, and how long a store is in it before it may leave. */
+  /** A core's store buffer (`memory: tso`): its entries, and a store's minimum time in it. */
   readonly storeBufferEntries: number;
   readonly storeBufferPs: Time;
-  /** `clwb` of one line: issue, and the wait of `sfence` until the iMC has accepted the last. */
+  /** `clwb` of one line: issue; the wait of `sfence` until the iMC has accepted the last. */
   readonly flushIssuePs: Time;
   readonly fencePs: Time;
   /** Rate at which one core can flush or stream lines to the iMC. */
@@ -329,10 +345,9 @@ export interface HostTiming {
   readonly dmaReadScmPs: Time;
   /** Rate of the further lines of one DMA read. */
   readonly dmaReadBitsPerSecond: number;
-  /** How long a posted write stays in the IIO before it drains, and the drain rate. */
+  /** Time of a posted write in the IIO before it drains, and the drain rate. */
   readonly iioPs: Time;
   readonly iioBitsPerSecond: number;
-  /** Bytes per drain step of the IIO buffer. */
   readonly iioDrainBytes: number;
   /** Write pending queue: its capacity in lines, and the drain rates to SCM and DRAM. */
   readonly wpqLines: number;
@@ -340,7 +355,7 @@ export interface HostTiming {
   readonly dramWriteBitsPerSecond: number;
   /** Handling of a control command by driver and kernel. */
   readonly commandPs: Time;
-  /** Kernel: a page fault of a page that is in memory, and bringing one in that was taken away. */
+  /** Kernel: a fault of a page in memory, and of one that has to be brought in. */
   readonly minorFaultPs: Time;
   readonly majorFaultPs: Time;
   /** Kernel: each further page of a range that is brought in, or looked up, at once. */
@@ -362,9 +377,9 @@ export interface RnicTiming {
   /** Sending module: building one frame. */
   readonly sendPs: Time;
   /**
-   * What reading data by a key takes in the RNIC, beyond the bus and the host: payload of requests, a
-   * READ's data, an atomic's word. They overlap, but for READs of one queue pair, which are begun this
-   * long after each other.
+   * The RNIC's own time to read data by a key (payload of requests, a READ's data, an atomic's
+   * word), beyond bus and host. Such reads overlap, but READs of one queue pair begin this long
+   * after each other.
    */
   readonly dataReadPs: Time;
   /** PM module: a decision. */
@@ -373,11 +388,13 @@ export interface RnicTiming {
   readonly commandPs: Time;
   /** Firmware: from an access to a page that is not there to the event at the driver. */
   readonly pageFaultPs: Time;
-  /** Q-04: how long a host may hold the lock of a queue's space 2; then the RNIC takes it back. */
+  /** Q-04: the longest time that a host may hold the lock of a queue's space 2. */
   readonly space2LockPs: Time;
   /** WQE units fetched by one DMA read. */
   readonly wqeFetchUnits: number;
-  /** Maximum bytes of one DMA read for a peer (a READ's data), and of such reads outstanding. */
+  /**
+   * Maximum bytes of one DMA read for a peer (a READ's data), and number of such reads outstanding.
+   */
   readonly dmaReadBytes: number;
   readonly dmaReadsMax: number;
   /** The same for the RNIC's own fetches: payload of requests, WQEs, queues. */
@@ -387,7 +404,9 @@ export interface RnicTiming {
   readonly convertPs: Time;
   /** Coherent card: looking a line up in a cache or the directory, on the chip. */
   readonly lookUpPs: Time;
-  /** Coherent bus: credits of the host's agent, in lines: reads under way, and writes, each. */
+  /**
+   * Coherent bus: credits of the host's agent, in lines, for reads under way and for writes each.
+   */
   readonly busLinesMax: number;
 }
 
@@ -438,7 +457,7 @@ export interface SwitchCongestionPlan {
   readonly pfc: {
     readonly lossless: number;
     readonly threshold: PauseThreshold;
-    /** All headroom in use is at most so much (shared headroom pool). Absent: each port's is its own. */
+    /** Limit of all headroom in use (shared headroom pool). Absent: each port's is its own. */
     readonly headroomPoolBytes?: number;
     /** Source address of the switch's pause frames. */
     readonly mac: number;
@@ -446,18 +465,21 @@ export interface SwitchCongestionPlan {
   } | null;
 }
 
-/** When a switch asks a sender to pause, and to go on: see `nodes/switch/shared_buffer.ts`. */
+/**
+ * Thresholds at which a switch asks a sender to pause and to resume
+ * (`nodes/switch/shared_buffer.ts`).
+ */
 export type PauseThreshold =
   | { readonly kind: "static"; readonly xoffBytes: number; readonly xonBytes: number }
-  /** A share of what is free in the pool; the sender goes on `xonOffsetBytes` below it. */
+  /** A share of the pool's free bytes; the sender resumes `xonOffsetBytes` below it. */
   | { readonly kind: "dynamic"; readonly alpha: number; readonly xonOffsetBytes: number };
 
-/** What PFC needs to know of a switch's port. */
+/** PFC's limits of a switch's port. */
 export interface PortLimits {
   readonly bitsPerSecond: number;
   /** Of each lossless priority. */
   readonly headroomBytes: number;
-  /** What the cable needs, where the scenario has another headroom. */
+  /** Headroom that the cable needs, where the scenario sets another. */
   readonly neededBytes?: number;
   /** The node at the cable's other end, for messages. */
   readonly peer?: string;

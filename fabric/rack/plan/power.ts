@@ -7,30 +7,33 @@ import { hostOfRnic } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";
 import { formatTime, PS_PER_MS, type Time } from "../../base/time.ts";
 
-/** A choice: when the power goes off after the begin of a shutdown that has no `within`. */
+/** A choice: time of the power failure after the begin of a shutdown without `within`. */
 export const SHUTDOWN_PS = PS_PER_MS;
 
-/** A fault of power as a scenario has it. */
+/** A fault of power in a scenario. */
 export interface PowerFault extends FaultPlan {
-  /** Of a host's start: its dead cards stay dead. */
+  /** For a host's start: its dead cards stay dead. */
   readonly card?: "off";
-  /** Of a host's kill: when the orderly shutdown begins that ends with it. */
+  /** For a host's kill: begin of the orderly shutdown that it ends. */
   readonly shutDownAt?: Time;
 }
 
-/** What the scenario calls it. */
+/** The scenario's word for it. */
 export function wordOf({ action, shutDownAt }: PowerFault): "kill" | "start" | "shutdown" {
   return shutDownAt === undefined ? action : "shutdown";
 }
 
 export interface PowerTracker {
-  /** Why the fault cannot happen now, as a problem's found and expected; undefined where it can. */
+  /**
+   * The reason why the fault cannot happen now, as a problem's found and expected; undefined if it
+   * can.
+   */
   refusal(fault: PowerFault): { readonly found: string; readonly expected: string } | undefined;
   /** Applies the fault. @returns the faults of single nodes that it consists of. */
   apply(fault: PowerFault): FaultPlan[];
 }
 
-/** @param faults all that will happen, in order of time. */
+/** @param faults all faults of the run, in order of time. */
 export function createPowerTracker(faults: readonly PowerFault[]): PowerTracker {
   /** The fault that killed each node without power. */
   const dead = new Map<string, FaultPlan>();

@@ -1,5 +1,5 @@
 /**
- * A refused input, in one shape for the whole product: where, what was found, what was expected.
+ * A refused input, in one shape for the whole product: its place, the value found, the expectation.
  */
 
 export interface Problem {
@@ -58,7 +58,7 @@ export function formatProblem({ file, line, path, found, expected }: Problem): s
   return expected === "" ? refused : `${refused}, expected ${expected}`;
 }
 
-/** `one of a, b, c`; of what was found and is near one of them, `b (one of a, b, c)`. */
+/** `one of a, b, c`; for a found word near one of them, `b (one of a, b, c)`. */
 export function oneOf(words: readonly string[], found?: string): string {
   const all = `one of ${words.join(", ")}`;
   const near = found === undefined ? undefined : nearest(found, words);

@@ -22,7 +22,7 @@ export interface Profile {
   readonly host: HostTiming;
   readonly rnic: RnicTiming;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
-  /** The processor's coherent bus, for cards that are attached to it, and what differs of the host then. */
+  /** The processor's coherent bus, and the host's timings that differ for cards attached to it. */
   readonly coherent: {
     readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
     readonly host: Partial<HostTiming>;
@@ -31,14 +31,13 @@ export interface Profile {
   readonly switch: Pick<SwitchPlan, "latencyPs" | "queueBytes" | "mode">;
   readonly mtu: RnicPlan["mtu"];
   readonly cores: number;
-  /** What the drivers of the RNIC do. */
   readonly blueFlame: HostPlan["blueFlame"];
   readonly llc: { readonly bytes: number; readonly ways: number; readonly ddioWays: number };
   readonly translations: { readonly entries: number };
 }
 
 /*
- * How a round trip over the bus comes apart. A read of 64 B takes 427–440 ns from the LLC, 480–520 ns
+ * Parts of a round trip over the bus. A read of 64 B takes 427–440 ns from the LLC, 480–520 ns
  * from DRAM (Neugebauer), so 434 and 500 in the middle:
  *
  *   request 26 B + completion 90 B at 126 Gb/s      2 + 6 ns
@@ -51,15 +50,15 @@ export interface Profile {
  * 120 ns more than the read alone, which waits for the write ahead of it (P-03): 6 ns until that is off
  * the bus, 110 ns in the IIO, 1 ns to leave it.
  *
- * How an operation comes apart, post → CQE taken. What of a measured sum is left for cores and RNICs
- * is [derived]; how it is split over instructions and modules is a [choice].
+ * Parts of an operation, post → CQE taken. Of a measured sum, the remainder for cores and RNICs is
+ * [derived]; its split over instructions and modules is a [choice].
  *
  *   core   post 40, a line's store 5 or load 20, fence behind write-combined stores 50, two looks at a CQ
  *          2 · (10 + 20)
  *   RNIC   scheduling 30 for each DMA read and WQE, sending 40, receiving 50, data read by a key 400
  *
- * A WQE that is posted alone travels with its doorbell, as drivers send it (BlueFlame), also one whose
- * data does not; an RNIC that fetches it, as one of a list, needs a DMA read more, 0.46 µs.
+ * A WQE posted alone travels with its doorbell, as drivers send it (BlueFlame), even if its data does
+ * not; an RNIC that fetches a WQE, as for a list, needs one more DMA read, 0.46 µs.
  *
  *   WRITE 64 B inline, one switch: 1.3 µs (SoCC'20)
  *     core 195 + RNICs 210 + WQE and doorbell 163 + CQE 156 and its IIO 111 + cables 4 · 25 + switch
@@ -68,11 +67,11 @@ export interface Profile {
  *     256 B 1.86–1.99 µs, 1 KiB 1.98–2.17 µs, 4 KiB 2.79–2.97 µs
  *   Crossing the inline limit: +0.74 … +0.91 µs (perftest): the payload is fetched
  *
- * With nothing but the round trip over the bus, a READ of 256 B would take 1.47 µs, and the crossing
- * 0.43 µs: what data costs the RNIC that reads it by a key (check, translation, arbitration) is missing
- * in both, 0.39–0.52 and 0.31–0.48 µs. 0.39 to 0.47 µs fits these and READs of 1 and 4 KiB. Small READs
- * of one queue pair follow each other by 0.39 µs, however many are outstanding (a perftest log, ConnectX-6:
- * 2.55 million a second, 2 B to 128 B): the same work, done for one at a time. 0.40 fits all of them.
+ * With the bus's round trip alone, a READ of 256 B would take 1.47 µs and the crossing 0.43 µs. Both
+ * lack the RNIC's work for data read by a key (check, translation, arbitration): 0.39–0.52 and
+ * 0.31–0.48 µs; READs of 1 and 4 KiB allow 0.39–0.47 µs. Small READs of one queue pair follow each
+ * other by 0.39 µs, however many are outstanding (a perftest log, ConnectX-6: 2.55 million a second,
+ * 2 B to 128 B): the same work, one READ at a time. 0.40 fits all of them.
  *
  * A card on the coherent bus (C-01, C-02) is as far away as a second socket. Latency checker, Cascade Lake, two
  * sockets (gjbex/Code-optimization, info/cascadelake_mlc.txt): DRAM 80.8 ns, the other socket's 140.4; a line that
@@ -92,8 +91,8 @@ export interface Profile {
  */
 const CLX_OPTANE_CX5: Profile = {
   host: {
-    // [choice] The model has no L1, so this is the cost of any load that hits, also of a line's
-    // second load. MLC's 55.6 ns for a line that another core modified is the upper bound.
+    // [choice] The model has no L1: this is the cost of any load that hits. MLC's 55.6 ns for a
+    // line that another core modified is the upper bound.
     llcHitPs: 20_000,
     // [table] MLC: DRAM idle, local.
     dramLoadPs: 81_000,
@@ -104,8 +103,8 @@ const CLX_OPTANE_CX5: Profile = {
     storePs: 5_000,
     // [table] Intel, 64 and IA-32 Architectures Optimization Reference Manual, Skylake: 56 entries.
     storeBufferEntries: 56,
-    // [choice] No measurement available: from a store's execution to its retirement, some tens of cycles. What keeps
-    // stores longer is that those before them wait for their lines.
+    // [choice] No measurement available: from a store's execution to its retirement, some tens of
+    // cycles. A store stays longer only if earlier ones wait for their lines.
     storeBufferPs: 10_000,
     flushIssuePs: 5_000,
     fencePs: 52_000,
@@ -116,7 +115,7 @@ const CLX_OPTANE_CX5: Profile = {
     pollPs: 10_000,
     mmioPs: 50_000,
     // [choice] No measurement available. The lower end of Shen's minor fault with a driver's help,
-    // 3.5–5.7 µs, which also consists of an interrupt, a driver and a thread wake-up.
+    // 3.5–5.7 µs, which also includes an interrupt, a driver and a thread wake-up.
     interruptPs: 3_500_000,
     // [derived] See above: 434, 500 ns and FAST'20's difference, less the bus.
     dmaReadLlcPs: 126_000,
@@ -128,7 +127,7 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] See above.
     iioPs: 110_000,
     // [choice] Four times the bus: in the model a DMA write is one message that arrives with its
-    // last byte; in reality its first bytes have begun to drain long before.
+    // last byte; in reality its first bytes begin to drain long before.
     iioBitsPerSecond: 504_000_000_000,
     // [choice] The payload of one bus packet; also Optane's medium granularity (FAST'20).
     iioDrainBytes: 256,
@@ -140,22 +139,22 @@ const CLX_OPTANE_CX5: Profile = {
     dramWriteBitsPerSecond: 320_000_000_000,
     // [derived] NSDI'20: registering a page takes 5 µs = driver 4 + firmware 1. The split is a choice.
     commandPs: 4_000_000,
-    // [choice] No measurement of the kernel's part alone: Shen's 3.5 µs of a minor fault contain it
-    // beside an interrupt and a driver.
+    // [choice] No measurement of the kernel's part alone: Shen's 3.5 µs of a minor fault also
+    // include an interrupt and a driver.
     minorFaultPs: 1_000_000,
-    // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5, with the same software
-    // around it. The rest is the device that the page comes from.
+    // [derived] Shen: a major fault costs 60 µs where a minor one costs 3.5 with the same software:
+    // the rest is the device that the page comes from.
     majorFaultPs: 57_500_000,
-    // [table] Linux, commit 4ca9b3859dac (MADV_POPULATE_WRITE), its message: 2 MiB of private memory, none of it
-    // there, populated in 158 us, 512 pages without a trap for each (222 us with it); 4 GiB: 0.55 us a page. That
-    // the card's driver has them as fast (`hmm_range_fault`, DMA addresses without an IOMMU), and that a page which
-    // is there costs as much as one that comes, are [choices].
+    // [table] Linux, commit 4ca9b3859dac (MADV_POPULATE_WRITE), its message: 2 MiB of absent
+    // private memory populated in 158 us, 512 pages without a trap for each (222 us with it); 4
+    // GiB: 0.55 us a page. [choice]: the card's driver is as fast (`hmm_range_fault`, DMA addresses
+    // without an IOMMU), and a present page costs as much as an absent one.
     rangePagePs: 309_000,
-    // [derived] Three commercial CXL memory expanders have 2 to 5 times the latency of local DRAM (Exploring and
-    // Evaluating Real-world CXL, arXiv 2405.14209, of which a summary could be opened). That it is 3 times the
+    // [derived] Three commercial CXL memory expanders have 2 to 5 times the latency of local DRAM
+    // (Exploring and Evaluating Real-world CXL, arXiv 2405.14209, read in a summary). 3 times the
     // 81 ns here is a [choice].
     pluggedLoadPs: 243_000,
-    // [table] Neugebauer: an access that misses the IOTLB takes 227 to 294 ns more; the middle.
+    // [table] Neugebauer: an IOTLB miss costs 227 to 294 ns more; the middle.
     iotlbMissPs: 260_000,
     // [choice] A real boot time has no meaning for RDMA; short, so that a ladder begins early.
     bootPs: 1_000_000,
@@ -172,12 +171,12 @@ const CLX_OPTANE_CX5: Profile = {
     // [derived] NSDI'20, with the host's commandPs.
     commandPs: 1_000_000,
     // [derived] NSDI'20: a WRITE of 8 B to a page that is not mapped takes 475 µs on a ConnectX-4,
-    // 1.4 µs to one that is. Interrupt 3.5, kernel 1, the command that maps the page 4 + 1 and bus 0.6
-    // are known; the rest is the firmware's, and all of it before the event is a [choice].
+    // 1.4 µs to one that is. Interrupt 3.5, kernel 1, the command that maps the page 4 + 1 and bus
+    // 0.6 are known; the rest is the firmware's. Placing all of it before the event is a [choice].
     pageFaultPs: 463_500_000,
-    // [choice] Release follows grant after a store and a command's round trip, some 5 µs. Twenty times
-    // that leaves time for other programs of the core. A peer that is refused meanwhile waits ten of a
-    // connection's RNR timers; its local ACK time-out, 1.05 ms, is not reached.
+    // [choice] Release follows grant after a store and a command's round trip, some 5 µs. Twenty
+    // times that leaves time for the core's other programs. A peer that is refused meanwhile waits
+    // ten of a connection's RNR timers and does not reach its local ACK time-out, 1.05 ms.
     space2LockPs: 100_000_000,
     // [choice] As many units as fit into the payload of one bus packet.
     wqeFetchUnits: 4,
@@ -194,11 +193,11 @@ const CLX_OPTANE_CX5: Profile = {
     gatherReadsMax: 32,
     // [choice] Like a scheduling step; no measurement available.
     convertPs: 30_000,
-    // [choice] Some cycles of the block RAM of an FPGA or ASIC. CCI-P's soft caches and Enzian's directory are given
-    // as tens of nanoseconds with all that is around them.
+    // [choice] Some cycles of block RAM in an FPGA or ASIC. CCI-P's soft caches and Enzian's
+    // directory are given as tens of nanoseconds, surroundings included.
     lookUpPs: 30_000,
-    // [derived] Lines asked for are away for 0.2 µs (see above), those written for 0.3 µs: 100 Gb/s of a port need
-    // 59 of them, and the bus's own 137 Gb/s 80. The next power of two.
+    // [derived] A read line is under way for 0.2 µs (see above), a written one for 0.3 µs: a port's
+    // 100 Gb/s need 59 of them, the bus's own 137 Gb/s 80. The next power of two.
     busLinesMax: 128,
   },
   bus: {
@@ -244,9 +243,9 @@ const CLX_OPTANE_CX5: Profile = {
   // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
   // Small, so that evictions occur in a run of microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },
-  // [choice] 1 MiB of entries of 8 B (Linux, mlx5: `umem_dma_to_mtt`): 512 MiB in pages of 4 KiB. NSDI'19 is
-  // said to give a ConnectX-5 2 MB for state of all kinds; neither that paper nor a manufacturer's number could
-  // be opened. What queues take of a card's memory: `CACHED_QUEUES`.
+  // [choice] 1 MiB of entries of 8 B (Linux, mlx5: `umem_dma_to_mtt`): 512 MiB in pages of 4 KiB.
+  // NSDI'19 is said to give a ConnectX-5 2 MB for state of all kinds; neither that paper nor a
+  // manufacturer's number could be opened. The card memory that queues take: `CACHED_QUEUES`.
   translations: { entries: 2 ** 17 },
 };
 
@@ -276,7 +275,8 @@ const CLX_OPTANE_FPGA: Profile = {
     sendPs: 80_000,
     // [choice] Like a scheduling step, as of the ASIC.
     persistPs: 60_000,
-    // [choice] As many cycles as a look-up: what Gemieux measures has the conversion of the link's messages in it.
+    // [choice] As many cycles as a look-up: Gemieux's measurement includes the conversion of the
+    // link's messages.
     convertPs: 83_000,
     // [derived] Gemieux's 25 cycles at Enzian's 300 MHz.
     lookUpPs: 83_000,

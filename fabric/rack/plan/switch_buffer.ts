@@ -23,8 +23,9 @@ export type BufferedSwitch = Pick<
 >;
 
 /**
- * The parts of a switch's memory. Without `bufferBytes` it is the sum of all queues, the groups' reserved bytes
- * and all headroom: what groups hold of the pool below their threshold, lossy queues lack.
+ * The parts of a switch's memory. Without `bufferBytes` it is the sum of all queues, the groups'
+ * reserved bytes and all headroom: pool bytes held by groups below their threshold reduce those of
+ * lossy queues.
  */
 export function bufferParts(plan: BufferedSwitch): BufferParts {
   const { ports, queueBytes, reservedBytes: own = 0 } = plan;

@@ -1,6 +1,6 @@
 /**
- * The words of a scenario for programs and their options, methods and expectations, which other
- * folders implement. Tests in `tests/` compare the lists of programs and checkers with them.
+ * The words of a scenario for programs and their options, methods and expectations, implemented in
+ * other folders. Tests in `tests/` compare the lists of programs and checkers with them.
  */
 import type { OptionRow, ValueKind } from "./option_rows.ts";
 
@@ -24,7 +24,7 @@ export const METHODS = [
   "send-read",
 ] as const;
 
-/** How a program verifies that its data has arrived (V-01); of `put` only. */
+/** How `put` verifies that its data has arrived (V-01). */
 export const VERIFY_METHODS = [
   /** V-10, the baseline: a WRITE and a READ of all data, which the program compares. */
   "write-compare",
@@ -40,7 +40,7 @@ export const VERIFY_METHODS = [
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
 export type MethodName = typeof PUT_METHODS[number];
 
-/** V-02: who computes a verified write's CRC, the sender's card or the program. */
+/** V-02: the maker of a verified write's CRC, the sender's card or the program. */
 export const CRC_MAKERS = ["card", "program"] as const;
 
 /** P-29: when a persistent write completes at its requester. */
@@ -49,14 +49,13 @@ export const POLICIES = ["persistence", "reception", "auto"] as const;
 /** How `append` makes a compound update; all but the first are deliberately wrong. */
 export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
 
-/** `many-queues`: in which order queue pairs have their messages. */
+/** `many-queues`: the order of queue pairs for messages. */
 export const QUEUE_ORDERS = ["round-robin", "random", "zipf"] as const;
-/** Most queue pairs of `many-queues`. */
 export const MANY_QUEUES_MAX = 65_536;
 
 const MANY = Number.MAX_SAFE_INTEGER;
 
-/** Types of options whose values are the same wherever one says them. */
+/** Types of options whose values are the same in every place. */
 export const VALUE_KINDS = {
   "crc-maker": { type: "word", words: CRC_MAKERS },
   "policy": { type: "word", words: POLICIES },
@@ -88,11 +87,10 @@ export type OptionKind =
 export interface OptionWord {
   readonly kind: OptionKind;
   readonly required?: boolean;
-  /** The program's own name for it, where the names differ. */
+  /** The program's own name for it, if different. */
   readonly as?: string;
 }
 
-/** Options of every client of `persistd`. */
 const CLIENT = {
   completion: { kind: "completion" },
   attempts: { kind: "count" },
@@ -100,7 +98,6 @@ const CLIENT = {
   idle: { kind: "microseconds", as: "idleUs" },
 } as const;
 
-/** Options of message transfers, all of which are {@link CHOICES}, too. */
 const TRANSFER = {
   depth: { kind: "depth", what: "messages outstanding" },
   size: { kind: "message-bytes", what: "bytes of a message" },
@@ -109,7 +106,6 @@ const TRANSFER = {
 >;
 
 type Transfer = typeof TRANSFER;
-/** What one chooses of a transfer. */
 export const TRANSFER_CHOICES = Object.fromEntries(
   Object.entries(TRANSFER).map(([name, { kind, what }]) => [name, { ...VALUE_KINDS[kind], what }]),
 ) as {
@@ -118,7 +114,7 @@ export const TRANSFER_CHOICES = Object.fromEntries(
     & Pick<Transfer[Name], "what">;
 };
 
-/** What one chooses where a scenario is run, in place of what it says itself. */
+/** Choices at the start of a run, in place of the scenario's. */
 export const CHOICES = {
   method: { type: "word", words: PUT_METHODS, what: "how programs make their data persistent" },
   ddio: {
@@ -191,7 +187,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     linger: { kind: "microseconds", as: "lingerUs" },
     ...CLIENT,
   },
-  /** Reads such a log. */
   "log-read": {
     from: { kind: "hosts", required: true },
     quorum: { kind: "count" },
@@ -238,7 +233,10 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
   },
   sink: { bytes: { kind: "bytes" } },
-  /** Q-11: WRITEs over many queue pairs to a host with `many-queues-server`, and what they cost the card. */
+  /**
+   * Q-11: WRITEs over many queue pairs to a host with `many-queues-server`, and their cost for the
+   * card.
+   */
   "many-queues": {
     to: { kind: "host", required: true },
     qps: { kind: "queue-pairs" },
@@ -252,7 +250,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
 /** Programs of every host without `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
-/** What an order runs that shuts its host down; no program of a scenario has the name. */
+/** The program of an order that shuts a host down; a scenario cannot use the name. */
 export const SHUTDOWN = "shutdown";
 
 /** Promises that every run must keep: the parts of P-41, as `console/checks/all.ts` checks them. */

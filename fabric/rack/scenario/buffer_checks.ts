@@ -1,4 +1,7 @@
-/** Whether the switches' memory can hold what the scenario asks of it: `plan/switch_buffer.ts` divides it. */
+/**
+ * Checks whether the switches' memory is large enough for the scenario: `plan/switch_buffer.ts`
+ * divides it.
+ */
 import { portLimits, switchCongestion, type Transmitter } from "../assembly/congestion.ts";
 import { shapeOf } from "../assembly/network.ts";
 import { rnicNames } from "../plan/names.ts";
@@ -14,7 +17,7 @@ interface Divided extends BufferParts {
   readonly name: string;
 }
 
-/** Reports what the memory of a switch is too small for, of the switch that has the least to share. */
+/** Reports the excess demand on the switch with the smallest pool. */
 export function checkBuffers(draft: Draft, report: Report): void {
   const { fabric: { congestion, mtu, switch: own } } = draft;
   const least = leastShared(draft);

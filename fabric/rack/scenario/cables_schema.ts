@@ -1,4 +1,7 @@
-/** The switches and cables that a fabric lists (`topology: explicit`). `fabric_checks.ts` checks that they fit. */
+/**
+ * The switches and cables that a fabric lists (`topology: explicit`). `fabric_checks.ts` checks
+ * them.
+ */
 import { z } from "zod";
 import { MAX_HOSTS, namesInRange } from "../plan/names.ts";
 import type { ListedCable, ListedEnd } from "../assembly/network.ts";
@@ -38,7 +41,7 @@ function endsOf(text: string): ListedEnd[] | undefined {
   const all = namesInRange(names);
   if (port === undefined) return all.map((name) => ({ name }));
   const number = within(Number(port), 0, PORT_MOST);
-  // A port is one switch's.
+  // A port belongs to one switch.
   return number === undefined || all.length > 1 ? undefined : [{ name: names, port: number }];
 }
 
@@ -99,5 +102,5 @@ export const cablesSchema = z.unknown().transform(
   },
 );
 
-/** What an editor is told of {@link cablesSchema}. */
+/** The editors' form of {@link cablesSchema}. */
 export const cablesShape = z.union([cablesOfPairs, cableList]);

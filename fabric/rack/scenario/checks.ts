@@ -67,7 +67,7 @@ function checkAttachments({ hosts, fabricSection }: Draft, report: Report): void
   report(["fabric", "coherentBus"], { found, expected, key: true });
 }
 
-/** C-01: what RoCEv1 has not, and that a cable's two cards speak one version. */
+/** C-01: features that RoCEv1 lacks, and that a cable's two cards speak one version. */
 function checkRoce({ fabric, hosts, hostPaths }: Draft, report: Report): void {
   const old = hosts.find(({ roce }) => roce === "v1");
   if (old === undefined) return;
@@ -84,7 +84,7 @@ function checkRoce({ fabric, hosts, hostPaths }: Draft, report: Report): void {
   }
 }
 
-/** [0114]: pieces of the work of hints that cannot be done where the scenario has them. */
+/** [0114]: pieces of the work of hints that cannot be done in the scenario's place. */
 function checkWork({ hints, iommu }: HostScenario, path: Path, report: Report): void {
   if (hints?.work === undefined) return;
   const { work, encoding } = hints;
@@ -98,7 +98,7 @@ function checkWork({ hints, iommu }: HostScenario, path: Path, report: Report): 
   report([...path, "hints", "work", piece], { found, expected: `another place, as ${reason}` });
 }
 
-/** C-01: what a coherent card and its host have of each other there is once. */
+/** C-01: a host has at most one coherent card. */
 function checkCoherentNics(draft: Draft, report: Report): void {
   for (const { name, attach, nics = 1 } of draft.hosts) {
     if (attach !== "coherent" || nics === 1) continue;
@@ -223,7 +223,6 @@ function checkMachine(
   report(path, { found, expected: "each host once" });
 }
 
-/** The RNIC that a program uses, on each of its hosts. */
 function checkNic(
   { path, program: { on, nic = 1 }, draft }: {
     readonly path: Path;
@@ -275,7 +274,6 @@ function checkVersions(
   }
 }
 
-/** Checks the other host that a program names. */
 function checkPeer(
   { path, peer, place, on, draft, run }: {
     readonly path: Path;
@@ -299,7 +297,6 @@ function checkPeer(
   report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
 }
 
-/** Programs with several methods vary them together, so their lists must be equal. */
 function checkMethods(draft: Draft, report: Report): void {
   const varying = draft.programs.filter(({ program }) => methodsOf(program).length > 1);
   const first = varying[0];
@@ -317,7 +314,6 @@ function methodsOf(program: DraftProgram): readonly unknown[] {
   return Array.isArray(program.options.method) ? program.options.method : [];
 }
 
-/** Checks that the nodes and cables of faults exist. */
 function checkFaults(draft: Draft, of: { isBuilt: boolean }, report: Report): void {
   const nodes = [...machinesIn(draft), ...switchNames(draft.fabric)];
   const faults = draft.faults.filter(({ path, fault }) => {

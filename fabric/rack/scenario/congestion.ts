@@ -24,7 +24,7 @@ export interface CongestionScenario {
 
 export interface PfcScenario {
   readonly threshold: PauseThreshold;
-  /** Of each lossless priority of a port; absent: what each port's cable needs. */
+  /** For each lossless priority of a port; absent: the need of each port's cable. */
   readonly headroom?: HeadroomSection;
   readonly headroomPoolBytes?: number;
 }
@@ -53,28 +53,27 @@ const DCQCN: DcqcnParameters = {
 /** [choice] RoCE's usual class: DSCP 26, priority 3; notifications 48, priority 6. */
 const DSCP = 26, CNP_DSCP = 48;
 
-/** Ethernet to RETH and ICRC, rounded up: what a frame in a queue has beside its payload. */
+/** Ethernet to RETH and ICRC, rounded up: a queued frame's bytes beside its payload. */
 export const HEADERS_BYTES = 128;
-/** FCS, preamble and gap. */
 const BETWEEN_FRAMES_BYTES = 24;
 /** [choice] Share of a port's queue that one cable may fill before it is paused. */
 const XOFF_SHARE = 8;
 /** HPCC's ns-3 (`third.cc`: "by default 1/8", where all ports have the NIC's rate). */
 const ALPHA = 1 / 8;
 
-/** Most bytes of a cable's time that a frame takes. */
+/** Maximum length of a frame on a cable, in bytes. */
 export function longestFrame(mtu: number): number {
   return mtu + HEADERS_BYTES + BETWEEN_FRAMES_BYTES;
 }
 
-/** Where a queue is too short for the defaults to mark anything, the same shares of it as of 1 MiB. */
+/** In a queue too short for the defaults to mark, the same shares of it as of 1 MiB. */
 function defaultMarks(queueBytes: number): EcnParameters {
   if (queueBytes > ECN.kminBytes) return ECN;
   const share = (bytes: number) => Math.floor(queueBytes * bytes / 2 ** 20);
   return { ...ECN, kminBytes: share(ECN.kminBytes), kmaxBytes: share(ECN.kmaxBytes) };
 }
 
-/** The scenario's section with defaults filled in; undefined where all of it is off. */
+/** The scenario's section with defaults filled in; undefined if all is off. */
 export function resolveCongestion(
   section: FabricSection,
   from: { readonly queueBytes: number; readonly mtu: number },
@@ -84,7 +83,7 @@ export function resolveCongestion(
   const dscp = priorities?.dscp ?? DSCP;
   const isShared = section.switch?.bufferBytes !== undefined;
   const lossless = priorities?.lossless ?? [priorityOfDscp(dscp)];
-  // Lossless frames wait up to their group's threshold, whatever the queue.
+  // Lossless frames wait up to their group's threshold, regardless of the queue.
   const isBounded = !pfc || !lossless.includes(priorityOfDscp(dscp));
   return {
     ecn: ecn ? { ...(isBounded ? defaultMarks(from.queueBytes) : ECN), ...ecn } : null,
@@ -96,7 +95,10 @@ export function resolveCongestion(
   };
 }
 
-/** A buffer of a given size is shared by alpha, one without by a fixed XOFF, unless the section says otherwise. */
+/**
+ * A buffer of a given size is shared by alpha, one without by a fixed XOFF, unless the section says
+ * otherwise.
+ */
 function resolvePfc(
   section: NonNullable<FabricSection["pfc"]>,
   from: { readonly queueBytes: number; readonly mtu: number; readonly isShared: boolean },
@@ -121,13 +123,12 @@ function resolvePfc(
   };
 }
 
-/** Which keys of `pfc` exclude each other, with the reason. */
 const EXCLUDED = [
   ["xoff", "alpha", "a fixed threshold or a share of what is free, not both"],
   ["xon", "xonOffset", "where senders go on, said once"],
 ] as const;
 
-/** Checks `pfc` as it is in the file. @param given its keys there. */
+/** @param given the keys of `pfc` in the file. */
 export function checkPfcKeys(
   given: ReadonlySet<string>,
   fabric: { readonly topology: string; readonly congestion?: CongestionScenario },

@@ -25,7 +25,7 @@ const DEFAULT_QUEUES = 1024;
 const CONVERGENCE_PS = 100 * PS_PER_US;
 /** Neugebauer et al., SIGCOMM'18: misses begin beyond 256 KiB, 64 pages of 4 KiB. */
 const IOMMU = { iotlb: 64 };
-/** A choice: what is not said of memory pressure. */
+/** A choice: defaults of memory pressure. */
 const PRESSURE: PressurePlan = { at: 0, everyPs: 100 * PS_PER_US, times: 10, pages: 1 };
 /** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
 const VERIFY_HISTORY: VerifyHistoryPlan = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
@@ -37,7 +37,7 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
   const switchOptions = {
     ...profile.switch,
     ...section.switch,
-    // [choice] A frame: what a group has of its own moves on however full the pool is.
+    // [choice] A frame: a group's own bytes let it proceed even if the pool is full.
     ...(isDivided && { reservedBytes: reservedBytes ?? longestFrame(mtu) }),
   };
   const congestion = resolveCongestion(section, { queueBytes, mtu });
@@ -60,7 +60,7 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
   };
 }
 
-/** The part of its own that a topology has. */
+/** The section of a topology's own shape. */
 function shapeOf(
   { topology, leaves = 2, spines = 2, k = 4, switches = [], cables }: FabricSection,
 ): Pick<FabricScenario, "leafSpine" | "fatTree" | "listed"> {
@@ -150,10 +150,10 @@ export function resolveHost(
 }
 
 function hintsOf({ send, ...given }: NonNullable<HostSection["hints"]>): HintPlan {
-  // A flag speaks of its own queue pair alone.
+  // A flag concerns its own queue pair only.
   const transport = given.encoding === "flagged" ? "own" : HINT_PLAN.transport;
   const plan = { ...HINT_PLAN, transport, ...given, ...send };
-  // Without a length of its own a batch is as long as the look-ahead.
+  // By default a batch is as long as the look-ahead.
   const isGiven = given.batch !== undefined || plan.batch === "adaptive";
   return isGiven ? plan : { ...plan, batch: Math.min(plan.batch as number, plan.depth) };
 }
@@ -174,7 +174,7 @@ function translationsOf(
   return { entries, evict };
 }
 
-/** Nothing where all of it is as by default, so that plans of today's scenarios stay as they are. */
+/** Absent if all is default, so that plans of today's scenarios stay as they are. */
 function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan } {
   const { scheme = QUEUE_PLAN.scheme, store = "host" } = section;
   const queuePlan: QueuePlan = {
@@ -192,7 +192,8 @@ function queuePlanOf(section: QueuesSection): { readonly queuePlan?: QueuePlan }
     ...(section.arm === "next" && { arm: "next" as const }),
     ...(section.events === "queue" && { events: "queue" as const }),
   };
-  // A host that names its scheme is one to be compared: its card reports stale pointers, be it none.
+  // A host that names its scheme is to be compared: its card reports the number of stale pointers,
+  // even 0.
   const isDefault = JSON.stringify(queuePlan) === JSON.stringify(QUEUE_PLAN);
   return isDefault && section.scheme === undefined ? {} : { queuePlan };
 }

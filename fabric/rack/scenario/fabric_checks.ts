@@ -20,16 +20,15 @@ import type { Path } from "./yaml_source.ts";
 
 /** Words with a special meaning in the place of a host name. */
 const WORDS = ["all", "next"];
-/** As many as the largest fat tree has: each process knows the distances between all. */
+/** The size of the largest fat tree: each process knows the distances between all. */
 const LARGEST = fatTreeSizes({ k: FAT_TREE_K_MOST });
 const SWITCHES_MOST = 2 * LARGEST.edges + LARGEST.cores;
-/** So many names are listed in a message. */
 const NAMES_MOST = 8;
 
 type Topology = typeof TOPOLOGIES[number];
 
 const OF_SEVERAL: readonly Topology[] = ["leaf-spine", "fat-tree", "explicit"];
-/** Which topologies have a key of `fabric`. */
+/** The topologies that have each key of `fabric`. */
 const KEYS = {
   leaves: ["leaf-spine"],
   spines: ["leaf-spine"],
@@ -123,7 +122,6 @@ export function optionPath({ data, hostPaths }: Draft, host: string, option: str
   return valueAt(data, own) === undefined ? ["defaults", option] : own;
 }
 
-/** The leaves that hosts name, and of a fat tree how many RNICs an edge switch has ports for. */
 function checkLeaves(draft: Draft, report: Report): void {
   const { fabric, hosts } = draft;
   const { leafSpine, fatTree } = fabric;
@@ -160,7 +158,6 @@ function checkLeaves(draft: Draft, report: Report): void {
   }
 }
 
-/** Names, ports and ends of the cables of an explicit network, and that there is a way from each host to each. */
 function checkListed(listed: ListedFabric, draft: Draft, report: Report): void {
   const { fabricSection, hostNames } = draft;
   if (fabricSection.switches === undefined) {
@@ -182,7 +179,7 @@ function checkListed(listed: ListedFabric, draft: Draft, report: Report): void {
     const problem = ends.refuse(cable);
     if (problem === undefined) continue;
     isJoined = false;
-    // What is wrong with the names of a range is one problem.
+    // Errors of the names of a range are one problem.
     if (!said.has(cable.item)) report(["fabric", "cables", cable.item], problem);
     said.add(cable.item);
   }
@@ -213,7 +210,6 @@ function checkSwitchNames(
   }
 }
 
-/** The ends of cables so far: each switch's port, and each RNIC, has one. */
 class Ends {
   readonly #rnicOf: ReadonlyMap<string, string>;
   readonly #isSwitch: ReadonlySet<string>;
@@ -268,7 +264,6 @@ function endName({ name, port }: ListedEnd): string {
   return port === undefined ? name : `${name}:${port}`;
 }
 
-/** That every RNIC and switch has a cable, and that there is a way between any two. */
 function checkWays(
   { switches, cables }: ListedFabric,
   { draft: { hostPaths }, rnicOf }: {
@@ -311,19 +306,17 @@ function checkWays(
   report(listPath, { found, expected: "a way between any two", key: true });
 }
 
-/** The name of a node for a message: a host's, for its first RNIC. */
 function namesToSay(rnicOf: ReadonlyMap<string, string>): (node: string) => string {
   const hosts = new Map([...rnicOf].flatMap(([name, rnic]) => name === rnic ? [] : [[rnic, name]]));
   return (node) => hosts.get(node) ?? node;
 }
 
-/** Names for a message. */
 function some(names: readonly string[]): string {
   const more = names.length > NAMES_MOST ? " …" : "";
   return `${names.slice(0, NAMES_MOST).join(", ")}${more}`;
 }
 
-/** Which names are joined: a forest, in which each name points towards the root of its part. */
+/** The connected parts: a forest, in which each name points towards the root of its part. */
 class Parts {
   readonly #towards: Map<string, string>;
 

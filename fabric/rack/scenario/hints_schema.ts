@@ -59,7 +59,7 @@ const hintSend = leaf(
 );
 
 const hintWait = positiveTime("a time > 0 with its unit, like 30us");
-/** H-06: what the card asks its peers to wait behind a hint of each kind. */
+/** H-06: the wait that the card asks of its peers behind a hint of each kind. */
 const hintWaits = renamed({
   prefetch: ["prefetch", hintWait],
   warmUp: ["warm-up", hintWait],
@@ -87,7 +87,9 @@ const workPlace = oneOf(WORK_PLACES).optional();
 const workPieces = Object.fromEntries(
   WORK_PIECES.map((piece): [string, typeof workPlace] => [piece, workPlace]),
 ) as Record<WorkPiece, typeof workPlace>;
-/** [0114]: who does what, by a preset, by piece, or by a preset but for some pieces. */
+/**
+ * [0114]: the place of each piece of work: a preset, single pieces, or a preset with exceptions.
+ */
 const hintWork = orShort(
   mapping({ preset: workPreset.optional(), ...workPieces }).transform(
     ({ preset, ...pieces }) => ({ ...(preset && WORK_PRESETS[preset]), ...pieces }) as HintWork,

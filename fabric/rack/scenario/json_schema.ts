@@ -89,7 +89,6 @@ function allowShort(shape: Record<string, unknown>): void {
   shape["anyOf"] = [short, mapping];
 }
 
-/** A schema as a part of another. */
 function partOf(schema: z.ZodType): JsonShape {
   const { $schema: _, ...shape } = jsonSchemaOf(schema);
   return shape;

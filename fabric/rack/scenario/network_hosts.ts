@@ -1,4 +1,4 @@
-/** The hosts of a partly read scenario as its network has them: also those with options that are wrong. */
+/** The hosts of a partly read scenario, for its network: including those with invalid options. */
 import { type NetworkHost, rnicsOf } from "../assembly/network.ts";
 import { rnicNames } from "../plan/names.ts";
 import type { Draft } from "./scenario.ts";
@@ -22,7 +22,10 @@ export function machinesIn({ hostNames, hosts }: Hosts): string[] {
   return hostNames.flatMap((name) => [name, ...rnicNames(name, counts.get(name) ?? 1)]);
 }
 
-/** The names by which programs find others, as `RackPlan.addresses` has them: hosts, and their further RNICs. */
+/**
+ * The names by which programs find others, as in `RackPlan.addresses`: hosts, and their further
+ * RNICs.
+ */
 export function peersIn(draft: Hosts): string[] {
   const further = rnicsOf(networkHosts(draft)).filter(({ index }) => index > 0);
   return [...draft.hostNames, ...further.map(({ name }) => name)];

@@ -38,7 +38,7 @@ export function parseScenario(text: string, file: string): Scenario {
   return readScenarioOf(text, file).scenario;
 }
 
-/** As {@link parseScenario}, with the values as they stand in the text. */
+/** As {@link parseScenario}, with the values as written in the text. */
 export function readScenarioOf(
   text: string,
   file: string,
@@ -68,14 +68,13 @@ export function readScenarioOf(
   return { scenario, yaml: source };
 }
 
-/** Problems at one place that differ in numbers alone, as names of a range do, are of one kind. */
+/** Problems at one place that differ in numbers alone, as for names of a range, are of one kind. */
 function kindOf({ path, found, expected }: Pick<Problem, "path" | "found" | "expected">): string {
   return [path, ...[found, expected].map((text) => text.replaceAll(/\d+/g, "0"))].join("\n");
 }
 
-/** What is wrong in the same way at one place with the names of a range is one problem. */
+/** Equal problems of a range's names at one place are one problem. */
 interface OfRange {
-  /** Of the problem in the list of all. */
   readonly place: number;
   more: number;
 }
@@ -181,10 +180,8 @@ function readPrograms(reading: Reading): Draft["programs"] {
   });
 }
 
-/** Keys of every program. */
 const PROGRAM_KEYS = ["on", "run", "at", "restart", "service", "privileged", "weight", "nic"];
 
-/** Options of a shipped program by its vocabulary; those of any other program unchanged. */
 function readOptions(
   reading: Reading,
   path: Path,

@@ -17,7 +17,7 @@ export interface Reading {
   readonly report: Report;
 }
 
-/** The value at `path` by its schema; undefined where it is invalid, which is reported. */
+/** The value at `path` by its schema; an invalid one is reported, and undefined. */
 export function read<T>(reading: Reading, path: Path, schema: z.ZodType<T>): T | undefined {
   const result = schema.safeParse(valueAt(reading.source.data, path));
   if (result.success) return result.data;
@@ -94,7 +94,7 @@ export function valueAt(data: unknown, path: Path): unknown {
   return value;
 }
 
-/** Where each of the names at `path` stands, in their order; the names of a range stand at one place. */
+/** The path of each name at `path`, in their order; the names of a range have one path. */
 export function namePaths(data: unknown, path: Path): Path[] {
   const given = valueAt(data, path);
   const places: [unknown, Path][] = Array.isArray(given)
@@ -107,7 +107,10 @@ function countNames(value: unknown): number {
   return typeof value === "string" ? namesInRange(value).length : 1;
 }
 
-/** Whether the value at `path` stands for several: its key, the value or the item of a list has a range of names. */
+/**
+ * Whether the value at `path` stands for several: its key, the value or the item of a list has a
+ * range of names.
+ */
 export function isOfRange(data: unknown, path: Path): boolean {
   const item = typeof path[1] === "number" ? valueAt(data, path.slice(0, 2)) : undefined;
   const names = [...path, valueAt(data, path), ...(isMapping(item) ? Object.values(item) : [])];

@@ -37,7 +37,7 @@ export interface Scenario {
   readonly until: Time | null;
   /** Regions that hosts share, in the file's order (C-03). */
   readonly shared: readonly SharedScenario[];
-  /** The file with rows of the coherent cards' protocol in the place of its own; absent: none. */
+  /** The file with rows that replace some of the coherent cards' protocol; absent: none. */
   readonly coherence?: string;
   /** Captures of every run: in its directory, or at a path. */
   readonly capture: CaptureSection;
@@ -51,7 +51,7 @@ export interface FabricScenario extends NetworkOptions {
   >;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
   readonly coherentBus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
-  /** ECN, PFC and DCQCN; absent where all of it is off. */
+  /** ECN, PFC and DCQCN; absent if all are off. */
   readonly congestion?: CongestionScenario;
 }
 
@@ -64,7 +64,7 @@ export interface HostScenario
     > {
   readonly name: string;
   readonly ddio: "on" | "off" | "both";
-  /** Which memory holds the receive buffers of `persistd`. */
+  /** The memory of `persistd`'s receive buffers. */
   readonly receive: "dram" | "scm";
   /** Named regions of SCM, by offset. They do not overlap. */
   readonly regions: readonly RegionScenario[];
@@ -88,7 +88,7 @@ export interface SharedScenario extends RegionSizes {
   readonly home: string;
   readonly far: readonly string[];
   readonly memory: "scm" | "dram";
-  /** Where it begins in home's SCM; absent: behind the others, from the end of the memory downwards. */
+  /** Its begin in home's SCM; absent: behind the others, from the end of the memory downwards. */
   readonly at?: number;
   readonly bytes: number;
   readonly placement: RegionPlacement;
@@ -110,7 +110,7 @@ export interface ProgramScenario {
   readonly privileged?: boolean;
   /** Its queue pairs' share of the line beside the host's others. Absent: 1. */
   readonly weight?: number;
-  /** Which RNIC of the host its device is, from 1. Absent: the first one. */
+  /** Index of its RNIC on the host, from 1. Absent: the first one. */
   readonly nic?: number;
   /** By the scenario's names; `method` of a shipped program is a list. */
   readonly options: Readonly<Record<string, unknown>>;
@@ -125,7 +125,6 @@ export interface Draft {
   /** The position of each host in the file. */
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
-  /** The section that it is made of. */
   readonly fabricSection: FabricSection;
   readonly hosts: readonly HostScenario[];
   readonly programs: readonly { readonly path: Path; readonly program: DraftProgram }[];

@@ -1,6 +1,6 @@
 /**
- * Schemas of a scenario file. A schema's message is only what was expected: `reading.ts` adds the
- * position and what was found, `checks.ts` checks conditions on several values.
+ * Schemas of a scenario file. A schema's message is only the expectation: `reading.ts` adds the
+ * position and the value found, `checks.ts` checks conditions on several values.
  */
 import { z } from "zod";
 import {
@@ -219,7 +219,7 @@ const alpha = leaf(
   },
 );
 
-/** Signals in fibre, as SONiC's `buffer_headroom_mellanox.lua` has it. */
+/** Speed of signals in fibre (SONiC's `buffer_headroom_mellanox.lua`). */
 const METRES_PER_S = 198_000_000;
 
 /** Headroom in bytes, or of a cable with this latency. */
@@ -364,7 +364,7 @@ const hostNames = leaf(HOST_NAMES_EXPECTED, NAMES_SHAPE, namesOf);
 
 const METHODS_EXPECTED = "a method, a list of different ones, or all";
 
-/** One method, several, or all, which are those that persist: always a list of at least one. */
+/** One method, several, or all that persist: always a list of at least one. */
 function methodsOf(names: readonly MethodName[]) {
   const method = nameOf(names);
   const list = { type: "array", items: { enum: names }, minItems: 1, uniqueItems: true };
@@ -479,7 +479,7 @@ export type CaptureSection = z.infer<typeof captureSchema>;
 
 export const expectationSchema = nameOf(EXPECTATIONS);
 
-/** What stands at the top level of the file; items of lists have schemas of their own. */
+/** The top level of the file; items of lists have schemas of their own. */
 export const SECTIONS = {
   name,
   seed: integer(0, Number.MAX_SAFE_INTEGER).optional()

@@ -1,4 +1,7 @@
-/** `shared` of a scenario file: the schema of its items, what omitted values are, and what they must agree with. */
+/**
+ * `shared` of a scenario file: the schema of its items, defaults of omitted values, and consistency
+ * checks.
+ */
 import type { z } from "zod";
 import { showFound } from "../plan/problem.ts";
 import { formatSize } from "../plan/units.ts";
@@ -58,7 +61,7 @@ const far = leaf(
 const entries = integer(1, 2 ** 20);
 
 const ownRule = ownFile("./my_rule.ts");
-/** By what home's judge moves copies (C-04, decision 17); a path alone is that of a rule. */
+/** The rule of home's judge (C-04, decision 17); a path alone is that of a rule. */
 const judgeSchema = orShort(
   renamed({
     marginPercent: ["margin", integer(0, 10_000)],
@@ -179,7 +182,10 @@ export function checkShared(draft: Checked, report: Report): void {
   checkJudges(draft.shared, report);
 }
 
-/** A judge has something to judge, and far cards report the counts of all regions of a home together. */
+/**
+ * Only regions with `auto` have a judge, and far cards report the counts of all regions of a home
+ * together.
+ */
 function checkJudges(shared: readonly DraftShared[], report: Report): void {
   const first = new Map<string, DraftShared["region"]>();
   for (const { path, region } of shared) {
@@ -203,7 +209,7 @@ function checkJudges(shared: readonly DraftShared[], report: Report): void {
   }
 }
 
-/** C-03: both ends speak on a coherent bus. */
+/** C-03: both ends need a coherent bus. */
 function checkHost(
   { hostNames, hosts }: Checked,
   { path, host, place }: {
@@ -241,7 +247,7 @@ function checkVersions(
   }
 }
 
-/** What a home's regions take of its memories: those with a place must fit it, and not meet. */
+/** Checks a home's memories: regions with a place must fit and not overlap. */
 function checkMemory(
   shared: readonly DraftShared[],
   home: HostScenario,
@@ -262,7 +268,7 @@ function checkMemory(
   }
 }
 
-/** Regions with a place of their own, and named places of SCM, do not meet other regions. */
+/** Regions with a given place, and named places of SCM, do not overlap other regions. */
 function checkPlaces(its: readonly DraftShared[], end: number, report: Report): void {
   const placed = its.filter(({ region: { memory, at } }) => memory === "scm" && at !== undefined)
     .toSorted((x, y) => x.region.at! - y.region.at!);
@@ -294,14 +300,14 @@ function checkAgents(shared: readonly DraftShared[], report: Report): void {
   }
 }
 
-/** With its directory in SCM. */
+/** Includes its directory in SCM. */
 function pagesOf(region: Parameters<typeof directoryBytes>[0]): number {
   return Math.ceil((region.bytes + directoryBytes(region)) / PAGE_BYTES) * PAGE_BYTES;
 }
 
 /**
- * Where each region begins in its home's memory, from the memory's start: places that the file gives, else from the
- * end downwards, in whole pages.
+ * Begin of each region in its home's memory, from the memory's start: the file's place, else from
+ * the end downwards, in whole pages.
  */
 export function placesOf(
   shared: readonly SharedScenario[],

@@ -1,6 +1,6 @@
 /**
- * Single values and mappings of a scenario file, of which its schemas are made. A schema's message is only
- * what was expected: `reading.ts` adds the position and what was found.
+ * Single values and mappings of a scenario file, from which its schemas are made. A schema's message is
+ * only the expectation: `reading.ts` adds the position and the value found.
  */
 import { z } from "zod";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
@@ -9,7 +9,7 @@ import { listOf, nearest } from "../plan/problem.ts";
 import { expectedOf, readValue, type ValueKind } from "../plan/option_rows.ts";
 import { parseDuration, parseRate } from "../plan/units.ts";
 
-/** Part of a JSON schema, for editors: `json_schema.ts` makes one of a scenario. */
+/** Part of a JSON schema, for editors; `json_schema.ts` makes a scenario's. */
 export type JsonShape = Readonly<Record<string, unknown>>;
 
 /** A single value; `shape` is the condition of `parse` as far as JSON schema can express it. */
@@ -47,7 +47,7 @@ export function integer(least: number, most: number) {
   );
 }
 
-/** A number as people write one; {@link POSITIVE} is no zero. */
+/** A decimal number; {@link POSITIVE} excludes zero. */
 export const NUMBER = String.raw`\d+(\.\d+)?`;
 const POSITIVE = String.raw`(?=[\d.]*[1-9])\d+(\.\d+)?`;
 const TIME_UNITS = String.raw`\s*(s|ms|us|ns|ps)`;
@@ -57,7 +57,7 @@ export function textLike(...parts: readonly string[]): JsonShape {
   return { type: "string", pattern: `^${parts.join("")}$` };
 }
 
-/** What {@link parseDuration} reads. */
+/** Input of {@link parseDuration}. */
 export const DURATION_SHAPE: JsonShape = {
   anyOf: [{ enum: [0, "0"] }, textLike(NUMBER, TIME_UNITS)],
 };
@@ -103,7 +103,6 @@ export function valueSchema(
 }
 
 export const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
-/** A time > 0 with its unit. */
 export const TIME_SHAPE: JsonShape = textLike(POSITIVE, TIME_UNITS);
 
 /** A time > 0. */
@@ -129,13 +128,12 @@ export const text = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
-/** The path of a file of the user's own code. */
 const OWN_FILE = /^(\.{0,2}\/).*\.[jt]s$/;
 export function isOwnFile(value: string): boolean {
   return OWN_FILE.test(value);
 }
 export const OWN_FILE_SHAPE: JsonShape = { type: "string", pattern: OWN_FILE.source };
-/** The schema of such a path. @param example one, for the error. */
+/** @param example a path, for the error. */
 export function ownFile(example: string) {
   return leaf(
     `the path of a file of your own, like ${example}`,
@@ -144,16 +142,14 @@ export function ownFile(example: string) {
   );
 }
 
-/** Names words that may stand where a mapping may: see `json_schema.ts`. */
+/** Marks words that are allowed in place of a mapping: see `json_schema.ts`. */
 export const WORDS = "x-words";
 
-/** For each name in a plan, the scenario's key and its schema. */
 type Rows = Readonly<Record<string, readonly [key: string, schema: z.ZodType]>>;
 
-/** What a plan has of a mapping whose keys are optional. */
 type ValuesOf<R extends Rows> = { -readonly [Name in keyof R]?: z.output<R[Name][1]> };
 
-/** A mapping of optional keys, which a plan names otherwise; `or` as of {@link mapping}. */
+/** A mapping of optional keys, which have other names in a plan; `or` as of {@link mapping}. */
 export function renamed<const R extends Rows>(rows: R, or = "") {
   const names = Object.entries(rows);
   const shape = Object.fromEntries(names.map(([, [key, schema]]) => [key, schema.optional()]));
@@ -172,12 +168,12 @@ export function switchable<const R extends Rows>(rows: R) {
   ).meta({ [WORDS]: ["on", "off"] });
 }
 
-/** Names the value that may stand where a mapping may: see `json_schema.ts`. */
+/** Marks the value that is allowed in place of a mapping: see `json_schema.ts`. */
 export const SHORT = "x-short";
 
 /**
- * A mapping, or a value that is short for one: `short.schema` reads it, and `short.meaning` is the
- * mapping that it stands for. `short.or` names it in the message about what is neither.
+ * A mapping, or a value that is short for one: `short.schema` reads it, and `short.meaning` is its
+ * mapping. `short.or` names it in the message about a value that is neither.
  */
 export function orShort<T, S extends z.ZodType>(
   schema: S,
@@ -215,7 +211,7 @@ export function knownKeys(message: string): readonly string[] {
   return message.startsWith(KEYS) ? message.slice(KEYS.length).split(" ") : [];
 }
 
-/** `99.9%`, in successes per million: whole numbers, as something is decided by them (V-05). */
+/** `99.9%`, in successes per million: whole numbers, as decisions depend on them (V-05). */
 export const successRate = leaf(
   "a share below 100%, like 99.9%",
   textLike(String.raw`\d{1,2}(\.\d{1,4})? ?%`),
@@ -227,7 +223,7 @@ export const successRate = leaf(
   },
 );
 
-/** What {@link namesOf} takes. */
+/** Input of {@link namesOf}. */
 export const NAMES_SHAPE: JsonShape = {
   anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
 };
@@ -239,7 +235,7 @@ export function namesOf(value: unknown): string[] | undefined {
   return isRight ? (list as readonly string[]).flatMap(namesInRange) : undefined;
 }
 
-/** The same, if none is there twice. */
+/** {@link namesOf}, if no name is repeated. */
 export function differentNames(value: unknown): string[] | undefined {
   const names = namesOf(value);
   return new Set(names).size === names?.length ? names : undefined;

@@ -67,7 +67,6 @@ export function variants(scenario: Scenario, choices: VariantChoices = {}): Scen
   );
 }
 
-/** The methods of a program in the scenario; empty for a program without methods. */
 function methodsOf(program: ProgramScenario): readonly MethodName[] {
   const { method } = program.options;
   if (!takes(program, "method") || method === undefined) return [];
@@ -86,7 +85,7 @@ function withChoices(program: ProgramScenario, choices: VariantChoices): Program
   return { ...program, options: { ...program.options, ...chosen } };
 }
 
-/** What is chosen of a program's options. */
+/** Choices among a program's options. */
 export function takenBy(
   program: ProgramScenario,
   { input, ...choices }: {
@@ -97,7 +96,6 @@ export function takenBy(
   return Object.fromEntries(Object.entries(given).filter(([option]) => takes(program, option)));
 }
 
-/** Replaces the list by one method: `method` where the program varies it, else its own. */
 function withMethod(program: ProgramScenario, method: MethodName | null): ProgramScenario {
   const methods = methodsOf(program);
   if (methods.length === 0) return program;

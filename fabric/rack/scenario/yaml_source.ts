@@ -39,7 +39,6 @@ export interface YamlSource {
   locateKey(path: Path): Position;
 }
 
-/** A value with its position in the text; `data` is the plain value. */
 interface YamlNode {
   readonly offset: number;
   readonly data: unknown;
@@ -69,7 +68,6 @@ interface Finding {
   readonly expected: string;
 }
 
-/** Maximum number of values after the expansion of aliases: protects against memory exhaustion. */
 const MAX_VALUES = 100_000;
 /** In the parser's own order; a scalar that matches none of them is text. */
 const PLAIN_TAGS = [nullCoreTag, boolCoreTag, intCoreTag, floatCoreTag] as const;
@@ -249,7 +247,6 @@ function sizeOf(entries: ReadonlyMap<string, Entry>): number {
   return [...entries.values()].reduce((sum, { value }) => sum + value.size, 1);
 }
 
-/** Offsets of key and value at `path`, as deep as it exists. */
 function offsetsOf(root: YamlNode | undefined, path: Path): { key: number; value: number } {
   let found = { key: root?.offset ?? 0, value: root?.offset ?? 0 };
   let node = root;

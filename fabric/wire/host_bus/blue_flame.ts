@@ -1,22 +1,22 @@
 /**
  * BlueFlame: a doorbell that carries its WQE. The driver stores both into a write-combined register
  * of the RNIC's BAR, so that the RNIC need not fetch the WQE (mlx5: rdma-core, `providers/mlx5/qp.c`,
- * `post_send_db` and `mlx5_bf_copy`). Each send queue has two buffers, used in turn. The WQE lies in
- * front of the doorbell, which is the end of a buffer: the place of a doorbell is fixed, and where
- * the buffer arrives in the order of addresses the doorbell is last, so the RNIC never has to wait.
+ * `post_send_db` and `mlx5_bf_copy`). Each send queue has two buffers, used in turn. The WQE lies
+ * before the doorbell, which is the end of a buffer: the place of a doorbell is fixed, and if the buffer
+ * arrives in the order of addresses the doorbell is last, so the RNIC never has to wait.
  *
  *   buffer of 320 B:  … not used | padding to 64 B | WQE, whole segments of 16 B | doorbell 16 B
  *
- * A core's write-combining buffer is a line, and goes to the bus as one write where it is full. It
- * may be evicted sooner: then its words of 8 B come in pieces, in any order (Intel SDM, vol. 3,
- * §12.3.1). `sfence` behind each doorbell has all of them ahead of the next one.
+ * A core's write-combining buffer is a line, and goes to the bus as one write when it is full. It may be
+ * evicted sooner: then its words of 8 B arrive in pieces, in any order (Intel SDM, vol. 3, §12.3.1).
+ * `sfence` behind each doorbell orders all of them before the next one.
  */
 import { allocate, viewOf } from "../../base/slab.ts";
 import { type Doorbell, encodeDoorbell, type StampedPointer } from "./queue_information.ts";
 
 /** Start of the registers: the two buffers of queue 0, then those of queue 1, … */
 const BLUE_FLAME_OFFSET = 0x10_0000;
-/** What a core writes at once: a line. */
+/** A core's largest write: a line. */
 const CHUNK_BYTES = 64;
 /** A store into write-combined memory: the unit in which a line may be cut. */
 export const WORD_BYTES = 8;
@@ -26,20 +26,19 @@ const BUFFER_STRIDE = 512;
 export const BUFFER_BYTES = 320;
 const DOORBELL_BYTES = 16;
 const SEGMENT_BYTES = 16;
-/** Largest WQE that is carried (mlx5: a register of 512 B, so two buffers of 256 B). */
+/** Largest carried WQE (mlx5: a register of 512 B, so two buffers of 256 B). */
 export const BLUE_FLAME_WQE_BYTES = 256;
 /** The doorbell's first word: the WQE's segments above the queue's number. */
 const SEGMENTS_SHIFT = 24;
 
-/** Where a piece of a buffer belongs. */
+/** The place of a piece of a buffer. */
 export interface BufferPlace {
   /** Number of the buffer: twice its queue's, and 0 or 1. */
   readonly buffer: number;
-  /** Offset in the buffer. */
   readonly at: number;
 }
 
-/** The buffer that a register belongs to; undefined where it is none of BlueFlame's. */
+/** The buffer of a register; undefined for a register outside of BlueFlame's. */
 export function placeOfRegister(offset: number): BufferPlace | undefined {
   const from = offset - BLUE_FLAME_OFFSET;
   if (from < 0) return undefined;
@@ -47,7 +46,7 @@ export function placeOfRegister(offset: number): BufferPlace | undefined {
 }
 
 /**
- * What is to be stored for a WQE, a whole number of segments up to {@link BLUE_FLAME_WQE_BYTES}, and
+ * The bytes to store for a WQE, a whole number of segments up to {@link BLUE_FLAME_WQE_BYTES}, and
  * its doorbell: whole lines, up to the end of buffer 0 or 1.
  */
 export function encodeBlueFlame(
@@ -66,15 +65,14 @@ export function encodeBlueFlame(
   return { offset: BLUE_FLAME_OFFSET + place, bytes };
 }
 
-/** A buffer's doorbell. */
 export interface BlueFlameDoorbell extends Required<Doorbell> {
-  /** Where the buffer's lines begin that belong to it, and the WQE in them. */
+  /** Begin of its first line in the buffer, and of the WQE in it. */
   readonly start: number;
   readonly wqeStart: number;
   readonly wqeBytes: number;
 }
 
-/** The doorbell at a buffer's end; undefined where the bytes are none. */
+/** The doorbell at a buffer's end; undefined for other bytes. */
 export function decodeBlueFlameDoorbell(buffer: Uint8Array): BlueFlameDoorbell | undefined {
   const view = viewOf(buffer);
   const at = BUFFER_BYTES - DOORBELL_BYTES;

@@ -1,40 +1,46 @@
 /**
- * Messages of the processor's coherent bus between an RNIC and its host (C-01, C-02): what a card that is
- * attached there says instead of PCIe's memory reads and writes. Named as QPI names them (Intel, An
- * Introduction to the Intel QuickPath Interconnect, 2009); each says where QPI has another form.
+ * Messages of the processor's coherent bus between an RNIC and its host (C-01, C-02), in place of PCIe's
+ * memory reads and writes. Named as in QPI (Intel, An Introduction to the Intel QuickPath Interconnect,
+ * 2009); each notes where QPI has another form.
  *
- * A message is about up to {@link RUN_LINES} consecutive lines within 512 B: it stands for that many messages
- * of the bus, sent back to back, and its bytes are theirs. Unlike PCIe the bus keeps no order between messages
- * of different classes, nor between lines: the card waits for what has to be first (decision 5).
+ * A message is about up to {@link RUN_LINES} consecutive lines within 512 B: it stands for that many
+ * messages of the bus, sent back to back, and its bytes are theirs. Unlike PCIe the bus keeps no order
+ * between messages of different classes, nor between lines: the card enforces a required order by waits
+ * (decision 5).
  *
- * Lines of a shared region are the business of `fabric/coherence`; these are about ordinary DMA, which
- * leaves nothing in the card's caches (decision 4).
+ * Lines of a shared region belong to `fabric/coherence`; these messages are ordinary DMA, which leaves
+ * nothing in the card's caches (decision 4).
  */
 import type { Time } from "../../base/time.ts";
 import { FLIT_BYTES } from "./flit.ts";
 import type { StampedPointer } from "./queue_information.ts";
 
 export const LINE_BYTES = 64;
-/** Lines of one message: as much as one read request of PCIe, so that both buses have as many events. */
+/**
+ * Lines of one message: as many as one read request of PCIe, so that both buses have as many
+ * events.
+ */
 export const RUN_LINES = 8;
 export const RUN_BYTES = RUN_LINES * LINE_BYTES;
 
 /**
- * The card asks for lines. `RdCur`: their content now, and no copy. `RdCode`: a copy in S, of which the
- * host's snoop filter knows. `InvItoE`: ownership without content, for a write that follows.
+ * The card asks for lines. `RdCur`: their content now, and no copy. `RdCode`: a copy in S, known to
+ * the host's snoop filter. `InvItoE`: ownership without content, for a write that follows.
  */
 export interface LineRequest {
   readonly kind: "coherent";
   readonly op: "RdCur" | "RdCode" | "InvItoE";
   readonly tag: number;
-  /** Of the first line. */
   readonly address: number;
   readonly lines: number;
-  /** `RdCur` only: what the medium holds, not a queue in front of it (V-03, V-08). QPI has no such bit. */
+  /**
+   * `RdCur` only: the medium's content, not that of a queue in front of it (V-03, V-08). QPI has no
+   * such bit.
+   */
   readonly medium?: true;
 }
 
-/** The agent's answer with content: `state` is the card's copy's, I for none. */
+/** The agent's answer with content: `state` is that of the card's copy, I for none. */
 export interface LineData {
   readonly kind: "coherent";
   readonly op: "DataC";
@@ -45,9 +51,10 @@ export interface LineData {
 }
 
 /**
- * Bytes of lines that the card owns, as a write-back: `WbMtoI` gives ownership back, `WbMtoE` keeps it for a
- * write of the same lines that follows. Bytes within lines are masked. `toMemory` is the flow bit (P-02,
- * decision 4): past the LLC into the iMC. QPI has no push with such a bit; CXL.cache has its like (ItoMWr, WrCur).
+ * Bytes of lines that the card owns, as a write-back: `WbMtoI` gives ownership back, `WbMtoE` keeps
+ * it for a following write of the same lines. Bytes within lines are masked. `toMemory` is the flow
+ * bit (P-02, decision 4): past the LLC into the iMC. QPI has no push with such a bit; CXL.cache has
+ * similar ones (ItoMWr, WrCur).
  */
 export interface LineWrite {
   readonly kind: "coherent";
@@ -56,15 +63,15 @@ export interface LineWrite {
   readonly address: number;
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
-  /** Not on the bus: when the card's port took the write, for who observes the card. In no digest. */
+  /** Not on the bus: when the card's port took the write, for observers. In no digest. */
   readonly takenAt?: Time;
 }
 
 /**
- * Answers without content, for `lines` lines. `GntE`: the card owns them (QPI: Gnt_Cmp). `Cmp`: a write is
- * where its flow leads, seen by all, and under flow 1 in the persistence domain. `FailedCmp`: a request to
- * lines that are not there, or that the host's IOMMU refuses (QPI: Cmp with response status failed). `RspI`: the
- * card's copy is gone.
+ * Answers without content, for `lines` lines. `GntE`: the card owns them (QPI: Gnt_Cmp). `Cmp`: a
+ * write has reached the end of its flow, visible to all, and under flow 1 in the persistence
+ * domain. `FailedCmp`: a request to absent lines, or one that the host's IOMMU refuses (QPI: Cmp
+ * with response status failed). `RspI`: the card's copy is gone.
  */
 export interface LineAnswer {
   readonly kind: "coherent";
@@ -90,7 +97,7 @@ export interface NonCoherentRead {
   readonly length: number;
 }
 
-/** Empty where nothing is there. */
+/** Empty if nothing is there. */
 export interface NonCoherentData {
   readonly kind: "coherent";
   readonly op: "DataNc";
@@ -98,7 +105,10 @@ export interface NonCoherentData {
   readonly data: Uint8Array<ArrayBuffer>;
 }
 
-/** A core's store into the card: a doorbell. At most a line; `stored` and `by` as in `RegisterWrite`. */
+/**
+ * A core's store into the card: a doorbell. At most a line; `stored` and `by` as in
+ * `RegisterWrite`.
+ */
 export interface NonCoherentWrite {
   readonly kind: "coherent";
   readonly op: "NcWr";
@@ -127,7 +137,7 @@ export type CoherentMessage =
   | InterruptMessage;
 
 const DATA_FLITS = 8;
-/** A header without byte mask, and one with. */
+/** A header without byte mask, and one with it. */
 const HEADER_FLITS = 1, MASKED_HEADER_FLITS = 3;
 
 /** The least message: the serialisation part of the lookahead. */
@@ -138,7 +148,7 @@ export function coherentWireBytes(message: CoherentMessage): number {
   return FLIT_BYTES * flitsOf(message);
 }
 
-/** Messages that are PCIe's as well, as commands, are non-coherent ones with a line of content. */
+/** Commands and other messages of PCIe are non-coherent ones with a line of content here. */
 export const COHERENT_CONTROL_BYTES = FLIT_BYTES * (MASKED_HEADER_FLITS + DATA_FLITS);
 
 function flitsOf(message: CoherentMessage): number {
@@ -170,7 +180,7 @@ function flitsOf(message: CoherentMessage): number {
   }
 }
 
-/** Flits of a write-back of these bytes: parts of lines are masked. */
+/** Flits of a write-back of these bytes: partial lines are masked. */
 export function writeFlits(address: number, length: number): number {
   const lines = linesOf(address, length);
   const first = address % LINE_BYTES, last = (address + length) % LINE_BYTES;

@@ -2,7 +2,7 @@
 import { type CoherentMessage, LINE_BYTES, linesOf, RUN_BYTES } from "./coherent.ts";
 import { isCount } from "./rnic_command_shape.ts";
 
-/** An operation's number is its place: it never changes. */
+/** An operation's number is its place, which never changes. */
 const OPS = [
   "RdCur",
   "RdCode",
@@ -64,7 +64,10 @@ export function coherentToArray(message: CoherentMessage): unknown[] {
   }
 }
 
-/** @param bytesOf a plain `Uint8Array` of a value, or undefined. @returns undefined for what is no message. */
+/**
+ * @param bytesOf a plain `Uint8Array` of a value, or undefined.
+ * @returns undefined for an invalid message.
+ */
 export function coherentFromArray(
   fields: readonly unknown[],
   bytesOf: (value: unknown) => Uint8Array<ArrayBuffer> | undefined,

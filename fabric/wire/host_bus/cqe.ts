@@ -6,7 +6,9 @@ import { allocate, viewOf } from "../../base/slab.ts";
 
 export const CQE_BYTES = 64;
 
-/** [choice] The card's clock in entries: a tick is a nanosecond, as of ConnectX-6 Dx's real-time clock. */
+/**
+ * [choice] The unit of timestamps in entries: a nanosecond, as in ConnectX-6 Dx's real-time clock.
+ */
 export const CLOCK_KHZ = 1_000_000;
 
 /** The completed operation. `recv-persistence` is the RECV that the PM module consumed (P-26). */
@@ -18,7 +20,7 @@ export const CQE_OPCODES = {
   "recv-invalidate": 4,
   /** The queue has been resized: the following entries are in the other ring. */
   "resize": 5,
-  /** Of the card's event queue: see `event_entry.ts`. */
+  /** An entry of the card's event queue: see `event_entry.ts`. */
   "event": 6,
   "recv-persistence": 8,
   "requester-error": 13,
@@ -83,7 +85,7 @@ export type WcStatus =
 export interface Cqe {
   readonly opcode: CqeOpcode;
   readonly status: WcStatus;
-  /** Why it failed: a code of `vendor_error.ts`; 0 of a success. */
+  /** Cause of the failure: a code of `vendor_error.ts`; 0 for success. */
   readonly vendorError: number;
   readonly qpn: number;
   /**
@@ -103,7 +105,9 @@ export interface Cqe {
   /** V-01: the verdict on a verified write, see {@link encodeVerdict}; 0 for other operations. */
   readonly verify: number;
   readonly solicited: boolean;
-  /** The card's clock when it wrote the entry, in its ticks; absent unless the queue was made with it. */
+  /**
+   * The card's clock at the entry's write, in its ticks; absent unless the queue was made with it.
+   */
   readonly timestamp?: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Entries of the card's event queue, where it has one: an asynchronous event as a completion queue's entry, so
- * that ring, owner bit, pointers and interrupt are those of any completion queue.
+ * Entries of the card's event queue: an asynchronous event in the form of a completion queue's
+ * entry, so that ring, owner bit, pointers and interrupt are those of any completion queue.
  */
 import type { Cqe } from "./cqe.ts";
 import { HINT_JOBS, type RnicEvent } from "./rnic_command.ts";
@@ -43,7 +43,7 @@ const NO_FIELDS = {
   verify: 0,
 };
 
-/** The entry of an event: its number is where a completion has its WQE's opcode. */
+/** The entry of an event: its number takes the place of a completion's WQE opcode. */
 export function entryOfEvent(event: RnicEvent): Cqe {
   return {
     ...NO_FIELDS,

@@ -30,8 +30,8 @@ export interface MemoryRead {
    */
   readonly medium?: true;
   /**
-   * The card keeps the data: the host tells it by a {@link SnoopInvalidate} when the line changes by
-   * anything but the card's own writes (H-23). Never together with `medium`.
+   * The card keeps the data: the host sends it a {@link SnoopInvalidate} when anything but the
+   * card's own writes changes the line (H-23). Never together with `medium`.
    */
   readonly tracked?: true;
 }
@@ -45,13 +45,12 @@ export interface Completion {
 }
 
 /**
- * A line that the card keeps has changed: its copy is void. Posted, in order with all else that the
- * host sends. PCIe has no such message (ATS invalidates translations alone): it is what CXL.cache's
- * SnpInv is, without the answer for which a core would wait.
+ * A line that the card keeps has changed: its copy is void. Posted, in order with all other
+ * messages of the host. PCIe has no such message (ATS invalidates translations only): it
+ * corresponds to CXL.cache's SnpInv, without the answer for which a core would wait.
  */
 export interface SnoopInvalidate {
   readonly kind: "snoop-invalidate";
-  /** Of the line. */
   readonly address: number;
 }
 
@@ -67,17 +66,21 @@ export interface RegisterWrite {
   readonly offset: number;
   readonly data: Uint8Array<ArrayBuffer>;
   /**
-   * Not on the bus: a note for who observes. Of a doorbell with the queue's number only: the pointer that
-   * was the newest in the host's view as it rang (Q-11, stale pointers). No digest has it.
+   * Not on the bus: a note for observers. For a doorbell with the queue's number only: the newest
+   * pointer in the host's view as it rang (Q-11, stale pointers). No digest has it.
    */
   readonly stored?: StampedPointer;
-  /** Into the card's memory (Q-04): the number of the process that stores, as in PCIe's PASID prefix. */
+  /**
+   * For a write into the card's memory (Q-04): the number of the storing process, as in PCIe's
+   * PASID prefix.
+   */
   readonly by?: number;
 }
 
 /**
- * Non-posted read by a core of the device's BAR: of the card's memory (Q-03, `store: device`). Answered by a
- * {@link Completion} with the same tag, which passes no write that the device has sent before it (P-03).
+ * Non-posted read by a core of the device's BAR: of the card's memory (Q-03, `store: device`). Its
+ * {@link Completion} has the same tag and passes no write that the device has sent before it
+ * (P-03).
  */
 export interface RegisterRead {
   readonly kind: "register-read";
@@ -87,9 +90,9 @@ export interface RegisterRead {
 }
 
 /**
- * Error message by the device: it has refused a core's store into its memory, as a rule of Q-04 forbids it. The
- * store was posted, so that no completion could say so. `by` as in {@link RegisterWrite}; `holder`: who has the
- * lock of space 2, where another one has.
+ * Error message by the device: it has refused a core's store into its memory, which a rule of Q-04
+ * forbids. The store was posted, so it has no completion. `by` as in {@link RegisterWrite};
+ * `holder`: another process that has the lock of space 2.
  */
 export interface AccessError {
   readonly kind: "access-error";
@@ -102,11 +105,12 @@ export interface AccessError {
 }
 
 /**
- * ATS and PRI: an RNIC asks the host's IOMMU, not its driver, for pages and for their translations (PCIe base
- * specification 4.0, §10). An address is a region's key and the number of its page; a message is about `count` pages
- * from `first` on. `page-request` (RNIC): they are to be there, and if they can be had `ahead` more; `write`: to be
- * written. `page-response` (host): they are. `translate` (RNIC): where are they? `translated` (host): `frames`, in
- * order, which may be written where `write` is set; without frames they are not there.
+ * ATS and PRI: an RNIC asks the host's IOMMU, not its driver, for pages and for their translations
+ * (PCIe base specification 4.0, §10). An address is a region's key and the number of its page; a
+ * message is about `count` pages from `first` on. `page-request` (RNIC): brings them, and
+ * optionally `ahead` more; `write`: for a write. `page-response` (host): they are there.
+ * `translate` (RNIC): asks for their place. `translated` (host): `frames`, in order, writable if
+ * `write` is set; no frames: they are not there.
  */
 export interface AtsMessage {
   readonly kind: "ats";
@@ -117,7 +121,7 @@ export interface AtsMessage {
   readonly ahead: number;
   readonly write: boolean;
   readonly frames: readonly number[];
-  /** Of a page request: as of a `PAGE_FAULT`. */
+  /** For a page request: as in a `PAGE_FAULT`. */
   readonly hintsOf?: number;
 }
 
@@ -219,7 +223,10 @@ export function pcieWireBytes(message: PcieMessage): number {
   }
 }
 
-/** A page request is a message for each page; a translation has 8 B, in a completion as a read's data. */
+/**
+ * A page request is a message for each page; a translation has 8 B, in a completion like a read's
+ * data.
+ */
 function atsBytes({ step, count, ahead, frames }: AtsMessage): number {
   const header = TLP_OVERHEAD_BYTES + PASID_BYTES;
   if (step === "page-request") return header * (count + ahead);

@@ -26,7 +26,7 @@ const KIND_CODES = {
   "coherent": 12,
 } as const satisfies Readonly<Record<Exclude<PcieMessage, RegionMessage>["kind"], number>>;
 
-/** What a read asks for besides its bytes. */
+/** A property of a read. */
 const TRACKED = "tracked";
 
 /** The largest write through a doorbell register (write-combining buffer). */
@@ -178,7 +178,6 @@ function ats(fields: readonly unknown[]): PcieMessage | undefined {
   return isHinted ? { ...message, hintsOf } : message;
 }
 
-/** All messages outside the data path. */
 function control(fields: readonly unknown[]): PcieMessage | undefined {
   const [code, first, second] = fields;
   if (fields.length === 2) {

@@ -6,7 +6,7 @@
  * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to read), the host's the
  * *write pointer* (last unit filled). CQ: the RNIC writes and the host reads, so the RNIC's pointer
  * is the last unit filled and the host's the next unit to read. Pointers are unit positions in the
- * ring; {@link filledUnits} says how "empty" and "full" are told apart.
+ * ring; {@link filledUnits} distinguishes "empty" from "full".
  */
 import type { Time } from "../../base/time.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
@@ -26,9 +26,9 @@ export function ringDistance(from: number, to: number, depth: number): number {
 }
 
 /**
- * Units filled and not yet read, for read pointer `read` and last-filled `write`: here empty and full
- * are told apart. The last unit filled is right behind the next to read where the ring is empty; it
- * is never so where it is full, as one unit always stays free.
+ * Units filled and not yet read, for read pointer `read` and last-filled `write`. The last filled
+ * unit is right behind the next one to read if the ring is empty, and never if it is full, as one
+ * unit always stays free.
  */
 export function filledUnits(read: number, write: number, depth: number): number {
   return ringDistance(read, (write + 1) % depth, depth);
@@ -42,19 +42,20 @@ export function filledUnits(read: number, write: number, depth: number): number 
  */
 export const DOORBELL_OFFSET = 0x800;
 /**
- * A doorbell as a message, in the same two forms: the card acts on it as it comes, and keeps none in a
- * doorbell space.
+ * A doorbell as a message, in the same two forms: the card acts on its arrival, without a doorbell
+ * space.
  */
 export const DOORBELL_MESSAGE_OFFSET = 0x40;
 /** Completion queue arm: CQ number, the host's next position, solicited only. */
 export const CQ_ARM_OFFSET = 0x20;
 
 /**
- * Queue information at the card (`store: device`, Q-03): its memory is a window of the BAR, at offsets that are
- * the card's addresses as well, and the driver maps it at equal virtual ones. No DRAM and no SCM lies there.
+ * Queue information at the card (`store: device`, Q-03): its memory is a window of the BAR, at
+ * offsets that are also the card's addresses, and the driver maps it at equal virtual ones. No DRAM
+ * or SCM is there.
  */
 export const CARD_MEMORY_BASE = 0x5000_0000_0000;
-/** [choice] Much more than the information of all queues of a host (`QUEUES_MOST`) takes. */
+/** [choice] Far above the information of all queues of a host (`QUEUES_MOST`). */
 export const CARD_MEMORY_BYTES = 2 ** 30;
 
 /** Whether all of a range lies in the window of the card's memory. */
@@ -79,7 +80,7 @@ export function encodeDoorbell(doorbell: Doorbell): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined where the bytes have neither form: the RNIC counts and ignores them. */
+/** Undefined for bytes of neither form: the RNIC counts and ignores them. */
 export function decodeDoorbell(bytes: Uint8Array): Doorbell | undefined {
   const view = viewOf(bytes);
   if (bytes.length === 4) return { queue: view.getUint32(0) };

@@ -1,5 +1,5 @@
 /**
- * Where each field of a queue's information lies (Q-03 to Q-05): one table of fields, one table of
+ * The place of each field of a queue's information (Q-03 to Q-05): one table of fields, one table of
  * placement rules, and one accessor, {@link layOut}, from which driver, RNIC and memory take every
  * address. A field is written by the side that its space permits:
  *
@@ -14,7 +14,7 @@ const KINDS: readonly QueueKind[] = ["sq", "rq", "cq", "srq"];
 const STATES = ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"] as const;
 export type QueueState = typeof STATES[number];
 
-/** All that host and RNIC share of one queue. */
+/** The fields of one queue that host and RNIC share. */
 export interface QueueFields {
   /** Physical address of the queue's first unit, and of its index (Q-03). */
   readonly wqeAddress: number;
@@ -24,12 +24,12 @@ export interface QueueFields {
   readonly valid: boolean;
   /** Number of the queue's owner: a queue pair, a completion queue or a shared receive queue. */
   readonly owner: number;
-  /** What the RNIC moves: the read pointer; in a completion queue the write pointer (Q-12). */
+  /** The RNIC's pointer: the read pointer; in a completion queue the write pointer (Q-12). */
   readonly rnicPointer: number;
   /** Units in the ring, a power of two. */
   readonly depth: number;
   readonly unitBytes: number;
-  /** What the host moves: the write pointer; in a completion queue the read pointer (Q-12). */
+  /** The host's pointer: the write pointer; in a completion queue the read pointer (Q-12). */
   readonly hostPointer: number;
   /** When the host stored its pointer, in ps (Q-08); 0: never. */
   readonly stamp: number;
@@ -54,7 +54,7 @@ const long: Form<number> = {
   get: (view, at) => Number(view.getBigUint64(at)),
 };
 
-/** One byte, the value's place in the list; `otherwise` for a place that is in none. */
+/** One byte, the value's place in the list; `otherwise` for an unknown place. */
 function listed<T>(values: readonly T[], otherwise: T): Form<T> {
   return {
     bytes: 1,
@@ -63,7 +63,6 @@ function listed<T>(values: readonly T[], otherwise: T): Form<T> {
   };
 }
 
-/** The fields in the order in which they lie within a space, each aligned to its size. */
 const FORMS: { readonly [F in QueueField]: Form<QueueFields[F]> } = {
   wqeAddress: long,
   indexAddress: long,
@@ -82,7 +81,7 @@ export const QUEUE_FIELDS = Object.keys(FORMS) as readonly QueueField[];
 
 export type Space = 1 | 2 | 3;
 export const SPACES: readonly Space[] = [1, 2, 3];
-/** Q-05: in which space each field lies. */
+/** Q-05: the space of each field. */
 export type Placement = Readonly<Record<QueueField, Space>>;
 
 /**
@@ -114,31 +113,30 @@ const DEFAULT_PLACEMENT = Object.fromEntries(
 
 /** The document's rules. In the last one the RNIC may write the one word that it moves. */
 export const PLACEMENTS = {
-  /** By who may change the field, and whether that disturbs the RNIC. */
+  /** By the side that may change the field, and whether a change disturbs the RNIC. */
   "default": DEFAULT_PLACEMENT,
-  /** Only the host's pointer in space 3: the default rule comes to the same. */
+  /** Only the host's pointer in space 3: equal to the default rule. */
   "pointer-in-3": DEFAULT_PLACEMENT,
   "both-in-3": { ...DEFAULT_PLACEMENT, rnicPointer: 3 },
 } as const satisfies Readonly<Record<string, Placement>>;
 export type PlacementName = keyof typeof PLACEMENTS;
 
-/** Entries of a space are whole segments of so many bytes. */
 const GRAIN_BYTES = 16;
 
-/** The store of queue information as placement and layout have it. Plain numbers, no address. */
+/** The store of queue information, from placement and layout. Plain numbers, no address. */
 export interface StoreLayout {
   readonly placement: Placement;
   /** `areas`: each space has an area of its own; `record`: a queue's three parts lie together. */
   readonly layout: "areas" | "record";
-  /** R1, R2, R3: bytes of one queue's entry in each space; 0 where no field lies there. */
+  /** R1, R2, R3: bytes of one queue's entry in each space; 0 for an empty one. */
   readonly bytes: Readonly<Record<Space, number>>;
-  /** From one queue's entry of a space to the next one's. */
+  /** Distance between entries of consecutive queues in a space. */
   readonly stride: Readonly<Record<Space, number>>;
-  /** Where a field begins in its space's entry. */
+  /** Offset of a field in its space's entry. */
   readonly offsets: Readonly<Record<QueueField, number>>;
 }
 
-/** The one accessor: where the fields lie by a rule and a layout. */
+/** The one accessor: the places of fields by a rule and a layout. */
 export function layOut(placement: Placement, layout: "areas" | "record"): StoreLayout {
   const bytes = { 1: 0, 2: 0, 3: 0 };
   const offsets = {} as Record<QueueField, number>;
@@ -153,7 +151,7 @@ export function layOut(placement: Placement, layout: "areas" | "record"): StoreL
   return { placement, layout, bytes, stride, offsets };
 }
 
-/** R: bytes of all that is stored of one queue. */
+/** R: bytes of all information of one queue. */
 export function recordBytes({ bytes }: Pick<StoreLayout, "bytes">): number {
   return bytes[1] + bytes[2] + bytes[3];
 }
@@ -165,7 +163,7 @@ export interface SpaceBases {
   readonly space3: number;
 }
 
-/** Where a queue's entry of a space lies. */
+/** Address of a queue's entry in a space. */
 export function entryAddress(
   store: StoreLayout,
   bases: SpaceBases,
@@ -189,7 +187,7 @@ export function storeRanges(
   });
 }
 
-/** Where a field of a queue lies. */
+/** Address of a queue's field. */
 export function fieldAddress(
   store: StoreLayout,
   bases: SpaceBases,

@@ -1,6 +1,6 @@
 /**
- * The access rules of queue information (Q-04) in one form for all who hold them: the host, where it lies in the
- * host's memory, and the card, where it lies at the card.
+ * The access rules of queue information (Q-04) in one form for both holders: the host, if it is in
+ * the host's memory, and the card, if it is at the card.
  */
 import {
   entryAddress,
@@ -16,7 +16,7 @@ export interface StorePart {
   readonly queue: number;
 }
 
-/** The entries that a range of memory touches, of a store of `queues` queues. */
+/** The entries that a range of memory touches, in a store of `queues` queues. */
 export function* touchedParts(
   { store, bases, queues }: {
     readonly store: StoreLayout;
@@ -46,7 +46,7 @@ export interface StoreBreach extends StorePart {
   readonly holder?: string | undefined;
 }
 
-/** What the program is told that has stored. */
+/** The message to the storing program. */
 export function breachText(breach: StoreBreach, program: string): string {
   const { address, length, space, queue, holder } = breach;
   const where = `Cannot store ${length} B at 0x${address.toString(16)}`;

@@ -1,6 +1,7 @@
 /**
- * Encodes messages of shared regions as plain arrays for the bus between processes, and checks what comes from
- * there, field by field. `pcie_codec.ts` dispatches to it; numbers below {@link FIRST_REGION_CODE} are its own.
+ * Encodes messages of shared regions as plain arrays for the bus between processes, and checks
+ * received ones field by field. `pcie_codec.ts` dispatches to it; numbers below {@link
+ * FIRST_REGION_CODE} are its own.
  */
 import type { LineChange } from "./line_change.ts";
 import { BUS_MESSAGES, LOST } from "../../coherence/messages.ts";
@@ -29,15 +30,15 @@ export function isRegionCode(code: unknown): boolean {
   return isCount(code) && code >= FIRST_REGION_CODE && code <= LAST_REGION_CODE;
 }
 
-/** What takes the fields of a message one after the other: makes an array of them, or a hash. */
+/** Takes the fields of a message in sequence, and makes an array of them, or a hash. */
 export interface FieldSink {
-  /** So many fields follow, a list among them counted as one. */
+  /** Announces the number of fields that follow, a list among them counted as one. */
   list(fields: number): void;
   number(value: number): void;
   text(value: string): void;
   flag(value: boolean): void;
   bytes(value: Uint8Array): void;
-  /** A number of 64 bits goes as bytes: what decodes it may make a number of a small one. */
+  /** A number of 64 bits as bytes: a decoder may convert a small one to a number. */
   word(value: bigint): void;
 }
 

@@ -1,24 +1,25 @@
 /**
- * Messages of shared regions on the bus between a host and its coherent RNIC (`coherence.md`, C-02). At home they are
- * the protocol's own: {@link LineMessage} is a snoop, a request or a response of `fabric/coherence`. On a far host
- * they are non-coherent (decision 2): a core's {@link FarAccess}, which its card answers.
+ * Messages of shared regions on the bus between a host and its coherent RNIC (`coherence.md`, C-02). At
+ * home they are the protocol's own: {@link LineMessage} is a snoop, a request or a response of
+ * `fabric/coherence`. On a far host they are non-coherent (decision 2): a core's {@link FarAccess}, which
+ * its card answers.
  */
 import { type LineChange, WHOLE_LINE } from "./line_change.ts";
 import { BUS_MESSAGES, type BusKind, type LOST } from "../../coherence/messages.ts";
 import { FLIT_BYTES } from "./flit.ts";
 import { COHERENCE_LINE_BYTES } from "../roce/coherence_eth.ts";
 
-/** Between home's host agent and home's card, both ways: who sends which is `BUS_MESSAGES`. */
+/** Between home's host agent and home's card, both ways: `BUS_MESSAGES` has the direction. */
 export interface LineMessage {
   readonly kind: "line";
   readonly op: BusKind;
   /** Of the line's first byte, in home's memory. */
   readonly address: number;
-  /** Where the message carries it: 64 B, or poison (decision 13), which a `Cmp` has, too. */
+  /** If the message carries it: 64 B, or poison (decision 13), which a `Cmp` may have, too. */
   readonly data?: Uint8Array<ArrayBuffer> | typeof LOST;
 }
 
-/** What a core of a far host asks of its card; `own` is a load that asks for ownership. */
+/** A far host's core's requests to its card; `own` is a load that asks for ownership. */
 export const FAR_OPS = ["load", "own", "store", "flush"] as const;
 export type FarOp = typeof FAR_OPS[number];
 
@@ -32,15 +33,15 @@ export interface FarAccess {
   /** Index of the line in its region. */
   readonly line: number;
   readonly op: FarOp;
-  /** Of `store`, and of no other. */
+  /** For `store` only. */
   readonly change?: LineChange;
-  /** Of `flush`: how many lines from `line` on, else one (decision 8). */
+  /** For `flush`: number of lines from `line` on; 1 by default (decision 8). */
   readonly lines?: number;
 }
 
 /**
- * `lost`: the line's content is gone (C-10). `fenced`: the lease is over, and the access may or may not have been
- * done (decision 13). `refused`: the card knows no such region, and has done nothing.
+ * `lost`: the line's content is gone (C-10). `fenced`: the lease is over, and the access may have
+ * had its effect or not (decision 13). `refused`: no effect, as the card does not know the region.
  */
 export const FAR_RESULTS = ["done", "lost", "fenced", "refused"] as const;
 export type FarResult = typeof FAR_RESULTS[number];
@@ -50,16 +51,19 @@ export interface FarAnswer {
   readonly kind: "far-answer";
   readonly tag: number;
   readonly result: FarResult;
-  /** Of a load: the line, 64 B. Of an atomic: the line as it was. */
+  /** For a load: the line, 64 B. For an atomic: the line before it. */
   readonly data?: Uint8Array<ArrayBuffer>;
   /**
-   * Of a load of a region with `placement: remote`: its copies have been moved, and home's card keeps them. No
-   * {@link FarInvalidate} will tell of a change.
+   * For a load of a region with `placement: remote`: its copies have been moved, and home's card
+   * keeps them. No {@link FarInvalidate} will report a change.
    */
   readonly away?: true;
 }
 
-/** The far card has no copy of a line any more: a core that waits for a change of it looks again (decision 19). */
+/**
+ * The far card no longer has a copy of a line: a core that waits for its change looks again
+ * (decision 19).
+ */
 export interface FarInvalidate {
   readonly kind: "far-invalidate";
   readonly region: number;

@@ -3,8 +3,8 @@
  * data path does not use it: work requests and completions are rings in host memory, with
  * doorbells. All addresses are host physical; `va` is the address that the peer uses on the wire.
  *
- * A table of checks has each member of each union, with its fields: what comes from another process is
- * checked by it (`rnic_command_shape.ts`), and the types follow from it.
+ * A table of checks has each member of each union, with its fields: messages of another process are
+ * checked by it (`rnic_command_shape.ts`), and the types are derived from it.
  */
 import { HINT_ENCODINGS } from "../roce/hint_eth.ts";
 import {
@@ -30,10 +30,7 @@ import {
   type ValueOf,
 } from "./rnic_command_shape.ts";
 
-/**
- * Access flags of a memory region or queue pair, with libibverbs' numbers, and vendor-specific
- * ones.
- */
+/** Access flags of a region or queue pair: libibverbs' numbers and vendor-specific ones. */
 export const ACCESS = {
   localWrite: 1,
   remoteWrite: 2,
@@ -43,15 +40,13 @@ export const ACCESS = {
   mwBind: 16,
   /** For a window: its addresses begin at 0. */
   zeroBased: 32,
-  /** The region's pages are not pinned: the card asks for each when it is needed (ibv_reg_mr). */
+  /** The region's pages are not pinned: the card asks for each when it needs it (ibv_reg_mr). */
   onDemand: 64,
   flushGlobal: 256,
   flushPersistent: 512,
   /** Writes into the region may be reordered (§3.7): refused, see {@link refuseAccess}. */
   relaxedOrdering: 1 << 20,
-  /**
-   * V-06: for a queue pair: its peer may send verified writes. A region grants them like any WRITE.
-   */
+  /** V-06: a queue pair's peer may send verified writes. A region grants them like any WRITE. */
   remoteWriteVerify: 1 << 29,
   /** P-22: plain WRITEs into this region are made persistent. Above libibverbs' optional bits. */
   remoteWritePersistence: 1 << 30,
@@ -61,7 +56,7 @@ let known = 0;
 for (const bit of Object.values(ACCESS)) known |= bit;
 
 /**
- * Why access flags of a region, window or queue pair are refused; undefined where they are valid.
+ * Reason to refuse access flags of a region, window or queue pair; undefined where they are valid.
  * Relaxed ordering is refused because the emulator never reorders: a run would seem to prove that a
  * program tolerates reordering.
  */
@@ -77,14 +72,15 @@ export function refuseAccess(access: number): string | undefined {
     : "IBV_ACCESS_RELAXED_ORDERING is not honoured: expected access flags without it";
 }
 
-/** Largest share of the line that a queue pair may have, the smallest being 1. */
+/** Largest share of the line that a queue pair may have; the smallest is 1. */
 export const QP_WEIGHT_MAX = 255;
 const qpWeight: Check<number> = (value): value is number =>
   isCount(value) && value >= 1 && value <= QP_WEIGHT_MAX;
 
 /**
- * H-08: a `carrier` has the hints of all queue pairs of this card and its peer (figure 8); a `group`, which is UD,
- * those for all peers (figure 9), by the multicast group that it is attached to.
+ * H-08: a `carrier` carries the hints of all queue pairs between this card and its peer (figure 8);
+ * a `group`, a UD queue pair, those for all peers (figure 9), by the multicast group it is attached
+ * to.
  */
 export type HintPart = "on" | "off" | "carrier" | "group";
 const hintPart = oneOf<HintPart>("on", "off", "carrier", "group");
@@ -107,9 +103,10 @@ const persistence = shaped({
   /** 1: posted writes go to the iMC. 2: they stay in the LLC. */
   flow: oneOf(1, 2),
   /**
-   * What makes a write persistent that has left the bus. `read`: an LSB read behind it, in flow 1
-   * (P-24), and in flow 2 where the LLC is in the persistence domain. `cpu`: the host's CPU,
-   * notified by a RECV (P-26). `none`: nothing more, as all buffers are in the domain.
+   * The mechanism that makes a write persistent after it has left the bus. `read`: an LSB read
+   * behind it, in flow 1 (P-24), and in flow 2 if the LLC is in the persistence domain. `cpu`: the
+   * host's CPU, notified by a RECV (P-26). `none`: no further step, as all buffers are in the
+   * domain.
    */
   flush: oneOf("read", "cpu", "none"),
   /** Whether the architecture evaluates the NS bit (`ddio+ns`). */
@@ -117,16 +114,13 @@ const persistence = shaped({
 });
 export type PersistencePlan = Checked<typeof persistence>;
 
-/**
- * One ring as the driver has allocated it. `units` of 64 B (SQ, CQ) or 16·sge B (RQ), a power of
- * two.
- */
+/** One ring in the driver's memory. `units` of 64 B (SQ, CQ) or 16·sge B (RQ), a power of two. */
 const ring = shaped({ address: count, units: count });
 export type RingPlace = Checked<typeof ring>;
 
 /**
- * ibv_qp_attr; the fields that are given are the attribute mask. Which ones a transition needs is what
- * ibv_modify_qp(3) says, without pkey_index and port_num: there is one of each.
+ * ibv_qp_attr; the given fields are the attribute mask. ibv_modify_qp(3) lists those that a
+ * transition needs; pkey_index and port_num do not exist here, as there is one of each.
  */
 export interface QpAttributes {
   /** qp_state: the state to go to. */
@@ -162,15 +156,15 @@ export interface QpAttributes {
   readonly maxDestRdAtomic?: number;
   /** READs and atomics that are outstanding at a time. */
   readonly maxRdAtomic?: number;
-  /** The code of the time that an RNR NAK asks the peer to wait: 0 to 31. */
+  /** Code of the time that an RNR NAK asks the peer to wait: 0 to 31. */
   readonly minRnrTimer?: number;
   /** The ACK time-out is 4.096 µs · 2^timeout; 0: none. */
   readonly timeout?: number;
   /** Repetitions without an answer, 0 to 7. */
   readonly retryCnt?: number;
-  /** Repetitions after an RNR NAK, 0 to 7; 7: without end. */
+  /** Repetitions after an RNR NAK, 0 to 6; 7: unlimited. */
   readonly rnrRetry?: number;
-  /** Of UD: the Q_Key that datagrams must have. */
+  /** UD: the Q_Key that datagrams must have. */
   readonly qKey?: number;
 }
 
@@ -203,20 +197,21 @@ const memory = {
   va: count,
   length: count,
   pageBytes: count,
-  /** Physical address of each page, from the page of `va` on; none of an on-demand region. */
+  /** Physical address of each page, from `va`'s page on; empty for an on-demand region. */
   pages: listOf(isCount),
   /** Whether all of it is persistent memory (SCM): only the driver knows (P-05). */
   persistent: flag,
 } as const;
-/** H-01: a data transfer object of a region: the programs' name for it, of 64 bits, and where it is. */
+/**
+ * H-01: a data transfer object of a region: the programs' name for it, of 64 bits, and its place.
+ */
 const dto = shaped({ nameHigh: u32, nameLow: u32, va: count, length: count });
 /** P-22: memory registration, at processor and RNIC alike. */
 const region = shaped({ pd: count, access: u32, ...memory, objects: { optional: listOf(dto) } });
 export type RegionPlan = Checked<typeof region>;
 
 /**
- * Parts of a {@link RegionPlan} that a re-registration replaces; the address range is replaced as a
- * whole.
+ * Parts of a {@link RegionPlan} that a re-registration replaces; the address range only as a whole.
  */
 const change = shaped({
   pd: { optional: count },
@@ -234,15 +229,14 @@ export type WindowType = 1 | 2;
 
 const COMMANDS = {
   "init": { spaces, persistence },
-  /** What the card's resources allow (mlx5: QUERY_HCA_CAP). */
+  /** The limits of the card's resources (mlx5: QUERY_HCA_CAP). */
   "query-device": {},
-  /** The network port: its cable and its rate. */
   "query-port": {},
-  /** The card's clock, which completions of a queue with `timestamps` have. */
+  /** The clock of completions' `timestamps`. */
   "query-clock": {},
   "create-cq": {
     ring,
-    /** Its entries have the time at which they were written. */
+    /** Each entry carries the time at which it was written. */
     timestamps: { optional: flag },
     vector: (value): value is number | null => value === null || isCount(value),
   },
@@ -253,7 +247,7 @@ const COMMANDS = {
    */
   "resize-cq": { cqn: count, ring, taken: count, stamp: count },
   "destroy-cq": { cqn: count },
-  /** Asynchronous events become entries of this completion queue, instead of messages of their own. */
+  /** Asynchronous events become entries of this completion queue instead of messages. */
   "set-event-queue": { cqn: count },
   /** A shared receive queue: its WQEs have `stride` bytes. */
   "create-srq": { ring, stride: count, pd: count },
@@ -281,9 +275,12 @@ const COMMANDS = {
     weight: { optional: qpWeight },
     /** H-09: its part in hints; the firmware's policy by default. */
     hints: { optional: hintPart },
-    /** H-07: the encoding of hints that go by it; the firmware's by default. */
+    /** H-07: the encoding of hints that it carries; the firmware's by default. */
     hintEncoding: { optional: oneOf(...HINT_ENCODINGS) },
-    /** Said by the driver: the program is privileged. A trusted group of hints is made by such a one alone (H-08). */
+    /**
+     * The driver asserts that the program is privileged; only such a one makes a trusted group
+     * (H-08).
+     */
     privileged: { optional: flag },
   },
   "modify-qp": { qpn: u24, attributes },
@@ -292,7 +289,7 @@ const COMMANDS = {
   "attach-mcast": { qpn: u24, group: u32 },
   "detach-mcast": { qpn: u24, group: u32 },
   "register-mr": { region },
-  /** ibv_alloc_null_mr: a region without memory, which is read as zeros and takes what is written nowhere. */
+  /** ibv_alloc_null_mr: a region without memory: reads return zeros, writes are discarded. */
   "allocate-null-mr": { pd: count },
   /** ibv_rereg_mr: the given attributes change, the key does not. */
   "reregister-mr": { key: u32, change },
@@ -300,13 +297,13 @@ const COMMANDS = {
   "allocate-mw": { type: windowType, pd: count },
   "deallocate-mw": { rkey: u32 },
   /**
-   * Pages of an on-demand region are there, from page number `first` on (mlx5: an UMR that writes MTT
-   * entries, and PAGE_FAULT_RESUME). `writable`: they may be written as well.
+   * Pages of an on-demand region are there, from page number `first` on (mlx5: an UMR that writes
+   * MTT entries, and PAGE_FAULT_RESUME). `writable`: they may be written, too.
    */
   "map-pages": { key: u32, first: count, pages: listOf(isCount), writable: flag },
   /**
-   * The host takes pages of an on-demand region back. The reply comes when no access to them is under way:
-   * reads have completed, writes are ahead of it on the bus.
+   * The host takes pages of an on-demand region back. The reply comes when no access to them is
+   * under way: reads have completed, writes are ahead of it on the bus.
    */
   "invalidate-pages": { key: u32, first: count, count },
   /** Contiguous host memory for tables that the chip has no room for (mlx5: MANAGE_PAGES). */
@@ -317,13 +314,13 @@ const COMMANDS = {
    */
   "write-space2": { queue: count, offset: count, data: isPlainBytes },
   /**
-   * Q-04: the lock that allows the host to write space 2 of one queue itself, for a time. With `answerAt`
-   * the reply says that the request is accepted; whether the lock is granted or denied is written there
-   * (`lock_answer.ts`). `by`: the process whose lock it is to be, where the card holds the rules itself
-   * (`store: device`).
+   * Q-04: the lock that allows the host to write space 2 of one queue itself, for a time. With
+   * `answerAt` the reply only accepts the request; the grant or denial is written to that address
+   * (`lock_answer.ts`). `by`: the process that asks, where the card holds the rules (`store:
+   * device`).
    */
   "lock-space2": { queue: count, answerAt: { optional: count }, by: { optional: count } },
-  /** Takes what the host has written over, and releases the lock. */
+  /** Takes over the host's writes and releases the lock. */
   "unlock-space2": { queue: count },
   /**
    * Q-09: a send or receive queue continues in another ring, or in the same memory with another
@@ -331,20 +328,22 @@ const COMMANDS = {
    */
   "expand-queue": { queue: count, ring },
   /**
-   * H-09: a hint of the program's own making (`encodeHint`), sent as it stands to the queue pair's peer.
-   * What it says is not looked at here: no card may rely on another's care (H-24).
+   * H-09: a hint that the program made itself (`encodeHint`), sent unchanged to the queue pair's
+   * peer. The card does not check it: the receiver may not rely on it (H-24).
    */
   "send-hint": { qpn: u24, message: isPlainBytes },
-  /** 001_ [0114]: a core has done its part of the work of a hint, of which HINT_WORK has told. */
+  /** 001_ [0114]: a core has done the work of a hint that HINT_WORK announced. */
   "hint-work": { id: count },
   /**
-   * C-03: number of a region in the scenario's list. Home's card exposes it to its far cards; a far card registers
-   * it at home's, and the reply comes when that has answered (decision 21).
+   * C-03: number of a region in the scenario's list. Home's card exposes it to its far cards; a far
+   * card registers it at home's and replies after that card's answer (decision 21).
    */
   "register-region": { region: count },
-  /** Decision 21: all copies are written back; the reply comes when home's memory has the last one. */
+  /**
+   * Decision 21: all copies are written back; the reply comes when home's memory has the last one.
+   */
   "deregister-region": { region: count },
-  /** C-04: home's card moves the region's copies: where they are kept from now on. */
+  /** C-04: home's card moves the region's copies to this place. */
   "move-region": { region: count, place: oneOf("local", "remote") },
   "query-statistics": {},
 } as const satisfies Rows;
@@ -353,12 +352,11 @@ type CommandOp = keyof typeof COMMANDS;
 export type RnicCommand = {
   [Op in CommandOp]: { readonly op: Op } & ValueOf<typeof COMMANDS[Op]>;
 }[CommandOp];
-/** The commands of these names. */
 export type CommandOf<Op extends CommandOp> = Extract<RnicCommand, { op: Op }>;
 
 /**
- * Number of CQEs in a queue pair's two completion queues since those were created, up to the last
- * that may belong to the ended life: that CQE may be written after the reply.
+ * Number of CQEs in a queue pair's two completion queues since their creation, up to the last that
+ * may belong to the ended life: that CQE may be written after the reply.
  */
 const written = shaped({ send: count, recv: count });
 export type CqesWritten = Checked<typeof written>;
@@ -372,11 +370,11 @@ const OK_REPLIES = {
     kept: { optional: count },
   },
   "query-device": {
-    /** Numbers of queues: a queue pair takes two of its own, one with a shared queue; other queues one. */
+    /** Queue numbers: a queue pair takes two, with a shared receive queue one; other queues one. */
     queues: count,
     /** Keys of regions and windows together. */
     keys: count,
-    /** Of both those that are free now. */
+    /** Free numbers of both. */
     freeQueues: count,
     freeKeys: count,
     /** Data transfer objects of one region (H-01). */
@@ -386,7 +384,7 @@ const OK_REPLIES = {
     /** Of the clock, in kHz. */
     clockKhz: count,
   },
-  /** `up`: the cable's other end has power, as far as the card has been told. */
+  /** `up`: the cable's other end has power, as far as the card knows. */
   "query-port": { up: flag, bitsPerSecond: count, roce: oneOf("v1", "v2") },
   /** In ticks of `clockKhz`. */
   "query-clock": { clock: count },
@@ -400,7 +398,6 @@ const OK_REPLIES = {
     rqQueue: count,
   },
   "register-mr": { lkey: u32, rkey: u32 },
-  /** The firmware needs so many contiguous bytes before it can do it: nothing has changed. */
   "memory-needed": { bytes: count },
   "query-statistics": { counters: isCounters },
   /** A shared receive queue's number is also its queue number. */
@@ -411,7 +408,7 @@ const OK_REPLIES = {
    * A queue pair was reset or destroyed: its CQEs up to these positions belong to an earlier life.
    */
   "qp-emptied": { written },
-  /** Q-04: the lock is the host's until then, in ps; at that time the RNIC takes it back. */
+  /** Q-04: the time, in ps, at which the RNIC takes the host's lock back. */
   "lock-space2": { until: count },
   /**
    * Q-09: the queue has been paused and goes on. `read`: the RNIC's read pointer in the old ring.
@@ -434,14 +431,13 @@ export type RnicReply =
   }[OkOp]
   | { readonly status: "error" } & ValueOf<typeof ERROR_REPLY>;
 
-/** 001_ [0114]: what a core may do of hints: take them apart, answer them, make them. */
+/** 001_ [0114]: a core's work for hints: take them apart, answer them, make them. */
 export const HINT_JOBS = ["prepare", "answer", "announce"] as const;
 
 const QP_EVENT = { qpn: u24 } as const;
 const PORT_EVENT = { portNum: count } as const;
-/** Of a peer; an entry of the event queue has 0 for none. */
+/** A peer's; 0 stands for none in an entry of the event queue. */
 const address = (value: unknown): value is number => u32(value) && value > 0;
-/** The supported events of ibv_async_event. */
 const EVENTS = {
   QP_FATAL: QP_EVENT,
   QP_REQ_ERR: QP_EVENT,
@@ -455,12 +451,12 @@ const EVENTS = {
   /** The port's cable, or the device at its other end, has gone, and is there again. */
   PORT_ERR: PORT_EVENT,
   PORT_ACTIVE: PORT_EVENT,
-  /** The card has failed under its host: the driver's own. */
+  /** The card has failed under its host: raised by the driver itself. */
   DEVICE_FATAL: {},
   /**
-   * Pages of an on-demand region are needed, from `first` on; then, if they can be had, `ahead` more,
-   * which belong to the same message. `write`: they are to be written. `hintsOf`: no request needs them yet, hints of
-   * the requester with this address have named them (H-24).
+   * Pages of an on-demand region are needed, from `first` on; `ahead` more of the same message
+   * follow them and are optional. `write`: for a write. `hintsOf`: no request needs them yet; hints
+   * of the requester with this address named them (H-24).
    */
   PAGE_FAULT: {
     key: u32,
@@ -472,9 +468,12 @@ const EVENTS = {
   },
   /** 001_ [0114]: work of a hint is a core's part, which answers by `hint-work` when it is done. */
   HINT_WORK: { id: count, job: oneOf(...HINT_JOBS), elements: count },
-  /** C-10: lines of a region whose last value is gone, `count` of them from index `first` on. */
+  /** C-10: lines of a region whose last value is lost, `count` of them from index `first` on. */
   REGION_LOST: { region: count, first: count, count },
-  /** Decision 13: a far card's lease of the region is over; its copies are dropped. `agent`: as home counts far cards. */
+  /**
+   * Decision 13: a far card's lease of the region is over; its copies are dropped. `agent`: home's
+   * number for it.
+   */
   REGION_FENCED: { region: count, agent: count },
   /** Decision 17: a far card's accesses of the region since its last report, to home's host. */
   REGION_COUNTS: { region: count, agent: count, loads: count, stores: count },
@@ -486,7 +485,7 @@ export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];
 
-/** Whether it is about a queue of programs: completions may have been written before it. */
+/** Whether it concerns a queue of programs: completions may have been written before it. */
 export function isOfQueue(event: RnicEvent): boolean {
   return "qpn" in event || "cqn" in event || "srqn" in event;
 }

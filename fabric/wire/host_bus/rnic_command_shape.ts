@@ -1,5 +1,5 @@
 /**
- * Checks of values from another process, field by field, and the types of what passes them: the
+ * Checks of values from another process, field by field, and the types of values that pass: the
  * vocabulary of the tables in `rnic_command.ts`.
  */
 
@@ -13,7 +13,7 @@ export type Shape = Readonly<Record<string, Check<unknown> | OptionalCheck<unkno
 /** A shape for each member of a union, by the member's name. */
 export type Rows = Readonly<Record<string, Shape>>;
 
-/** The type of what passes a check. */
+/** The type of values that pass a check. */
 export type Checked<C> = C extends Check<infer T> ? T : never;
 /** The type of an object that has a shape. */
 export type ValueOf<S> =

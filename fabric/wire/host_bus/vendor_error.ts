@@ -1,17 +1,15 @@
 /**
- * Why a work request failed, in finer steps than its status: `vendor_err` of a completion, one byte of
- * its CQE (byte 54, where mlx5's error CQE has its vendor syndrome). The numbers 0x51, 0x81, 0x87 to
- * 0x8a and 0xf9 are those that ConnectX cards are known to report for the same; the others are a choice.
+ * Causes of failed work requests, finer than their status: `vendor_err` of a completion, one byte of its
+ * CQE (byte 54, where mlx5's error CQE has its vendor syndrome). The numbers 0x51, 0x81, 0x87 to 0x8a and
+ * 0xf9 are those that ConnectX cards are known to report for the same cause; the others are a choice.
  *
- * Of what a responder refuses, a requester knows what the NAK's syndrome says and no more (`rocev2.md` §1.4): its text
- * has all that the status can mean. The responder's card notes which of them it was.
+ * A requester knows of a responder's refusal only the NAK's syndrome (`rocev2.md` §1.4): its text has all
+ * possible meanings of the status. The responder's card records the actual one.
  */
 import type { WcStatus } from "./cqe.ts";
 
 interface Row {
-  /** What the CQE carries. */
   readonly code: number;
-  /** The status that such a completion has. */
   readonly status: Exclude<WcStatus, "SUCCESS">;
   readonly text: string;
 }
@@ -192,7 +190,7 @@ const BY_CODE: ReadonlyMap<number, Row> = new Map(
   Object.values(VENDOR_ERRORS).map((row) => [row.code, row]),
 );
 
-/** What a completion's `vendor_err` means; undefined of 0 and of a number that is not in the table. */
+/** The meaning of a completion's `vendor_err`; undefined for 0 and for an unknown number. */
 export function vendorErrorText(code: number): string | undefined {
   return BY_CODE.get(code)?.text;
 }

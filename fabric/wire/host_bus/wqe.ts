@@ -124,9 +124,7 @@ export interface SendWqe {
 
 const CONTROL_BYTES = 16;
 const FLAG_FENCE = 0x80, FLAG_SIGNALED = 0x08, FLAG_SOLICITED = 0x02, FLAG_UD = 0x01;
-/** An objects segment is behind the others. */
 const FLAG_OBJECTS = 0x04;
-/** A segment of parts is behind that of the objects. */
 const FLAG_PARTS = 0x10;
 const INLINE_BIT = 0x8000_0000;
 /** Second byte of a verify segment. */
@@ -157,7 +155,6 @@ function readList<T>(view: DataView, at: number, read: (at: number) => T): T[] |
   return Array.from({ length: count }, (_, i) => read(at + OBJECTS_AT + 8 * i));
 }
 
-/** The table of segments: one row each, in wire order. */
 const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Operands[Name]>> } = {
   ud: {
     bytes: 16,
@@ -273,10 +270,8 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
 type Segment = readonly [name: keyof Operands, row: SegmentRow<Operands[keyof Operands]>];
 const ROWS = Object.entries(SEGMENTS) as unknown as readonly Segment[];
 
-/** Flags by which WQEs of one opcode have other segments. */
 const SEGMENT_FLAGS = FLAG_UD | FLAG_OBJECTS | FLAG_PARTS;
 
-/** The segments of each opcode, by those flags: one look-up per WQE. */
 const SEGMENTS_OF = new Map(
   (Object.keys(WQE_OPCODES) as WqeOpcode[]).map((opcode) => {
     const operands: ReadonlySet<keyof Operands> = new Set(WQE_OPCODES[opcode].operands);

@@ -1,13 +1,13 @@
 /**
- * The table of send WQE opcodes: one row has all that differs from opcode to opcode before a request crosses
- * the wire: in the checks of `ibv_post_send`, in the ring's bytes and in the card's requester (`rocev2.md` §3.2,
- * §4.3, §5.1). What a responder does with the request is in `nodes/rnic/responder/operations.ts`.
+ * The table of send WQE opcodes: one row has all differences between opcodes before a request crosses
+ * the wire: in the checks of `ibv_post_send`, in the ring's bytes and in the card's requester
+ * (`rocev2.md` §3.2, §4.3, §5.1). `nodes/rnic/responder/operations.ts` has the responder's side.
  */
 import { ANSWERS, type RequestOperation } from "../roce/opcode.ts";
 import type { HintOperation } from "../roce/hint_eth.ts";
 import { ACCESS, type QpType } from "./rnic_command.ts";
 
-/** ibv_wr_opcode as text, and the card's own: what a send request asks for. */
+/** ibv_wr_opcode as text, and the card's own opcodes. */
 export type WqeOpcode =
   | "nop"
   | "send-invalidate"
@@ -27,7 +27,7 @@ export type WqeOpcode =
   | "atomic-write"
   | "write-verify";
 
-/** Arguments that an opcode has in segments of its own, with their names in refusals. */
+/** Arguments with segments of their own, by their names in refusals. */
 export const OPERANDS = {
   remote: "remote address",
   atomic: "atomic operands",
@@ -46,50 +46,53 @@ export interface WqeOpcodeRow {
   readonly types: readonly QpType[];
   readonly operands: readonly Operand[];
   /**
-   * What its elements are. `sent`: the payload, which may be inline. `word`: eight bytes that are sent, inline
-   * always. `room`, `word room`: where the answer goes, of any length or of eight bytes. `none`: it has none,
-   * and the card looks. `unread`: it has none, and nothing would read them.
+   * The use of its elements. `sent`: the payload, which may be inline. `word`: eight sent bytes,
+   * always inline. `room`, `word room`: the place of the answer, of any length or of eight bytes.
+   * `none`: it has none, and the card checks that. `unread`: it has none, and the card would not
+   * read them.
    */
   readonly data: "sent" | "word" | "room" | "word room" | "none" | "unread";
-  /** It takes a receive of the peer: always, or where the peer's CPU is to flush (flow 2, P-26). */
+  /** It takes a receive of the peer: always, or if the peer's CPU is to flush (flow 2, P-26). */
   readonly takesRecv: "always" | "to flush" | "never";
   /**
-   * Whether it may cover data transfer objects (H-01). Those with the key of a region may, which has objects. What a
-   * SEND covers could not be found at the responder, and its peer may have rights to none of it (H-24).
+   * Whether it may cover data transfer objects (H-01), which need the key of a region. The
+   * responder could not find a SEND's objects, and its peer may have rights to none of them (H-24).
    */
   readonly coversObjects: boolean;
-  /** What crosses the wire; `none` where no request does. */
+  /** The request on the wire; `none` if there is none. */
   readonly wire: RequestOperation | "none";
   readonly immediate: boolean;
   /** SEND WITH INVALIDATE: the immediate is a key of the peer's. */
   readonly invalidate: boolean;
   /**
-   * An answer of its own completes it, no ACK does, and a fence behind it waits (§3.2). These are
-   * what needs the host's memory at the peer before it can be answered.
+   * An answer of its own completes it instead of an ACK, and a fence behind it waits (§3.2): the
+   * answer needs the host's memory at the peer.
    */
   readonly answered: boolean;
   /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
   readonly takesSlot: boolean;
   /**
-   * Answered once, with the PSN of the last of its packets (V-01). Its request is a stream of packets
-   * as a WRITE's, of which all but the last are acknowledged on the way.
+   * Answered once, with the PSN of the last of its packets (V-01). Its request is a stream of
+   * packets like a WRITE's, of which all but the last are acknowledged on the way.
    */
   readonly streams: boolean;
-  /** Its data goes to the peer's memory as a WRITE's: it is the last write of this side, and V-08's faults concern it. */
+  /**
+   * Its data goes to the peer's memory like a WRITE's: it can be this side's last write, and V-08's
+   * faults apply.
+   */
   readonly writes: boolean;
   /** P-21: vendor opcode. */
   readonly persistOpcode: boolean;
-  /** A persistence ACK is awaited (P-25, P-28), whichever form asks for it (P-21, P-22). */
+  /** A persistence ACK is awaited (P-25, P-28), in either form of request (P-21, P-22). */
   readonly awaitsPersistence: boolean;
   /** ACCESS bits that local memory needs. */
   readonly localNeed: number;
-  /** What a hint announces it as (H-01); undefined of what it does not announce. */
+  /** Its name in a hint (H-01); undefined if hints do not announce it. */
   readonly hint: HintOperation | undefined;
-  /** What counts its frames as they leave the card; undefined where none does. */
+  /** The counter of its frames as they leave the card; undefined if there is none. */
   readonly counter: FrameCounter | undefined;
 }
 
-/** Counters of a card's frames. */
 type FrameCounter =
   | "sendFramesOut"
   | "writeFramesOut"
@@ -99,7 +102,7 @@ type FrameCounter =
   | "atomicRequestsOut"
   | "flushRequestsOut";
 
-/** Of a row what does not follow from the rest of it, and is not as most have it. */
+/** A row's columns that neither follow from others nor have the usual value. */
 type Given =
   & Pick<WqeOpcodeRow, "code" | "types" | "data" | "wire">
   & Partial<Omit<WqeOpcodeRow, "answered" | "localNeed">>;
@@ -191,9 +194,10 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
   },
   // P-22: a plain WRITE into a region that the requester knows to be persistent.
   "write-persist-address": { ...PERSISTENT, code: 0x41 },
-  // P-26: by it the responder's CPU reports "flushed".
+  // P-26: the responder's CPU reports "flushed" by it.
   "persistence-ack": { ...LOCAL, code: 0x42, types: RC, takesRecv: "to flush" },
-  // P-50: the memory placement extensions, for which mlx5 has no codes. As rxe has it, a FLUSH takes no slot.
+  // P-50: the memory placement extensions, for which mlx5 has no codes. As in rxe, a FLUSH takes no
+  // slot.
   "flush": {
     code: 0x43,
     there: "IBV_WR_FLUSH",
@@ -214,7 +218,7 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
     hint: "write",
     counter: "atomicRequestsOut",
   },
-  // V-01: the receiver verifies it, and its answer has the result.
+  // V-01: the receiver verifies it and answers with the result.
   "write-verify": {
     ...WRITE,
     code: 0x45,
@@ -227,7 +231,7 @@ const ROWS: Readonly<Record<WqeOpcode, Given>> = {
   },
 };
 
-/** What a row has otherwise: all columns, so that rows have one shape for the engine. */
+/** The usual values: all columns, so that rows have one shape for the engine. */
 const OTHERWISE: WqeOpcodeRow = {
   code: 0,
   there: undefined,
@@ -260,7 +264,6 @@ function rowOf(given: Given): WqeOpcodeRow {
   };
 }
 
-/** The row of each opcode. */
 export const WQE_OPCODES = Object.fromEntries(
   Object.entries(ROWS).map(([name, given]) => [name, rowOf(given)]),
 ) as Readonly<Record<WqeOpcode, WqeOpcodeRow>>;

@@ -1,7 +1,8 @@
 /**
  * Messages between coherent cards ↔ header and payload of a packet (C-02): those of the protocol's tables
- * (`fabric/coherence/messages.ts`) and those of the cards' firmware (`control_messages.ts`). What a command's
- * header and payload must be like is a row of `FORMS` (`coherence_eth.ts`); what decodes can be encoded again, to the same bytes.
+ * (`fabric/coherence/messages.ts`) and those of the cards' firmware (`control_messages.ts`). `FORMS`
+ * (`coherence_eth.ts`) has the form of a command's header and payload; a decoded message encodes to the
+ * same bytes.
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
@@ -29,11 +30,11 @@ import {
 /** A message between two cards. */
 export type CardMessage = WireMessage | ControlMessage;
 
-/** What a packet says beside the message. */
+/** A packet's fields beside the message. */
 export interface CardContext {
-  /** Key of the region that the message is about; 0 where it is about none. */
+  /** Key of the message's region; 0 for none. */
   readonly region: number;
-  /** The requester's number of the access; 0 where no answer is awaited. */
+  /** The requester's number of the access; 0 if no answer is awaited. */
   readonly transaction: number;
 }
 
@@ -49,7 +50,7 @@ export interface DecodedCardMessage extends CardContext {
   readonly message: CardMessage;
 }
 
-/** Why bytes are no message: the first thing found wrong. */
+/** The first reason why bytes are no message. */
 export interface CardMessageRefusal {
   readonly field: string;
   readonly found: string;
@@ -63,7 +64,10 @@ const CODES = Object.fromEntries(
   ),
 ) as Readonly<Record<CoherenceCommand, { operation: CoherenceClass; command: number }>>;
 
-/** Physical addresses end here on every machine that has this bus; a line's number is then a safe integer. */
+/**
+ * Limit of physical addresses on every machine with this bus; a line's number is then a safe
+ * integer.
+ */
 const ADDRESS_BITS = 52;
 const LINES_END = 2 ** ADDRESS_BITS / COHERENCE_LINE_BYTES;
 const ADDRESS_END = 1n << BigInt(ADDRESS_BITS);
@@ -78,8 +82,9 @@ export function isCardRefusal(
 // ── encoding ─────────────────────────────────────────────────────────────────────────────────────
 
 /**
- * Header and payload of a message. @throws for one that its command cannot say: content that is no line of bytes,
- * a missing placement, a number that its field does not hold.
+ * Header and payload of a message.
+ * @throws for a message that its command cannot carry: content that is no line of bytes, a missing
+ * placement, a number too large for its field.
  */
 export function encodeCardMessage(message: CardMessage, context: CardContext): CardPacket {
   const { kind } = message, form = FORMS[kind];
@@ -124,7 +129,7 @@ export function encodeCardMessage(message: CardMessage, context: CardContext): C
   return { operation, header, payload: payloadOf(message, change) };
 }
 
-/** @throws for a number that its field does not hold: the header's writer does not look. */
+/** @throws for a number too large for its field: the header's writer does not check. */
 function checkNumbers(kind: string, header: CoherenceEth): void {
   const { region, transaction, life, homeLife, placementVersion, agent, lines } = header;
   const isWord = (value: number) => value >>> 0 === value;
@@ -203,7 +208,7 @@ function fieldsPayload(
 
 // ── decoding ─────────────────────────────────────────────────────────────────────────────────────
 
-/** The message of a packet, or what is wrong with it. Never throws, whatever the bytes. */
+/** The message of a packet, or its first error. Never throws. */
 export function decodeCardMessage(packet: CardPacket): DecodedCardMessage | CardMessageRefusal {
   const { operation, header } = packet;
   const kind = coherenceCommand(operation, header.command);
@@ -279,7 +284,7 @@ function checkLines(
   if (rule === "none" && lines !== 0) return refusal("lines", lines, `0 of ${kind}`);
   if (rule === "one" && lines !== 1) return refusal("lines", lines, `1 of ${kind}`);
   if (lines === 0 && rule === "some") return refusal("lines", lines, `1…65535 of ${kind}`);
-  // `Hello` and `Welcome` give back whatever line stands in them.
+  // `Hello` and `Welcome` may have any line.
   if (lines === 0 && kind !== "Hello" && kind !== "Welcome" && address !== 0n) {
     return refusal("address", hex(address), `0 of ${kind}`);
   }

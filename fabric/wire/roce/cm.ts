@@ -3,9 +3,9 @@
  * between the QP 1 of two RNICs under the Q_Key `GSI_QKEY` (InfiniBand architecture, volume 1,
  * §12.6 and §13.4.3). Messages are rare, so the generic table codec is fast enough.
  *
- *   requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP      (REJ instead of any, MRA
- *   where REP or RTU is delayed)
- *   of UD, instead of a connection: SIDR_REQ →  ← SIDR_REP (service ID resolution, §12.11)
+ *   connection: requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP
+ *               (REJ instead of any, MRA where REP or RTU is delayed)
+ *   UD:         SIDR_REQ →  ← SIDR_REP (service ID resolution, §12.11)
  */
 import { assert } from "../../base/assert.ts";
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
@@ -81,7 +81,8 @@ const REQ_FIELDS = [
   ["", 3],
   ["primaryLocalAckTimeout", 5],
   ["", 3],
-  // The alternate path, not used: LIDs, GIDs, flow label, rate and the rest, as of the primary one.
+  // The alternate path, not used: LIDs, GIDs, flow label, rate and the rest, as for the primary
+  // one.
   ["", 352],
 ] as const;
 
@@ -147,7 +148,7 @@ const DREQ_FIELDS = [
 /** DREP has the layout of RTU. */
 const DREP_FIELDS = RTU_FIELDS;
 
-/** §12.11.1.1: which queue pair has a service? */
+/** §12.11.1.1: asks for the queue pair of a service. */
 const SIDR_REQ_FIELDS = [
   ["requestId", 32],
   ["pKey", 16],
@@ -186,7 +187,6 @@ export type CmType = keyof typeof CM_MESSAGES;
 
 interface CmCommon<Type extends CmType> {
   readonly type: Type;
-  /** The same in all messages of one exchange. */
   readonly transactionId: bigint;
   /** At most {@link privateDataBytes}; a decoded message has the full length, with zero padding. */
   readonly privateData: Uint8Array<ArrayBuffer>;
@@ -225,7 +225,7 @@ export const REJECT_REASON = {
   duplicateCommId: 30,
 } as const;
 
-/** Status of a SIDR REP (§12.11.1.2), and what it means. */
+/** Status of a SIDR REP (§12.11.1.2). */
 export const SIDR_STATUS = {
   valid: 0,
   unsupported: 1,
@@ -253,7 +253,7 @@ export function isSidr(message: CmMessage): message is SidrMessage {
   return message.type === "SIDR_REQ" || message.type === "SIDR_REP";
 }
 
-/** What a REJ's reason means, in the words of the architecture (table 108 of §12.6.7.2). */
+/** Meanings of a REJ's reasons, in the words of the architecture (table 108 of §12.6.7.2). */
 const REJECT_TEXTS: Readonly<Record<number, string>> = {
   [REJECT_REASON.noQueuePair]: "no queue pair available",
   [REJECT_REASON.noResources]: "no resources available",

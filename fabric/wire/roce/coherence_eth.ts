@@ -1,19 +1,21 @@
 /**
- * The header of messages between coherent RNICs (`coherence.md`, `coherence_protocol.md`): bus messages of one
- * computer, converted for the other's card (C-02), on three RC queue pairs per pair of cards, one for each class
- * (decision 8). The opcode is the class, the command the message. Fields and payloads that follow from the
- * command are rows of {@link FORMS}; `card_message.ts` makes messages of them.
+ * The header of messages between coherent RNICs (`coherence.md`, `coherence_protocol.md`): bus messages
+ * of one computer, converted for the other's card (C-02), on three RC queue pairs per pair of cards, one
+ * for each class (decision 8). The opcode is the class, the command the message. {@link FORMS} derives
+ * fields and payloads from the command; `card_message.ts` makes messages of them.
  *
  * *Home* is the card of the computer that owns the memory (the document's local one), *far* the other.
  *
- * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: an answer may take as long
- * as a CPU does, and both ends send. An answer is matched by its command, its line and the cards' lives.
+ * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: an answer may take
+ * as long as a CPU does, and both ends send. An answer is matched by its command, line and the cards'
+ * lives.
  *
- * Credits bound what a pair of cards can put on a cable: as many requests as home has slots for the far card, at most
- * one snoop and one answer for each, none longer than 72 B. So a pair needs neither ECN nor a rate limiter. Frames of
- * RoCEv2 are marked like all others; RoCEv1 has credits and, where the scenario has it, PFC (decision 8). PFC stops a
- * whole priority, snoops and answers behind a paused request among it. That cannot lock up, as a response always sinks
- * at its receiver, but a lease has to be longer than pauses are.
+ * Credits bound the messages of a pair of cards on a cable: as many requests as home has slots for the
+ * far card, at most one snoop and one answer for each, none longer than 72 B. So a pair needs neither ECN
+ * nor a rate limiter. Frames of RoCEv2 are marked like all others; RoCEv1 has credits and, where the
+ * scenario has it, PFC (decision 8). PFC stops a whole priority, including snoops and answers behind a
+ * paused request. That cannot deadlock, as a response always sinks at its receiver, but a lease must be
+ * longer than pauses.
  */
 import type { Field, HeaderOf } from "../../base/fields.ts";
 
@@ -23,40 +25,54 @@ export const COHERENCE_ETH_FIELDS = [
   ["command", 8],
   /** Index in {@link COHERENCE_STATES} (C-05): the state that is asked for, granted or left. */
   ["state", 3],
-  /** `remote` and `placementVersion` say where the region's copy is kept, as the sender knows it (decision 18). */
+  /**
+   * `remote` and `placementVersion` give the place of the region's copy, as the sender knows it
+   * (decision 18).
+   */
   ["placed", 1],
   /** In the far card's remote cache, else in home's local cache. */
   ["remote", 1],
-  /** Index in {@link COHERENCE_CHANGES}: what a `Write` does to the line. */
+  /** Index in {@link COHERENCE_CHANGES}: a `Write`'s change of the line. */
   ["change", 2],
-  /** `stamp` is one: the lease's renewal, which rides on any message (decision 13). */
+  /** `stamp` is valid: the lease's renewal, which rides on any message (decision 13). */
   ["stamped", 1],
   /** Index in {@link COHERENCE_STATUS}. */
   ["status", 8],
-  /** The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights. */
+  /**
+   * The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights.
+   */
   ["region", 32],
-  /** Of a greeting: the sender's first queue pair number. Cards send 0 in all other messages. */
+  /** In a greeting: the sender's first queue pair number. 0 in all other messages. */
   ["transaction", 32],
-  /** Of the far card, as the sender knows it: messages of an earlier one change nothing (decision 14). */
+  /**
+   * The far card's life, as the sender knows it: messages of an earlier one change nothing
+   * (decision 14).
+   */
   ["life", 32],
-  /** The same of home's card; 0 where the far card does not know it. */
+  /** Home's card's life; 0 if the far card does not know it. */
   ["homeLife", 32],
-  /** How often the copy has moved. */
+  /** Number of the copy's moves. */
   ["placementVersion", 32],
-  /** The far card of the pair, by its number in home's directory; 0 is home's local cache and on no wire. */
+  /**
+   * The far card of the pair, by its number in home's directory; 0, home's local cache, is on no
+   * wire.
+   */
   ["agent", 8],
-  /** Of an atomic: byte of its 8 bytes within the line. */
+  /** An atomic's first byte within the line. */
   ["offset", 8],
-  /** Lines that the message is about, from `address` on: 1, more in a flush of a range, 0 where it is about none. */
+  /** Lines from `address` on: 1; more for a flush of a range; 0 for a message about none. */
   ["lines", 16],
-  /** Of the line's first byte, in the home computer's address space: as wide as a RETH's. */
+  /** The line's first byte, in the home computer's address space: as wide as a RETH's. */
   ["address", 64],
-  /** Of the far card's clock, in picoseconds: when it has sent the renewal; home gives it back. */
+  /** The far card's clock, in ps, at its sending of the renewal; home returns it. */
   ["stamp", 64],
 ] as const;
 export type CoherenceEth = HeaderOf<typeof COHERENCE_ETH_FIELDS>;
 
-/** By hand, for speed: a rack of coherent cards sends little else. `headers_test.ts` holds it against the table. */
+/**
+ * Hand-written for speed, as coherent cards send little else. `headers_test.ts` compares it with
+ * the table.
+ */
 export function readCoherenceEth(view: DataView, at: number): CoherenceEth {
   const bits = view.getUint8(at + 2), counts = view.getUint32(at + 24);
   return {
@@ -81,7 +97,10 @@ export function readCoherenceEth(view: DataView, at: number): CoherenceEth {
   };
 }
 
-/** The same the other way. The encoder of messages has checked what does not fit its field. */
+/**
+ * Hand-written like {@link readCoherenceEth}. The encoder of messages has checked the values'
+ * widths.
+ */
 export function writeCoherenceEth(view: DataView, at: number, header: CoherenceEth): void {
   const { state, placed, remote, change, stamped, agent, offset, lines } = header;
   view.setUint8(at, header.version);
@@ -103,7 +122,6 @@ export function writeCoherenceEth(view: DataView, at: number, header: CoherenceE
   view.setBigUint64(at + 36, header.stamp);
 }
 
-/** 1 had no lives, versions of placements, masks or atomics; no card ever sent it. */
 export const COHERENCE_VERSION = 2;
 export const COHERENCE_STATES = ["none", "invalid", "shared", "exclusive", "modified"] as const;
 export type CoherenceState = typeof COHERENCE_STATES[number];
@@ -116,7 +134,7 @@ export const COHERENCE_LINE_BYTES = 64;
 
 export type CoherenceClass = "coherence-request" | "coherence-snoop" | "coherence-response";
 
-/** Commands of each class, in the order of their codes: `fabric/coherence` says what each does. */
+/** Commands of each class, in the order of their codes; `fabric/coherence` has their meaning. */
 export const COHERENCE_COMMANDS = {
   "coherence-request": [
     "GetS",
@@ -153,7 +171,7 @@ export const COHERENCE_COMMANDS = {
 } as const satisfies Readonly<Record<CoherenceClass, readonly string[]>>;
 export type CoherenceCommand = typeof COHERENCE_COMMANDS[CoherenceClass][number];
 
-/** What is in a payload before a line's bytes, or alone. */
+/** Payload fields before a line's bytes, or alone. */
 export const COHERENCE_PAYLOAD_FIELDS = {
   /** `Write` with change `write`: bit n stands for byte n of the line, which follows. */
   coherenceMask: [["mask", 64]],
@@ -166,27 +184,24 @@ export const COHERENCE_PAYLOAD_FIELDS = {
 } as const satisfies Readonly<Record<string, readonly Field[]>>;
 export type CoherencePayload = keyof typeof COHERENCE_PAYLOAD_FIELDS;
 
-/** What a command's header and payload are like. */
 interface CoherenceForm {
-  /** The state that is asked for, granted or left (C-05); `none` where it follows from another message. */
   readonly state: CoherenceState;
-  /** A line's bytes as the payload: always, unless they are lost; perhaps; never. */
+  /** A line's bytes as payload: always, unless they are lost; perhaps; never. */
   readonly data: "line" | "maybe" | "none";
   readonly placed: "always" | "maybe" | "never";
   readonly lines: "none" | "one" | "some";
-  /** What the payload is made of, where it is no line. */
+  /** The payload's fields, where it is no line. */
   readonly payload?: CoherencePayload | "change";
 }
 
 const LINE: CoherenceForm = { state: "none", data: "none", placed: "never", lines: "one" };
 const NO_LINE: CoherenceForm = { ...LINE, lines: "none" };
 
-/** One row per command. */
 export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
   // "State by the far request's type (exclusive → E, shared → S)" [C-06]: the request says which it wants.
   GetS: { ...LINE, state: "shared", placed: "always" },
   GetM: { ...LINE, state: "exclusive", placed: "always" },
-  // What was E or M is invalid at the sender from here on.
+  // A line in E or M is invalid at the sender from here on.
   Put: { ...LINE, state: "invalid", data: "line" },
   Flush: LINE,
   // With a local placement the far card keeps no copy, so no state is asked for itself (C-06).
@@ -204,10 +219,10 @@ export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
   DataS: { ...LINE, state: "shared", data: "line" },
   DataE: { ...LINE, state: "exclusive", data: "line" },
   WbAck: { ...LINE, state: "invalid" },
-  // Of one line or of a range; without bytes, but it says where they are lost.
+  // Of one line or of a range; without bytes, but with a status where they are lost.
   FlushAck: { ...LINE, data: "maybe", lines: "some" },
   Retry: { ...LINE, placed: "always" },
-  // "Read data, or a write-done" [C-06]: the latter without bytes, but for an atomic's old value.
+  // "Read data, or a write-done" [C-06]: the latter has no bytes, except an atomic's old value.
   Value: { ...LINE, data: "maybe" },
   Welcome: { ...NO_LINE, placed: "maybe" },
   InvAck: { ...LINE, state: "invalid" },
@@ -223,7 +238,7 @@ export const FORMS: Readonly<Record<CoherenceCommand, CoherenceForm>> = {
   Counts: { ...NO_LINE, payload: "coherenceCounts" },
 };
 
-/** What a payload's fields are, besides a line's bytes. */
+/** The payload's fields, besides a line's bytes. */
 export function coherencePayloadName(
   kind: CoherenceCommand,
   change: number,
@@ -233,7 +248,7 @@ export function coherencePayloadName(
   return ([undefined, "coherenceMask", "coherenceAdd", "coherenceSwap"] as const)[change];
 }
 
-/** The name of a command of an opcode's class; undefined for a code that has none. */
+/** The command of an opcode's class; undefined for an unknown code. */
 export function coherenceCommand(operation: string, code: number): CoherenceCommand | undefined {
   const commands: readonly CoherenceCommand[] | undefined =
     COHERENCE_COMMANDS[operation as CoherenceClass];

@@ -19,7 +19,6 @@ import { PERSIST_ETH_FIELDS, readPersistEth, writePersistEth } from "./persist_e
 import { readReth, RETH_FIELDS, writeReth } from "./reth.ts";
 import { describeVerify, DIGEST_ETH_FIELDS, VERIFY_ETH_FIELDS } from "./verify_eth.ts";
 
-/** One extension header. */
 interface ExtensionRow<Header> {
   /** In wire order, for comparison with the specification. */
   readonly fields: readonly Field[];

@@ -1,13 +1,13 @@
 /**
- * What RoCEv1 has between Ethernet and the base transport header (InfiniBand architecture, annex A16):
- * the global route header, behind EtherType 0x8915, and before it an IEEE 802.1Q priority tag where
- * the fabric has priorities, as no switch looks for a DSCP in a frame that is not IP.
+ * RoCEv1's headers between Ethernet and the base transport header (InfiniBand architecture, annex A16):
+ * the global route header, behind EtherType 0x8915, and before it an IEEE 802.1Q priority tag where the
+ * fabric has priorities, as no switch looks for a DSCP in a frame that is not IP.
  *
  *   Ethernet 14 | [tag 4] | GRH 40 | BTH 12 | extension headers, payload, pad | ICRC 4
  *
- * GIDs are those of IPv4 interfaces, ::ffff:a.b.c.d, as Linux has them in its GID table beside the
- * link-local one, and as `rdma_cm` picks them for an IPv4 address: so an address of the rack names the
- * same port in both versions. A group's is ff0e::ffff:a.b.c.d (Linux: `cma_iboe_set_mgid`).
+ * GIDs are those of IPv4 interfaces, ::ffff:a.b.c.d, as in Linux's GID table beside the link-local one, and
+ * as `rdma_cm` picks them for an IPv4 address: an address of the rack names the same port in both versions.
+ * A group's is ff0e::ffff:a.b.c.d (Linux: `cma_iboe_set_mgid`).
  */
 import { sizeOf } from "../../base/fields.ts";
 import { ETHERNET_BYTES } from "./ethernet.ts";
@@ -16,7 +16,9 @@ import { isGroupAddress } from "./neighbour.ts";
 export const ETHERTYPE_ROCE_V1 = 0x8915;
 export const ETHERTYPE_VLAN = 0x8100;
 
-/** IEEE 802.1Q, behind the source address: the tag's EtherType stands where the frame's own stood. */
+/**
+ * IEEE 802.1Q, behind the source address: the tag's EtherType takes the place of the frame's own.
+ */
 export const VLAN_FIELDS = [
   ["priority", 3],
   ["dropEligible", 1],
@@ -43,7 +45,7 @@ export const GRH_BYTES = sizeOf(GRH_FIELDS);
 /** IPVer 6, and the next header of InfiniBand's transport (§8.3.1, §8.3.5). */
 export const GRH_VERSION = 6, NEXT_HEADER_IBA = 0x1b;
 
-/** What RoCEv1's headers say that no field of a RoCEv2 packet does. */
+/** Values of RoCEv1's headers that a RoCEv2 packet has no field for. */
 export interface Grh {
   /** 20 bits. */
   readonly flowLabel: number;
@@ -56,7 +58,7 @@ export function grhAt({ priority }: Grh): number {
   return priority === undefined ? ETHERNET_BYTES : ETHERNET_BYTES + VLAN_BYTES;
 }
 
-/** Offset of the GRH in a frame; undefined where it is not RoCEv1, or too short for a GRH. */
+/** Offset of the GRH in a frame; undefined if it is not RoCEv1, or too short for a GRH. */
 export function findGrh(view: DataView): number | undefined {
   const length = view.byteLength;
   if (length < ETHERNET_BYTES + GRH_BYTES) return undefined;
@@ -128,7 +130,7 @@ export function checkGrh(
   view: DataView,
   at: number,
 ): "bad-tag" | "bad-grh" | "bad-gid" | "bad-length" | undefined {
-  // A card here is on no VLAN, and its tags do not offer their frames for dropping.
+  // A card here is on no VLAN, and its tags do not mark frames as drop eligible.
   if (at !== ETHERNET_BYTES && (view.getUint16(ETHERNET_BYTES) & 0x1fff) !== 0) return "bad-tag";
   if (view.getUint8(at) >> 4 !== GRH_VERSION) return "bad-grh";
   if (view.getUint8(at + 6) !== NEXT_HEADER_IBA) return "bad-grh";

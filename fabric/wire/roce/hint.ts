@@ -47,31 +47,31 @@ import { opcodeRow } from "./opcode.ts";
 import type { RocePacket } from "./packet.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 
-/** Of a hint: coming messages of one operation. */
+/** Coming messages of one operation, in a hint. */
 export interface HintEntry {
   /** Bits of `HINT_KINDS`. */
   readonly kinds: number;
-  /** Of the messages. */
+  /** The messages' operation. */
   readonly operation: HintOperation;
-  /** How many come. */
+  /** Their number. */
   readonly messages: number;
   /** PSN of the first of the messages. */
   readonly sequence: number;
-  /** Of the region that they access. */
+  /** Key of the region that they access. */
   readonly rkey: number;
-  /** Bytes. */
+  /** In bytes. */
   readonly length: number;
   /** First address. */
   readonly va: bigint;
   /** Data transfer objects that they cover (H-01). */
   readonly objects: readonly bigint[];
-  /** Of an atomic whose requester tells them [0086]. */
+  /** The operands of an atomic whose requester tells them [0086]. */
   readonly operands?: HintOperands;
-  /** Of each object of a READ or WRITE, where its requester tells them. */
+  /** For each object of a READ or WRITE, where its requester tells them. */
   readonly parts?: readonly HintPart[];
 }
 
-/** Of a hint: entries of one queue pair. */
+/** Entries of one queue pair, in a hint. */
 export interface HintGroup {
   /** The responder's queue pair. */
   readonly destQpn: number;
@@ -87,9 +87,9 @@ export interface HintMessage {
   readonly type: HintType;
   /** Bits of `HINT_KINDS`. */
   readonly kinds: number;
-  /** Of an answer: why something is not prepared for. */
+  /** In an answer: the reason why an entry is not prepared for. */
   readonly reason: HintReason;
-  /** Its number: an answer has that of its hint. */
+  /** Its number; an answer repeats that of its hint. */
   readonly sequence: number;
   /** An answer is requested. */
   readonly answer: boolean;
@@ -107,7 +107,7 @@ export function bytesOf(message: HintMessage): number {
   return bytes;
 }
 
-/** Size of an entry, with what follows it. */
+/** Size of an entry, with the parts behind it. */
 export function entryBytes(
   { objects, operands, parts = [] }: {
     readonly objects: readonly bigint[];
@@ -233,7 +233,7 @@ interface Reader {
   at: number;
 }
 
-/** Reads several elements in sequence; undefined where one is invalid. */
+/** Undefined if one element is invalid. */
 function readMany<T>(
   reader: Reader,
   count: number,
@@ -267,7 +267,7 @@ function readGroup(reader: Reader): HintGroup | undefined {
 function readEntry(reader: Reader): HintEntry | undefined {
   const place = take(reader, HINT_ENTRY_BYTES);
   if (place === undefined) return undefined;
-  // Named one by one: a copy of what is left takes ten times as long, and a hint has many entries.
+  // Named one by one: a copy of the rest takes ten times as long, and a hint has many entries.
   const fields = readFields(HINT_ENTRY_FIELDS, place);
   const { kinds, messages, sequence, rkey, length, va, objects: count } = fields;
   const operation = HINT_OPERATIONS[fields.operation];
@@ -276,7 +276,7 @@ function readEntry(reader: Reader): HintEntry | undefined {
     const objects = readMany(reader, count, readObject);
     return objects && { kinds, operation, messages, sequence, rkey, length, va, objects };
   }
-  // An untagged message has none.
+  // An untagged message has no operands.
   if (operation === "send") return undefined;
   const told = { kinds, operation, messages, sequence, rkey, length, va };
   if (HINT_ATOMICS.has(operation)) {

@@ -38,16 +38,17 @@ export type HintEth = HeaderOf<typeof HINT_ETH_FIELDS>;
 export const HINT_MAGIC = 0x6869_6e74;
 export const HINT_VERSION = 1;
 /**
- * The announcement; H-22's ACK and NAK, which name the message by its sequence: a NAK for each reason, with
- * the entries that it concerns, by operation and sequence; "answer" says that another one follows. An ACK names
- * what hints have been needless for, for long (H-02): regions by an entry of no kinds with their key, in the group
- * of a queue pair that has announced them; a queue pair by a group without entries. H-09: the kinds that the
- * responder wants, with an entry for each that requests should wait for (H-06), whose length is that time in ns; its
- * reason is `not-wanted` where the responder has named something so, and what requests have met since without a hint
- * is named in the same way.
+ * The announcement; H-22's ACK and NAK, which name the message by its sequence: a NAK for each
+ * reason, with the entries that it concerns, by operation and sequence; "answer" announces another
+ * one. An ACK names the subjects of long needless hints (H-02): regions by an entry of no kinds
+ * with their key, in the group of a queue pair that announced them; a queue pair by a group without
+ * entries. H-09: the kinds that the responder wants, with an entry for each whose requests should
+ * wait (H-06); its length is that time in ns.
+ * Its reason is `not-wanted` while the responder remembers a needless subject; its groups then also name, in the
+ * same way, subjects whose requests have come without a hint since.
  */
 export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const;
-/** What a message of hints is: an announcement, or an answer to one. */
+/** A message of hints is an announcement, or an answer to one. */
 export type HintType = "announce" | "prepared" | "refused" | "wanted";
 /** H-04: pages, RNIC cache, an atomic's operand; H-21: receive buffers for untagged messages. */
 export const HINT_KINDS = { prefetch: 1, warmUp: 2, atomic: 4, receive: 8 } as const;
@@ -59,8 +60,9 @@ export const HINT_ENCODINGS = ["opcode", "header", "payload", "flagged"] as cons
 /** H-07: where in a packet a hint is. */
 export type HintEncoding = "opcode" | "header" | "payload" | "flagged";
 /**
- * H-22, H-24: refusal (not wanted), inability (quota), error (what was asked for has not come). Where the key
- * check has not passed the answer is "no-access", whatever the reason: it tells nothing of what is there.
+ * H-22, H-24: refusal (not wanted), inability (quota), error (the requested preparation failed). If
+ * the key check fails the answer is "no-access", whatever the reason: it discloses nothing of the
+ * responder's memory.
  */
 export const HINT_REASONS = [
   "none",
@@ -70,7 +72,7 @@ export const HINT_REASONS = [
   "unknown-qp",
   "error",
 ] as const satisfies readonly HintReason[];
-/** Why an entry is not prepared for. */
+/** The reason why an entry is not prepared for. */
 export type HintReason = "none" | "not-wanted" | "quota" | "no-access" | "unknown-qp" | "error";
 
 /**
@@ -94,8 +96,8 @@ export const HINT_ENTRY_FIELDS = [
   /** Bits of {@link HINT_KINDS}: the requested preparation. */
   ["kinds", 8],
   /**
-   * Operand data follows [0086]: {@link HINT_OPERANDS_FIELDS} of an atomic, ahead of the HintObjects; of a READ or
-   * WRITE {@link HINT_PART_FIELDS} behind each of them.
+   * Operand data follows [0086]: an atomic's {@link HINT_OPERANDS_FIELDS} ahead of the HintObjects;
+   * a READ's or WRITE's {@link HINT_PART_FIELDS} behind each of them.
    */
   ["operands", 1],
   /** Index in {@link HINT_OPERATIONS}. */
@@ -121,7 +123,7 @@ export const HINT_OPERATIONS = ["read", "write", "send", "fetch-add", "compare-s
 /** H-01: the operation that an entry announces. */
 export type HintOperation = "read" | "write" | "send" | "fetch-add" | "compare-swap";
 
-/** An atomic's operands, as in the coming AtomicETH: the responder goes by those alone (H-24). */
+/** An atomic's operands, as in the coming AtomicETH: the responder uses only the latter (H-24). */
 export const HINT_OPERANDS_FIELDS = [
   ["swapAdd", 64],
   ["compare", 64],
@@ -129,7 +131,7 @@ export const HINT_OPERANDS_FIELDS = [
 export const HINT_OPERANDS_BYTES = sizeOf(HINT_OPERANDS_FIELDS);
 /** `swapAdd` and `compare` of the coming atomic. */
 export type HintOperands = HeaderOf<typeof HINT_OPERANDS_FIELDS>;
-/** Operations that have them. */
+/** Operations with operands. */
 export const HINT_ATOMICS: ReadonlySet<HintOperation> = new Set(["fetch-add", "compare-swap"]);
 
 /** A data transfer object that the operation covers (H-01), by the application's name. */
@@ -138,7 +140,10 @@ export const HINT_OBJECT_FIELDS = [
 ] as const;
 export const HINT_OBJECT_BYTES = sizeOf(HINT_OBJECT_FIELDS);
 
-/** Of an object the part that a READ or WRITE works on, in bytes: what lies outside of the object is none of it. */
+/**
+ * The part of an object that a READ or WRITE works on, in bytes; bytes outside of the object do not
+ * count.
+ */
 export const HINT_PART_FIELDS = [
   ["offset", 32],
   ["length", 32],

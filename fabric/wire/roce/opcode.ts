@@ -10,8 +10,8 @@ import { EXTENSION_HEADERS, type ExtensionHeader } from "./extension_headers.ts"
 const SERVICES = ["rc", "uc", "ud", "any"] as const;
 export type Service = typeof SERVICES[number];
 /**
- * Each operation, with the one that answers it (§2.2). A response answers nothing itself; neither does a
- * congestion notification, which has no PSN. A hint's answer is none of the transport's (H-22).
+ * Each operation, with the one that answers it (§2.2). A response has no answer, nor has a
+ * congestion notification, which has no PSN. The transport does not answer a hint (H-22).
  */
 export const ANSWERS = {
   "send": "acknowledge",
@@ -33,7 +33,7 @@ export const ANSWERS = {
   "coherence-response": "acknowledge",
 } as const;
 export type Operation = keyof typeof ANSWERS;
-/** What answers a request that a responder takes. */
+/** The answer to a request that a responder takes. */
 export type Answer = "acknowledge" | "read-response" | "atomic-acknowledge";
 /** Operations of requests that a requester sends and a responder takes. */
 export type RequestOperation = {
@@ -47,7 +47,6 @@ export type Position = typeof POSITIONS[number];
  */
 export type PayloadRule = "mtu" | "1..mtu" | "0..mtu" | 0 | 8 | 16;
 
-/** One row of the table. */
 export interface OpcodeRow {
   readonly code: number;
   readonly name: string;
@@ -58,7 +57,7 @@ export interface OpcodeRow {
   readonly direction: "request" | "response" | "notice";
   /** Extension headers, in wire order. */
   readonly headers: readonly ExtensionHeader[];
-  /** Their total size in bytes. */
+  /** Total size of the headers in bytes. */
   readonly headerBytes: number;
   readonly payload: PayloadRule;
   readonly immediate: boolean;
@@ -211,7 +210,6 @@ export interface MessageShape {
   readonly persistence?: boolean;
 }
 
-/** The place of each name in its list. */
 function indexOf<Name extends string>(names: readonly Name[]): Readonly<Record<Name, number>> {
   const entries = names.map((name, index) => [name, index]);
   return Object.fromEntries(entries);
@@ -221,7 +219,6 @@ const SERVICE_INDEX = indexOf(SERVICES);
 const OPERATION_INDEX = indexOf(Object.keys(ANSWERS) as Operation[]);
 const POSITION_INDEX = indexOf(POSITIONS);
 
-/** A small integer for a shape and a position. */
 function shapeKey(shape: MessageShape, position: Position): number {
   const tail = position === "last" || position === "only";
   return (OPERATION_INDEX[shape.operation] << 7) | (SERVICE_INDEX[shape.service] << 5) |
@@ -229,7 +226,7 @@ function shapeKey(shape: MessageShape, position: Position): number {
     (tail && shape.invalidate === true ? 2 : 0) | (shape.persistence === true ? 1 : 0);
 }
 
-/** Of two rows with one shape the later is sent: CNP 0x81. */
+/** The later of two rows with one shape is sent: CNP 0x81. */
 const BY_SHAPE: readonly (OpcodeRow | undefined)[] = OPCODE_ROWS.reduce<(OpcodeRow | undefined)[]>(
   (rows, row) => {
     rows[shapeKey(row, row.position)] = row;

@@ -20,7 +20,7 @@ import { type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
-/** A RoCEv2 packet over IPv4, or a RoCEv1 packet, without the fields that follow from others. */
+/** A RoCEv2 packet over IPv4, or a RoCEv1 packet, without derived fields. */
 export interface RocePacket extends Extensions {
   readonly destinationMac: number;
   readonly sourceMac: number;
@@ -29,7 +29,7 @@ export interface RocePacket extends Extensions {
   readonly destinationAddress: number;
   /** Upper six bits of the traffic class. */
   readonly dscp: number;
-  /** Values of `ECN` in `ipv4.ts`. RoCEv1 has the two bits, and no device that sets or obeys them. */
+  /** Values of `ECN` in `ipv4.ts`. RoCEv1 has the two bits, but no device sets or obeys them. */
   readonly ecn: number;
   /** Hop limit of a GRH. */
   readonly ttl: number;
@@ -44,14 +44,14 @@ export interface RocePacket extends Extensions {
   readonly payload: Uint8Array<ArrayBuffer>;
 }
 
-/** Why a frame is not a packet. A receiver drops it silently, and counts it. */
+/** The reason why a frame is not a packet. A receiver drops it silently, and counts it. */
 export type RefusalReason =
   | "too-short"
   | "not-roce"
   | "bad-ip-header"
   | "bad-ip-checksum"
   | "bad-udp-checksum"
-  /** Of RoCEv1: the priority tag, the global route header, a GID of no IPv4 address. */
+  /** RoCEv1: the priority tag, the global route header, a GID of no IPv4 address. */
   | "bad-tag"
   | "bad-grh"
   | "bad-gid"
@@ -90,7 +90,7 @@ export function frameBytes(row: OpcodeRow, payloadBytes: number, bthAt: number =
   );
 }
 
-/** Headers of so many bytes, payload, pad and ICRC: a frame without what fills a short one. */
+/** Length of a frame without the padding of a short one. */
 function packetBytes(headBytes: number, payloadBytes: number): number {
   return headBytes + payloadBytes + (-payloadBytes & 3) + ICRC_BYTES;
 }
@@ -105,7 +105,6 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
   return new PacketFrame(packet).bytes;
 }
 
-/** The first bytes of a packet's frame: all headers, up to the payload. */
 function encodeHead(packet: RocePacket): Uint8Array<ArrayBuffer> {
   const row = opcodeRow(packet.bth.opcode);
   if (row === undefined) fail(`Cannot encode opcode ${packet.bth.opcode}: it has no row`);
@@ -132,7 +131,6 @@ function encodeHead(packet: RocePacket): Uint8Array<ArrayBuffer> {
   return head;
 }
 
-/** The bytes of a frame, from its headers on: with payload, pad and ICRC. */
 function completeFrame({ packet, head, length }: PacketFrame): Uint8Array<ArrayBuffer> {
   const { payload, grh } = packet;
   const bytes = allocate(length);
@@ -145,7 +143,7 @@ function completeFrame({ packet, head, length }: PacketFrame): Uint8Array<ArrayB
   return bytes;
 }
 
-/** A frame as bytes. One that this process has made of a packet is a {@link PacketFrame}. */
+/** A frame as bytes. A frame that this process has made of a packet is a {@link PacketFrame}. */
 export interface FrameBytes {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Its first bytes, with all headers: {@link headOf}. */
@@ -155,8 +153,9 @@ export interface FrameBytes {
 }
 
 /**
- * The frame of a packet that does not change any more. It has its headers at once, which is what switches look at;
- * its bytes, with payload and ICRC, are made when something needs them: a capture, another process, a fault.
+ * The frame of a packet that no longer changes. It has its headers at once, which is all that
+ * switches read; its bytes, with payload and ICRC, are made when a capture, another process or a
+ * fault needs them.
  */
 export class PacketFrame implements FrameBytes {
   readonly kind = "frame";
@@ -213,7 +212,6 @@ function writeOuterHeaders(
   view.setUint16(udp + 4, ipBytes - IPV4_BYTES);
 }
 
-/** Ethernet and the headers of `grh.ts`, of a frame of `length` bytes. */
 function writeGrhHeaders(
   view: DataView,
   base: number,
@@ -241,9 +239,9 @@ function required<Header>(value: Header | undefined, header: ExtensionHeader): H
 }
 
 /**
- * The packet in a frame, or the reason of its refusal. Never throws, whatever the bytes. Validates
- * the ICRC before it reads anything behind UDP or the GRH. It does not check a request's payload
- * against its opcode's rule: that is the responder's check, which sends a NAK (`payloadFits`).
+ * The packet in a frame, or the reason of its refusal. Never throws. Validates the ICRC before it
+ * reads anything behind UDP or the GRH. The responder checks a request's payload against its
+ * opcode's rule and sends a NAK (`payloadFits`).
  */
 export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | RefusalReason {
   const view = viewOf(bytes);
@@ -319,8 +317,8 @@ function readGrhOuter(
 }
 
 /**
- * Validates Ethernet, IPv4, UDP and the frame's length; undefined where they are valid, "grh" where
- * those of RoCEv1 are.
+ * Validates Ethernet, IPv4, UDP and the frame's length; undefined for valid ones, "grh" for those
+ * of RoCEv1.
  */
 function checkOuterHeaders(view: DataView): RefusalReason | "grh" | undefined {
   const length = view.byteLength;
@@ -360,7 +358,7 @@ interface InnerLayout {
   readonly end: number;
 }
 
-/** Validates the part behind the base transport header; undefined where it is valid. */
+/** Undefined if the part behind the base transport header is valid. */
 function checkInner(view: DataView, layout: InnerLayout): RefusalReason | undefined {
   const { row, payloadAt, payloadEnd, end } = layout;
   if (payloadEnd < payloadAt) return "bad-length";

@@ -2,7 +2,7 @@
  * Headers of a verified write, and its response (`write-verify.md`; the opcodes are those of
  * `rocev2.md` §2.3, with FIRST and MIDDLE in addition, as V-09 has messages of several packets):
  *
- *     FIRST, ONLY   RETH VerifyETH …    which checks are wanted
+ *     FIRST, ONLY   RETH VerifyETH …    the requested checks
  *     LAST, ONLY    … DigestETH data    the sender's CRC of the whole message's data
  *     READ RESPONSE ONLY with the PSN of the last packet, and {@link VerifyResult} as its payload
  *
@@ -33,10 +33,10 @@ export const VERIFY_VERSION = 1;
 export const VERIFY_ALGORITHM = { none: 0, crc32: 1 } as const;
 /** V-04: status after the DMA write, CRC before it, CRC before and comparison after, CRC twice. */
 export const VERIFY_LEVELS = ["none", "check", "verify", "verify-crc"] as const;
-/** V-04: what the receiver of a verified write checks before it answers. */
+/** V-04: the checks of a verified write's receiver before it answers. */
 export type VerifyLevel = "none" | "check" | "verify" | "verify-crc";
 
-/** Whether a write of this level is read back after it was written (V-03). */
+/** Whether a write of this level is read back (V-03). */
 export function readsBack(level: VerifyLevel): boolean {
   return level === "verify" || level === "verify-crc";
 }
@@ -87,7 +87,7 @@ export const VERIFY_STATUS = {
   "read-failed": 3,
 } as const satisfies Record<VerifyStatus, number>;
 /**
- * V-02, V-03 (compared, by CRC), V-09, and V-05: the read-back was skipped because of the sender's
+ * V-02, V-03 (compared, by CRC), V-09; V-05: the read-back was skipped because of the sender's
  * history.
  */
 export const VERIFY_CHECKS = {
@@ -104,7 +104,7 @@ export const VERIFY_CHECKS = {
  */
 export const VERIFY_BYTES_MAX = 2 ** 20;
 
-/** Whether a write of so many bytes can be verified at this level. */
+/** Whether a write of this length can be verified at this level. */
 export function isVerifiable(level: VerifyLevel, bytes: number): boolean {
   return level === "none" || bytes <= VERIFY_BYTES_MAX;
 }
@@ -116,10 +116,7 @@ export function encodeVerifyResult(result: VerifyResult): Uint8Array<ArrayBuffer
   return bytes;
 }
 
-/**
- * Decodes a response's payload; undefined where it is no such response: another size, or an unknown
- * version or status.
- */
+/** Decodes a response's payload; undefined for another size, or an unknown version or status. */
 export function decodeVerifyResult(payload: Uint8Array<ArrayBuffer>): VerifyResult | undefined {
   if (payload.length !== VERIFY_RESULT_BYTES) return undefined;
   const result = readFields(VERIFY_RESULT_FIELDS, { view: viewOf(payload), at: 0 });

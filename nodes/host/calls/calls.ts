@@ -1,6 +1,6 @@
 /**
- * Checks of the calls of own programs, from tables: what each argument must be, and how a call that is
- * refused answers. Shipped programs, which the compiler has checked, are not asked.
+ * Checks the calls of own programs by tables: the kind of each argument, and the answer to a
+ * refused call. Shipped programs, which the compiler has checked, are not checked here.
  */
 import type { CheckCall } from "../cpu/forgotten_calls.ts";
 import { siteIn } from "../cpu/wait_site.ts";
@@ -10,9 +10,9 @@ import type { PostError, VerbError } from "../verbs/objects.ts";
 import type { AnyKind, AnyOptional, TypeOf } from "./values.ts";
 
 /**
- * How the function answers an error: `steps` that return it, the `value` itself, the steps of a `post`, of
- * which the requests before the wrong one are posted, or of a connection that is `refused`. A function
- * that returns none ends the program (`thrown`).
+ * A function's way to answer an error: `steps` that return it; the `value` itself; the steps of a
+ * `post`, which posts the requests before the wrong one; a connection that is `refused`. A function
+ * that returns no error ends the program (`thrown`).
  */
 export type Answer = "steps" | "value" | "post" | "refused" | "thrown";
 
@@ -20,16 +20,16 @@ export type Answer = "steps" | "value" | "post" | "refused" | "thrown";
 export interface CallRow<A extends Answer = Answer, out T = unknown> {
   readonly args: readonly (readonly [name: string, kind: AnyKind | AnyOptional])[];
   readonly answer: A;
-  /** For the compiler only: the types of the values that the arguments may be. */
+  /** For the compiler only: the types of the arguments' values. */
   readonly types?: T;
 }
 
-/** What a row of a function says: how it answers an error, and no argument that it would not take. */
+/** The row that fits a function: its way to answer an error, and only arguments that it takes. */
 export type RowOf<F> = F extends (...args: infer Args) => unknown
   ? CallRow<AnswerOf<F>, Args[number]>
   : never;
 
-/** How a function answers an error, by its type: what a row of it must say. */
+/** A function's way to answer an error, by its type. */
 export type AnswerOf<F> = F extends (...args: never) => infer Returned
   ? [Returned] extends [Generator<unknown, infer Result, never>] ? StepsAnswerOf<Result>
   : [Extract<Returned, VerbError>] extends [never] ? "thrown"
@@ -42,7 +42,7 @@ type StepsAnswerOf<Result> = [Extract<Result, PostError>] extends [never]
   : "steps"
   : "post";
 
-/** A row of a table, written shortly. */
+/** A row of a table, in short form. */
 export function row<
   const A extends Answer,
   Args extends Readonly<Record<string, AnyKind | AnyOptional>>,
@@ -50,7 +50,6 @@ export function row<
   return { args: Object.entries(args), answer };
 }
 
-/** The checks of all functions of a table. */
 export function checksOf(
   table: Readonly<Record<string, CallRow>>,
 ): Readonly<Record<string, CheckCall>> {
@@ -87,7 +86,6 @@ interface Refused {
   readonly reason: string;
   readonly args: readonly unknown[];
   readonly call: (...args: unknown[]) => unknown;
-  /** Where in the argument. */
   readonly at: string;
 }
 
@@ -116,7 +114,9 @@ function* steps<T>(answer: T): Generator<never, T> {
   return answer;
 }
 
-/** `ibv_post_send`: the requests before the first wrong one are posted, and that is named. */
+/**
+ * `ibv_post_send`: the requests before the first wrong one are posted, and the wrong one is named.
+ */
 function* post({ reason, args, call, at }: Refused): Generator<unknown, unknown> {
   const [queue, requests] = args;
   const bad = Number(/^\[(\d+)\]/.exec(at)?.[1] ?? 0);

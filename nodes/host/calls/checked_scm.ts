@@ -1,4 +1,4 @@
-/** A host's SCM in a user's check, whose reads are checked as a program's calls are. */
+/** A host's SCM for a user's check, whose reads are checked as a program's calls are. */
 import { siteIn } from "../cpu/wait_site.ts";
 import type { CrashedHost } from "../recovery/protocol.ts";
 import { ProgramError } from "../verbs/errors.ts";
@@ -7,7 +7,6 @@ import { length, offset } from "./values.ts";
 
 const CHECKS = checksOf({ scm: row("thrown", { offset, length }) });
 
-/** @param host its name. @param bytes of its SCM. */
 export function checkedScm(
   { host, bytes, read }: {
     readonly host: string;

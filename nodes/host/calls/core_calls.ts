@@ -1,4 +1,4 @@
-/** What the arguments of a core's functions must be, of a shared region's, and of a recovery's core. */
+/** The kinds of arguments of the functions of a core, a shared region, and a recovery's core. */
 import { hostOfRnic } from "../../../fabric/rack/plan/names.ts";
 import {
   type FreedRecord,
@@ -43,13 +43,12 @@ import {
   u64,
 } from "./values.ts";
 
-/** What a program can wait for. */
 const source = tagged<"kind", Source>("kind", {
   memory: shape("memory", { kind: only("memory"), address, length }),
   interrupt: shape("an interrupt", { kind: only("interrupt"), vector: count }),
   signal: shape("a signal", { kind: only("signal"), name }),
 });
-/** A line of the ladder: numbers in it are for those that read it. */
+/** A line of the ladder; its numbers are not checked. */
 const step: Kind<TraceStep> = (value) => {
   const { step, text: said } = Object(value) as Readonly<Record<string, unknown>>;
   if (typeof step !== "string") return { at: "", found: found(value), expected: STEP };
@@ -58,7 +57,7 @@ const step: Kind<TraceStep> = (value) => {
 };
 const STEP = "a step, an object with step";
 
-/** What another process can be told. */
+/** Data that another process can receive. */
 const plain: Kind<unknown> = (value) => {
   const other = notPlain(value);
   return other === undefined ? undefined : { at: "", found: other, expected: "plain data" };
@@ -72,7 +71,7 @@ const measurement = shape<Measurement>("a measurement", {
   promisedBytes: optional(length),
 });
 
-/** Records that own programs make; those of queues and of shared regions are the driver's own. */
+/** Records that own programs make; only the driver notes those of queues and of shared regions. */
 type OwnRecord =
   | WritesRecord
   | VisibleRecord
@@ -83,7 +82,7 @@ type OwnRecord =
   | FreedRecord
   | LogRecord;
 
-/** @param host what is noted of another host would be judged by nothing. */
+/** @param host a known host's name: no checker would judge a record of another. */
 const noteOn = (host: Kind<string>): Kind<OwnRecord> =>
   tagged<"kind", OwnRecord>("kind", {
     writes: shape<WritesRecord>("a record of a write", {
@@ -153,7 +152,6 @@ const noteOn = (host: Kind<string>): Kind<OwnRecord> =>
     }),
   });
 
-/** The functions of a core. */
 type Functions<T> = {
   [K in keyof T]-?: T[K] extends (...args: never[]) => unknown ? K : never;
 }[keyof T];
@@ -161,7 +159,10 @@ type Functions<T> = {
 const load = { address, length };
 const store = { address, bytes };
 
-/** A row for each function, which the compiler demands. `report` and `command` look at their values themselves. */
+/**
+ * One row per function, which the compiler demands. `report` and `command` check their values
+ * themselves.
+ */
 export const CORE_CALLS = {
   random: row("thrown", {}),
   load: row("thrown", load),
@@ -196,7 +197,6 @@ export const CORE_CALLS = {
   spawn: row("thrown", { name, thread: callback }),
 } as const satisfies { readonly [Name in Functions<ProgramCpu>]: RowOf<ProgramCpu[Name]> };
 
-/** The functions of a shared region. */
 export const REGION_CALLS = {
   load: row("thrown", { offset, length }),
   store: row("thrown", { offset, bytes }),
@@ -211,7 +211,6 @@ export const REGION_CALLS = {
 
 export const CORE_CHECKS = checksOf(CORE_CALLS);
 
-/** By the addresses of a rack's hosts. */
 const CHECKS_ON = new WeakMap<object, typeof CORE_CHECKS>();
 
 /** The checks of a core on a rack with these hosts. */

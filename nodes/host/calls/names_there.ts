@@ -1,4 +1,7 @@
-/** Names of rdma-core that are others here: constants, and fields whose names are not the same in camel case. */
+/**
+ * Names of rdma-core that differ here: constants, and fields whose names are not the same in camel
+ * case.
+ */
 
 import type { QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -16,7 +19,10 @@ import type {
 } from "../verbs/objects.ts";
 import type { QpOptions } from "../verbs/queue_pair.ts";
 
-/** libibverbs' and librdmacm's constants of one of several values: the text or the number that is here in its place. */
+/**
+ * libibverbs' and librdmacm's constants of enumerations, with the text or number that replaces each
+ * here.
+ */
 export const VALUES_THERE: Readonly<Record<string, string | number>> = {
   ...Object.fromEntries(
     Object.entries(WQE_OPCODES).flatMap(([name, { there }]) => there ? [[there, name]] : []),
@@ -49,7 +55,7 @@ export const VALUES_THERE: Readonly<Record<string, string | number>> = {
   RDMA_PS_UDP: "udp",
 };
 
-/** Types some of whose fields have another name than in rdma-core. */
+/** Types with fields that have another name than in rdma-core. */
 interface Types {
   readonly AhOptions: AhOptions;
   readonly Cq: Cq;
@@ -71,7 +77,7 @@ type Row<Type extends keyof Types> = readonly [
   ...there: string[],
 ];
 
-/** A type and its field here, and what rdma-core calls it (`ibv_sge.addr`, without the structure). */
+/** A type, its field here, and rdma-core's name (`ibv_sge.addr`, without the structure). */
 export const FIELDS_THERE: readonly { [Type in keyof Types]: Row<Type> }[keyof Types][] = [
   ["Sge", "address", "addr"],
   ["Mr", "address", "addr"],

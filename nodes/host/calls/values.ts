@@ -1,14 +1,14 @@
 /**
- * What a value must be that a program passes to a call: small checks, which say what was found and what
- * was expected. They are put together to the tables of calls (`verb_calls.ts`, `core_calls.ts`). zod would
- * cost more than a post does; these cost what they look at.
+ * Kinds of values that a program passes to a call: small checks, which report what was found and
+ * what was expected. The tables of calls (`verb_calls.ts`, `core_calls.ts`) are built of them. zod
+ * would cost more than a post does.
  */
 import { isWhole } from "../../../fabric/base/whole_number.ts";
 import { notAwaited } from "../cpu/forgotten_calls.ts";
 import { type Limit, limitText } from "../verbs/limits.ts";
 import { VALUES_THERE } from "./names_there.ts";
 
-/** What is wrong: where in the value (`[1].lkey`), what is there, what should be. */
+/** A mismatch: the place in the value (`[1].lkey`), what was found, what was expected. */
 export interface Wrong {
   readonly at: string;
   readonly found: string;
@@ -16,8 +16,8 @@ export interface Wrong {
 }
 
 /**
- * Undefined where the value is one of the kind, which are those of the type T: the compiler holds a table's kinds to
- * the types of the verbs, neither more nor less.
+ * Returns undefined where the value is of the kind. Its values are exactly those of type T: the
+ * compiler checks a table's kinds against the types of the verbs.
  */
 export interface Kind<in out T> {
   (value: unknown): Wrong | undefined;
@@ -25,11 +25,10 @@ export interface Kind<in out T> {
   readonly type?: (value: T) => T;
 }
 
-/** A kind of which the type does not matter. */
+/** A kind of any type. */
 // deno-lint-ignore no-explicit-any -- T stands on both sides of a function: none but this takes each of them
 export type AnyKind = Kind<any>;
 
-/** A value that may be missing. */
 export interface Optional<in out T> {
   readonly optional: Kind<T>;
 }
@@ -49,17 +48,17 @@ export function kind<T>(expected: string, holds: (value: unknown) => boolean): K
   return (value) => holds(value) ? undefined : { at: "", found: found(value), expected };
 }
 
-/** Whole numbers from `least` to `most`. @param name what they are: `a key`. */
+/** Whole numbers from `least` to `most`. @param name describes them: `a key`. */
 export function whole(name: string, least: number, most: number): Kind<number> {
   return within({ name, least, most });
 }
 
-/** Numbers within a limit of `verbs/limits.ts`, in the words that the verb has for it. */
+/** Numbers within a limit of `verbs/limits.ts`, described in the verb's words. */
 export function within(limit: Limit): Kind<number> {
   return kind(limitText(limit), (value) => isWhole(value, limit));
 }
 
-/** One of a few texts or numbers. @param names what the standard calls some of them. */
+/** One of a few texts or numbers. @param names the standard's names of some of them. */
 export function oneOf<const T extends string | number>(values: readonly T[]): Kind<T> {
   const known = new Set<unknown>(values);
   const listed = values.map((value) => JSON.stringify(value)).join(", ");
@@ -75,15 +74,17 @@ export function oneOf<const T extends string | number>(values: readonly T[]): Ki
   };
 }
 
-/** The text itself, by which {@link tagged} objects are told apart. */
 export function only<const T extends string>(text: T): Kind<T> {
   return oneOf([text]);
 }
 
-/** Of more flags the first are named. */
+/** At most this many flags are named. */
 const FLAGS_MOST = 4;
 
-/** Flags by `|`. @param constants all there are, by name. @param name what they are: `send flags`. */
+/**
+ * Flags, joined by `|`. @param constants all flags by name. @param name describes them: `send
+ * flags`.
+ */
 export function flags<T extends number>(
   name: string,
   constants: Readonly<Record<string, number>>,
@@ -104,7 +105,6 @@ export function flags<T extends number>(
   };
 }
 
-/** A list of values of a kind. */
 export function listOf<T>(each: Kind<T>, name: string): Kind<readonly T[]> {
   return (value) => {
     if (!Array.isArray(value)) {
@@ -118,15 +118,15 @@ export function listOf<T>(each: Kind<T>, name: string): Kind<readonly T[]> {
   };
 }
 
-/** For each field of T a kind that has its type. The compiler demands all of them. */
+/** A kind for each field of T, of its type. The compiler demands all of them. */
 export type FieldsOf<T> = {
   readonly [K in keyof T]-?: undefined extends T[K] ? Optional<Exclude<T[K], undefined>>
     : Kind<T[K]>;
 };
 
 /**
- * Plain objects with these fields, and no others: a field that is spelt wrongly is none that is missing.
- * @param name what the object is: `a send request`.
+ * Plain objects with these fields, and no others, so that a misspelt field is refused.
+ * @param name describes the object: `a send request`.
  */
 export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind<T> {
   const known = new Map(
@@ -136,7 +136,10 @@ export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind
     }),
   );
   const required = [...known.values()].filter(({ isRequired }) => isRequired);
-  /** The fields of the last object, in its order: objects of one place in a program have the same. */
+  /**
+   * The fields of the last object, in its order: objects from one place in a program have the same
+   * order.
+   */
   const last: (typeof required[number])[] = [];
   return (value) => {
     if (!isMap(value)) return { at: "", found: found(value), expected: name };
@@ -167,7 +170,7 @@ export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind
     return { at: `.${field}`, found: `no field of ${name}`, expected };
   }
 
-  /** Fields that are not among those that an object lists may be there all the same. */
+  /** Fields that an object does not enumerate may exist all the same. */
   function missing(value: object): Wrong | undefined {
     const call = notAwaited(value);
     if (call !== undefined) return { at: "", found: call, expected: name };
@@ -179,7 +182,7 @@ export function shape<T extends object>(name: string, fields: FieldsOf<T>): Kind
   }
 }
 
-/** Objects of several shapes, told apart by a field. */
+/** Objects of several shapes, distinguished by a field. */
 export function tagged<Field extends string, T extends { readonly [F in Field]: string }>(
   field: Field,
   kinds: { readonly [Tag in T[Field]]: Kind<Extract<T, { readonly [F in Field]: Tag }>> },
@@ -198,7 +201,7 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** Objects that a call has made, told by what only they have. */
+/** Objects that a call has made, recognised by their fields. */
 export function made<T>(
   name: string,
   call: string,
@@ -212,7 +215,10 @@ export function made<T>(
   );
 }
 
-/** What a call has made where it is `has`, else values of the other kind. */
+/**
+ * An object that a call has made, where the value has the field `has`; else a value of the other
+ * kind.
+ */
 export function madeOr<T, U>(object: Kind<T>, has: keyof T & string, other: Kind<U>): Kind<T | U> {
   return (value) =>
     typeof value === "object" && value !== null && has in value ? object(value) : other(value);
@@ -225,7 +231,7 @@ export const name = kind<string>(
   (value) => isText(value) && value !== "",
 );
 export const flag = kind<boolean>("true or false", (value) => typeof value === "boolean");
-/** What it takes and returns shows when it is called. */
+/** Its arguments and result are checked when it is called. */
 export const callback: AnyKind = kind("a function", (value) => typeof value === "function");
 export const bytes = kind<Uint8Array>(
   "bytes, a Uint8Array",
@@ -241,7 +247,7 @@ export const u16 = whole("16 bits", 0, 0xffff);
 export const u24 = whole("24 bits", 0, 0xff_ffff);
 export const u32 = whole("32 bits", 0, 0xffff_ffff);
 export const key = whole("a key", 0, 0xffff_ffff);
-/** Bytes, of which there may be none. */
+/** A length of bytes, perhaps 0. */
 export const length = whole("a length in bytes", 0, Number.MAX_SAFE_INTEGER);
 export const size = whole("a length in bytes", 1, Number.MAX_SAFE_INTEGER);
 export const offset = whole("an offset in bytes", 0, Number.MAX_SAFE_INTEGER);
@@ -249,15 +255,15 @@ export const address = whole("an address", 0, Number.MAX_SAFE_INTEGER);
 export const count = whole("a number of them", 0, Number.MAX_SAFE_INTEGER);
 export const atLeastOne = whole("a number of them", 1, Number.MAX_SAFE_INTEGER);
 export const ipv4 = whole("an IPv4 address", 0, 0xffff_ffff);
-/** 64 bits, with or without a sign: their sum is the same. */
+/** 64 bits, signed or not: their sum is the same. */
 export const u64 = kind<bigint>(
   "a bigint of 64 bits, as 1n",
   (value) => typeof value === "bigint" && value >= -(1n << 63n) && value < 1n << 64n,
 );
 const isFinite = (value: unknown): boolean => Number.isFinite(value) && (value as number) >= 0;
-/** Time that passes. It is rounded up. */
+/** A duration in ps, rounded up. */
 export const duration = kind<number>("picoseconds, a number of 0 or more", isFinite);
-/** A time at which a wait ends. */
+/** The time at which a wait ends. */
 export const deadline = kind<number>(
   "a time in picoseconds (cpu.now + …) or NEVER",
   (value) => isFinite(value) || value === Number.POSITIVE_INFINITY,
@@ -270,7 +276,7 @@ function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
 const TEXT_MOST = 40;
 const FIELDS_MOST = 6;
 
-/** A value in a few words. */
+/** A short description of a value. */
 export function found(value: unknown): string {
   switch (typeof value) {
     case "undefined":

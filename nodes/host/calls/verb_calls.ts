@@ -1,5 +1,5 @@
 /**
- * What the verbs' arguments must be: a row for each verb, which the compiler demands, as it does that an error is
+ * The kinds of the verbs' arguments: the compiler demands a row for each verb, and that an error is
  * answered as the verb itself answers one.
  */
 import { LIMITS } from "../verbs/limits.ts";
@@ -78,7 +78,7 @@ import {
   wrId,
 } from "./verb_kinds.ts";
 
-/** All but those that take any value: `must`, `failed` and `refused`. */
+/** Excludes `must`, `failed` and `refused`, which take any value. */
 export const VERB_CALLS = {
   allocPd: row("thrown", { device }),
   deallocPd: row("value", { pd }),

@@ -1,4 +1,7 @@
-/** What the verbs' arguments must be: objects, options and requests. `verb_calls.ts` has a row for each verb. */
+/**
+ * The kinds of the verbs' arguments: objects, options and requests. `verb_calls.ts` has a row for
+ * each verb.
+ */
 import { isWhole, wholeText } from "../../../fabric/base/whole_number.ts";
 import { BLUE_FLAME } from "../../../fabric/rack/plan/plan.ts";
 import type { QpAttributes, RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -110,7 +113,6 @@ import {
   within,
 } from "./values.ts";
 
-/** The constants whose names begin so, by name. */
 function constantsOf(prefix: RegExp): Readonly<Record<string, number>> {
   const all: [string, unknown][] = Object.entries(constants);
   return Object.fromEntries(
@@ -131,7 +133,6 @@ export const dataInOrderFlags = flags<DataInOrderFlags>(
 );
 const adviseFlags = flags<AdviseFlags>("flags of advice", constantsOf(/^IBV_ADVISE_/));
 
-// Objects.
 export const device = made<OpenDevice>("a device", "openContext or the program's context", [
   "state",
   "cpu",
@@ -198,7 +199,6 @@ const sge = shape<Sge>("an element (sge)", {
   lkey: key,
 });
 const sges = listOf(sge, "elements (sge)");
-/** One of them, or a list. */
 function oneOrMany<T>(each: Kind<T>, name: string): Kind<T | readonly T[]> {
   const many = listOf(each, name);
   return (value) => Array.isArray(value) ? many(value) : each(value);
@@ -444,7 +444,7 @@ const connectionQp = shape<ConnectionQp>("options of a connection's queue pair",
   pd,
   type: optional(oneOf(["rc", "uc"])),
 });
-/** The program's own, or what one is to be made with. */
+/** The program's own queue pair, or the options to create one. */
 const ownOrMade = madeOr(qp, "qpn", connectionQp);
 const rdAtomicDepth = optional(whole("READs and atomics at a time", 0, RD_ATOMIC_MAX));
 const depths = { responderResources: rdAtomicDepth, initiatorDepth: rdAtomicDepth };

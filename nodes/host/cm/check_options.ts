@@ -1,4 +1,4 @@
-/** What a connection's options may be: each check returns what was found and what was expected. */
+/** Checks of a connection's options: each returns what was found and what was expected. */
 import { isWhole, type WholeRange, wholeText } from "../../../fabric/base/whole_number.ts";
 import { type CmType, privateDataBytes, timeoutOfCode } from "../../../fabric/wire/roce/cm.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -6,7 +6,7 @@ import type { CmRetry } from "./cm_state.ts";
 
 /** Time-outs have codes of five bits. */
 const CODE_MAX = 31;
-/** REQ: Max CM Retries has four bits, and the first transmission is not one of them. */
+/** REQ: Max CM Retries has four bits and does not count the first transmission. */
 const TRIES_MAX = 16;
 
 /** Highest values of a connection's attributes, by the width of their fields (`ibv_qp_attr`). */
@@ -17,7 +17,7 @@ const TRANSPORT_MOST = {
   minRnrTimer: CODE_MAX,
 } as const;
 
-/** `given` where it says something: a field that is undefined is as one that is absent. */
+/** Defaults, overridden by the defined fields of `given`. */
 export function withDefaults<T extends object>(
   defaults: T,
   given: { readonly [Name in keyof T]?: T[Name] | undefined } = {},
@@ -26,7 +26,6 @@ export function withDefaults<T extends object>(
   return { ...defaults, ...Object.fromEntries(said) };
 }
 
-/** Refuses what is no whole number of a range. */
 export function refuseInteger(
   name: string,
   value: unknown,
@@ -48,7 +47,7 @@ export function refuseRetry(retry: Partial<CmRetry> = {}): string | undefined {
   return undefined;
 }
 
-/** Refuses numbers of READs and atomics that no queue pair has. */
+/** Refuses numbers of READs and atomics beyond a queue pair's limits. */
 export function refuseDepths(
   { responderResources, initiatorDepth }: {
     readonly responderResources?: number;
@@ -74,7 +73,7 @@ export function refuseTransport(
   return undefined;
 }
 
-/** Refuses what the header fields of an address vector have no room for. */
+/** Refuses values that do not fit the header fields of an address vector. */
 export function refusePath(
   path: { readonly trafficClass?: number; readonly hopLimit?: number } = {},
 ): string | undefined {
@@ -89,7 +88,7 @@ export function refusePath(
 
 /**
  * Refuses private data for which the message has no room.
- * @param taken bytes of the message's private data that are not the program's.
+ * @param taken bytes of private data that the connection manager uses itself.
  */
 export function refusePrivateData(
   type: CmType,

@@ -14,7 +14,7 @@ export function* cm({ device }: { readonly device: CmDevice }): Steps<void> {
   const { cpu, cm: { agent } } = device;
   const also = { signal: CM_SIGNAL, ready: () => agent.stirred };
   for (;;) {
-    // Read in each iteration: after a failure of the RNIC it is another one.
+    // Read in each iteration: a failure of the RNIC replaces it.
     const gsi = gsiOf(device);
     const deadline = nextDeadline(agent);
     agent.stirred = false;

@@ -61,7 +61,7 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
       endpoint.deadline = now + endpoint.retry.timeoutPs;
       output.send.push({ to: endpoint.peerAddress, message: endpoint.lastSent });
     } else {
-      // The peer may believe in a connection, or still be processing the request.
+      // The peer may regard the connection as established, or still be processing the request.
       if (endpoint.phase !== "dreq-sent") {
         output.send.push({ to: endpoint.peerAddress, message: giveUp(endpoint) });
       }
@@ -71,11 +71,11 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
 }
 
 /**
- * Ends a connection, or one that is being made, in whatever phase it is (architecture §12.9):
+ * Ends a connection, or a pending one, in any phase (architecture §12.9):
  *
  *   established              DREQ, repeated until DREP or the last time-out
  *   rep-sent                 the same when the RTU has come; its time-out ends it with a REJ
- *   req-sent                 REJ (time-out), as for a REP that this end waits for no longer
+ *   req-sent                 REJ (time-out), as after the last time-out for a REP
  *   rep-received             REJ of the REP (consumer)
  *   req-received             REJ of the REQ (consumer)
  *   dreq-sent, closed        nothing more
@@ -104,7 +104,7 @@ export function disconnectEndpoint(
       return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
     }
     case "req-received": {
-      // As a refusal by its program, which is told nothing of it.
+      // As a refusal by its program, which gets no event.
       const message = rejFor(req!, { reason: REJECT_REASON.consumer });
       output.send.push({ to, message });
       return closeEndpoint(agent, endpoint, { end: { kind: "rejected", message }, now });
@@ -127,8 +127,8 @@ function sendDreq(
 }
 
 /**
- * Ends the listening: later REQs are refused (invalid service ID), and so are those that no program has
- * answered, but for those that have an id of their own (CONNECT_REQUEST). Connections stand.
+ * Ends the listening: later REQs are refused (invalid service ID), and so are unanswered ones,
+ * except those that have an id of their own (CONNECT_REQUEST). Connections stay.
  */
 export function endListening(
   agent: CmAgent,
@@ -146,7 +146,7 @@ export function endListening(
     output.signals.add(endpointSignal(endpoint));
   }
   endSidr(agent, listener, { now, output });
-  // An id's listener: its program has ended it.
+  // The program of an id's listener has ended it itself, and needs no event.
   if (listener.backlog !== undefined) return;
   listener.events.push({ kind: "ended" });
   output.signals.add(listener.signal);
@@ -224,8 +224,9 @@ function receiveReq(
     output.send.push({ to: peerAddress, message });
     return;
   }
-  // The connection that the REQ's queue pair has here already: its host or its card has lost its power since, and
-  // gives the same numbers again (§12.9.8.3.1; Linux: `cm_match_req`). It ends by a DREQ, which its program is told of.
+  // The REQ's queue pair already has a connection here: its host or card has lost its power since,
+  // and assigns the same numbers again (§12.9.8.3.1; Linux: `cm_match_req`). The old connection
+  // ends by a DREQ, and its program gets the event.
   const stale = connectionWith(agent, { peerAddress, qpn: req.localQpn });
   if (stale !== undefined && listener.backlog !== undefined) {
     const message = rejFor(req, { reason: REJECT_REASON.staleConnection });
@@ -275,7 +276,9 @@ function receiveMra(
   awaitUntil(agent, endpoint, now + timeoutOfCode(mra.serviceTimeout) + timeoutPs);
 }
 
-/** A peer that timed out may not know this end's number: its own one identifies the connection. */
+/**
+ * A peer that timed out may not know this end's number: its own number identifies the connection.
+ */
 function timedOut(
   agent: CmAgent,
   message: Exclude<CmConnectionMessage, CmReq>,

@@ -1,4 +1,4 @@
-/** The messages that an endpoint answers, refuses and gives up with. `cm_agent.ts` sends them. */
+/** Messages by which an endpoint answers, refuses and gives up. `cm_agent.ts` sends them. */
 import {
   type CmMessage,
   type CmMra,
@@ -42,7 +42,6 @@ export function rejFor(
   };
 }
 
-/** The fields of every message of an endpoint. */
 export function headOf({ transactionId, commId, peerCommId }: CmEndpoint) {
   const ids = { localCommId: commId, remoteCommId: peerCommId };
   return { transactionId, privateData: NO_DATA, ...ids };

@@ -34,30 +34,27 @@ export interface CmEndpoint {
   readonly commId: number;
   readonly peerAddress: number;
   readonly transactionId: bigint;
-  /** The listener that received its request, on the passive side. */
+  /** On the passive side: the listener that received its request. */
   readonly listener: CmListener | undefined;
-  /** Who receives its events: at first the listener. */
+  /** Receives its events: at first the listener. */
   sink: CmSink | undefined;
   readonly retry: CmRetry;
-  /** The request, on the passive side. */
   readonly req: CmReq | undefined;
-  /** The queue pair of this end, once there is one. */
   qpn: number | undefined;
   peerCommId: number;
   phase: CmPhase;
   end: CmEnd | undefined;
-  /** The last phase of a closed one. */
+  /** The last phase of a closed endpoint. */
   endedIn: CmPhase | undefined;
-  /** How long it stays in time wait, of whose end its sink is told; 0: it is not. */
+  /** Duration of its time wait; its sink gets an event at the end, unless it is 0. */
   timeWaitPs: Time;
-  /** The response, on the active side. */
   rep: CmRep | undefined;
   /** The last message sent: it is repeated on a timeout, or when the peer repeats its request. */
   lastSent: CmMessage | undefined;
   triesLeft: number;
   /** The peer has sent an MRA; only the first MRA extends the timeout. */
   isPatient: boolean;
-  /** A DREQ follows the RTU: before it the peer knows of no connection that could end. */
+  /** A DREQ must follow the RTU: before it the peer has no connection that could end. */
   wantsDisconnect: boolean;
   deadline: Time;
 }
@@ -76,14 +73,16 @@ export interface SidrRequest {
   readonly peerAddress: number;
   readonly retry: CmRetry;
   readonly req: CmSidrReq;
-  /** Of the service's end. */
+  /** At the service's end. */
   readonly listener: CmListener | undefined;
-  /** Who receives its events. */
   sink: CmSink | undefined;
   rep: CmSidrRep | undefined;
   phase: "sent" | "received" | "answered" | "closed";
   triesLeft: number;
-  /** When it is sent again; of an answered one: until when a copy of it gets the same answer. */
+  /**
+   * When the request is sent again; for an answered one: until when a copy of it gets the same
+   * answer.
+   */
   deadline: Time;
 }
 
@@ -107,7 +106,9 @@ export type RdmaCmEventType =
 export type CmEvent =
   | { readonly kind: "request"; readonly endpoint: CmEndpoint }
   | { readonly kind: "established" | "closed"; readonly endpoint: CmEndpoint }
-  /** Of ids (`rdma_id.ts`): the response is there; service ID resolution; a time has come. */
+  /**
+   * Events of ids (`rdma_id.ts`): a response has arrived; service ID resolution; a time has come.
+   */
   | { readonly kind: "rep"; readonly endpoint: CmEndpoint }
   | {
     readonly kind: "sidr-request" | "sidr-answered" | "sidr-timeout";
@@ -121,12 +122,15 @@ export type CmEvent =
     readonly status: number;
     readonly reason: string;
   }
-  /** Its service listens no more: no event follows but those of connections that stand. */
+  /** The listening has ended: only events of existing connections follow. */
   | { readonly kind: "ended" }
-  /** The RNIC has failed and is back: all earlier connections, queues and regions are gone. Of ids: whose manager it is. */
+  /**
+   * The RNIC has failed and is back: all earlier connections, queues and regions are gone. For ids:
+   * the manager of that RNIC.
+   */
   | { readonly kind: "reset"; readonly agent?: object };
 
-/** Where events of connections go. */
+/** The destination of events of connections. */
 export interface CmSink {
   /** The name of the program that takes them. */
   readonly program: string;
@@ -135,7 +139,7 @@ export interface CmSink {
   readonly events: CmEvent[];
 }
 
-/** What the manager knows of an id: which port of which card it holds. */
+/** The manager's view of an id: the port that it holds, and the card. */
 export interface CmChannelId {
   readonly ps: PortSpace;
   readonly port: number;
@@ -150,47 +154,45 @@ export interface CmChannel extends CmSink {
 export interface CmListener extends CmSink {
   readonly serviceId: bigint;
   readonly retry: CmRetry;
-  /** Requests that may wait for their program; further ones are dropped, and come again. */
+  /**
+   * Requests that may wait for their program; further ones are dropped, and the peer repeats them.
+   */
   readonly backlog?: number;
-  /** It takes service ID resolution, and no connections. */
+  /** It accepts service ID resolution instead of connections. */
   readonly datagrams?: true;
 }
 
-/** An event that is due at a time. */
 interface CmTimer {
   readonly at: Time;
   readonly sink: CmSink;
   readonly event: CmEvent;
 }
 
-/** The outputs of the state machine. */
 export interface CmOutput {
   readonly send: { readonly to: number; readonly message: CmMessage }[];
   readonly signals: Set<string>;
 }
 
-/** Maximum number of remembered finished requests. */
 const OVER_MAX = 1024;
 
 export function makeCmAgent() {
   return {
     endpoints: new Map<number, CmEndpoint>(),
-    /** Endpoints with a deadline, and some that have had one: of thousands that stand none has. */
+    /** Endpoints with a deadline, and some that had one. Most established connections have none. */
     waiting: new Set<CmEndpoint>(),
     /** On the passive side, by the exchange of its request. */
     requested: new Map<string, CmEndpoint>(),
-    /** By the peer's address and its queue pair, once that is known. */
+    /** By the peer's address and queue pair, once that is known. */
     byPeerQp: new Map<string, Set<CmEndpoint>>(),
     listeners: new Map<bigint, CmListener>(),
-    /** Requests for a service's queue pair, by key. */
     sidr: new Map<string, SidrRequest>(),
-    /** Channels of ids, which are told of a failure of the RNIC. */
+    /** Channels of ids, which get an event after a failure of the RNIC. */
     channels: new Set<CmChannel>(),
     timers: [] as CmTimer[],
     nextChannel: 0,
     nextPort: 0,
     nextCommId: 1,
-    /** A deadline was set since the service last read them. */
+    /** A deadline was set after the service last read them. */
     stirred: false,
     /** Finished requests, to recognise copies that the network still holds; oldest first. */
     over: new Map<string, { readonly rej: CmRej | undefined; readonly until: Time }>(),
@@ -204,7 +206,7 @@ export function endpointSignal(endpoint: CmEndpoint): string {
   return `cm:${endpoint.commId}`;
 }
 
-/** A new endpoint with a number of its own. */
+/** Adds an endpoint with a new number. */
 export function addEndpoint(
   agent: CmAgent,
   endpoint:
@@ -240,7 +242,7 @@ export function addEndpoint(
   return made;
 }
 
-/** The peer's queue pair of this endpoint is known from now on, by its request or response. */
+/** Indexes the endpoint by the peer's queue pair, which its request or response has named. */
 export function notePeerQp(agent: CmAgent, endpoint: CmEndpoint): void {
   const key = peerQpOf(endpoint), known = agent.byPeerQp.get(key);
   if (known === undefined) agent.byPeerQp.set(key, new Set([endpoint]));
@@ -251,7 +253,7 @@ function peerQpOf({ peerAddress, rep, req }: CmEndpoint): string {
   return `${peerAddress}/${(rep ?? req)?.localQpn}`;
 }
 
-/** The oldest connection that stands with this queue pair of the peer. */
+/** The oldest established connection with this queue pair of the peer. */
 export function connectionWith(
   agent: CmAgent,
   peer: { readonly peerAddress: number; readonly qpn: number },
@@ -277,7 +279,7 @@ export function expectAnswer(
   awaitUntil(agent, endpoint, sent.now + endpoint.retry.timeoutPs);
 }
 
-/** The endpoint waits for an answer until then. */
+/** Sets the endpoint's deadline for an answer. */
 export function awaitUntil(agent: CmAgent, endpoint: CmEndpoint, deadline: Time): void {
   endpoint.deadline = deadline;
   agent.waiting.add(endpoint);
@@ -301,7 +303,10 @@ export function establish(endpoint: CmEndpoint, reply: CmMessage | undefined): v
   if (reply !== undefined) endpoint.lastSent = reply;
 }
 
-/** Removes the endpoint, and remembers its request for a while: a late copy makes no new one. */
+/**
+ * Removes the endpoint, and remembers its request for a while, so that a late copy creates no new
+ * endpoint.
+ */
 export function closeEndpoint(
   agent: CmAgent,
   endpoint: CmEndpoint,
@@ -332,7 +337,7 @@ export function closeEndpoint(
   agent.over.set(exchange, { rej, until });
 }
 
-/** Name of the exchange that a request begins. */
+/** Key of the exchange that a request begins. */
 export function exchangeOf(peerAddress: number, req: CmReq): string {
   return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
 }
@@ -353,14 +358,14 @@ export function end(
   endpoint: CmEndpoint,
   closing: { readonly end: CmEnd; readonly now: Time; readonly output: CmOutput },
 ): void {
-  // A request of which no program has been told ends in silence.
+  // A request that no program has received ends silently.
   const known = endpoint.phase !== "req-received" || endpoint.sink !== endpoint.listener;
   closeEndpoint(agent, endpoint, closing);
   closing.output.signals.add(endpointSignal(endpoint));
   if (!known) return;
   notify(endpoint, "closed", closing.output);
   const { sink, endedIn, timeWaitPs } = endpoint;
-  // A DREQ comes from an end that stood: the RTU was lost.
+  // A DREQ proves that the peer was established: the RTU was lost.
   const isOvertaken = endedIn === "rep-sent" && endpoint.end?.kind === "disconnected";
   const stood = endedIn === "established" || endedIn === "dreq-sent" || isOvertaken;
   if (sink === undefined || !stood || timeWaitPs === 0) return;
@@ -368,7 +373,6 @@ export function end(
   agent.timers.push({ at: closing.now + timeWaitPs, sink, event });
 }
 
-/** Notifies the sink of an endpoint of an event. */
 export function notify(
   endpoint: CmEndpoint,
   kind: "request" | "rep" | "established" | "closed",
@@ -379,7 +383,7 @@ export function notify(
   output.signals.add(endpoint.sink.signal);
 }
 
-/** Whether as many requests wait for a listener's program as may: a further one is dropped. */
+/** Whether the maximum of requests waits for a listener's program: a further one is dropped. */
 export function isBacklogFull(listener: CmListener): boolean {
   const { backlog, events } = listener;
   if (backlog === undefined) return false;

@@ -56,17 +56,20 @@ import type { Qp } from "../verbs/objects.ts";
 
 /** Options of `connect`. */
 export interface ConnectOptions extends RdAtomicDepths {
-  /** Name of a host; the own one, too. */
+  /** Name of a host, also this one. */
   readonly to: string;
   /** One to eight ASCII characters. */
   readonly service: string;
-  /** Options of a queue pair that is made, or the program's own, in RESET or INIT: a refusal leaves that to it. */
+  /**
+   * Options of a queue pair to create, or the program's own one, in RESET or INIT. After a refusal
+   * the program keeps its own.
+   */
   readonly qp: ConnectionQp | Qp;
   /** At most 88 B. */
   readonly privateData?: Uint8Array;
   /** Timers of this end: 1 ms per attempt, 7 retries, RNR without end by default. */
   readonly transport?: Partial<Transport>;
-  /** How long and how often the REQ is sent: three times 500 µs by default. */
+  /** Time-out and number of transmissions of the REQ: three times 500 µs by default. */
   readonly retry?: Partial<CmRetry>;
   /** Payload bytes of a packet; the port's MTU by default. */
   readonly pathMtu?: PathMtu;
@@ -85,7 +88,7 @@ function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
 }
 
-/** What the REQs of all callers have in common, and what differs. */
+/** Common and varying fields of all callers' REQs. */
 export interface ReqFields {
   readonly endpoint: CmEndpoint;
   readonly serviceId: bigint;
@@ -254,7 +257,7 @@ function* finishConnect(
   const { options, qp, endpoint, rep, rqPsn } = attempt;
   const peer = { destAddress: endpoint.peerAddress, destQpn: rep.localQpn, sqPsn: rep.startingPsn };
   const { responderResources = RD_ATOMIC_MAX, initiatorDepth = RD_ATOMIC_MAX } = options;
-  // The REP has the last word (Linux: `cm_rep_handler`).
+  // The REP decides (Linux: `cm_rep_handler`).
   const depths = {
     maxRdAtomic: Math.min(initiatorDepth, rep.responderResources),
     maxDestRdAtomic: Math.min(responderResources, rep.initiatorDepth),

@@ -43,7 +43,10 @@ export interface Transport {
   readonly minRnrTimer: number;
 }
 
-/** Of the address vector (ibv_ah_attr's GRH): the REQ has it, so both ends' packets do. */
+/**
+ * Fields of the address vector (ibv_ah_attr's GRH). The REQ carries them, so both ends' packets
+ * have them.
+ */
 export interface ConnectionPath {
   /** DSCP in the upper six bits; the RNIC sets the ECN bits. 0 by default. */
   readonly trafficClass?: number;
@@ -52,12 +55,12 @@ export interface ConnectionPath {
 }
 
 /**
- * About 1 ms per attempt: a send to a failed peer fails after about 8 ms. RNR: 10 µs, unlimited, but that
- * a card rests after a minute of virtual time (`rnic/requester/rnr_wait.ts`).
+ * About 1 ms per attempt: a send to a failed peer fails after about 8 ms. RNR: 10 µs, unlimited,
+ * except that a card rests after a minute of virtual time (`rnic/requester/rnr_wait.ts`).
  */
 export const TRANSPORT: Transport = { timeout: 8, retryCnt: 7, rnrRetry: 7, minRnrTimer: 1 };
 
-/** A connection that `connect` or `accept` has made. */
+/** A connection made by `connect` or `accept`. */
 export interface Connection {
   /** @ignore */
   readonly device: CmDevice;
@@ -67,17 +70,20 @@ export interface Connection {
   readonly peer: { readonly host: string; readonly address: number; readonly qpn: number };
   /** Private data of the peer's program in its request or response. */
   readonly privateData: Uint8Array;
-  /** `a:17-b:18`, as traces name it. */
+  /** Its name in traces: `a:17-b:18`. */
   readonly label: string;
   /** @ignore */
   readonly endpoint: CmEndpoint;
-  /** The program has made the queue pair: {@link disconnect} takes it to ERR, and it stays. */
+  /**
+   * The program has created the queue pair: {@link disconnect} takes it to ERR, but does not
+   * destroy it.
+   */
   readonly keepsQp?: true;
 }
 
-/** Why there is no connection. */
+/** The reason why there is no connection. */
 export interface Refusal {
-  /** `local`: this end refused it; else the peer, the rack or the time-out. */
+  /** `local`: this end refused the connection; else the peer, the rack or the time-out. */
   readonly refused:
     | "unknown-host"
     | "no-service"
@@ -85,14 +91,14 @@ export interface Refusal {
     | "timeout"
     | "mtu"
     | "local";
-  /** The same in words. */
+  /** The reason in words. */
   readonly reason: string;
   /** Private data of the peer's program, if that program rejected. */
   readonly privateData: Uint8Array;
 }
 
 /**
- * Whether `connect` or `accept` has made no connection.
+ * Whether the answer of `connect` or `accept` is a refusal.
  * @throws ProgramError for steps without `yield*`.
  */
 export function refused<T>(answer: T | Refusal): answer is Refusal {
@@ -114,15 +120,18 @@ export type ConnectionQp = Omit<QpOptions, "type" | "qpn"> & {
   readonly type?: "rc" | "uc";
 };
 
-/** READs and atomics that may be outstanding: as librdmacm's `rdma_conn_param`, at most 16, which is the default. */
+/**
+ * Outstanding READs and atomics, as in librdmacm's `rdma_conn_param`: at most 16, which is the
+ * default.
+ */
 export interface RdAtomicDepths {
-  /** Of the other end's, as many as this end answers at a time. */
+  /** The other end's, which this end answers at a time. */
   readonly responderResources?: number;
-  /** Of this end's own. */
+  /** This end's own. */
   readonly initiatorDepth?: number;
 }
 
-/** What a REQ or a REP says of them. */
+/** The depths' fields of a REQ or a REP. */
 export function depthsOf({ responderResources, initiatorDepth }: RdAtomicDepths): RdAtomicDepths {
   return {
     ...(responderResources !== undefined && { responderResources }),
@@ -130,14 +139,14 @@ export function depthsOf({ responderResources, initiatorDepth }: RdAtomicDepths)
   };
 }
 
-/** Whether it is a queue pair that the program has made, and no options for one. */
+/** Whether the program gives its own queue pair, not options for one. */
 export function isOwnQp(given: ConnectionQp | Qp): given is Qp {
   return "qpn" in given && "sq" in given;
 }
 
 /**
- * In a service ID, Wireshark takes this bit as Sockets Direct, and then shows the connection's data
- * as malformed. The ID uses the highest bit instead, which is 0 in every character of a name.
+ * Wireshark takes this bit in a service ID as Sockets Direct, and then shows the connection's data
+ * as malformed. The highest bit replaces it, which is 0 in every character of a name.
  */
 const SDP_BIT = 1n << 16n;
 const SDP_BIT_INSTEAD = 1n << 63n;
@@ -155,14 +164,14 @@ export function serviceIdOf(service: string): bigint | undefined {
 export function withDepths({ caps }: Qp, privateData: Uint8Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(DEPTHS_BYTES + privateData.length);
   const view = new DataView(bytes.buffer);
-  // Of a one-sided queue pair no WQE takes a receive, so the peer needs none.
+  // No WQE of a one-sided queue pair takes a receive, so the peer needs none.
   view.setUint16(0, caps.oneSided ? 0 : Math.min(caps.maxSendWr, 0xffff));
   view.setUint16(2, Math.min(caps.maxRecvWr, 0xffff));
   bytes.set(privateData, DEPTHS_BYTES);
   return bytes;
 }
 
-/** WQEs of the peer's queues: not units, of which one WQE takes several. */
+/** WQEs of the peer's queues. (A WQE may take several units of a queue.) */
 export interface PeerDepths {
   /** Of its send queue; 0 where none of them takes a receive. */
   readonly send: number;
@@ -175,17 +184,19 @@ export function depthsIn(privateData: Uint8Array): PeerDepths {
   return { send: view.getUint16(0), recv: view.getUint16(2) };
 }
 
-/** What Q-01 compares of one end of a connection. */
+/** One end's values that Q-01 compares. */
 export interface QueueDepths extends PeerDepths {
   /** `a:17` */
   readonly name: string;
-  /** Its receives are a shared queue's, which is meant to be smaller than all that may be sent to it. */
+  /**
+   * Its receives are of a shared queue, which is meant to be smaller than the sum of send queues.
+   */
   readonly sharesReceives: boolean;
 }
 
 /**
- * Q-01: receive queues with fewer WQEs than the other end's send queue, whose messages may find none: what was
- * found and expected.
+ * Q-01: describes receive queues with fewer WQEs than the other end's send queue, whose messages
+ * may find no receive.
  */
 export function shortReceives(one: QueueDepths, other: QueueDepths): string[] {
   return [[one, other] as const, [other, one] as const].flatMap(([receiver, sender]) =>
@@ -196,7 +207,10 @@ export function shortReceives(one: QueueDepths, other: QueueDepths): string[] {
   );
 }
 
-/** Reports {@link shortReceives}, which the end that has asked knows of both: the connection stands. */
+/**
+ * Reports {@link shortReceives} at the requesting end, which knows the depths of both. The
+ * connection stays.
+ */
 export function warnOfDepths({ cpu }: Device, qp: Qp, peer: QueueDepths): void {
   const own = {
     ...depthsIn(withDepths(qp, NO_DATA)),
@@ -219,8 +233,8 @@ export function transportServiceOf({ type = "rc" }: Pick<ConnectionQp | Qp, "typ
 }
 
 /**
- * A program's queue pair for a connection, in INIT: one in RESET is taken there, with all remote rights. EINVAL
- * for a datagram's, in another state, and where it has a connection.
+ * Takes the program's own queue pair, in INIT: one in RESET is taken there, with all remote rights.
+ * EINVAL for a UD queue pair, another state, or one that already has a connection.
  */
 function* takeQp({ cm }: CmDevice, qp: Qp): Steps<Qp | VerbError> {
   const gone = refuseQp(qp);
@@ -237,7 +251,7 @@ function* takeQp({ cm }: CmDevice, qp: Qp): Steps<Qp | VerbError> {
   return (yield* modifyQp(qp, { state: "init", accessFlags: ALL_ACCESS })) ?? qp;
 }
 
-/** A queue pair in INIT, made from options or the program's own: receives can be posted. */
+/** A queue pair in INIT, created from options or the program's own: receives can be posted. */
 export function* qpFor(device: CmDevice, given: ConnectionQp | Qp): Steps<Qp | VerbError> {
   return isOwnQp(given) ? yield* takeQp(device, given) : yield* prepareQp(given);
 }
@@ -260,7 +274,7 @@ export interface PeerAttributes {
   readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
   readonly trafficClass?: number;
   readonly hopLimit?: number;
-  /** READs and atomics of this end, and of the other: 16 unless given. */
+  /** READs and atomics of this end, and of the other: 16 by default. */
   readonly maxRdAtomic?: number;
   readonly maxDestRdAtomic?: number;
 }
@@ -322,7 +336,6 @@ export function connectionOf(
   };
 }
 
-/** Name of the host with this address. */
 export function hostAt({ cpu: { addresses } }: Device, address: number): string {
   return Object.keys(addresses).find((name) => addresses[name] === address) ?? "?";
 }
@@ -338,20 +351,20 @@ export function* sendRej(device: CmDevice, endpoint: CmEndpoint, message: CmRej)
 export function wakeCm(device: Device): void {
   device.cpu.signal(CM_SIGNAL);
 }
-/** Waits until the endpoint has left a phase: its timeouts guarantee that it does. */
+/** Waits until the endpoint has left a phase, which its timeouts guarantee. */
 export function* whileIn(device: Device, endpoint: CmEndpoint, phase: CmPhase): Steps<void> {
   while (endpoint.phase === phase) {
     yield* device.cpu.waitSignal(endpointSignal(endpoint), NEVER);
   }
 }
 
-/** The peer's first message arrived without its RTU: the connection is established. */
+/** Establishes the connection: the peer's first message has arrived before its RTU. */
 export function noteActivity(connection: Connection): void {
   const { endpoint } = connection;
   if (endpoint.phase === "rep-sent" && !endpoint.wantsDisconnect) establish(endpoint, undefined);
 }
 
-/** Sends what the state machine has put out, and raises its signals. */
+/** Sends the state machine's messages, and raises its signals. */
 export function* emit(device: CmDevice, output: CmOutput): Steps<void> {
   for (const datagram of output.send) yield* sendMessage(gsiOf(device), datagram);
   for (const signal of output.signals) device.cpu.signal(signal);
@@ -363,8 +376,8 @@ export function isDisconnected({ endpoint }: Pick<Connection, "endpoint">): bool
 }
 
 /**
- * Waits until the connection has ended, by either end: `timeout` at the deadline. The queue pair stays, for
- * {@link disconnect} to destroy.
+ * Waits until either end has ended the connection; `timeout` at the deadline. The queue pair stays
+ * until {@link disconnect} destroys it.
  */
 export function* waitDisconnect(
   connection: Pick<Connection, "device" | "endpoint">,
@@ -388,8 +401,9 @@ export function disconnecting(
 }
 
 /**
- * Ends the connection, in any phase, and destroys the queue pair: a DREQ is sent until the peer responds or
- * the tries are used up; where the peer's RTU has not come, after it, or after its time-out.
+ * Ends the connection, in any phase, and destroys the queue pair. A DREQ is sent until the peer
+ * responds or the tries are used up; where the peer's RTU has not arrived, the DREQ follows it or
+ * its time-out.
  */
 export function* disconnect(
   { device, endpoint, qp, keepsQp }: Pick<Connection, "device" | "endpoint" | "qp" | "keepsQp">,

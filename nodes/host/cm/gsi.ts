@@ -42,7 +42,6 @@ export interface Gsi {
 /** The connection manager of one host. */
 export interface CmState {
   readonly agent: CmAgent;
-  /** QP 1: recreated after each failure of the RNIC. */
   gsi: Gsi;
 }
 
@@ -51,7 +50,10 @@ export interface CmDevice extends Device {
   readonly cm: CmState;
 }
 
-/** Creates QP 1 and posts its receives. @param earlier QP 1 before a failure, for its memory. */
+/**
+ * Creates QP 1 and posts its receives. @param earlier QP 1 before a failure, whose memory is
+ * reused.
+ */
 export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
   const device: Device = { ...program, privileged: true };
   const { cpu } = device;
@@ -72,7 +74,7 @@ export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
       recvCq: cq,
       maxSendWr: SEND_SLOTS,
       maxRecvWr: RECV_SLOTS,
-      // A MAD never goes inline: this is the size of the ring, whose WQEs have five units each.
+      // A MAD is never inline: this only sets the ring's size, with WQEs of five units each.
       maxInlineData: MAX_INLINE_BYTES,
       qpn: GSI_QPN,
     }),

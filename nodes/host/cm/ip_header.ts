@@ -1,7 +1,8 @@
 /**
- * IP addressing of the connection manager (InfiniBand architecture, volume 1, annex A11): how a REQ or SIDR
- * REQ says which port of which port space it is for, and the IP addresses of both ends in front of the
- * program's private data. As the RDMA CM of Linux has it, with IPv4 addresses.
+ * IP addressing of the connection manager (InfiniBand architecture, volume 1, annex A11): the
+ * encoding of a port and its port space in the service ID of a REQ or SIDR REQ, and of both ends'
+ * IP addresses in front of the program's private data. As in the RDMA CM of Linux, with IPv4
+ * addresses.
  */
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../../fabric/base/fields.ts";
 
@@ -23,14 +24,14 @@ const IP_HEADER_FIELDS = [
   ["ipVersion", 4],
   ["", 4],
   ["sourcePort", 16],
-  /** An IPv4 address is the last 32 bits. */
+  /** An IPv4 address is in the last 32 bits. */
   ["source", 128],
   ["destination", 128],
 ] as const;
 
 export const IP_HEADER_BYTES = sizeOf(IP_HEADER_FIELDS);
 
-/** The ends of a connection as its request names them. */
+/** The ends of a connection, as named by its request. */
 export interface IpEnds {
   readonly sourcePort: number;
   readonly source: number;
@@ -53,7 +54,9 @@ export function withIpHeader(ends: IpEnds, own: Uint8Array): Uint8Array<ArrayBuf
   return bytes;
 }
 
-/** The ends in a request's private data; undefined where it has no such header, or another IP version's. */
+/**
+ * The ends in a request's private data; undefined without such a header, or for another IP version.
+ */
 export function ipEndsIn(privateData: Uint8Array): IpEnds | undefined {
   if (privateData.length < IP_HEADER_BYTES) return undefined;
   const { buffer, byteOffset, byteLength } = privateData;

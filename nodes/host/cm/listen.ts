@@ -75,7 +75,7 @@ export interface Listener {
 export interface ConnectRequest {
   /** @ignore */
   readonly endpoint: CmEndpoint;
-  /** Name of the host that asks. */
+  /** Name of the requesting host. */
   readonly from: string;
   /** Private data of the requester's program. */
   readonly privateData: Uint8Array;
@@ -83,18 +83,19 @@ export interface ConnectRequest {
   readonly peerDepths: PeerDepths;
 }
 
-/** What `nextEvent` and `waitEvent` return. */
+/** The result of `nextEvent` and `waitEvent`. */
 export type ListenerEvent =
   | { readonly kind: "request"; readonly request: ConnectRequest }
   /**
-   * `established`: the requester has sent its RTU. `closed`: it has disconnected, or never answered:
-   * the service must destroy the queue pair. `ended`: {@link unlisten}. `reset`: see {@link CmEvent}.
+   * `established`: the requester has sent its RTU. `closed`: it has disconnected, or never
+   * answered: the service must destroy the queue pair. `ended`: {@link unlisten}. `reset`: see
+   * {@link CmEvent}.
    */
   | Exclude<CmEvent, { readonly kind: "request" }>;
 
 /**
- * Listens for connections to a service. EINVAL for a name or time-out that cannot be; EBUSY where another
- * program of the host listens for it already.
+ * Listens for connections to a service. EINVAL for an invalid name or time-out; EBUSY where another
+ * program of the host already listens for it.
  */
 export function listen(
   device: CmDevice,
@@ -119,8 +120,8 @@ export function listen(
 }
 
 /**
- * Ends the listening: later requests find no service (REJ, invalid service ID), and those that are not
- * answered are refused so, too. Connections stand. EINVAL where it has ended already.
+ * Ends the listening: later requests, and those that are not answered yet, are refused (REJ,
+ * invalid service ID). Connections stay. EINVAL where it has already ended.
  */
 export function* unlisten(listener: Listener): Steps<VerbError | undefined> {
   const { device, queue } = listener;
@@ -179,19 +180,23 @@ export function listening(
 
 /** Options of `accept`. */
 export interface AcceptOptions extends RdAtomicDepths {
-  /** Options of a queue pair that is made, or the program's own, in RESET or INIT: a refusal leaves that to it. */
+  /**
+   * Options of a queue pair to create, or the program's own one, in RESET or INIT. After a refusal
+   * the program keeps its own.
+   */
   readonly qp: ConnectionQp | Qp;
   /** At most 192 B. */
   readonly privateData?: Uint8Array;
-  /** Timers of this end; what is not given is as `connect` has it. */
+  /** Timers of this end; the defaults are those of `connect`. */
   readonly transport?: Partial<Transport>;
   /** Called with the queue pair in INIT, before the peer can send: posts receives. */
   readonly prepare?: (qp: Qp) => Steps<void>;
 }
 
 /**
- * Accepts a request: makes the queue pair, with a receive queue no smaller than the peer's send queue (Q-01), or takes
- * the program's own, brings it up to RTS, and sends a REP. Sends may be posted after the peer's first message or RTU.
+ * Accepts a request: creates the queue pair, with a receive queue no smaller than the peer's send
+ * queue (Q-01), or takes the program's own one, brings it up to RTS, and sends a REP. Sends may be
+ * posted after the peer's first message or RTU.
  */
 export function* accept(
   listener: Listener,
@@ -233,9 +238,9 @@ export function* accept(
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
-  // As Linux has it (cm_format_paths_from_req): this end's path is that of the REQ.
+  // As in Linux (cm_format_paths_from_req): this end's path is that of the REQ.
   const path = pathIn(req);
-  // No more than the request offers, and asks for.
+  // At most what the request offers, and asks for.
   const responderResources = Math.min(
     options.responderResources ?? RD_ATOMIC_MAX,
     req.initiatorDepth,
@@ -273,8 +278,8 @@ export function* accept(
 }
 
 /**
- * A queue pair with room for as many receives as the peer may send (Q-01); where there is none for so many, the
- * connection is made all the same, and the peer warns.
+ * A queue pair with room for as many receives as the peer may send (Q-01). Where the card has no
+ * room for so many, the connection is made with fewer, and the peer warns.
  */
 function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   const maxRecvWr = Math.max(options.maxRecvWr, sends);
@@ -283,7 +288,7 @@ function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   return yield* prepareQp(options);
 }
 
-/** What differs from the defaults of an address vector, which a modify need not name. */
+/** The path's fields that differ from the defaults of an address vector. */
 function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
   return {
     ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
@@ -292,7 +297,7 @@ function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath
   };
 }
 
-/** What the REPs of all callers have in common, and what differs. */
+/** Common and varying fields of all callers' REPs. */
 export interface RepFields {
   readonly endpoint: CmEndpoint;
   readonly localQpn: number;
@@ -326,8 +331,8 @@ export function repOf({ state }: CmDevice, fields: RepFields): CmRep {
 }
 
 /**
- * Refuses a request (REJ, reason 28); the requester's program receives `privateData`, at most 148 B: EINVAL
- * for more, and for a request that is answered already or that its peer has given up.
+ * Refuses a request (REJ, reason 28); the requester's program receives `privateData`, at most 148
+ * B. EINVAL for more, and for a request that is already answered or that its peer has given up.
  */
 export function* reject(
   listener: Listener,

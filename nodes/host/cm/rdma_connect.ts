@@ -1,8 +1,8 @@
 /**
  * Connections of librdmacm's ids: `rdma_connect`, `rdma_accept`, `rdma_reject`, `rdma_establish`,
  * `rdma_notify`, `rdma_disconnect`, `rdma_init_qp_attr`. In port space udp a "connection" is the
- * resolution of a service's queue pair (`sidr.ts`). A queue pair that the id does not have (`qpNum`) is its
- * program's to bring up.
+ * resolution of a service's queue pair (`sidr.ts`). The program itself brings up a queue pair that
+ * the id does not have (`qpNum`).
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import {
@@ -86,9 +86,9 @@ function newOutput(): CmOutput {
 }
 
 /**
- * `rdma_connect`: the outcome is an event: ESTABLISHED, or CONNECT_RESPONSE where the queue pair is the
- * program's; else REJECTED, UNREACHABLE or CONNECT_ERROR. UDP: ESTABLISHED with the service's queue pair,
- * or UNREACHABLE.
+ * `rdma_connect`. The outcome is an event: ESTABLISHED, or CONNECT_RESPONSE where the queue pair is
+ * the program's; else REJECTED, UNREACHABLE or CONNECT_ERROR. UDP: ESTABLISHED with the service's
+ * queue pair, or UNREACHABLE.
  */
 export function* rdmaConnect(
   id: RdmaId,
@@ -165,17 +165,22 @@ function* askService(id: RdmaId, { serviceId, privateData, transactionId }: Requ
   yield* emit(device, output);
 }
 
-/** Time wait is as long as the peer may repeat a packet: its ACK time-out (Linux: `cm_enter_timewait`). */
+/**
+ * Time wait lasts as long as the peer may repeat a packet: its ACK time-out (Linux:
+ * `cm_enter_timewait`).
+ */
 export function timeWaitOf(ackTimeoutCode: number): Time {
   return timeoutOfCode(ackTimeoutCode);
 }
 
-/** What the REQ says: the RNR retries are those of the other end's sends (`rdma_connect(3)`). */
+/**
+ * The REQ's transport fields: its RNR retries are for the other end's sends (`rdma_connect(3)`).
+ */
 function transportOf({ param: { retryCount, rnrRetryCount } }: RdmaId): Transport {
   return withDefaults(TRANSPORT, { retryCnt: retryCount, rnrRetry: rnrRetryCount });
 }
 
-/** What the two ends have agreed on, as this end's queue pair takes it. */
+/** Attributes that the two ends have agreed on, for this end's queue pair. */
 interface Agreed {
   readonly retryCnt: number;
   readonly rnrRetry: number;
@@ -184,8 +189,8 @@ interface Agreed {
 }
 
 /**
- * At the active end the REP has the last word (Linux: `cm_rep_handler`), at the passive end the REQ and the
- * program's `rdmaAccept`. Each end's RNR retries are what the other end has named.
+ * At the active end the REP decides (Linux: `cm_rep_handler`), at the passive end the REQ and the
+ * program's `rdmaAccept`. Each end names the RNR retries of the other.
  */
 function agreedOf({ param }: RdmaId, endpoint: CmEndpoint): Agreed | undefined {
   const { req, rep } = endpoint;
@@ -207,8 +212,9 @@ function agreedOf({ param }: RdmaId, endpoint: CmEndpoint): Agreed | undefined {
 }
 
 /**
- * `rdma_init_qp_attr`: what `modifyQp` takes to bring the id's connection's queue pair into `state`. EINVAL
- * where the other end's part of it is not known: before the event CONNECT_REQUEST or CONNECT_RESPONSE.
+ * `rdma_init_qp_attr`: the attributes by which `modifyQp` brings the queue pair of the id's
+ * connection into `state`. EINVAL while the other end's part is unknown: before the event
+ * CONNECT_REQUEST or CONNECT_RESPONSE.
  */
 export function rdmaInitQpAttr(
   id: RdmaId,
@@ -264,8 +270,9 @@ export function* bringUpId(id: RdmaId): Steps<VerbError | undefined> {
 }
 
 /**
- * `rdma_accept`, of an id that came with CONNECT_REQUEST: brings its queue pair up and sends the REP; event
- * ESTABLISHED follows with the RTU. UDP: tells the queue pair to the host that asks, and no event follows.
+ * `rdma_accept`, of an id that came with CONNECT_REQUEST: brings its queue pair up and sends the
+ * REP; event ESTABLISHED follows with the RTU. UDP: sends the queue pair to the requesting host,
+ * and no event follows.
  */
 export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbError | undefined> {
   const wrong = refuseRequest(id) ??
@@ -302,14 +309,17 @@ export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbEr
   return undefined;
 }
 
-/** EINVAL for a queue pair of another type than the one that asks. */
+/** EINVAL for a queue pair of another type than the requester's. */
 function refuseType({ endpoint, qp }: RdmaId): VerbError | undefined {
   const asks = endpoint?.req?.transportService === TRANSPORT_SERVICE.uc ? "uc" : "rc";
   if (endpoint === undefined || qp === undefined || qp.type === asks) return undefined;
   return verbError("EINVAL", `The id's queue pair is ${qp.type}, and the request's ${asks}`);
 }
 
-/** What a request offers, as its receiver uses it: the other end's depth is what this one answers. */
+/**
+ * The depths that a request offers, in the receiver's view: this end answers as many as the other
+ * end's depth.
+ */
 export function offered({ endpoint }: RdmaId): RdmaConnParam {
   const req = endpoint?.req;
   if (req === undefined) return {};
@@ -321,7 +331,7 @@ export function offered({ endpoint }: RdmaId): RdmaConnParam {
   };
 }
 
-/** EINVAL where there is no request to answer: none came, it is answered, or its sender gave it up. */
+/** EINVAL where no request waits for an answer. */
 function refuseRequest(id: RdmaId): VerbError | undefined {
   const phase = id.endpoint?.phase ?? id.sidr?.phase;
   if (phase === "req-received" || phase === "received") return undefined;
@@ -353,7 +363,10 @@ export function* rdmaReject(
   return undefined;
 }
 
-/** `rdma_establish`: after CONNECT_RESPONSE, when the program has brought its queue pair up: the RTU. */
+/**
+ * `rdma_establish`: sends the RTU after CONNECT_RESPONSE, when the program has brought its queue
+ * pair up.
+ */
 export function* rdmaEstablish(id: RdmaId): Steps<VerbError | undefined> {
   const { endpoint } = id;
   if (id.qp !== undefined || endpoint?.phase !== "rep-received") {
@@ -379,8 +392,8 @@ export function* sendRtu({ device, endpoint }: RdmaId): Steps<void> {
 }
 
 /**
- * `rdma_notify` with IBV_EVENT_COMM_EST: the peer's first message has come without its RTU, so that the
- * connection stands. Event ESTABLISHED.
+ * `rdma_notify` with IBV_EVENT_COMM_EST: the peer's first message has arrived before its RTU, which
+ * establishes the connection. Event ESTABLISHED.
  */
 export function rdmaNotify(id: RdmaId): VerbError | undefined {
   const { endpoint, channel, device } = id;
@@ -395,9 +408,10 @@ export function rdmaNotify(id: RdmaId): VerbError | undefined {
 }
 
 /**
- * `rdma_disconnect`: takes the queue pair to ERR, which flushes its work requests, and ends the connection in
- * whatever phase it is (`disconnectEndpoint`). Event DISCONNECTED at both ends, then TIMEWAIT_EXIT. The CM
- * answers a DREQ by itself; to call this at the end that was told, too, flushes its queue pair.
+ * `rdma_disconnect`: takes the queue pair to ERR, which flushes its work requests, and ends the
+ * connection in any phase (`disconnectEndpoint`). Event DISCONNECTED at both ends, then
+ * TIMEWAIT_EXIT. The CM answers a DREQ by itself; a call at the end that got the event flushes its
+ * queue pair, too.
  */
 export function* rdmaDisconnect(id: RdmaId): Steps<VerbError | undefined> {
   const { device, endpoint, qp } = id;

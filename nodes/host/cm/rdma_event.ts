@@ -1,6 +1,6 @@
 /**
- * Events of librdmacm's ids: `rdma_get_cm_event` and `rdma_ack_cm_event`. As in librdmacm, what a response
- * asks of the program's queue pair is done when its event is taken.
+ * Events of librdmacm's ids: `rdma_get_cm_event` and `rdma_ack_cm_event`. As in librdmacm, the
+ * queue pair is changed for a response when the program takes its event.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { REJECT_REASON, rejectText, SIDR_STATUS, sidrText } from "../../../fabric/wire/roce/cm.ts";
@@ -34,33 +34,36 @@ export interface RdmaUdParam {
   readonly qKey: number;
 }
 
-/** `rdma_cm_event`: what has happened to an id. */
+/** `rdma_cm_event`: an event of an id. */
 export interface RdmaCmEvent {
   /** Its name, without `RDMA_CM_EVENT_`. */
   readonly event: RdmaCmEventType;
-  /** The id that it is about; of CONNECT_REQUEST a new one. */
+  /** The event's id; for CONNECT_REQUEST a new one. */
   readonly id: RdmaId;
-  /** Of CONNECT_REQUEST: the id that listens. */
+  /** For CONNECT_REQUEST: the listening id. */
   readonly listenId?: RdmaId;
   /** 0; else a negative errno (−110 is ETIMEDOUT), REJ's reason, or SIDR REP's status. */
   readonly status: number;
   /** The status in words; "" for 0. */
   readonly reason: string;
-  /** `rdma_conn_param` or `rdma_ud_param`, of events that have one. */
+  /** `rdma_conn_param` or `rdma_ud_param`, for events that have one. */
   readonly param: {
-    /** Of CONNECT_REQUEST, CONNECT_RESPONSE, ESTABLISHED (active end) and REJECTED, in port space tcp. */
+    /**
+     * For CONNECT_REQUEST, CONNECT_RESPONSE, ESTABLISHED (active end) and REJECTED, in port space
+     * tcp.
+     */
     readonly conn?: RdmaConnParam & { readonly privateData: Uint8Array };
-    /** Of CONNECT_REQUEST (without queue pair), ESTABLISHED and UNREACHABLE, in port space udp. */
+    /** For CONNECT_REQUEST (without queue pair), ESTABLISHED and UNREACHABLE, in port space udp. */
     readonly ud?: Partial<RdmaUdParam> & Pick<RdmaUdParam, "privateData">;
   };
 }
 
-/** Events that are taken and not acknowledged. */
+/** Events that are taken but not acknowledged. */
 const taken = new WeakSet<RdmaCmEvent>();
 
 /**
- * `rdma_get_cm_event`: the oldest event of the channel's ids; waits for one, until the deadline. EINVAL for a
- * channel that is gone, also where another thread destroys it meanwhile.
+ * `rdma_get_cm_event`: the oldest event of the channel's ids; waits for one. EINVAL for a destroyed
+ * channel, also where another thread destroys it meanwhile.
  */
 export function rdmaGetCmEvent(channel: RdmaEventChannel): Steps<RdmaCmEvent | VerbError>;
 /** The same, until a deadline: then "timeout". */
@@ -90,7 +93,7 @@ export function* rdmaGetCmEvent(
   }
 }
 
-/** `rdma_ack_cm_event`. EINVAL for an event that is acknowledged already. */
+/** `rdma_ack_cm_event`. EINVAL for an event that is already acknowledged. */
 export function rdmaAckCmEvent(event: RdmaCmEvent): VerbError | undefined {
   if (!taken.delete(event)) return verbError("EINVAL", "The event is acknowledged already");
   event.id.unacknowledged--;
@@ -100,7 +103,7 @@ export function rdmaAckCmEvent(event: RdmaCmEvent): VerbError | undefined {
 
 /**
  * Option of `waitCompletion`: also return when the channel has events, or was destroyed, which
- * {@link rdmaGetCmEvent} then says (POLLNVAL of `poll` on its fd).
+ * {@link rdmaGetCmEvent} then reports (POLLNVAL of `poll` on its fd).
  */
 export function rdmaEventsOf(
   channel: RdmaEventChannel,
@@ -119,7 +122,7 @@ function plain(
   return { event, id, status, reason, param };
 }
 
-/** What the program is told; undefined where nothing, as the id or the request is gone. */
+/** The program's event; undefined where the id or the request is gone. */
 function* eventOf(
   channel: RdmaEventChannel,
   next: CmEvent,
@@ -162,7 +165,7 @@ function* eventOf(
   }
 }
 
-/** The address that an id has asked for has no host. */
+/** No host has the address that an id has asked for. */
 function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | undefined {
   const id = [...channel.ids].find((each) => each === of);
   if (id?.state !== "addr-query") return undefined;
@@ -171,12 +174,15 @@ function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | unde
   return plain(id, "ADDR_ERROR", { status: ETIMEDOUT, reason });
 }
 
-/** States of ids that have no device yet: bound to a port of all addresses (Linux: `cma_listen_on_all`). */
+/**
+ * States of ids that have no device yet: they are bound to a port of all addresses (Linux:
+ * `cma_listen_on_all`).
+ */
 const WITHOUT_DEVICE: ReadonlySet<RdmaIdState> = new Set(["idle", "addr-bound", "listen"]);
 
 /**
- * An RNIC has failed: DEVICE_REMOVAL for each id that has used it, whose objects are gone. Those that listen
- * go on with it when it is back.
+ * An RNIC has failed: DEVICE_REMOVAL for each id that has used it, whose objects are gone.
+ * Listening ids continue when it is back.
  */
 function removeAll(channel: RdmaEventChannel, agent: object | undefined): RdmaCmEvent | undefined {
   const ids = [...channel.ids].filter(({ state, device }) =>
@@ -209,7 +215,7 @@ function requestEvent(channel: RdmaEventChannel, endpoint: CmEndpoint): RdmaCmEv
   channel.byEndpoint.set(endpoint, id);
   const privateData = req.privateData.subarray(IP_HEADER_BYTES);
   const { srq, localQpn: qpNum } = req;
-  // Until rdmaAccept says otherwise it is as the request has it.
+  // Until rdmaAccept gives others, the parameters are the request's.
   id.param = offered(id);
   const conn = { ...id.param, srq, qpNum, privateData };
   return { ...plain(id, "CONNECT_REQUEST", { param: { conn } }), listenId };
@@ -230,7 +236,7 @@ function sidrRequestEvent(
   return { ...plain(id, "CONNECT_REQUEST", { param: { ud } }), listenId };
 }
 
-/** The id of a request: bound to the port that it is for. */
+/** The id of a request, bound to the request's port. */
 function acceptingId(
   listenId: RdmaId,
   { address, privateData }: { readonly address: number; readonly privateData: Uint8Array },
@@ -245,7 +251,10 @@ function acceptingId(
   return id;
 }
 
-/** The REP has come: the queue pair goes to RTS and the RTU leaves, unless it is the program's. */
+/**
+ * The REP has arrived: the queue pair goes to RTS and the RTU is sent, unless the queue pair is the
+ * program's.
+ */
 function* responseEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | undefined> {
   const { rep } = endpoint;
   if (endpoint.phase !== "rep-received" || rep === undefined) return undefined;
@@ -263,7 +272,7 @@ function* responseEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | u
     yield* sendRtu(id);
     return plain(id, "ESTABLISHED", { param: { conn } });
   }
-  // The other end has taken the connection back meanwhile: that event follows.
+  // The other end has ended the connection meanwhile: that event follows.
   if (wrong === undefined) return undefined;
   endpoint.sink = undefined;
   yield* sendRej(id.device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));
@@ -275,7 +284,7 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   const stood = endedIn === "established" || endedIn === "dreq-sent";
   if (id.state === "connect") id.state = "disconnect";
   if (endpoint.wantsDisconnect && !stood) {
-    // The program has ended it before it stood: neither the time-out nor a refusal is news to it.
+    // The program has ended it before it was established: a time-out or a refusal is no error then.
     if (end?.kind !== "timeout") return plain(id, "DISCONNECTED");
     return plain(id, "DISCONNECTED", { status: ETIMEDOUT, reason: "no answer to the REP" });
   }
@@ -295,13 +304,13 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   return plain(id, "REJECTED", { status, reason, param });
 }
 
-/** That the connection did not come about, for what judges the run. */
+/** Notes for the run's judgement that the connection was not made. */
 function noteRefused({ channel: { device } }: RdmaId, address: number, reason: string): void {
   const { cpu } = device;
   if (cpu.auditing) cpu.note({ kind: "refused", to: hostAt(device, address), reason });
 }
 
-/** The connection did not come about: its queue pair goes to ERR (librdmacm: `ucma_modify_qp_err`). */
+/** The connection was not made: its queue pair goes to ERR (librdmacm: `ucma_modify_qp_err`). */
 function* failQp({ qp }: RdmaId): Steps<void> {
   if (qp === undefined || qp.life.state === "reset" || qp.life.state === "err") return;
   yield* modifyQp(qp, { state: "err" });

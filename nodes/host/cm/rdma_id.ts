@@ -1,7 +1,7 @@
 /**
  * librdmacm's ids and event channels: `rdma_create_id`, `rdma_bind_addr`, `rdma_listen`,
- * `rdma_resolve_addr`, `rdma_resolve_route`, `rdma_create_qp`, `rdma_destroy_id`. An id goes through its
- * states as in the kernel's `rdma_cm_state`; what happens to it is an event of its channel
+ * `rdma_resolve_addr`, `rdma_resolve_route`, `rdma_create_qp`, `rdma_destroy_id`. An id goes
+ * through its states as in the kernel's `rdma_cm_state`; its channel has its events
  * (`rdma_event.ts`). `rdma_connect.ts` connects and disconnects.
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
@@ -53,11 +53,11 @@ export interface RdmaEventChannel extends CmChannel {
   readonly byEndpoint: Map<object, RdmaId>;
   /** Managers of the cards that its ids are on. @ignore */
   readonly agents: Set<CmAgent>;
-  /** False once it is destroyed. */
+  /** False after its destruction. */
   isAlive: boolean;
 }
 
-/** What `rdma_conn_param` says; absent fields are as librdmacm has them without it. */
+/** `rdma_conn_param`; the defaults are librdmacm's without it. */
 export interface RdmaConnParam {
   /** At most 56 B to connect, 196 B to accept; UD: 180 B and 136 B. */
   readonly privateData?: Uint8Array;
@@ -65,13 +65,13 @@ export interface RdmaConnParam {
   readonly responderResources?: number;
   /** READs and atomics that this end asks for at a time: at most 16. */
   readonly initiatorDepth?: number;
-  /** To connect, of both ends' sends; an accept does not use it. */
+  /** For a connect: retries of both ends' sends. An accept does not use it. */
   readonly retryCount?: number;
   /** RNR retries of the other end's sends: each end tells the other. */
   readonly rnrRetryCount?: number;
-  /** Of a queue pair that the id does not have: its number. */
+  /** The number of a queue pair that the id does not have. */
   readonly qpNum?: number;
-  /** Of a queue pair that the id does not have: whether it has an SRQ. */
+  /** Whether a queue pair that the id does not have has an SRQ. */
   readonly srq?: boolean;
 }
 
@@ -79,11 +79,11 @@ export interface RdmaConnParam {
 export interface RdmaId {
   /** The channel's, unless `rdmaBindAddr` names another card of the host. @ignore */
   device: CmDevice;
-  /** Where its events come. */
+  /** The channel of its events. */
   readonly channel: RdmaEventChannel;
   /** Its port space. */
   readonly ps: PortSpace;
-  /** How long and how often its messages are repeated. */
+  /** Time-out and number of transmissions of its messages. */
   readonly retry: CmRetry;
   /** As the kernel's `rdma_cm_state`. */
   state: RdmaIdState;
@@ -91,7 +91,7 @@ export interface RdmaId {
   qp: Qp | undefined;
   /** Local port; 0: none. */
   port: number;
-  /** The port is its own: that of a request's id is the listener's. */
+  /** Whether it holds the port itself: the id of a request uses the listener's. */
   isBound: boolean;
   /** Address, port and name of the other end; 0 and "": none. */
   peer: { readonly address: number; readonly port: number; readonly host: string };
@@ -106,7 +106,7 @@ export interface RdmaId {
    * @ignore
    */
   ends: IpEnds | undefined;
-  /** As the last call that connects or accepts was given it. */
+  /** The parameters of the last connect or accept. */
   param: RdmaConnParam;
   /** The first PSN that this end expects. */
   readonly rqPsn: number;
@@ -120,7 +120,7 @@ const EPHEMERAL = { first: 32_768, last: 60_999 } as const;
 const PORT_MAX = 0xffff;
 /** UD queue pairs of ids (RDMA_UDP_QKEY of Linux). */
 export const RDMA_UDP_QKEY = 0x0123_4567;
-/** ETIMEDOUT, as an event's negative status has it. */
+/** ETIMEDOUT, as the negative status of an event. */
 export const ETIMEDOUT = -110;
 
 /** `rdma_create_event_channel`. */
@@ -153,7 +153,7 @@ export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | 
   const { cpu } = channel.device;
   channel.isAlive = false;
   for (const agent of channel.agents) agent.channels.delete(channel);
-  // A thread that waits for its events waits no longer.
+  // Wakes threads that wait for its events.
   cpu.signal(channel.signal);
   return undefined;
 }
@@ -162,7 +162,7 @@ export function rdmaDestroyEventChannel(channel: RdmaEventChannel): VerbError | 
 export interface RdmaIdOptions {
   /** RDMA_PS_TCP, for RC and UC, or RDMA_PS_UDP, for UD. */
   readonly ps: PortSpace;
-  /** How long and how often its messages are repeated; three times 500 µs by default. */
+  /** Time-out and number of transmissions of its messages; three times 500 µs by default. */
   readonly retry?: Partial<CmRetry>;
 }
 
@@ -216,14 +216,17 @@ export function refuseState(id: RdmaId, ...expected: RdmaIdState[]): VerbError |
 export interface BindAddrOptions {
   /** From 1 to 65535; 0: any. */
   readonly port: number;
-  /** Of a card of this host, by its name (the host's stands for its first one) or its IPv4 address; absent: the channel's. */
+  /**
+   * A card of this host, by its name (the host's name stands for its first card) or its IPv4
+   * address; absent: the channel's.
+   */
   readonly address?: string | number;
 }
 
 /**
- * `rdma_bind_addr`: the id uses the card that has the address, and port 0 draws one. EADDRINUSE for a port that another id
- * of the card holds, until its `rdmaDestroyId`; EADDRNOTAVAIL where none is left to draw, and for an address of no card
- * that the host has.
+ * `rdma_bind_addr`: the id uses the card with the address; port 0 draws a free port. EADDRINUSE for
+ * a port that another id of the card holds, until its `rdmaDestroyId`; EADDRNOTAVAIL where no port
+ * is free, and for an address of no card of this host.
  */
 export function rdmaBindAddr(
   id: RdmaId,
@@ -259,7 +262,10 @@ function refusePort(port: number, least = 0): VerbError | undefined {
   return wrong === undefined ? undefined : verbError("EINVAL", wrong);
 }
 
-/** The device, on the caller's core, whose card has this name or address; undefined: none of this host. */
+/**
+ * The device, on the caller's core, whose card has this name or address; undefined for no card of
+ * this host.
+ */
 function deviceAt(device: CmDevice, named: string | number): CmDevice | undefined {
   const { cpu, devices } = device;
   const address = typeof named === "number" ? named : cpu.addresses[named];
@@ -272,7 +278,7 @@ function deviceAt(device: CmDevice, named: string | number): CmDevice | undefine
   return undefined;
 }
 
-/** Ports of the id's port space that ids on this card hold, whatever their program. */
+/** Ports of the id's port space that ids on this card hold, of all programs. */
 function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   const ids = [...agent.channels].flatMap((channel) => [...channel.ids]);
   const isIts = ({ isBound, ps: its, device }: CmChannelId) =>
@@ -280,7 +286,7 @@ function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   return new Set(ids.filter(isIts).map(({ port }) => port));
 }
 
-/** The next port, in turn, that no id holds. */
+/** The next free port, in turn. */
 function ephemeralPort(
   { device: { cm: { agent } } }: RdmaId,
   held: ReadonlySet<number>,
@@ -295,8 +301,8 @@ function ephemeralPort(
 }
 
 /**
- * `rdma_listen`: requests are events CONNECT_REQUEST, each with an id of its own. At most `backlog` of
- * them wait to be taken (0: 1024); a further one is dropped, and its sender repeats it.
+ * `rdma_listen`: requests are events CONNECT_REQUEST, each with an id of its own. At most `backlog`
+ * of them wait to be taken (0: 1024); a further one is dropped, and its sender repeats it.
  */
 export function rdmaListen(
   id: RdmaId,
@@ -332,7 +338,7 @@ export interface ResolveAddrOptions {
   readonly to: string | number;
   /** From 1 to 65535. */
   readonly port: number;
-  /** After which an address that no host has is an error; 2 ms by default. */
+  /** Time until an unknown address is an error; 2 ms by default. */
   readonly timeoutPs?: Time;
 }
 
@@ -380,7 +386,7 @@ export function rdmaResolveAddr(id: RdmaId, options: ResolveAddrOptions): VerbEr
 }
 
 /**
- * `rdma_resolve_route`: event ROUTE_RESOLVED. RoCE asks no subnet manager, so that it cannot fail
+ * `rdma_resolve_route`: event ROUTE_RESOLVED. RoCE asks no subnet manager, so it cannot fail
  * (Linux: `cma_resolve_iboe_route`).
  */
 export function rdmaResolveRoute(id: RdmaId): VerbError | undefined {
@@ -391,7 +397,7 @@ export function rdmaResolveRoute(id: RdmaId): VerbError | undefined {
   return undefined;
 }
 
-/** Puts an event that needs no message into the id's channel. */
+/** Adds an event that needs no message to the id's channel. */
 function ready(
   id: RdmaId,
   event: RdmaCmEventType,
@@ -407,8 +413,9 @@ export type RdmaQpOptions = Omit<ConnectionQp, "pd" | "type"> & {
 };
 
 /**
- * `rdma_create_qp`: a queue pair of the id, in INIT, where receives can be posted; a UD one in RTS. RC by
- * default, UD in the port space udp. EINVAL where the id has one, or for a type of the other port space.
+ * `rdma_create_qp`: creates the id's queue pair, in INIT, where receives can be posted; a UD one in
+ * RTS. RC by default, UD in the port space udp. EINVAL where the id has one, or for a type of the
+ * other port space.
  */
 export function* rdmaCreateQp(
   id: RdmaId,
@@ -435,7 +442,7 @@ export function* rdmaCreateQp(
   if (failed(qp)) return qp;
   const wrong = refuseQpOf(id);
   if (wrong === undefined) return id.qp = qp;
-  // Another thread has made one, or destroyed the id, meanwhile.
+  // Another thread has created one, or destroyed the id, meanwhile.
   yield* destroyQp(qp);
   return wrong;
 }
@@ -462,14 +469,14 @@ export function* rdmaDestroyQp(id: RdmaId): Steps<VerbError | undefined> {
   const { qp } = id;
   if (qp === undefined) return verbError("EINVAL", "The id has no queue pair");
   const wrong = yield* destroyQp(qp);
-  // Of a card that has failed it is gone all the same.
+  // A queue pair of a failed card is gone all the same.
   if (wrong === undefined || wrong.errno === "ENOENT") id.qp = undefined;
   return wrong;
 }
 
 /**
- * `rdma_destroy_id`, in any state: listening ends, a connection gets its DREQ, one that is being made a
- * REJ. EBUSY while the id has a queue pair, or events that are not acknowledged.
+ * `rdma_destroy_id`, in any state: listening ends, a connection gets its DREQ, a pending one a REJ.
+ * EBUSY while the id has a queue pair, or events that are not acknowledged.
  */
 export function* rdmaDestroyId(id: RdmaId): Steps<VerbError | undefined> {
   const { device, channel, endpoint, sidr, listener, qp, unacknowledged } = id;

@@ -1,6 +1,7 @@
 /**
- * Service ID resolution (architecture §12.11): which UD queue pair serves a port? One request, one reply, no
- * connection. The pure machine beside `cm_agent.ts`, which gives it its messages and the time.
+ * Service ID resolution (architecture §12.11): finds the UD queue pair that serves a port, by one
+ * request and one reply, without a connection. A pure machine beside `cm_agent.ts`, which passes it
+ * its messages and the time.
  *
  *   requester  sent → answered, or closed at the last time-out      service  received → answered
  */
@@ -24,7 +25,6 @@ interface Context {
   readonly output: CmOutput;
 }
 
-/** Answered requests that are remembered. */
 const ANSWERED_MAX = 1024;
 
 /** Asks the manager at `peerAddress`. */
@@ -64,7 +64,7 @@ export function answerService(
   forgetOld(agent, now);
 }
 
-/** The requester asks no longer; a reply that still comes is dropped. */
+/** The requester does not wait any more: a late reply is dropped. */
 export function cancelService(agent: CmAgent, request: SidrRequest): void {
   request.phase = "closed";
   request.sink = undefined;
@@ -138,10 +138,10 @@ function receiveRequest(
   notify(request, "sidr-request", output);
 }
 
-/** What a refusing answer has besides its status. */
+/** The fields of a refusing answer besides its status. */
 export const REFUSED = { qpn: 0, qKey: 0, privateData: new Uint8Array(0) } as const;
 
-/** Refuses the requests of a listener that its program has not taken: it listens no more. */
+/** Refuses the requests of an ended listener that its program has not taken. */
 export function endSidr(agent: CmAgent, listener: CmListener, context: Context): void {
   for (const request of [...agent.sidr.values()]) {
     if (request.sink !== listener || request.phase !== "received") continue;

@@ -1,10 +1,17 @@
 /** Where a region's copies are kept, as a program at home chooses it (C-03, C-04, decision 18). */
-import { partIn, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import {
+  MOVED_TOPIC,
+  partIn,
+  type RegionMoved,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 import { RegionRefused } from "../cpu/region.ts";
-import { MOVED_TOPIC, type RegionMoved } from "./region_reports.ts";
 
-/** Returns when home's card goes by it: requests with the old place are sent back then. @throws RegionRefused */
+/**
+ * Returns when home's card uses the new place: it then sends back requests for the old one. @throws
+ * RegionRefused
+ */
 export function* choosePlace(
   region: SharedRegion,
   place: "local" | "remote",

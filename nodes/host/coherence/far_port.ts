@@ -27,14 +27,12 @@ export class FarPort {
   readonly #send: (access: FarAccess) => void;
   readonly #ended: FarEnded;
   readonly #refused: (region: number) => void;
-  /** Requests that the card has not answered, with their regions. */
   readonly #waiting = new Map<number, number>();
 
   constructor(
     { send, ended, refused }: {
       readonly send: (access: FarAccess) => void;
       readonly ended: FarEnded;
-      /** The card knows the region no more. */
       readonly refused: (region: number) => void;
     },
   ) {
@@ -50,7 +48,7 @@ export class FarPort {
     else this.#send(lines === undefined ? access : { ...access, lines });
   }
 
-  /** An answer; one to a request that has ended before changes nothing. */
+  /** An answer to a request that has already ended changes nothing. */
   take({ kind: _, tag, ...outcome }: FarAnswer): void {
     const region = this.#waiting.get(tag);
     if (region === undefined) return;
@@ -59,7 +57,7 @@ export class FarPort {
     this.#ended(tag, outcome);
   }
 
-  /** The card is gone: what it was asked may or may not have been done (decision 13). */
+  /** The card is gone: it may or may not have done the waiting requests (decision 13). */
   disconnected(): void {
     const tickets = [...this.#waiting.keys()];
     this.#waiting.clear();

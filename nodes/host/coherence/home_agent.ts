@@ -1,9 +1,10 @@
 /**
- * The home agent of this host's shared regions: `fabric/coherence`'s HA over the host's LLC, memory controllers and
- * bus. The table decides; this file does in {@link MemorySystem} what it has decided, so that the LLC's places are
- * shared with all other memory, and bytes are durable exactly where the iMC has them (decisions 11, 12).
+ * The home agent of this host's shared regions: `fabric/coherence`'s HA over the host's LLC, memory
+ * controllers and bus. The table decides; this file carries the decisions out in {@link
+ * MemorySystem}, so that shared regions and other memory compete for the LLC, and bytes are durable
+ * exactly where the iMC has them (decisions 11, 12).
  *
- * The record of a line that only memory has, is memory: it is kept only for lines that differ from it.
+ * A record is kept only for a line whose newest content is not in memory, or which has copies.
  */
 import { allocateKept } from "../../../fabric/base/slab.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -43,26 +44,24 @@ export interface HomeAgentParts {
   readonly memory: MemorySystem;
   readonly timing: HostTiming;
   readonly processingPs: Time;
-  /** Where the record of a line is (decision 7). */
+  /** Where the record of a line is kept (decision 7). */
   readonly directoryOf: HostAgent["directoryOf"];
-  /** What outlasts a power failure of it. */
+  /** The part of the directory that survives a power failure. */
   readonly directory: MemoryDirectory;
-  /** Sends a message, which departs `processingPs` from now; `spent` is what that has taken. */
+  /** Sends a message, which departs `processingPs` from now, after `spent`. */
   readonly send: (message: LineMessage, spent: Spent) => void;
-  /** An access has ended; `cost` is what its core has to pay beyond its wait. */
+  /** An access has ended; its core pays `cost` beyond its wait. */
   readonly ended: (answer: Answer, cost: CoreCost) => void;
-  /** What cores have seen of this line may have changed. */
+  /** Cores may have seen an older content of this line. */
   readonly changed: (line: number) => void;
-  /** The LLC's state of a line has changed (C-05). */
   readonly state: (line: number, state: HostLine["llc"]) => void;
 }
 
-/** What a core pays for an access, by module. */
+/** A core's cost of an access, by module. */
 export type CoreCost = Spent["by"];
 
 const FREE: CoreCost = {};
 
-/** A message for the card, and when it is sent. */
 interface Leaving {
   readonly at: Time;
   readonly spent: Spent;
@@ -72,19 +71,18 @@ interface Leaving {
 export class HomeAgent {
   hits = 0;
   misses = 0;
-  /** Snoops that cores' accesses have sent to the card. */
+  /** Snoops sent to the card for cores' accesses. */
   snoops = 0;
-  /** Lines whose dirty content the card has brought to SCM, and to DRAM (decision 11). */
+  /** Dirty lines that the card has written back to SCM, and to DRAM (decision 11). */
   writeBacksScm = 0;
   writeBacksDram = 0;
   readonly #parts: HomeAgentParts;
   readonly #agent: HostAgent;
-  /** Messages of the card for which the iMC has no room; they keep their order. */
+  /** Messages of the card that wait for room in the iMC; they keep their order. */
   readonly #inbox = new Fifo<LineMessage>();
   #outbox: Leaving[] = [];
   readonly #scratch = new Uint8Array(LINE_BYTES);
   #now: Time = 0;
-  /** What the access that is being done costs its core. */
   #cost: CoreCost = FREE;
 
   constructor(parts: HomeAgentParts) {
@@ -106,12 +104,11 @@ export class HomeAgent {
     return this.#agent.counts.notices;
   }
 
-  /** Lines of which something is elsewhere than in memory. */
   get records(): number {
     return this.#agent.lines.size;
   }
 
-  /** Writes of a directory in memory which no content of the line took along (decision 7). */
+  /** Writes of a directory in memory that no content of the line carried (decision 7). */
   get directoryWrites(): number {
     return this.#agent.counts.directoryWrites;
   }
@@ -123,7 +120,7 @@ export class HomeAgent {
     return Math.min(this.#outbox[0]?.at ?? NEVER, room);
   }
 
-  /** An access of a core of this host; it ends in `ended`, perhaps at once. */
+  /** An access of a core of this host ends in `ended`, perhaps at once. */
   access(access: HostAccess, now: Time): void {
     this.#now = now;
     this.#refresh(access.line);
@@ -131,7 +128,7 @@ export class HomeAgent {
     this.#sendDue();
   }
 
-  /** A message of the card. Its content waits until the iMC has room. */
+  /** A message of the card; its content waits until the iMC has room. */
   take(message: LineMessage, now: Time): void {
     this.#inbox.push(message);
     this.run(now);
@@ -154,7 +151,7 @@ export class HomeAgent {
     }
   }
 
-  /** The card is gone: nothing that is on its way arrives. What it has sent has arrived. */
+  /** The card is gone: messages to it do not arrive. Messages that it has sent have arrived. */
   disconnected(now: Time): void {
     this.#now = now;
     for (let head = this.#inbox.shift(); head !== undefined; head = this.#inbox.shift()) {
@@ -175,8 +172,8 @@ export class HomeAgent {
   }
 
   /**
-   * The host has power. What its directory says of an earlier life is about lines whose last content memory does not
-   * have (decision 7). @returns them: they are poison.
+   * The host has power. The directory's entries from an earlier life are of lines whose last
+   * content is not in memory (decision 7). @returns these lines: they are poison.
    */
   boot(isFirstLife: boolean): readonly number[] {
     const { directory } = this.#parts;
@@ -189,7 +186,6 @@ export class HomeAgent {
     return out.lost;
   }
 
-  /** When the iMC has room for a core's write-back of this line. */
   flushRoomAt(line: number): Time {
     return this.#parts.memory.freeAt(line * LINE_BYTES, LINE_BYTES);
   }
@@ -240,7 +236,7 @@ export class HomeAgent {
     return { memory: ps };
   }
 
-  // ── the table's decisions, done in the host's memory ───────────────────────────────────────────
+  // ── the table's decisions, carried out in the host's memory ───────────────────────────────────
 
   #changed(line: number, { before, after }: HostChange): void {
     const { memory, directory, state, changed } = this.#parts;
@@ -258,11 +254,11 @@ export class HomeAgent {
     if (after.llc !== before.llc) state(line, after.llc);
   }
 
-  /** A core's store, into the LLC: the bytes that differ, all of them where none does. */
+  /** A core's store, into the LLC: the bytes that differ, or the whole line where none does. */
   #store(address: number, before: HostLine, after: HostLine): void {
     const { memory, timing } = this.#parts, { llc } = memory;
     const bytes = after.cached as Uint8Array;
-    // What an LLC line was before it was invalidated is no base: the store misses, and finds memory's bytes.
+    // An invalidated line of the LLC is no base: the store misses and finds memory's bytes.
     const base = before.llc === "I" ? after.memory : before.cached;
     const [from, to] = base instanceof Uint8Array ? differing(base, bytes) : [0, LINE_BYTES];
     const { misses } = llc;
@@ -285,7 +281,7 @@ export class HomeAgent {
     if (canEvictFromLlc(this.#agent, line)) evictFromLlc(this.#agent, line, newOutput());
   }
 
-  /** Drops a record that says nothing that memory does not say. */
+  /** Drops a record that says nothing beyond memory. */
   #forget(line: number): void {
     const record = this.#agent.lines.get(line);
     if (record === undefined) return;
@@ -296,8 +292,8 @@ export class HomeAgent {
   }
 
   /**
-   * What memory has of a line that neither the card nor a core has. DMA from before the card knew its regions, as a
-   * journal's under `wsp`, may have left it in the LLC: that is written back first.
+   * The content of a line that neither the card nor a core has. DMA from before the card knew its
+   * regions, as a journal's under `wsp`, may have left it in the LLC: that is written back first.
    */
   #fromMemory(line: number): Data {
     const { memory } = this.#parts, address = line * LINE_BYTES;
@@ -332,7 +328,10 @@ export class HomeAgent {
     this.#outbox.splice(place, 0, { at, message, spent: { untilPs: at + processingPs, by } });
   }
 
-  /** From its cause to its departure: reading the line, its acceptance by the iMC, a look into the LLC. */
+  /**
+   * From the cause of a message to its departure: reading the line, its acceptance by the iMC, a
+   * look into the LLC.
+   */
   #delayOf({ op, address }: LineMessage): { readonly module: AccessModule; readonly ps: Time } {
     const { timing, memory } = this.#parts;
     switch (op) {
@@ -354,7 +353,7 @@ export class HomeAgent {
   }
 }
 
-/** The smallest range of bytes that has all differences; the whole line without one. */
+/** The smallest range of bytes that contains all differences; the whole line without one. */
 function differing(from: Uint8Array, to: Uint8Array): readonly [number, number] {
   let first = 0, end = LINE_BYTES;
   while (first < LINE_BYTES && from[first] === to[first]) first++;

@@ -1,4 +1,7 @@
-/** Where the regions of a home are in its memory: its lines, and virtual addresses that plain accesses must not use. */
+/**
+ * The places of a home's regions in its memory: their lines, and the virtual addresses that plain
+ * accesses must not use.
+ */
 import { fail } from "../../../fabric/base/assert.ts";
 import {
   directoryBytes,
@@ -15,7 +18,6 @@ interface Place {
   readonly to: number;
 }
 
-/** A line of a region, by its index in it. */
 export interface RegionLine {
   readonly region: SharedRegion;
   readonly line: number;
@@ -24,7 +26,7 @@ export interface RegionLine {
 export class HomePlaces {
   readonly #places: readonly Place[];
 
-  /** Regions in DRAM take the memory that the plan has for them, before all else. */
+  /** Regions in DRAM take the memory that the plan has for them before all other allocations. */
   constructor(regions: readonly SharedRegion[], map: AddressMap) {
     this.#places = regions.map((region) => placeOf(map, region));
   }
@@ -37,7 +39,6 @@ export class HomePlaces {
     return this.#places.length === 0;
   }
 
-  /** The region that has this line of memory. */
   at(number: number): RegionLine | undefined {
     const address = number * LINE_BYTES;
     for (const { region } of this.#places) {

@@ -1,10 +1,9 @@
 /**
- * What cores may have seen of lines, and is no longer so (decision 19): counted, so that a program that looks, then
- * waits, misses nothing between the two; and signalled to programs that wait.
+ * Changes of lines that cores may have seen (decision 19). They are counted, so that a program that
+ * looks, then waits, misses none between the two, and signalled to waiting programs.
  */
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 
-/** The changes of a line, or of a whole region, and their signal. */
 interface Changes {
   readonly name: string;
   count: number;
@@ -12,7 +11,6 @@ interface Changes {
 
 interface RegionChanges {
   readonly all: Changes;
-  /** By the index of the line in its region. */
   readonly lines: Map<number, Changes>;
 }
 
@@ -24,7 +22,7 @@ export class LineChanges {
     this.#signal = signal;
   }
 
-  /** How often it has happened to a line, or to all of its region. */
+  /** Number of changes of a line and of its whole region. */
   of(region: SharedRegion, line: number): number {
     const { all, lines } = this.#of(region);
     return all.count + (lines.get(line)?.count ?? 0);
@@ -34,7 +32,7 @@ export class LineChanges {
     return [this.#line(region, line).name, this.#of(region).all.name];
   }
 
-  /** @param line absent: all of the region's. */
+  /** @param line absent: all lines of the region. */
   add(region: SharedRegion, line?: number): void {
     const changes = line === undefined ? this.#of(region).all : this.#line(region, line);
     changes.count++;

@@ -1,4 +1,4 @@
-/** A range of a region as pieces of its lines, and what a store changes in each. */
+/** Cuts a range of a region into pieces of its lines, and describes a store to each. */
 import { allocateKept } from "../../../fabric/base/slab.ts";
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
@@ -16,7 +16,6 @@ export function pieceAt(offset: number, end: number): Piece {
   return { line: start / LINE_BYTES, from, to: Math.min(LINE_BYTES, end - start) };
 }
 
-/** The pieces of bytes [offset, offset + length), in order. */
 export function piecesOf(offset: number, length: number): Piece[] {
   const pieces: Piece[] = [];
   const end = offset + length;
@@ -28,7 +27,7 @@ export function piecesOf(offset: number, length: number): Piece[] {
   return pieces;
 }
 
-/** Masks that were made, by their first and last byte: big integers are slow to make. */
+/** Masks by their first and last byte, cached as big integers are slow to make. */
 const MASKS: (bigint | undefined)[] = [];
 
 function maskOf(from: number, to: number): bigint {
@@ -36,7 +35,7 @@ function maskOf(from: number, to: number): bigint {
   return MASKS[key] ??= ((1n << BigInt(to - from)) - 1n) << BigInt(from);
 }
 
-/** Writes `bytes`, as many as the piece has; they are copied. */
+/** A write of `bytes`, which fill the piece and are copied. */
 export function writeOf({ from, to }: Piece, bytes: Uint8Array): LineChange & { kind: "write" } {
   const line = allocateKept(LINE_BYTES);
   line.set(bytes, from);

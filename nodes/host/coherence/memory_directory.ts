@@ -1,10 +1,11 @@
 /**
- * The directory of a region in SCM (decision 7, `directory: memory`): an entry for each line, behind the region's lines,
- * which says what home's card has of it. It outlasts home's power failure: what was lent exclusively, or is poison, is
- * poison in the next life.
+ * The directory of a region in SCM (decision 7, `directory: memory`): an entry for each line,
+ * behind the region's lines, with the state of home's card's copy. It survives home's power
+ * failure: a line that was lent exclusively, or is poison, is poison in the next life.
  *
- * [choice] A processor keeps two bits among the line's check bits, which content takes along. Here each change is
- * accepted by the iMC, durable at once, past a full queue; `regionDirectoryWrites` counts those that hardware has.
+ * [choice] A processor keeps two bits among the line's check bits, which each write of the line
+ * includes. Here each change is accepted by the iMC, durable at once, past a full queue;
+ * `regionDirectoryWrites` counts the writes that hardware would have, too.
  */
 import { LOST } from "../../../fabric/coherence/messages.ts";
 import type { HostLine } from "../../../fabric/coherence/host_agent_table.ts";
@@ -21,13 +22,11 @@ import type { MemorySystem } from "../memory/memory_system.ts";
 
 const { none: NONE, shared: SHARED, poison: POISON } = DIRECTORY_CONTENT;
 
-/** What {@link DIRECTORY_ENTRY_BYTES} say. */
 interface Entry {
   readonly content: number;
   readonly isLent: boolean;
 }
 
-/** The entries of a region: as memory has them. */
 interface Table {
   readonly region: SharedRegion;
   readonly entries: Uint8Array;
@@ -49,7 +48,7 @@ export class MemoryDirectory {
   #read({ region, entries }: Table): void {
     const { physical, llc } = this.#memory, from = directoryAt(region, 0);
     for (let address = from; address < from + entries.length; address += LINE_BYTES) {
-      // What a card's journal has brought back may be in the LLC.
+      // A card's journal may have left its bytes in the LLC.
       if (llc.find(physical.lineOf(address)) < 0) continue;
       this.#memory.cleanLine(address);
       this.#memory.dropLine(address);
@@ -57,7 +56,6 @@ export class MemoryDirectory {
     physical.read(from, entries);
   }
 
-  /** A line has changed. */
   changed(line: number, before: HostLine, after: HostLine): void {
     if (this.#tables.length === 0 || isSame(entryOf(before), entryOf(after))) return;
     const address = line * LINE_BYTES;
@@ -68,8 +66,8 @@ export class MemoryDirectory {
   }
 
   /**
-   * As an earlier life of home has left it, and its card's journal under `wsp`: lines whose last content memory does
-   * not have.
+   * Lines whose last content memory does not have, by the directory that an earlier life of home,
+   * and its card's journal under `wsp`, have left.
    */
   staleLines(): number[] {
     for (const table of this.#tables) this.#read(table);
@@ -81,7 +79,7 @@ export class MemoryDirectory {
     );
   }
 
-  /** Nothing is lent any more, and these lines are poison. */
+  /** Starts with no line lent, and with these lines as poison. */
   restart(stale: readonly number[]): void {
     for (const table of this.#tables) {
       const { region, entries } = table;

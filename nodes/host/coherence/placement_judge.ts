@@ -1,12 +1,13 @@
 /**
- * The judge of placements (C-04, decision 17): a program of the system on home's core [0026, 0075], for regions with
- * `placement: auto`. Cores of home count their accesses here, far cards report theirs window by window; at each report
- * `fabric/coherence/judge_placement.ts` judges, and home's card is told to move the copies where the place is another.
+ * The judge of placements (C-04, decision 17): a program of the system on home's core [0026, 0075],
+ * for regions with `placement: auto`. Cores of home count their accesses here, far cards report
+ * theirs window by window; at each report `fabric/coherence/judge_placement.ts` judges, and home's
+ * card moves the copies where it decides for another place.
  *
- * What it does is seen: each window is a line of the trace, each move is reported, and counters sum the windows up.
+ * Each window is a line of the trace, each move is reported, and counters sum up the windows.
  *
- * Without far accesses no report comes and nothing is moved: wherever copies would be kept, home's cores find what
- * they use in their own cache. So an idle rack is quiet.
+ * Without far accesses no report comes and no copy is moved: home's cores find their lines in their
+ * own cache in either place. So an idle rack is quiet.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import {
@@ -25,7 +26,6 @@ import {
 import type { Cpu, Steps } from "../cpu/program.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 
-/** A far card's report, and when it came. */
 interface FarReport {
   readonly accesses: number;
   readonly at: Time;
@@ -37,9 +37,9 @@ interface Judged {
   /** The user's own rule; undefined: the project's. */
   readonly rule: JudgeRule | undefined;
   readonly home: RecentCount;
-  /** By the far card's number: its last report. */
+  /** The last report of each far card, by its number. */
   readonly far: Map<number, FarReport>;
-  /** A report has come that is not judged. */
+  /** A report has not been judged yet. */
   isDue: boolean;
   judgedAt: Time;
   judgement: Judgement;
@@ -50,7 +50,7 @@ interface Judged {
   moves: number;
 }
 
-/** A window, and what the judge makes of it. */
+/** A window and its judgement. */
 export interface Verdict {
   readonly region: SharedRegion;
   readonly plan: JudgePlan;
@@ -61,11 +61,9 @@ export interface Verdict {
 
 export interface JudgeParts {
   readonly wake: (signal: string) => void;
-  /** The rule in a file of the user's. */
   readonly ruleOf: (path: string) => JudgeRule;
-  /** A window is judged. */
   readonly judged: (verdict: Verdict) => void;
-  /** Home's card has moved the copies, or has not, for this reason. */
+  /** Home's card has moved the copies, or has refused for this reason. */
   readonly moved: (verdict: Verdict, refused: string | undefined) => void;
 }
 
@@ -74,7 +72,10 @@ const SIGNAL = "region-counts";
 export class PlacementJudge {
   readonly #its: ReadonlyMap<number, Judged>;
   readonly #parts: JudgeParts;
-  /** The power-on of the card that judgements are of: another one keeps all copies where a fresh region has them. */
+  /**
+   * The power-on of the card that judgements are of: a new card starts with the placement of a
+   * fresh region.
+   */
   #card: number | undefined;
 
   /** @param regions of this home, those with `placement: auto`. */
@@ -96,14 +97,13 @@ export class PlacementJudge {
     }));
   }
 
-  /** Moves that home's card was told of. */
+  /** Moves that home's card was asked for. */
   get moves(): number {
     let moves = 0;
     for (const judged of this.#its.values()) moves += judged.moves;
     return moves;
   }
 
-  /** `region.NAME.windows` …: what was judged of each region. */
   statistics(): Record<string, number> {
     const all: Record<string, number> = {};
     for (
@@ -120,12 +120,11 @@ export class PlacementJudge {
     return all;
   }
 
-  /** A core of this host has accessed a region at home. */
   accessed(region: SharedRegion, now: Time): void {
     this.#its.get(region.id)?.home.add(now);
   }
 
-  /** A far card tells what its cores have accessed in a window. */
+  /** A far card reports the accesses of its cores in a window. */
   reported(id: number, { agent, accesses, at }: FarReport & { readonly agent: number }): void {
     const judged = this.#its.get(id);
     if (judged === undefined) return;
@@ -134,7 +133,7 @@ export class PlacementJudge {
     this.#parts.wake(SIGNAL);
   }
 
-  /** Serves for ever. */
+  /** Never returns. */
   *run(cpu: Cpu): Steps<void> {
     for (;;) {
       for (const judged of this.#its.values()) yield* this.#judge(judged, cpu);
@@ -148,7 +147,8 @@ export class PlacementJudge {
     if (card !== this.#card) this.#begin(card);
     const { region, plan, home, far, judgement: before, judgedAt, isDue } = judged;
     judged.isDue = false;
-    // Reports of several far cards come at different times: each window is judged once, with the last one of each.
+    // Reports of far cards come at different times: each window is judged once, with the last
+    // report of each.
     if (!isDue || card === undefined || now < judgedAt + plan.windowPs / 2) return;
     let farAccesses = 0;
     for (const { accesses, at } of far.values()) {
@@ -190,8 +190,9 @@ function afterWindow(
 const PARTS = 8;
 
 /**
- * How often something has happened in the last span of time, by parts of it. The oldest part is counted by the share of
- * it that the span still has, so that the sum is of a whole span: far cards' counts, which it is compared with, are.
+ * Counts events in the last span of time, by parts of it. The oldest part counts by the share that
+ * still lies in the span, so that the sum is of a whole span, like the far cards' counts that it is
+ * compared with.
  */
 class RecentCount {
   readonly #partPs: Time;
@@ -208,7 +209,6 @@ class RecentCount {
     this.#counts[this.#newest % this.#counts.length]! += 1;
   }
 
-  /** Rounded to a whole number. */
   sum(now: Time): number {
     this.#turn(now);
     const oldest = this.#counts[(this.#newest + 1) % this.#counts.length]!;

@@ -1,6 +1,6 @@
 /**
- * A program's shared region: {@link Region} over the host's. Each access is done line by line, in order, and the
- * next one begins when it has ended (decision 16).
+ * A program's handle of a shared region: {@link Region} over the host's. Each access is done line
+ * by line, in order, and the next one begins when it has ended (decision 16).
  */
 import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { AccessRecord, RegionOp } from "../../../fabric/audit.ts";
@@ -17,12 +17,14 @@ import type { LineRequest, Outcome, RegionAccess } from "./line_access.ts";
 import { SeenLines } from "./seen_lines.ts";
 import type { StoreBuffer } from "./store_buffer.ts";
 
-/** A choice: how often a line is looked at of which no copy is near, so that none can be invalidated. */
+/**
+ * A choice: the interval of polling a line without a near copy, which no invalidation can report.
+ */
 const POLL_PS = PS_PER_US;
-/** Lines of one request of a flush: each is answered in time. */
+/** A choice: lines per request of a flush, so that each request is answered before it times out. */
 const FLUSH_LINES = 64;
 
-/** What is done to a line. `change`: of a store and an atomic; `lines`: of a flush. */
+/** An access to a line. `change`: of a store and an atomic; `lines`: of a flush. */
 interface LineAccess {
   readonly op: RegionOp;
   readonly change?: LineChange;
@@ -40,14 +42,14 @@ export class RegionHandle implements Region {
   readonly #cpu: Cpu;
   readonly #seen = new SeenLines();
   /**
-   * What loads have found in a store buffer of lines that are not in {@link #seen}: the line, and behind it a 1 for
-   * each byte that was found.
+   * Bytes of lines not in {@link #seen} that loads have found in a store buffer: the line, followed
+   * by a 1 for each byte that was found.
    */
   readonly #forwarded = new SeenLines();
-  /** How stores have ended in a store buffer, of which no call has told yet. */
+  /** Ends of buffered stores that no call has reported yet. */
   #late: { readonly result: Outcome["result"]; readonly range: RegionRange }[] = [];
   #isDeregistered = false;
-  /** What the last load of a far host was told: no copies are kept here any more. */
+  /** The last load of a far host has reported that no copies are kept here any more. */
   #isAway = false;
 
   constructor(
@@ -156,7 +158,8 @@ export class RegionHandle implements Region {
         this.#seen.get(line)?.slice(),
       ]),
     );
-    // Home's cores have what they see in their LLC; a far card may have no copy where home keeps them.
+    // Home's cores have their lines in the LLC; a far card may have no copies where home keeps
+    // them.
     const isKeptNear = this.isHome || this.#region.placement === "remote";
     for (let isAgain = false;; isAgain = true) {
       const counts = pieces.map(({ line }) => this.#its.changesOf(this.#region, line));
@@ -225,7 +228,9 @@ export class RegionHandle implements Region {
     this.#throwLate();
   }
 
-  /** @returns the line, of which only the piece is there where it was found in the buffer; undefined: lost. */
+  /**
+   * @returns the line, with only the piece valid where it was found in the buffer; undefined: lost.
+   */
   *#load(piece: Piece): Steps<Uint8Array | undefined> {
     const buffer = this.#its.buffer(this.#core);
     if (buffer === undefined) return this.#loaded(piece, yield* this.#do(piece, LOAD));
@@ -283,7 +288,7 @@ export class RegionHandle implements Region {
     const core = this.#core, { line, from, to } = piece, bytes = bytesOf(change, piece);
     const range = rangeOf(piece);
     if (cpu.auditing) cpu.note({ kind: "buffered", id, region: this.name, ...range, core, bytes });
-    // The program's own store is no change that it waits for.
+    // The program does not wait for its own store.
     this.#seen.get(line)?.set(bytes, from);
     if (this.#forwarded.get(line)?.subarray(LINE_BYTES + from, LINE_BYTES + to).includes(1)) {
       this.#seeForwarded(piece, change.bytes);
@@ -308,7 +313,7 @@ export class RegionHandle implements Region {
     yield* cpu.settle();
   }
 
-  /** What was done before has taken its time, and the card knows the region; stores that failed are told. */
+  /** Pays for earlier calls, registers the region, and reports stores that failed. */
   *#begin(): Steps<void> {
     if (this.#cpu.owedPs > 0) yield* this.#cpu.settle();
     if (!this.#its.isReady(this.#region, this.#cpu)) {
@@ -318,7 +323,7 @@ export class RegionHandle implements Region {
   }
 
   /**
-   * Those that have failed in one way; others' call comes next.
+   * Reports the stores that have failed in one way; a later call reports the others.
    * @throws RegionLost, RegionFenced or RegionRefused for stores that have failed in the buffer.
    */
   #throwLate(): void {
@@ -342,7 +347,7 @@ export class RegionHandle implements Region {
 
   // ── one line ───────────────────────────────────────────────────────────────────────────────────
 
-  /** The line that a load has had; undefined where it is lost. */
+  /** @returns undefined where the line is lost. */
   #loaded({ line }: Piece, { result, data, away }: Outcome): Uint8Array | undefined {
     this.#isAway = away === true;
     if (result === "lost" || data === undefined) {
@@ -354,7 +359,7 @@ export class RegionHandle implements Region {
     return data;
   }
 
-  /** A store or an atomic is done. @returns the line as it was before. */
+  /** Notes the end of a store or an atomic. @returns the line as it was before. */
   #changed(
     piece: Piece,
     { op, change }: LineAccess & { readonly change: LineChange },
@@ -362,7 +367,7 @@ export class RegionHandle implements Region {
   ): Uint8Array | undefined {
     const { line, from } = piece;
     if (result === "lost") throw new RegionLost(this.name, [rangeOf(piece)]);
-    // The program's own store is no change that it waits for.
+    // The program does not wait for its own store.
     const seen = op === "store" ? this.#seen.get(line) : undefined;
     if (seen !== undefined) seen.set(bytesOf(change, piece), from);
     else this.#seen.delete(line);
@@ -381,8 +386,9 @@ export class RegionHandle implements Region {
   }
 
   /**
-   * Does an access to one line, or a flush of several, and pays for it; with its audit records. An error that the
-   * host throws into the program meanwhile comes when the access has ended, as it is known then what it has done.
+   * Does an access to one line, or a flush of several, pays for it, and writes its audit records.
+   * An error that the host throws into the program meanwhile is thrown when the access has ended,
+   * as only then its effect is known.
    */
   *#do(piece: Piece, its: LineAccess): Steps<Outcome> {
     const cpu = this.#cpu;
@@ -416,7 +422,8 @@ export class RegionHandle implements Region {
       this.#its.paid(ticket, outcome);
       if (id >= 0) this.#auditEnd(id, piece, op, outcome);
       if (outcome.result !== "refused" || thrown !== undefined || isAgain) break;
-      // The card has done nothing: it has a new life, or home has taken the region back and will refuse it.
+      // The card has done nothing: it has a new life, or home has taken the region back and will
+      // refuse it.
       yield* this.#its.ready(this.#region, cpu);
     }
     if (thrown !== undefined) throw thrown.error;
@@ -487,7 +494,7 @@ export class RegionHandle implements Region {
 
   // ── ranges ─────────────────────────────────────────────────────────────────────────────────────
 
-  /** @throws RegionRefused after {@link deregister}: an access would register again, unseen. */
+  /** @throws RegionRefused after {@link deregister}: an access would silently register again. */
   #checkUse(): void {
     if (!this.#isDeregistered) return;
     throw new RegionRefused(
@@ -507,7 +514,7 @@ export class RegionHandle implements Region {
     );
   }
 
-  /** @throws RangeError where 8 B there are no word. */
+  /** @throws RangeError where the 8 B at `offset` are no aligned word. */
   #word(offset: number): Piece {
     this.#check(offset, 8);
     if (offset % 8 !== 0) {
@@ -520,7 +527,10 @@ export class RegionHandle implements Region {
   }
 }
 
-/** What a change writes of a piece: of an atomic, its operand or what it swaps in. */
+/**
+ * The bytes that a change writes into a piece; for an atomic, its operand or the value that it
+ * swaps in.
+ */
 function bytesOf(change: LineChange, { from, to }: Piece): Uint8Array {
   switch (change.kind) {
     case "write":
@@ -536,7 +546,6 @@ function rangeOf({ line, from, to }: Piece): RegionRange {
   return { offset: line * LINE_BYTES + from, length: to - from };
 }
 
-/** Neighbours are one. */
 function joined(ranges: readonly RegionRange[]): RegionRange[] {
   const all: RegionRange[] = [];
   for (const next of ranges) {
@@ -548,7 +557,7 @@ function joined(ranges: readonly RegionRange[]): RegionRange[] {
   return all;
 }
 
-/** A line, and over it what was found in a store buffer: see `#forwarded`. */
+/** A line with the bytes found in a store buffer over it: see `#forwarded`. */
 function overlaid(line: Uint8Array, found: Uint8Array): Uint8Array {
   return line.map((byte, at) => found[LINE_BYTES + at] === 1 ? found[at]! : byte);
 }

@@ -1,7 +1,11 @@
 /** What a host reports of shared regions, and its audit records, by which checkers judge C-09 and C-10. */
-import type { Time } from "../../../fabric/base/time.ts";
 import type { Outputs } from "../../../fabric/node.ts";
-import { SCM_BASE, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
+import {
+  MOVED_TOPIC,
+  type RegionMoved,
+  SCM_BASE,
+  type SharedRegion,
+} from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu } from "../cpu/program.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { RegionLine } from "./home_places.ts";
@@ -9,12 +13,13 @@ import type { Verdict } from "./placement_judge.ts";
 import { traceState } from "./region_trace.ts";
 
 /**
- * What an access waits for at most, one after the other: a registration's end, the far card's lease, home's wait
- * for another far card's, and home's card. Each is one of the longest leases of home, as its card waits for those.
+ * The longest chain of waits of an access: a registration's end, the far card's lease, home's wait
+ * for another far card's lease, and home's card. Each is one of the longest leases of home, as its
+ * card waits for those.
  */
 const ANSWER_LEASES = 4;
 
-/** A host uses a region from now on. */
+/** Declares a region that a host uses from now on. */
 export function declareRegion(cpu: Cpu, region: SharedRegion): void {
   const { name, home, bytes, memory, address, homeWaitPs } = region;
   cpu.note({
@@ -42,7 +47,7 @@ export function reportLost(
   if (out.auditing) out.audit?.(name, { kind: "region-lost", region: region.name, ranges });
 }
 
-/** The LLC's state of a line has changed (C-05: in the CPU's cache, too). */
+/** The LLC's state of a line has changed (C-05). */
 export function noteState(
   { name, out }: { readonly name: string; readonly out: Outputs },
   { region, line }: RegionLine,
@@ -52,20 +57,6 @@ export function noteState(
   if (!out.auditing) return;
   out.audit?.(name, { kind: "line-state", region: region.name, line, cache: "llc", state });
 }
-
-/** What a host reports when its judge, or a program, has moved a region's copies, or home's card would not. */
-export interface RegionMoved {
-  readonly region: string;
-  readonly place: "local" | "remote";
-  /** Of a judge: accesses of home's cores and of far ones in the window that decided it, and how long it was. */
-  readonly home?: number;
-  readonly far?: number;
-  readonly windowPs?: Time;
-  /** Why the copies are where they were; absent where they have moved. */
-  readonly refused?: string;
-}
-
-export const MOVED_TOPIC = "region-moved";
 
 export function reportMoved(
   out: Outputs,

@@ -8,7 +8,6 @@ import type { Spent } from "../../../fabric/trace/access_modules.ts";
 import type { FarRequest } from "./far_port.ts";
 import type { Verdict } from "./placement_judge.ts";
 
-/** A core's access to a line begins. */
 export function traceBegin(
   out: Outputs,
   { region, isHome, request, ticket, spent }: {
@@ -32,7 +31,7 @@ export function traceBegin(
   });
 }
 
-/** It has ended, and its core has paid for it. */
+/** The access has ended, and its core has paid for it. */
 export function traceEnd(
   out: Outputs,
   { ticket, result, spent }: {
@@ -44,7 +43,6 @@ export function traceEnd(
   out.trace({ step: "core-end", text: `the access is ${result}`, access: ticket, spent });
 }
 
-/** The home agent sends a message to the card. */
 export function traceLineMessage(
   out: Outputs,
   { region, line, op, data, spent }: Pick<LineMessage, "op"> & {
@@ -63,7 +61,7 @@ export function traceLineMessage(
   });
 }
 
-/** The LLC's state of a line has changed (C-05: in the CPU's cache, too). */
+/** The LLC's state of a line has changed (C-05). */
 export function traceState(
   out: Outputs,
   { region, line, state }: {
@@ -80,7 +78,7 @@ export function traceState(
   });
 }
 
-/** Home's judge has judged a window [0026, 0075]: what it counted, and what follows. */
+/** Home's judge has judged a window [0026, 0075]: its counts and the decision. */
 export function traceJudged(out: Outputs, { region, plan, counts, before, after }: Verdict): void {
   const { name } = region, { home, far } = counts, { place } = after;
   const what = `${home} accesses of home, ${far} of far in ${formatTime(plan.windowPs)}`;
@@ -104,7 +102,7 @@ function decision({ plan, before, after }: Pick<Verdict, "plan" | "before" | "af
   return `leaves its copies ${after.place}${row}`;
 }
 
-/** Home's card has done what the judge has told it, or has not. */
+/** Home's card has carried out the judge's decision, or refused it. */
 export function traceMoved(
   out: Outputs,
   { region, counts, after: { place } }: Verdict,

@@ -1,4 +1,4 @@
-/** Which regions the card of the host knows (C-03, decision 21), by the card's power-on. */
+/** The regions that the host's card knows (C-03, decision 21), by the card's power-on. */
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 import { RegionRefused } from "../cpu/region.ts";
@@ -12,7 +12,7 @@ export class Registration {
   /** By region: the power-on of the card at which it was registered. */
   readonly #cards = new Map<number, number>();
 
-  /** @param card the power-on of the card that is there; undefined without one. */
+  /** @param card the power-on of the present card; undefined without one. */
   has({ id }: SharedRegion, card: number | undefined): boolean {
     return card !== undefined && this.#cards.get(id) === card;
   }
@@ -22,14 +22,14 @@ export class Registration {
     this.#cards.delete(region);
   }
 
-  /** The card is gone, with all that it knew. */
   clear(): void {
     this.#cards.clear();
   }
 
   /**
    * Registers a region: home's exposes it, a far host's card asks home's.
-   * @param only the power-on of the card that it is for: where that is over, there is nothing to do, and no refusal.
+   * @param only the power-on of the card to register at: the call returns without an error when
+   * that has ended.
    * @throws RegionRefused
    */
   *register(region: SharedRegion, cpu: Cpu, only?: number): Steps<void> {
@@ -38,7 +38,7 @@ export class Registration {
     for (let tries = 0; tries < REGISTER_TRIES; tries++) {
       const { card } = cpu;
       if (only !== undefined && card !== only) return;
-      // Another program of this host may have done it meanwhile.
+      // Another program of this host may have registered it meanwhile.
       if (this.has(region, card)) return;
       if (card !== undefined) {
         const reply = yield* cpu.command({ op: "register-region", region: region.id });
@@ -56,8 +56,8 @@ export class Registration {
   }
 
   /**
-   * Returns when all copies are written back. Accesses of other programs of this host that begin meanwhile register
-   * the region again. @throws RegionRefused
+   * Returns when all copies are written back. An access of another program of this host meanwhile
+   * registers the region again. @throws RegionRefused
    */
   *deregister(region: SharedRegion, cpu: Cpu): Steps<void> {
     const { card } = cpu;
@@ -66,8 +66,8 @@ export class Registration {
     if (card === undefined) return;
     const reply = yield* cpu.command({ op: "deregister-region", region: region.id });
     if (reply.status === "ok") return;
-    // ENOENT: home's card did not answer, and this one has kept the region. The other refusals tell of a command that
-    // is under way, or of a region that the card does not have.
+    // ENOENT: home's card did not answer, and this one has kept the region. Other refusals mean
+    // that a command is under way or that the card does not have the region.
     if (reply.errno === "ENOENT" && known !== undefined && cpu.card === card) {
       this.#cards.set(region.id, known);
     }
@@ -75,8 +75,8 @@ export class Registration {
   }
 
   /**
-   * Gives a region back at a shutdown, whether the card knows it or a program has just asked for it. Returns when all
-   * copies are written back. @returns why it could not be; undefined where it is given back.
+   * Gives a region back at a shutdown, whether the card knows it or a program has just asked for
+   * it. Returns when all copies are written back. @returns the reason of a failure; else undefined.
    */
   *giveBack(region: SharedRegion, cpu: Cpu): Steps<string | undefined> {
     const retryPs = Math.ceil(region.leasePs / TRIES_PER_LEASE);

@@ -1,11 +1,11 @@
-/** What a program has last seen of a region's lines, for waits that compare with it. */
+/** The content of a region's lines that a program has last seen, for waits that compare with it. */
 
-/** The lines that were seen last are kept, so many at least and twice as many at most. */
+/** The most recent lines are kept: at least this many, at most twice as many. */
 const KEPT = 256;
 
 export class SeenLines {
   #recent = new Map<number, Uint8Array>();
-  /** Each line is in one of the two. */
+  /** A line is in only one of the two maps. */
   #older = new Map<number, Uint8Array>();
 
   /** The bytes; the caller may change them. */
@@ -13,7 +13,6 @@ export class SeenLines {
     return this.#recent.get(line) ?? this.#older.get(line);
   }
 
-  /** Copies what a line has now. */
   set(line: number, bytes: Uint8Array): void {
     const known = this.#recent.get(line);
     if (known !== undefined) return known.set(bytes);

@@ -1,7 +1,8 @@
 /**
- * The shared regions of a host (C-03): of those at home it is the home agent (`home_agent.ts`), of the others a far
- * host (`far_port.ts`). Programs have `region_handle.ts`. Here is what lasts: who has registered what, accesses and
- * their ends, leases that a lost card leaves behind (decisions 13, 14), and counters.
+ * The shared regions of a host (C-03): it is the home agent of regions at home (`home_agent.ts`),
+ * and a far host of the others (`far_port.ts`). Programs use `region_handle.ts`. This file keeps
+ * the lasting state: registrations, accesses and their ends, leases that a lost card leaves behind
+ * (decisions 13, 14), and counters.
  */
 import { fail } from "../../../fabric/base/assert.ts";
 import type { Outputs } from "../../../fabric/node.ts";
@@ -41,7 +42,6 @@ import { type StoreBuffer, StoreBuffers } from "./store_buffer.ts";
 import { declareRegion, noteState, reportLost, reportMoved } from "./region_reports.ts";
 import { traceBegin, traceEnd, traceJudged, traceLineMessage, traceMoved } from "./region_trace.ts";
 
-/** The parts of a host that shared regions work with. */
 export interface RegionHost {
   readonly name: string;
   readonly now: Time;
@@ -56,19 +56,17 @@ export interface RegionHost {
 export interface RegionParts {
   readonly host: RegionHost;
   readonly plan: HostPlan;
-  /** Number of this life of the host, from 0. */
   readonly life: number;
-  /** The rule in a file of the user's, by which home's judge moves copies (C-04). */
+  /** Loads the rule in a user's file, by which home's judge moves copies (C-04). */
   readonly ruleOf: (path: string) => JudgeRule;
   /** The home agent's; absent: the protocol's own. */
   readonly table?: HostTable | undefined;
-  /** The access with this number, for which a core waits, has ended. */
+  /** The access for which a core waits has ended. */
   readonly ended: (ticket: number) => void;
-  /** Runs a thread of the driver. */
   readonly drive: (run: (cpu: Cpu) => Steps<void>) => void;
 }
 
-/** The card knows a region again that a store in a buffer waits for, or never will. */
+/** The card knows a region again for which a buffered store waits, or never will. */
 const REOPENED = "store-buffer-reopened";
 
 export class HostRegions implements SharedRegions, RegionAccess {
@@ -87,33 +85,32 @@ export class HostRegions implements SharedRegions, RegionAccess {
   readonly #far: FarPort;
   readonly #places: HomePlaces;
   #tickets = 0;
-  /** Accesses that have ended. */
   #ends = 0;
-  /** What accesses get since the host shuts down. */
+  /** The error of accesses since the host shuts down. */
   #closed: HostShutdown | undefined;
-  /** Of audit records. */
+  /** The last number of an audit record. */
   #ids = 0;
   readonly #outcomes = new Map<number, Outcome>();
-  /** The access that is being begun, or was last, and its end where that came at once: no core waits for it. */
+  /** The current or last access, and its outcome where it ended at once, without a waiting core. */
   #beginning = -1;
   #atOnce: Outcome | undefined;
   readonly #registration = new Registration();
-  /** Regions that audit records know. */
   readonly #declared = new Set<number>();
   /** Regions at home that a program has deregistered: no far host can register them. */
   readonly #withdrawn = new Set<number>();
   readonly #changes: LineChanges;
   readonly holdOf: RegionAccess["holdOf"];
-  /** With `memory: tso`. */
   readonly #buffers: StoreBuffers | undefined;
-  /** When what the lost card had lent counts as lost; NEVER without one. */
+  /** When lines lent to the lost card count as lost; NEVER without one. */
   #lostAt: Time = NEVER;
-  /** What a new card has asked for before that: nothing is lent to it by then. */
+  /** Requests of a new card before that time: no line is lent to it until then. */
   readonly #early: LineMessage[] = [];
-  /** Since when cores of this life may access regions at home: leases of an earlier life are over then. */
+  /**
+   * Cores of this life may access regions at home from then on: leases of an earlier life are over.
+   */
   #homeFrom: Time = 0;
 
-  /** When this life finds out what an earlier one has lost, where it cannot at its boot; else NEVER. */
+  /** When this life finds the losses of an earlier one, where it cannot at its boot; else NEVER. */
   #judgesAt: Time = NEVER;
 
   constructor(parts: RegionParts) {
@@ -142,7 +139,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
       directory: new MemoryDirectory(host.memory, own),
       directoryOf: (line) => this.#places.at(line)?.region.directory ?? "card",
       send: (message, spent) => {
-        // A snoop that is due to the lost card: a new one knows nothing of the line.
+        // A snoop meant for the lost card: a new card does not know the line.
         if (this.#lostAt < NEVER) return;
         if (host.out.tracing) this.#traceSent(message, spent);
         host.bus.send(message);
@@ -220,11 +217,14 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#buffers?.run(now);
   }
 
-  /** The host has power: cards of other hosts may serve lines that an earlier life has lent. */
+  /**
+   * The host has power. Cards of other hosts may still serve lines that an earlier life has lent.
+   */
   boot(now: Time): void {
     const isFirst = this.#parts.life === 0;
     if (!isFirst) this.#homeFrom = this.#leasesEndAt(now);
-    // A card that has kept something first brings it, directory entries too; no access comes before the leases' end.
+    // A card that has kept writes first brings them, directory entries too; no access comes before
+    // the leases' end.
     if (!isFirst && cardsKeepWrites(this.#parts.plan.domain)) this.#judgesAt = this.#homeFrom - 1;
     else this.#lostAtHome(this.#home.boot(isFirst));
   }
@@ -243,14 +243,13 @@ export class HostRegions implements SharedRegions, RegionAccess {
     }
   }
 
-  /** The card has lost its power, or has it back. */
   linkChanged(isUp: boolean): void {
     const { now } = this.#parts.host;
     if (isUp) return;
     this.#far.disconnected();
     this.#registration.clear();
     this.#withdrawn.clear();
-    // Requests: the card that has made them needs no answer.
+    // Requests of the lost card need no answer.
     this.#early.length = 0;
     if (this.hasHomes) {
       this.#home.disconnected(now);
@@ -284,7 +283,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
     }
   }
 
-  // ── what programs use ──────────────────────────────────────────────────────────────────────────
+  // ── the programs' interface
+  // ─────────────────────────────────────────────────────────────────────
 
   *open(name: string, cpu: Cpu): Steps<Region> {
     const region = this.regions.find((each) => each.name === name);
@@ -328,8 +328,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 
   /**
-   * Exposes this home's regions to far cards; then they may register them (decision 21). Only when no card serves
-   * lines that an earlier life of this host or of its card has lent.
+   * Exposes this home's regions to far cards, which may then register them (decision 21). It first
+   * waits until no card serves lines that an earlier life of this host or of its card has lent.
    */
   *expose(cpu: Cpu): Steps<void> {
     const { card } = cpu;
@@ -343,7 +343,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
   *deregister(region: SharedRegion, cpu: Cpu): Steps<void> {
     const { card } = cpu;
     yield* this.#registration.deregister(region, cpu);
-    // A card that is new meanwhile has all regions exposed.
+    // A new card has all regions exposed.
     if (this.isHome(region) && card !== undefined && cpu.card === card) {
       this.#withdrawn.add(region.id);
     }
@@ -410,7 +410,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
 
   outcome(ticket: number): Outcome | undefined {
     if (ticket === this.#beginning) {
-      // Later it ends for a core that waits.
+      // An access that ends later has a waiting core.
       this.#beginning = -1;
       return this.#atOnce;
     }
@@ -513,7 +513,8 @@ export class HostRegions implements SharedRegions, RegionAccess {
   // ── changes ────────────────────────────────────────────────────────────────────────────────────
 
   #fromCard(message: LineMessage): void {
-    // A new card's own DMA and verbs ask for lines at once; the leases of the old one have to be over first.
+    // A new card's own DMA and verbs ask for lines at once; the leases of the old one have to be
+    // over first.
     const { bus, now } = this.#parts.host;
     if (this.#lostAt === NEVER) this.#home.take(message, now);
     else if (bus.card !== undefined) this.#early.push(message);
@@ -562,7 +563,7 @@ export class HostRegions implements SharedRegions, RegionAccess {
     this.#changes.add(region);
   }
 
-  /** When no far card serves what was lent up to `from` (decision 13). */
+  /** When no far card serves lines that were lent up to `from` (decision 13). */
   #leasesEndAt(from: Time): Time {
     const ends = this.#places.regions.map(({ leasePs, leaseMarginPs }) =>
       cardLostAt(from, { lease: leasePs, grace: leaseMarginPs })
@@ -570,7 +571,6 @@ export class HostRegions implements SharedRegions, RegionAccess {
     return Math.max(0, ...ends);
   }
 
-  /** From when on the card may lend lines. */
   get #exposedFrom(): Time {
     return this.#lostAt < NEVER ? this.#lostAt : this.#homeFrom;
   }
@@ -581,7 +581,10 @@ export class HostRegions implements SharedRegions, RegionAccess {
   }
 }
 
-/** Counts the steps of programs, and gives those that are held. @param life host and life, as in the names of `by`. */
+/**
+ * Counts the steps of programs, and looks up their holds. @param life host and life, as in the
+ * names of `by`.
+ */
 function holdsOf(
   holds: readonly HoldPlan[],
   life: string,

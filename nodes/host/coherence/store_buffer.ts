@@ -1,17 +1,20 @@
 /**
- * The store buffers of a host's cores (`memory: tso`). A store to a shared region is done for its program when it is
- * in its core's buffer; others see it when it has left it. The machine is that of Sewell, Sarkar, Owens, Zappa
- * Nardelli and Myreen, "x86-TSO: A Rigorous and Usable Programmer's Model for x86 Multiprocessors", CACM 53(7), 2010:
+ * The store buffers of a host's cores (`memory: tso`). A store to a shared region has ended for its
+ * program when it is in its core's buffer; others see it when it has left the buffer. The machine
+ * is that of Sewell, Sarkar, Owens, Zappa Nardelli and Myreen, "x86-TSO: A Rigorous and Usable
+ * Programmer's Model for x86 Multiprocessors", CACM 53(7), 2010:
  *
  * - first in, first out, one at a time: stores of a core reach memory in the order of its program;
- * - a load that finds its bytes in a store of its own core has them from the newest one, else from memory, past all
- *   older stores;
- * - a store leaves at any time after it is there: here `storeBufferPs` later, and when those before it are done;
+ * - a load that finds its bytes in a store of its own core has them from the newest one, else from
+ *   memory, past all older stores;
+ * - a store leaves at any time after it is there: here `storeBufferPs` later, and when those before
+ *   it are done;
  * - MFENCE and locked instructions wait until the buffer is empty.
  *
- * A load whose bytes are partly in the newest store that has one of them waits until that has left: forwarding is
- * from one store only (Intel, Optimization Reference Manual, store forwarding). Stores to private memory take effect
- * at once while the buffer is empty, and are put behind the stores that it has, so that they keep their order.
+ * A load whose bytes are partly in the newest store that has one of them waits until that has left:
+ * forwarding is from one store only (Intel, Optimization Reference Manual, store forwarding).
+ * Stores to private memory take effect at once while the buffer is empty, and are put behind the
+ * stores that it has, so that they keep their order.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
@@ -26,54 +29,53 @@ import { hold } from "../cpu/wait_site.ts";
 import type { CoreCost } from "./home_agent.ts";
 import type { Piece } from "./line_pieces.ts";
 
-/** A store to a part of a region's line. */
 export interface RegionStore {
   /** Of its audit records. */
   readonly id: number;
   readonly region: SharedRegion;
   readonly piece: Piece;
   readonly change: LineChange & { readonly kind: "write" };
-  /** It stays until then at least; 0: as long as others. */
+  /** The store stays at least until then; 0: no hold. */
   readonly heldUntil: Time;
-  /** It leaves the buffer: others may see it from now on. */
+  /** The store leaves the buffer: others may see it from now on. */
   readonly onBegin: () => void;
   /** @param isAgain it was refused, and begins once more when the card knows the region. */
   readonly onEnd: (result: FarResult, isAgain: boolean) => void;
 }
 
-/** How a store has ended, and what its core is busy with then. */
 interface Outcome {
   readonly result: FarResult;
   readonly cost: CoreCost;
 }
 
-/** The access of a store that has left, with its number; the buffer is busy for what it costs. */
+/** The access of a store that has left; the buffer is busy while its core pays. */
 interface Access {
   readonly ticket: number;
   readonly outcome: Outcome;
 }
 
 export interface StoreBufferParts {
-  /** Stores to regions that a buffer has room for. */
+  /** Room of a buffer, in stores to regions. */
   readonly entries: number;
   /** From a store's execution until it may leave. */
   readonly drainPs: Time;
-  /** Begins the access. @returns its number, and how it has ended where it is done at once. */
+  /** Begins the access. @returns its number, and its outcome where it has ended at once. */
   readonly begin: (store: RegionStore) => readonly [ticket: number, outcome: Outcome | undefined];
-  /** An access has cost what it costs. */
   readonly paid: (ticket: number, outcome: Outcome) => void;
-  /** Whether the host's card knows the region, or there is none: an access ends as fenced then. */
+  /**
+   * Whether the region is at home or the host's card knows it. True without a card, as an access
+   * then ends as fenced.
+   */
   readonly knows: (region: SharedRegion) => boolean;
   /** Calls `then`, with the time, when the card knows the region again, or never will. */
   readonly reopen: (region: SharedRegion, then: (now: Time, isKnown: boolean) => void) => void;
-  /** The signal that tells of that. */
+  /** The signal of {@link reopen}'s end. */
   readonly reopened: string;
   /** A number that a core waits for; `woken` ends the wait. */
   readonly ticket: () => number;
   readonly woken: (ticket: number) => void;
 }
 
-/** A store to a region, or to private memory. */
 type Entry =
   & { readonly dueAt: Time }
   & (
@@ -85,27 +87,26 @@ type Entry =
 interface Found {
   readonly store: RegionStore;
   readonly number: number;
-  /** Whether it has all bytes that were looked for. */
+  /** Whether the store has all bytes that were looked for. */
   readonly isWhole: boolean;
 }
 
-/** The buffer of one core. */
 export class StoreBuffer implements HeldStores {
   stores = 0;
   forwards = 0;
-  /** How often its core has waited for it, and the most stores to regions that it has had. */
+  /** Waits of the core for its buffer, and the most stores to regions that it has held. */
   waits = 0;
   most = 0;
   readonly #parts: StoreBufferParts;
   readonly #entries = new Fifo<Entry>();
   #inRegions = 0;
   #private = 0;
-  /** The first entry's access, while it is under way; −1: it has not begun. */
+  /** The access of the first entry while it is under way; −1: it has not begun. */
   #ticket = -1;
   /** The first entry was refused, and has been tried again. */
   #isAgain = false;
   #isReopening = false;
-  /** When the next one may begin, as the last one has taken its time; and what takes that. */
+  /** When the next access may begin, and the last one, which is paid until then. */
   #freeAt: Time = 0;
   #paying: Access | undefined;
   #waiter: { readonly ticket: number; readonly number: number } | undefined;
@@ -134,7 +135,8 @@ export class StoreBuffer implements HeldStores {
     return Math.max(head.dueAt, this.#freeAt);
   }
 
-  // ── what a core does ───────────────────────────────────────────────────────────────────────────
+  // ── the core's side
+  // ─────────────────────────────────────────────────────────────────────────────
 
   add(store: RegionStore, now: Time): void {
     this.stores++;
@@ -185,12 +187,10 @@ export class StoreBuffer implements HeldStores {
     if (this.#private > 0) yield* this.drained();
   }
 
-  /** Returns when there is room for a store to a region. */
   *room(): Steps<void> {
     while (this.isFull) yield* this.until(this.#entries.first);
   }
 
-  /** Returns when entry `number` has left. */
   *until(number: number): Steps<void> {
     if (number < this.#entries.first) return;
     this.waits++;
@@ -209,9 +209,9 @@ export class StoreBuffer implements HeldStores {
     }
   }
 
-  // ── what leaves ────────────────────────────────────────────────────────────────────────────────
+  // ── the memory's side
+  // ───────────────────────────────────────────────────────────────────────────
 
-  /** Begins what is due. */
   run(now: Time): void {
     while (this.nextAt <= now) {
       const paying = this.#paying;
@@ -242,7 +242,7 @@ export class StoreBuffer implements HeldStores {
   /** The card has a new life, or home has taken the region back, and may refuse it. */
   #reopen(store: RegionStore): void {
     this.#isReopening = true;
-    // Its core waits otherwise from now on.
+    // Its core now waits in another way.
     this.#wake();
     this.#parts.reopen(store.region, (at, isKnown) => {
       this.#isReopening = false;
@@ -266,7 +266,7 @@ export class StoreBuffer implements HeldStores {
     this.#freeAt = now + Object.values(cost).reduce((sum, ps) => sum + ps, 0);
     this.#paying = access;
     if (result === "refused" && !this.#isAgain) {
-      // The card has done nothing, and knows the region no more.
+      // The card has done nothing, and does not know the region any more.
       this.#isAgain = true;
       store.onEnd(result, true);
     } else this.#end(store, result);
@@ -284,7 +284,6 @@ export class StoreBuffer implements HeldStores {
     if (this.#waiter !== undefined && this.#waiter.number < this.#entries.first) this.#wake();
   }
 
-  /** Its core looks again whether it has to wait, and for what. */
   #wake(): void {
     const waiter = this.#waiter;
     if (waiter === undefined) return;
@@ -315,13 +314,12 @@ export class StoreBuffers {
     return made;
   }
 
-  /** The buffer of a core that has something in it. */
+  /** The buffer of a core, if it has an entry. */
   held(core: number): StoreBuffer | undefined {
     const known = this.#cores.get(core);
     return known === undefined || known.size === 0 ? undefined : known;
   }
 
-  /** What waits in all of them. */
   get size(): number {
     return this.#sum(({ size }) => size);
   }

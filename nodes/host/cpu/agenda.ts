@@ -1,11 +1,12 @@
 /**
- * Which thread of a host has the next turn. Each resumes at a time of its own (`resumeAt`); of those that are due the one
- * that became ready first has the turn (`readyAt`, then `order`), where its core is free. What is due on a busy core waits
- * in that core's queue and has one time together, so that a turn costs as much as a heap does, however many wait.
+ * Selects the thread of a host that has the next turn. Each thread resumes at its own time
+ * (`resumeAt`); of the due ones whose core is free, the one that became ready first has the turn
+ * (`readyAt`, then `order`). Threads that are due on a busy core wait in that core's queue and
+ * share one time, so that a turn costs one heap operation, however many wait.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 
-/** A binary heap whose items know their place in it, so that each can be taken out. */
+/** A binary heap whose items know their place in it, so that any item can be removed. */
 export class PlacedHeap<Item extends { place: number }> {
   readonly #isBefore: (x: Item, y: Item) => boolean;
   readonly #items: Item[] = [];
@@ -28,19 +29,20 @@ export class PlacedHeap<Item extends { place: number }> {
     this.#settle(item, this.#items.length - 1);
   }
 
-  /** Takes an item out that is in this heap. */
   remove(item: Item): void {
     const last = this.#items.pop()!;
     if (last !== item) this.#settle(last, item.place);
     item.place = -1;
   }
 
-  /** All items, in no order. */
   [Symbol.iterator](): Iterator<Item> {
     return this.#items[Symbol.iterator]();
   }
 
-  /** Those for which it holds; it does so for whatever comes before them. */
+  /**
+   * The items for which `holds` is true; where it is true for an item it is true for all items
+   * before it.
+   */
   *upTo(holds: (item: Item) => boolean): Generator<Item> {
     const places = [0];
     for (let place = places.pop(); place !== undefined; place = places.pop()) {
@@ -51,7 +53,6 @@ export class PlacedHeap<Item extends { place: number }> {
     }
   }
 
-  /** Puts an item where it belongs, from a place on that is free. */
   #settle(item: Item, from: number): void {
     const items = this.#items;
     let place = from;
@@ -77,29 +78,26 @@ export class PlacedHeap<Item extends { place: number }> {
   }
 }
 
-/** A core, as far as turns are concerned. */
 export interface Core {
   readonly index: number;
   busyUntil: Time;
   cpuPs: Time;
-  /** Threads that are due. */
   readonly queue: PlacedHeap<Turn>;
   /** When the core's queue is looked at again; NEVER: when the core goes on. */
   queueAt: Time;
 }
 
-/** A thread's next turn. */
 export interface Turn {
   readonly core: Core;
-  /** Of its adding: no two have the same. */
+  /** Order of creation; unique. */
   readonly order: number;
-  /** When it became ready. */
   readyAt: Time;
-  /** When it resumes, unless something ends its wait earlier; while it is queued, {@link Core.queueAt} says so. */
+  /**
+   * When the thread resumes unless its wait ends earlier; for a queued thread see {@link
+   * Core.queueAt}.
+   */
   at: Time;
-  /** Whether it waits in its core's queue. */
   isQueued: boolean;
-  /** In the heap that it is in; −1: it is in none. */
   place: number;
 }
 
@@ -111,7 +109,7 @@ export class Agenda<Of extends Turn> {
   readonly cores: readonly Core[];
   /** Threads that are not due, by their time. */
   readonly #later = new PlacedHeap<Turn>((x, y) => x.at < y.at);
-  /** Threads in cores' queues: most of the time there are none. */
+  /** Threads in cores' queues: usually none. */
   #queued = 0;
 
   constructor(cores: number) {
@@ -121,7 +119,7 @@ export class Agenda<Of extends Turn> {
     });
   }
 
-  /** When the next thread resumes, or finds its core busy; NEVER: none does. */
+  /** When the next thread resumes or finds its core busy; NEVER: none does. */
   get nextAt(): Time {
     let next = this.#later.first?.at ?? NEVER;
     if (this.#queued === 0) return next;
@@ -135,21 +133,19 @@ export class Agenda<Of extends Turn> {
     return isQueued ? core.queueAt : at;
   }
 
-  /** The thread resumes at another time; NEVER: only something else ends its wait. */
+  /** The thread resumes at another time; NEVER: only an event ends its wait. */
   move(turn: Of, at: Time): void {
     this.leave(turn);
     turn.at = at;
     if (at < NEVER) this.#later.push(turn);
   }
 
-  /** The thread has no turn any more. */
   leave(turn: Of): void {
     if (turn.place >= 0) (turn.isQueued ? turn.core.queue : this.#later).remove(turn);
     if (turn.isQueued) this.#queued--;
     turn.isQueued = false;
   }
 
-  /** Threads that are due at `now`, in no order. */
   *due(now: Time): Generator<Of> {
     yield* this.#later.upTo(({ at }) => at <= now) as Iterable<Of>;
     for (const { queue, queueAt } of this.cores) {
@@ -157,7 +153,7 @@ export class Agenda<Of extends Turn> {
     }
   }
 
-  /** The thread whose turn it is at `now`; undefined where none is due whose core is free. */
+  /** The thread whose turn it is at `now`; undefined where no due thread has a free core. */
   next(now: Time): Of | undefined {
     const only = this.#queued === 0 && this.#later.size === 1 ? this.#later.first! : undefined;
     if (only !== undefined && (only.at > now || only.core.busyUntil <= now)) {
@@ -186,7 +182,7 @@ export class Agenda<Of extends Turn> {
     return first as Of | undefined;
   }
 
-  /** A core goes on that has waited for an answer: those that became ready meanwhile are due. */
+  /** A core goes on after an answer: threads that became ready meanwhile are due. */
   wake(core: Core, now: Time): void {
     if (core.queue.size > 0 && core.queueAt === NEVER) core.queueAt = now;
   }

@@ -2,9 +2,9 @@
  * A core in a program's view: {@link Cpu} over one host's memory and bus. Loads and stores take
  * effect at once and their cost is owed; generators let time pass. Stores become persistent by
  * `clwb`, non-temporal stores and `sfence` (P-04): only an `sfence` that has returned gives a
- * guarantee; before, a power failure may find any part of the stores in memory. So `clwb` itself moves nothing:
- * every dirty line may be written back at any time. A flush takes, for each piece, the longer of issuing its
- * `clwb`s and moving its dirty lines; `fencePs` follows the last one.
+ * guarantee; before, a power failure may find any part of the stores in memory. So `clwb` itself
+ * moves no line: every dirty line may be written back at any time. A flush takes, for each piece,
+ * the longer of issuing its `clwb`s and moving its dirty lines; `fencePs` follows the last one.
  */
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
@@ -63,31 +63,29 @@ export interface Machine<Context> {
   readonly paging: Pick<DemandPaging, "isPinnedByDefault">;
   /** By their numbers. */
   readonly cards: readonly MachineCard[];
-  /** What programs have measured. */
   readonly measurements: OperationCounts;
   /** The program that allocated the memory at an address. */
   readonly owners: Map<number, string>;
-  /** The outputs of the current step. */
   readonly out: Outputs;
-  /** The account of the thread that a core executes at this moment; undefined between two of them. */
+  /**
+   * The account of the thread that a core executes at this moment; undefined between two threads.
+   */
   readonly payer: Account | undefined;
   readonly processingPs: Time;
   /** Regions that this host shares with others; absent without one. */
   readonly regions: SharedRegions | undefined;
   signal(name: string): void;
-  /** @param thread its name, behind the program's, and the program's plan. */
+  /** @param thread its name after the program's, and the program's plan. */
   spawn(
     thread: { readonly name: string; readonly plan: ProgramPlan },
     run: (context: Context) => Steps<void>,
   ): void;
 }
 
-/** What a host has of one of its cards. */
 export interface MachineCard {
-  /** The way to it. */
   readonly bus: HostBus;
   readonly guard: QueueGuard;
-  /** Its memory, where queue information lies there (`store: device`). */
+  /** The card's memory, where queue information lies there (`store: device`). */
   readonly cardMemory: CardMemory | undefined;
   readonly paging: DemandPaging;
 }
@@ -97,36 +95,37 @@ function isMap(value: unknown): value is object {
     Object.getPrototypeOf(value) === Object.prototype;
 }
 
-/** What a core knows of its program. */
+/** A core's data about its program. */
 export interface CoreProgram {
   /** Names the program's own random stream: host, life and program. */
   readonly stream: string;
   readonly account: Account;
-  /** Made at its first number. */
   rng: Rng | undefined;
   /** Absent for the driver. Results carry the number of the order that started the program. */
   readonly plan: ProgramPlan | undefined;
 }
 
-/** The core of one program, bound to one of its host's cards: commands, registers and pages are that one's. */
+/**
+ * The core of one program, bound to one of its host's cards, which its commands, registers and
+ * pages belong to.
+ */
 export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly host: string;
   readonly program: string;
   readonly addresses: Readonly<Record<string, number>>;
   readonly scm: Buffer;
   readonly #machine: Machine<Context>;
-  /** The number of the card. */
   readonly rnic: number;
   readonly #card: MachineCard;
   /** The same core, bound to other cards, by their numbers. */
   readonly #others: ProgramCore<Context>[];
-  /** Of the thread that this interface was made for. */
+  /** The account of the thread that this interface was created for. */
   readonly #ownAccount: Account;
   readonly #program: CoreProgram;
   /** Bytes after which a flush or stream lets time pass, so that a power failure can fall between. */
   readonly #chunkBytes: number;
 
-  /** @param card the number of the card. @param others of the same core; absent: it is the first. */
+  /** @param others the same core, bound to other cards. */
   constructor(
     machine: Machine<Context>,
     program: CoreProgram,
@@ -134,7 +133,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     others: ProgramCore<Context>[] = [],
   ) {
     this.host = machine.name;
-    // The stream's name is host, life and program. Each store tells the program: it is made once.
+    // The stream's name is host, life and program. The program's name is cut out once, as each
+    // store needs it.
     this.program = program.stream.split("/").slice(2).join("/");
     this.addresses = machine.options.addresses;
     this.scm = machine.map.scm;
@@ -153,8 +153,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   /**
-   * Who pays, and whose core it is: the thread that runs. A thread may use what another has made, which
-   * has that one's interface (`cq.device.cpu`): the instructions are executed where the call is made.
+   * The running thread pays, on its own core. A thread may use an object that another thread has
+   * made, with that thread's interface (`cq.device.cpu`): the instructions are executed where the
+   * call is made.
    */
   get #account(): Account {
     return this.#machine.payer ?? this.#ownAccount;
@@ -165,8 +166,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   /**
-   * This core's store buffer, where stores wait in it. It is empty before what leaves the core by a bus (Intel SDM 3,
-   * 11.10: store buffer).
+   * This core's store buffer, unless it is empty. It is drained before messages leave the core by a
+   * bus (Intel SDM 3, 11.10: store buffer).
    */
   get #held(): HeldStores | undefined {
     const { core } = this;
@@ -185,7 +186,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *polled(poll: Poll): Steps<void> {
     const { streak, owed } = this.#account, { iio, now } = this.#machine;
-    // What is in the IIO may become visible without an event.
+    // Bytes in the IIO may become visible without an event.
     const rounds = streak.add(poll, { now, owedPs: owed, isQuiet: iio.nextAt === NEVER });
     yield* rounds
       ? hold({ kind: "spin", address: poll.address, ...rounds, answers: true })
@@ -197,13 +198,15 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#card.paging;
   }
 
-  /** Pages that an access needs are brought in, at this core's cost. */
   #present(address: number, length: number): void {
     const { pages } = this.#machine;
     if (pages.hasAway) this.#account.owed += pages.touch(address, length);
   }
 
-  /** In the program's stack, so that the error has its line. @throws AddressFault where no memory is mapped. */
+  /**
+   * Thrown in the program's stack, so that the error has its line. @throws AddressFault where no
+   * memory is mapped.
+   */
   #checkMapped(address: number, length: number): void {
     const { map } = this.#machine;
     for (let done = 0; done < length; done += map.run(address + done)) map.physical(address + done);
@@ -259,7 +262,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return data!;
   }
 
-  /** Whether that was a store into the card's memory, which is on its way then. */
+  /** @returns whether the address is in the card's memory; the store is then on its way. */
   #storedAtCard(address: number, bytes: Uint8Array): boolean {
     const { timing } = this.#machine, { cardMemory } = this.#card;
     if (!cardMemory?.holds(address)) return false;
@@ -288,7 +291,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     held.addPrivate({ address, bytes, done });
   }
 
-  /** @returns what it costs, without pages that are brought in. */
+  /** @returns the cost, without pages that are brought in. */
   #storeNow(address: number, bytes: Uint8Array): Time {
     const { map, memory } = this.#machine;
     this.#present(address, bytes.length);
@@ -349,7 +352,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   ntstore(address: number, bytes: Uint8Array): void {
     if (this.#storedAtCard(address, bytes)) return;
     if (this.#held?.hasPrivate) {
-      // Stores to the same bytes keep their order: it goes behind those that wait.
+      // Stores to the same bytes keep their order: this one is queued behind the waiting ones.
       this.store(address, bytes);
       return this.clwb(address, bytes.length);
     }
@@ -374,7 +377,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *sfence(): Steps<void> {
     yield* this.settle();
-    // Stores to regions may still wait behind it: loads do not (only MFENCE is a fence of x86-TSO).
+    // Stores to regions may still wait in the buffer: loads do not wait for them (only MFENCE is a
+    // fence of x86-TSO).
     if (this.#held !== undefined) yield* this.#held.privateDrained();
     yield* this.#finish();
     this.#account.owed += this.#machine.timing.fencePs;
@@ -395,7 +399,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     if (this.#storedAtCard(address, bytes)) return yield* this.settle();
     const { map, memory, timing } = this.#machine;
     this.#checkStore(address, bytes.length);
-    // A copy: it becomes part of the durable record, and the program may change its bytes while
+    // Copied, as the bytes become part of the durable record and the program may change them while
     // time passes.
     const data = copyOf(bytes);
     yield* this.settle();
@@ -623,7 +627,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     }
   }
 
-  /** The cost of draining bytes of a write-combining buffer, beyond their stores. */
+  /** The cost of draining bytes of a write-combining buffer, beyond that of their stores. */
   #streamPs(bytes: number): Time {
     if (bytes === 0) return 0;
     const { storePs, coreFlushBitsPerSecond } = this.#machine.timing;
@@ -647,7 +651,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 }
 
-/** The lines of a range, as a range. */
 function linesOf(address: number, length: number): Range {
   const first = address - address % LINE_BYTES;
   const lines = Math.ceil((address + length - first) / LINE_BYTES);

@@ -1,4 +1,4 @@
-/** Memory on demand as the verbs of a program see it: the kernel behind it is `paging/`. */
+/** On-demand paging in the verbs' view; `paging/` has the kernel's side. */
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
@@ -15,24 +15,22 @@ export interface AdvisedPlace {
 }
 
 export interface DemandPaging {
-  /** What `ibv_reg_mr` does where the program says neither. */
+  /** The choice of `ibv_reg_mr` where the program makes none. */
   readonly isPinnedByDefault: boolean;
-  /** Pages of the range as they are now, brought in at this moment, by physical address. */
+  /** Physical addresses of the range's pages, which are brought in now. */
   frames(buffer: Buffer, range: AddressRange): readonly number[];
-  /** A region is registered: its memory stays where it is, or comes on demand. */
+  /** A region is registered: its memory is pinned, or comes on demand. */
   pin(key: number, range: AddressRange, frames: readonly number[]): void;
   demand(key: number, buffer: Buffer, range: AddressRange & { readonly writable: boolean }): void;
-  /** The region is gone. */
   forget(key: number): void;
-  /** Pages that the card is to have, or memory to be given up. @returns the signal when all is done. */
+  /** Pages to be mapped for the card, or memory to be given up. @returns the signal of the end. */
   prefetch(
     places: readonly AdvisedPlace[],
     how: { readonly write: boolean; readonly fault: boolean },
   ): string;
   take(range: AddressRange, keep: boolean): string;
   isPinned(range: AddressRange): boolean;
-  /** The card asks for pages. */
   fault(event: Extract<RnicEvent, { type: "PAGE_FAULT" }>): void;
-  /** Contiguous memory for the card's tables, which is no program's. @throws OutOfMemory */
+  /** Contiguous memory for the card's tables, which belongs to no program. @throws OutOfMemory */
   allocateForCard(bytes: number): Buffer;
 }

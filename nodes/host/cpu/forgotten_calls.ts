@@ -1,32 +1,31 @@
 /**
- * The calls of own programs, which see watched tables of functions; the shipped ones import theirs.
- * Arguments are checked by the tables' {@link CheckCall}s. Calls whose `yield*` is missing are found:
- * `cpu.sleep(1000);` makes a generator and begins nothing.
+ * Watches the calls of own programs, which get watched tables of functions; shipped programs import
+ * theirs. Arguments are checked by the tables' {@link CheckCall}s. Calls whose `yield*` is missing
+ * are found: `cpu.sleep(1000);` makes a generator and begins nothing.
  */
 import { siteIn } from "./wait_site.ts";
 
 /**
- * A function's calls that have a stack each, counted anew after one that has not begun when the next is made. A stack
- * costs some 4 µs, as much as a few events; a loop whose every call has begun is taken to go on so.
+ * The number of a function's calls that record a stack, counted anew when a call is found that has
+ * not begun. A stack costs some 4 µs, as much as a few events; a loop whose calls have all begun is
+ * assumed to continue so.
  */
 const STACKS = 256;
 
 type Call = (...args: unknown[]) => unknown;
 
 /**
- * Looks at the arguments of one call. @returns what is to be done instead of a call that cannot be made, undefined
- * for one that can; to be called at once, in the call's stack.
+ * Checks the arguments of one call. @returns undefined for a valid call; else a function to call
+ * instead, at once, in the call's stack.
  */
 export type CheckCall = (args: readonly unknown[]) => ((call: Call) => unknown) | undefined;
 
-/** What the calls of one function share. */
 interface Watched {
   readonly name: string;
   calls: number;
   stacksLeft: number;
 }
 
-/** A function of a table, and the check of its arguments. */
 interface Checked {
   readonly table: object;
   readonly call: Call;
@@ -35,20 +34,24 @@ interface Checked {
 
 export class CallWatch {
   readonly #stacks: number;
-  /** The last call that was made; most have begun when the next is made. */
+  /** The last call; most have begun when the next is made. */
   #last: WatchedCall | undefined;
-  /** Earlier calls that had not begun when the next was made; now and then without those that have. */
+  /**
+   * Earlier calls that had not begun when the next was made; begun ones are removed now and then.
+   */
   #pending: WatchedCall[] = [];
   #pendingMost = STACKS;
 
-  /** @param stacks of a function's calls that have one, before any is found that has not begun. */
+  /**
+   * @param stacks calls of a function that record a stack before one is found that has not begun.
+   */
   constructor(stacks: number = STACKS) {
     this.#stacks = stacks;
   }
 
   /**
    * The same table, whose functions' generators are watched until they begin.
-   * @param checks of their arguments, by the functions' names.
+   * @param checks of arguments, by the functions' names.
    */
   watched<T extends object>(table: T, checks: Readonly<Record<string, CheckCall>> = {}): T {
     const made: Record<string, unknown> = {};
@@ -89,7 +92,7 @@ export class CallWatch {
     this.#pending.push(call);
   }
 
-  /** The calls that did nothing so far, each place once, in one sentence; undefined without any. */
+  /** The calls that have not begun, each place once, in one sentence; undefined without any. */
   forgotten(): string | undefined {
     const last = this.#last === undefined ? [] : [this.#last];
     const calls = new Set([...this.#pending, ...last].filter(isForgotten).map(textOf));
@@ -99,12 +102,11 @@ export class CallWatch {
   }
 }
 
-/** Stands for a generator until that begins: `yield*` gets the generator itself. */
+/** Stands for a generator until it begins: `yield*` gets the generator itself. */
 class WatchedCall {
   readonly watched: Watched;
-  /** Which of the function's calls, from 1. */
   readonly number: number;
-  /** Its stack is made into text only where the call was forgotten. */
+  /** Its stack is converted to text only for a forgotten call. */
   readonly made: Error | undefined;
   hasBegun = false;
   readonly #steps: Generator;
@@ -135,7 +137,7 @@ class WatchedCall {
 }
 
 const GENERATOR: object = Object.getPrototypeOf(function* () {}).prototype;
-// It has all else that a generator has, its name among it.
+// Inherits all other properties of a generator, its name included.
 Object.setPrototypeOf(WatchedCall.prototype, GENERATOR);
 
 function isForgotten({ hasBegun }: WatchedCall): boolean {
@@ -149,14 +151,13 @@ function textOf({ watched: { name }, number, made }: WatchedCall): string {
   return line === undefined ? `the call of ${name}` : `the call of ${name} at ${line}`;
 }
 
-/** What is to be said of a value that is the steps of a call, and not their result; undefined of others. */
+/** Describes a value that is the steps of a call instead of their result; undefined for others. */
 export function notAwaited(value: unknown): string | undefined {
   if (!isGenerator(value)) return undefined;
   const call = value instanceof WatchedCall ? textOf(value) : "a call";
   return `${call}, which was not awaited (write yield* in front of it)`;
 }
 
-/** The properties of an object and of its class. */
 function propertiesOf(table: object): [string, PropertyDescriptor][] {
   const prototype = Object.getPrototypeOf(table);
   const inherited = prototype === Object.prototype

@@ -1,4 +1,4 @@
-/** The cores' end of the bus to a card: what they send over it, and whether the card is there. */
+/** The cores' end of the bus to a card: their messages, and the state of the link. */
 import { type Outputs, PORTS } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { PcieMessage, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -16,7 +16,6 @@ export const NO_DEVICE: RnicReply = {
   reason: "Cannot reach the RNIC: the bus link is down",
 };
 
-/** The parts of a host that the bus works with. */
 export interface BusHost {
   readonly now: Time;
   readonly processingPs: Time;
@@ -24,17 +23,17 @@ export interface BusHost {
   readonly memory: MemorySystem;
 }
 
-/** What the host has of the card at the bus. */
 export interface BusCard {
-  /** Its number among the host's. */
   readonly index: number;
   readonly guard: QueueGuard;
   readonly cardMemory: CardMemory | undefined;
-  /** Where the card is on the coherent bus. */
+  /** The card's agent on the coherent bus; undefined on PCIe. */
   readonly agent: CoherentAgent | undefined;
 }
 
-/** More commands and loads than a run has: those of different cards have different numbers. */
+/**
+ * Exceeds the commands and loads of a run, so that those of different cards have different numbers.
+ */
 const NUMBERS_SPAN = 2 ** 40;
 
 export class HostBus {
@@ -49,7 +48,7 @@ export class HostBus {
   #isUp = true;
   /** Counts the power-ons of the card that this life has noticed. */
   #cards = 0;
-  /** Loads from the card's memory so far: their tags. */
+  /** Loads from the card's memory so far; gives their tags. */
   #loads = 0;
 
   constructor(host: BusHost, card: BusCard) {
@@ -60,17 +59,16 @@ export class HostBus {
     this.#numbers = card.index * NUMBERS_SPAN;
   }
 
-  /** Whether a command, or a load, of this number was sent here. */
   isOwn(id: number): boolean {
     return id >= this.#numbers && id < this.#numbers + NUMBERS_SPAN;
   }
 
-  /** See {@link Cpu.card}: which power-on of the card is there; undefined without one. */
+  /** See {@link Cpu.card}. */
   get card(): number | undefined {
     return this.#isUp ? this.#cards : undefined;
   }
 
-  /** The card has power again, or has lost it. @returns whether that is news. */
+  /** The card has power again, or has lost it. @returns whether the state has changed. */
   setUp(isUp: boolean): boolean {
     if (isUp === this.#isUp) return false;
     this.#isUp = isUp;
@@ -85,19 +83,17 @@ export class HostBus {
     out.send(this.#port, form, now + processingPs + afterPs);
   }
 
-  /** Sends a register write. */
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void {
     this.registerWrites++;
     const stored = newestPointer(this.#pointers, offset, data);
     this.send({ kind: "register-write", offset, data, ...(stored !== undefined && { stored }) });
   }
 
-  /** Sends a core's store into the card's memory. */
   sendStore(store: RegisterWrite): void {
     this.send(store);
   }
 
-  /** Sends a core's load from it. @returns its id; undefined where there is no device. */
+  /** Sends a core's load from the card's memory. @returns its id; undefined without a device. */
   sendLoad(offset: number, length: number): number | undefined {
     if (!this.#isUp) return undefined;
     const tag = this.#numbers + this.#loads++;
@@ -105,7 +101,7 @@ export class HostBus {
     return tag;
   }
 
-  /** Sends a command. @returns its id, or an error reply where there is no device. */
+  /** @returns the command's id, or an error reply without a device. */
   sendCommand(command: RnicCommand): number | RnicReply {
     if (!this.#isUp) return NO_DEVICE;
     const id = this.#numbers + this.commands++;

@@ -1,20 +1,18 @@
-/** What a program says for people while it runs: `cpu.log`. */
+/** Lines that a program logs for people while it runs: `cpu.log`. */
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 
 /** The topic of reports that are lines of a log. */
 export const LOG_TOPIC = "log";
 
-/** A line, as it is reported. */
 export interface LogLine {
   readonly program: string;
   readonly at: Time;
   readonly text: string;
 }
 
-/** Longer ones are cut, with an ellipsis. */
 const CHARACTERS_MAX = 16_384;
 
-/** Values as text, by `console.log`'s habits: texts as they are, others as one would write them. */
+/** Values as text, as `console.log` shows them: texts unchanged, others as literals. */
 export function logText(values: readonly unknown[]): string {
   const text = values.map((value) => typeof value === "string" ? value : shown(value, [])).join(
     " ",
@@ -22,7 +20,7 @@ export function logText(values: readonly unknown[]): string {
   return text.length <= CHARACTERS_MAX ? text : `${text.slice(0, CHARACTERS_MAX)}…`;
 }
 
-/** What a user's code has thrown, as text: its objects may do anything when they are read, and also throw. */
+/** A thrown value of a user's code as text: reading its properties may run code, and throw. */
 export function readableText(read: () => unknown): string {
   try {
     return logText([read()]);
@@ -31,13 +29,13 @@ export function readableText(read: () => unknown): string {
   }
 }
 
-/** `[a 12.345 us] text`: the line of a host. @param value as it was reported. */
+/** `[a 12.345 us] text`: a host's line. @param value as it was reported. */
 export function logLineText(host: string, value: unknown): string {
   const { at, text } = value as LogLine;
   return `[${host} ${formatTime(at)}] ${text}`;
 }
 
-/** @param around the objects that have the value in them. */
+/** @param around the objects that contain the value. */
 function shown(value: unknown, around: readonly unknown[]): string {
   if (typeof value === "bigint") return `${value}n`;
   if (typeof value === "string") return JSON.stringify(value);
@@ -53,7 +51,6 @@ function shown(value: unknown, around: readonly unknown[]): string {
   return fields.length === 0 ? "{}" : `{ ${fields.join(", ")} }`;
 }
 
-/** Bytes of a message that are shown. */
 const BYTES_MAX = 64;
 
 function hex(bytes: Uint8Array): string {

@@ -1,11 +1,13 @@
 /**
- * What the programs of a host have measured since its power-on: latencies in a histogram, and bytes that
- * are promised to persist. Figures for a watcher: no program and no event reads them.
+ * Measurements of a host's programs since its power-on: a histogram of latencies, and bytes that
+ * are promised to persist. Only watchers read them, no program and no event.
  */
 import { LATENCY_BOUNDS_PS, type OperationFigures } from "../../../fabric/inspection.ts";
 import type { Measurement } from "./program.ts";
 
-/** A program of a user's that makes up names does not fill the host's answer: further ones are not counted. */
+/**
+ * Bounds the host's answer for a user's program that invents names: further names are not counted.
+ */
 const NAMES_MAX = 64, NAME_LETTERS_MAX = 64;
 
 interface Row extends OperationFigures {
@@ -18,7 +20,7 @@ interface Row extends OperationFigures {
 export class OperationCounts {
   readonly #rows = new Map<string, Row>();
 
-  /** @throws TypeError for what is no measurement: own programs are not type-checked. */
+  /** @throws TypeError for a value that is no measurement: own programs are not type-checked. */
   add(measurement: Measurement): void {
     const { operation, method, bytes, latencyPs, promisedBytes = 0 } = measurement;
     for (const name of [operation, method]) {

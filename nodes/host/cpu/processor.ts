@@ -1,7 +1,7 @@
 /**
- * Cores and their programs. A resumed program runs to its next yield at one instant, and owes the
- * time that its work costs; the core is busy until that is paid. Programs that share a core switch
- * at their yields, first ready first. `cpu.ts` has the programs' interface.
+ * Cores and their programs. A resumed program runs to its next yield at one instant and owes the
+ * cost of its work; the core is busy until it is paid. Programs that share a core switch at their
+ * yields, first ready first. `cpu.ts` has the programs' interface.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
@@ -21,16 +21,19 @@ export interface Range {
   readonly length: number;
 }
 
-/** What a thread owes, and has under way on its core: `cpu.ts` adds to it, the core pays it. */
+/** A thread's debts and pending work on its core: `cpu.ts` adds to it, the core pays it. */
 export interface Account {
-  /** The index of its core, whose store buffer it uses; undefined of the driver's threads, which use none. */
+  /**
+   * The index of its core, whose store buffer it uses; undefined for the driver's threads, which
+   * use none.
+   */
   readonly core: number | undefined;
   owed: Time;
   /** Work of this thread's core, including interrupts, without polling. */
   paidPs: Time;
   /** Lines with a pending `clwb` since the last fence. */
   writeBacks: Range[];
-  /** Its polls that have found nothing. */
+  /** Its polls that have found no completion. */
   readonly streak: PollStreak;
 }
 
@@ -39,9 +42,8 @@ interface TaskPlan<T> {
   readonly startAt: Time;
   /** The driver's own work: on the first core; the round-robin assignment does not advance. */
   readonly driver?: true;
-  /** It serves others as long as the host has power. */
+  /** The program serves others as long as the host has power. */
   readonly serves?: true;
-  /** Number of the order that started it from outside. */
   readonly order?: number;
   /** Creates the program; called when it starts. Its costs are added to `account`. */
   readonly start: (account: Account) => Steps<T>;
@@ -58,7 +60,7 @@ interface ProcessorPlan {
   readonly onBusy?: OnBusy;
 }
 
-/** A program that has not ended: what it waits for, since when, at which line of its file. */
+/** A program that has not ended: what it waits for, since when, and at which line of its file. */
 export interface Unfinished {
   readonly plan: Pick<TaskPlan<unknown>, "name" | "driver" | "serves" | "order">;
   readonly waitsFor: string;
@@ -73,7 +75,10 @@ const DONE: Wake = { kind: "done" };
 const TIMEOUT: Wake = { kind: "timeout" };
 const NO_SOURCES: readonly Source[] = [], NO_RANGES: readonly number[] = [];
 
-/** A program's thread. A class: its accessors would be other functions for each object literal, and slow. */
+/**
+ * A program's thread. A class, as accessors of object literals would be a new function each, and
+ * slow.
+ */
 class Task implements Turn {
   readonly plan: TaskPlan<unknown>;
   readonly core: Core;
@@ -83,29 +88,27 @@ class Task implements Turn {
   isQueued = false;
   place = -1;
   steps: Steps<unknown> | undefined = undefined;
-  /** Its last wait, and when that began. */
+  /** Its last wait, and when it began. */
   wait: Wait | undefined = undefined;
   since: Time;
   readyAt: Time;
   wake: Wake = DONE;
-  /** The sources that can end its wait; empty once the wait has ended. */
   sources: readonly Source[] = NO_SOURCES;
   /** Physical ranges of memory sources: from, to, from, to… */
   ranges: readonly number[] = NO_RANGES;
-  /** Id of the command whose reply it waits for; −1 without one. */
   replyId = -1;
-  /** Bytes of a load from the device that it waits for; then the core waits, too. */
+  /** Bytes of the load from the device that the thread waits for; its core waits, too. */
   loads = 0;
-  /** Id of the access to a shared region that it waits for, as does its core; −1 without one. */
+  /** Id of the access to a shared region that the thread and its core wait for; −1 without one. */
   lineId = -1;
-  /** What is thrown where it resumes next. */
+  /** An error to throw where the thread resumes next. */
   error: Error | undefined = undefined;
   /** When the time owed at the wait's beginning is paid. */
   paidAt: Time;
   polling = false;
-  /** Its polls that are being passed over. */
+  /** Polls that are being passed over. */
   spin: Spin | undefined = undefined;
-  /** The number of resumes without time passing, and their time. */
+  /** Number and time of resumes without time passing. */
   resumesAtOnce = 0;
   lastResume: Time = -1;
   readonly #agenda: Agenda<Task>;
@@ -138,7 +141,7 @@ class Task implements Turn {
     };
   }
 
-  /** When it resumes, also while its core is busy. */
+  /** When the thread resumes, also while its core is busy. */
   get resumeAt(): Time {
     return this.#agenda.resumeAt(this);
   }
@@ -148,7 +151,6 @@ class Task implements Turn {
   }
 }
 
-/** Limit on yields without time passing: beyond it, the program would never end. */
 const RESUMES_AT_ONCE_MAX = 100_000;
 const NO_TASKS: readonly Task[] = [];
 
@@ -161,22 +163,23 @@ export class Processor {
   pollPs: Time = 0;
   interrupts = 0;
   readonly #spins: Spins;
-  /** The account of the thread that is being executed. */
   payer: Account | undefined;
   readonly #plan: ProcessorPlan;
   readonly #latched = new Set<number>();
   readonly #agenda: Agenda<Task>;
-  /** Those that have begun, or are due to: there may be tens of thousands. */
+  /** Threads that have begun, or are due to begin: there may be tens of thousands. */
   readonly #tasks = new Set<Task>();
-  /** Those that begin later, by their begin. */
+  /** Threads that begin later, by their time. */
   readonly #planned = new PlacedHeap<Task>((x, y) =>
     x.at < y.at || (x.at === y.at && x.order < y.order)
   );
-  /** All of them by their name. */
   readonly #byName = new Map<string, Task>();
-  /** Those whose polls are being passed over. */
+  /** Threads whose polls are being passed over. */
   readonly #spinning = new Set<Task>();
-  /** What each waits for: memory, an interrupt, a signal, a reply, a load of the device, an access to a region. */
+  /**
+   * Waiting threads by source: memory, an interrupt, a signal, a reply, a load of the device, an
+   * access to a region.
+   */
   readonly #watched = new WatchedRanges<Task>();
   readonly #byVector = new Map<number, Set<Task>>();
   readonly #bySignal = new Map<string, Set<Task>>();
@@ -193,19 +196,17 @@ export class Processor {
     this.#agenda = new Agenda(plan.cores);
   }
 
-  /** When the next program resumes. */
   get nextAt(): Time {
     return Math.min(this.#planned.first?.at ?? NEVER, this.#agenda.nextAt);
   }
 
-  /** The programs that have not ended; ends none of them. */
   unfinished(): Unfinished[] {
     const all = [...this.#tasks, ...this.#planned].sort(inOrder);
     return all.map(({ plan, steps, wait, readyAt, since }) => {
       if (steps === undefined) {
         return { plan, waitsFor: `its start at ${formatTime(readyAt)}`, since, sources: [] };
       }
-      // A service's place is of no interest, and an explorer ends many thousand runs.
+      // A service's place is not reported, and an explorer ends many thousand runs.
       const isAsked = plan.serves !== true && wait?.answers === true;
       const site = isAsked ? siteOf(steps) : {};
       const sources = wait?.kind === "any" ? wait.sources : [];
@@ -215,17 +216,14 @@ export class Processor {
     });
   }
 
-  /** Whether the program of this name has not ended. */
   isRunning(name: string): boolean {
     return this.#byName.has(name);
   }
 
-  /** The names of the programs that have not ended. */
   get names(): Iterable<string> {
     return this.#byName.keys();
   }
 
-  /** Number of programs that have not ended. */
   get running(): number {
     return this.#tasks.size + this.#planned.size;
   }
@@ -235,7 +233,6 @@ export class Processor {
     return this.#agenda.cores.map(({ cpuPs }) => cpuPs);
   }
 
-  /** Puts a program on the next core, round robin. */
   add<T>(plan: TaskPlan<T>): void {
     const turn = plan.driver === true ? 0 : this.#turns++;
     const { cores } = this.#agenda, core = cores[turn % cores.length]!;
@@ -245,7 +242,6 @@ export class Processor {
     this.#planned.push(task);
   }
 
-  /** Runs every program that is due at `now`. */
   run(now: Time): void {
     for (;;) {
       this.#begin(now);
@@ -255,7 +251,10 @@ export class Processor {
     }
   }
 
-  /** Something is about to happen on the host at `now`. @param what whether only programs can be due. */
+  /**
+   * An event of the host is about to happen at `now`. @param what `programs`: only programs can be
+   * due.
+   */
   interruptSpins(now: Time, what: "programs" | "more"): void {
     const isPlanned = (this.#planned.first?.at ?? NEVER) <= now;
     if (what === "more" || isPlanned || !this.#areOnlySpinsDue(now)) {
@@ -269,7 +268,6 @@ export class Processor {
     return areOnlySpinsDue(this.#agenda.due(now), this.#spinning);
   }
 
-  /** Whether a program waits for a change in a physical range. */
   isWatched(from: number, length: number): boolean {
     return this.#watched.has(from, length);
   }
@@ -300,14 +298,14 @@ export class Processor {
     for (const task of [...this.#bySignal.get(name) ?? []].sort(inOrder)) this.#end(task, now, 0);
   }
 
-  /** What a core has loaded from the device, for which it has waited. @returns false where no program waits. */
+  /** The device has answered a core's load. @returns false where no program waits. */
   loaded(id: number, data: Uint8Array<ArrayBuffer> | undefined, now: Time): boolean {
     const task = this.#byLoad.get(id);
     if (task !== undefined) this.#endLoad(task, data, now);
     return task !== undefined;
   }
 
-  /** Without `data` all bits are ones, as of a device that is not there. */
+  /** Without `data` all bits are ones, as of an absent device. */
   #endLoad(task: Task, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {
     const { loads } = task;
     this.#byLoad.delete(task.replyId);
@@ -316,7 +314,7 @@ export class Processor {
     this.#release(task, { kind: "done", data: data ?? new Uint8Array(loads).fill(0xff) }, now);
   }
 
-  /** An access to a shared region has ended, for which a core has waited. */
+  /** An access to a shared region has ended for which a core waits. */
   lineDone(id: number, now: Time): void {
     const task = this.#byLine.get(id);
     if (task === undefined) return;
@@ -325,7 +323,7 @@ export class Processor {
     this.#release(task, DONE, now);
   }
 
-  /** A core that has waited for an answer goes on; the wait was work. */
+  /** A core goes on after an answer; the wait was work. */
   #release(task: Task, wake: Wake, now: Time): void {
     const { core, account, paidAt } = task;
     const until = Math.max(now, paidAt);
@@ -337,8 +335,8 @@ export class Processor {
   }
 
   /**
-   * Throws an error into a program: where it waits, at once, unless that is for an answer of the device; else
-   * where it resumes next. @returns false where the program has ended.
+   * Throws an error into a program: at once where it waits, unless for an answer of the device;
+   * else where it resumes next. @returns false where the program has ended.
    */
   throwInto(program: string, error: Error, now: Time): boolean {
     const task = this.#byName.get(program);
@@ -352,12 +350,14 @@ export class Processor {
     if (task.replyId < 0 && task.lineId < 0) this.#end(task, now, 0);
   }
 
-  /** Whether a program, not the driver's own work, has not ended. */
   get hasPrograms(): boolean {
     return this.#tasks.values().some(({ plan }) => plan.driver !== true);
   }
 
-  /** Throws an error into all programs; those that have not begun never do. @returns their number. */
+  /**
+   * Throws an error into all programs; programs that have not begun never do. @returns their
+   * number.
+   */
   stopPrograms(error: Error, now: Time): number {
     const isProgram = ({ plan }: Task) => plan.driver !== true;
     const begun = [...this.#tasks].filter(isProgram).sort(inOrder);
@@ -380,7 +380,7 @@ export class Processor {
 
   /**
    * Answers every outstanding command and load of a device, which is gone.
-   * @param device.isOwn whether one of this number is its.
+   * @param device.isOwn whether a command or load of this number is the device's.
    */
   replyToAll(
     device: { readonly isOwn: (id: number) => boolean },
@@ -420,7 +420,7 @@ export class Processor {
     }
   }
 
-  /** Clearing an empty set would make a new one, for every message that comes. */
+  /** Clearing an empty set would create a new one, for every message. */
   #noneSpins(): void {
     if (this.#spinning.size > 0) this.#spinning.clear();
   }
@@ -439,7 +439,6 @@ export class Processor {
     task.wake = wake;
   }
 
-  /** Takes up the programs that begin at `now` or before. */
   #begin(now: Time): void {
     for (
       let task = this.#planned.first;
@@ -488,7 +487,7 @@ export class Processor {
     task.plan.onReturn?.(result.value);
   }
 
-  /** A thread has done something else than poll. */
+  /** A thread has done something other than a poll. */
   #interruptOthers(task: Task, at: { readonly readyAt: Time; readonly now: Time }): void {
     this.#spins.interruptOthers(this.#spinningInOrder(), task, at);
     this.#noneSpins();
@@ -513,14 +512,14 @@ export class Processor {
   }
 
   /**
-   * Begins a wait. Sources are watched from this instant, while the owed time is being paid: the
-   * program has checked its condition at this instant, so every later event must end the wait.
+   * Begins a wait. Its sources are watched from this instant, while the owed time is being paid:
+   * the program has checked its condition at this instant, so every later event must end the wait.
    */
   #wait(task: Task, wait: Wait, now: Time): void {
     this.#pay(task, now);
     task.wait = wait;
     task.since = now;
-    // What a program without types yields may be anything.
+    // A program without types may yield any value.
     switch (wait?.kind) {
       case "time":
         return this.#setResume(task, Math.max(wait.at, task.paidAt), DONE);
@@ -588,7 +587,10 @@ export class Processor {
   }
 }
 
-/** `yield cpu.sleep(5)`, without the star, or `yield 5`. Its stack would be ours alone. */
+/**
+ * `yield cpu.sleep(5)`, without the star, or `yield 5`. The stack is omitted, as it would have only
+ * our functions.
+ */
 function noWait(found: unknown): TypeError {
   const what = notAwaited(found) ?? `a yield of ${logText([found])}: expected yield* and a call`;
   const error = new TypeError(`EINVAL: ${what}`);

@@ -22,7 +22,9 @@ export type Wait =
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
-    /** A {@link Probe} may ask where it is: the generator that yields it answers, and waits on. */
+    /**
+     * A {@link Probe} may ask for its place: the generator that yields it answers, and waits on.
+     */
     readonly answers?: true;
   };
 
@@ -32,7 +34,7 @@ export type Source =
   | { readonly kind: "interrupt"; readonly vector: number }
   | { readonly kind: "signal"; readonly name: string };
 
-/** Why a wait ended; or the wait goes on, and a {@link Probe} asks where it is. */
+/** Why a wait ended; or the wait goes on, and a {@link Probe} asks for its place. */
 export type Wake = Ended | Probe;
 
 interface Ended {
@@ -41,7 +43,7 @@ interface Ended {
   readonly data?: Uint8Array<ArrayBuffer>;
 }
 
-/** The question where a program waits: see `wait_site.ts`. */
+/** Asks for the place of a wait: see `wait_site.ts`. */
 export interface Probe {
   readonly kind: "probe";
   stack?: string | undefined;
@@ -54,11 +56,11 @@ export type Steps<T> = Generator<Wait, T, Wake>;
 export interface Measurement {
   /** `put`, `get` …; own programs name theirs. */
   readonly operation: string;
-  /** How: a name for a group of figures. */
+  /** The way it was done: a name for a group of figures. */
   readonly method: string;
-  /** Of a message, where each size has figures of its own: perftest's. */
+  /** Length of a message, where each size has its own figures, as in perftest. */
   readonly bytes?: number;
-  /** How long it took, in ps. */
+  /** Latency in ps. */
   readonly latencyPs: Time;
   /** Bytes that are promised to persist from now on. */
   readonly promisedBytes?: number;
@@ -72,7 +74,7 @@ export interface Cpu {
   readonly host: string;
   /** The name of this program and its number on the host, and of its thread. */
   readonly program: string;
-  /** Name → IPv4 address, of every host in the rack. */
+  /** IPv4 address of every host in the rack, by name. */
   readonly addresses: Readonly<Record<string, number>>;
   /** A number in [0, 1) from this program's own seeded stream. */
   random(): number;
@@ -80,13 +82,14 @@ export interface Cpu {
   /** Reads through the LLC; the result is a copy (a view: a DataView needs its byteOffset). */
   load(address: number, length: number): Uint8Array<ArrayBuffer>;
   /**
-   * {@link load}, also of the card's memory: there it is an MMIO read, for whose answer the core waits, and all
-   * ones where the card has no power.
+   * {@link load}, also of the card's memory: there it is an MMIO read, for whose answer the core
+   * waits. It reads all ones where the card has no power.
    */
   read(address: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
   /**
-   * Writes into the LLC: volatile until flushed or evicted. Into the card's memory it is an MMIO write, posted:
-   * where the card refuses it, the error is thrown where the program waits when it is told.
+   * Writes into the LLC: volatile until flushed or evicted. Into the card's memory it is a posted
+   * MMIO write: where the card refuses it, the error is thrown into the program when the answer
+   * arrives.
    */
   store(address: number, bytes: Uint8Array): void;
   /** Adds computing time to the owed time. */
@@ -102,8 +105,9 @@ export interface Cpu {
   polled?(poll: Poll): Steps<void>;
 
   /**
-   * A region that hosts share, by its name in the scenario; it is registered at its first use (C-03).
-   * @throws RegionRefused where this host has no part in such a region.
+   * A region that hosts share, by its name in the scenario; it is registered at its first use
+   * (C-03).
+   * @throws RegionRefused where this host has no such region.
    */
   region(name: string): Steps<Region>;
 
@@ -127,14 +131,14 @@ export interface Cpu {
   /** Uncached store into the RNIC's BAR: pays the owed time, then sends the message. */
   registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void>;
   /**
-   * Stores whole lines into write-combined memory of the RNIC's BAR, then `sfence`: each line is one
-   * message, in the order of addresses, and all are ahead of whatever the program does next.
+   * Stores whole lines into write-combined memory of the RNIC's BAR, then `sfence`: each line is
+   * one message, in the order of addresses, ahead of all later messages of the program.
    */
   writeCombined(offset: number, lines: Uint8Array<ArrayBuffer>): Steps<void>;
   /** Control path: sends the command and waits for the firmware's reply. */
   command(command: RnicCommand): Steps<RnicReply>;
 
-  /** Waits so long, in ps; the core is idle. */
+  /** Waits for `ps` picoseconds; the core is idle. */
   sleep(ps: Time): Steps<void>;
   /** The index of the core that executes the caller; undefined of the driver. @ignore */
   readonly core?: number | undefined;
@@ -142,7 +146,10 @@ export interface Cpu {
   readonly rnic?: number;
   /** The same core for another card, by its number. @ignore */
   at?(card: number): Cpu;
-  /** How often the RNIC has got power in this life of the host; undefined while it has none. */
+  /**
+   * Number of times that the RNIC has got power in this life of the host; undefined while it has
+   * none.
+   */
   readonly card: number | undefined;
   /**
    * Waits until a DMA write is visible in the range, spinning: counted as polling, not work.
@@ -158,7 +165,8 @@ export interface Cpu {
   /**
    * Waits for the first of several sources; the program finds out which by checking them. As in the
    * single waits, no event after the call is missed, though owed time is paid meanwhile: a program
-   * checks, finds nothing, waits. An interrupt is latched from its arming to the next wait for it.
+   * checks its condition, then waits. An interrupt is latched from its arming to the next wait for
+   * it.
    */
   waitAny(sources: readonly Source[], deadline: Time): Steps<"happened" | "timeout">;
 
@@ -167,8 +175,9 @@ export interface Cpu {
   /** The same, on physically consecutive pages: for rings and queue information. */
   allocateContiguous(bytes: number): Buffer;
   /**
-   * Frees either, by its first address: the next allocation of equal size and kind may reuse it. No
-   * region, ring or program may refer to it any more: a use after free is not detected.
+   * Frees memory of either kind, by its first address: the next allocation of equal size and kind
+   * may reuse it. No region, ring or program may refer to it any more: a use after free is not
+   * detected.
    */
   free(memory: Pick<Buffer, "address">): void;
   /** The host's whole SCM, mapped once, with the persistent data of earlier lives. */
@@ -183,84 +192,90 @@ export interface Cpu {
    */
   report(topic: string, value: unknown): void;
   /**
-   * A line for people: `rack run` and `rack trace` print it on stderr with host and virtual time, in the
-   * order of virtual time; of a rack that is up, `rack logs` has it. It costs no virtual time, and values
-   * other than texts are shown as one would write them.
+   * Logs a line for people: `rack run` and `rack trace` print it on stderr with host and virtual
+   * time, in the order of virtual time; `rack logs` shows it for a rack that is up. It costs no
+   * virtual time. Values other than texts are shown as literals.
    */
   log(...values: unknown[]): void;
   /** True where notes are kept: check it before building one. */
   readonly auditing: boolean;
   /**
-   * Notes what this program is about to write into a host's SCM, what was confirmed, its operations: by these
-   * records `rack run` and `rack explore` judge whether promises were kept (fabric/audit.ts). Bytes are
-   * copied. An own program that notes another kind, or a field that is wrong, ends with EINVAL; records of queues
-   * and of shared regions are the driver's.
+   * Notes what this program is about to write into a host's SCM, what was confirmed, or its
+   * operations: `rack run` and `rack explore` judge by these records whether promises were kept
+   * (fabric/audit.ts). Bytes are copied. An own program that notes another kind, or a wrong field,
+   * ends with EINVAL; only the driver notes records of queues and of shared regions.
    */
   note(note: AuditRecord): void;
   /** Counts an operation in its host's figures (`fabric/inspection.ts`), which no event reads. */
   measured(measurement: Measurement): void;
-  /** True where a ladder is kept: check it before making a line. */
+  /** True where a ladder is kept: check it before building a line. */
   readonly tracing: boolean;
-  /** A line of the ladder, by this host (see fabric/node.ts TraceStep). */
+  /** Adds a line of this host to the ladder (see fabric/node.ts TraceStep). */
   trace(step: TraceStep): void;
 }
 
 /** Further functions of a program's core: `Context` is the argument of a thread. */
 export interface Threads<Context> {
   /**
-   * Starts another thread of this program, now, on the next core, round robin. It has a {@link Cpu}
-   * of its own; memory and queues are the host's: it may use what its parent has made, and pays
-   * itself for what it does with it. A failed thread counts as a failed program; its parent continues.
-   * @param name unique among the threads of this program that run, else EINVAL is thrown.
+   * Starts another thread of this program, now, on the next core, round robin. It has its own
+   * {@link Cpu}. Memory and queues are the host's: a thread may use objects of its parent, and pays
+   * for its own work with them. A failed thread counts as a failed program; its parent continues.
+   * @param name unique among the running threads of this program, else EINVAL is thrown.
    */
   spawn(name: string, thread: (context: Context) => Steps<void>): void;
 }
 
 /**
- * A region that a program has registered. Offsets are from its first byte. An access that crosses lines of 64 B is
- * done line by line, in order. They cross a bus, so each is a generator, which returns when it is done everywhere
- * (decision 1); the next begins then, so that a program's accesses have their order in all hosts' eyes (decision
- * 16): sequential consistency. With `memory: tso` a store returns when it is in its core's store buffer, and loads
- * pass it: see `coherence/store_buffer.ts`. All throw `RegionLost` and `RegionFenced` (`region.ts`); of a store in a
- * buffer the next call of this handle throws, of whichever kind.
+ * A region that a program has registered. Offsets are from its first byte. An access that crosses
+ * lines of 64 B is done line by line, in order. An access crosses a bus, so each is a generator,
+ * which returns when it is visible to all hosts (decision 1). The next one begins then, so that all
+ * hosts see a program's accesses in their order (decision 16): sequential consistency. With
+ * `memory: tso` a store returns when it is in its core's store buffer, and loads pass it: see
+ * `coherence/store_buffer.ts`. All throw `RegionLost` and `RegionFenced` (`region.ts`); for a
+ * buffered store the next call of this handle throws.
  */
 export interface Region {
-  /** As the scenario has it. */
+  /** The name in the scenario. */
   readonly name: string;
-  /** Its length. */
+  /** Length in bytes. */
   readonly bytes: number;
   /** Whether the memory is this host's. */
   readonly isHome: boolean;
   /** A copy (a view: a DataView needs its byteOffset), as {@link Cpu.load} gives. */
   load(offset: number, length: number): Steps<Uint8Array<ArrayBuffer>>;
-  /** Visible to all when it returns, unless it is buffered; volatile until it is flushed, whichever cache has it. */
+  /** Visible to all when it returns, unless it is buffered; volatile until it is flushed. */
   store(offset: number, bytes: Uint8Array): Steps<void>;
   /** Adds to a word of 8 B at a multiple of 8, little-endian, atomically: returns the old value. */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
   /** Stores `swap` where the word is `compare`, atomically as {@link fetchAdd}: returns the old value. */
   compareSwap(offset: number, compare: bigint, swap: bigint): Steps<bigint>;
   /**
-   * MFENCE: returns when all stores of this core before it are visible to all, and clwb's and ntstore's lines are
-   * accepted ({@link Cpu.sfence}). Accesses to regions have their order already, unless stores are buffered.
+   * MFENCE: returns when all earlier stores of this core are visible to all, and the lines of clwb
+   * and ntstore are accepted ({@link Cpu.sfence}). Without store buffers, accesses to regions are
+   * in order anyway.
    */
   fence(): Steps<void>;
-  /** Returns when the bytes are in home's persistence domain, whichever cache has them (decision 12). */
+  /**
+   * Returns when the bytes are in home's persistence domain, whichever cache had them (decision
+   * 12).
+   */
   flush(offset: number, length: number): Steps<void>;
   /**
-   * Waits until bytes differ from what this program has last seen of them here: it wakes on the invalidation of a
-   * copy (decision 19), and looks again every microsecond where no copy can be near.
+   * Waits until bytes differ from those that this program has last seen here: it wakes on the
+   * invalidation of a copy (decision 19), and polls every microsecond where no copy can be near.
    */
   waitChange(offset: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
   /**
-   * Chooses at which card copies are kept (C-04), over what the scenario says: home's (`local`) or the far hosts'
-   * (`remote`). Returns when home's card goes by it; copies at the other place come home meanwhile, and no access is
-   * lost. A card that begins a new life begins with the scenario's choice.
-   * @throws `RegionRefused` on a far host, where `placement: auto` judges, and where the card has no power.
+   * Chooses the card that keeps copies (C-04), instead of the scenario: home's (`local`) or the far
+   * hosts' (`remote`). Returns when home's card uses the new place; copies at the other place come
+   * home meanwhile, and no access is lost. A card in a new life starts with the scenario's choice.
+   * @throws `RegionRefused` on a far host, where `placement: auto` judges, and where the card has
+   * no power.
    */
   move(place: "local" | "remote"): Steps<void>;
   /**
-   * Writes all copies back; at home: those of all hosts (decision 21). Later accesses by this handle throw
-   * `RegionRefused`; a new `cpu.region(name)` registers again.
+   * Writes all copies back; at home: those of all hosts (decision 21). Later accesses by this
+   * handle throw `RegionRefused`; a new `cpu.region(name)` registers again.
    */
   deregister(): Steps<void>;
 }
@@ -285,7 +300,7 @@ export function signalOf(name: string, card: number): string {
 
 /** Signals that the host itself raises and programs can wait for. */
 export const SIGNALS = {
-  /** An RNIC failed, or came back: of which one, {@link signalOf} says. */
+  /** An RNIC failed, or came back; {@link signalOf} names the card's signal. */
   busDown: "bus-down",
   busUp: "bus-up",
   /** The driver has handled an asynchronous event of the firmware. */

@@ -1,12 +1,12 @@
 /**
- * What programs may report: plain data that the bus and JSON represent, of a size that a message
- * carries. One set of limits, checked where a program reports, in every packing.
+ * The data that programs may report: plain data that the bus and JSON represent, of a size that
+ * fits a message. The same limits are checked in every packing, where a program reports.
  */
 import { decode, DEPTH_MAX, encode } from "../../../fabric/bus/codec.ts";
 import { OUTPUT_TOPIC } from "../../../fabric/node.ts";
 import { LOG_TOPIC } from "./log_text.ts";
 
-/** Messages wrap a report in lists and maps of their own, which count as well. */
+/** Messages wrap a report in lists and maps, which count as well. */
 const WRAPPING = 8;
 
 /** Limits of one report: nesting, length of its encoding in bytes, and of its topic. */
@@ -30,10 +30,10 @@ export const RESERVED_TOPICS: readonly string[] = [
 ];
 
 /**
- * A report as it arrives over the bus: a copy, in every packing, so that what a program does to it later
- * changes nothing. An output file, which is not sent, is as it was, and may have any size.
- * @throws TypeError where it is no plain data, or its topic is not for programs; RangeError beyond a limit.
- *   Both say what was found and what was expected.
+ * A report as it arrives over the bus: a copy, in every packing, so that later changes of the
+ * program do not affect it. An output file is not sent, so it is not copied and may have any size.
+ * @throws TypeError where it is not plain data, or its topic is reserved; RangeError beyond a
+ * limit. Both say what was found and what was expected.
  */
 export function reported(topic: unknown, value: unknown): unknown {
   if (typeof topic !== "string" || topic === "" || topic.length > REPORT_LIMITS.topicLength) {

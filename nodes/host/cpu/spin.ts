@@ -1,31 +1,30 @@
 /**
- * A loop of empty polls (`while (no completion) yield* pollCq(cq, 1)`) without a step for each. The polls of such a
- * loop are at instants that are known ahead, and find nothing as long as nothing else happens on the host. So one
- * step stands for many of them, and the first thing that happens on the host ends it: the thread is then in the
- * middle of the poll that the loop of single polls would have under way, and goes on from there. So it takes a
- * completion, and sees what another thread has changed, at the picosecond and at the cost of single polls.
+ * A loop of empty polls (`while (no completion) yield* pollCq(cq, 1)`) without a step for each. The
+ * polls of such a loop are at instants that are known ahead, and find no completion until another
+ * event happens on the host. So one step stands for many polls, and the first event on the host
+ * ends it: the thread is then in the middle of the poll that a loop of single polls would have
+ * under way, and goes on from there. So it takes a completion, and sees another thread's changes,
+ * at the picosecond and at the cost of single polls.
  *
- * What differs: a loop that counts its polls counts fewer; one that asks `cpu.now` after each passes its deadline by
- * a sixteenth of the streak's time, and by 1 ms, at most (after a second: by a thousandth of it); threads that do
- * nothing but poll see each other's variables as late. In a loop over several queues the host's events end a call at
- * the end of a round: that is exact for what the card writes as long as a round is shorter than a write's time in the
- * IIO, and a round late for other threads, on this core, too. Threads that poll on one core have a step for each
- * poll. A host's figures have the time of polls when their step ends, and LLC hits of steps only.
+ * The differences: a loop that counts its polls counts fewer; one that asks `cpu.now` after each
+ * passes its deadline by a sixteenth of the streak's time, and by 1 ms, at most (after a second: by
+ * a thousandth of it); threads that only poll see each other's variables as late. In a loop over
+ * several queues the host's events end a step at the end of a round: that is exact for the card's
+ * writes as long as a round is shorter than a write's time in the IIO, and up to a round late for
+ * other threads, also on this core. Threads that poll on one core have a step for each poll. A
+ * host's figures have the time of polls when their step ends, and LLC hits of steps only.
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 
-/** A look at a ring, as a poll of a completion queue. */
+/** A poll of a completion queue. */
 export interface Poll {
-  /** Identifies the ring. */
   readonly ring: object;
-  /** Where it is, for what is said of a program that polls on. */
   readonly address: number;
-  /** What the look has cost. */
   readonly costPs: Time;
   readonly isEmpty: boolean;
 }
 
-/** What a step stands for beyond the poll that has been done: `rounds` times the streak's round of polls. */
+/** The polls of a step beyond the one that has been done: `rounds` times the streak's round. */
 export interface Rounds {
   readonly roundPs: Time;
   readonly rounds: number;
@@ -33,12 +32,11 @@ export interface Rounds {
 
 /** Empty polls in a row before a step stands for more than one. */
 const STREAK_POLLS = 64;
-/** Most rings that are polled in turn. */
 const RINGS_MAX = 8;
 /**
- * A step lasts at most this part of its streak, and at most {@link STEP_MAX_PS}: a loop may have a deadline. Of a
- * streak beyond a second it is a thousandth, so that a loop without a deadline, for what never comes, is at the end
- * of virtual time after some ten thousand steps more, not nine million.
+ * A step lasts at most this part of its streak, and at most {@link STEP_MAX_PS}, as a loop may have
+ * a deadline. For a streak beyond a second it is a thousandth, so that an endless loop without a
+ * deadline reaches the end of virtual time after some ten thousand more steps, not nine million.
  */
 const SHARE = 16, LONG_SHARE = 1000;
 const STEP_MAX_PS: Time = PS_PER_MS;
@@ -47,24 +45,25 @@ interface DonePoll extends Poll {
   readonly at: Time;
 }
 
-/** The empty polls that a thread has done in a row, with nothing else charged or waited for between them. */
+/** A thread's consecutive empty polls, without another charge or wait between them. */
 export class PollStreak {
   readonly #host: { readonly eventAt: Time };
   #polls = 0;
   #from: Time = 0;
   #endedAt: Time = -1;
-  /** The last {@link STREAK_POLLS} of them, by their number modulo that. */
+  /** The last {@link STREAK_POLLS} polls, by their number modulo that. */
   readonly #last: DonePoll[] = [];
 
-  /** @param host when something has last happened on it: see {@link Spins.eventAt}. */
+  /** @param host has the time of its last event: see {@link Spins.eventAt}. */
   constructor(host: { readonly eventAt: Time }) {
     this.#host = host;
   }
 
   /**
-   * Counts a poll at `now`, when `owedPs` is owed, its own cost included. Not `isQuiet`: an entry may be about to
-   * become visible.
-   * @returns how many rounds may follow at once, perhaps 0; undefined where the poll is none of a long streak.
+   * Counts a poll at `now`, with `owedPs` owed, its own cost included. Not `isQuiet`: an entry may
+   * be about to become visible.
+   * @returns the number of rounds that may follow at once, perhaps 0; undefined where the streak is
+   * short.
    */
   add(
     poll: Poll,
@@ -87,7 +86,7 @@ export class PollStreak {
     const round = this.#round();
     if (round === undefined) return undefined;
     const { roundPs, since } = round;
-    // Each ring has been looked at since the last event, by which an entry may have come.
+    // Each ring must have been polled since the last event, which may have brought an entry.
     if (!isQuiet || this.#host.eventAt > since) return { roundPs, rounds: 0 };
     const streakPs = now - this.#from;
     const mostPs = Math.min(streakPs / SHARE, Math.max(STEP_MAX_PS, streakPs / LONG_SHARE));
@@ -99,12 +98,14 @@ export class PollStreak {
     return this.#from;
   }
 
-  /** The thread goes on after a poll. */
   ended(now: Time): void {
     this.#endedAt = now;
   }
 
-  /** The shortest sequence of polls that the streak repeats: its time, and the begin of the last one. */
+  /**
+   * The shortest sequence of polls that the streak repeats: its duration, and the begin of the last
+   * one.
+   */
   #round(): { readonly roundPs: Time; readonly since: Time } | undefined {
     const last = this.#last, next = this.#polls;
     for (let rings = 1; rings <= RINGS_MAX; rings++) {
@@ -124,13 +125,14 @@ function areAlike(x: Poll, y: Poll): boolean {
   return x.ring === y.ring && x.costPs === y.costPs;
 }
 
-/** A thread's polls that are being passed over: they end at `firstAt`, and each `roundPs` later. */
+/**
+ * Polls of a thread that are being passed over: they end at `firstAt`, and each `roundPs` later.
+ */
 export interface Spin {
   readonly firstAt: Time;
   readonly roundPs: Time;
 }
 
-/** The end of the first round at `from` or later. */
 function roundEnd({ firstAt, roundPs }: Spin, from: Time): Time {
   return firstAt + Math.max(0, Math.ceil((from - firstAt) / roundPs)) * roundPs;
 }
@@ -141,7 +143,7 @@ export type OnBusy = (
   program: string,
 ) => void;
 
-/** A thread, as far as it concerns its polls: see `processor.ts`. */
+/** The part of a thread that concerns its polls: see `processor.ts`. */
 interface Poller {
   readonly plan: { readonly name: string };
   readonly core: { readonly index: number; busyUntil: Time; cpuPs: Time };
@@ -155,9 +157,9 @@ interface Poller {
 }
 
 /**
- * Whether nothing runs but threads that poll in a loop: one such thread leaves the others' loops alone, unless it shares
- * its core with one.
- * @param due threads. @param spinning all whose polls are being passed over.
+ * Whether all due threads poll in a loop: such a thread does not affect the others' loops, unless
+ * it shares a core with one.
+ * @param spinning threads whose polls are being passed over.
  */
 export function areOnlySpinsDue(due: Iterable<Poller>, spinning: Iterable<Poller>): boolean {
   let cores: Map<object, number> | undefined;
@@ -174,7 +176,7 @@ export function areOnlySpinsDue(due: Iterable<Poller>, spinning: Iterable<Poller
 
 /** The threads of a host whose polls are being passed over. */
 export class Spins {
-  /** When something has last happened on the host, other than that threads in loops of polls found nothing. */
+  /** Time of the host's last event, other than empty polls of threads in loops. */
   eventAt: Time = 0;
   readonly #onBusy: OnBusy | undefined;
 
@@ -183,9 +185,9 @@ export class Spins {
   }
 
   /**
-   * Something is about to happen on the host at `now`: the threads are from now on in the middle of the poll that
-   * they would have under way.
-   * @param tasks those whose polls are being passed over.
+   * An event is about to happen on the host at `now`: each thread is then in the middle of the poll
+   * that it would have under way.
+   * @param tasks threads whose polls are being passed over.
    */
   interrupt(tasks: readonly Poller[], now: Time): void {
     this.eventAt = now;
@@ -193,8 +195,9 @@ export class Spins {
   }
 
   /**
-   * A thread has done something else than poll: others' polls at this instant came before it, or come now.
-   * @param tasks those whose polls are being passed over.
+   * A thread has done something other than a poll: others' polls at this instant came before it, or
+   * come now.
+   * @param tasks threads whose polls are being passed over.
    */
   interruptOthers(
     tasks: readonly Poller[],

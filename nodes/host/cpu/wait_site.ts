@@ -1,7 +1,8 @@
 /**
- * Where a program waits, for people. A wait keeps no stack, as it would cost more than the wait: a
- * probe wakes the innermost generator, which notes the stack and waits on. An own program may yield
- * a wait of its own making, which a probe would end: it has not `answers`, and is not asked.
+ * Finds the place where a program waits, for people. A wait keeps no stack, as it would cost more
+ * than the wait: a probe wakes the innermost generator, which notes the stack and waits on. An own
+ * program may yield a wait of its own making, which a probe would end: it has no `answers`, and is
+ * not probed.
  */
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { Probe, Source, Steps, Wait, Wake } from "./program.ts";
@@ -30,7 +31,7 @@ export interface WaitSite {
   readonly line?: string;
 }
 
-/** Asks a program where it waits. It does not go on, if its wait has `answers`. */
+/** The place where a program waits. The program does not go on, if its wait has `answers`. */
 export function siteOf(steps: Steps<unknown>): WaitSite {
   const probe: Probe = { kind: "probe" };
   const { stackTraceLimit } = Error;
@@ -67,7 +68,6 @@ export function siteIn(stack: string): WaitSite {
   return {};
 }
 
-/** What ends the waits of the verbs that programs use most. */
 const AWAITED: Readonly<Record<string, string>> = {
   waitCompletion: "a completion",
   pollCq: "a completion in a loop of polls",
@@ -79,7 +79,7 @@ const AWAITED: Readonly<Record<string, string>> = {
   getAsyncEvent: "an asynchronous event",
 };
 
-/** What a program waits for: `a completion (waitCompletion)`. */
+/** Describes a wait: `a completion (waitCompletion)`. */
 export function awaited(wait: Wait, { call }: WaitSite): string {
   const named = call === undefined || !Object.hasOwn(AWAITED, call) ? undefined : AWAITED[call];
   const what = named ?? sourceText(wait);

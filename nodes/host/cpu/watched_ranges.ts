@@ -1,16 +1,17 @@
 /**
- * Who waits for a change of which bytes. The first few are in a list, as most hosts have no more, and a thread waits
- * often; the others by pages, so that a write of the device finds its own among thousands.
+ * The waiting threads by the bytes whose change they wait for. The first few are in a list, as most
+ * hosts have no more, and a thread waits often; the others are indexed by page, so that a write of
+ * the device finds its own among thousands.
  */
 
-/** One that waits for changes in physical ranges: from, to, from, to… */
+/** Waits for changes in physical ranges: from, to, from, to… */
 export interface Watcher {
   readonly ranges: readonly number[];
 }
 
 const PAGE_BYTES = 4096;
 const LISTED_MAX = 16;
-/** One that watches more pages is looked at for every change. */
+/** A watcher of more pages is checked at every change. */
 const PAGES_MAX = 16;
 const NONE: readonly never[] = [];
 
@@ -19,7 +20,7 @@ export class WatchedRanges<Of extends Watcher> {
   readonly #byPage = new Map<number, Set<Of>>();
   readonly #wide = new Set<Of>();
 
-  /** @param watcher whose ranges stay as they are until it is removed. */
+  /** @param watcher its ranges must not change until it is removed. */
   add(watcher: Of): void {
     if (this.#listed.length < LISTED_MAX) {
       this.#listed.push(watcher);
@@ -40,7 +41,6 @@ export class WatchedRanges<Of extends Watcher> {
   remove(watcher: Of): void {
     const place = this.#listed.indexOf(watcher);
     if (place >= 0) {
-      // In no order.
       const last = this.#listed.pop()!;
       if (last !== watcher) this.#listed[place] = last;
       return;
@@ -53,7 +53,7 @@ export class WatchedRanges<Of extends Watcher> {
     }
   }
 
-  /** Whether one watches one of these bytes: asked for every write of the device. */
+  /** Whether a watcher has one of these bytes: asked for every write of the device. */
   has(from: number, length: number): boolean {
     if (this.#listed.length > 0 && hasOverlap(this.#listed, from, length)) return true;
     if (this.#wide.size > 0 && hasOverlap(this.#wide, from, length)) return true;
@@ -66,7 +66,7 @@ export class WatchedRanges<Of extends Watcher> {
     return false;
   }
 
-  /** Those that watch one of these bytes, in no order. */
+  /** The watchers of one of these bytes, in no order. */
   in(from: number, length: number): Of[] {
     const found = this.#listed.filter(({ ranges }) => overlaps(ranges, from, length));
     for (const each of this.#wide) if (overlaps(each.ranges, from, length)) found.push(each);
@@ -101,7 +101,6 @@ function hasOverlap(watchers: Iterable<Watcher>, from: number, length: number): 
   return false;
 }
 
-/** Whether one of the ranges (from, to, from, to…) has a byte of these. */
 function overlaps(ranges: readonly number[], from: number, length: number): boolean {
   for (let i = 0; i < ranges.length; i += 2) {
     if (ranges[i]! < from + length && ranges[i + 1]! > from) return true;

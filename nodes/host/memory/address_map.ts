@@ -20,7 +20,7 @@ const SPARE_PAGES_MOST = 256;
 
 export type Memory = "dram" | "scm";
 
-/** Consecutive virtual memory of a program; pages are physical addresses. */
+/** Consecutive virtual memory of a program. */
 export interface Buffer {
   /** Virtual address of the first byte. */
   readonly address: number;
@@ -67,7 +67,7 @@ export function dramFrame(page: number, frames: number): number {
   const inGroup = page % SHUFFLE_FRAMES;
   const group = page - inGroup;
   const rest = frames - group;
-  // The last group may be shorter: its frames are in reverse order.
+  // Consecutive virtual memory of a program.
   if (rest < SHUFFLE_FRAMES) return group + rest - 1 - inGroup;
   return group + (5 * inGroup + 3) % SHUFFLE_FRAMES;
 }
@@ -81,11 +81,9 @@ type Kind = "scattered" | "contiguous";
 interface Given {
   readonly kind: Kind;
   readonly buffer: Buffer;
-  /** Contiguous memory is for one card: its number. */
   readonly card: number;
 }
 
-/** Buffers by address, of which neighbours are one. */
 function joined(buffers: readonly Buffer[]): Buffer[] {
   const all: Buffer[] = [];
   for (const next of buffers.toSorted((x, y) => x.address - y.address)) {
@@ -105,16 +103,16 @@ export class AddressMap {
   #pagesUsed = 0;
   /** Frames of contiguous allocations, from the end of DRAM downwards. */
   #contiguousFrames = 0;
-  /** Allocations by address, and freed ones by kind and number of pages. */
+  /** Freed memory by kind and number of pages. */
   readonly #given = new Map<number, Given>();
   readonly #spare: Readonly<Record<Kind, Map<number, Buffer[]>>> = {
     scattered: new Map(),
     contiguous: new Map(),
   };
   #sparePages = 0;
-  /** Frames of pages that have been away since they were allocated, by number of the page. */
+  /** Pages that were taken away and came back have another frame. */
   readonly #moved = new Map<number, number>();
-  /** Told of memory that is given back, and of contiguous memory that is given out: it is for a device. */
+  /** Called when memory is freed, and when contiguous memory is allocated for a device. */
   onFree: (buffer: Buffer, given: Pick<Given, "kind" | "card">) => void = () => {};
   onContiguous: (buffer: Buffer, card: number) => void = () => {};
 
@@ -134,17 +132,17 @@ export class AddressMap {
     };
   }
 
-  /** Bytes of DRAM allocated so far. */
   get allocatedBytes(): number {
     return (this.#pagesUsed + this.#contiguousFrames - this.#sparePages) * DRAM_PAGE_BYTES;
   }
 
   /**
-   * Freed memory, with its old content; undefined where there is none of so many pages. One that was
-   * freed in this size is taken as it is. Where much memory is spare or little is left, else the front
-   * of the smallest that is larger, neighbours joined: programs of ever new sizes would use it up.
+   * Freed memory, with its old content; undefined without so many pages. A buffer that was freed in
+   * this size is preferred. Else, where much memory is spare or little is left, the front of the
+   * smallest larger one is taken, neighbours joined: programs that ask for ever new sizes would
+   * otherwise use up the DRAM.
    * @param isQuiet whether no pending DMA write can still reach these frames.
-   * @param card of contiguous memory: the number of the card that it is for.
+   * @param card the card that contiguous memory is for.
    */
   takeSpare(
     bytes: number,
@@ -234,7 +232,6 @@ export class AddressMap {
 
   /**
    * Whole pages of zeroed DRAM on consecutive frames, for a card.
-   * @param card its number.
    * @throws OutOfMemory
    */
   allocateContiguous(bytes: number, card = 0): Buffer {
@@ -249,7 +246,7 @@ export class AddressMap {
     }, card);
   }
 
-  /** Pages for so many bytes. @throws OutOfMemory where both kinds together exceed the DRAM. */
+  /** @throws OutOfMemory where both kinds together exceed the DRAM. */
   #pagesFor(bytes: number, kind: { readonly scattered: boolean }): number {
     const count = pagesOf(bytes);
     const pages = this.#pagesUsed + (kind.scattered ? count : 0);
@@ -280,7 +277,6 @@ export class AddressMap {
     throw new AddressFault(`Cannot access 0x${address.toString(16)}: no memory is mapped there`);
   }
 
-  /** A page of scattered memory, by its virtual address, has another frame from now on. */
   move(page: number, frame: number): void {
     this.#moved.set((page - VIRTUAL_DRAM_BASE) / DRAM_PAGE_BYTES, frame);
   }

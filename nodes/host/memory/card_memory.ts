@@ -1,7 +1,8 @@
 /**
- * The card's memory as cores reach it (Q-03, `store: device`): a window of the BAR. A store is posted: each part
- * within a line of 64 B is a message. A load is a message and its answer. The rules of Q-04 are held by the card,
- * which knows programs by numbers, as by PASIDs; what it refuses comes back as an error message.
+ * The card's memory as cores reach it (Q-03, `store: device`): a window of the BAR. A store is
+ * posted: each part within a line of 64 B is a message. A load is a message and its answer. The
+ * card enforces the rules of Q-04. It knows programs by numbers, as by PASIDs, and answers a
+ * refused access with an error message.
  */
 import { copyOf } from "../../../fabric/base/slab.ts";
 import type { AccessError, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -17,23 +18,20 @@ import type { QueueGuard } from "./queue_guard.ts";
 export class CardMemory {
   stores = 0;
   loads = 0;
-  /** Stores that the card has refused. */
   refused = 0;
   readonly #guard: QueueGuard;
   readonly #programs: string[] = [];
-  /** Q-11: the newest pointer of a queue, in the host's view. */
+  /** Q-11: the newest pointer that the host has stored of each queue. */
   readonly #pointers = new Map<number, StampedPointer>();
 
   constructor(guard: QueueGuard) {
     this.#guard = guard;
   }
 
-  /** Whether a virtual address lies in the window. */
   holds(address: number): boolean {
     return inCardMemory(address, 0);
   }
 
-  /** The number by which the card knows a program. */
   numberOf(program: string): number {
     const known = this.#programs.indexOf(program);
     return known >= 0 ? known : this.#programs.push(program) - 1;
@@ -62,12 +60,11 @@ export class CardMemory {
     this.loads++;
   }
 
-  /** The newest pointer of a queue; undefined where none was stored. */
+  /** undefined where no pointer was stored. */
   pointerOf(queue: number): StampedPointer | undefined {
     return this.#pointers.get(queue);
   }
 
-  /** Whose store the card has refused, and what is thrown there. */
   refusal(message: AccessError): { readonly program: string; readonly error: AddressFault } {
     this.refused++;
     const { by, holder, ...breach } = message;

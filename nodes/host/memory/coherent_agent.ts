@@ -1,15 +1,16 @@
 /**
- * The host's agent on the coherent bus (C-01): what the root complex is to a PCIe card. It grants the card
- * ownership of lines, takes their bytes in the order of the link, into the LLC or the iMC (P-02), and says when each
- * write is complete; reads look at LLC and memory at once, as the card has waited for its own writes (decision 5).
+ * The host's agent on the coherent bus (C-01): what the root complex is to a PCIe card. It grants
+ * the card ownership of lines, puts their bytes in the order of the link into the LLC or the iMC
+ * (P-02), and reports each complete write; reads look at LLC and memory at once, as the card has
+ * waited for its own writes (decision 5).
  *
- * States of a line in the LLC (C-05): `RdCur` changes none. `RdCode` leaves the line clean, as the card's copy is in S; a
- * core's store to it sends `SnpInv`, for whose answer a core's store buffer would wait, not the core. A grant
- * changes none either: until the bytes come a core finds the old content, as if its access had come before. A
- * write by flow 2 leaves M, one by flow 1 I.
+ * States of a line in the LLC (C-05): `RdCur` changes none. `RdCode` leaves the line clean, as the
+ * card's copy is in S; a core's store to it sends `SnpInv`, for whose answer a core's store buffer
+ * would wait, not the core. A grant changes none either: until the bytes come a core finds the old
+ * content, as if its access had come before. A write by flow 2 leaves M, one by flow 1 I.
  *
- * Buffers, places of a power failure and the way into memory are the IIO's (`iio.ts`), with the agent's times: a
- * byte that no core sees yet is lost here exactly where it is lost there.
+ * Buffers, places of a power failure and the way into memory are the IIO's (`iio.ts`), with the
+ * agent's times: a byte that no core sees yet is lost here exactly where it is lost there.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
@@ -24,50 +25,42 @@ import {
 import type { Completion, MemoryRead, PcieMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Iio } from "./iio.ts";
 
-/** The agent's outputs to the other parts of the host. */
 export interface AgentSink {
-  /** Sends the card a message, `afterPs` from now. */
   send(message: CoherentMessage, afterPs: Time): void;
-  /** A read of the card has arrived. */
   reading(read: MemoryRead): void;
   /** The card's bytes are about to be taken. */
   writing(address: number, data: Uint8Array<ArrayBuffer>): void;
   interrupt(vector: number): void;
-  /** The card's answer to a core's load. */
   loaded(tag: number, data: Uint8Array<ArrayBuffer>): void;
 }
 
-/** A push whose completion the card waits for. */
 interface Owed {
   readonly tag: number;
   readonly address: number;
   readonly lines: number;
-  /** It goes nowhere: it is complete as soon as all before it are. */
+  /** The push writes nothing: it is complete as soon as all before it are. */
   readonly isVoid: boolean;
 }
 
 export class CoherentAgent {
-  /** Lines that the card has been granted, has written and has read. */
   granted = 0;
   written = 0;
   read = 0;
-  /** Snoops that the card has answered. */
   snoopAnswers = 0;
   readonly #iio: Iio;
   readonly #grantPs: Time;
   readonly #sink: AgentSink;
   readonly #owed = new Fifo<Owed>();
-  /** Pushes before this one are of a card that is gone: no answer. */
+  /** Pushes before this one are of a card that is gone: they get no answer. */
   #owedFrom = 0;
 
-  /** @param host.grantPs a look into the LLC and the directory: what ownership takes here. */
+  /** @param host.grantPs the time of a look into the LLC and the directory. */
   constructor(host: { readonly iio: Iio; readonly grantPs: Time; readonly sink: AgentSink }) {
     this.#iio = host.iio;
     this.#grantPs = host.grantPs;
     this.#sink = host.sink;
   }
 
-  /** A message of the card. */
   receive(message: CoherentMessage, now: Time): void {
     switch (message.op) {
       case "RdCur":
@@ -126,7 +119,7 @@ export class CoherentAgent {
     if (!isTaken && this.#owed.length === 1) this.#completeVoid();
   }
 
-  /** The oldest write is where its flow leads: the card is told. */
+  /** The oldest write has reached the LLC or the iMC: the card is told. */
   complete(): void {
     const owed = this.#owed.peek();
     assert(owed !== undefined && !owed.isVoid, "A write is complete that the card has not pushed");
@@ -145,7 +138,6 @@ export class CoherentAgent {
     this.#sink.send({ kind: "coherent", op: "Cmp", tag, address, lines }, 0);
   }
 
-  /** A read of the card is complete. */
   answer({ status, data }: Completion, { tag, address, length, tracked }: MemoryRead): void {
     if (status !== "success") {
       const lines = length / LINE_BYTES;
@@ -156,13 +148,13 @@ export class CoherentAgent {
     this.#sink.send({ kind: "coherent", op: "DataC", tag, address, state, data }, 0);
   }
 
-  /** The card is gone: it waits for nothing any more. */
+  /** The card is gone and waits for no answer. */
   reset(): void {
     this.#owedFrom = this.#owed.end;
   }
 }
 
-/** What cores and the snoop filter send the card, in the coherent bus's form. */
+/** Converts messages of cores and of the snoop filter into the coherent bus's form. */
 export function coherentForm(message: PcieMessage): PcieMessage {
   switch (message.kind) {
     case "register-write": {

@@ -16,7 +16,6 @@ export interface RecordOptions {
 }
 
 export class DurableRecord {
-  /** The time of the next record. */
   now: Time = 0;
   /** Bytes in the IIOs that survive: they will overwrite earlier ones. */
   readonly #posted = [new PostedBytes()];
@@ -64,7 +63,7 @@ export class DurableRecord {
   /** The next bytes of the oldest posted write of an IIO have reached memory. */
   postedLeft(offset: number, data: Uint8Array, stack = 0): void {
     this.#posted[stack]!.leave(data.length);
-    // What another IIO had at the same place may have been recorded since, and is overwritten now.
+    // Another IIO's bytes at the same place may have been recorded since; they are overwritten now.
     if (this.#posted.length > 1) this.add(offset, data);
   }
 
@@ -79,12 +78,11 @@ export class DurableRecord {
     this.#log?.dirty(this.now, line, this.#stick?.(line, bytes) ?? bytes, words);
   }
 
-  /** All of a line's bytes have been recorded. */
+  /** All bytes of the line have been recorded. */
   clean(line: number): void {
     this.#log?.clean(this.now, line);
   }
 
-  /** The records since the last call, oldest first. */
   take(): DurableWrite[] {
     const writes = this.#writes;
     if (writes.length > 0) this.#writes = [];
@@ -93,7 +91,7 @@ export class DurableRecord {
 
   #add(offset: number, given: Uint8Array, unit: number): void {
     const data = this.#stick?.(offset, given) ?? given;
-    // The output commit will change the file from which untouched chunks are read.
+    // The output commit will change the file, from which untouched chunks are read.
     this.#scm.touch(offset, data.length);
     this.#writes.push({ offset, data });
     this.#log?.durable(this.now, offset, data, unit);
@@ -118,12 +116,12 @@ class PostedBytes {
     return this.#writes.length === 0;
   }
 
-  /** A write has arrived. `data` is kept and must not change. */
+  /** `data` is kept and must not change. */
   arrive(write: DurableWrite): void {
     this.#writes.push(write);
   }
 
-  /** So many bytes of the oldest write have reached memory. */
+  /** `length` bytes of the oldest write have reached memory. */
   leave(length: number): void {
     const { offset, data } = this.#writes[0]!;
     if (length === data.length) this.#writes.shift();
@@ -139,7 +137,6 @@ class PostedBytes {
     return parts;
   }
 
-  /** Overlays the posted bytes, in order, on the memory bytes from `offset`. */
   overlay(offset: number, bytes: Uint8Array): void {
     overlay(bytes, offset, this.#writes);
   }

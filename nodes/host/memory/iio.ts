@@ -40,15 +40,12 @@ export function flowOf(
   return processor.architecture === "ddio+ns" && noSnoop ? 1 : 2;
 }
 
-/** The IIO's outputs to the other parts of the host. */
 export interface IioSink {
   /** A piece of a write is visible to cores and to later reads. */
   visible(address: number, length: number): void;
-  /** Whether a program waits for a change in this range. */
   isWatched(address: number, length: number): boolean;
   /** A whole write has drained by `flow`. */
   written(write: MemoryWrite, flow: 1 | 2): void;
-  /** A read is complete: the message leaves now. */
   complete(completion: Completion, read: MemoryRead): void;
   interrupt(vector: number): void;
   event(event: EventMessage["event"]): void;
@@ -56,7 +53,6 @@ export interface IioSink {
   tracked(address: number): void;
   /** The device's answer to a core's load. */
   loaded(completion: Completion): void;
-  /** The IOMMU has refused an access of the device. */
   refused(
     access: { readonly kind: string; readonly address: number; readonly length: number },
   ): void;
@@ -70,7 +66,6 @@ interface Write {
 /** A read, interrupt, event or answer behind writes: it proceeds when `after` writes have left since power-on. */
 interface Follower {
   readonly message: MemoryRead | Interrupt | EventMessage | Completion;
-  /** Of the IOMMU: how long it translates; undefined where it refuses. */
   readonly translationPs: Time | undefined;
   readonly after: number;
 }
@@ -109,7 +104,10 @@ export class Iio {
   #arrived = 0;
   #left = 0;
   #buffered = 0;
-  /** Bytes of the first write that have left; when its next piece leaves and at least its last. */
+  /**
+   * Bytes of the first write that have left, and the times at which its next and, at the earliest,
+   * its last piece leaves.
+   */
   #offset = 0;
   #drainAt: Time = NEVER;
   #lastAt: Time = NEVER;
@@ -121,7 +119,6 @@ export class Iio {
       sink: IioSink;
       processingPs: Time;
       iommu?: Iommu | undefined;
-      /** Its number among the host's. */
       stack?: number;
     },
   ) {
@@ -155,7 +152,6 @@ export class Iio {
     });
   }
 
-  /** The time of the next event. */
   get nextAt(): Time {
     const read = this.#started[0], writeAt = this.#writeAt();
     return read === undefined ? writeAt : Math.min(writeAt, read.at);
@@ -166,7 +162,10 @@ export class Iio {
     return this.#drainAt;
   }
 
-  /** When the next piece leaves that is no event ({@link catchUp}); NEVER where the next one is. */
+  /**
+   * When the next piece leaves without an event ({@link catchUp}); NEVER where the next piece is an
+   * event.
+   */
   get nextLazyAt(): Time {
     return this.#drainAt < this.#lastAt ? this.#drainAt : NEVER;
   }
@@ -193,7 +192,10 @@ export class Iio {
     return pending;
   }
 
-  /** A posted write arrives. @returns false where it goes nowhere: {@link IioSink.written} will not be called. */
+  /**
+   * A posted write arrives. @returns false where it writes nothing: {@link IioSink.written} will
+   * not be called.
+   */
   write(message: MemoryWrite, now: Time): boolean {
     const { length } = message.data;
     this.writes++;
@@ -217,7 +219,6 @@ export class Iio {
     return true;
   }
 
-  /** What the IOMMU adds, where there is one. @returns undefined where it refuses, which is reported. */
   #translate({ kind, address }: MemoryWrite | MemoryRead, length: number): Time | undefined {
     if (this.#iommu === undefined) return 0;
     const translationPs = this.#iommu.translate(address, length, this.#stack);
@@ -225,9 +226,9 @@ export class Iio {
     return translationPs;
   }
 
-  /** A read, an interrupt or an answer arrives: it proceeds when every earlier write has left (P-03). */
+  /** A read, an interrupt or an answer proceeds when every earlier write has left (P-03). */
   follow(message: MemoryRead | Interrupt | EventMessage | Completion, now: Time): void {
-    // Looked at as it comes: what is unmapped meanwhile was not when the device asked.
+    // Translated on arrival: a page may be unmapped while the read waits.
     const translationPs = message.kind === "memory-read"
       ? this.#translate(message, message.length)
       : 0;
@@ -236,13 +237,12 @@ export class Iio {
     else this.#followers.push(follower);
   }
 
-  /** A read of the coherent bus arrives, which waits for no write: the card has done that. */
+  /** A read of the coherent bus waits for no write: the card has waited for its own. */
   readLines(message: MemoryRead, now: Time): void {
     const translationPs = this.#translate(message, message.length);
     this.#proceed({ message, translationPs, after: 0 }, now);
   }
 
-  /** Processes what is due at `now`. */
   run(now: Time): void {
     while (this.#drainAt <= now) {
       const { message } = this.#writes.peek()!;
@@ -310,7 +310,6 @@ export class Iio {
     for (const follower of kept) this.#followers.push(follower);
   }
 
-  /** When the next piece of the first write leaves, if the previous one left at `from`. */
   #pieceAt(from: Time): Time {
     const { message, arrival } = this.#writes.peek()!;
     const { iioPs, iioBitsPerSecond } = this.#plan.timing;
@@ -374,7 +373,6 @@ export class Iio {
     this.#sink.written(message, flow);
   }
 
-  /** Proceeds with the reads and interrupts behind the write that has just left. */
   #release(now: Time): void {
     for (;;) {
       const follower = this.#followers.peek();

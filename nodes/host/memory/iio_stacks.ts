@@ -1,28 +1,26 @@
 /**
- * The I/O controllers of a host, one for each card: each has posted writes, reads behind them, and tags of its own. What
- * one card has written does not wait for, and is not flushed by, what another one reads (P-03 is a rule of one bus): a
- * program that writes over one card and flushes over another has no promise.
+ * The I/O controllers of a host, one for each card: each has posted writes, reads behind them, and
+ * tags of its own. Writes of one card do not wait for reads of another and are not flushed by them
+ * (P-03 is a rule of one bus): a program that writes over one card and flushes over another has no
+ * promise.
  *
- * Source: Intel Xeon Scalable memory family, uncore performance monitoring reference, "IIO": a slot of 16 lanes is a
- * stack with buffers of its own, at its own stop of the mesh.
+ * Source: Intel Xeon Scalable memory family, uncore performance monitoring reference, "IIO": a slot
+ * of 16 lanes is a stack with buffers of its own, at its own stop of the mesh.
  *
- * Memory sees one order: by time, and at one instant by the number of the stack.
+ * Memory sees one order: by time, then by the number of the stack.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { Iio } from "./iio.ts";
 
 export class IioStacks {
   readonly all: readonly Iio[];
-  /** The only one, if there is one. */
   readonly #only: Iio | undefined;
 
-  /** @param all by the number of the card, at least one. */
   constructor(all: readonly Iio[]) {
     this.all = all;
     this.#only = all.length === 1 ? all[0] : undefined;
   }
 
-  /** When the next one has an event. */
   get nextAt(): Time {
     return this.#only?.nextAt ?? least(this.all, ({ nextAt }) => nextAt);
   }
@@ -47,12 +45,12 @@ export class IioStacks {
     return this.all.some((iio) => iio.isComing(frames));
   }
 
-  /** Overlays the pending bytes of the first write of each on memory bytes from `address` on. */
+  /** Overlays the pending bytes of each stack's first write on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     for (const iio of this.all) iio.overlay(address, bytes);
   }
 
-  /** See {@link Iio.catchUp}: pieces of all, in the order of memory. */
+  /** See {@link Iio.catchUp}. Pieces of all stacks drain in the order of memory. */
   catchUp(before: Time): void {
     if (this.#only !== undefined) return this.#only.catchUp(before);
     for (;;) {
@@ -68,7 +66,6 @@ export class IioStacks {
     }
   }
 
-  /** Processes what is due at `now`. */
   run(now: Time): void {
     for (const iio of this.all) iio.run(now);
   }

@@ -3,10 +3,10 @@
  * in the queue counts as persistent (P-01); the time at which it reaches the medium only determines
  * when the queue has room again.
  *
- * DRAM and SCM have a queue each. A line that is pending already takes a later write of it; lines of one block of
- * SCM's medium (256 B) that follow each other share a write of the medium. An evicted line never waits for room: it
- * goes past a full queue onto the medium, and delays what follows. The write-back buffers of caches, in which it would
- * wait, are not modelled.
+ * DRAM and SCM have a queue each. A later write to a pending line is merged into it; lines of one
+ * block of SCM's medium (256 B) that follow each other share a write of the medium. An evicted line
+ * never waits for room: it goes past a full queue onto the medium, and delays what follows. The
+ * write-back buffers of caches, in which it would wait, are not modelled.
  *
  * Draining needs no events: each line's completion time is known, and the line is moved at the next
  * access.
@@ -19,9 +19,7 @@ import type { XpBuffer } from "./xp_buffer.ts";
 
 export interface ImcPlan {
   readonly medium: SparseBytes;
-  /** Capacity of the queue, in lines. */
   readonly lines: number;
-  /** Write rate of the medium, in blocks. */
   readonly bitsPerSecond: number;
   /** Bytes per write to the medium; consecutive lines of one block share a write. */
   readonly blockBytes: number;
@@ -32,10 +30,8 @@ export interface ImcPlan {
 }
 
 export class Imc {
-  /** Accepted lines, and those of them that were merged into a pending line. */
   accepted = 0;
   combined = 0;
-  /** New bytes in those lines. */
   acceptedBytes = 0;
   /** Evictions that bypassed the full queue. */
   overflows = 0;
@@ -76,7 +72,6 @@ export class Imc {
     while (this.#count > 0 && this.#drainAt[this.#head]! <= now) this.#drainOldest();
   }
 
-  /** Accepted lines that are not on the medium yet. */
   get pending(): number {
     return this.#count;
   }
@@ -106,9 +101,8 @@ export class Imc {
   }
 
   /**
-   * Takes a whole line from the LLC, at once even if the queue is full: the cache's write-back
-   * buffers are not modelled, so such a line goes to the medium directly, and its time delays later
-   * lines. An evicted write-combining buffer of a core is taken in the same way.
+   * Takes a whole line from the LLC or a core's write-combining buffer, at once even if the queue
+   * is full: it then goes to the medium directly and delays later lines.
    * @param bytes the number of new bytes in the line.
    */
   acceptEvicted(offset: number, line: Uint8Array, bytes: number = LINE_BYTES): void {
@@ -181,7 +175,7 @@ export class Imc {
     this.#onQueued?.(this.#now, offset, drainAt);
   }
 
-  /** Writes one more line to the medium. @returns when that is finished. */
+  /** @returns when the medium has written the line. */
   #occupy(offset: number): Time {
     this.#buffer?.take(offset);
     const block = Math.floor(offset / this.#blockBytes);

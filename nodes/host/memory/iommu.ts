@@ -1,29 +1,29 @@
 /**
- * IOMMU: a device reaches only the pages that its driver has mapped for it: each card has a domain of its own.
- * Translations of all are cached in one IOTLB; a miss costs a walk of the page table. Devices' addresses are physical ones here: what the IOMMU
- * adds is isolation and its cost, not other addresses.
+ * IOMMU: a device reaches only the pages that its driver has mapped for it. Each card has its own
+ * domain. One IOTLB caches the translations of all cards; a miss costs a walk of the page table.
+ * Devices use physical addresses here: the IOMMU adds isolation and its cost, not other addresses.
  *
- * Source of both numbers: Neugebauer et al., SIGCOMM'18: an access that misses takes 227 to 294 ns more, and
- * misses begin where a window exceeds 256 KiB, 64 pages of 4 KiB.
+ * Source of both numbers: Neugebauer et al., SIGCOMM'18: an access that misses takes 227 to 294 ns
+ * more, and misses begin where a window exceeds 256 KiB, 64 pages of 4 KiB.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { DRAM_PAGE_BYTES, SCM_BASE } from "./address_map.ts";
 import { pagesOf } from "./page_table.ts";
 
-/** Beyond every physical address: an entry is told by its page and the number of its card. */
+/** Exceeds every physical address: an entry is the page plus the card's number times this. */
 const DOMAIN_SPAN = 2 ** 48;
 
 export class Iommu {
   hits = 0;
   misses = 0;
-  /** Accesses outside of what is mapped: refused. */
+  /** Refused accesses to unmapped pages. */
   faults = 0;
   readonly #entries: number;
   readonly #missPs: Time;
   readonly #scmPageBytes: number;
   /** How often each page is mapped for a card, by entry. */
   readonly #mapped = new Map<number, number>();
-  /** Entries that are cached, the one used least recently first. */
+  /** Cached entries, least recently used first. */
   readonly #iotlb = new Set<number>();
 
   constructor(options: {
@@ -44,7 +44,7 @@ export class Iommu {
     }
   }
 
-  /** It may not any more, from now on: the IOTLB forgets them, too. */
+  /** The card may not access these pages any more; the IOTLB drops them, too. */
   unmap(pages: readonly number[], card = 0): void {
     for (const page of pages) {
       const entry = card * DOMAIN_SPAN + page;

@@ -12,9 +12,7 @@ export const LINE_BYTES = 64;
 /** Lines per presence counter, by which uncached ranges are found fast. */
 const GROUP_LINES = 64;
 
-/** The memory behind the cache. */
 export interface LineMemory {
-  /** Fills `target` with the line. */
   fetch(line: number, target: Uint8Array): void;
   /** Takes an evicted dirty line. `bytes` is only valid during the call. */
   evict(line: number, bytes: Uint8Array): void;
@@ -24,7 +22,6 @@ export interface LlcPlan {
   readonly bytes: number;
   readonly ways: number;
   readonly ddioWays: number;
-  /** Selects the victim in a full set; absent: LRU. */
   readonly random?: Rng | undefined;
 }
 
@@ -88,7 +85,6 @@ export class Llc {
     return true;
   }
 
-  /** Offset of the slot's bytes in {@link data}. */
   at(slot: number): number {
     const way = slot % this.#ways;
     return (way * this.sets + (slot - way) / this.#ways) * LINE_BYTES;
@@ -119,7 +115,6 @@ export class Llc {
     return slot;
   }
 
-  /** The lines whose newest bytes are here alone. No side effect. */
   dirtyLines(): number[] {
     const lines: number[] = [];
     for (let slot = this.#dirty.indexOf(1); slot >= 0; slot = this.#dirty.indexOf(1, slot + 1)) {
@@ -191,8 +186,8 @@ export function writeIntoCache(
   const whole = write.by === "core" ? CORE_WHOLE : DMA_WHOLE;
   const part = write.by === "core" ? CORE_FILL : DMA_FILL;
   let done = 0, next = line, skip = inLine;
-  // Copied together only while all lines are of different sets, so that none evicts another before
-  // its bytes are written.
+  // Bytes are copied together only while their lines are of different sets, so that none evicts
+  // another before its bytes are written.
   const most = (llc.sets - 2) * LINE_BYTES;
   let from = 0, start = 0, end = 0;
   while (done < bytes.length) {

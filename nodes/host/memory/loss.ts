@@ -1,7 +1,7 @@
 /**
  * What a power failure now would lose of a host's SCM: bytes on their way to the iMC, by place, and
- * how many of them differ from what survives. It looks and changes nothing, unlike a DMA or a load,
- * which drain buffers. What a failure at another instant would leave follows from a {@link MemoryLog}.
+ * how many of them differ from what survives. It changes nothing, unlike a DMA or a load, which
+ * drain buffers. A {@link MemoryLog} tells the effect of a failure at another instant.
  */
 import {
   type HostLoss,
@@ -17,7 +17,7 @@ import { LINE_BYTES, overlayDirty } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { overlay } from "./sparse_bytes.ts";
 
-/** Bytes that are compared at once: a gap between ranges is not. */
+/** Bytes compared at a time, which bounds the memory for it. */
 const COMPARED_AT_ONCE = 1 << 20;
 
 export function lossOf(
@@ -52,7 +52,6 @@ function rangeOf(place: LossPlace, address: number, length: number): LossRange {
   return { place, from, to: from + length };
 }
 
-/** By offset; those that overlap or touch are one. */
 function united(ranges: readonly LossRange[]): LossRange[] {
   const all: LossRange[] = [];
   for (const range of ranges.toSorted((x, y) => x.from - y.from)) {

@@ -1,7 +1,7 @@
 /**
  * LLC, memory controllers, DRAM and SCM of one host as one coherent memory (P-01), and the record
  * of durable bytes. All calls happen at the time set by {@link MemorySystem.advance}; they return
- * their cost in ps, and the caller lets that time pass.
+ * their cost in ps, for which the caller waits.
  *
  * Addresses are physical. Internally, memory is numbered in lines: DRAM's first, then SCM's.
  */
@@ -28,11 +28,10 @@ import { WriteCombining } from "./write_combining.ts";
 const LINE_FILL_BUFFERS = 10;
 
 export interface MemoryOptions {
-  /** Observes SCM, with times. Has no effect on the run. */
+  /** Observes SCM. Has no effect on the run. */
   readonly log?: MemoryLog | undefined;
   /** Whether a line of DRAM is in memory that is plugged into the node (Q-03). */
   readonly isPlugged?: (address: number) => boolean;
-  /** Selects the victim in a full set, where the plan has `random`. */
   readonly random?: Rng | undefined;
 }
 
@@ -40,13 +39,12 @@ export class MemorySystem {
   readonly llc: Llc;
   /** The bytes that each core is currently streaming and for which the iMC has no room yet. */
   readonly streams = new Map<object, { readonly offset: number; readonly data: Uint8Array }>();
-  /** Controllers and media. */
   readonly physical: PhysicalMemory;
   readonly combining: WriteCombining;
   readonly durable: DurableRecord;
-  /** Told of bytes that a core has changed, or has in a write-combining buffer. */
+  /** Called when a core has changed bytes, in the cache or in a write-combining buffer. */
   onStored: (address: number, length: number) => void = () => {};
-  /** Lines of plugged memory that cores and the device have loaded from there. */
+  /** Lines of plugged memory that cores and the device have loaded. */
   pluggedLoads = 0;
   readonly #isPlugged: ((address: number) => boolean) | undefined;
   readonly #plan: HostPlan;
@@ -136,7 +134,7 @@ export class MemorySystem {
     }
   }
 
-  /** These further bytes of the oldest posted write of an IIO have been written, from `address` on. */
+  /** The next bytes of the oldest posted write of an IIO have been written to `address`. */
   postedLeft(address: number, bytes: Uint8Array, stack = 0): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
       this.durable.postedLeft(address - SCM_BASE, bytes, stack);
@@ -173,7 +171,6 @@ export class MemorySystem {
     }
   }
 
-  /** Number of dirty lines in the LLC among the range's lines. */
   dirtyLines(address: number, length: number): number {
     this.combining.drain(address, length);
     const [first, last] = this.#linesOf(address, length);
@@ -214,7 +211,10 @@ export class MemorySystem {
     this.llc.markClean(slot);
   }
 
-  /** A line leaves the LLC; where it is dirty its bytes are lost, unless they were written back before. */
+  /**
+   * Removes a line from the LLC; a dirty line's bytes are lost unless they were written back
+   * before.
+   */
   dropLine(address: number): void {
     const slot = this.llc.find(this.physical.lineOf(address));
     if (slot >= 0) this.llc.remove(slot);
@@ -233,7 +233,6 @@ export class MemorySystem {
     return this.physical.imcOf(address).drainedAt(offsetOf(address), length);
   }
 
-  /** The data of a DMA read now. It does not change the LLC and, with `noSnoop`, bypasses it. */
   dmaRead(
     address: number,
     { length, noSnoop }: { length: number; noSnoop: boolean },
@@ -266,7 +265,7 @@ export class MemorySystem {
     return [...this.combining.pending(), ...this.streams.values()];
   }
 
-  /** What a DMA read takes longer than one of DRAM, as the memory is plugged into the node; else 0. */
+  /** Additional time of a DMA read from plugged memory, compared with DRAM; 0 for other memory. */
   dmaReadPluggedPs(address: number): Time {
     if (this.#isPlugged?.(address) !== true) return 0;
     this.pluggedLoads++;
@@ -281,8 +280,8 @@ export class MemorySystem {
   }
 
   /**
-   * The LLC's copy of a line (C-05), as the one cache of all cores: M, E, or I for none. That the card has a
-   * copy in S beside it is the snoop filter's knowledge.
+   * The state of the LLC's copy of a line (C-05), as the one cache of all cores: M, E, or I for
+   * none. The snoop filter knows whether the card also has a copy in S.
    */
   lineState(address: number): "M" | "E" | "I" {
     const slot = this.llc.find(this.physical.lineOf(address));
@@ -290,7 +289,10 @@ export class MemorySystem {
     return this.llc.isDirty(slot) ? "M" : "E";
   }
 
-  /** The card gets a copy of these lines: what is dirty goes to memory, so that both are equal to it (C-05). */
+  /**
+   * The card gets a copy of these lines: dirty lines are written to memory, so that both are equal
+   * (C-05).
+   */
   share(address: number, length: number): void {
     this.combining.drain(address, length);
     const [first, last] = this.#linesOf(address, length);
@@ -316,7 +318,7 @@ export class MemorySystem {
     if (this.durable.isLogged) this.#logDirty(address, bytes.length, by);
   }
 
-  /** Reports the lines that a write has left in the LLC to the log, with all their bytes. */
+  /** Reports the lines that a write has left in the LLC to the log. */
   #logDirty(address: number, length: number, by: "core" | "dma"): void {
     if (address < SCM_BASE || this.#llcSurvives) return;
     const end = address + length;

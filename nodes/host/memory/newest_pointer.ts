@@ -1,6 +1,7 @@
 /**
- * For the counter of stale pointers (Q-10, Q-11): what the host had stored of a queue when its doorbell
- * rang. It is read from memory as the cores see it, so that no driver and no card has a say in it.
+ * For the counter of stale pointers (Q-10, Q-11): the newest pointer of a queue that the host had
+ * stored when its doorbell rang. It is read from memory as the cores see it, so that the count does
+ * not depend on a driver or a card.
  */
 import {
   decodeDoorbell,
@@ -13,8 +14,8 @@ import type { MemorySystem } from "./memory_system.ts";
 import type { QueueGuard } from "./queue_guard.ts";
 
 /**
- * The newest pointer of a queue, whose doorbell is leaving now. Undefined for other registers, and for a doorbell with
- * the pointer.
+ * The newest pointer of a queue whose doorbell is leaving now. Undefined for other registers, and
+ * for a doorbell with the pointer.
  */
 export function newestPointer(
   { memory, guard, cardMemory }: {
@@ -28,7 +29,7 @@ export function newestPointer(
   if (offset !== DOORBELL_OFFSET && offset !== DOORBELL_MESSAGE_OFFSET) return undefined;
   const doorbell = decodeDoorbell(data);
   if (doorbell === undefined || doorbell.write !== undefined) return undefined;
-  // It is on its way to the card, ahead of the doorbell.
+  // The pointer is on its way to the card, ahead of the doorbell.
   if (cardMemory !== undefined) return cardMemory.pointerOf(doorbell.queue);
   const place = guard.pointerPlace(doorbell.queue);
   return place && guard.pointerIn(memory.peek(place.address, place.length));

@@ -1,7 +1,7 @@
 /**
- * Which pages of programs' memory are in DRAM: all, unless memory is allocated when it is first touched
- * (`pin: false`) or pages were taken away. A page that comes back gets another frame, the one that was
- * given up last: a stale translation would show another page's bytes. SCM is mapped directly
+ * Which pages of programs' memory are in DRAM: all, unless memory is allocated when it is first
+ * touched (`pin: false`) or pages were taken away. A page that comes back gets the frame that was
+ * given up last, so that a stale translation shows another page's bytes. SCM is mapped directly
  * (DAX): its pages are always there.
  */
 import { assert } from "../../../fabric/base/assert.ts";
@@ -10,7 +10,7 @@ import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { type AddressMap, type Buffer, DRAM_PAGE_BYTES, VIRTUAL_DRAM_BASE } from "./address_map.ts";
 import type { MemorySystem } from "./memory_system.ts";
 
-/** What a page that is away held: nothing yet, zeros, or bytes that were kept elsewhere. */
+/** The content of a page that is away: never written, zeros, or kept bytes. */
 type Content = "untouched" | "zeros" | Uint8Array<ArrayBuffer>;
 
 export class PageTable {
@@ -20,9 +20,8 @@ export class PageTable {
   readonly #map: AddressMap;
   readonly #memory: MemorySystem;
   readonly #timing: HostTiming;
-  /** By virtual address of the page. */
   readonly #away = new Map<number, Content>();
-  /** Frames that were given up: the last one is used first. */
+  /** Free frames: the last one is used first. */
   readonly #frames: number[] = [];
 
   constructor(map: AddressMap, memory: MemorySystem, timing: HostTiming) {
@@ -31,12 +30,11 @@ export class PageTable {
     this.#timing = timing;
   }
 
-  /** Whether any page is away: else nothing of an access is looked at. */
   get hasAway(): boolean {
     return this.#away.size > 0;
   }
 
-  /** Memory that no core has touched: its pages come when they are. */
+  /** Leaves memory without frames until a core touches it. */
   leaveUntouched({ address, length }: Buffer): void {
     for (const page of pagesOf(address, length)) this.#away.set(page, "untouched");
   }
@@ -46,8 +44,8 @@ export class PageTable {
   }
 
   /**
-   * Brings in what a core or the driver is about to access. @returns how long it takes.
-   * @param minorPs of each page that comes from nowhere.
+   * Brings in the pages that a core or the driver is about to access. @returns the cost.
+   * @param minorPs cost of each page without kept bytes.
    */
   touch(address: number, length: number, minorPs: Time = this.#timing.minorFaultPs): Time {
     if (this.#away.size === 0 || address < VIRTUAL_DRAM_BASE) return 0;
@@ -56,13 +54,12 @@ export class PageTable {
     return cost;
   }
 
-  /** The physical address of a page that is there. */
   frameOf(page: number): number {
     assert(this.isThere(page), `Page 0x${page.toString(16)} has no frame: it is away`);
     return this.#map.physical(page);
   }
 
-  /** The page gives up its frame; its bytes are kept, or gone: the next access finds zeros. */
+  /** The page gives up its frame. Its bytes are kept, or the next access finds zeros. */
   takeAway(page: number, keep: boolean): void {
     const frame = this.frameOf(page);
     const bytes = new Uint8Array(DRAM_PAGE_BYTES);
@@ -92,7 +89,7 @@ export class PageTable {
     return cost + (isKept ? this.#timing.majorFaultPs : minorPs);
   }
 
-  /** The memory was given back: what its pages held is of no use. */
+  /** The memory was freed: kept bytes of its pages are dropped. */
   forget({ address, length }: Buffer): void {
     if (this.#away.size === 0) return;
     for (const page of pagesOf(address, length)) {
@@ -105,7 +102,7 @@ function pageOf(address: number, pageBytes = DRAM_PAGE_BYTES): number {
   return address - address % pageBytes;
 }
 
-/** Addresses of the pages of a range: of DRAM's size, unless another is given. */
+/** Addresses of the pages of a range. */
 export function* pagesOf(
   address: number,
   length: number,

@@ -11,7 +11,6 @@ import { SCM_BLOCK_BYTES } from "./scm.ts";
 import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
 import { XpBuffer } from "./xp_buffer.ts";
 
-/** Bytes per write to DRAM: one line. */
 const DRAM_BLOCK_BYTES = 64;
 
 export class PhysicalMemory {
@@ -29,7 +28,6 @@ export class PhysicalMemory {
     content: {
       image?: ImageReader | undefined;
       stick?: Stick | undefined;
-      /** Of SCM's controller. */
       onQueued?: ImcPlan["onQueued"];
     },
   ) {
@@ -84,7 +82,6 @@ export class PhysicalMemory {
     return address >= SCM_BASE ? this.scmImc : this.dramImc;
   }
 
-  /** Fills `target` with the content of controllers and media from `address` on. */
   read(address: number, target: Uint8Array): void {
     this.imcOf(address).read(offsetOf(address), target);
   }

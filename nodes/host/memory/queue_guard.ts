@@ -1,8 +1,8 @@
 /**
- * The access rules of queue information (Q-04), held where its memory is written: by cores and by the
- * device. The guard learns what is where, and who holds a lock of space 2, from the commands that the
- * RNIC has granted, by message or through a memory location. Nothing is written by an access that
- * breaks a rule.
+ * The access rules of queue information (Q-04), enforced on every write to its memory, by cores and
+ * by the device. The guard learns the places, and the holders of locks of space 2, from the
+ * commands that the RNIC has granted, by message or through a memory location. An access that
+ * breaks a rule writes nothing.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -29,34 +29,35 @@ export class QueueGuard {
   #bases: SpaceBases = { space1: 0, space2: 0, space3: 0 };
   #queues = 0;
   #ranges: ReturnType<typeof storeRanges> = [];
-  /** All of queue information lies within these physical addresses. */
+  /** All queue information lies within these physical addresses. */
   #from = 0;
   #end = 0;
   /** The program that may store into a queue's space 2, until the RNIC takes the lock back. */
   readonly #holders = new Map<number, { readonly program: string; readonly until: Time }>();
-  /** By the memory location of the answer: who has asked for which queue's lock. */
+  /** By the memory location of the answer: the program that has asked for a queue's lock. */
   readonly #asked = new Map<number, { readonly program: string; readonly queue: number }>();
-  /** By their ids: commands that have no reply yet, of those whose reply changes what is guarded. */
+  /** Commands without a reply yet, by id, whose reply changes the guarded ranges or locks. */
   readonly #sent = new Map<number, { readonly program: string; readonly command: RnicCommand }>();
 
   constructor(store: StoreLayout) {
     this.#store = store;
   }
 
-  /** A program is about to send a command: it releases its lock, or says where the answer goes. */
+  /**
+   * A program is about to send a command: it releases its lock, or names the place of the answer.
+   */
   sends(command: RnicCommand, program: string): void {
     if (command.op === "unlock-space2") this.#holders.delete(command.queue);
     if (command.op !== "lock-space2" || command.answerAt === undefined) return;
     this.#asked.set(command.answerAt, { program, queue: command.queue });
   }
 
-  /** The command is on its way, under this id. */
   sent(id: number, command: RnicCommand, program: string): void {
     const { op } = command;
     if (op === "init" || op === "lock-space2") this.#sent.set(id, { program, command });
   }
 
-  /** The RNIC's reply has arrived: it counts from now on, not from when its program resumes. */
+  /** The RNIC's reply takes effect on arrival, not when its program resumes. */
   answered(id: number, reply: RnicReply): void {
     const sent = this.#sent.get(id);
     if (sent === undefined) return;
@@ -83,18 +84,20 @@ export class QueueGuard {
     this.#sent.clear();
   }
 
-  /** Whether queue information lies there: not what is between its spaces. */
   holds(address: number): boolean {
     if (!this.mayTouch(address, 1)) return false;
     return this.#ranges.some(({ from, end }) => address >= from && address < end);
   }
 
-  /** Whether an access may touch queue information: few do. */
+  /** Quick test by the bounds of all queue information. */
   mayTouch(address: number, length: number): boolean {
     return address < this.#end && address + length > this.#from;
   }
 
-  /** Where a queue's newest pointer lies, and behind it its time; undefined of a queue that there is none of. */
+  /**
+   * The place of a queue's newest pointer and of the time behind it (Q-08); undefined for an
+   * unknown queue.
+   */
   pointerPlace(queue: number): { readonly address: number; readonly length: number } | undefined {
     if (queue >= this.#queues) return undefined;
     const address = fieldAddress(this.#store, this.#bases, { queue, field: "hostPointer" });
@@ -128,9 +131,9 @@ export class QueueGuard {
   }
 
   /**
-   * A write of the device has arrived: into space 3 it writes nothing, but for a pointer of its own. A
-   * whole entry of space 1 or 2 ends the queue's lock: the queue is gone or made anew, or the RNIC has
-   * taken the lock back.
+   * A write of the device has arrived. Into space 3 it may write only a pointer of its own. A write
+   * of a whole entry of space 1 or 2 ends the queue's lock: the queue was destroyed or created, or
+   * the RNIC has taken the lock back.
    */
   checkDevice(address: number, data: Uint8Array): void {
     if (this.#asked.size > 0) this.#takeAnswer(address, data);
@@ -148,7 +151,7 @@ export class QueueGuard {
     }
   }
 
-  /** The lock is the asker's from the moment at which the answer is in memory. */
+  /** The asker holds the lock from the moment at which the answer is in memory. */
   #takeAnswer(address: number, data: Uint8Array): void {
     const asked = this.#asked.get(address);
     if (asked === undefined || data.length !== LOCK_ANSWER_BYTES) return;
@@ -158,7 +161,6 @@ export class QueueGuard {
     if (typeof answer === "object") this.#holders.set(queue, { program, until: answer.until });
   }
 
-  /** The entries that a range touches. */
   parts(address: number, length: number): Generator<StorePart> {
     const store = { store: this.#store, bases: this.#bases, queues: this.#queues };
     return touchedParts(store, { address, length });

@@ -1,8 +1,8 @@
 /**
  * Storage-class memory: the medium behind the iMC. Its content survives power failures (P-05); a
  * host process receives the content of its earlier life as an image, and outputs durable bytes by
- * `Node.takeDurable` (`scm_file.ts` stores them). A cell that is stuck (`HostPlan.stuckBits`, V-08) holds its value
- * whatever way bytes come, from the image on.
+ * `Node.takeDurable` (`scm_file.ts` stores them). A stuck cell (`HostPlan.stuckBits`, V-08) holds
+ * its value against every write, and in the image.
  */
 import type { StuckBit } from "../../../fabric/rack/plan/plan.ts";
 import type { Stick } from "./sparse_bytes.ts";

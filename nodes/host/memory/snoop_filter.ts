@@ -8,7 +8,7 @@
  */
 import { LINE_BYTES } from "./llc.ts";
 
-/** As snoop filters do, a full one gives up its oldest line, and says so. */
+/** A full snoop filter evicts its oldest line and invalidates the card's copy. */
 const LINES = 64;
 
 export class SnoopFilter {
@@ -16,12 +16,12 @@ export class SnoopFilter {
   readonly #lines = new Set<number>();
   readonly #invalidate: (line: number) => void;
 
-  /** @param invalidate the card's copy of the line is void from now on. */
+  /** @param invalidate called when the card's copy of the line becomes invalid. */
   constructor(invalidate: (line: number) => void) {
     this.#invalidate = invalidate;
   }
 
-  /** The card has been given bytes of this line, and keeps them. */
+  /** The card has read bytes of this line and keeps them. */
   track(address: number): void {
     const line = address - address % LINE_BYTES;
     this.#lines.delete(line);
@@ -33,7 +33,6 @@ export class SnoopFilter {
     this.#lines.add(line);
   }
 
-  /** A core has changed these bytes. */
   stored(address: number, length: number): void {
     if (this.#lines.size === 0) return;
     for (const line of [...this.#lines]) {

@@ -10,10 +10,13 @@ export const CHUNK_BYTES = 64 * 1024;
 /** Initial content: exactly `length` bytes from `offset`. Called once for each chunk. */
 export type ImageReader = (offset: number, length: number) => Uint8Array;
 
-/** The effect of broken cells on bytes at an offset: the same array without one, else a copy. */
+/**
+ * The effect of broken cells on bytes at an offset: the same array where no cell is broken, else a
+ * copy.
+ */
 export type Stick = (offset: number, bytes: Uint8Array) => Uint8Array;
 
-/** Placeholder for every chunk that is known to be zero and was not written yet. */
+/** Placeholder for every zero chunk that was not written yet. */
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 
 export class SparseBytes {
@@ -118,7 +121,7 @@ export class SparseBytes {
   }
 }
 
-/** Copies the parts of `segments` that are within the bytes from `offset` over them, in order. */
+/** Copies the parts of `segments` that overlap the bytes from `offset` over them, in order. */
 export function overlay(
   bytes: Uint8Array,
   offset: number,

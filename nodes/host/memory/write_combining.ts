@@ -1,11 +1,11 @@
 /**
  * The cores' write-combining buffers: non-temporal stores wait in them to go to memory as whole
  * lines, bypassing the cache. A buffer drains when another line needs it, at `sfence` and, in this
- * model, before any other access to its line: a real one stays invisible to other cores and devices
- * until it drains, here no read is stale. Until then only the buffer has its bytes; a line in a
- * buffer is not in the LLC, which gives it up, dirty bytes and all, before the store. (A processor may also
- * merge them: the same words at another time.) A buffer that makes room goes past a full queue like an evicted
- * line; the fence waits for it.
+ * model, before any other access to its line: a real buffer stays invisible to other cores and
+ * devices until it drains; here no read is stale. Until then only the buffer has its bytes; the LLC
+ * evicts the line before the store. (A processor may also merge them: the same words at another
+ * time.) A buffer that makes room goes past a full queue like an evicted line; the fence waits for
+ * it.
  */
 import { SCM_BASE } from "./address_map.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
@@ -19,24 +19,20 @@ import { overlay } from "./sparse_bytes.ts";
 /** A core's line fill buffers combine writes, too (Intel optimisation manual, §3.6.10). */
 const COMBINING_BUFFERS = 10;
 
-/** A line's stored bytes, and a mask of them. */
 export interface CombiningBuffer {
   /** The owner: a core, identified by its program's object. */
   readonly owner: object;
-  /** Physical address of the line. */
   readonly address: number;
   readonly bytes: Uint8Array;
   /** 1 where a byte was stored. */
   readonly stored: Uint8Array;
 }
 
-/** The parts around the buffers. */
 export interface CombiningParts {
   readonly memory: PhysicalMemory;
   readonly durable: DurableRecord;
   /** Whether the buffers survive a power failure: `survives("wcb", …)`. */
   readonly survives: boolean;
-  /** Evicts a line from the LLC; a dirty line goes to memory. */
   readonly evict: (address: number) => void;
 }
 
@@ -51,8 +47,8 @@ export class WriteCombining {
   }
 
   /**
-   * A core's non-temporal store: its bytes wait in the core's buffers, where a power failure loses
-   * them. A line in a buffer is not in the LLC: it is evicted first.
+   * A core's non-temporal store: its bytes wait in the core's buffers; the LLC evicts their lines
+   * first.
    * @param core the owner of the buffers.
    * @returns the bytes of other buffers that were drained to free one.
    */
@@ -77,13 +73,12 @@ export class WriteCombining {
     return left;
   }
 
-  /** The oldest buffer of a core. */
   oldestOf(core: object): CombiningBuffer | undefined {
     for (const buffer of this.#buffers.values()) if (buffer.owner === core) return buffer;
     return undefined;
   }
 
-  /** Drains a buffer to memory, unless it was drained before. */
+  /** Drains a buffer, unless it was drained before. */
   release(buffer: CombiningBuffer): void {
     if (this.#buffers.get(buffer.address) === buffer) this.#drain(buffer);
   }
@@ -97,7 +92,6 @@ export class WriteCombining {
     }
   }
 
-  /** The stored bytes, by physical address. No side effect. */
   pending(): { offset: number; data: Uint8Array }[] {
     return [...this.#buffers.values()].flatMap((buffer) =>
       storedRuns(buffer).map(([from, to]) => ({
@@ -107,7 +101,6 @@ export class WriteCombining {
     );
   }
 
-  /** Overlays the buffers' bytes on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     for (const buffer of this.#buffers.values()) {
       for (const [from, to] of storedRuns(buffer)) {
@@ -169,12 +162,10 @@ export class WriteCombining {
   }
 }
 
-/** Number of stored bytes. */
 export function storedBytes(buffer: CombiningBuffer): number {
   return storedRuns(buffer).reduce((sum, [from, to]) => sum + to - from, 0);
 }
 
-/** The stored ranges of a buffer, as [from, to) within its line. */
 function storedRuns({ stored }: CombiningBuffer): [from: number, to: number][] {
   const runs: [number, number][] = [];
   for (let at = 0; at < LINE_BYTES;) {

@@ -10,13 +10,11 @@
 import { assert } from "../../../fabric/base/assert.ts";
 import { LINE_BYTES } from "./llc.ts";
 
-/** 16 KiB of blocks. */
 export const XP_BLOCKS = 64;
 
 export class XpBuffer {
-  /** Lines received. */
   lines = 0;
-  /** Blocks written to the medium, and those of them that had to be read first. */
+  /** Blocks written to the medium, and those that had to be read first. */
   #blocks = 0;
   #partial = 0;
   readonly #capacity: number;
@@ -24,7 +22,7 @@ export class XpBuffer {
   readonly #whole: number;
   /** Block → bit mask of its lines in the buffer; in the order of the last write. */
   readonly #held = new Map<number, number>();
-  /** The block of the last line: cached, as the next line is usually of the same block. */
+  /** The block of the last line, cached: the next line is usually of the same block. */
   #last = -1;
   #lastLines = 0;
 
@@ -36,7 +34,6 @@ export class XpBuffer {
     this.#whole = (1 << linesOfBlock) - 1;
   }
 
-  /** Takes the line at `offset`, a multiple of 64. */
   take(offset: number): void {
     this.lines++;
     const block = Math.floor(offset / this.#blockBytes);
@@ -56,14 +53,13 @@ export class XpBuffer {
     return this.#blocks + this.#held.size + (this.#last < 0 ? 0 : 1);
   }
 
-  /** Those of {@link blocksOut} that need a read first, as a line is missing. */
+  /** Blocks of {@link blocksOut} that are incomplete and so need a read first. */
   get readModifyWrites(): number {
     let partial = this.#partial + (this.#last >= 0 && this.#lastLines !== this.#whole ? 1 : 0);
     for (const lines of this.#held.values()) if (lines !== this.#whole) partial++;
     return partial;
   }
 
-  /** Bytes written to the medium. */
   get bytesOut(): number {
     return this.blocksOut * this.#blockBytes;
   }

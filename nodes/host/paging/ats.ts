@@ -1,9 +1,10 @@
 /**
- * The IOMMU as an RNIC asks it for pages (PRI) and translations (ATS), without its driver: a unit that walks the page
- * table for one message after the other. A page request goes on to the kernel's thread for pages, whose answer comes
- * past the driver as well.
+ * The IOMMU as an RNIC asks it for pages (PRI) and translations (ATS), without its driver: a unit
+ * that walks the page table for one message after the other. A page request goes on to the kernel's
+ * thread for pages, whose answer bypasses the driver as well.
  *
- * Source of the steps: Linux, `drivers/iommu/io-pgfault.c`; of the walk's time: Neugebauer et al., SIGCOMM'18.
+ * Source of the steps: Linux, `drivers/iommu/io-pgfault.c`; of the walk's time: Neugebauer et al.,
+ * SIGCOMM'18.
  */
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -20,15 +21,14 @@ export class Ats {
   readonly #card: number;
   readonly #send: (message: AtsMessage) => void;
   readonly #waiting = new Fifo<AtsMessage>();
-  /** Page requests that no request needs: they wait for all others. */
+  /** Page requests for hints only: they wait for all others. */
   readonly #hinted = new FairQueue<AtsMessage>();
-  /** What the unit is at, and until when. */
+  /** The message that the unit works on, and until when. */
   #current: { readonly message: AtsMessage; readonly until: Time } | undefined;
 
   constructor(options: {
     readonly work: HintWork;
     readonly pager: Pager;
-    /** The number of the card that asks. */
     readonly card: number;
     readonly send: (message: AtsMessage) => void;
   }) {
@@ -38,7 +38,6 @@ export class Ats {
     this.#send = options.send;
   }
 
-  /** The card asks. */
   take(message: AtsMessage, now: Time): void {
     const { hintsOf } = message;
     if (hintsOf === undefined) this.#waiting.push(message);
@@ -67,7 +66,7 @@ export class Ats {
     return workPs(this.#work, step === "page-request" ? "request" : "translate", count);
   }
 
-  /** The card has failed: what it asked for is asked by none. */
+  /** The card has failed: its requests are dropped. */
   reset(): void {
     this.#waiting.clear();
     this.#hinted.clear();

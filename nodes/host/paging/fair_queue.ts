@@ -1,11 +1,11 @@
 /**
- * Fair queueing of what hints alone have named (H-24): requesters are served in turn, an item each, so that none holds
- * the others up.
+ * Fair queueing of jobs for hints only (H-24): requesters are served in turn, an item each, so that
+ * none delays the others.
  */
 import { Fifo } from "../../../fabric/base/fifo.ts";
 
 export class FairQueue<T> {
-  /** By the requester's address, the one to be served next in front; none without an item. */
+  /** By the requester's address, the next one to be served in front; without empty queues. */
   readonly #items = new Map<number, Fifo<T>>();
 
   push(item: T, requester: number): void {
@@ -28,7 +28,6 @@ export class FairQueue<T> {
     return item;
   }
 
-  /** Takes out all items of which that holds. */
   remove(isGone: (item: T) => boolean): void {
     for (const [requester, its] of this.#items) {
       if (!its.some(isGone)) continue;

@@ -1,6 +1,7 @@
 /**
- * The kernel's thread for hints of one card, on the first core (001_ [0114]): does what of their work is a core's, as the card tells
- * of it by an event, and says by a command that it is done. It runs while there is something to be done.
+ * The kernel's thread for hints of one card, on the first core (001_ [0114]): does the core's part
+ * of their work when the card reports it by an event, and confirms it by a command. It ends when no
+ * work is left.
  */
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import {
@@ -20,7 +21,6 @@ import type { Cpu, Steps } from "../cpu/program.ts";
 export type HintEvent = Extract<RnicEvent, { type: "HINT_WORK" }>;
 
 export interface HintThreadParts {
-  /** Its name among the driver's threads. */
   readonly name: string;
   readonly machine: { readonly now: Time; readonly timing: HostTiming };
   readonly processor: Pick<Processor, "add">;
@@ -41,13 +41,12 @@ export class HintThread {
     this.#parts = parts;
   }
 
-  /** The card tells of work. */
   take(event: HintEvent): void {
     this.#events.push(event);
     this.#serve();
   }
 
-  /** The card has failed, and waits for nothing any more. */
+  /** The card has failed and waits for no answer. */
   reset(): void {
     this.#events.length = 0;
   }
@@ -82,16 +81,16 @@ export class HintThread {
       this.workPs += ps;
       cpu.charge(ps);
       yield* cpu.settle();
-      // Refused where the card has failed meanwhile: nothing waits for it then.
+      // Refused where the card has failed meanwhile, which waits for no answer.
       yield* cpu.command({ op: "hint-work", id: event.id });
     }
   }
 }
 
 /**
- * What a core takes for its part of a job, in ps: beyond interrupt and command, which cost it as any. A piece of the
- * kernel's is done by a worker that is woken, which takes as long as an interrupt's thread; a guest's driver is told
- * and answers through the hypervisor.
+ * A core's time for its part of a job, in ps, without interrupt and command. In the kernel a worker
+ * is woken for a job, which takes as long as an interrupt's thread; a guest's driver is called and
+ * answers through the hypervisor.
  */
 export function hostWorkPs(
   work: HintWork,

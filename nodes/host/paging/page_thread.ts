@@ -1,4 +1,4 @@
-/** The kernel's thread for pages on the first core: it runs while there is something to be done. */
+/** The kernel's thread for pages on the first core. It ends when no work is left. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { HostTiming, PressurePlan } from "../../../fabric/rack/plan/plan.ts";
 import { type HintWork, workPs } from "../../../fabric/rack/plan/hint_work.ts";
@@ -11,7 +11,6 @@ import type { PageTable } from "../memory/page_table.ts";
 import type { Pager } from "./pager.ts";
 import { type PageServer, pressMemory, servePages } from "./serve_pages.ts";
 
-/** The parts of a host that the thread works with. */
 export interface PageMachine {
   readonly now: Time;
   readonly timing: HostTiming;
@@ -25,12 +24,12 @@ export interface PageMachine {
 export interface ThreadParts {
   readonly machine: PageMachine;
   readonly processor: Processor;
-  /** @param card the number of the card that commands go to; the first one's unless given. */
+  /** @param card the number of the card that commands go to; absent: the first one. */
   readonly cpu: (name: string, account: Account, card?: number) => Cpu;
   readonly onFailure: (name: string, error: unknown) => void;
-  /** [0114]: who does the work. */
+  /** [0114]: the place of the work. */
   readonly work?: HintWork | undefined;
-  /** Tells the IOMMU of pages, where the card asks that for them. */
+  /** Answers the IOMMU's page requests, where the card asks the IOMMU for pages. */
   readonly respond?: NonNullable<PageServer["respond"]> | undefined;
 }
 
@@ -42,7 +41,7 @@ export class PageThread {
     this.#parts = parts;
   }
 
-  /** Starts it, where there is work and it does not run: it runs as the handler of an interrupt. */
+  /** Starts the thread, where there is work and it does not run: as the handler of an interrupt. */
   serve(): void {
     const { machine, processor, onFailure } = this.#parts;
     if (this.#isRunning || !machine.paging.hasWork) return;
@@ -65,7 +64,6 @@ export class PageThread {
     });
   }
 
-  /** Memory pressure begins, `plan.at` after `bootedAt`. */
   press(plan: PressurePlan, bootedAt: Time): void {
     const { machine, processor, cpu, onFailure } = this.#parts;
     const { paging: pager } = machine;

@@ -1,9 +1,10 @@
 /**
- * The driver's side of on-demand paging, for all cards of a host: regions whose pages a card asks for, what each page may be used
- * for, and a queue of what is to be done: page faults of the card, advice, pages to be taken back. One
- * kernel thread does it (`serve_pages.ts`), so that nothing races with a page that comes or goes. Ranges take
- * turns, a batch each; what is to be taken back is taken when all that was asked for before it is there. All of that
- * goes ahead of what hints alone have named, whose requesters take turns: it holds others up for one batch (H-24).
+ * The driver's side of on-demand paging, for all cards of a host: regions whose pages a card asks
+ * for, the rights of each page, and a queue of jobs: page faults of the card, advice, pages to be
+ * taken back. One kernel thread does them (`serve_pages.ts`), so that no job races with a page that
+ * comes or goes. Ranges take turns, a batch each; pages are taken back when all pages requested
+ * before are mapped. Jobs for hints only come after all others; their requesters take turns, and
+ * delay others by one batch at most (H-24).
  *
  * Source: Linux, mlx5 (`odp.c`): page fault events, `pagefault_mr`, `mlx5_ib_invalidate_range`.
  */
@@ -16,16 +17,15 @@ import { FairQueue } from "./fair_queue.ts";
 
 /** A region that is registered for on-demand paging. */
 export interface DemandRegion {
-  /** The number of its card, which knows it by its key. */
+  /** The number of the card that knows it by its key. */
   readonly card: number;
   readonly key: number;
-  /** Virtual address at which its first page begins, and its own first byte in it. */
+  /** Virtual address of its first page, and offset of its first byte in that page. */
   readonly address: number;
   readonly offset: number;
   readonly pageBytes: number;
-  /** Its pages may be written by the card. */
   readonly writable: boolean;
-  /** What the card may do with each page: 0 nothing, 1 read, 2 write as well. */
+  /** The card's rights to each page: 0 none, 1 read, 2 write as well. */
   readonly rights: Uint8Array;
 }
 
@@ -34,21 +34,20 @@ export interface PageRange {
   readonly count: number;
 }
 
-/** Pages of one region that are wanted together: mapped in batches, none of which goes beyond. */
+/** Pages of one region that are requested together: a batch does not go beyond them. */
 export interface PagePart extends PageRange {
   readonly region: DemandRegion;
 }
 
-/** Pages that the card is to have, or what is left of them. */
+/** Pages to be mapped for the card, or the rest of them. */
 export interface RangeJob {
   readonly kind: "range";
   readonly parts: readonly PagePart[];
   readonly rights: 1 | 2;
-  /** Pages that are away are brought in; else only what is there is mapped. */
+  /** Brings in pages that are away; else only present pages are mapped. */
   readonly fault: boolean;
-  /** The card has asked for them, not a program. */
   readonly asked?: true;
-  /** Of the requester with this address, whose hints alone have named them. */
+  /** The address of the requester whose hints alone have named them. */
   readonly hintsOf?: number | undefined;
   readonly done?: string;
 }
@@ -56,7 +55,6 @@ export interface RangeJob {
 interface MappedPage {
   readonly region: DemandRegion;
   readonly page: number;
-  /** Physical address. */
   readonly frame: number;
 }
 
@@ -73,20 +71,20 @@ export type PageJob =
   }
   | { readonly kind: "pressure"; readonly pages: number };
 
-/** Keys are numbers of 32 bits, of which each card gives its own. */
+/** Keys are numbers of 32 bits; each card assigns its own. */
 const KEY_SPAN = 2 ** 32;
 
 function idOf(card: number, key: number): number {
   return card * KEY_SPAN + key;
 }
 
-/** Methods about regions take the number of the card; the first one's is 0. */
+/** Methods about regions take the number of the card; absent: the first one. */
 export class Pager implements DemandPaging {
   /** By card and key, see {@link regionOf}. */
   readonly regions = new Map<number, DemandRegion>();
-  /** Memory of other regions: it stays where it is. */
+  /** Memory of other regions, which stays where it is. */
   readonly pinned = new Map<number, AddressRange & { readonly frames: readonly number[] }>();
-  /** Pages that the card has, the one mapped longest first: region and page. */
+  /** Mapped pages, the oldest mapping first, by region and page. */
   readonly mapped = new Map<string, MappedPage>();
   readonly isPinnedByDefault: boolean;
   faults = 0;
@@ -95,13 +93,12 @@ export class Pager implements DemandPaging {
   invalidations = 0;
   pagesTaken = 0;
   readonly #jobs: PageJob[] = [];
-  /** Pages that no request needs: they wait for all other jobs. */
+  /** Jobs for hints only: they wait for all others. */
   readonly #hinted = new FairQueue<PageJob>();
   readonly #onWork: () => void;
   readonly #map: AddressMap;
   readonly #table: PageTable;
   readonly #iommu: Iommu | undefined;
-  /** Page faults of regions that are not known yet, by key. */
   readonly #early = new Map<number, readonly PageFault[]>();
   #done = 0;
 
@@ -109,9 +106,8 @@ export class Pager implements DemandPaging {
     readonly pin: boolean;
     readonly map: AddressMap;
     readonly table: PageTable;
-    /** Where there is one, the card reaches registered memory alone. */
+    /** With an IOMMU the card reaches only registered memory. */
     readonly iommu?: Iommu | undefined;
-    /** There is something to be done: a thread is to run `servePages`. */
     readonly onWork: () => void;
   }) {
     this.isPinnedByDefault = options.pin;
@@ -157,12 +153,11 @@ export class Pager implements DemandPaging {
     for (const event of early) this.fault(event, card);
   }
 
-  /** A card's region with this key. */
   regionOf(card: number, key: number): DemandRegion | undefined {
     return this.regions.get(idOf(card, key));
   }
 
-  /** Whether it is registered still, and not another one by its key. */
+  /** Whether the region is still registered, and its key not reused. */
   isThere(region: DemandRegion): boolean {
     return this.regionOf(region.card, region.key) === region;
   }
@@ -172,8 +167,8 @@ export class Pager implements DemandPaging {
   }
 
   /**
-   * The card may ask for pages of a region before its registration has come back to the program: the card
-   * asks once, so what it asked for is kept until then.
+   * The card may ask for pages of a region before the reply to its registration reaches the
+   * program. It asks once, so its request is kept until then.
    */
   keepEarly(event: PageFault, card: number): void {
     const id = idOf(card, event.key);
@@ -220,8 +215,8 @@ export class Pager implements DemandPaging {
   }
 
   /**
-   * What is left of a range waits behind the other ranges, so that none holds them up for longer than a batch,
-   * but ahead of what is to be taken back: it was asked for before that, and must not come in behind it.
+   * The rest of a range waits behind the other ranges, so that none waits longer than a batch, but
+   * ahead of jobs that take pages back: they must find the pages that were requested before them.
    */
   putBack(rest: RangeJob): void {
     if (rest.hintsOf !== undefined) return this.#hinted.push(rest, rest.hintsOf);
@@ -229,7 +224,6 @@ export class Pager implements DemandPaging {
     this.#jobs.splice(at < 0 ? this.#jobs.length : at, 0, rest);
   }
 
-  /** A signal that no other job raises. */
   #nextSignal(): string {
     return `paging-${this.#done++}`;
   }
@@ -245,7 +239,7 @@ export class Pager implements DemandPaging {
     for (let page = 0; page < region.rights.length; page++) this.unmapped(region, page);
   }
 
-  /** A card has failed: its regions are gone, and what it has asked for. */
+  /** A card has failed: its regions and requests are dropped. */
   reset(card = 0): void {
     const isIts = (id: number) => Math.floor(id / KEY_SPAN) === card;
     for (const id of [...this.#early.keys()]) if (isIts(id)) this.#early.delete(id);
@@ -254,14 +248,14 @@ export class Pager implements DemandPaging {
     }
     const isAsked = (job: PageJob) => cardOf(job) === card;
     this.#hinted.remove(isAsked);
-    // A program may wait for what it has advised: that ends, as its regions are gone.
+    // Advice stays: a program may wait for its end, which comes as its regions are gone.
     const left = this.#jobs.filter((job) =>
       "done" in job || job.kind === "pressure" || !isAsked(job)
     );
     this.#jobs.splice(0, this.#jobs.length, ...left);
   }
 
-  /** The card is about to have the page, which lies in this frame. */
+  /** The page, in this frame, is about to be mapped for the card. */
   map(
     region: DemandRegion,
     page: number,
@@ -274,7 +268,6 @@ export class Pager implements DemandPaging {
     this.#iommu?.map([frame], region.card);
   }
 
-  /** Frames of pages that the card may have. */
   framesOf(region: DemandRegion, { first, count }: PageRange): number[] {
     return Array.from(
       { length: count },
@@ -282,7 +275,7 @@ export class Pager implements DemandPaging {
     );
   }
 
-  /** The card has let go of the page. */
+  /** The card does not use the page any more. */
   unmapped(region: DemandRegion, page: number): void {
     const name = nameOf(region, page);
     const before = this.mapped.get(name);
@@ -303,13 +296,13 @@ function nameOf({ card, key }: DemandRegion, page: number): string {
   return `${idOf(card, key)}/${page}`;
 }
 
-/** The card that has asked for it; undefined where no single one has. */
+/** The card that has asked for it; undefined for a job of no single card. */
 function cardOf(job: PageJob): number | undefined {
   if (job.kind === "fault") return job.card;
   return job.kind === "range" ? job.parts[0]?.region.card : undefined;
 }
 
-/** The pager as the verbs of one card's device see it. */
+/** The pager in the view of one card's verbs. */
 export class CardPaging implements DemandPaging {
   readonly #pager: Pager;
   readonly #card: number;

@@ -1,7 +1,8 @@
 /**
- * The kernel thread that maps pages for the card and takes them back. Mapping: pages of a range are brought in
- * where they are away, a batch at a time, then the card is told. Taking back: the card is told and answers when it
- * uses the page no more; its last writes have left the I/O controller; only then the frame is another page's.
+ * The kernel thread that maps pages for the card and takes them back. Mapping: pages of a range are
+ * brought in where they are away, a batch at a time, then the card is told. Taking back: the card
+ * is told, and answers when it does not use the page any more; then its last writes leave the I/O
+ * controller; only then the frame is reused.
  */
 import { formatTime, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
@@ -12,33 +13,30 @@ import type { Cpu, Steps } from "../cpu/program.ts";
 import type { AddressRange } from "../cpu/demand_paging.ts";
 import type { DemandRegion, PageJob, PagePart, Pager, PageRange, RangeJob } from "./pager.ts";
 
-/** What the thread works on. */
 export interface PageServer {
   readonly cpu: Pick<
     Cpu,
     "now" | "charge" | "settle" | "sleep" | "command" | "signal" | "tracing" | "trace"
   >;
-  /** Sends a card a command; absent: `cpu` does, which is the only card's. */
+  /** Sends a card a command; absent: `cpu` sends it to the only card. */
   readonly commandTo?: (card: number, command: RnicCommand) => Steps<RnicReply>;
   readonly pager: Pager;
   readonly table: PageTable;
   readonly timing: HostTiming;
-  /** Physical address of a page of virtual memory that is there. */
   readonly physical: (address: number) => number;
-  /** Whether a write of a device to this frame is on its way to memory. */
   readonly isComing: (frame: number) => boolean;
-  /** [0114]: what the work's place adds to a page that is mapped, and to a command for the card. */
+  /** [0114]: additional time for a mapped page and for a command, by the place of the work. */
   readonly workPs?: { readonly page: Time; readonly command: Time };
-  /** Tells the IOMMU that pages are there, of which the card has asked it (PRI); absent: it asks the driver. */
+  /** Answers a page request (PRI) by the IOMMU; absent: the card asks the driver. */
   readonly respond?: (
     pages: { readonly key: number; readonly first: number; readonly count: number },
     card: number,
   ) => void;
-  /** Whether a program waits for a change in the frame, or streams into it: it is in use. */
+  /** Whether a program waits for a change in the frame, or streams into it. */
   readonly isInUse: (frame: number) => boolean;
 }
 
-/** Does what is to be done, until nothing is. */
+/** Does the jobs until none is left. */
 export function* servePages(server: PageServer): Steps<void> {
   const { pager, cpu } = server;
   for (let job = pager.nextJob(); job !== undefined; job = pager.nextJob()) {
@@ -48,7 +46,7 @@ export function* servePages(server: PageServer): Steps<void> {
   }
 }
 
-/** @returns what is left of a range. */
+/** @returns the rest of a range. */
 function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
   const { pager } = server;
   switch (job.kind) {
@@ -60,7 +58,8 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
         return undefined;
       }
       pager.faults++;
-      // What an access waits for comes first, by itself: the rest of its message must not hold it up.
+      // The pages that an access waits for come first, by themselves: the rest of its message must
+      // not delay them.
       const parts = [{ region, first, count }, { region, first: first + count, count: ahead }];
       const rights = region.writable ? 2 : 1;
       const how = { rights, fault: true, asked: true, hintsOf } as const;
@@ -78,19 +77,20 @@ function* serve(server: PageServer, job: PageJob): Steps<RangeJob | undefined> {
 }
 
 /**
- * Pages in one batch, and in one update of translations: a choice. mlx5 waits for one UMR for all of a range
- * (`mlx5r_umr_post_send_wait`, of MLX5_MAX_UMR_CHUNK at most). A batch of pages that come from nowhere takes 26 us;
- * 100 Gb/s bring its bytes in 22 us. Of a cold WRITE of 1 MiB whose hint is sent one page request's round trip ahead,
- * 475 us, batches of 64 leave 32 us of stall, as those of 48 and 96 do; with 32 it is 45 us, with one batch 77 us.
+ * A choice: pages in one batch, and in one update of translations. mlx5 waits for one UMR for all
+ * of a range (`mlx5r_umr_post_send_wait`, of MLX5_MAX_UMR_CHUNK at most). A batch of untouched
+ * pages takes 26 us; 100 Gb/s bring its bytes in 22 us. Of a cold WRITE of 1 MiB whose hint is sent
+ * one page request's round trip ahead, 475 us, batches of 64 leave 32 us of stall, as those of 48
+ * and 96 do; with 32 it is 45 us, with one batch 77 us.
  */
 export const PAGES_PER_BATCH = 64;
-/** A choice: pages that are there are not kept longer for others, which what waits for them need not wait for. */
+/** A choice: the longest time for which a batch's pages wait for each other. */
 const BATCH_PS: Time = 100 * PS_PER_US;
 
 /**
- * Maps the next pages of a range that the card has not got with these rights, as far as they lie together: the
- * kernel is entered once (`hmm_range_fault`), each page costs what it costs, the card is told by one command.
- * @returns what is left of the range.
+ * Maps the next consecutive pages of a range that the card does not have with these rights: the
+ * kernel is entered once (`hmm_range_fault`), each page has its cost, the card gets one command.
+ * @returns the rest of the range.
  */
 function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefined> {
   const { rights, fault, asked = false } = job;
@@ -105,11 +105,11 @@ function* mapBatch(server: PageServer, job: RangeJob): Steps<RangeJob | undefine
     region.rights[page]! < rights && (fault || table.isThere(address + page * pageBytes));
   let page = first;
   while (page < end && !mayMap(page)) page++;
-  // PRI: what is asked for is answered, also where it has been mapped before.
+  // PRI: a request is answered also where its pages were mapped before.
   if (page > first && asked) {
     server.respond?.({ key: region.key, first, count: page - first }, region.card);
   }
-  // The region may be gone since its pages were asked for, and its number be another's.
+  // The region may be gone since its pages were requested, and its key reused.
   if (page >= end || !pager.isThere(region)) {
     return yield* mapBatch(server, { ...job, parts: others });
   }
@@ -142,13 +142,12 @@ function traceIn(
   cpu.trace({ step: "pages-in", text, pages: [key, first, first + count] });
 }
 
-/** A page as the card is to have it: the first of a batch, or a further one. @returns how long that takes. */
 function bringIn({ table, timing }: PageServer, page: number, isFirst: boolean): Time {
   const minorPs = isFirst ? timing.minorFaultPs : timing.rangePagePs;
   return table.isThere(page) ? minorPs : table.touch(page, DRAM_PAGE_BYTES, minorPs);
 }
 
-/** @returns what is to be tried again: where the card refuses one page, it takes none of its command. */
+/** @returns the pages to retry: where the card refuses one page, it takes none of the command. */
 function* tellCard(
   server: PageServer,
   region: DemandRegion,
@@ -162,7 +161,7 @@ function* tellCard(
   const { cpu, pager, timing, respond, workPs } = server;
   const { card, key } = region;
   const { first, frames: pages, rights, asked } = run;
-  // Time has passed: the region may be gone, and its memory another's.
+  // Time has passed: the region may be gone, and its memory reused.
   if (!pager.isThere(region)) return [];
   const writable = rights === 2;
   const before = region.rights.slice(first, first + pages.length);
@@ -190,7 +189,9 @@ function* tellCard(
   return pages.map((_, i) => ({ region, first: first + i, count: 1 }));
 }
 
-/** Takes the DRAM pages of a range away from the card and from memory; SCM's from the card alone. */
+/**
+ * Takes the DRAM pages of a range away from the card and from memory; SCM pages only from the card.
+ */
 function* takeRange(server: PageServer, range: AddressRange, keep: boolean): Steps<void> {
   const { pager } = server;
   for (const region of [...pager.regions.values()]) {
@@ -217,7 +218,6 @@ function* takeRange(server: PageServer, range: AddressRange, keep: boolean): Ste
   }
 }
 
-/** Sends a region's card a command. */
 function send(
   { cpu, commandTo }: PageServer,
   { card }: DemandRegion,
@@ -238,7 +238,10 @@ function* invalidate(
   for (let page = first; page < first + count; page++) pager.unmapped(region, page);
 }
 
-/** The card does not use it any more: its frame is free when no write is on its way there. */
+/**
+ * Takes a page that the card does not use any more: its frame is free when no write to it is on its
+ * way.
+ */
 function* takePage(server: PageServer, page: number, keep: boolean): Steps<void> {
   const { cpu, pager, table, timing, physical } = server;
   if (page < VIRTUAL_DRAM_BASE || !table.isThere(page)) return;
@@ -251,7 +254,7 @@ function* takePage(server: PageServer, page: number, keep: boolean): Steps<void>
   table.takeAway(page, keep);
 }
 
-/** Whether nothing needs the page where it is: pinned memory, a device's write, a core that waits for it. */
+/** Whether the page can move: it is not pinned, and no device's write and no core waits for it. */
 function mayTake({ pager, table, physical, isComing, isInUse }: PageServer, page: number): boolean {
   if (!table.isThere(page) || pager.isPinned({ address: page, length: DRAM_PAGE_BYTES })) {
     return false;
@@ -263,7 +266,6 @@ function mayTake({ pager, table, physical, isComing, isInUse }: PageServer, page
   return !isMapped && !isComing(frame) && !isInUse(frame);
 }
 
-/** Takes back the pages that a card has had longest. */
 function* takeOldest(server: PageServer, pages: number): Steps<void> {
   const oldest = [...server.pager.mapped.values()].slice(0, pages);
   for (const { region: { address: base, pageBytes }, page } of oldest) {
@@ -271,7 +273,7 @@ function* takeOldest(server: PageServer, pages: number): Steps<void> {
   }
 }
 
-/** Memory pressure of the scenario: comes again and again, so many times. */
+/** Memory pressure of the scenario, repeated `times` times. */
 export function* pressMemory(
   { cpu, pager }: Pick<PageServer, "cpu" | "pager">,
   pressure: { readonly everyPs: Time; readonly times: number; readonly pages: number },

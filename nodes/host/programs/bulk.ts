@@ -23,10 +23,9 @@ import { flagsFor, SMALL_INLINE } from "./common/send_flags.ts";
 const SERVICE = "sink";
 /** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
 const PLACE_BYTES = 16;
-/** Parts of the duration whose rates are reported. */
 const PARTS = 10;
 
-/** The service. Option: `bytes` of the buffer that all writers share (256 KiB). */
+/** The service. Option: `bytes` (256 KiB) of the buffer that all writers share. */
 export function* sink({ cpu, device, options }: ProgramContext): Steps<void> {
   const bytes = countOption(options, "bytes", { least: 64, otherwise: 256 * 1024 });
   const listener = must(listen(device, SERVICE));
@@ -52,9 +51,9 @@ export function* sink({ cpu, device, options }: ProgramContext): Steps<void> {
 
 /**
  * The program. Options: `to`; `size` of a message (64 KiB), `depth` (8), `beginUs`: the virtual
- * time of the first message (once connected), `timeUs` (1000): no message is posted later, `scatter`
- * (off): messages go to places that are drawn, not one behind the other. Reports a `result` with rates
- * in bit/s, in total and for each tenth of the time.
+ * time of the first message (once connected), `timeUs` (1000), after which no message is posted;
+ * `scatter` (off): messages go to random places instead of consecutive ones. Reports a `result`
+ * with rates in bit/s, in total and for each tenth of the time.
  */
 export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const to = textOption(options, "to");
@@ -83,7 +82,6 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   // Connections are set up while the cables are idle; then all hosts begin at once.
   if (cpu.now < beginPs) yield* cpu.sleep(beginPs - cpu.now);
   const startPs = cpu.now;
-  /** Bytes completed in each part of the duration. */
   const parts = new Float64Array(PARTS), latencies: Time[] = [];
   const error = yield* transfer(connection, { cq, mr, depth, timePs, scatter, parts, latencies });
   const messages = latencies.length;
@@ -114,7 +112,7 @@ function placeIn(privateData: Uint8Array) {
   };
 }
 
-/** Keeps `depth` messages outstanding for the time. @returns the reason of an early end. */
+/** Keeps `depth` messages outstanding for the duration. @returns the reason of an early end. */
 function* transfer(
   { qp, device: { cpu }, privateData }: Connection,
   { cq, mr, depth, timePs, scatter, parts, latencies }: {

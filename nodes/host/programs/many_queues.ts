@@ -1,12 +1,14 @@
 /**
- * Traffic over many queue pairs (Q-11): `many-queues` makes them all, to `many-queues-server` on another host,
- * and writes small messages, each posted alone and with its own doorbell, over the first 1, 16, 256 … of
- * them. A row for each number says what its doorbells cost the card: reads of queue information by DMA, hits,
- * misses and evictions of its cache, stale pointers; and what a message costs the program.
+ * Traffic over many queue pairs (Q-11): `many-queues` makes them all, to `many-queues-server` on
+ * another host, and writes small messages, each posted alone and with its own doorbell, over the
+ * first 1, 16, 256 … of them. A row for each number has the cost of its doorbells at the card:
+ * reads of queue information by DMA, hits, misses and evictions of its cache, stale pointers; and
+ * the cost of a message for the program.
  *
- * Queue pairs are made in chunks: the client sends the numbers of a chunk over one connection, and the server
- * makes as many and answers with theirs. A connection by the CM for each would cost three times the frames.
- * Receives come from one shared queue on either side, as applications of this size do it.
+ * Queue pairs are made in chunks: the client sends the numbers of a chunk over one connection, and
+ * the server makes as many and answers with their numbers. A CM connection for each would cost
+ * three times the frames. Each side takes receives from one shared queue, as applications of this
+ * size do.
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,
@@ -48,16 +50,17 @@ const NUMBER_BYTES = 4, CHUNK_BYTES = CHUNK * NUMBER_BYTES;
 /** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
 const PLACE_BYTES = 16;
 const SRQ_DEPTH = 4;
-/** Before a row is measured each of its queue pairs has had a message, but no more than so many of them. */
+/**
+ * Before a row is measured, each of its queue pairs has carried a message, but at most this many.
+ */
 const WARM_UP_MAX = 1024;
-/** Without a completion for so long a row has failed. */
+/** A row fails after this time without a completion. */
 const IDLE_PS = 100_000 * PS_PER_US;
-/** [choice] After so long without a word the peer of a control connection is asked whether it is there. */
+/** [choice] A control connection's peer is probed after this time of silence. */
 const SILENCE_PS = PS_PER_S;
-/** Of Zipf's law, as in YCSB (Cooper et al., SoCC'10). */
+/** Exponent of Zipf's law, as in YCSB (Cooper et al., SoCC'10). */
 const ZIPF_EXPONENT = 0.99;
 
-/** What the card has counted while a row was measured. */
 const COUNTERS = [
   "doorbells",
   "doorbellReads",
@@ -68,7 +71,7 @@ const COUNTERS = [
 ] as const;
 type CounterName = typeof COUNTERS[number];
 
-/** A number of queue pairs, and what messages over them have cost. Times in ps. */
+/** A number of queue pairs, and the cost of messages over them. Times in ps. */
 export interface ManyQueuesRow {
   readonly qps: number;
   readonly messages: number;
@@ -98,19 +101,19 @@ interface Ends {
   readonly srq: Srq;
 }
 
-/** Memory of the control connection: a place for what comes, and one for what goes. */
+/** Memory of the control connection: a place for received messages, and one for sent ones. */
 interface Control {
   readonly connection: Connection;
   readonly cq: Cq;
   readonly mr: Mr;
-  /** A {@link probe} has not been answered. */
+  /** A {@link probe} is not answered yet. */
   isProbed: boolean;
 }
 
 /**
- * The service: one client after the other, so that none disturbs another's figures; one that has died with its
- * host holds up the next for a second and a requester's retries. Option: `bytes` of the buffer that all write
- * into (64 KiB).
+ * The service: one client after the other, so that none disturbs another's figures. A client that
+ * has died with its host delays the next by a second and a requester's retries. Option: `bytes` of
+ * the buffer that all write into (64 KiB).
  */
 export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Steps<void> {
   const bytes = countOption(options, "bytes", { least: 64, otherwise: 64 * 1024 });
@@ -148,21 +151,27 @@ export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Ste
         if (closed !== undefined) yield* close(sessions, closed);
       }
     }
-    // The others wait until it is gone: each client has this host for itself.
+    // The other clients wait, so that each has this host for itself.
     const [first] = sessions.values();
     if (first !== undefined && first.asked > 0) yield* answerChunk(device, ends, first);
     else if (first !== undefined && cpu.now >= askAt(sessions)) yield* probe(first);
   }
 }
 
-/** When the client that the others wait for has been silent for too long; never where none waits. */
+/**
+ * When the first client, for which others wait, has been silent for too long; NEVER where none
+ * waits.
+ */
 function askAt(sessions: ReadonlyMap<number, Session>): Time {
   const [first, ...others] = sessions.values();
   const isWaitedFor = first !== undefined && !first.isProbed && others.length > 0;
   return isWaitedFor ? first.heardAt + SILENCE_PS : NEVER;
 }
 
-/** A WRITE of no bytes, which needs no key (`rocev2.md` §3.4): it ends with an error where no peer acknowledges it. */
+/**
+ * A WRITE of no bytes, which needs no key (`rocev2.md` §3.4): it ends with an error where no peer
+ * acknowledges it.
+ */
 function* probe(control: Control): Steps<void> {
   control.isProbed = true;
   const remote = { va: 0, rkey: 0 };
@@ -172,9 +181,9 @@ function* probe(control: Control): Steps<void> {
 
 interface Session extends Control {
   readonly made: Qp[];
-  /** Bytes of the chunk that the client has sent and that was not answered; else 0. */
+  /** Bytes of the client's unanswered chunk; else 0. */
   asked: number;
-  /** When the client has last been heard of, or became the first. */
+  /** When the client has last sent a message, or became the first. */
   heardAt: Time;
 }
 
@@ -212,7 +221,7 @@ function* open(
   return { connection, cq, mr, made: [], asked: 0, heardAt, isProbed: false };
 }
 
-/** Makes a queue pair for each of the client's, and says their numbers. */
+/** Makes a queue pair for each of the client's, and answers with their numbers. */
 function* answerChunk(device: CmDevice, ends: Ends, session: Session): Steps<void> {
   const { connection, mr, made } = session;
   const theirs = readNumbers(device.cpu, mr, session.asked / NUMBER_BYTES);
@@ -268,7 +277,7 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
     if (!(cause instanceof ProgramError)) throw cause;
     error = cause.message;
   }
-  // Also of one that has failed: the others wait for it.
+  // Also after a failure, as the other clients wait for it.
   if (control !== undefined) yield* disconnect(control.connection);
   const { to, messageBytes, depth, order } = job;
   const result: ManyQueuesResult = {
@@ -327,13 +336,11 @@ function* connectControl(device: CmDevice, pd: Pd, to: string): Steps<Control> {
   return { connection, cq, mr, isProbed: false };
 }
 
-/** A queue pair without a receive queue of its own, in INIT. */
 function* makeQp({ pd, cq, srq }: Ends, maxSendWr: number): Steps<Qp> {
   const none = { maxRecvWr: 0, srq, ...SMALL_INLINE };
   return must(yield* prepareQp({ pd, sendCq: cq, recvCq: cq, maxSendWr, ...none }));
 }
 
-/** Connects it to the peer's queue pair of that number. */
 function* bind(
   qp: Qp,
   { qpn, connection: { peer } }: { readonly qpn: number; readonly connection: Connection },
@@ -343,7 +350,6 @@ function* bind(
   must(yield* bringUp(qp, attributes, undefined));
 }
 
-/** Makes queue pairs until there are `count` of them. */
 function* makeUpTo(
   device: CmDevice,
   { ends, control, depth }: {
@@ -369,7 +375,7 @@ function* makeUpTo(
   }
 }
 
-/** Waits for the server's answer, as long as the server is there. @returns its bytes. */
+/** Waits for the server's answer, as long as the server responds. @returns its bytes. */
 function* answered(control: Control): Steps<number> {
   const { cq, connection: { device: { cpu } } } = control;
   for (;;) {
@@ -446,7 +452,6 @@ function* counted(cpu: Cpu): Steps<Readonly<Record<string, number>>> {
   throw new ProgramError(`The card does not say what it has counted: ${JSON.stringify(reply)}`);
 }
 
-/** Which queue pair the next message goes over. */
 function nextOf(cpu: Cpu, order: Job["order"], count: number): (i: number) => number {
   if (order === "round-robin") return (i) => i % count;
   if (order === "random") return () => Math.floor(cpu.random() * count);
@@ -459,7 +464,6 @@ function nextOf(cpu: Cpu, order: Job["order"], count: number): (i: number) => nu
   return () => firstAbove(sums, cpu.random() * sum);
 }
 
-/** The first place of rising numbers that has more than `value`. */
 function firstAbove(sums: Float64Array, value: number): number {
   let from = 0, end = sums.length - 1;
   while (from < end) {

@@ -1,6 +1,6 @@
 /**
- * Optional exports of a user's protocol besides its program: how a host recovers from a power
- * failure, and what must hold then. Types only: a protocol's file imports them and nothing else.
+ * Optional exports of a user's protocol besides its program: the recovery of a host from a power
+ * failure, and a check of the result. Types only: a protocol's file imports them and nothing else.
  *
  *     export default function* protocol(context: ProgramContext): Steps<void> { … }
  *     export function* recover(context: RecoveryContext): Steps<unknown> { … }
@@ -9,9 +9,9 @@
  * `recover` runs on a host of the protocol after power-on, before any program: at each later boot
  * of a run; at its end on each host without power; and on every image of `rack explore`. It may
  * repair the data, and the next power failure may interrupt it. It has no state outside SCM.
- * What `recover` reads is judged by itself where there is no `check` (`console/explore`, robustness).
- * `check` receives the results of the recoveries and returns the violations in words; nothing where
- * there are none.
+ * Without a `check`, the reads of `recover` are judged by themselves (`console/explore`,
+ * robustness). `check` receives the results of the recoveries and returns the violations in words;
+ * nothing where there are none.
  */
 import type { TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -23,7 +23,7 @@ export type RecoveryCpu = Pick<
   "host" | "now" | "scm" | "load" | "store" | "flush" | "ntStore" | "charge" | "settle" | "sleep"
 >;
 
-/** What a {@link Recover} is given. */
+/** The argument of a {@link Recover}. */
 export interface RecoveryContext {
   /** The core: SCM, loads, stores and flushes. */
   readonly cpu: RecoveryCpu;
@@ -63,18 +63,19 @@ export type Recover = (context: RecoveryContext) => Steps<unknown>;
 
 /** A host of the rack, for a check. */
 export interface CrashedHost {
-  /** Whether it kept its power: one that does not, and is not in `cut`, has it back. */
+  /** Whether it kept its power. A host that did not, and is not in `cut`, has it back. */
   readonly survived: boolean;
-  /** The options of its first program of this file; empty where it runs none. */
+  /** The options of its first program of this file; empty without one. */
   readonly options: Readonly<Record<string, unknown>>;
   /**
-   * The result of `recover` at its last boot: of a host in `cut` as though it got its power now, else
-   * in the run; undefined without one, and where the host kept its power.
+   * The result of `recover` at its last boot. For a host in `cut`: as though it got its power now;
+   * else in the run. Undefined without a recovery, and where the host kept its power.
    */
   readonly recovered: unknown;
   /**
-   * Bytes of its SCM: of a host in `cut` after the recovery; of one with power as its cores see them
-   * or, at the end of a run, as a power failure then would leave them. @throws ProgramError for what is no part of it.
+   * Bytes of its SCM. For a host in `cut`: after the recovery. For one with power: as its cores see
+   * them or, at the end of a run, as a power failure would leave them. @throws ProgramError for a
+   * range outside of the SCM.
    */
   scm(offset: number, length: number): Uint8Array;
 }
@@ -91,11 +92,11 @@ export interface Reported {
   readonly value: unknown;
 }
 
-/** The rack after a power failure, or at the end of a run, when the failed hosts have recovered. */
+/** The rack when the failed hosts have recovered from a power failure, or at the end of a run. */
 export interface CrashView {
   /** Hosts without power; none where all have it. */
   readonly cut: readonly string[];
-  /** When it failed, in ps; the end of the run where all have power. */
+  /** Time of the failure in ps; the end of the run where all have power. */
   readonly at: Time;
   /** Each host of the rack, by its name. */
   readonly hosts: Readonly<Record<string, CrashedHost>>;

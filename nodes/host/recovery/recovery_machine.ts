@@ -47,7 +47,6 @@ export class RecoveryBoot implements RecoveryCpu {
   readonly host: string;
   readonly scm: Buffer;
   readonly #machine: RecoveryMachine;
-  /** Lines whose cached content is not persistent. */
   readonly #dirty = new Map<number, Uint8Array>();
   readonly #llcSurvives: boolean;
   readonly #combiningSurvives: boolean;
@@ -61,11 +60,6 @@ export class RecoveryBoot implements RecoveryCpu {
     this.#combiningSurvives = survives("wcb", machine.domain);
   }
 
-  /**
-   * Runs a recovery to its end.
-   * @returns its result.
-   * @throws exceptions of the recovery; Error where it does not end.
-   */
   recover(recover: Recover, options: Readonly<Record<string, unknown>>): unknown {
     const steps = stepsOf(recover({ cpu: this, host: this.host, options }), "recover");
     for (let waits = 0; waits < WAITS_MAX; waits++) {

@@ -7,8 +7,8 @@
  * A span is written in two steps: its record goes into the log; the next record implies that the
  * span was reported, so the earlier record is first merged into the content. Whenever the process
  * dies, content and log together have every reported span (not where the machine dies: nothing is
- * synced to the disk). `<path>.sums` notices damage at the next opening (`scm_sums.ts`); the file
- * `<path>.accept`, which that opening removes, is the user's word to go on with what there is.
+ * synced to the disk). The next opening detects damage by `<path>.sums` (`scm_sums.ts`). With the
+ * file `<path>.accept`, which that opening removes, the user accepts a damaged content.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
@@ -28,7 +28,7 @@ export class ScmFileError extends Error {
   override readonly name = "ScmFileError";
 }
 
-/** An SCM file does not hold what its host has written. */
+/** An SCM file does not hold the bytes that its host has written. */
 export class ScmDamageError extends ScmFileError {}
 
 /** Another process has the SCM file open. */
@@ -130,7 +130,8 @@ export class ScmFile {
   }
 
   /**
-   * To be called first after opening: keeps the last span if it was reported, discards it otherwise.
+   * Must be called first after opening: keeps the last span if it was reported, discards it
+   * otherwise.
    * @param lastReported `unknown` without a record of reports: a complete span is then kept.
    */
   settle(lastReported: number | "unknown"): Settled {
@@ -212,7 +213,7 @@ export class ScmFile {
     });
   }
 
-  /** Sums are made before anything is written, so a file without them is as it was made. */
+  /** Sums are made before any write, so a file without them must be as it was created. */
   #damageOfNew(): string | undefined {
     const isNew = this.#log.statSync().size === 0 && !this.#main.statSync().blocks;
     return isNew ? undefined : `${this.path}.sums is missing or empty`;
@@ -240,7 +241,7 @@ export class ScmFile {
   }
 }
 
-/** Not by statSync: the process may have given up its right to read files that are not open. */
+/** Without statSync: the process may have given up its right to read files that are not open. */
 function sizeOf(file: Deno.FsFile): number {
   return file.seekSync(0, Deno.SeekMode.End);
 }
@@ -259,7 +260,6 @@ function bytesOf(file: Deno.FsFile): ByteStore {
   };
 }
 
-/** Opens a file of exactly the planned size, with an exclusive lock. */
 function openMain(path: string, { host, bytes }: ScmFilePlan): Deno.FsFile {
   const problem = `Cannot use SCM file ${path} as host ${host}'s scm.size is ${bytes} B`;
   const before = attempt(`look at ${path}`, () => statIfAny(path));

@@ -6,7 +6,7 @@ import type { DurableWrite } from "../../../fabric/node.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 
 /**
- * The decision on the last span of the earlier life, when its store was opened again. `kept`: the
+ * The decision on the last span of the earlier life, when its store is opened again. `kept`: the
  * span had been reported; `undone`: it had not; `assumed`: the record is complete, reports are
  * unknown, and it is kept; `torn`: the process died while it wrote the record, so before the
  * report; `none`: there was nothing to decide.
@@ -22,13 +22,15 @@ const MAGIC = 0x52_4d_53_31;
 const HEADER_BYTES = 24;
 const ENTRY_BYTES = 12;
 
-/** A span's writes, encoded or decoded. */
 export interface ScmRecord {
   readonly span: number;
   readonly writes: readonly DurableWrite[];
 }
 
-/** Adjacent writes become one entry. @returns the bytes, and the entries as views of them. */
+/**
+ * Encodes a record; adjacent writes become one entry. @returns the bytes, and the entries as views
+ * of them.
+ */
 export function encodeRecord(
   { span, writes }: ScmRecord,
 ): { bytes: Uint8Array<ArrayBuffer>; writes: DurableWrite[] } {

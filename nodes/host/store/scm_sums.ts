@@ -1,6 +1,6 @@
 /**
- * What an SCM file needs so that damage is noticed at boot: `<path>.sums`, a CRC for each page of the
- * content, and whether the log has to hold a record. Big-endian:
+ * `<path>.sums`, by which damage of an SCM file is detected at boot: a CRC for each page of the
+ * content, and whether the log must hold a record. Big-endian:
  *
  *   magic u32, CRC u32 of the rest of the head, bytes f64, pending f64, log bytes f64, merging f64
  *   per page u32: 0 for one that was never written, so that the file is sparse like the content; else CRC
@@ -13,25 +13,21 @@ const MAGIC = 0x52_4d_53_53;
 const HEAD_BYTES = 40;
 const PAGE_BYTES = 4096;
 const ZERO_SUM = crc32(new Uint8Array(PAGE_BYTES));
-/** The sum of a page that was never written, and of one of zeros that was. */
+/** The sum of a page that was never written, and of a written page of zeros. */
 const UNWRITTEN = 0, WRITTEN_ZEROS = 1;
-/** No span. */
 const NONE = -1;
-/** Pages that are read at a time. */
 const READ_PAGES = 256;
-/** Bytes of a block in what the file system counts. */
+/** Bytes of a block in the file system's counts. */
 const BLOCK_BYTES = 512;
 
-/** Access to a file by offset. */
 export interface ByteStore {
   read(offset: number, length: number): Uint8Array<ArrayBuffer>;
   write(offset: number, bytes: Uint8Array): void;
 }
 
 interface State {
-  /** The span whose record the log holds whole, and which is not merged into the content. */
+  /** The span whose whole record the log holds, not merged into the content yet. */
   readonly pending: number;
-  /** Bytes of the log with that record. */
   readonly logBytes: number;
   /** Whether that record is being merged. */
   readonly merging: boolean;
@@ -50,7 +46,6 @@ export class ScmSums {
     this.#bytes = bytes;
   }
 
-  /** Bytes of the file of sums. */
   static size(bytes: number): number {
     return HEAD_BYTES + 4 * Math.ceil(bytes / PAGE_BYTES);
   }
@@ -89,17 +84,17 @@ export class ScmSums {
     this.#file.write(0, new Uint8Array(head.buffer));
   }
 
-  /** The log holds nothing that counts. */
+  /** The log holds no valid record. */
   markAtRest(): void {
     this.mark(AT_REST);
   }
 
-  /** Takes the sums of all pages that these writes, which the content has, have touched. */
+  /** Computes the sums of all pages that these writes, which the content has, have touched. */
   update(content: ByteStore, writes: readonly DurableWrite[]): void {
     for (const page of pagesOf(writes)) this.#take(page, this.#page(content, page));
   }
 
-  /** Takes the content as it is: pages of zeros as never written. */
+  /** Computes all sums from the content: pages of zeros count as never written. */
   takeAll(content: ByteStore): void {
     for (let page = 0; page * PAGE_BYTES < this.#bytes; page++) {
       const bytes = this.#page(content, page);
@@ -108,8 +103,9 @@ export class ScmSums {
   }
 
   /**
-   * The offset of the first page that is not what was written; undefined where all are. Pages that were never
-   * written are read only where the file system has given the content more blocks than the others need.
+   * The offset of the first page that differs from its sum; undefined without one. Pages that were
+   * never written are read only where the file system has given the content more blocks than the
+   * others need.
    * @param blocks that the file system has given to the content.
    * @param merging writes that may be in the content in part.
    */
@@ -156,7 +152,10 @@ export class ScmSums {
   }
 }
 
-/** Whether any page of bytes [from, to) of the content was ever written, by its file of sums; true where it ends before. */
+/**
+ * Whether any page of bytes [from, to) of the content was ever written, by its sums; true where
+ * `sums` is too short.
+ */
 export function isWritten(
   sums: Uint8Array,
   { from, to }: { readonly from: number; readonly to: number },
@@ -166,7 +165,6 @@ export function isWritten(
   return at(end) > sums.length || sums.subarray(at(first), at(end)).some((byte) => byte !== 0);
 }
 
-/** Of a page that was written. */
 function pageSum(bytes: Uint8Array): number {
   return ((crc32(bytes) ^ ZERO_SUM) >>> 0) || WRITTEN_ZEROS;
 }
@@ -180,7 +178,6 @@ function sumOf(head: DataView): number {
   return crc32(new Uint8Array(head.buffer, 8, HEAD_BYTES - 8));
 }
 
-/** Each once. */
 function pagesOf(writes: readonly DurableWrite[]): Set<number> {
   const pages = new Set<number>();
   for (const { offset, data } of writes) {

@@ -20,8 +20,8 @@ export interface AhOptions {
   /** Time to live; 64 by default. */
   readonly hopLimit?: number;
   /**
-   * 20 bits for the UDP source port, or RoCEv1's flow label, of which a WQE carries 16; 0, the default:
-   * by the two QPNs (`rocev2.md` §1.1), in RoCEv1 none.
+   * 20 bits that determine the UDP source port, or RoCEv1's flow label, of which a WQE carries 16.
+   * 0, the default: the two QPNs determine the port (`rocev2.md` §1.1); RoCEv1 has no label.
    */
   readonly flowLabel?: number;
 }
@@ -46,8 +46,8 @@ export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
 }
 
 /**
- * A UD receive buffer begins with 40 B: RoCEv1's GRH, or the IPv4 header in the last 20 behind zeros
- * (`rocev2.md` §3.8). Their first byte says which (Linux: `ib_get_rdma_header_version`).
+ * A UD receive buffer begins with 40 B: RoCEv1's GRH, or zeros and the IPv4 header in the last 20
+ * (`rocev2.md` §3.8). The first byte tells which (Linux: `ib_get_rdma_header_version`).
  */
 export { GRH_BYTES };
 const IPV4_AT = GRH_BYTES - 20;
@@ -80,7 +80,7 @@ export function createAhFromWc(pd: Pd, area: Uint8Array): Ah | VerbError {
   return createAh(pd, { address: sourceInGrh(area), trafficClass: trafficClassOf(area) & 0xfc });
 }
 
-/** EINVAL the second time. Posted sends are not affected: they contain a copy. */
+/** ibv_destroy_ah. EINVAL the second time. Posted sends are not affected: they contain a copy. */
 export function destroyAh(ah: Ah): VerbError | undefined {
   if (!ah.uses.alive) return verbError("EINVAL", "The address handle is gone already");
   ah.uses.alive = false;
@@ -88,7 +88,7 @@ export function destroyAh(ah: Ah): VerbError | undefined {
   return undefined;
 }
 
-/** Why a queue pair of `pd` cannot send with this handle; undefined where it can. */
+/** The reason why a queue pair of `pd` cannot send with this handle; undefined where it can. */
 export function refuseAh(pd: Pd, ah: Ah): string | undefined {
   if (!ah.uses.alive) return "The address handle is gone";
   const { device: { state }, handle, epoch } = ah.pd;
@@ -99,9 +99,9 @@ export function refuseAh(pd: Pd, ah: Ah): string | undefined {
 }
 
 /**
- * The queue pair receives a copy of each datagram to the group (IPv4, 224/4), one copy however
- * often it is attached. EINVAL where it is not UD. The RNIC itself reports the membership to the
- * switches (IGMP).
+ * Attaches the queue pair to a group: it receives one copy of each datagram to the group (IPv4,
+ * 224/4), however often it is attached. EINVAL where it is not UD. The RNIC itself reports the
+ * membership to the switches (IGMP).
  */
 export function attachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
   return change(qp, "attach-mcast", group);

@@ -11,12 +11,12 @@ import type { Source, Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
 import { refuseChannelInUse } from "./query/users.ts";
 
-/** ibv_create_comp_channel: without completion queues. */
+/** ibv_create_comp_channel: a channel without completion queues. */
 export function createCompChannel(device: Device): CompChannel {
   return { device, vector: device.state.nextVector++, cqs: new Set(), uses: { alive: true } };
 }
 
-/** EBUSY while it has completion queues, EINVAL the second time. */
+/** ibv_destroy_comp_channel. EBUSY while it has completion queues, EINVAL the second time. */
 export function destroyCompChannel(channel: CompChannel): VerbError | undefined {
   if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone already");
   const used = refuseChannelInUse(channel);
@@ -26,7 +26,7 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
   return undefined;
 }
 
-/** Signalled when a channel is destroyed: programs that wait for its events wake. */
+/** Signalled when a channel is destroyed: wakes programs that wait for its events. */
 function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }
@@ -49,7 +49,8 @@ function takeEvent({ place }: Cq): void {
 
 /**
  * Sleeps until an armed queue of the channel has an event. Each event must be acknowledged before
- * the queue can be destroyed. EINVAL on a channel that is gone, also where another thread destroys it meanwhile.
+ * the queue can be destroyed. EINVAL for a destroyed channel, also where another thread destroys it
+ * meanwhile.
  * @returns the queue.
  */
 export function getChannelEvent(channel: CompChannel): Steps<Cq | VerbError>;
@@ -80,8 +81,8 @@ export function* getChannelEvent(
 }
 
 /**
- * Sleeps until the interrupt armed by `reqNotifyCq` (ibv_get_cq_event of its own channel). EINVAL for a queue
- * that is gone, also where another thread destroys it meanwhile, or has no events.
+ * Sleeps until the interrupt armed by `reqNotifyCq` (ibv_get_cq_event of its own channel). EINVAL
+ * for a queue without events or a destroyed one, also where another thread destroys it meanwhile.
  */
 export function getCqEvent(cq: Cq): Steps<"event" | VerbError>;
 /** The same, until a deadline: then "timeout". */
@@ -102,12 +103,13 @@ export function* getCqEvent(
   for (;;) {
     const gone = refuseCq(cq.device, cq);
     if (gone !== undefined) return gone;
-    // Interrupts of two arms may have come as one: what was read already tells of both.
+    // Interrupts of two arms may have come as one: the entries read so far already tell of both.
     if (cq.place.fired > 0) yield* cpu.settle();
     else if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") {
       return "timeout";
     }
-    // A vector may have been raised for another queue that shares it, or for an event that was taken.
+    // The vector may have been raised for another queue that shares it, or for an event that was
+    // taken.
     if (!hasEvent(cq)) continue;
     takeEvent(cq);
     return "event";

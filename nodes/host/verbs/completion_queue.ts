@@ -27,14 +27,17 @@ import { resizedSignal } from "./resize_queue.ts";
 import { failureText, retireRecv, retireSend, retireSlot, shownWrId } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
-/** Whether it is neither destroyed nor older than the RNIC's failure: its memory is reused then. */
+/**
+ * Whether the queue is neither destroyed nor older than the RNIC's failure, after which its memory
+ * is reused.
+ */
 export function isThere(cq: Cq): boolean {
   return cq.device.state.held.has(cq.place);
 }
 
 /**
- * Refuses a completion queue that is gone, or about to go: EINVAL where it was destroyed, ENOENT where its
- * RNIC has failed. The card may have given its number to another one.
+ * Refuses a completion queue that is gone, or about to go: EINVAL where it was destroyed, ENOENT
+ * where its RNIC has failed. The card may have reused its number.
  */
 export function refuseCq(device: Device, cq: Cq): VerbError | undefined {
   const stale = refuseStale(device, cq.epoch);
@@ -46,7 +49,7 @@ function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 
-/** The entries that are written and not read, in order, each with its position. */
+/** The written, unread entries, in order, each with its position. */
 export function* unreadEntries(
   { device, address, entries, place }: Cq,
 ): Generator<readonly [cqe: Cqe, position: number]> {
@@ -58,7 +61,7 @@ export function* unreadEntries(
   }
 }
 
-/** Of completions: the entry that closes a ring is none. */
+/** Counts completions: the entry that closes a ring is none. */
 function unreadCount(cq: Cq): number {
   return [...unreadEntries(cq)].filter(([{ opcode }]) => opcode !== "resize").length;
 }
@@ -74,14 +77,14 @@ export function makesEvent(
 }
 
 /**
- * Takes the entries that are there, without letting time pass, as long as `use` wants more of them; and says
- * every quarter of the ring how far it is (Q-12).
+ * Takes the present entries, without letting time pass, until `use` returns false; stores the
+ * host's pointer every quarter of the ring (Q-12).
  */
 export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean): void {
   const { cpu, state } = cq.device;
   const { place } = cq;
   cpu.charge(state.timing.pollPs);
-  // Its numbers may be reused, too: its remaining completions are lost.
+  // The queue's memory may be reused: its remaining completions are lost.
   if (!isThere(cq)) return;
   for (let wantsMore = true; wantsMore && !place.resizing;) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
@@ -116,7 +119,7 @@ export function takeCompletions<Id extends WrId = number>(
   return completions;
 }
 
-/** The completion as it would name its WQE now, where its queue has moved to another ring since. */
+/** The completion with the WQE's present index, where its queue has moved to another ring since. */
 function inNewRing(place: CqPlace, cqe: Cqe, position: number): Cqe {
   const { moved } = place;
   const queue = isOfSend(cqe) ? "send" : "recv";
@@ -125,7 +128,7 @@ function inNewRing(place: CqPlace, cqe: Cqe, position: number): Cqe {
     if (qpn !== cqe.qpn || kind !== queue || position >= before) continue;
     wqeIndex = (to.tail + ringDistance(from.tail, wqeIndex, from.depth)) % to.depth;
   }
-  // Moves that no unread completion comes before are of no use any more.
+  // Moves without an earlier unread completion are dropped.
   for (let i = moved.length - 1; i >= 0; i--) {
     if (position + 1 >= moved[i]!.before) moved.splice(i, 1);
   }
@@ -159,10 +162,11 @@ function insistOn(cq: Cq): void {
 /**
  * Polls up to `most` completions (ibv_poll_cq); empty where there are none.
  *
- * After 64 empty polls in a row one call stands for all polls until something happens on this host, for at most 1 ms,
- * or a thousandth of the time since a completion came. A completion is taken at the same picosecond and at the same
- * cost; a program that counts its polls counts fewer. How it is done: `cpu/spin.ts`.
- * @throws ProgramError on a queue that was destroyed: nothing completes there.
+ * After 64 empty polls in a row one call stands for all polls until the next event on this host,
+ * for at most 1 ms, or a thousandth of the time since the last completion. A completion is taken at
+ * the same picosecond and at the same cost; a program that counts its polls counts fewer. See
+ * `cpu/spin.ts`.
+ * @throws ProgramError on a destroyed queue, which gets no completion.
  */
 export function* pollCq<Id extends WrId = number>(
   cq: Cq,
@@ -172,7 +176,7 @@ export function* pollCq<Id extends WrId = number>(
   const { device: { cpu }, place } = cq;
   const { taken } = place, owedPs = cpu.owedPs;
   const completions = takeCompletions<Id>(cq, most);
-  // Entries of an ended life are taken, and none is returned.
+  // Entries of an ended life are taken, but not returned.
   const isEmpty = place.taken === taken;
   const costPs = cpu.owedPs - owedPs;
   yield* cpu.polled?.({ ring: place, address: cq.address, costPs, isEmpty }) ?? cpu.settle();
@@ -180,8 +184,8 @@ export function* pollCq<Id extends WrId = number>(
 }
 
 /**
- * Arms one interrupt for the next completion (ibv_req_notify_cq). Poll again after it: whether one that is there
- * raises it, too, is the card's (`queues: { arm: unread | next }`).
+ * Arms one interrupt for the next completion (ibv_req_notify_cq). Poll again after it: the card's
+ * option `queues: { arm: unread | next }` decides whether an unread completion raises it, too.
  */
 export function* reqNotifyCq(
   cq: Cq,
@@ -197,7 +201,7 @@ export function* reqNotifyCq(
 function* arm(cq: Cq, armed: Exclude<CqPlace["armed"], "no">): Steps<void> {
   const { cqn, place, device } = cq;
   place.armed = armed;
-  // What cannot be seen yet comes afterwards: a program that polls once more misses nothing.
+  // Entries that are not visible yet come later: a program that polls once more misses none.
   place.armedFrom = place.taken + (device.state.arm === "next" ? unreadCount(cq) : 0);
   const request = { cqn, position: place.armedFrom, solicitedOnly: armed === "solicited" };
   yield* device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(request));
@@ -207,20 +211,20 @@ function* arm(cq: Cq, armed: Exclude<CqPlace["armed"], "no">): Steps<void> {
 export interface WaitOptions {
   /** Spin on the next entry, or sleep until an interrupt. The host's default unless given. */
   readonly mode?: "poll" | "interrupt";
-  /** Virtual time of the timeout; never by default. */
+  /** Virtual time at which the wait ends; never by default. */
   readonly deadline?: Time;
   /** Maximum number of completions returned, 64 by default. */
   readonly most?: number;
   /**
    * Also return, perhaps without completions, when another program of this host has signalled:
-   * `ready` checks its condition, since signals are not latched.
+   * `ready` checks the condition, since signals are not latched.
    */
   readonly also?: { readonly signal: string; readonly ready: () => boolean };
 }
 
 /**
  * Waits for completions and returns them. Empty only at the deadline, or where `also` is ready.
- * @throws ProgramError on a queue that was destroyed, also by another thread meanwhile: nothing completes there.
+ * @throws ProgramError on a queue that was destroyed, also by another thread meanwhile.
  */
 export function* waitCompletion<Id extends WrId = number>(
   cq: Cq,
@@ -238,9 +242,8 @@ export function* waitCompletion<Id extends WrId = number>(
     insistOn(cq);
     let completions = takeCompletions<Id>(cq, most);
     if (completions.length === 0 && vector !== null) {
-      // Arm, then poll again: where arming is for later completions alone, one in between raises no interrupt
-      // (`rocev2.md` §4.4).
-      // An arm of the program's stands, and may fire sooner.
+      // Arm, then poll again: where arming is only for later completions, one in between raises no
+      // interrupt (`rocev2.md` §4.4). An arm of the program's stays, and may fire sooner.
       yield* arm(cq, ["any", "solicited"].includes(cq.place.armed) ? "any" : "wait");
       completions = takeCompletions(cq, most);
     }
@@ -257,7 +260,7 @@ export function* waitCompletion<Id extends WrId = number>(
   }
 }
 
-/** Whether it belongs to a send queue. */
+/** Whether the completion is of a send queue. */
 function isOfSend(cqe: Cqe): boolean {
   return cqe.opcode === "requester" || cqe.opcode === "requester-error";
 }
@@ -270,7 +273,7 @@ function recordError(qp: Qp, cqe: Cqe): void {
 }
 
 /**
- * The program's form of a ring entry; frees what it retires. Undefined where its queue pair was
+ * The program's form of a ring entry; retires its work request. Undefined where its queue pair was
  * destroyed meanwhile: such completions are discarded.
  */
 function completionOf<Id extends WrId = number>(

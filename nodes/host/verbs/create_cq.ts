@@ -1,6 +1,6 @@
 /**
- * `ibv_create_cq`, `ibv_create_cq_ex` and `ibv_destroy_cq`: what a completion queue is made with, and its ring.
- * `completion_queue.ts` has what is done with it.
+ * `ibv_create_cq`, `ibv_create_cq_ex` and `ibv_destroy_cq`: the options of a completion queue, and
+ * its ring. `completion_queue.ts` has its use.
  */
 import { CQE_BYTES, CQE_INVALID } from "../../../fabric/wire/host_bus/cqe.ts";
 import { refuseCq } from "./completion_queue.ts";
@@ -41,20 +41,20 @@ export interface CqOptions {
   readonly interrupts?: boolean;
   /** Events of this queue use this channel, shared with the channel's other queues. */
   readonly channel?: CompChannel;
-  /** The driver's own vector; else one of the following. */
+  /** The driver's own vector; else one of the following applies. */
   readonly vector?: number;
   /** Its index among the shared vectors ({@link LIMITS}); without channel and index it has a vector of its own. */
   readonly compVector?: number;
   /**
-   * ibv_create_cq_ex: fields that its completions are to have. Those of IBV_WC_STANDARD_FLAGS are there in any
-   * case; EOPNOTSUPP for one that this card does not have.
+   * ibv_create_cq_ex: fields that its completions must have. Those of IBV_WC_STANDARD_FLAGS are
+   * always there; EOPNOTSUPP for one that this card does not have.
    */
   readonly wcFlags?: WcExFlags;
   /** IBV_CREATE_CQ_ATTR_…; EOPNOTSUPP for IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN. */
   readonly flags?: CqFlags;
 }
 
-/** Either of them has the card write its time into each entry. */
+/** With either of them the card writes its time into each entry. */
 const TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 const WC_FLAGS = IBV_WC_STANDARD_FLAGS | TIMESTAMPS;
@@ -83,8 +83,8 @@ function refuseFlags({ wcFlags = 0, flags = 0 }: CqOptions): VerbError | undefin
 const FIRST_COMP_VECTOR = 1 << 16;
 
 /**
- * Ring size for so many completions. The host updates its pointer every quarter of the ring and one
- * unit stays free: 3/4 − 1 can be used.
+ * Ring size for `wanted` completions. The host updates its pointer every quarter of the ring and
+ * one unit stays free: 3/4 − 1 can be used.
  */
 export function ringEntries(wanted: number): number {
   return powerOfTwo(Math.ceil((wanted + 1) * 4 / 3));
@@ -102,9 +102,10 @@ export function fillInvalid({ cpu }: Device, ring: Buffer): void {
 }
 
 /**
- * ibv_create_cq, ibv_create_cq_ex: a completion queue for at least `entries` completions. EINVAL for a number of
- * entries, flag or vector out of range, or a channel that is gone or another card's; EOPNOTSUPP for fields and flags that the card does
- * not have; ENOMEM where memory or the numbers of the card do not suffice.
+ * ibv_create_cq, ibv_create_cq_ex: a completion queue for at least `entries` completions. EINVAL
+ * for a number of entries, flag or vector out of range, or a channel that is destroyed or another
+ * card's; EOPNOTSUPP for fields and flags that the card does not have; ENOMEM without enough
+ * memory, or numbers of the card.
  */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
   const { entries: wanted } = options;
@@ -164,7 +165,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
 function emptyPlace(queue: number, { now: madeAt, rnic = 0 }: Cpu): CqPlace {
   return {
     queue,
-    // The card gives a number again when its queue is gone.
+    // The card reuses a number when its queue is gone.
     goneSignal: signalOf(`cq-gone:${queue}:${madeAt}`, rnic),
     stamp: 0,
     taken: 0,
@@ -184,8 +185,8 @@ function emptyPlace(queue: number, { now: madeAt, rnic = 0 }: Cpu): CqPlace {
 }
 
 /**
- * EBUSY while it is used or being resized, or events are unacknowledged (ibv_destroy_cq waits); EINVAL the
- * second time.
+ * ibv_destroy_cq. EBUSY while it is used or being resized, or events are unacknowledged (libibverbs
+ * waits for these); EINVAL the second time.
  */
 export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const stale = refuseStale(cq.device, cq.epoch);
@@ -208,10 +209,10 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   cq.channel?.cqs.delete(cq);
   dropEvents(cq.device.context, cq.place);
   const { completionQueues } = cq.device.state;
-  // The card may have given the number to a new one before it answered.
+  // The card may have reused the number before it answered.
   if (completionQueues.get(cq.cqn)?.place === cq.place) completionQueues.delete(cq.cqn);
   giveBack(cq.device, cq.place);
-  // libibverbs leaves a thread that waits for its events waiting for ever.
+  // libibverbs would leave a thread that waits for its events waiting for ever.
   cq.device.cpu.signal(cq.place.goneSignal);
   return undefined;
 }

@@ -33,7 +33,7 @@ import type { Context, Device, DeviceOptions, DeviceState, Pd, Qp, VerbError } f
 
 export { failed, must, ProgramError, verbError };
 
-/** Refuses a protection domain that is gone, or from before the RNIC's failure. */
+/** Refuses a protection domain that is destroyed, or from before the RNIC's failure. */
 export function refusePd({ device, epoch, uses }: Pd): VerbError | undefined {
   const stale = refuseStale(device, epoch);
   if (stale !== undefined || uses.alive) return stale;
@@ -47,8 +47,8 @@ export function refuseStale(device: Device, epoch: number): VerbError | undefine
 }
 
 /**
- * Refuses a queue pair that is gone: EINVAL where it was destroyed, ENOENT where its RNIC has failed. Copies of
- * the object are told by its ring.
+ * Refuses a queue pair that is gone: EINVAL where it was destroyed, ENOENT where its RNIC has
+ * failed. Copies of the object share its ring, which identifies it.
  */
 export function refuseQp({ device, pd, qpn, sq }: Qp): VerbError | undefined {
   const stale = refuseStale(device, pd.epoch);
@@ -56,7 +56,7 @@ export function refuseQp({ device, pd, qpn, sq }: Qp): VerbError | undefined {
   return verbError("EINVAL", `QP ${qpn} is gone already`);
 }
 
-/** Frees the memory, unless that was done at the RNIC's failure. */
+/** Frees the owner's memory, unless that was done at the RNIC's failure. */
 export function giveBack({ cpu, state }: Device, owner: object): void {
   const address = state.held.get(owner);
   if (address === undefined) return;
@@ -73,7 +73,9 @@ export function* perform(
   return failed(reply) ? reply : undefined;
 }
 
-/** A reply, unless the RNIC has failed and come back since: the reply is then stale. */
+/**
+ * The reply, or ENOENT where the RNIC has failed and come back since, as the reply is then stale.
+ */
 export function inTime<T>(reply: T | VerbError, device: Device, epoch: number): T | VerbError {
   return failed(reply) ? reply : refuseStale(device, epoch) ?? reply;
 }
@@ -90,7 +92,7 @@ function persistencePlan(plan: HostPlan): PersistencePlan {
   return { flow, flush, noSnoop };
 }
 
-/** The store of queue information (Q-04): its memory, and where each space begins in it. */
+/** The store of queue information (Q-04): its memory, and the beginning of each space in it. */
 interface Store {
   readonly buffers: readonly Buffer[];
   readonly bases: Readonly<Record<"virtual" | "physical", SpaceBases>>;
@@ -115,7 +117,7 @@ function allocateStore(cpu: Cpu, queues: number, store: StoreLayout): Store {
   return { buffers, bases };
 }
 
-/** Queue information in the card's memory, of which the driver has all. */
+/** Queue information in the card's memory, all of which the driver uses. */
 function storeAtCard(queues: number, store: StoreLayout): Store {
   const { layout, bytes } = store;
   const space1 = CARD_MEMORY_BASE;
@@ -125,7 +127,7 @@ function storeAtCard(queues: number, store: StoreLayout): Store {
   return { buffers: [], bases: { virtual: bases, physical: bases } };
 }
 
-/** More interrupts than a card has. */
+/** Exceeds the interrupts of a card. */
 const VECTORS_SPAN = 2 ** 32;
 
 /**
@@ -191,7 +193,7 @@ export function* initDevice(
   };
 }
 
-/** Physical address of a buffer that the RNIC uses as one contiguous range: a ring, a space. */
+/** Physical address of a buffer that the RNIC uses as one contiguous range: a ring or a space. */
 export function contiguous(buffer: Buffer): number {
   const first = buffer.pages[0]!;
   for (let i = 1; i < buffer.pages.length; i++) {
@@ -208,7 +210,6 @@ export function roomOf({ address, pages, pageBytes }: Buffer): number {
   return pages.length * pageBytes - address % pageBytes;
 }
 
-/** The result of `allocate`, or ENOMEM where no memory is left. */
 export function allocated(allocate: () => Buffer): Buffer | VerbError {
   try {
     return allocate();
@@ -218,7 +219,6 @@ export function allocated(allocate: () => Buffer): Buffer | VerbError {
   }
 }
 
-/** The next power of two. */
 export function powerOfTwo(least: number): number {
   let size = 2;
   while (size < least) size *= 2;
@@ -227,7 +227,7 @@ export function powerOfTwo(least: number): number {
 
 type ReplyTo<Op> = Extract<RnicReply, { status: "ok"; op: Op }>;
 
-/** Sends a command. @returns its reply, which is of kind `op`, or the firmware's error. */
+/** Sends a command. @returns its reply, of kind `op`, or the firmware's error. */
 export function* request<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
   cpu: Pick<Cpu, "command">,
   op: Op,
@@ -241,7 +241,7 @@ export function* request<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
 
 /**
  * Stores the host's own pointer of a queue into space 3 with its timestamp (Q-05, Q-08). Timestamps
- * of one queue increase strictly, so that of two pointers the newer is known.
+ * of one queue increase strictly, so that two pointers can be ordered.
  * @returns the timestamp.
  */
 export function storePointer(
@@ -252,7 +252,7 @@ export function storePointer(
   queue.stamp = Math.max(device.cpu.now, queue.stamp + 1);
   const { store } = device.state;
   const entry = encodeEntry(store, 3, { hostPointer: pointer, stamp: queue.stamp });
-  // No further than its own two fields: the RNIC's pointer may lie beside them (Q-05).
+  // Only its own two fields are stored: the RNIC's pointer may lie beside them (Q-05).
   const { hostPointer: from, stamp } = store.offsets;
   const address = entryAddress(store, device.state, { queue: queue.queue, space: 3 });
   device.cpu.store(address + from, entry.subarray(from, stamp + fieldBytes("stamp")));
@@ -267,17 +267,22 @@ const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
   "QP_LAST_WQE_REACHED",
 ]);
 
-/** A context without events. */
 export function newContext(): Context {
   return { unread: [], unacknowledged: new Map() };
 }
 
-/** The program's context has events of the port and of the device from now on. @param program its name with its number. */
+/**
+ * The program's context gets events of the port and of the device from now on. @param program its
+ * name with its number.
+ */
 export function addContext({ contexts }: DeviceState, context: Context, program: string): void {
   contexts.set(context, program);
 }
 
-/** The object of an asynchronous event, and its ring, by which copies of it are told; undefined if gone. */
+/**
+ * The object of an asynchronous event, and its ring, which identifies copies of the object;
+ * undefined if it is gone.
+ */
 function objectOf(state: DeviceState, event: RnicEvent): EventObject | undefined {
   if ("qpn" in event) {
     const qp = state.queuePairs.get(event.qpn);
@@ -298,8 +303,9 @@ interface EventObject {
 }
 
 /**
- * Handles an asynchronous event of the firmware: it goes to the context that made its object (Linux:
- * `ib_uverbs_qp_event_handler`), of the port or of the device to every context (`ib_uverbs_event_handler`).
+ * Passes an asynchronous event of the firmware to the context that made its object (Linux:
+ * `ib_uverbs_qp_event_handler`); events of the port or of the device go to every context
+ * (`ib_uverbs_event_handler`).
  */
 export function handleEvent({ state }: Pick<Device, "state">, event: RnicEvent): void {
   if ("portNum" in event || event.type === "DEVICE_FATAL") {
@@ -314,9 +320,8 @@ export function handleEvent({ state }: Pick<Device, "state">, event: RnicEvent):
 }
 
 /**
- * ibv_get_async_event: the oldest unread event about an object that this context has made, its port or its device;
- * waits for one.
- * Its object can be destroyed when {@link ackAsyncEvent} has acknowledged it.
+ * ibv_get_async_event: the oldest unread event of this context's objects, its port or its device;
+ * waits for one. The object can be destroyed only when {@link ackAsyncEvent} has acknowledged it.
  */
 export function getAsyncEvent(device: Device): Steps<RnicEvent>;
 /** The same, until a deadline: then "timeout". */
@@ -340,13 +345,15 @@ export function* getAsyncEvent(
   }
 }
 
-/** ibv_ack_async_event: of `getAsyncEvent`. EINVAL for any other, and the second time. */
+/**
+ * ibv_ack_async_event, for an event of `getAsyncEvent`. EINVAL for any other, and the second time.
+ */
 export function ackAsyncEvent({ context }: Device, event: RnicEvent): VerbError | undefined {
   if (context.unacknowledged.delete(event)) return undefined;
   return verbError("EINVAL", `No event ${event.type} waits to be acknowledged in this context`);
 }
 
-/** EBUSY while events about the object are unacknowledged: libibverbs' call would wait for them. */
+/** EBUSY while events of the object are unacknowledged: libibverbs' call would wait for them. */
 export function refuseUnacknowledged(
   { unacknowledged }: Context,
   ring: object,
@@ -358,12 +365,12 @@ export function refuseUnacknowledged(
   return undefined;
 }
 
-/** The object goes with all that uses it: its events need no acknowledgement of the program's any more. */
+/** The object is destroyed with its users: the program need not acknowledge its events any more. */
 export function ackEventsOf({ unacknowledged }: Context, ring: object): void {
   for (const [event, about] of unacknowledged) if (about === ring) unacknowledged.delete(event);
 }
 
-/** Unread events about an object that is gone are dropped: another may get its number. */
+/** Drops unread events of an object that is gone: its number may be reused. */
 export function dropEvents({ unread }: Context, ring: object): void {
   const others = unread.filter((each) => each.ring !== ring);
   unread.splice(0, unread.length, ...others);

@@ -1,4 +1,7 @@
-/** What a refused verb returns, and what programs do with it. Own programs are bundled with this file. */
+/**
+ * The errors that verbs return, and their handling in programs. Own programs are bundled with this
+ * file.
+ */
 import type { Errno, VerbError } from "./objects.ts";
 
 export function verbError(errno: Errno, reason: string): VerbError {
@@ -7,11 +10,11 @@ export function verbError(errno: Errno, reason: string): VerbError {
 
 /** An error of a verb that the program cannot handle: ends the program, not the host. */
 export class ProgramError extends Error {
-  /** As `Error` has it. */
+  /** The name, as of every `Error`. */
   override readonly name = "ProgramError";
 }
 
-/** What the compiler says of `must(regMr(…))`, whose steps are not done without `yield*`. */
+/** The compiler's message for `must(regMr(…))`, whose steps are not done without `yield*`. */
 type Done<T> = T extends Generator<unknown, unknown, never>
   ? "write yield* in front of the call: must(yield* regMr(…))"
   : unknown;
@@ -27,8 +30,8 @@ export function failed<T>(answer: T | VerbError): answer is VerbError {
 }
 
 /**
- * The result of a verb, or a thrown {@link ProgramError}: for programs that would give up. A call that
- * returns steps is done by `yield*` alone: `must(yield* regMr(…))`.
+ * The result of a verb, or a thrown {@link ProgramError}: for programs that give up at an error.
+ * Only `yield*` does a call that returns steps: `must(yield* regMr(…))`.
  * @throws ProgramError with errno and reason of an error, and for steps without `yield*`.
  *
  * @example An error ends the program, or is looked at
@@ -53,7 +56,7 @@ export function must<T>(answer: T & Done<T>): Exclude<T, VerbError> {
   return answer as Exclude<T, VerbError>;
 }
 
-/** @throws ProgramError for the steps of a call, which are not their result. */
+/** @throws ProgramError for the steps of a call, in place of their result. */
 export function insistOnDone(value: object, name: string): void {
   if (Object.prototype.toString.call(value) !== "[object Generator]") return;
   throw new ProgramError(

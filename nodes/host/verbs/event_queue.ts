@@ -11,16 +11,16 @@ import { createCq } from "./create_cq.ts";
 import { must, perform, ProgramError } from "./device.ts";
 import type { Cq, Device } from "./objects.ts";
 
-/** Makes a ring of 4096 entries, as Linux has it (mlx5: MLX5_NUM_ASYNC_EQE). */
+/** Gives a ring of 4096 entries, as in Linux (mlx5: MLX5_NUM_ASYNC_EQE). */
 const EVENTS = 3000;
-/** Above the vectors of completion queues of their own, below those that queues share. */
+/** Above the vectors of single completion queues, below those that queues share. */
 export const EVENT_VECTOR = (1 << 16) - 1;
 
 function vectorOf({ state }: Device): number {
   return state.firstVector + EVENT_VECTOR;
 }
 
-/** Makes the queue, at each opening of the card. @throws ProgramError where the card refuses. */
+/** Creates the queue, at each opening of the card. @throws ProgramError where the card refuses. */
 export function* openEventQueue(device: Device): Steps<Cq> {
   const cq = must(yield* createCq(device, { entries: EVENTS, vector: vectorOf(device) }));
   const wrong = yield* perform(device.cpu, { op: "set-event-queue", cqn: cq.cqn });
@@ -29,7 +29,7 @@ export function* openEventQueue(device: Device): Steps<Cq> {
   return cq;
 }
 
-/** Hands over the events in their order, as long as the host has power. */
+/** Delivers the events in their order, as long as the host has power. */
 export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void): Steps<void> {
   const { cpu, state } = device;
   for (;;) {
@@ -39,7 +39,7 @@ export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void
       continue;
     }
     if (cq !== undefined) {
-      // Armed, then looked at again: an event in between would raise no interrupt.
+      // Armed, then read again: an event in between would raise no interrupt.
       yield* reqNotifyCq(cq);
       if (takeEvents(cq, deliver) > 0) continue;
     }
@@ -47,7 +47,7 @@ export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void
   }
 }
 
-/** @returns how many there were. */
+/** @returns the number of events. */
 function takeEvents(cq: Cq, deliver: (event: RnicEvent) => void): number {
   const events: RnicEvent[] = [];
   takeEntries(cq, (entry) => {

@@ -27,8 +27,8 @@ function advance(cq: Cq): VerbError | undefined {
 }
 
 /**
- * Begins a session with the first completion. ENOENT where there is none: no session has begun. EINVAL on a queue
- * that was destroyed.
+ * Begins a session with the first completion. ENOENT, and no session, without a completion. EINVAL
+ * on a destroyed queue.
  */
 export function startPoll(cq: Cq): VerbError | undefined {
   if (cq.place.polling) return verbError("EINVAL", "A session is open: end it first");
@@ -37,7 +37,7 @@ export function startPoll(cq: Cq): VerbError | undefined {
   return none;
 }
 
-/** Moves to the next completion. ENOENT where there is none; the session stays open. */
+/** Moves to the next completion. ENOENT without one; the session stays open. */
 export function nextPoll(cq: Cq): VerbError | undefined {
   return cq.place.polling ? advance(cq) : verbError("EINVAL", "No session is open");
 }
@@ -70,17 +70,18 @@ export function wcFlags(completion: WorkCompletion<WrId>): WcFlags {
 }
 
 /**
- * ibv_wc_read_completion_ts: the card's clock when it wrote the current completion, in ticks of `hcaCoreClock`
- * kHz (`queryDeviceEx`); `queryRtValuesEx` reads the same clock. EINVAL where the queue was made without
- * IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: libibverbs has no function for the field then.
+ * ibv_wc_read_completion_ts: the card's clock when it wrote the current completion, in ticks of
+ * `hcaCoreClock` kHz (`queryDeviceEx`); `queryRtValuesEx` reads the same clock. EINVAL where the
+ * queue was created without IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: libibverbs has no function for the
+ * field then.
  */
 export function wcReadCompletionTs(cq: Cq): number | VerbError {
   return readTime(cq, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP);
 }
 
 /**
- * ibv_wc_read_completion_wallclock_ns: the same in ns of the host's clock, virtual time. EINVAL without
- * IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK.
+ * ibv_wc_read_completion_wallclock_ns: the same in ns of the host's clock, virtual time. EINVAL
+ * where the queue was created without IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK.
  */
 export function wcReadCompletionWallclockNs(cq: Cq): number | VerbError {
   const ticks = readTime(cq, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);

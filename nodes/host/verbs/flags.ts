@@ -1,19 +1,19 @@
 /**
- * Flags of the verbs, one constant for each, with libibverbs' names and numbers: they are combined by
- * `|`, as in C. What is one of several values, and no flag (operations, states, types), is a text that
- * the compiler checks. Names that begin with RACKMESH_ are this card's own. Own programs are bundled
- * with this file, so it imports nothing.
+ * Flags of the verbs, one constant for each, with libibverbs' names and numbers: they are combined
+ * by `|`, as in C. Enumerations (operations, states, types) are texts, which the compiler checks.
+ * Names that begin with RACKMESH_ are this card's own. Own programs are bundled with this file, so
+ * it imports nothing.
  */
 
 /**
- * Flags of one kind. The compiler refuses a constant of another kind; of a combination, which is a
- * plain number, the verbs check the bits at the call.
+ * Flags of one kind. The compiler refuses a constant of another kind. A combination is a plain
+ * number, whose bits the verbs check at the call.
  */
 type Flags<Kind extends string> = number & { readonly flags?: Kind };
 
 /** ibv_access_flags: of a region, a window, or a queue pair (`accessFlags`). */
 export type AccessFlags = Flags<"access">;
-/** The card may write the region: for receives, READs, atomics, and what peers write. */
+/** The card may write the region: for receives, READs, atomics, and writes of peers. */
 export const IBV_ACCESS_LOCAL_WRITE: AccessFlags = 1;
 /** A peer may WRITE; needs IBV_ACCESS_LOCAL_WRITE. */
 export const IBV_ACCESS_REMOTE_WRITE: AccessFlags = 2;
@@ -44,12 +44,12 @@ export type SendFlags = Flags<"send">;
 export const IBV_SEND_FENCE: SendFlags = 1;
 /** Success generates a completion. Failure always does. */
 export const IBV_SEND_SIGNALED: SendFlags = 2;
-/** Raises the peer's completion event where that was armed for solicited ones. */
+/** Raises the peer's completion event if it was armed for solicited ones. */
 export const IBV_SEND_SOLICITED: SendFlags = 4;
-/** The payload goes in the WQE, when the request is posted: its buffer may be used again at once. */
+/** The payload is copied into the WQE at the post: its buffer may be reused at once. */
 export const IBV_SEND_INLINE: SendFlags = 8;
 
-/** Bytes in front of a datagram's payload in its receive's buffer: sizeof(struct ibv_grh). */
+/** Bytes in front of a datagram's payload in its receive buffer: sizeof(struct ibv_grh). */
 export const GRH_BYTES = 40;
 
 /** ibv_placement_type: what a FLUSH guarantees (`flush.placement`). */
@@ -75,7 +75,7 @@ export type AdviseFlags = Flags<"advise">;
 /** The verb returns when it is done; else at once. */
 export const IBV_ADVISE_MR_FLAG_FLUSH: AdviseFlags = 1;
 
-/** Flags of ibv_create_cq_ex's `wc_flags`: fields that completions of the queue are to have. */
+/** Flags of ibv_create_cq_ex's `wc_flags`: fields that the queue's completions must have. */
 export type WcExFlags = Flags<"wcEx">;
 /** `byteLen`. */
 export const IBV_WC_EX_WITH_BYTE_LEN: WcExFlags = 1;
@@ -85,15 +85,15 @@ export const IBV_WC_EX_WITH_IMM: WcExFlags = 2;
 export const IBV_WC_EX_WITH_QP_NUM: WcExFlags = 4;
 /** `srcQp`. */
 export const IBV_WC_EX_WITH_SRC_QP: WcExFlags = 8;
-/** 0, as on every port of Ethernet: so are the next two. */
+/** 0, as on every Ethernet port: so are the next two. */
 export const IBV_WC_EX_WITH_SLID: WcExFlags = 16;
-/** 0, as on every port of Ethernet. */
+/** 0, as on every Ethernet port. */
 export const IBV_WC_EX_WITH_SL: WcExFlags = 32;
-/** 0, as on every port of Ethernet. */
+/** 0, as on every Ethernet port. */
 export const IBV_WC_EX_WITH_DLID_PATH_BITS: WcExFlags = 64;
 /** `wcReadCompletionTs`: the card's clock when it wrote the completion. */
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP: WcExFlags = 128;
-/** Refused with EOPNOTSUPP, as the next two: frames have no VLAN, and there are no flow tags. */
+/** Refused with EOPNOTSUPP: frames have no VLAN. */
 export const IBV_WC_EX_WITH_CVLAN: WcExFlags = 256;
 /** Refused with EOPNOTSUPP: there are no flow tags. */
 export const IBV_WC_EX_WITH_FLOW_TAG: WcExFlags = 512;
@@ -101,12 +101,12 @@ export const IBV_WC_EX_WITH_FLOW_TAG: WcExFlags = 512;
 export const IBV_WC_EX_WITH_TM_INFO: WcExFlags = 1024;
 /** `wcReadCompletionWallclockNs`: the same in ns of the host's clock, which is virtual time. */
 export const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK: WcExFlags = 2048;
-/** The fields that every completion has here, asked for or not. */
+/** The fields that every completion has here, requested or not. */
 export const IBV_WC_STANDARD_FLAGS: WcExFlags = 127;
 
 /** Flags of ibv_create_cq_ex. */
 export type CqFlags = Flags<"cq">;
-/** One thread polls: no effect, as a poll costs no lock here. */
+/** One thread polls: no effect, as a poll needs no lock here. */
 export const IBV_CREATE_CQ_ATTR_SINGLE_THREADED: CqFlags = 1;
 /** Refused with EOPNOTSUPP: an overrun would lose completions in silence. */
 export const IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: CqFlags = 2;
@@ -134,13 +134,13 @@ export const IBV_DEVICE_FLUSH_PERSISTENT = 1n << 39n;
 /** ATOMIC WRITE. */
 export const IBV_DEVICE_ATOMIC_WRITE = 1n << 40n;
 
-/** What on-demand regions can do (`odpCaps.generalCaps`). */
+/** Abilities of on-demand regions (`odpCaps.generalCaps`). */
 export type OdpFlags = Flags<"odp">;
 /** Regions may be on demand. */
 export const IBV_ODP_SUPPORT: OdpFlags = 1;
-/** Not there: a region has a range. */
+/** Not supported: a region has a range. */
 export const IBV_ODP_SUPPORT_IMPLICIT: OdpFlags = 2;
-/** Of `odpCaps.rc`, `uc`, `ud`: operations that may meet a page that is not there, and lose nothing. */
+/** Of `odpCaps.rc`, `uc`, `ud`: operations that may meet an absent page without losing data. */
 export type OdpTransportFlags = Flags<"odpTransport">;
 /** SENDs. */
 export const IBV_ODP_SUPPORT_SEND: OdpTransportFlags = 1;

@@ -1,4 +1,7 @@
-/** Sizes that calls take: each limit once, for the verbs, for the checks of a program's values and for `queryDevice`. */
+/**
+ * Sizes that calls accept: each limit once, for the verbs, for the checks of a program's values and
+ * for `queryDevice`.
+ */
 import { QP_WEIGHT_MAX } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { MAX_INLINE_BYTES, MAX_OBJECTS, MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import { isWhole, type WholeRange, wholeText } from "../../../fabric/base/whole_number.ts";
@@ -6,7 +9,7 @@ import { verbError } from "./errors.ts";
 import type { VerbError } from "./objects.ts";
 
 export interface Limit extends WholeRange {
-  /** What is counted: `a number of work requests`. */
+  /** The counted thing: `a number of work requests`. */
   readonly name: string;
 }
 
@@ -17,9 +20,9 @@ export const COMP_VECTORS = 64;
 
 export const LIMITS = {
   completions: { name: "a number of completions", least: 1, most: 1 << 20 },
-  /** Of one queue: of one unit each, one unit stays free. */
+  /** For one queue, with requests of one unit each: one unit stays free. */
   requests: { name: "a number of work requests", least: 0, most: RING_UNITS_MAX - 1 },
-  /** Of a shared queue: a slot has 16 bits and the ring is a power of two. */
+  /** For a shared queue: a slot has 16 bits and the ring is a power of two. */
   receives: { name: "a number of receives", least: 1, most: 2 ** 15 - 1 },
   elements: { name: "a number of elements (sge)", least: 0, most: MAX_SGE },
   sharedElements: { name: "a number of elements (sge)", least: 1, most: MAX_SGE },
@@ -36,7 +39,7 @@ export function limitText(limit: Limit): string {
   return `${limit.name}, ${wholeText(limit)}`;
 }
 
-/** EINVAL with what was expected in `field`; undefined for a value within the limit. */
+/** EINVAL with the expectation for `field`; undefined for a value within the limit. */
 export function refuseBeyond(field: string, value: number, limit: Limit): VerbError | undefined {
   if (isWhole(value, limit)) return undefined;
   return verbError("EINVAL", `${field} is ${value}: expected ${limitText(limit)}`);

@@ -29,9 +29,9 @@ import type { Buffer } from "../memory/address_map.ts";
 
 /** H-01: a data transfer object that lies in a region. */
 export interface RegionObject {
-  /** By which requests cover it: 64 bits. */
+  /** The identity by which requests name it: 64 bits. */
   readonly identity: bigint;
-  /** In bytes, from the region's first on. */
+  /** In bytes, from the region's first byte. */
   readonly offset: number;
   /** In bytes. */
   readonly length: number;
@@ -45,11 +45,11 @@ export interface RegionOptions {
   readonly offset?: number;
   /** Bytes from `offset` on; to the end of the buffer by default. */
   readonly length?: number;
-  /** Whether its memory stays where it is, whatever the host's default is; not with `onDemand`. */
+  /** Pins its memory, whatever the host's default is; not with IBV_ACCESS_ON_DEMAND. */
   readonly pin?: true;
-  /** ibv_reg_mr_iova: another address of its first byte, with the same offset in a page. */
+  /** ibv_reg_mr_iova: another address for its first byte, with the same offset in a page. */
   readonly iova?: number;
-  /** What the card prepares for requests that cover it, where it gets hints. */
+  /** Objects that the card prepares for requests that cover them, where it gets hints. */
   readonly objects?: readonly RegionObject[];
 }
 
@@ -62,7 +62,9 @@ export function allocPd(device: Device): Pd {
   return pd;
 }
 
-/** EBUSY while it is used, EINVAL the second time, ENOENT after the RNIC's failure. */
+/**
+ * ibv_dealloc_pd. EBUSY while it is used, EINVAL the second time, ENOENT after the RNIC's failure.
+ */
 export function deallocPd(pd: Pd): VerbError | undefined {
   if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone already");
   const stale = refuseStale(pd.device, pd.epoch);
@@ -74,7 +76,7 @@ export function deallocPd(pd: Pd): VerbError | undefined {
   return undefined;
 }
 
-/** Rights by which a peer relies on persistence: on SCM only (P-22; FLUSH: §4.5, as rxe). */
+/** Rights by which a peer relies on persistence: only on SCM (P-22; FLUSH: §4.5, as in rxe). */
 const PERSISTENCE = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
 
 /** ibv_reg_mr's rules (`rocev2.md` §4.5) and P-22's; undefined where the request is valid. */
@@ -209,13 +211,13 @@ export function* regMr(
   return mr;
 }
 
-/** Length of a null region: all addresses. No memory is that long. */
+/** Length of a null region: all addresses. It exceeds every memory. */
 export const NULL_MR_BYTES = Number.MAX_SAFE_INTEGER;
 
 /**
- * ibv_alloc_null_mr: a region without memory, for SGEs whose bytes are of no interest. What is written to it is
- * discarded and what is read from it is 0, without the bus; every address is in it. Only its lkey is valid:
- * `reregMr` is EINVAL, a bind MW_BIND_ERR, and a peer has no access. Undone by `deregMr`.
+ * ibv_alloc_null_mr: a region without memory, for SGEs whose bytes do not matter. Writes to it are
+ * discarded and reads give 0, without the bus; it contains every address. Only its lkey is valid:
+ * `reregMr` is EINVAL, a bind MW_BIND_ERR, and a peer has no access. `deregMr` removes it.
  */
 export function* allocNullMr(pd: Pd): Steps<Mr | VerbError> {
   const { device } = pd;
@@ -234,7 +236,9 @@ export function* allocNullMr(pd: Pd): Steps<Mr | VerbError> {
   return mr;
 }
 
-/** A command for which the firmware may need memory first: its tables (mlx5: MANAGE_PAGES). */
+/**
+ * Sends a command for which the firmware may first need memory for its tables (mlx5: MANAGE_PAGES).
+ */
 function* withMemory<Op extends "register-mr" | "done">(
   device: Device,
   op: Op,
@@ -301,8 +305,8 @@ export interface Reregistration {
 
 /**
  * Changes memory, domain or rights of a region; its keys stay. Outstanding accesses with the old
- * rights fail like later ones. EINVAL where nothing is to change, windows are bound to it, or the result would be
- * invalid: the region is then unchanged.
+ * rights fail like later ones. EINVAL without a change, while windows are bound to it, or where the
+ * result would be invalid: the region is then unchanged.
  */
 export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | undefined> {
   const { device } = mr.pd;
@@ -330,7 +334,7 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   if (place === undefined && (access & ~mr.access & PERSISTENCE) !== 0) {
     return verbError("EINVAL", "Persistence is granted with the memory only");
   }
-  // What an import of the region shows, too.
+  // Imports of the region show this record, too.
   const record = device.state.regions.get(mr.lkey) ?? mr;
   const changes = { pd: pd.handle, access, ...(place !== undefined && { place }) };
   const reply = yield* withMemory(device, "done", {
@@ -348,7 +352,7 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   pd.uses.count++;
   Object.assign(record, { pd: inContext(pd, record.pd.device), access });
   if (place !== undefined) {
-    // Its addresses are the program's own from now on.
+    // The region's addresses are the program's own from now on.
     Object.assign(record, { address: place.va, memory: place.va, length: place.length });
   }
   return undefined;
@@ -380,9 +384,9 @@ export interface Advice {
 }
 
 /**
- * ibv_advise_mr: pages of on-demand regions are brought in and mapped for the card, before it asks.
- * Pinned memory needs none of it. ENOENT for an unknown key, EFAULT for a range outside its region, EINVAL for another
- * domain's region, EPERM for write advice on read-only memory.
+ * ibv_advise_mr: brings in pages of on-demand regions and maps them for the card, before it asks.
+ * Pinned memory needs no advice. ENOENT for an unknown key, EFAULT for a range outside its region,
+ * EINVAL for another domain's region, EPERM for write advice on read-only memory.
  */
 export function* adviseMr(request: Advice): Steps<VerbError | undefined> {
   const wrong = refuseAdvice(request);
@@ -419,7 +423,7 @@ function refuseAdvice({ pd, sges, advice }: Advice): VerbError | undefined {
   return undefined;
 }
 
-/** Refuses a region that is deregistered, or of before the RNIC's failure. */
+/** Refuses a region that is deregistered, or from before the RNIC's failure. */
 function refuseMr({ pd: { device, epoch }, uses, lkey }: Mr): VerbError | undefined {
   const stale = refuseStale(device, epoch);
   if (stale !== undefined || uses.alive) return stale;
@@ -450,15 +454,15 @@ export interface MemoryAdvice {
   /** Bytes from `offset` on; to the end of the buffer by default. */
   readonly length?: number;
   /**
-   * MADV_DONTNEED: what is in the pages is gone, they are zeros when next accessed. MADV_PAGEOUT: it is
-   * kept where memory is slower. SCM is only unmapped from the card, whatever is advised.
+   * MADV_DONTNEED: the pages' content is lost; they are zeros at the next access. MADV_PAGEOUT: it
+   * is kept in slower memory. SCM is only unmapped from the card, with either advice.
    */
   readonly advice: "dontneed" | "pageout";
 }
 
 /**
- * madvise: gives pages of a program's memory up; returns when it is done. The card does not use a page
- * any more before its frame is another's. EINVAL where part of it is pinned or lies outside the buffer.
+ * madvise: gives up pages of a program's memory; returns at the end. The card stops using a page
+ * before its frame is reused. EINVAL where part of it is pinned or lies outside the buffer.
  */
 export function* madvise(
   { cpu }: Device,
@@ -477,12 +481,12 @@ export function* madvise(
   return undefined;
 }
 
-/** The domain as a context has it, whose core makes the commands. */
+/** The domain bound to a context, whose core sends the commands. */
 function inContext(pd: Pd, device: Device): Pd {
   return pd.device === device ? pd : { ...pd, device };
 }
 
-/** The protection domain with this handle, bound to this context. ENOENT where there is none. */
+/** The protection domain with this handle, bound to this context. ENOENT for an unknown handle. */
 export function importPd(device: Device, handle: number): Pd | VerbError {
   const pd = device.state.pds.get(handle);
   if (pd === undefined) return verbError("ENOENT", `There is no protection domain ${handle}`);
@@ -490,8 +494,8 @@ export function importPd(device: Device, handle: number): Pd | VerbError {
 }
 
 /**
- * The domain's region with this key, bound to the importing context's domain. It is the region itself, not a copy:
- * what `reregMr` or `deregMr` does to one of both holds for the other.
+ * The domain's region with this key, bound to the importing context's domain. It is the region
+ * itself, not a copy: `reregMr` and `deregMr` of one affect the other.
  */
 export function importMr(pd: Pd, lkey: number): Mr | VerbError {
   const mr = pd.device.state.regions.get(lkey);

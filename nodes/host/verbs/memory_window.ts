@@ -37,7 +37,7 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   if (!mw.uses.alive) return verbError("EINVAL", "The memory window is gone already");
   const stale = refuseStale(device, epoch);
   if (stale !== undefined) return stale;
-  // The card may give its index to another one as soon as it knows.
+  // The card may reuse its index as soon as it has the command.
   mw.uses.alive = false;
   const wrong = yield* perform(device.cpu, { op: "deallocate-mw", rkey: mw.rkey });
   if (wrong !== undefined) {
@@ -49,7 +49,7 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** Why a bind cannot be posted; the RNIC checks the rest (MW_BIND_ERR). */
+/** The reason why a bind cannot be posted; the RNIC checks the rest (MW_BIND_ERR). */
 export function refuseBind({ device: { state } }: Qp, bind: MwBind): string | undefined {
   const { mw, mr, rkey, access } = bind;
   const { device, epoch } = mw.pd;
@@ -62,7 +62,6 @@ export function refuseBind({ device: { state } }: Qp, bind: MwBind): string | un
   return rkey >>> 8 === mw.rkey >>> 8 ? undefined : "A window's key keeps its index";
 }
 
-/** The WQE's operands. */
 export function bindOperands({ rkey, mr, offset = 0, length, access }: MwBind): BindOperands {
   return {
     rkey,

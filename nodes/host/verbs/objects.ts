@@ -22,7 +22,7 @@ import type { VerifyLevel, VerifyVerdict } from "../../../fabric/wire/roce/verif
 import type { Cpu } from "../cpu/program.ts";
 import type { AccessFlags, FlushFlags, SendFlags, WcExFlags } from "./flags.ts";
 
-/** errno names as libibverbs returns them, and those of ports as librdmacm does. */
+/** errno names as libibverbs returns them, and for ports as librdmacm does. */
 export type Errno =
   | "EINVAL"
   | "ENOMEM"
@@ -35,17 +35,18 @@ export type Errno =
   | "EADDRINUSE"
   | "EADDRNOTAVAIL";
 
-/** A refused verb: nothing has changed. `reason` has what was found and what was expected. */
+/** A refused verb has changed nothing. `reason` has what was found and what was expected. */
 export interface VerbError {
   /** The error that libibverbs would return. */
   readonly errno: Errno;
-  /** What was found and what was expected, in words. */
+  /** The found and the expected value, in words. */
   readonly reason: string;
 }
 
 /**
- * When data is inlined in the WQE instead of being fetched by DMA (Q-02), besides requests with IBV_SEND_INLINE: a
- * driver that does so by itself (`size`, `type`) is this card's own, and libibverbs knows none.
+ * The rule by which data is inlined in the WQE instead of being fetched by DMA (Q-02), besides
+ * requests with IBV_SEND_INLINE. The rules `size` and `type`, by which the driver decides itself,
+ * are this card's own and unknown to libibverbs.
  */
 export type InlineRule =
   /** Every payload of at most `bytes`. */
@@ -56,7 +57,7 @@ export type InlineRule =
     readonly opcodes: readonly SendRequest["opcode"][];
     readonly bytes: number;
   }
-  /** Only where the work request requests it. */
+  /** Only where the work request asks for it. */
   | { readonly by: "program" };
 
 export interface DeviceOptions {
@@ -64,7 +65,7 @@ export interface DeviceOptions {
   readonly doorbell?: "number" | "pointer";
   /** Q-02: the default of queue pairs; `program` by default. */
   readonly inline?: InlineRule;
-  /** Which WQEs go with their doorbell: the default of queue pairs, instead of the host's. */
+  /** WQEs that are sent with their doorbell: the default of queue pairs, instead of the host's. */
   readonly blueFlame?: BlueFlame;
 }
 
@@ -74,7 +75,7 @@ export interface DeviceState {
   readonly completion: "poll" | "interrupt";
   readonly doorbell: "number" | "pointer";
   readonly doorbellForm: "fifo" | "message";
-  /** Whether the driver rings again for what stands still. */
+  /** Whether the driver repeats doorbells of queues that stand still. */
   readonly isWatched: boolean;
   readonly inline: InlineRule;
   readonly blueFlame: BlueFlame;
@@ -82,18 +83,21 @@ export interface DeviceState {
   readonly space1: number;
   readonly space2: number;
   readonly space3: number;
-  /** Where the fields lie in them (Q-05). */
+  /** The places of the fields in the spaces (Q-05). */
   readonly store: StoreLayout;
-  /** Whether the RNIC tells its pointers in time for others to use (Q-03). */
+  /** When the RNIC writes its pointers (Q-03). */
   readonly readPointer: QueuePlan["readPointer"];
-  /** For which completions a queue is armed. */
+  /** The completions that an armed queue waits for. */
   readonly arm: QueuePlan["arm"];
-  /** Words in which the RNIC answers requests for locks, one for each queue; undefined: by message. */
+  /**
+   * Words into which the RNIC writes its answers to requests for locks, one for each queue;
+   * undefined: it answers by message.
+   */
   readonly lockAnswers: Pick<RingMemory, "address" | "physical"> | undefined;
   readonly queues: number;
   /** Queues of this host's earlier lives whose information the card had kept when it was opened (Q-04). */
   readonly kept: number;
-  /** The card that was opened: see {@link Cpu.card}. */
+  /** The power-on of the opened card: see {@link Cpu.card}. */
   readonly card: number | undefined;
   readonly persistence: PersistencePlan;
   /** IPv4 address, MAC and largest path MTU of the port. */
@@ -108,9 +112,11 @@ export interface DeviceState {
   /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
-  /** Those of programs, each with its program's name: events of the port and of the device go to all. */
+  /**
+   * Contexts of programs, with the program's name: events of the port and of the device go to all.
+   */
   readonly contexts: Map<Context, string>;
-  /** Where the card's events come, unless they come as messages. */
+  /** The queue of the card's events, unless they come as messages. */
   eventQueue?: Cq;
   /**
    * First addresses of the RNIC's memory, by owner: a queue's ring, a space of queue information.
@@ -120,16 +126,22 @@ export interface DeviceState {
   /** Counts the openings of the device: objects of earlier epochs are gone. */
   epoch: number;
   nextPd: number;
-  /** Interrupts are the host's: of each card they begin at another number. */
+  /** Interrupt vectors belong to the host: each card's begin at another number. */
   readonly firstVector: number;
   nextVector: number;
 }
 
-/** An ibv_context: which program's objects, with all its threads, an asynchronous event belongs to. */
+/**
+ * An ibv_context: the program, with all its threads, that an asynchronous event's object belongs
+ * to.
+ */
 export interface Context {
-  /** Events that were not read, the oldest first, each with the ring of its object, or an object of the port's own. */
+  /**
+   * Unread events, oldest first, each with the ring of its object, or a separate object for the
+   * port.
+   */
   readonly unread: { readonly event: RnicEvent; readonly ring: object }[];
-  /** Events that were read and not acknowledged: their objects cannot be destroyed. */
+  /** Events that were read but not acknowledged: their objects cannot be destroyed. */
   readonly unacknowledged: Map<RnicEvent, object>;
 }
 
@@ -137,7 +149,7 @@ export interface Context {
 export interface HostDevices<Opened extends Device = Device> {
   /** The cards' names in the rack: `a-rnic`, `a-rnic2` … */
   readonly names: readonly string[];
-  /** Undefined of a card that has had no power since the host's boot. */
+  /** Undefined for a card that has had no power since the host's boot. */
   at(index: number): Opened | undefined;
 }
 
@@ -149,15 +161,15 @@ export interface Device {
   /** The program's weight: the default of its queue pairs; absent: 1. */
   readonly weight?: number;
   /**
-   * As CAP_NET_RAW: may assign controlled Q_Keys, those with bit 31 set, and have the hints of the whole card (H-08).
-   * The driver may, and programs that the scenario makes privileged.
+   * As CAP_NET_RAW: may assign controlled Q_Keys, those with bit 31 set, and get the hints of the
+   * whole card (H-08). The driver is privileged, and programs that the scenario makes so.
    */
   readonly privileged?: true;
   /** All of its host. @ignore */
   readonly devices?: HostDevices;
 }
 
-/** ibv_pd: a protection domain. Requests of its queue pairs reach its regions alone. */
+/** ibv_pd: a protection domain. Requests of its queue pairs reach only its regions. */
 export interface Pd {
   /** @ignore */
   readonly device: Device;
@@ -177,9 +189,9 @@ export interface Mr {
   address: number;
   /** In bytes. */
   length: number;
-  /** For the elements (`sge`) of requests of the own queue pairs. */
+  /** The key for elements (`sge`) of requests of the own queue pairs. */
   readonly lkey: number;
-  /** For the `remote` of requests of peers. */
+  /** The key for the `remote` of peers' requests. */
   readonly rkey: number;
   /** Rights: IBV_ACCESS_… by `|`. */
   access: AccessFlags;
@@ -221,7 +233,7 @@ export interface MwBind extends MwBindInfo {
   readonly rkey: number;
 }
 
-/** ibv_ah: where datagrams go. */
+/** ibv_ah: a destination of datagrams. */
 export interface Ah {
   /** Its protection domain. */
   readonly pd: Pd;
@@ -243,7 +255,7 @@ export interface CompChannel {
   readonly device: Device;
   /** MSI-X vector of its queues. */
   readonly vector: number;
-  /** Queues whose events it has. */
+  /** The queues whose events it has. */
   readonly cqs: Set<Cq>;
   /** @ignore */
   readonly uses: { alive: boolean };
@@ -259,13 +271,13 @@ export interface Cq {
   readonly epoch: number;
   /** Virtual address of the ring. */
   address: number;
-  /** Entries of the ring, a power of two: more than the completions that were asked for. */
+  /** Entries of the ring, a power of two: more than the requested completions. */
   entries: number;
-  /** MSI-X vector of its events; null where it has none. */
+  /** MSI-X vector of its events; null without events. */
   readonly vector: number | null;
-  /** Whose events it raises; undefined: its own. */
+  /** The channel that gets its events; undefined: its own. */
   readonly channel: CompChannel | undefined;
-  /** As it was asked for. */
+  /** The requested fields. */
   readonly wcFlags: WcExFlags;
   /** @ignore */
   readonly place: CqPlace;
@@ -274,7 +286,9 @@ export interface Cq {
 /** The host's position in the queue. */
 export interface CqPlace {
   readonly queue: number;
-  /** Signalled when the queue is destroyed: programs that wait for its completions or events wake. */
+  /**
+   * Signalled when the queue is destroyed: wakes programs that wait for its completions or events.
+   */
   readonly goneSignal: string;
   stamp: Time;
   /** Entries read since the queue was created, and the last count stored in space 3. */
@@ -282,20 +296,23 @@ export interface CqPlace {
   stored: number;
   /** Number of queue pairs that use it. */
   users: number;
-  /** The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, which leaves the program no event. */
+  /**
+   * The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, which
+   * leaves no event for the program.
+   */
   armed: "no" | "solicited" | "any" | "wait";
   /** The first entry that may raise it: see `QueuePlan.arm`. */
   armedFrom: number;
-  /** Events whose completion has been read already, so that none of those that are there would tell of them. */
+  /** Events whose completion has already been read, so that no unread entry tells of them. */
   fired: number;
   /** Events not yet acknowledged. */
   unacknowledged: number;
   /** Extended polling: whether a session is open, and its current completion. */
   polling: boolean;
   current: WorkCompletion | undefined;
-  /** The ring is being replaced: polling returns nothing meanwhile. */
+  /** The ring is being replaced: polling returns no completion meanwhile. */
   resizing: boolean;
-  /** The card is being told that it goes. */
+  /** The queue's destruction is under way at the card. */
   leaving: boolean;
   /** Queues whose ring was moved: earlier completions name units of the old one. */
   readonly moved: MovedRing[];
@@ -303,7 +320,7 @@ export interface CqPlace {
   readonly ended: Map<number, EndedLife>;
 }
 
-/** A queue has gone on in another ring: see `resize_queue.ts`. */
+/** A move of a queue to another ring: see `resize_queue.ts`. */
 export interface MovedRing {
   readonly qpn: number;
   readonly queue: "send" | "recv";
@@ -329,8 +346,8 @@ export type ReceiveOpcode = Exclude<
 >;
 
 /**
- * wr_id, which has 64 bits: a whole number as far as numbers are exact, or a bigint. The completion has it as it was
- * posted; traces and JSON have a bigint as its decimal text.
+ * wr_id, of 64 bits: a safe integer, or a bigint. The completion has it as it was posted; traces
+ * and JSON have a bigint as its decimal text.
  */
 export type WrId = number | bigint;
 
@@ -339,31 +356,34 @@ export type WrId = number | bigint;
  * the queue pair remains operational, `verify` too.
  */
 export interface WorkCompletion<Id extends WrId = number> {
-  /** As the request has it: a program that posts bigints says so, `pollCq<bigint>(cq, 1)`. */
+  /** The request's wr_id. A program that posts bigints declares it: `pollCq<bigint>(cq, 1)`. */
   readonly wrId: Id;
   /** `SUCCESS`, or the name of the error. */
   readonly status: WcStatus;
-  /** vendor_err: a code of `fabric/wire/host_bus/vendor_error.ts`; 0 of a success. */
+  /** vendor_err: a code of `fabric/wire/host_bus/vendor_error.ts`; 0 for a success. */
   readonly vendorErr: number;
-  /** What has failed and why, in words, as far as this side knows it; absent of a success. */
+  /** The failure and its cause in words, as far as this side knows it; absent for a success. */
   readonly reason?: string;
   /** The requested operation (a send's opcode), or the received one. */
   readonly opcode: WqeOpcode | ReceiveOpcode;
   /** The queue pair that the request was posted to. */
   readonly qpNum: number;
-  /** For receives, READs and persisted ranges. */
+  /** Bytes, for receives, READs and persisted ranges. */
   readonly byteLen: number;
   /** Immediate data; for `recv-invalidate` the key that the peer has invalidated. */
   readonly immData: number;
   /** P-25, P-26: PSN of a persistent write, and of the RECV that it consumed. */
   readonly psn: number;
-  /** P-25, P-26: the address that such a write goes to. */
+  /** P-25, P-26: the destination address of such a write. */
   readonly va: number;
   /** Source queue pair, for a UD receive. */
   readonly srcQp: number;
   /** V-01: the result of a verified write; absent for other operations, and without a response. */
   readonly verify?: VerifyVerdict;
-  /** The card's clock when it wrote the completion, in its ticks; only of a queue made with timestamps. */
+  /**
+   * The card's clock when it wrote the completion, in its ticks; only for a queue created with
+   * timestamps.
+   */
   readonly timestamp?: number;
 }
 
@@ -379,11 +399,11 @@ export interface SrqOptions {
 export interface Srq {
   /** @ignore */
   readonly device: Device;
-  /** Protection domain of the receives' memory, whatever the queue pairs' domains are. */
+  /** Protection domain of the receives' memory, independent of the queue pairs' domains. */
   readonly pd: Pd;
   /** Its number on the card. */
   readonly srqn: number;
-  /** Replaced when the ring gets another size. */
+  /** Replaced at a resize. */
   caps: Required<SrqOptions>;
   /** @ignore */
   readonly ring: SrqRing;
@@ -403,16 +423,16 @@ export interface SrqRing extends RingMemory {
   readonly wrIds: (WrId | undefined)[];
 }
 
-/** Where a ring is. Changed by `resize_queue.ts` alone. */
+/** The place of a ring. Only `resize_queue.ts` changes it. */
 export interface RingMemory {
   address: number;
   /** Number of units, a power of two; at most depth − 1 are filled. */
   depth: number;
-  /** The same for the RNIC. */
+  /** Physical address of the ring. */
   physical: number;
-  /** Bytes from `address` on that are the ring's, used or not: whole pages. */
+  /** Bytes from `address` on that belong to the ring, used or not: whole pages. */
   room: number;
-  /** The RNIC is moving the ring: posts and polls of the queue wait. */
+  /** The RNIC is moving the ring: posts to the queue, and polls of its completion queue, wait. */
   resizing: boolean;
 }
 
@@ -432,13 +452,13 @@ export interface Ring extends RingMemory {
   wrIds: WrId[];
 }
 
-/** What the driver remembers of a send, by the position of its WQE, for its completion. */
+/** The driver's record of a send for its completion, by the position of its WQE. */
 export interface PostedSend {
   readonly opcode: WqeOpcode;
   readonly remote: SendWqe["remote"] | undefined;
-  /** Without those of inline data. */
+  /** Empty for inline data. */
   readonly sges: readonly Sge[];
-  /** Of the payload, inline or not. */
+  /** Bytes of the payload, inline or not. */
   readonly bytes: number;
 }
 
@@ -447,9 +467,9 @@ export interface SendRing extends Ring {
   posted: PostedSend[];
   /** Number of requests posted since the last signaled one: they complete with a later one. */
   unsignaled: number;
-  /** The WQE that was filled last: its segments, and whether its payload is in it. */
+  /** The last WQE: its segments, and whether its payload is inline. */
   newest: { readonly bytes: Uint8Array; readonly isInline: boolean } | undefined;
-  /** The BlueFlame buffer that is next. */
+  /** The next BlueFlame buffer. */
   buffer: 0 | 1;
 }
 
@@ -468,9 +488,9 @@ export interface Qp {
   readonly qpn: number;
   /** Its transport service. */
   readonly type: QpType;
-  /** Where its sends complete. */
+  /** The completion queue of its sends. */
   readonly sendCq: Cq;
-  /** Where its receives complete. */
+  /** The completion queue of its receives. */
   readonly recvCq: Cq;
   /** @ignore */
   readonly sq: SendRing;
@@ -479,17 +499,17 @@ export interface Qp {
    * @ignore
    */
   readonly rq: RecvRing;
-  /** Where its receives come from; undefined: from its own queue. */
+  /** The source of its receives; undefined: its own queue. */
   readonly srq: Srq | undefined;
   /** Multicast groups that it is attached to. */
   readonly groups: Set<number>;
   /** The driver's last known state; `queryQp` reads the current one. */
   readonly life: { state: QpState; attributes: QpAttributes };
-  /** Replaced when a ring gets another size. */
+  /** Replaced when a ring is resized. */
   caps: QpCaps;
 }
 
-/** ibv_qp_cap, and what else a queue pair was created with. */
+/** ibv_qp_cap, and the other options of a queue pair's creation. */
 export interface QpCaps {
   /** Sends that may be outstanding. */
   readonly maxSendWr: number;
@@ -499,15 +519,18 @@ export interface QpCaps {
   readonly maxSendSge: number;
   /** Elements of one receive. */
   readonly maxRecvSge: number;
-  /** max_inline_data as granted: what fits into the WQEs of such a queue pair, at least what was asked for. */
+  /**
+   * max_inline_data as granted: the room in the WQEs of such a queue pair, at least what was
+   * requested.
+   */
   readonly maxInlineData: number;
-  /** As `createQp` was given it, or the default of the device. */
+  /** The option of `createQp`, or the device's default. */
   readonly inline: InlineRule;
   /** sq_sig_all: every send is signaled. */
   readonly sqSigAll: boolean;
-  /** Which WQEs, posted alone, go to the RNIC with their doorbell. */
+  /** WQEs that, posted alone, are sent to the RNIC with their doorbell. */
   readonly blueFlame: BlueFlame;
-  /** Share of the line beside the port's other queue pairs. */
+  /** Weight of its share of the line beside the port's other queue pairs. */
   readonly weight: number;
   /** P-29: when a persistent write completes. */
   readonly persistCompletion: "persistence" | "reception";
@@ -529,7 +552,7 @@ export interface SendRequest {
   readonly sendFlags?: SendFlags;
   /** Immediate, key to invalidate, or, for `persistence-ack`, the persistent PSN (P-26). */
   readonly immediate?: number;
-  /** Where in the peer's memory: an address and the key of its region or window. */
+  /** The place in the peer's memory: an address and the key of its region or window. */
   readonly remote?: { readonly va: number; readonly rkey: number };
   /** `compare-swap` stores `swapAdd` where it finds `compare`; `fetch-add` adds `swapAdd`. */
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
@@ -542,14 +565,14 @@ export interface SendRequest {
   /** Of a UD queue pair: the destination. */
   readonly ud?: UdDestination;
   /**
-   * H-01: data transfer objects that the operation covers, by the programs' names: one call instead of one for
-   * each. Hints name them, and the peer prepares those that the region of the operation's key has
-   * ({@link RegionObject}); so SENDs cover none.
+   * H-01: data transfer objects that the operation covers, by the identities that programs give
+   * them: one call instead of one for each. Hints name them, and the peer prepares those that the
+   * region of the operation's key has ({@link RegionObject}); so SENDs cover none.
    */
   readonly objects?: readonly bigint[];
   /**
-   * H-03 [0086]: of each of the `objects` the part that the operation works on; all of each by default. The peer
-   * prepares that alone, where the card's hints have it (`operands: on`).
+   * H-03 [0086]: the part of each of the `objects` that the operation works on; the whole object by
+   * default. The peer prepares only that part, where the card's hints carry it (`operands: on`).
    */
   readonly parts?: readonly ObjectPart[];
 }
@@ -560,7 +583,7 @@ export interface UdDestination {
   readonly ah: Ah;
   /** 0xFFFFFF where the handle is a multicast group's. */
   readonly qpn: number;
-  /** The receiver's; with bit 31 set the sending queue pair's own Q_Key is used. */
+  /** The receiver's Q_Key; with bit 31 set the sending queue pair's own Q_Key is used. */
   readonly qKey: number;
 }
 
@@ -574,7 +597,7 @@ export interface FlushRequest {
   readonly length?: number;
 }
 
-/** How a `write-verify` is checked; the peer must permit it (`remoteWriteVerify`). */
+/** The check of a `write-verify`; the peer must permit it (`remoteWriteVerify`). */
 export interface VerifyRequest {
   /**
    * V-04: `none`: the response follows the data's write; `check`: data with a wrong CRC is not
@@ -592,7 +615,7 @@ export interface VerifyRequest {
 export interface RecvRequest {
   /** The completion returns it; 0 by default. */
   readonly wrId?: WrId;
-  /** Where the message goes, in their order. */
+  /** The buffers for the message, in their order. */
   readonly sges: readonly Sge[];
 }
 

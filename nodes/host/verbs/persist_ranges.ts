@@ -12,7 +12,9 @@ import type { WorkCompletion, WrId } from "./objects.ts";
 
 /** A range of memory that a peer has written. */
 export interface DirtyRange {
-  /** Address of the first byte, as the region has it: with `iova` not the program's own address. */
+  /**
+   * Address of the first byte in the region's addresses: with `iova` not the program's own address.
+   */
   readonly va: number;
   /** In bytes. */
   readonly length: number;

@@ -49,10 +49,11 @@ import type {
 import { postAll, ringDoorbell, ringSends, shownWrId } from "./rings.ts";
 
 /**
- * The part of a region that a request uses: all from `offset` on by default. Of a null region, which has every
- * address, that is as much as a message has. An element that is written as an object is not looked at before the
- * card does: what it may not reach ends in LOC_PROT_ERR, as with libibverbs.
- * @throws ProgramError for what is not all in the region.
+ * The part of a region that a request uses: all from `offset` on by default; for a null region,
+ * which contains every address, the length of the longest message. Only the card checks an element
+ * that is written as an object literal: a range outside the region ends in LOC_PROT_ERR, as with
+ * libibverbs.
+ * @throws ProgramError for a part outside the region.
  */
 export function sge(mr: Mr, offset = 0, length = restOf(mr, offset)): Sge {
   if (!(offset >= 0 && length >= 0 && offset + length <= mr.length)) {
@@ -70,7 +71,7 @@ function restOf(mr: Mr, offset: number): number {
 
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
 
-/** Q-02: whether the payload is inlined in the WQE: when that is asked for, or by the queue pair's own rule. */
+/** Q-02: whether the payload is inlined in the WQE: by the request, or by the queue pair's rule. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (WQE_OPCODES[request.opcode].data === "word" || asksInline(request)) return true;
   if (request.objects !== undefined) return false;
@@ -78,11 +79,12 @@ function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   const rule = qp.caps.inline;
   if (rule.by === "program" || bytes > rule.bytes) return false;
   if (rule.by === "type" && !rule.opcodes.includes(request.opcode)) return false;
-  // What is in no region the card refuses, as it does without the rule; what has no memory it makes up.
+  // The card refuses an element outside of regions, as without the rule, and generates the bytes of
+  // one without memory.
   return request.sges!.every((each) => regionOf(qp.device, each) !== undefined);
 }
 
-/** The region that the element names, if it has memory and all of the element lies in it. */
+/** The region that contains all of the element, unless it has no memory. */
 function regionOf({ state }: Device, { address, length, lkey }: Sge): Mr | undefined {
   const mr = state.regions.get(lkey);
   if (mr === undefined || mr.length === NULL_MR_BYTES) return undefined;
@@ -90,8 +92,9 @@ function regionOf({ state }: Device, { address, length, lkey }: Sge): Mr | undef
 }
 
 /**
- * The data of an inline WQE. An element names it by the region's addresses, which are other ones than the program's
- * where that has an `iova`; with IBV_SEND_INLINE, where no region is needed (`ibv_post_send`), the program's do, too.
+ * The data of an inline WQE. An element names it by the region's addresses, which differ from the
+ * program's where the region has an `iova`; with IBV_SEND_INLINE, where no region is needed
+ * (`ibv_post_send`), the program's addresses are valid, too.
  */
 function gather(device: Device, sges: readonly Sge[], bytes: number): Uint8Array<ArrayBuffer> {
   if (sges.length === 1) return loadElement(device, sges[0]!, bytes);
@@ -171,7 +174,10 @@ export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
 }
 
-/** Appends one request to the ring, and tells of it; or returns why not. */
+/**
+ * Appends one request to the ring, and notes it for trace and checks; or returns the reason against
+ * it.
+ */
 function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   const wqe = fillSend(qp, request);
   if ("errno" in wqe) return wqe;
@@ -179,7 +185,7 @@ function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   return undefined;
 }
 
-/** Appends one request to the ring without a word to trace and checks, or returns why not. */
+/** Appends one request to the ring without trace and checks; or returns the reason against it. */
 export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) return refuseState(qp, "sends: expected rts");
@@ -200,7 +206,7 @@ export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   return wqe;
 }
 
-/** Tells trace and checks of a request that is posted. */
+/** Notes a posted request for trace and checks. */
 export function noteSend(
   { device, sq: { queue } }: Qp,
   { opcode, wrId = 0 }: SendRequest,
@@ -265,7 +271,7 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   return undefined;
 }
 
-/** Posts receives in order, with one doorbell; as {@link postSend}. */
+/** Posts receives in order, with one doorbell; errors as of {@link postSend}. */
 export function postRecv(
   qp: Qp,
   requests: RecvRequest | readonly RecvRequest[],

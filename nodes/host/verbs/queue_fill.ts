@@ -1,6 +1,6 @@
 /**
- * How full a ring is, as the RNIC tells in queue information (Q-03). The driver itself frees units by
- * completions; the RNIC's pointer says which ones it has taken before those come.
+ * The fill of a ring, by the RNIC's pointer in queue information (Q-03). The driver itself frees
+ * units at completions; the RNIC's pointer shows earlier which units the RNIC has taken.
  */
 import { ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
@@ -17,19 +17,19 @@ import { awaitRing } from "./resize_queue.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Device, Qp, Ring, VerbError } from "./objects.ts";
 
-/** How full a queue is, in units of its ring. */
+/** The fill of a queue, in units of its ring. */
 export interface QueueFill {
   /** The next unit that the RNIC reads, or an earlier one: never a later one. */
   readonly read: number;
   /** The last unit filled. */
   readonly write: number;
-  /** Units filled and not taken; with those that are free they are `depth − 1`. */
+  /** Units filled and not taken; with the free ones they are `depth − 1`. */
   readonly filled: number;
-  /** Units free: never too many. */
+  /** Free units: a lower bound. */
   readonly free: number;
 }
 
-/** How full the send or the receive queue of a pair is. ENOENT where its RNIC has failed since. */
+/** The fill of a pair's send or receive queue. ENOENT where its RNIC has failed since. */
 export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | VerbError> {
   const { device } = qp;
   const gone = refuseQp(qp);
@@ -41,7 +41,7 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
     read = yield* takenUpTo(device, ring);
     ({ depth } = ring);
     yield* device.cpu.settle();
-    // What was read is about the old ring where another program resizes the queue meanwhile.
+    // The pointer is of the old ring where another program resizes the queue meanwhile.
   } while (ring.resizing || ring.depth !== depth);
   const { write } = ring;
   const filled = ringDistance(read, (write + 1) % depth, depth);
@@ -49,21 +49,21 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
 }
 
 /**
- * The read pointer in host memory, or the end of what has completed where that is later. The RNIC's
- * copy is behind by less than a quarter of the ring, counted from any completion that is there
- * (`tellPointer` of the RNIC): nearer to full than that it could be of the pass before, and is not
- * believed; nor at all where the RNIC tells it at evictions only.
+ * The read pointer in host memory, or the end of the completed units where that is later. The
+ * RNIC's copy is behind by less than a quarter of the ring, counted from any present completion
+ * (`tellPointer` of the RNIC). Where the ring is fuller than that, the copy could be of the pass
+ * before, and is ignored; as it always is where the RNIC writes it at evictions only.
  */
 export function* takenUpTo({ cpu, state }: Device, ring: Ring): Steps<number> {
   const { queue, tail, depth } = ring;
   if (!isCopyOf(state, ring)) return tail;
   const address = fieldAddress(state.store, state, { queue, field: "rnicPointer" });
   const copy = decodeField("rnicPointer", yield* cpu.read(address, fieldBytes("rnicPointer")));
-  // Time may have passed: what has completed meanwhile is taken.
+  // Time may have passed: units that have completed meanwhile count as taken.
   return ringDistance(ring.tail, copy, depth) <= ring.used ? copy : ring.tail;
 }
 
-/** Whether the RNIC's copy of its pointer can be of this pass of the ring alone. */
+/** Whether the RNIC's copy of its pointer can only be of this pass of the ring. */
 function isCopyOf(
   { readPointer }: Device["state"],
   { used, depth }: Pick<Ring, "used" | "depth">,
@@ -72,13 +72,13 @@ function isCopyOf(
 }
 
 /**
- * All that is stored of a queue (Q-03), a read of each space. The pointer that the RNIC moves is given as completions
- * tell it, where that is later (mlx5: a CQE's `wqe_counter`): in every scheme it is never ahead of the RNIC, and never
- * behind the last completion that was taken. With `readPointer: batched` it is less than a quarter of the ring behind
- * any completion that is there, taken or not; by default (`at-eviction`) the word in memory is where the RNIC keeps
- * the queue that has left its cache, and means nothing to a host before. At `store: device` all may be what a queue of
- * this host's earlier life has left, see `DeviceState.kept`.
- * ENOENT for a number that no queue can have.
+ * All stored information of a queue (Q-03), by one read of each space. The RNIC's pointer is the
+ * stored one, or the one by completions where that is later (mlx5: a CQE's `wqe_counter`): in every
+ * scheme it is never ahead of the RNIC, and never behind the last completion that was taken. With
+ * `readPointer: batched` it is less than a quarter of the ring behind any present completion, taken
+ * or not; by default (`at-eviction`) the RNIC writes the word in memory when the queue leaves its
+ * cache, and a host cannot use it before. With `store: device` the information may be of a queue of
+ * this host's earlier life, see `DeviceState.kept`. ENOENT for an invalid number.
  */
 export function* queueInformation(
   { cpu, state }: Device,
@@ -99,7 +99,7 @@ export function* queueInformation(
   return { ...stored, rnicPointer: seenPointer(state, queue, stored) };
 }
 
-/** The RNIC's pointer as it is stored, or the end of what this host has seen completed where that is later. */
+/** The RNIC's pointer as it is stored, or the end of the completed units where that is later. */
 function seenPointer(
   state: Device["state"],
   queue: number,
@@ -114,7 +114,8 @@ function seenPointer(
   }
   for (const { ring, caps } of state.sharedReceiveQueues.values()) {
     if (ring.queue !== queue || ring.depth !== depth) continue;
-    // Receives complete in any order, but are taken in the ring's: as many as have completed, at least.
+    // Receives complete in any order, but are taken in the ring's: at least as many as have
+    // completed.
     const outstanding = caps.maxWr - ring.free.length;
     const seen = (ring.write + 1 - outstanding + depth) % depth;
     return isCopyOf(state, { used: outstanding, depth }) &&
@@ -125,7 +126,8 @@ function seenPointer(
   for (const { place: { queue: number, taken }, entries } of state.completionQueues.values()) {
     if (number !== queue || entries !== depth) continue;
     const seen = taken % depth;
-    // The copy follows the entries, a quarter of the ring behind them at most: half is neither that nor ahead.
+    // The copy is at most a quarter of the ring behind the entries: a distance above half means
+    // that it is ahead.
     return state.readPointer === "batched" && ringDistance(rnicPointer, seen, depth) > depth / 2
       ? rnicPointer
       : seen;

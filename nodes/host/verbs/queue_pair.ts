@@ -53,48 +53,63 @@ import type {
 export interface QpOptions {
   /** rc, uc or ud. */
   readonly type: QpType;
-  /** Where sends complete. */
+  /** The completion queue of sends. */
   readonly sendCq: Cq;
-  /** Where receives complete; may be the same. */
+  /** The completion queue of receives; may be the same. */
   readonly recvCq: Cq;
-  /** 0: it only receives, and posts of sends are ENOMEM. */
+  /** 0: the queue pair only receives, and posts of sends are ENOMEM. */
   readonly maxSendWr: number;
-  /** 0: it only sends, and what would take a receive gets an RNR NAK. Ignored with `srq`. */
+  /**
+   * 0: the queue pair only sends, and messages that need a receive get an RNR NAK. Ignored with
+   * `srq`.
+   */
   readonly maxRecvWr: number;
   /** Receives come from this shared queue. */
   readonly srq?: Srq;
-  /** Elements of one send, 0 to {@link LIMITS}; 1 by default. A WQE of more takes more of the ring. */
+  /**
+   * Elements of one send, 0 to {@link LIMITS}; 1 by default. A WQE with more takes more of the
+   * ring.
+   */
   readonly maxSendSge?: number;
   /** Elements of one receive, 0 to {@link LIMITS}; 1 by default. */
   readonly maxRecvSge?: number;
   /**
-   * max_inline_data: bytes that are to go inline, up to {@link LIMITS}; 0 by default. `caps` has what is
-   * granted: what the WQEs have room for, so 28 B where nothing is asked for (12 B of UD).
+   * max_inline_data: bytes that may go inline, up to {@link LIMITS}; 0 by default. `caps` has the
+   * granted value, which is the WQEs' room: 28 B where none are requested (12 B for UD).
    */
   readonly maxInlineData?: number;
   /** Q-02; the device's rule by default. */
   readonly inline?: InlineRule;
   /** sq_sig_all: every send is signaled; false by default. */
   readonly sqSigAll?: boolean;
-  /** Which WQEs, posted alone, go to the RNIC with their doorbell; the device's rule by default. */
+  /**
+   * WQEs that, posted alone, are sent to the RNIC with their doorbell; the device's rule by
+   * default.
+   */
   readonly blueFlame?: BlueFlame;
   /** P-29: when a persistent write completes; `persistence` by default. */
   readonly persistCompletion?: "persistence" | "reception";
-  /** Share of the line beside the port's other queue pairs, 1 to 255; the program's by default, 1. */
+  /**
+   * Weight of its share of the line beside the port's other queue pairs, 1 to 255; the program's
+   * weight by default, else 1.
+   */
   readonly weight?: number;
   /**
-   * H-09: whether its requests are announced to the peer, and the peer's prepared for; the card's policy by
-   * default. H-08: a `carrier` at both ends has the hints of all queue pairs of the two cards; a `group`, which is
-   * UD and attached to a multicast group, those of its protection domain, or of the card where that trusts it, for
-   * all peers; EPERM where the card trusts it and the program is not privileged. What comes to a `group` is taken by
-   * the card.
+   * H-09: whether its requests are announced to the peer, and the peer's requests prepared for; the
+   * card's policy by default. H-08: a `carrier` at both ends carries the hints of all queue pairs
+   * of the two cards. A `group`, which is UD and attached to a multicast group, carries those of
+   * its protection domain, or of the card where that trusts it, for all peers; EPERM where the card
+   * trusts it and the program is not privileged. The card takes the messages to a `group`.
    */
   readonly hints?: HintPart;
-  /** H-07: the encoding of hints that go by it, where its service or part has it; the card's policy by default. */
+  /**
+   * H-07: the encoding of hints that it carries, where its service or part carries hints; the
+   * card's policy by default.
+   */
   readonly hintEncoding?: HintEncoding;
   /**
-   * Q-01: nothing that is posted takes a receive of the peer, so its receive queue may be small: a SEND, or a
-   * WRITE with immediate, is refused with EINVAL.
+   * Q-01: no posted request takes a receive of the peer, so the peer's receive queue may be small:
+   * a SEND, or a WRITE with immediate, is refused with EINVAL.
    */
   readonly oneSided?: boolean;
   /** H-01: objects that one request may cover, up to {@link LIMITS}; 0 by default. */
@@ -103,15 +118,15 @@ export interface QpOptions {
   readonly qpn?: number;
 }
 
-/** Of the segment that inline data is in: its length. */
+/** The header of the segment of inline data: its length. */
 const INLINE_HEADER_BYTES = 4;
 
-/** Control and remote address segments, and the datagram's. */
+/** Control and remote address segments, and a datagram's segment. */
 function segmentBytes(type: QpType): number {
   return 16 + 16 + (type === "ud" ? 16 : 0);
 }
 
-/** max_inline_data that a queue pair gets: the rest of its largest WQE (as mlx5's calc_sq_size grants it). */
+/** The granted max_inline_data: the rest of the largest WQE (as mlx5's calc_sq_size). */
 function grantedInline(type: QpType, caps: Parameters<typeof largestUnits>[1]): number {
   const room = largestUnits(type, caps) * WQE_UNIT_BYTES - segmentBytes(type);
   return Math.max(
@@ -131,7 +146,7 @@ function largestUnits(
   const payload = Math.max(16 * maxSge, INLINE_HEADER_BYTES + maxInlineData, 16);
   const bytes = Math.max(
     segmentBytes(type) + payload,
-    // An atomic has operands, and no inline data.
+    // An atomic has operands, but no inline data.
     16 + 16 + 16 + (maxObjects > 0 ? 2 * OBJECTS_BYTES : 0) + 16 * maxSge,
   );
   return Math.ceil(bytes / WQE_UNIT_BYTES);
@@ -195,7 +210,7 @@ function refuseCreate(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | und
     refuseBeyond("maxInlineData", caps.maxInlineData, LIMITS.inlineBytes);
 }
 
-/** What `createQp` takes, at most. Depths are limited by the rings of their WQEs, too (ENOMEM). */
+/** Highest sizes for `createQp`. The rings of the WQEs limit depths, too (ENOMEM). */
 const SIZES = [
   ["maxSendWr", LIMITS.requests],
   ["maxRecvWr", LIMITS.requests],
@@ -208,8 +223,9 @@ const SIZES = [
 const EMPTY_RING = { stamp: 0, resizing: false, write: -1, tail: 0, used: 0, requests: 0 };
 
 /**
- * ibv_create_qp: a queue pair in state RESET. EINVAL for a size, weight or rule out of range, or an object that is
- * gone; ENOMEM where a ring, the memory or the numbers of the card do not suffice; ENOENT where the RNIC has failed.
+ * ibv_create_qp: a queue pair in state RESET. EINVAL for a size, weight or rule out of range, or a
+ * destroyed object; ENOMEM without enough room in a ring, memory, or numbers of the card; ENOENT
+ * where the RNIC has failed.
  */
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const { device } = pd;
@@ -247,7 +263,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     ...(caps.weight !== 1 && { weight: caps.weight }),
     ...(options.hints !== undefined && { hints: options.hints }),
     ...(options.hintEncoding !== undefined && { hintEncoding: options.hintEncoding }),
-    // H-08: a card that trusts its group asks whose it is.
+    // H-08: a card that trusts its group checks the owner's privilege.
     ...(options.hints === "group" && device.privileged && { privileged: true }),
     ...(options.qpn !== undefined && { qpn: options.qpn }),
   });
@@ -308,7 +324,7 @@ function emptyRings(qp: Qp): void {
 
 /**
  * Moves the queue pair to another state, or changes attributes within one. EINVAL for transitions
- * or attributes that the life-cycle table does not permit; nothing has changed then.
+ * or attributes that the life-cycle table does not permit, without any change.
  *
  * @example Two queue pairs of one host
  * ```ts
@@ -378,13 +394,13 @@ export interface QpInfo {
   readonly state: QpState;
   /** Sizes, as granted. */
   readonly caps: QpCaps;
-  /** As set by the modifies of this life. */
+  /** As set by `modifyQp` in this life. */
   readonly attributes: QpAttributes;
 }
 
 /**
- * ibv_query_qp: state, sizes, attributes. The state is the card's own, read from queue information, space 1 (Q-04).
- * EINVAL for a queue pair that is gone.
+ * ibv_query_qp: state, sizes, attributes. The state is the card's own, read from queue information,
+ * space 1 (Q-04). EINVAL for a destroyed queue pair.
  */
 export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
   const { cpu, state } = qp.device;
@@ -399,7 +415,7 @@ export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
 
 /**
  * Whether the RNIC itself may have moved a queue pair from one state to another. Otherwise the
- * found state is older than the driver's: a reply may arrive before the write in front of it is
+ * stored state is older than the driver's: a reply may arrive before the preceding write is
  * visible.
  */
 function mayBecome(known: QpState, found: QpState): boolean {
@@ -408,8 +424,8 @@ function mayBecome(known: QpState, found: QpState): boolean {
 }
 
 /**
- * ibv_destroy_qp: its unread completions and events are lost. Later requests are refused, and EINVAL the second
- * time. EBUSY while one of its events is unacknowledged, or it is attached to a multicast group.
+ * ibv_destroy_qp: its unread completions and events are lost. EINVAL the second time. EBUSY while
+ * one of its events is unacknowledged, or it is attached to a multicast group.
  */
 export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   const { device } = qp;
@@ -431,9 +447,9 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
 }
 
 /**
- * Has the RNIC send a hint as it stands (H-09): a program may know its next operations before it posts them. The
- * responder does what the queue pair has rights to (H-24). EINVAL where the queue pair sends no hints, its peer has
- * not said what it wants, or the hint is longer than a packet.
+ * Sends a hint unchanged (H-09): a program may know its next operations before it posts them. The
+ * responder prepares what the queue pair has rights to (H-24). EINVAL where the queue pair sends no
+ * hints, its peer has not announced which it takes, or the hint is longer than a packet.
  */
 export function* postHint(qp: Qp, hint: HintMessage): Steps<VerbError | undefined> {
   const { device, qpn } = qp;
@@ -442,7 +458,7 @@ export function* postHint(qp: Qp, hint: HintMessage): Steps<VerbError | undefine
   return yield* perform(device.cpu, { op: "send-hint", qpn, message: encodeHint(hint) });
 }
 
-/** Sizes of a queue pair's own rings, in work requests; absent: as it is. */
+/** Sizes of a queue pair's own rings, in work requests; absent: unchanged. */
 export interface QpSize {
   /** Sends that may be outstanding. */
   readonly maxSendWr?: number;
@@ -451,13 +467,13 @@ export interface QpSize {
 }
 
 /**
- * Q-09: gives the rings of a queue pair another size in use, first the send queue's, then the receive
- * queue's: no work request is lost, repeated or reordered. This is `ibv_modify_qp` with IBV_QP_CAP, for
+ * Q-09: resizes the rings of a queue pair in use, first the send queue's, then the receive queue's:
+ * no work request is lost, repeated or reordered. This is `ibv_modify_qp` with IBV_QP_CAP, for
  * cards with IBV_DEVICE_RESIZE_MAX_WR; here it is a verb of its own, as `modifyQp` is about states.
- * Posts to the queue wait meanwhile, and other completions of its completion queue, too.
+ * Posts to the queue, and completions of its completion queue, wait meanwhile.
  *
- * EINVAL for a size that no queue has, or of a receive queue that is shared (`modifySrq` resizes that one);
- * ENOMEM for one above what a ring or the memory can have; EBUSY where more requests are outstanding,
+ * EINVAL for an invalid size, or for a shared receive queue (`modifySrq` resizes that one); ENOMEM
+ * for a size beyond the ring's limit or the memory; EBUSY where more requests are outstanding,
  * where the part of the ring to be cut holds some, or where the queue is being resized.
  */
 export function* resizeQp(qp: Qp, size: QpSize): Steps<VerbError | undefined> {
@@ -503,7 +519,7 @@ function refuseSize(qp: Qp, { maxSendWr, maxRecvWr }: QpSize): VerbError | undef
 
 /**
  * Sends all packets of a connected queue pair from this UDP port, which selects a path for the
- * flow; 0 returns to the computed port (`rocev2.md` §1.1). Only in RTS, else EINVAL.
+ * flow; 0 restores the computed port (`rocev2.md` §1.1). EINVAL in another state than RTS.
  */
 export function modifyQpUdpSport(qp: Qp, udpSourcePort: number): Steps<VerbError | undefined> {
   return modifyQp(qp, { udpSourcePort });

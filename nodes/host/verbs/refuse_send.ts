@@ -23,12 +23,11 @@ export function isSent(opcode: SendRequest["opcode"]): boolean {
   return WQE_OPCODES[opcode].data === "sent";
 }
 
-/** Whether the payload is to be inline, whatever the queue pair's rule is. */
+/** Whether the request asks for inline data. */
 export function asksInline({ sendFlags = 0 }: Pick<SendRequest, "sendFlags">): boolean {
   return (sendFlags & IBV_SEND_INLINE) !== 0;
 }
 
-/** Total bytes of all elements. */
 export function payloadBytes(sges: readonly Sge[]): number {
   let bytes = 0;
   for (const each of sges) bytes += each.length;
@@ -36,8 +35,8 @@ export function payloadBytes(sges: readonly Sge[]): number {
 }
 
 /**
- * Why a receive cannot have these elements: one of more than the longest message is of no use, and from 2^32 B
- * on its length has no room in the WQE (`ibv_sge`: 32 bits).
+ * The reason why a receive cannot have these elements: they would exceed the longest message, and a
+ * length from 2^32 B on does not fit the WQE (`ibv_sge`: 32 bits).
  */
 export function refuseElements(sges: readonly Sge[]): string | undefined {
   const long = sges.findIndex(({ length }) => length > MESSAGE_BYTES_MAX);
@@ -48,12 +47,12 @@ export function tooManyElements({ length }: readonly Sge[], name: string, most: 
   return `sges has ${length} elements: expected at most ${name}, ${most}`;
 }
 
-/** EINVAL for a queue pair that is gone, or whose state does not permit what is to be posted. */
+/** EINVAL for a destroyed queue pair, or one whose state does not permit the post. */
 export function refuseState(qp: Qp, work: string): VerbError {
   return refuseQp(qp) ?? verbError("EINVAL", `A queue pair in ${qp.life.state} takes no ${work}`);
 }
 
-/** Why the request cannot be posted, whatever the ring's state; undefined where it can. */
+/** The reason why the request cannot be posted in any state of the ring; undefined where it can. */
 export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const { types, operands, data, takesRecv } = WQE_OPCODES[request.opcode];
   const sges = request.sges ?? NO_SGES;
@@ -94,7 +93,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   return asksInline(request) ? refuseInline(qp, request.opcode, bytes) : undefined;
 }
 
-/** What IBV_SEND_INLINE does not go with: operations whose elements are written, and too many bytes. */
+/** IBV_SEND_INLINE does not fit operations whose elements are written, nor too many bytes. */
 function refuseInline(
   { caps: { maxInlineData } }: Qp,
   opcode: SendRequest["opcode"],
@@ -159,7 +158,7 @@ function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
   return undefined;
 }
 
-/** ENOMEM of a queue that is full. @param size the name of its size. */
+/** ENOMEM for a full queue. @param size the name of its size. */
 export function noRoom(found: string, size: "maxSendWr" | "maxRecvWr" | "maxWr"): VerbError {
   const ends = size === "maxSendWr"
     ? "the completion of a signaled one to be polled"
@@ -170,7 +169,7 @@ export function noRoom(found: string, size: "maxSendWr" | "maxRecvWr" | "maxWr")
   );
 }
 
-/** The receiving RNIC buffers the whole message: verified writes have a lower limit (V-02). */
+/** The receiving RNIC buffers the whole message, so verified writes have a lower limit (V-02). */
 function refuseVerify({ level, crc }: VerifyRequest, bytes: number): string | undefined {
   if (!isVerifiable(level, bytes)) {
     return `A checked write has at most ${VERIFY_BYTES_MAX} B: this has ${bytes}`;

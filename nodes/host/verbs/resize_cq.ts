@@ -20,13 +20,13 @@ import type { Steps } from "../cpu/program.ts";
 import type { Cq, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
-/** The closing entry arrives some microseconds after the firmware's reply: a DMA write later. */
+/** The closing entry arrives some microseconds after the firmware's reply, by a DMA write. */
 const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;
 
 /**
- * Makes room for at least `wanted` completions. EINVAL for none, too many, or fewer than the queue
- * holds, and for a queue that is gone; ENOENT where the RNIC fails meanwhile. Nothing has changed then. Completions keep their
- * order. Polling returns nothing meanwhile.
+ * Makes room for at least `wanted` completions, which keep their order. EINVAL for none, too many,
+ * or fewer than the queue holds, and for a destroyed queue; ENOENT where the RNIC fails meanwhile;
+ * in each case without any change. Polling returns no completion meanwhile.
  */
 export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> {
   const { device, place, cqn } = cq;

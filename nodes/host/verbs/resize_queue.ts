@@ -1,8 +1,8 @@
 /**
- * Queues that get another size in use (Q-09). The RNIC pauses the queue and moves what it has not
- * read (`nodes/rnic/queues/ring_move.ts`); the driver computes the same places for all that is
- * outstanding. Meanwhile posts to the queue, and polls of its completion queue, wait: what completes
- * then may name units of either ring.
+ * Resizes queues in use (Q-09). The RNIC pauses the queue and moves the unread WQEs
+ * (`nodes/rnic/queues/ring_move.ts`); the driver computes the same places for all outstanding ones.
+ * Meanwhile posts to the queue, and polls of its completion queue, wait: completions may name units
+ * of either ring.
  */
 import { ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
@@ -42,7 +42,7 @@ import type {
 
 type Resumed = Extract<RnicReply, { readonly op: "queue-resumed" }>;
 
-/** A queue with its ring and all that depends on where the ring is. */
+/** A queue with its ring and the owner of the ring. */
 export type Resizable =
   | { readonly queue: "send"; readonly ring: SendRing; readonly qp: Qp }
   | { readonly queue: "recv"; readonly ring: RecvRing; readonly qp: Qp }
@@ -58,7 +58,7 @@ function resumedSignal(queue: number): string {
   return `queue-resumed-${queue}`;
 }
 
-/** Waits until the ring is where it is going to be. */
+/** Waits until the ring is not being moved. */
 export function* awaitRing(
   { cpu }: Device,
   ring: Pick<RingMemory, "resizing"> & { readonly queue: number },
@@ -93,7 +93,7 @@ function cqOf(target: Resizable): Cq | undefined {
   return target.queue === "send" ? target.qp.sendCq : target.qp.recvCq;
 }
 
-/** Where the ring is, and its form, as they would be with these bytes of space 2 changed. */
+/** The ring's place and form, as they would be after this change of space 2. */
 export function changedSpace2(
   target: Resizable,
   change: { readonly offset: number; readonly data: Uint8Array },
@@ -107,8 +107,8 @@ export function changedSpace2(
 }
 
 /**
- * Why the queue cannot have this depth; undefined where it can. EBUSY where the part to be cut holds
- * WQEs: those that the RNIC has read, and programs have not polled, too.
+ * The reason why the queue cannot have this depth; undefined where it can. EBUSY where the part to
+ * be cut holds WQEs, also ones that the RNIC has read but programs have not polled.
  */
 export function refuseDepth(target: Resizable, depth: number): VerbError | undefined {
   const { ring } = target;
@@ -127,8 +127,8 @@ export function refuseDepth(target: Resizable, depth: number): VerbError | undef
 }
 
 /**
- * Holds the queue while `ask` has the RNIC change it, and takes its new place over.
- * @returns why nothing has changed.
+ * Holds the queue while the RNIC changes it by `ask`, then records the new place.
+ * @returns the reason of a refusal, without any change.
  */
 export function* whileHeld(
   target: Resizable,
@@ -158,7 +158,7 @@ export function* whileHeld(
   }
 }
 
-/** The driver's record of a ring, as it is now. */
+/** Updates the driver's record of a ring. */
 function takePlace(target: Resizable, place: RingMemory, reply: Resumed): void {
   const device = deviceOf(target);
   const { ring } = target;
@@ -190,7 +190,10 @@ function takePlace(target: Resizable, place: RingMemory, reply: Resumed): void {
   storePointer(device, ring, ring.write);
 }
 
-/** What is outstanding, at its places in the new ring, the oldest of which is `toTail`. */
+/**
+ * Moves the record of outstanding work requests to their places in the new ring, the oldest to
+ * `toTail`.
+ */
 function moveRecord(
   target: Exclude<Resizable, { readonly queue: "shared" }>,
   { toTail, to }: { readonly toTail: number; readonly to: number },
@@ -222,8 +225,8 @@ function moveRecord(
 }
 
 /**
- * Gives the queue another depth: in place where its memory has room, else in new memory. ENOMEM where
- * there is none.
+ * Changes the queue's depth: in place where its memory has room, else in new memory. ENOMEM without
+ * memory.
  */
 export function* resizeRing(target: Resizable, depth: number): Steps<VerbError | undefined> {
   const { ring } = target;
@@ -255,12 +258,12 @@ export function* resizeRing(target: Resizable, depth: number): Steps<VerbError |
   return refused;
 }
 
-/** Where a ring in this buffer is. */
+/** The place of a ring in this buffer. */
 export function memoryOf(buffer: Buffer): Pick<RingMemory, "address" | "physical" | "room"> {
   return { address: buffer.address, physical: contiguous(buffer), room: roomOf(buffer) };
 }
 
-/** Work requests of such a queue as a power of two of units, one of which stays free. */
+/** The power of two of units for these work requests, with one unit free. */
 export function depthFor(requests: number, unitsEach = 1): number {
   return powerOfTwo(requests * unitsEach + 1);
 }

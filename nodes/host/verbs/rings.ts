@@ -17,7 +17,7 @@ import { storePointer } from "./device.ts";
 import { awaitRing } from "./resize_queue.ts";
 import type { Device, PostedSend, PostError, Qp, Srq, VerbError, WrId } from "./objects.ts";
 
-/** As traces, records and JSON have it: a bigint as its decimal text. */
+/** The form in traces, records and JSON: a bigint as its decimal text. */
 export function shownWrId(wrId: WrId): number | string {
   return typeof wrId === "bigint" ? `${wrId}` : wrId;
 }
@@ -25,7 +25,7 @@ export function shownWrId(wrId: WrId): number | string {
 /** The result of a completion: the newest of the retired work requests. */
 export interface Retired {
   readonly wrId: WrId;
-  /** Of a send. */
+  /** For a send. */
   readonly posted?: PostedSend;
 }
 
@@ -45,7 +45,7 @@ export function retireSend(qp: Qp, index: number): Retired {
   }
 }
 
-/** Frees the receive WQE at `index`: they complete in order, but those of a shared queue. */
+/** Frees the receive WQE at `index`. Receives complete in order, except those of a shared queue. */
 export function retireRecv(qp: Qp, index: number): Retired {
   const { rq, srq } = qp;
   if (srq !== undefined) return { wrId: retireSlot(srq, index) };
@@ -68,8 +68,9 @@ export function retireSlot(srq: Srq, slot: number): WrId {
 const LOCAL_PROTECTION = 0x50, REFUSED_BY_PEER = 0x88;
 
 /**
- * What has failed and why, in words: of a send what was posted, of what the peer has refused the NAK. Why the peer
- * has sent it is not on the wire: its card's note says that (`nodes/rnic/responder/refusal_text.ts`).
+ * Describes a failure in words: for a send with the posted request, for a peer's refusal with its
+ * NAK. The wire does not carry the peer's reason: its card's note has it
+ * (`nodes/rnic/responder/refusal_text.ts`).
  */
 export function failureText(qp: Qp, vendorErr: number, posted: PostedSend | undefined): string {
   const text = textOf(vendorErr, posted?.opcode);
@@ -94,13 +95,12 @@ function textOf(vendorErr: number, opcode: WqeOpcode | undefined): string {
   if (
     vendorErr === RNR_RETRY && opcode !== undefined && WQE_OPCODES[opcode].takesRecv !== "always"
   ) {
-    // It takes no receive, so that one cannot have been missing.
+    // The operation takes no receive, so none was missing.
     return "RNR NAKs came more often than rnr_retry permits: a page of the peer's memory was not there";
   }
   return vendorErrorText(vendorErr) ?? `vendor_err 0x${vendorErr.toString(16)}`;
 }
 
-/** The peer's host by name. */
 function peerOf({ device, life: { attributes: { destAddress } } }: Qp): string {
   const { addresses } = device.cpu;
   return Object.keys(addresses).find((name) => addresses[name] === destAddress) ?? "the peer";
@@ -117,7 +117,7 @@ export function* postAll<Request extends object>(
     readonly device: Device;
     readonly queue: Parameters<typeof awaitRing>[1];
     readonly enqueue: (request: Request) => VerbError | undefined;
-    /** Rings for so many new requests. */
+    /** Rings the doorbell for `posted` new requests. */
     readonly ring: (posted: number) => Steps<void>;
   },
 ): Steps<PostError | undefined> {
@@ -151,7 +151,7 @@ export function* ringDoorbell(
 /** Signals that a doorbell was rung, to the driver's watch. */
 export const DOORBELL_RUNG = "doorbell-rung";
 
-/** Rings with the pointer that was stored last (Q-06: by number or with the pointer, in either form). */
+/** Rings with the last stored pointer (Q-06: by number or with the pointer, in either form). */
 export function* repeatDoorbell(
   { cpu, state }: Device,
   { queue, write: pointer, stamp }: { readonly queue: number; readonly write: number; stamp: Time },
@@ -162,7 +162,6 @@ export function* repeatDoorbell(
   yield* cpu.registerWrite(offset, encodeDoorbell(doorbell));
 }
 
-/** Q-06: the host notifies the card of a queue. */
 function traceDoorbell(
   cpu: Device["cpu"],
   rung: {
@@ -178,18 +177,18 @@ function traceDoorbell(
   cpu.trace({ step: "doorbell", text, queue, stamp });
 }
 
-/** Bytes of a WQE's control segment: one without anything else is not worth the store (mlx5). */
+/** Bytes of a WQE's control segment: a WQE with only this segment is not worth the store (mlx5). */
 const CONTROL_BYTES = 16;
 
 /**
- * Rings for new sends. One that was posted alone goes to the RNIC with its doorbell where the queue
- * pair's rule has it so (BlueFlame). The ring has it too and the write pointer is stored, as ever: the
- * RNIC may fetch it. When: rdma-core, `providers/mlx5/qp.c`, `post_send_db`.
+ * Rings for new sends. A WQE posted alone is sent to the RNIC with its doorbell where the queue
+ * pair's rule says so (BlueFlame). The WQE is also in the ring and the write pointer is stored, so
+ * the RNIC may fetch it instead. Condition: rdma-core, `providers/mlx5/qp.c`, `post_send_db`.
  */
 export function* ringSends(qp: Qp, posted: number): Steps<void> {
   const { device, sq, caps: { blueFlame } } = qp;
   const { bytes, isInline } = sq.newest!;
-  // It shares a slab with others, which must not live as long as the queue pair.
+  // The bytes share a slab with others, which must not live as long as the queue pair.
   sq.newest = undefined;
   const isCarried = posted === 1 && (blueFlame === "on" || (blueFlame === "inline" && isInline)) &&
     device.state.doorbell === "pointer" && bytes.length > CONTROL_BYTES &&

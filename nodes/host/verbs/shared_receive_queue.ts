@@ -80,10 +80,10 @@ function refuseUse(srq: Srq): VerbError | undefined {
 }
 
 /**
- * `maxWr` (IBV_SRQ_MAX_WR) gives the queue another size in use (Q-09): EINVAL for an invalid one, EBUSY where
+ * `maxWr` (IBV_SRQ_MAX_WR) resizes the queue in use (Q-09): EINVAL for an invalid size, EBUSY where
  * more receives are outstanding, so it is never below an armed limit. `limit` (IBV_SRQ_LIMIT) arms
- * SRQ_LIMIT_REACHED: raised once, when fewer receives are posted; 0 disarms it. EINVAL for a limit beyond the
- * size. Where one of both is refused, neither has changed.
+ * SRQ_LIMIT_REACHED: raised once, when fewer receives are posted; 0 disarms it. EINVAL for a limit
+ * beyond the size. Where one of the two is refused, neither has changed.
  */
 export function* modifySrq(
   srq: Srq,
@@ -111,7 +111,7 @@ function* resizeSrq(srq: Srq, maxWr: number): Steps<VerbError | undefined> {
   if (outstanding > maxWr) {
     return verbError("EBUSY", `${outstanding} receives are outstanding, more than ${maxWr}`);
   }
-  // Receives of a smaller queue fit its ring from now on, those of a larger one once it is there.
+  // A smaller size limits receives from now on; a larger one once the ring has it.
   if (maxWr < caps.maxWr) setSlots(srq, maxWr);
   const wrong = yield* resizeRing({ queue: "shared", ring, srq }, depthFor(maxWr));
   setSlots(srq, wrong === undefined ? maxWr : caps.maxWr);
@@ -119,8 +119,8 @@ function* resizeSrq(srq: Srq, maxWr: number): Steps<VerbError | undefined> {
 }
 
 /**
- * The queue has so many slots, those of outstanding receives among them, whatever their numbers are: the highest
- * free ones go, the lowest unused ones come.
+ * Sets the number of slots, including those of outstanding receives: the highest free ones are
+ * removed, the lowest unused ones added.
  */
 function setSlots(srq: Srq, maxWr: number): void {
   const { ring } = srq;
@@ -151,7 +151,7 @@ export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
   const wrong = refuseUse(srq) ?? refuseUnacknowledged(srq.device.context, srq.ring) ??
     refuseSrqInUse(srq);
   if (wrong !== undefined) return wrong;
-  // The card may give its number to another one as soon as it knows.
+  // The card may reuse its number as soon as it has the command.
   srq.uses.alive = false;
   const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
   if (refused !== undefined) {
@@ -160,7 +160,7 @@ export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
   }
   dropEvents(srq.device.context, srq.ring);
   const { sharedReceiveQueues } = srq.device.state;
-  // The card may have given the number to a new one before it answered.
+  // The card may have reused the number before it answered.
   if (sharedReceiveQueues.get(srq.srqn)?.ring === srq.ring) sharedReceiveQueues.delete(srq.srqn);
   giveBack(srq.device, srq.ring);
   srq.pd.uses.count--;
@@ -202,7 +202,7 @@ function enqueue(srq: Srq, recv: RecvRequest): VerbError | undefined {
   return undefined;
 }
 
-/** Posts receives for all queue pairs of the queue, with one doorbell; as `postRecv`. */
+/** Posts receives for all queue pairs of the queue, with one doorbell; errors as of `postRecv`. */
 export function postSrqRecv(
   srq: Srq,
   requests: RecvRequest | readonly RecvRequest[],

@@ -1,8 +1,8 @@
 /**
  * Queue information in space 2 (Q-04): the host may change it only through the RNIC: by passing the
- * value to the RNIC, or by its own store under a lock that the RNIC grants, for a time, and releases.
- * The RNIC refuses violations, with nothing changed. A change of a ring's depth is one of its size in
- * the same memory (Q-09): the driver's record follows it.
+ * value to the RNIC, or by its own store under a lock that the RNIC grants, for a time, and
+ * releases. The RNIC refuses violations, with nothing changed. A change of a ring's depth resizes
+ * it in the same memory (Q-09): the driver's record follows it.
  */
 import { entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
 import {
@@ -45,16 +45,16 @@ export function writeSpace2(device: Device, change: Space2Change): Steps<VerbErr
 }
 
 /**
- * Takes the lock, stores the bytes, and releases the lock; errors as of `writeSpace2`, and EBUSY where
- * the RNIC has taken the lock back meanwhile. It pauses the queue for as long.
+ * Takes the lock, stores the bytes, and releases the lock. Errors as of `writeSpace2`, and EBUSY
+ * where the RNIC has taken the lock back meanwhile. The RNIC pauses the queue meanwhile.
  */
 export function storeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
   return perform(device, change, () => storeLocked(device, change));
 }
 
 /**
- * Asks for the lock of a queue's space 2. @returns until when it is granted; EBUSY where it is denied,
- * ENOENT for an unknown queue.
+ * Asks for the lock of a queue's space 2. @returns until when it is granted; EBUSY where it is
+ * denied, ENOENT for an unknown queue.
  */
 function* takeLock(
   device: Pick<Device, "cpu" | "state">,
@@ -106,7 +106,7 @@ function* storeLocked(
   return yield* request(cpu, "queue-resumed", { op: "unlock-space2", queue });
 }
 
-/** Has the change made, with the driver's record of the ring kept in step. */
+/** Makes the change by `ask`, and updates the driver's record of the ring. */
 function* perform(
   device: Device,
   change: Space2Change,
@@ -127,7 +127,7 @@ function* perform(
   return failed(place) ? place : yield* whileHeld(target, place, ask);
 }
 
-/** Where the ring is after the change, which its memory has to have room for. */
+/** The ring's place after the change, for which its memory must have room. */
 function placeWith(target: Resizable, change: Space2Change): RingMemory | VerbError {
   const { ring } = target;
   const { depth, unitBytes, wqeAddress } = changedSpace2(target, change);

@@ -1,6 +1,6 @@
 /**
  * Batches of sends: `ibv_wr_start`, `ibv_wr_…`, `ibv_wr_complete`, `ibv_wr_abort` (`rocev2.md`
- * §4.3). Errors are reported at the end; one invalid request, and nothing of the batch is posted.
+ * §4.3). Errors are reported at the end: with one invalid request, none of the batch is posted.
  */
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { failed, verbError } from "./device.ts";
@@ -12,11 +12,11 @@ import { ringSends } from "./rings.ts";
 
 /** Sends between `wrStart` and `wrComplete`. */
 export interface WorkBatch {
-  /** Where it is posted. */
+  /** The queue pair that it is posted to. */
   readonly qp: Qp;
   /** In the order in which they were added. */
   readonly requests: SendRequest[];
-  /** False once it has ended. */
+  /** False after its end. */
   open: boolean;
 }
 
@@ -31,8 +31,8 @@ export function wrAdd(batch: WorkBatch, request: SendRequest): void {
 }
 
 /**
- * Posts the whole batch with one doorbell or, where one request is invalid, none of it: what the driver, the
- * checks and the trace know of the queue is then what it was.
+ * Posts the whole batch with one doorbell. Where one request is invalid it posts none, and the
+ * records of the driver, the checks and the trace are unchanged.
  */
 export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
   if (!batch.open) return verbError("EINVAL", "The batch has ended already");

@@ -1,8 +1,7 @@
 /**
- * The responder's answers in order (`rocev2.md` §3.6): ACKs and NAKs, and READ responses whose data
- * comes by DMA. Data of several READs may be on its way. What else stands behind a READ waits here until
- * the READ's last frame has left; a READ's frames wait in their line until the control frames before
- * them have left (`send.ts`).
+ * The responder's answers in order (`rocev2.md` §3.6): ACKs and NAKs, and READ responses whose data comes by DMA.
+ * Data of several READs may be on its way. Any other answer behind a READ waits here until the READ's last frame
+ * has left; a READ's frames wait in their line until the control frames before them have left (`send.ts`).
  */
 import { ACK_SYNDROME, NAK_SYNDROMES, nakText } from "../../../fabric/wire/roce/aeth.ts";
 import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
@@ -36,9 +35,9 @@ import { mayMiss } from "../state/paging_state.ts";
 export interface Answer {
   readonly psn: number;
   readonly syndrome: number;
-  /** Of a NAK that ends the queue pair: what was refused and why, for this side's report. */
+  /** Of a NAK that ends the queue pair: the reason, for this side's report. */
   readonly reason?: string;
-  /** When what it acknowledges has been handed to the bus. */
+  /** When the acknowledged data has been handed to the bus. */
   readonly readyAt: Time;
 }
 
@@ -50,13 +49,11 @@ export function answer(device: Device, qp: QueuePair, given: Answer): void {
   passAnswers(device, qp);
 }
 
-/** Begins to answer a READ, in its turn. */
 export function answerRead(
   device: Device,
   qp: QueuePair,
   read: Pick<ReadService, "psn" | "length" | "msn" | "repeat"> & {
     readonly va: bigint;
-    /** Undefined of no bytes. */
     readonly region: Region | undefined;
   },
 ): void {
@@ -82,15 +79,14 @@ export function answerAgain(device: Device, qp: QueuePair, saved: SingleService)
   answerSingle(device, qp, { ...saved, msn, repeat: true, readyAt: device.stageAt });
 }
 
-/** Answers an atomic or a FLUSH, in its turn. */
 export function answerSingle(device: Device, qp: QueuePair, service: SingleService): void {
   oweAnswer(qp, service);
   passAnswers(device, qp);
 }
 
 /**
- * Hands answers to the transmitter up to the next one that is not done, and lets go on what waited
- * for atomics.
+ * Hands answers to the transmitter up to the next one that is not done, and resumes requests that waited for
+ * atomics.
  */
 export function passAnswers(device: Device, qp: QueuePair): void {
   const { responder } = qp;
@@ -98,7 +94,6 @@ export function passAnswers(device: Device, qp: QueuePair): void {
   if (responder.stalled.length > 0) device.up.resumeBehindAtomics(device, qp);
 }
 
-/** @returns whether the next answer's turn may have come. */
 function passNext(device: Device, qp: QueuePair): boolean {
   const first = qp.responder.responses.peek();
   if (first === undefined) return false;
@@ -178,11 +173,11 @@ const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
   NAK_SYNDROMES["remote-operational-error"],
 ]);
 
-/** The NAK is on its way: the responder's queue pair goes to ERR (§3.4). */
+/** §3.4: the responder's queue pair goes to ERR. */
 function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
   const { syndrome } = nak;
   const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
-  // The driver does not know the firmware's own.
+  // The driver does not know the firmware's own queue pairs.
   if (qp.card === undefined) {
     raiseEvent(device, { type, qpn: qp.qpn });
     reportNak(device, qp, nak);
@@ -190,14 +185,13 @@ function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
   enterError(device, qp);
 }
 
-/** A note of the run: the requester learns the syndrome alone, and this side knows the rest. */
+/** A note of the run, as the wire carries the syndrome alone. */
 function reportNak(device: Device, qp: QueuePair, { psn, syndrome, reason }: AckService): void {
   const { destAddress, destQpn } = qp.attributes;
   const peer = `${formatAddress(destAddress)}, queue pair ${destQpn} to ${qp.qpn}, PSN ${psn}`;
   warn(device, `${nakText(syndrome)} to ${peer}: ${reason}`);
 }
 
-/** The first READ with a frame to begin, where nothing stands before it but READs. */
 function nextRead({ responder: { responses } }: QueuePair): ReadService | undefined {
   for (let at = responses.first; at < responses.end; at++) {
     const answer = responses.at(at)!;
@@ -264,7 +258,6 @@ function hasMemory(
   return awaitAccess(device, access, { kind: "read", qp, psn: read.psn });
 }
 
-/** A response frame has left; behind the last one the next answer may go. */
 export function readFrameSent(device: Device, qp: QueuePair, job: TxFrame): void {
   const read = job.read!;
   if (!job.last) return;
@@ -281,8 +274,8 @@ export function readFrameSent(device: Device, qp: QueuePair, job: TxFrame): void
 }
 
 /**
- * The host refused a DMA read for this frame of the response: remote operational error, from here. READs
- * before this one are answered first, nothing behind it is.
+ * The host refused a DMA read for this frame of the response: the card sends a remote operational error from this
+ * frame on. It answers READs before this one first, and nothing behind it.
  */
 export function readFrameFailed(device: Device, qp: QueuePair, job: TxFrame): void {
   const read = job.read!;
@@ -291,7 +284,6 @@ export function readFrameFailed(device: Device, qp: QueuePair, job: TxFrame): vo
   passAnswers(device, qp);
 }
 
-/** Answers what stands first with a NAK that ends the queue pair, and nothing behind it. */
 function failAnswer(
   device: Device,
   qp: QueuePair,

@@ -1,7 +1,7 @@
 /**
- * Audit records of a coherent card, by which C-09 is judged: each change of a line's state in its two caches, turns of
- * requests at home, and what verbs and other DMA do to lines of this host's regions, of which no program knows when
- * (decision 6).
+ * Audit records of a coherent card, from which C-09 is checked: each change of a line's state in its two caches,
+ * turns of requests at home, and accesses of verbs and other DMA to lines of this host's regions, whose times no
+ * program knows (decision 6).
  */
 import type { AccessRecord, LineStateRecord } from "../../../fabric/audit.ts";
 import type { FarState } from "../../../fabric/coherence/far_card_table.ts";
@@ -17,7 +17,10 @@ import type { Device } from "../state/device.ts";
 import { wordOf } from "../state/memory.ts";
 import { firstLine, regionAt } from "./report.ts";
 
-/** What a line's state allows cores to do: a line that waits for ownership is readable, a write-back is not. */
+/**
+ * The accesses of cores that a line's state allows: a line that waits for ownership is readable, a write-back is
+ * not.
+ */
 const STATES: Readonly<Record<FarState, LineStateRecord["state"]>> = {
   I: "I",
   S: "S",
@@ -31,8 +34,8 @@ const STATES: Readonly<Record<FarState, LineStateRecord["state"]>> = {
 };
 
 /**
- * Notes the states that lines of a remote or the local cache have taken, one after the other, where cores can do something
- * else than before: a small cache may have had a line within one step alone.
+ * Records the states that lines of a remote or the local cache have passed through, where the cores' rights change:
+ * a small cache may have had a line within one step alone.
  */
 export function auditLines(
   device: Device,
@@ -56,7 +59,7 @@ export function auditLines(
   }
 }
 
-/** Notes which requests home's card takes, begins and drops. */
+/** Records which requests home's card takes, begins and drops. */
 export function auditTurns(
   { name, out }: Pick<Device, "name" | "out">,
   { regions, turns }: {
@@ -73,8 +76,8 @@ export function auditTurns(
 }
 
 /**
- * The card is reset, as its host has lost its power: its caches have nothing any more, and what it had taken and not
- * begun is forgotten.
+ * The card is reset, as its host has lost its power: its caches are empty, and the requests that it had taken and
+ * not begun are gone.
  */
 export function auditReset(
   { name, coherence }: Pick<Device, "name" | "coherence">,
@@ -100,7 +103,6 @@ export function noteLineTask(device: Device, id: number, task: LineTask): void {
   device.out.audit?.(byOf(device), { ...note, ...changeIn(task) });
 }
 
-/** Agent 0 has done it, or found its line lost. */
 export function noteLineAnswer(device: Device, task: LineTask, answer: Answer): void {
   if (placeOf(device, task) === undefined) return;
   const { access: { ticket: id }, result, data } = answer, { from, to } = bytesIn(task);
@@ -127,7 +129,6 @@ function placeOf(
   return region && { region, line: number - firstLine(region) };
 }
 
-/** The bytes of its line that an access is about. */
 function bytesIn({ address, length }: LineTask): { readonly from: number; readonly to: number } {
   const from = address % LINE_BYTES;
   return { from, to: from + length };

@@ -11,12 +11,11 @@ import { DONE, noSuch, refusal } from "../state/reply.ts";
 interface Part {
   readonly coherence: Coherence;
   readonly region: SharedRegion;
-  /** One of them: the card is home, or far. */
+  /** Exactly one of them is defined: the card is home, or far. */
   readonly home: HomeEnd | undefined;
   readonly far: FarEnd | undefined;
 }
 
-/** This card's part in a region; undefined without one. */
 function partOf({ coherence, plan }: Device, id: number): Part | undefined {
   const region = coherence?.regions.find((each) => each.id === id);
   if (coherence === undefined || region === undefined) return undefined;
@@ -25,7 +24,7 @@ function partOf({ coherence, plan }: Device, id: number): Part | undefined {
   return { coherence, region, home: isHome ? coherence.home : undefined, far };
 }
 
-/** At home: far cards may register it from now on. On a far card: home is asked. */
+/** At home: far cards may register it from now on. On a far card: asks home. */
 export function registerRegion(
   device: Device,
   { region: id }: CommandOf<"register-region">,
@@ -56,7 +55,7 @@ function refuseFar(far: FarEnd | undefined, id: number): RnicReply | undefined {
   return asked && refusal("EBUSY", `A command to ${asked.op} region ${id} is under way`);
 }
 
-/** All copies are written back: those of this card, and at home those of all cards, which leave the region. */
+/** Has all copies written back: those of this card, and at home those of all cards, which leave the region. */
 export function deregisterRegion(
   device: Device,
   { region: id }: CommandOf<"deregister-region">,
@@ -78,7 +77,7 @@ export function deregisterRegion(
   return "later";
 }
 
-/** Home's judge, or software, moves the copies (C-04, decision 18). */
+/** Home's card, or software, moves the copies (C-04, decision 18). */
 export function moveRegion(
   device: Device,
   { region: id, place }: CommandOf<"move-region">,

@@ -1,4 +1,4 @@
-/** Shared regions as a feature of the card: what the host's messages and time have it do, and what it tells of them. */
+/** Shared regions as a feature of the card: its host messages, its steps and its report. */
 import { NEVER } from "../../../fabric/base/time.ts";
 import type { CardExtension, Count, HeldCounts } from "../state/card_extension.ts";
 import type { Device } from "../state/device.ts";

@@ -51,7 +51,7 @@ import { firstLine, linesOf, regionAt, reportFenced, reportLost } from "./report
 import { spendConversion, spendLookUp } from "./timing.ts";
 import { showFar, showToHost } from "./trace.ts";
 
-/** Requests that are answered, each by one message, which gives its credit back. */
+/** Requests that one message answers, which gives their credit back. */
 const ANSWERS: ReadonlySet<string> = new Set([
   "DataS",
   "DataE",
@@ -61,7 +61,7 @@ const ANSWERS: ReadonlySet<string> = new Set([
   "Value",
 ]);
 
-/** The end of a home's regions. @param life above all that this card has had. */
+/** The end of a home's regions. @param life greater than all earlier ones of this card. */
 export function newFarEnd(
   { home, regions, agent, life, table }: {
     readonly home: number;
@@ -73,7 +73,7 @@ export function newFarEnd(
 ): FarEnd {
   const sum = (size: (region: SharedRegion) => number) =>
     regions.reduce((total, region) => total + size(region), 0);
-  // The shortest of them: home's card waits for the longest.
+  // The shortest lease: home's card waits for the longest.
   const lease = Math.min(...regions.map(({ leasePs }) => leasePs));
   const grace = Math.min(...regions.map(({ leaseMarginPs }) => leaseMarginPs));
   const card = newFarCard({
@@ -107,15 +107,14 @@ export function newFarEnd(
 }
 
 /**
- * For so long accesses are counted for home's judge, the same for all regions that it judges: none where the scenario
- * says the place.
+ * The window in which the card counts accesses for home's judge, the same for all regions that it judges: none
+ * where the scenario fixes the place.
  */
 function windowOf(regions: readonly SharedRegion[]): Time {
   const judged = regions.find(({ placement }) => placement === "auto");
   return judged === undefined ? NEVER : (judged.judge ?? JUDGE_PLAN).windowPs;
 }
 
-/** Lets the far card do something, at this time, and passes on what comes out. */
 function act(
   device: Device,
   { coherence, far, from }: {
@@ -215,7 +214,7 @@ function sendTo(
   sendMessage(device, link, { message, region });
 }
 
-/** Requests go while home has a slot for each (decision 9). */
+/** Sends requests while home has a slot for each (decision 9). */
 function sendRequests(device: Device, coherence: Coherence, far: FarEnd): void {
   while (far.credits < far.slots && far.outbox.length > 0) {
     far.credits++;
@@ -265,7 +264,7 @@ const READABLE: ReadonlySet<string> = new Set(["S", "E", "M", "SM"]);
 
 /** Decision 19: a core that waits for a change of a line looks again when its copy is gone. */
 function tellGone(device: Device, far: FarEnd, { answers, changed }: Output): void {
-  // A copy may leave its place at once, for the next line that is asked for: the core has looked at it all the same.
+  // A copy may leave its place at once, for the next line that is asked for: the core has seen it all the same.
   for (const { access: { kind, line }, result } of answers) {
     if (kind === "load" && result === "done" && changed.includes(line)) far.readable.add(line);
   }
@@ -282,7 +281,6 @@ function tellGone(device: Device, far: FarEnd, { answers, changed }: Output): vo
 
 // ── lives ────────────────────────────────────────────────────────────────────────────────────────
 
-/** A life begins: home is greeted, by a link that is new. */
 function beginGreeting(
   device: Device,
   { coherence, far }: { readonly coherence: Coherence; readonly far: FarEnd },
@@ -312,7 +310,7 @@ function repeatGreeting(device: Device, coherence: Coherence, far: FarEnd): void
   greet(device, coherence, { link, message });
 }
 
-/** Home's card has welcomed this life: the link is connected with the numbers that it tells. */
+/** Home's card has welcomed this life: connects the link with the numbers of the welcome. */
 export function takeWelcome(
   device: Device,
   { coherence, far, packet }: {
@@ -332,7 +330,6 @@ export function takeWelcome(
   }
 }
 
-/** Home's card does not answer: commands that wait for it are refused. */
 function refuseAsked(device: Device, { asked, left, home }: FarEnd): void {
   for (const [region, { id, op }] of asked) {
     if (id === undefined) continue;
@@ -381,8 +378,8 @@ export function takeAnswerOfHome(
 }
 
 /**
- * Home takes a region back: what cores ask for from now on is refused, what is under way ends, and home is told when
- * the last line is home, as by a command.
+ * Home takes a region back: cores' new accesses are refused, those under way end, and home is told when the last
+ * line is home, as by a command.
  */
 function recalled(device: Device, far: FarEnd, region: number): void {
   const { coherence } = device;
@@ -397,20 +394,20 @@ function recalled(device: Device, far: FarEnd, region: number): void {
   }
 }
 
-/** Has the card a life that home knows, or is it about to have one? Else it begins one. */
+/** Begins a life, unless home knows one of this card or is being greeted. */
 export function wantLife(device: Device, coherence: Coherence, far: FarEnd): void {
   if (!far.card.isUp && far.greeting === undefined) renewLife(device, coherence, far);
 }
 
-/** Begins a new life. What the card held is dropped: the caller knows that it holds nothing. */
+/** Begins a new life, and drops the card's lines: the caller knows that it holds none. */
 function renewLife(device: Device, coherence: Coherence, far: FarEnd): void {
   far.renewAt = NEVER;
   act(device, { coherence, far, from: "card" }, fence);
 }
 
 /**
- * The card gives all lines of a region up (decision 21): dirty ones are written back, as many at a time as there are
- * buffers. What is under way ends first.
+ * Gives up all lines of a region (decision 21): dirty ones are written back, as many at a time as there are
+ * buffers. Accesses under way end first.
  */
 export function leaveRegions(device: Device, coherence: Coherence, far: FarEnd): void {
   act(device, { coherence, far, from: "card" }, () => {});
@@ -423,7 +420,7 @@ function evictLeaving({ card, asked }: FarEnd, out: Output): void {
   }
 }
 
-/** Home is told of regions that are left, when the last line is home. */
+/** Tells home of left regions, when the last line is home. */
 function tellLeft(device: Device, coherence: Coherence, far: FarEnd): void {
   const { card, asked, left } = far;
   const held = new Set([...card.lines.keys()].map(card.regionOf));
@@ -435,7 +432,7 @@ function tellLeft(device: Device, coherence: Coherence, far: FarEnd): void {
   }
 }
 
-/** Asks home for a region, or takes leave of it. */
+/** Asks home for a region, or tells it that the card leaves it. */
 export function askHome(
   device: Device,
   { card, link, regions }: FarEnd,
@@ -457,7 +454,7 @@ export function farWakeAt({ card, greeting, renewAt }: FarEnd): Time {
   return Math.min(farNextAt(card), greeting?.at ?? NEVER, renewAt);
 }
 
-/** Does what is due. */
+/** Does the work that is due. */
 export function wakeFar(device: Device, coherence: Coherence, far: FarEnd): void {
   if (device.now >= far.renewAt) renewLife(device, coherence, far);
   if (device.now >= farNextAt(far.card)) {

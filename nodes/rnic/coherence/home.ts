@@ -44,7 +44,7 @@ import { showHome, showToHost } from "./trace.ts";
 import { endAccesses, endWriteBacks } from "./verb_ends.ts";
 
 /**
- * The end of the card's own regions. @param life of this start of the card, above all before.
+ * The end of the card's own regions. @param life of this start of the card, greater than all earlier ones.
  * @param startedAt 0 at the run's begin: no earlier life has lent anything then.
  */
 export function newHomeEnd(
@@ -92,7 +92,7 @@ export function newHomeEnd(
   };
 }
 
-/** Whether the host has said of each region what becomes of it: only then far cards get answers. */
+/** Whether the host has exposed or withdrawn each region: only then far cards get answers. */
 function isComplete({ exposed, withdrawn, regions }: HomeEnd): boolean {
   return exposed.size + withdrawn.size === regions.length;
 }
@@ -103,7 +103,7 @@ interface Place {
   readonly from: "bus" | "wire" | "card";
 }
 
-/** Lets home's card do something, at this time, and passes on what comes out. */
+/** Steps home's protocol, at this time, and sends its outputs. */
 export function actAtHome(
   device: Device,
   place: Place,
@@ -161,7 +161,7 @@ export function takeLineMessage(
   actAtHome(device, { coherence, home, from: "bus" }, (card, out) => homeBus(card, message, out));
 }
 
-/** A message of a far card by its link. Requests wait for a slot; all else sinks. */
+/** A message of a far card by its link. Requests wait for a slot; all others sink. */
 export function takeOfFar(
   device: Device,
   { coherence, home }: { readonly coherence: Coherence; readonly home: HomeEnd },
@@ -170,7 +170,7 @@ export function takeOfFar(
   const region = regionAt(home.regions, message.line);
   const isOfLine = WIRE_MESSAGES[message.kind].class === "REQ";
   const isInside = region === regionAt(home.regions, message.line + (message.lines ?? 1) - 1);
-  // A card that has no part in the region has no business with its lines.
+  // A card without a part in the region may not access its lines.
   if (
     isOfLine &&
     (!isInside || region?.far.every(({ agent }) => agent !== message.agent) !== false)
@@ -186,7 +186,7 @@ export function takeOfFar(
   });
 }
 
-/** Whether the local cache has what an access needs, as it comes (C-06). */
+/** Counts whether the local cache has what an access needs, as it comes (C-06). */
 function countLocal(
   { counters }: Coherence,
   { card }: HomeEnd,
@@ -247,7 +247,8 @@ export function takeHello(
     coherence.counters.malformed++;
     return;
   }
-  // What an earlier life of this card has lent may still be served, and the host's regions may not be exposed yet.
+  // Far cards may still serve lines that an earlier life of this card has lent, and the host's regions may not be
+  // exposed yet.
   if (device.now < home.opensAt || !isComplete(home)) {
     home.greetings.set(agent, packet);
     return;
@@ -262,7 +263,7 @@ export function takeHello(
     const at = out.wire.findIndex((each) => each.kind === "Welcome" && each.agent === agent);
     if (at < 0) return;
     const [taken] = out.wire.splice(at, 1);
-    // A greeting is about no line, so about no region's placement.
+    // A greeting names no line, so no region's placement.
     const { placement: _, region: __, ...answer } = taken!;
     leave(device, coherence, home);
     const peer = packet.sourceAddress;
@@ -272,12 +273,11 @@ export function takeHello(
     home.welcomes.set(agent, answer);
     countOne(coherence.counters.sent, "Welcome");
     greet(device, coherence, { link, message: answer });
-    // What its cores have waited for is served first.
+    // Accesses that its cores wait for are served first.
     for (const region of home.withdrawn) askToLeave(device, home, { link, region });
   });
 }
 
-/** Ends the links of lives that are over. */
 function leave(device: Device, coherence: Coherence, home: HomeEnd): void {
   for (const [agent, link] of [...home.links]) {
     if (home.card.lives.get(agent) === link.life) continue;
@@ -289,7 +289,7 @@ function leave(device: Device, coherence: Coherence, home: HomeEnd): void {
   }
 }
 
-/** A far card registers a region, or takes leave of it (C-03, decision 21). */
+/** A far card registers a region, or leaves it (C-03, decision 21). */
 export function takeRegistration(
   device: Device,
   { home, link, region }: {
@@ -329,8 +329,8 @@ export function isClosing({ closing }: HomeEnd, id: number): boolean {
 }
 
 /**
- * The host has deregistered a region: far cards are asked to leave it, and its lines come home. What far cards have
- * asked for by then is served, so each of them ends; then nothing more is asked for.
+ * The host has deregistered a region: far cards are asked to leave it, and its lines come home. Requests that far
+ * cards have sent by then are served, so each of them ends; later ones are refused.
  */
 export function closeRegion(
   device: Device,
@@ -354,7 +354,7 @@ export function closeRegion(
   finishClosing(device, home);
 }
 
-/** @returns whether the far card has a part in the region, and a link by which it is told. */
+/** @returns whether the far card has a part in the region, and a link to be told by. */
 function askToLeave(
   device: Device,
   { card, regions }: HomeEnd,
@@ -368,7 +368,7 @@ function askToLeave(
   return true;
 }
 
-/** Deregistrations whose last line is home, and of which far cards have left, are answered. */
+/** Answers deregistrations whose last line is home, and which all far cards have left. */
 export function finishClosing(device: Device, home: HomeEnd): void {
   const { card, closing, links } = home;
   for (const [id, { region, waits, endsAt }] of closing) {
@@ -376,7 +376,7 @@ export function finishClosing(device: Device, home: HomeEnd): void {
     for (const agent of waits) if (links.get(agent)?.isFailed !== false) waits.delete(agent);
     if (waits.size > 0) continue;
     const isOfRegion = (line: number) => card.regionOf(line) === region;
-    // What was lent while the last far cards left comes home, too.
+    // Lines that were lent while the last far cards left come home, too.
     const left = [...card.lines.keys()].filter(isOfRegion);
     if (left.some((line) => !card.purges.has(line) && homeLine(card, line).phase === "idle")) {
       const { coherence } = device;
@@ -384,7 +384,7 @@ export function finishClosing(device: Device, home: HomeEnd): void {
       actAtHome(device, { coherence, home, from: "card" }, (its, out) => {
         recallRegion(its, region, out);
       });
-      // It has looked here again.
+      // The calls above have called this function again.
       return;
     }
     if (left.length > 0 || [...card.local.lines.keys()].some(isOfRegion)) continue;
@@ -405,7 +405,7 @@ export function homeWakeAt(home: HomeEnd): Time {
   return next;
 }
 
-/** Does what is due: renewals, leases that end, greetings that have waited. */
+/** Does the work that is due: renewals, leases that end, greetings that have waited. */
 export function wakeHome(device: Device, coherence: Coherence, home: HomeEnd): void {
   if (device.now >= homeNextAt(home.card)) {
     actAtHome(device, { coherence, home, from: "card" }, homeWake);
@@ -415,7 +415,7 @@ export function wakeHome(device: Device, coherence: Coherence, home: HomeEnd): v
   if (home.closing.size > 0) finishClosing(device, home);
 }
 
-/** Greetings that have waited are taken, where nothing more holds them up. */
+/** Takes greetings that have waited, once nothing more holds them up. */
 export function openHome(device: Device, home: HomeEnd): void {
   if (home.greetings.size === 0 || !isComplete(home)) return;
   const waiting = [...home.greetings.values()];

@@ -1,7 +1,8 @@
 /**
- * Whole-system persistence of shared regions (domain `wsp`, decision 12): what home's card has of its host's SCM when the
- * host's power fails is kept, as `fabric/rack/plan/persistence_domain.ts` says of the places `localCache`, `rnic` and `bus`. It goes
- * into the journal of the card's other writes, which are done first of all when the host is back.
+ * Whole-system persistence of shared regions (domain `wsp`, decision 12): when the host's power fails, the card
+ * keeps what it has of its host's SCM, in the places `localCache`, `rnic` and `bus` of
+ * `fabric/rack/plan/persistence_domain.ts`. It goes into the journal of the card's other writes, which the card
+ * sends first of all when the host is back.
  */
 import { dirtyInLocalCache } from "../../../fabric/coherence/home_card.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -24,19 +25,22 @@ import { firstLine, regionAt } from "./report.ts";
 
 const { none: NO_COPY, poison: POISON } = DIRECTORY_CONTENT;
 
-/** Messages by which the card gives an exclusive right up, or says that memory has what it has. */
+/** Messages by which the card gives an exclusive right up, or says that memory has the card's content. */
 const GIVEN_BACK: ReadonlySet<string> = new Set(
   ["RspI", "RspS", "WbMtoI", "WbMtoS", "WbMtoE"] satisfies BusKind[],
 );
 
-/** A line goes to the host by this message, or the right to it alone, which the bus has taken at `freeAt`. */
+/**
+ * Notes that a line, or the right to it alone, goes to the host by this message, which the bus has taken at
+ * `freeAt`.
+ */
 export function noteLine(device: Device, { op, address, data }: LineMessage, freeAt: Time): void {
   const { coherence, journal } = device;
   if (journal === undefined || coherence === undefined) return;
   const line = address / REGION_LINE_BYTES, region = regionAt(coherence.regions, line);
   if (region?.memory !== "scm") return;
   const index = line - firstLine(region);
-  // Behind an answer that says that the line is lost, its right may be asked for before the host has got that.
+  // Behind an answer that the line is lost, a core may ask for its right before the host has got that answer.
   if (data === LOST) return keepEntry(device, region, { index, content: POISON, freeAt });
   if (data !== undefined) keep(device, journal, { address, data, freeAt });
   else if (!GIVEN_BACK.has(op)) return;
@@ -44,8 +48,9 @@ export function noteLine(device: Device, { op, address, data }: LineMessage, fre
 }
 
 /**
- * The host has lost its power: dirty lines of the local cache are kept. What no far card has is in memory then, and the
- * directory in SCM says so (decision 7): an entry goes with its line, as a processor has it among the line's check bits.
+ * The host has lost its power: keeps dirty lines of the local cache. Lines that no far card has are in memory then,
+ * and the directory in SCM says so (decision 7): an entry goes with its line, as a processor has it among the
+ * line's check bits.
  */
 export function keepLocalCache(device: Device): void {
   const { coherence, journal } = device;
@@ -67,7 +72,6 @@ export function logLocalCache({ now, heldLog }: Device, home: HomeEnd): void {
   heldLog.cached(now, [...dirtyLines(home), ...entries]);
 }
 
-/** Lines in SCM that the local cache has dirty. */
 function dirtyLines(
   { card, regions }: HomeEnd,
 ): { readonly address: number; readonly data: Uint8Array<ArrayBuffer> }[] {
@@ -78,18 +82,17 @@ function dirtyLines(
   );
 }
 
-/** What an entry of the directory says once what the card keeps is in memory. */
+/** A directory entry as it is once the card's kept lines are in memory. */
 interface EntryKept {
-  /** The line's, in its region. */
   readonly index: number;
   /**
-   * Of {@link DIRECTORY_CONTENT}: where the card keeps the line's content, whatever memory has is no poison then.
+   * Of {@link DIRECTORY_CONTENT}, where the card keeps the line's content, so that memory's is no poison then.
    * Undefined: it keeps none, and memory's may be poison.
    */
   readonly content: number | undefined;
 }
 
-/** Lines that the host has lent exclusively, and of which nothing newer is anywhere but here. */
+/** Lines that the host has lent exclusively, and whose newest content is here. */
 function* entriesKept(
   home: HomeEnd,
 ): Generator<EntryKept & { readonly region: SharedRegion }> {
@@ -107,7 +110,7 @@ function* entriesKept(
   }
 }
 
-/** The directory in SCM says that the line is not lent, as what the card keeps goes there. */
+/** Records in SCM's directory that the line is not lent, as its content goes there. */
 function keepEntry(
   device: Device,
   region: SharedRegion,
@@ -130,8 +133,8 @@ function entryOf(
 }
 
 /**
- * Whether memory and this card have the last content of a line that the host has lent exclusively, or is about to: no
- * cache of a card has written before its card has the grant.
+ * Whether memory and this card have the last content of a line that the host has lent exclusively, or is about to:
+ * no cache of a card has written before its card has the grant.
  */
 function isKeptHere(card: HomeCard, line: number): boolean {
   const { owner, right, phase, serving, data } = homeLine(card, line);
@@ -142,7 +145,7 @@ function isKeptHere(card: HomeCard, line: number): boolean {
   return owner === card.local.agent && state !== "I" && cached !== LOST;
 }
 
-/** The line as it is here, with writes of verbs over it that were asked for earlier and are not done. */
+/** The line's content here, with earlier writes of verbs over it that are not done. */
 function keep(device: Device, { writes }: Journal, { address, data, freeAt }: {
   readonly address: number;
   readonly data: Uint8Array<ArrayBuffer>;

@@ -1,13 +1,13 @@
 /**
  * Three queue pairs of the firmware per home card and far card (decision 8), on the card's ordinary transport: PSN,
- * ACK, retransmission, duplicates that are answered once. Messages are queued in the card's memory; there are no
- * rings and no completion queue.
+ * ACK, retransmission, acknowledgement of duplicates. Messages are queued in the card's memory; there are no rings
+ * and no completion queue.
  *
  * [choice] They are connected by the greeting of a far card's life (decision 14), which crosses as a frame of its
  * own, to a queue pair number that all cards know: `Hello` names the far card's first queue pair (header,
- * `transaction`) and first PSN (BTH), `Welcome` home's. Well-known numbers for the links themselves would not do:
- * after a restart one end would begin at its first PSN while the other one expects another, and take what is new
- * for a duplicate. A number and a first PSN are of one link alone, so nothing of an earlier one is taken.
+ * `transaction`) and first PSN (BTH), `Welcome` home's. Well-known numbers for the links themselves would fail:
+ * after a restart one end would begin at its first PSN while the other one expects another, and take new messages
+ * for duplicates. A number and a first PSN belong to one link alone, so no message of an earlier link is accepted.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
@@ -36,21 +36,21 @@ import { createLine } from "../state/tx_frame.ts";
 import { showSent } from "./trace.ts";
 import { fetchPayload } from "../transmit/send.ts";
 
-/** Where greetings go to: the last number but one of a queue pair's; the last one is that of multicast. */
+/** Destination of greetings: the last number but one of a queue pair; the last one is that of multicast. */
 export const CARD_QPN = 0xff_fffe;
 /** Links have four numbers each, from here on; a program's queue pairs get the lowest that are free. */
 const FIRST_LINK_QPN = 0xc0_0000, LINK_NUMBERS = 0x0f_ffff;
-/** 16.4 us: some round trips of a loaded rack (4.096 us · 2^value). [choice] A lease of the default is three of it. */
+/** 16.4 us: some round trips of a loaded rack (4.096 us · 2^value). [choice] The default lease is three of it. */
 const TIMEOUT = 2;
-/** Most of InfiniBand's three bits: a link that fails ends its life, so it is not given up early. */
+/** The maximum of InfiniBand's three bits: a link that fails ends its life, so it is not given up early. */
 const RETRIES = 7;
 
-/** Slots of a card's table of timers that links need, one more each than they use at a time: an old one may end late. */
+/** Slots of a card's table of timers for links, one more each than they use at a time: an old one may end late. */
 export function linkSlots(peers: number): number {
   return 1 + 2 * CARD_CLASSES.length * peers;
 }
 
-/** The queue pair by which greetings go, which has no peer. */
+/** The queue pair of greetings, which has no peer. */
 export function createControl(device: Device): QueuePair {
   const qp = newQueuePair(device, CARD_QPN, "coherence-request");
   device.queuePairs.delete(CARD_QPN);
@@ -81,7 +81,7 @@ function newQueuePair(device: Device, qpn: number, card: typeof CARD_CLASSES[num
   return qp;
 }
 
-/** A link that has numbers and no queue pairs: they are made when the peer's numbers are known. */
+/** A link with numbers and no queue pairs: they are made when the peer's numbers are known. */
 export function newLink(
   device: Device,
   coherence: Coherence,
@@ -91,7 +91,7 @@ export function newLink(
   coherence.nextLink = (number + 1) % LINK_NUMBERS;
   const firstQpn = FIRST_LINK_QPN + 4 * number;
   assert(!device.queuePairs.has(firstQpn), `Queue pair ${firstQpn} of a link is taken`);
-  // Any number that differs from link to link; multiplied, so that links of a row lie far apart.
+  // Differs from link to link; multiplied, so that consecutive links lie far apart.
   const firstPsn = Math.imul(number + 1, 0x9e3779b1) >>> 8;
   return { ...link, firstQpn, firstPsn, queuePairs: [], isFailed: false };
 }
@@ -131,7 +131,7 @@ export function connect(
   }
 }
 
-/** The link's life is over: its queue pairs are no more, and what comes for them finds none. */
+/** Ends the link's life and removes its queue pairs; later packets for them find none. */
 export function disconnect(device: Device, coherence: Coherence, link: CardLink): void {
   for (const qp of link.queuePairs.splice(0)) {
     stopWork(device, qp);
@@ -142,7 +142,7 @@ export function disconnect(device: Device, coherence: Coherence, link: CardLink)
   }
 }
 
-/** Queues a message in its class's queue pair; one that has failed sends nothing any more. */
+/** Queues a message in its class's queue pair; a failed link sends nothing. */
 export function sendMessage(
   device: Device,
   link: CardLink,
@@ -224,7 +224,7 @@ function sendFrame(
   }], { segments: [], offset: 0 });
 }
 
-/** The numbers that a greeting tells. */
+/** The numbers in a greeting. */
 export function numbersOf(packet: RocePacket): { readonly qpn: number; readonly psn: number } {
   return { qpn: packet.coherenceEth!.transaction, psn: packet.bth.psn };
 }

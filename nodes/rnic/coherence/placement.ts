@@ -1,4 +1,4 @@
-/** Where copies of a region are kept at first (C-04): what both cards know without a word. */
+/** The first placement of a region's copies (C-04): both cards know it without a message. */
 import type { Placement } from "../../../fabric/coherence/messages.ts";
 import type { SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 

@@ -1,4 +1,4 @@
-/** Messages of other cards as they come, by a queue pair of the firmware or as a greeting. Nothing in one is trusted. */
+/** Incoming messages of other cards, by a queue pair of the firmware or as a greeting. Nothing in one is trusted. */
 import { WIRE_MESSAGES, type WireMessage } from "../../../fabric/coherence/messages.ts";
 import {
   decodeCardMessage,
@@ -20,7 +20,6 @@ import { takeAnswerOfHome, takeOfHome, takeWelcome } from "./far.ts";
 import { CARD_QPN } from "./link.ts";
 import { takeHello, takeOfFar, takeRegistration } from "./home.ts";
 
-/** The message of a packet; undefined, and counted, where it is none. */
 function messageOf(device: Device, packet: RocePacket): DecodedCardMessage | undefined {
   const { operation } = opcodeRow(packet.bth.opcode)!;
   const { coherenceEth: header, payload } = packet;
@@ -32,7 +31,7 @@ function messageOf(device: Device, packet: RocePacket): DecodedCardMessage | und
   return undefined;
 }
 
-/** An expected packet of a link: it is acknowledged, and its message taken. All sink (decision 9). */
+/** An expected packet of a link: acknowledges it, and takes its message. All sink (decision 9). */
 export function executeCardMessage(
   device: Device,
   qp: QueuePair,
@@ -49,7 +48,7 @@ export function executeCardMessage(
   const { coherence } = device;
   const { message, region } = decoded;
   countOne(coherence.counters.received, message.kind);
-  // A peer speaks for itself.
+  // A peer may send its own messages only.
   if (message.agent !== link.agent) {
     coherence.counters.malformed++;
     return undefined;
@@ -68,7 +67,10 @@ export function executeCardMessage(
   return undefined;
 }
 
-/** A frame to the queue pair number that all cards know: `Hello` or `Welcome`. @returns whether it is to that. */
+/**
+ * A frame to the queue pair number that all cards know: `Hello` or `Welcome`. @returns whether it is to that
+ * number.
+ */
 export function takeGreeting(device: Device, packet: RocePacket): boolean {
   if (packet.bth.destQpn !== CARD_QPN) return false;
   greeted(device, packet);

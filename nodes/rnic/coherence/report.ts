@@ -1,4 +1,4 @@
-/** What a coherent card tells its host's driver: lines that are lost, leases that are over (C-10). */
+/** A coherent card's reports to its host's driver: lost lines, ended leases (C-10). */
 import { type Output, rangesOf } from "../../../fabric/coherence/output.ts";
 import { REGION_LINE_BYTES, type SharedRegion } from "../../../fabric/rack/plan/shared_region.ts";
 import type { Coherence } from "./state/coherence_state.ts";
@@ -13,7 +13,7 @@ export function linesOf({ bytes }: SharedRegion): number {
   return bytes / REGION_LINE_BYTES;
 }
 
-/** The region that a line is of. */
+/** The region that contains a line. */
 export function regionAt(
   regions: readonly SharedRegion[],
   line: number,
@@ -24,7 +24,7 @@ export function regionAt(
   });
 }
 
-/** Lines whose last value is gone, by region and range. */
+/** Lines whose last value is lost, by region and range. */
 export function reportLost(
   device: Device,
   { counters }: Pick<Coherence, "counters">,

@@ -1,4 +1,4 @@
-/** The coherent part of a card: made when its driver initialises it, and what it does by time. */
+/** The coherent part of a card: its creation when the driver initialises the card, and its timed work. */
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
 import { TABLES } from "../../../fabric/coherence/tables.ts";
@@ -60,7 +60,7 @@ export function coherenceWakeAt({ home, fars }: Coherence): Time {
   return next;
 }
 
-/** Does what is due. Called in every step. */
+/** Does the work that is due. Called in every step. */
 export function serveCoherence(device: Device, coherence: Coherence): void {
   if (coherenceWakeAt(coherence) > device.now) return;
   const { home, fars } = coherence;
@@ -71,9 +71,9 @@ export function serveCoherence(device: Device, coherence: Coherence): void {
 }
 
 /**
- * A queue pair of a link has failed. That alone proves nothing of the other card (decision 13): at home nothing
- * follows but that the lease is not renewed any more, and ends. The far card may stop serving whenever it likes, and
- * does so at the end of this step: what it held alone has no way home, and what waits is answered.
+ * A queue pair of a link has failed. That alone proves nothing of the other card (decision 13): home only stops
+ * renewing the lease, which ends. The far card may stop serving at any time, and does so at the end of this step:
+ * lines that it held alone have no way home, and waiting accesses are answered.
  */
 export function cardQueuePairFailed(device: Device, qp: QueuePair): void {
   const { coherence } = device;

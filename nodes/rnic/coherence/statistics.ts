@@ -1,4 +1,4 @@
-/** What a coherent card counts, for the run's report (C-11). */
+/** A coherent card's counters, for the run's report (C-11). */
 import type { Device } from "../state/device.ts";
 
 /** Empty of a card without shared regions. */

@@ -70,7 +70,7 @@ function contentText(data: unknown): string {
   return data === LOST ? ", lost" : data === undefined ? "" : " with its data";
 }
 
-/** Lines of the remote cache that have changed. */
+/** Shows changed lines of the remote cache. */
 export function showFar(
   device: Device,
   { coherence, far, changed }: {
@@ -85,7 +85,7 @@ export function showFar(
   }
 }
 
-/** Lines of the directory and of the local cache that have changed. */
+/** Shows changed lines of the directory and of the local cache. */
 export function showHome(
   device: Device,
   { coherence, home, changed }: {
@@ -103,7 +103,7 @@ export function showHome(
   }
 }
 
-/** `I`, `S{0,2}`, `X(1)`: who has it; agent 0 is the local cache. */
+/** `I`, `S{0,2}`, `X(1)`: the state and its holders; agent 0 is the local cache. */
 function textOf({ owner, sharers }: HomeLine): string {
   if (owner !== NONE) return `X(${owner})`;
   return sharers === 0 ? "I" : `S{${agentsOf(sharers).join(",")}}`;

@@ -13,7 +13,7 @@ export function endAccesses(device: Device, answers: readonly Answer[]): void {
   for (const answer of answers) answerTask(device, port, answer);
 }
 
-/** Writes whose line is in memory by now are over: the local cache has left it (decision 12). */
+/** Ends writes whose line is in memory by now, as the local cache has evicted it (decision 12). */
 export function endWriteBacks({ port }: Device, { card }: HomeEnd): void {
   if (port === undefined || port.writingBack.length === 0) return;
   for (const task of port.writingBack.splice(0)) {

@@ -1,14 +1,14 @@
 /**
- * The card's port to the coherent bus (C-01, decisions 4 and 5): DMA in lines. Reads are `RdCur`. A write asks
- * for ownership of its lines at once, in parallel with others; the bytes leave in the order of the writes, each
- * when its lines are owned, and the agent puts them where the flow bit says. Nothing stays in the card.
+ * The card's port to the coherent bus (C-01, decisions 4 and 5): DMA in lines. Reads are `RdCur`. A write asks for
+ * ownership of its lines at once, in parallel with others; the bytes leave in the order of the writes, each when
+ * its lines are owned, and the agent puts them where the flow bit says. No data stays in the card.
  *
- * The bus orders nothing, so the card waits: a read for a peer, an LSB read (P-24) and what
- * `sendBehindWrites` sends go out when all earlier writes are complete; a read of the card's own, when a write
- * of the same lines is under way.
+ * The bus orders nothing, so the card waits: a read for a peer, an LSB read (P-24) and the messages of
+ * `sendBehindWrites` go out when all earlier writes are complete; a read of the card's own, when no write of the
+ * same lines is under way.
  *
- * A line that a later write needs too is kept (`WbMtoE`), so that neighbouring writes do not ask twice; not
- * while others wait for credits, as the first of them might wait for this line's.
+ * A line that a later write needs too is kept (`WbMtoE`), so that neighbouring writes do not ask twice; not while
+ * others wait for credits, as the first of them might wait for this line's.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
@@ -57,8 +57,9 @@ export function writeLines(
     readonly data: Uint8Array<ArrayBuffer>;
     readonly toMemory: boolean;
     /**
-     * Of a persistent write: its entry in the journal; `new`: one for each part of it. A line of a shared region is a
-     * part, as it is over by itself and may be stored into anew while later lines wait; so is all between such lines.
+     * Of a persistent write: its entry in the journal; `new`: one for each part of it. A line of a shared region is
+     * a part, as it completes by itself and may be stored into anew while later lines wait; so is each stretch
+     * between such lines.
      */
     readonly entry: JournalWrite | "new" | undefined;
   },
@@ -75,14 +76,14 @@ export function writeLines(
     done += length;
   }
   giveCredits(device, port);
-  // Lines that an earlier write has left to this one are owned already.
+  // An earlier write has left its owned lines to this one.
   pushOwned(device, port);
   const freeAt = Math.max(device.dma.busFreeAt, departAt);
   device.dma.busFreeAt = Math.max(freeAt, departAt + queuePs(port));
   return device.dma.busFreeAt;
 }
 
-/** Queues what is in one line of a shared region, or in none, in pieces of a message each. */
+/** Queues bytes that are in one line of a shared region, or in none, in pieces of a message each. */
 function writePart(
   device: Device,
   port: CoherentPort,
@@ -128,7 +129,6 @@ function piece(
   return length === data.length ? data : data.subarray(from, from + length);
 }
 
-/** Bytes from `address` on that one message can be about. */
 function pieceBytes({ runLines }: CoherentPort, address: number): number {
   const toRun = RUN_BYTES - address % RUN_BYTES;
   return Math.min(toRun, runLines * LINE_BYTES - address % LINE_BYTES);
@@ -138,7 +138,7 @@ function queuePs({ queuedBytes, bitsPerSecond }: CoherentPort): Time {
   return transferTime(queuedBytes, bitsPerSecond);
 }
 
-/** Joins the lines that are asked for or owned, and puts the others down to be asked for. */
+/** Joins lines that are asked for or owned, and queues requests for the others. */
 function askFor(port: CoherentPort, { number, address, data }: PortWrite, departAt: Time): void {
   const first = address - address % LINE_BYTES;
   const count = linesOf(address, data.length);
@@ -154,7 +154,7 @@ function askFor(port: CoherentPort, { number, address, data }: PortWrite, depart
   }
 }
 
-/** One more write of the line. @returns whether it has to be asked for. */
+/** Adds a write of the line. @returns whether it has to be asked for. */
 function useLine({ lines }: CoherentPort, address: number): boolean {
   const line = lines.get(address);
   if (line === undefined) {
@@ -167,7 +167,6 @@ function useLine({ lines }: CoherentPort, address: number): boolean {
   return true;
 }
 
-/** Asks for ownership, in the order of the writes, as far as credits go. */
 function giveCredits(device: Device, port: CoherentPort): void {
   const { asking } = port;
   let taken = 0;
@@ -184,7 +183,6 @@ function giveCredits(device: Device, port: CoherentPort): void {
   if (asking.length > 0) port.counters.busCreditWaits++;
 }
 
-/** Sends the bytes of writes whose lines are owned, in order. */
 function pushOwned(device: Device, port: CoherentPort): void {
   let freeAt = -1;
   for (let write = port.writes.peek(); write !== undefined; write = port.writes.peek()) {
@@ -265,7 +263,7 @@ function leave(
   return line.state === "owned";
 }
 
-/** The line is given back though a later write needs it: that asks again, in its turn. */
+/** The line is given back though a later write needs it: that write asks again, in its turn. */
 function askAgain(
   port: CoherentPort,
   { at, number }: { readonly at: number; readonly number: number },
@@ -285,7 +283,6 @@ function askAgain(
   asking.splice(place < 0 ? asking.length : place, 0, ask);
 }
 
-/** Whether a write of these lines is not complete. */
 function isUnderWay({ lines }: CoherentPort, address: number, length: number): boolean {
   if (lines.size === 0) return false;
   for (let at = address - address % LINE_BYTES; at < address + length; at += LINE_BYTES) {
@@ -294,7 +291,7 @@ function isUnderWay({ lines }: CoherentPort, address: number, length: number): b
   return false;
 }
 
-/** A DMA read. An LSB read reads nothing: it ends when all earlier writes are complete. */
+/** A DMA read. An LSB read brings no data: it ends when all earlier writes are complete. */
 export function readLines(
   device: Device,
   port: CoherentPort,
@@ -302,7 +299,7 @@ export function readLines(
     readonly tag: number;
     readonly request: ReadRequest;
     readonly departAt: Time;
-    /** For a peer, who may count on what READs promise of earlier WRITEs (P-03). */
+    /** For a peer, which may rely on the order of READs behind earlier WRITEs (P-03). */
     readonly isForPeer: boolean;
   },
 ): void {
@@ -332,7 +329,7 @@ function issueRead(
   port.reads.set(tag, { address, length, data: undefined, failed: false, left });
   const op = tracked ? "RdCode" : "RdCur";
   for (let at = first; at < end;) {
-    // What looks at the medium's cells has had the line brought there (V-03).
+    // A look at the medium's cells has had the line brought there (V-03).
     if (!medium && isShared(port, at)) {
       port.readCredits--;
       const start = Math.max(at, address), next = at + LINE_BYTES;
@@ -413,11 +410,10 @@ function completePush(device: Device, port: CoherentPort, { address }: LineAnswe
   if (!isLast) return;
   port.done++;
   release(device, port);
-  // A line of a shared region begins when all before it is complete.
+  // A line of a shared region begins when all writes before it are complete.
   if (port.away.length === 0) pushOwned(device, port);
 }
 
-/** What has waited for the writes that are complete now. */
 function release(device: Device, port: CoherentPort): void {
   const { held, done } = port;
   for (let next = held.peek(); next !== undefined && next.after <= done; next = held.peek()) {
@@ -468,7 +464,7 @@ function takePart(
   return { kind: "completion", tag, status, data: read.failed ? NOTHING : read.data! };
 }
 
-/** An atomic on a word of a shared region: done by agent 0 in the order of the writes (decision 15). */
+/** An atomic on a word of a shared region: agent 0 executes it in the order of the writes (decision 15). */
 export function queueAtomic(
   device: Device,
   port: CoherentPort,
@@ -493,7 +489,7 @@ function newTask<
   return { ...given, state: "waits", answer: undefined, isGood: false } as LineTask;
 }
 
-/** Takes an access of agent 0 that is over. @returns a read that ends with it, an atomic that is done, or neither. */
+/** Takes a completed access of agent 0. @returns a read that ends with it, an executed atomic, or neither. */
 export function takeEnded(
   device: Device,
   port: CoherentPort,
@@ -512,7 +508,7 @@ export function takeEnded(
   return task.kind === "atomic" ? { atomic: task } : {};
 }
 
-/** Takes an LSB read whose time has come, as a read of `length` bytes without meaning (P-24). */
+/** Takes a due LSB read, as a read of `length` bytes without meaning (P-24). */
 export function takeFinished({ dma, port }: Device): Completion | undefined {
   const tag = port?.finished.shift();
   if (tag === undefined) return undefined;

@@ -1,10 +1,9 @@
 /**
- * DMA: tags, the limits of outstanding reads, and what to do when a read completes. What to do is data
- * (a {@link Continuation}), so that a reset can look at it and nothing is captured.
+ * DMA: tags, the limits of outstanding reads, and the continuations of reads. A continuation is data (a {@link
+ * Continuation}), so that a reset can inspect it, and captures nothing.
  *
- * Two engines read, each with tags of its own: `gather` fetches what this card sends on its own
- * account or needs to know (payload of requests, WQEs, queue information), `responder` what peers ask
- * for (data of READs, words of atomics, LSB reads).
+ * Two engines read, each with tags of its own: `gather` fetches for this card's own work (payload of requests,
+ * WQEs, queue information), `responder` for peers' requests (data of READs, words of atomics, LSB reads).
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
@@ -66,8 +65,8 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
 }
 
 /**
- * Reads `length` bytes (> 0) of host memory: at once, or when an earlier read of the engine has
- * completed, in call order. The last read that goes out may exceed the limit by a part of itself.
+ * Reads `length` bytes (> 0) of host memory: at once, or when an earlier read of the engine has completed, in call
+ * order. The last read that goes out may exceed the limit by a part of itself.
  */
 export function dmaRead(device: Device, request: ReadRequest): void {
   assert(request.length > 0, "Cannot read 0 bytes by DMA");
@@ -85,9 +84,9 @@ export function dmaWrite(
     readonly address: number;
     readonly data: Uint8Array<ArrayBuffer>;
     readonly noSnoop?: boolean;
-    /** Into persistent memory: as its region is. */
+    /** As its region is. */
     readonly persistent?: boolean;
-    /** It is the new value of the word on the chip that is there (H-23). */
+    /** The bytes are the new value of the word on the chip (H-23). */
     readonly keepsWord?: boolean;
   },
 ): Time {
@@ -113,7 +112,10 @@ export function dmaWrite(
   return busFreeAt;
 }
 
-/** Takes a completion's request off the list and lets the next one go. Undefined: not ours. */
+/**
+ * Removes a completion's request from the outstanding ones and lets the next one go. Undefined: not a request of
+ * this card.
+ */
 export function takeCompletion(device: Device, completion: Completion): ReadRequest | undefined {
   const { dma } = device;
   const request = dma.outstanding[completion.tag];
@@ -152,7 +154,7 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   counters.dmaReadBytes += length;
   if (isLsb) counters.lsbReads++;
   if (device.out.tracing) noteRead(device, request, tag);
-  // S905: the PM module has decided that it is needed; a read-back is decided on in the same way.
+  // S905: the PM module has decided that it is needed; so it is of a read-back.
   const isDecidedOn = isLsb || continuation.kind === "read-back";
   const departAt = device.stageAt + (isDecidedOn ? device.timing.persistPs : 0);
   const plain = { kind: "memory-read", tag, address, length, noSnoop } as const;
@@ -169,8 +171,8 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
 }
 
 /**
- * Each read of the responder's engine gets its line, as its tag assigns the host's line to a message:
- * one that got none would leave its tag to the message that had it before.
+ * Each read of the responder's engine gets its line, as its tag assigns the host's line to a message: without one,
+ * the host's line would go to the message that had the tag before.
  */
 function noteRead(device: Device, { continuation, length }: ReadRequest, tag: number): void {
   const text = `DMA read of ${length} B to the host`;

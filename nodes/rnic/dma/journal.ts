@@ -1,15 +1,15 @@
 /**
- * Flush-on-fail journal (persistence domain `wsp`): the card's writes into persistent memory that have not
- * arrived at the host. Their buffers, here and on the bus, outlast a power failure of the host. Without it
- * a write could be acknowledged, as the bus has taken it (P-41), and be lost because the host had no power
- * any more when it came, or because the card had not heard of that yet.
+ * Flush-on-fail journal (persistence domain `wsp`): the card's writes into persistent memory that have not arrived
+ * at the host. Their buffers, here and on the bus, outlast a power failure of the host. Without it a write could be
+ * acknowledged, as the bus has taken it (P-41), and be lost because the host had no power any more when it came, or
+ * because the card had not heard of the failure.
  *
- * What is real is that residual energy drains the buffers into memory. Here the card sends again what
- * the host has missed, first of all when it is back: its driver's first answer comes behind that on the bus, and
- * no program runs before. The journal lies outside of what a power failure makes pristine, see `rnic.ts`.
- * A card that fails itself loses it, as it loses all else.
+ * Real hardware drains the buffers into memory with residual energy. In this model the card sends again the writes
+ * that the host has missed, first of all when it is back: its driver's first answer comes behind them on the bus,
+ * and no program runs before. A power failure's reset leaves the journal alone, see `rnic.ts`. A card that fails
+ * itself loses it with all else.
  *
- * Lines of shared regions that the card has dirty, or has sent to its host, are in it from the failure on: see
+ * Lines of shared regions that the card has dirty, or has sent to its host, enter it at the failure: see
  * `../coherence/kept_lines.ts`.
  */
 import type { Outputs } from "../../../fabric/node.ts";
@@ -21,15 +21,15 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { HeldLog, Journal, JournalWrite } from "../state/dma_state.ts";
 
 /**
- * Content of a report `held`: bytes that are durable though the host has not got them, by physical address,
- * in order, in hexadecimal digits. The last one of a card counts.
+ * Content of a report `held`: bytes that are durable though the host has not got them, by physical address, in
+ * order, in hexadecimal digits. A card's last report counts.
  */
 export interface HeldWrites {
   readonly host: string;
   readonly writes: { readonly address: number; readonly data: string }[];
 }
 
-/** Of a card whose plan has it; else undefined. */
+/** Undefined of a card whose plan has none. */
 export function createJournal(
   { host, flushOnFail }: RnicPlan,
   log?: HeldLog | undefined,
@@ -38,8 +38,8 @@ export function createJournal(
 }
 
 /**
- * The bus takes the write, until `freeAt`; NEVER where the coherent port says later when that is. What no power
- * failure can concern any more is forgotten. @returns the entry, where there is a journal.
+ * The bus takes the write, until `freeAt`; NEVER where the coherent port says later when that is. Forgets entries
+ * that no power failure can concern any more. @returns the entry, where there is a journal.
  */
 export function noteInJournal(
   { journal, now }: Pick<Device, "journal" | "now">,
@@ -54,21 +54,21 @@ export function noteInJournal(
   return entry;
 }
 
-/** Forgets what has arrived at a host that had power until then; at that instant it takes no more. */
+/** Forgets writes that have arrived at a host that had power until then; at that instant it takes no more. */
 function forgetBefore({ writes }: Journal, death: Time): void {
   while (writes.length > 0 && writes.peek()!.arrivesAt < death) writes.shift();
 }
 
 /**
- * The bus to the host has gone down, or is back, where the card sends what the host has missed. That is on its
- * way then as it was before: power may fail again.
+ * The bus to the host has gone down, or is back, where the card sends the writes that the host has missed. They are
+ * on their way as before: power may fail again.
  */
 export function survivePowerFailure(
   journal: Journal,
   event: {
     readonly up: boolean;
     readonly now: Time;
-    /** Gives the bus what the host has missed. @returns when it has taken that; NEVER: it is told later. */
+    /** Gives the bus a write that the host has missed. @returns when it has taken it; NEVER: it is told later. */
     readonly send: (entry: JournalWrite) => Time;
     readonly out: Pick<Outputs, "report">;
   },

@@ -27,20 +27,20 @@ interface Access {
   readonly length: number;
   /** ACCESS bits that the region must have, all of them. */
   readonly need: number;
-  /** Queue pair that a peer comes by; undefined for local memory, which no window grants. */
+  /** Queue pair that a peer's access comes by; undefined for local memory, which no window grants. */
   readonly qpn?: number;
 }
 
 /**
- * @param first the variant before an index's first one. Each card has its own, as cards' keys differ: hosts that run
- * alike have regions at the same indices, and a key that is taken for the peer's would open one.
+ * @param first the variant before an index's first one. Each card has its own, so that cards' keys differ: hosts
+ * that run alike have regions at the same indices, and one's own key mistaken for the peer's would open one.
  */
 export function createRegionTable(first = 0): RegionTable {
   // Index 0 stays empty, so that key 0 is never valid.
   return { slots: [undefined], first, variants: [0], free: [], windows: new Map() };
 }
 
-/** Registers a region; undefined where the table is full. `checkRegion` comes first. */
+/** Registers a region; undefined where the table is full. Call `checkRegion` first. */
 export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefined {
   const key = takeKey(table);
   if (key === undefined) return undefined;
@@ -53,7 +53,7 @@ export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefi
 }
 
 /**
- * Adds a null region, for local use only; undefined where the table is full. It has every address, as it has the
+ * Adds a null region, for local use only; undefined where the table is full. It covers every address, as it has the
  * maximum length (ibv_alloc_null_mr(3)).
  */
 export function addNullRegion(table: RegionTable, pd: number): Region | undefined {
@@ -113,12 +113,12 @@ function regionOf(plan: RegionPlan, key: number, table: TranslationTable): Regio
   };
 }
 
-/** How many pages the region's range touches. */
+/** Number of pages that the region's range touches. */
 export function pageCount({ va, length, pageBytes }: RegionChange["place"] & object): number {
   return Math.floor((va + length - 1) / pageBytes) - Math.floor(va / pageBytes) + 1;
 }
 
-/** What is wrong with a registration, undefined where nothing is. */
+/** Why a registration is invalid; undefined where it is valid. */
 export function checkRegion(plan: RegionPlan): string | undefined {
   const { access, length, pageBytes } = plan;
   if (!(length > 0)) return `length must be > 0: it is ${length}`;
@@ -148,7 +148,7 @@ export function checkRegion(plan: RegionPlan): string | undefined {
   if ((access & ACCESS.remoteWritePersistence) !== 0 && (access & ACCESS.remoteWrite) === 0) {
     return "remote write persistence needs remote write access";
   }
-  // P-22, P-50: what nothing can make persistent must not be promised, whatever the driver asks for.
+  // P-22, P-50: a region that cannot be persistent must not promise it, whatever the driver asks for.
   const persisting = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
   if ((access & persisting) !== 0 && !plan.persistent) {
     return "persistence is granted on storage class memory only";
@@ -158,7 +158,7 @@ export function checkRegion(plan: RegionPlan): string | undefined {
 
 /**
  * Registers a region anew under its key: memory, domain, rights, each where it is named (ibv_rereg_mr).
- * @returns what is wrong with it, undefined where it is done.
+ * @returns why it is refused, undefined where it is done.
  */
 export function changeRegion(
   table: RegionTable,
@@ -173,7 +173,7 @@ export function changeRegion(
   }
   const { va, length, pageBytes, persistent } = place ?? region;
   const pages = isOnDemand ? [] : (place ?? region).pages;
-  // In other memory its objects are not what they were.
+  // In other memory its objects are void.
   const objects = place === undefined ? region.objects : undefined;
   const plan: RegionPlan = {
     ...{ pd, va, length, access, pageBytes, pages, persistent },
@@ -198,9 +198,7 @@ export function lookUp(table: RegionTable, access: Access): Region | undefined {
   return refusedBy(table, access) === undefined ? findRegion(table, access.key) : undefined;
 }
 
-/**
- * Local memory that a WQE names, with the rights that are needed; undefined where a key does not grant it.
- */
+/** Local memory of a WQE, with the rights that are needed; undefined where a key does not grant it. */
 export function localSegments(
   { regions }: Device,
   sges: readonly Sge[],
@@ -216,10 +214,10 @@ export function localSegments(
   return segments;
 }
 
-/** Why {@link lookUp} does not find a region that grants the access. */
+/** Why {@link lookUp} finds no region that grants the access. */
 export type Refused = "unknown" | "window" | "domain" | "right" | "range";
 
-/** The first of the checks of {@link lookUp} that the access fails; undefined where it fails none. */
+/** The first of the checks of {@link lookUp} that the access fails; undefined where it passes. */
 export function refusedBy(table: RegionTable, access: Access): Refused | undefined {
   const region = findRegion(table, access.key);
   // Only the lkey of a null region is valid.
@@ -244,7 +242,7 @@ const LOCAL_FAULTS: Readonly<Record<Refused, VendorError>> = {
   "range": "lkey-range",
 };
 
-/** Why {@link localSegments} has none: the fault of the first element with one. */
+/** Why {@link localSegments} has none: the fault of the first faulty element. */
 export function localFault(
   { regions }: Device,
   sges: readonly Sge[],
@@ -259,8 +257,8 @@ export function localFault(
 }
 
 /**
- * The region that a request's RETH names, or the NAK (§3.4, step 6); undefined of no bytes, whose key and
- * address are not checked.
+ * The region that a request's RETH names, or the NAK (§3.4, step 6); undefined for no bytes, whose key and address
+ * are not checked.
  */
 export function namedRegion(
   device: Device,

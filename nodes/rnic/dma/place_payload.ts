@@ -1,4 +1,4 @@
-/** Payload that goes to memory: which memory a receive WQE names, the DMA writes, their no-snoop bit. */
+/** Payload on its way to memory: the memory of a receive WQE, the DMA writes, their no-snoop bit. */
 import { PieceWalker } from "./translation.ts";
 import type { Device } from "../state/device.ts";
 import type { MemorySegment, Region } from "../state/memory.ts";
@@ -21,7 +21,7 @@ export function placePayload(
   place: {
     readonly segments: readonly MemorySegment[];
     readonly offset: number;
-    /** A peer's WRITE, not a SEND: what V-08's faults of the bus concern. */
+    /** Of a peer's WRITE, not a SEND: V-08's faults of the bus damage only these. */
     readonly isWrite?: boolean;
     readonly of?: MessageOf;
   },
@@ -59,10 +59,10 @@ export function receiveFault(device: Device, qp: QueuePair, { sges }: RecvWqe): 
 }
 
 /**
- * NS bit of what is written into a region. Where the processor looks at it, flow 1 is asked for (P-02)
- * for all that goes to persistent memory, by whichever operation: an LSB read behind it flushes what
- * waits in the IIO, never the LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes
- * (P-10, P-50). Nothing can make data in DRAM persistent: it stays where cores find it soonest.
+ * NS bit of writes into a region. Where the processor evaluates it, flow 1 is asked for (P-02) for all data in
+ * persistent memory, by whichever operation: an LSB read behind it flushes data that waits in the IIO, never the
+ * LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes (P-10, P-50). Nothing can make data in
+ * DRAM persistent: it goes where cores find it soonest.
  */
 export function writesNoSnoop(device: Device, memory: Pick<Region, "persistent">): boolean {
   const { flow, noSnoop } = device.persistence;

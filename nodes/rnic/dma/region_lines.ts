@@ -4,8 +4,8 @@
  * behind in it (decision 4).
  *
  * A write of a line begins when all earlier writes are complete, and later ones wait for its end: that is when
- * memory has the line (decisions 5, 12). [choice] Other writes ask for their lines in parallel; here the order of
- * commits is kept by waiting, as each line may have to come from a far card anyway.
+ * memory has the line (decisions 5, 12). [choice] Other writes ask for their lines in parallel; these keep the
+ * order of commits by waiting, as each line may have to come from a far card anyway.
  */
 import { LINE_BYTES } from "../../../fabric/wire/host_bus/coherent.ts";
 import { type LineChange, WHOLE_LINE } from "../../../fabric/wire/host_bus/line_change.ts";
@@ -21,7 +21,7 @@ export function isShared({ shared }: CoherentPort, address: number): boolean {
   return false;
 }
 
-/** Bytes from `address` on, `most` at most, that are all in one line of a region, or all in none. */
+/** Number of bytes from `address` on, `most` at most, that are all in one line of a region, or all in none. */
 export function untilShared({ shared }: CoherentPort, address: number, most: number): number {
   let length = most;
   for (const { from, to } of shared) {
@@ -74,7 +74,7 @@ export function answerTask(
   else port.writingBack.push(task);
 }
 
-/** The write at the head, of a line of a region. @returns whether it is over. */
+/** Runs the write at the head, of a line of a region. @returns whether it is over. */
 export function runLineWrite(device: Device, port: CoherentPort, write: PortWrite): boolean {
   const { task } = write;
   if (task === undefined) return false;
@@ -87,8 +87,8 @@ export function runLineWrite(device: Device, port: CoherentPort, write: PortWrit
 }
 
 /**
- * A write of a part of a line that is lost has been dropped, so no flush may promise it. A write of all of the line
- * makes up for that.
+ * A write of a part of a lost line has been dropped, so no flush may promise it. A write of the whole line repairs
+ * that.
  */
 export function noteDropped({ dropped }: CoherentPort, task: LineTask): void {
   if (task.kind !== "write") return;
@@ -114,7 +114,7 @@ export function coversShared(port: CoherentPort, { region, va, length }: {
 }
 
 /**
- * Whether something of these bytes was dropped. It is said once: [choice] what is written there later may be promised
+ * Whether some of these bytes were dropped. It is told once: [choice] a later flush may promise later writes there
  * again, and a flush that is refused for another connection's write is refused once.
  */
 export function takeDropped({ dropped }: CoherentPort, { region, va, length }: {

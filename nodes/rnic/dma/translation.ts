@@ -1,14 +1,13 @@
 /** Virtual to physical: a region's page list turned into segments that one DMA request can take. */
 import type { MemorySegment, Region } from "../state/memory.ts";
 
-/** Physical address of `va`, which lies in the region; negative where the page is not there. */
+/** Physical address of `va`, which lies in the region; negative where the page is absent. */
 export function physicalAddress(region: Region, va: number): number {
   const offset = va - region.pageBase;
   const page = Math.floor(offset / region.pageBytes);
   return region.pages[page]! + (offset - page * region.pageBytes);
 }
 
-/** How many of the `most` bytes at `va` lie physically in one piece. */
 function contiguousBytes(region: Region, va: number, most: number): number {
   const { pageBytes, pages } = region;
   const offset = va - region.pageBase;
@@ -29,8 +28,9 @@ export function isLive(segments: readonly MemorySegment[]): boolean {
 
 /**
  * Walks a range of concatenated segments as physical pieces, each for one DMA request: `start`, then
- * `next` until it returns false; the piece stands in `address`, `bytes`, `persistent` (as its region is), `isNull` (there is no memory, and no address)
- * and `offset` (where in the range it begins). One walker serves all frames, so a frame costs no allocation.
+ * `next` until it returns false; the piece stands in `address`, `bytes`, `persistent` (as its region is), `isNull`
+ * (no memory, and no address) and `offset` (of the piece in the range). One walker serves all frames, so a frame
+ * costs no allocation.
  */
 export class PieceWalker {
   address = 0;
@@ -40,12 +40,11 @@ export class PieceWalker {
   isNull = false;
   #segments: readonly MemorySegment[] = [];
   #at = 0;
-  /** Bytes of the current segment that are behind the walker. */
   #within = 0;
   #left = 0;
   #most = 0;
 
-  /** Takes up `length` bytes from `offset` of the segments, in pieces of at most `most` bytes. */
+  /** Begins a walk over `length` bytes from `offset` of the segments, in pieces of at most `most` bytes. */
   start(
     segments: readonly MemorySegment[],
     range: { readonly offset: number; readonly length: number; readonly most: number },

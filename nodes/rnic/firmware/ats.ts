@@ -1,6 +1,6 @@
 /**
- * Pages by ATS and PRI (001_ [0114], the IOMMU's place): the IOMMU says that pages are there, the card asks it where,
- * and the driver has no part in it. Pages are taken back by the driver's command in any case.
+ * Pages by ATS and PRI (001_ [0114], the IOMMU's place): the IOMMU says that pages are there, the card asks it for
+ * their addresses, and the driver has no part in it. The driver's command takes pages back in any case.
  */
 import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { AtsMessage } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -11,7 +11,7 @@ import type { WantedPage } from "../state/paging_state.ts";
 import { ABSENT } from "../state/translation_table.ts";
 import { mapPagesOf } from "./memory_command.ts";
 
-/** A word of the host's IOMMU. */
+/** A message of the host's IOMMU. */
 export function takeAts(device: Device, message: AtsMessage): void {
   const { step, key, first, count, frames, write: writable } = message;
   switch (step) {
@@ -29,7 +29,7 @@ export function takeAts(device: Device, message: AtsMessage): void {
   }
 }
 
-/** Pages were taken back before they were translated: those that something still waits for are asked for anew. */
+/** Pages were taken back before they were translated: asks anew for those that accesses still wait for. */
 function askAgain(
   device: Device,
   { key, first, count }: { readonly key: number; readonly first: number; readonly count: number },

@@ -1,6 +1,6 @@
 /**
- * Control path (firmware): one small function per command of the driver. A refused command changes
- * nothing and its reply has what was found and what was expected.
+ * Control path (firmware): one small function per command of the driver. A refused command changes nothing, and its
+ * reply says what was found and what was expected.
  */
 import { refuseEncoding } from "../../../fabric/rack/plan/hint_plan.ts";
 import { refuseWork } from "../../../fabric/rack/plan/hint_work.ts";
@@ -59,8 +59,8 @@ import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";
 import { checkDrained } from "../queues/queue_events.ts";
 
 /**
- * Carries out a command; its reply leaves behind the writes that it caused. "later": the command has
- * begun something that ends of itself, and answers then.
+ * Carries out a command; its reply leaves behind the command's writes. "later": the command has begun something
+ * that ends by itself, and answers then.
  */
 export function takeCommand(device: Device, message: CommandMessage): void {
   device.counters.commands++;
@@ -134,7 +134,7 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   if (wrong !== undefined) return refusal("EINVAL", wrong);
   device.spaces = spaces;
   device.persistence = persistence;
-  // A queue pair has a send queue of its own, its receive queue may be shared.
+  // A queue pair has a send queue of its own; its receive queue may be shared.
   const slots = spaces.queues + coherenceSlots(device);
   device.deadlines = new Deadlines(slots * TIMERS_PER_QUEUE_PAIR);
   device.coherence = createCoherence(device);
@@ -146,7 +146,6 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
 /** A WQE's position comes back in 16 bits. */
 const POSITIONS = 2 ** 16;
 
-/** What is wrong with where the queue pair's receives come from: a ring of its own, or a shared one. */
 function receiveFault({ rq, rqStride, srq }: CommandOf<"create-qp">): string | undefined {
   if (srq !== undefined) {
     return rq === undefined ? undefined : "A queue pair has its own receive queue or a shared one";
@@ -195,7 +194,7 @@ function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | 
   return device.queuePairs.has(qpn) ? refusal("EBUSY", `QP ${qpn} exists`) : undefined;
 }
 
-/** H-08: who may have the hints for all peers; the card's own are those of one trusted owner. */
+/** H-08: why the queue pair may not have the hints for all peers; the card's own group has one trusted owner. */
 function refuseGroup({ hints, queuePairs }: Device, command: CommandOf<"create-qp">) {
   if (command.type !== "ud") {
     return refusal(
@@ -254,7 +253,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   return { status: "ok", op: "create-qp", qpn, sqQueue, rqQueue };
 }
 
-/** Numbers are not used again soon, so that a late packet finds no queue pair. */
+/** Numbers are not reused soon, so that a late packet finds no queue pair. */
 function nextQpn(device: Device): number {
   while (device.queuePairs.has(device.nextQpn)) device.nextQpn = following(device.nextQpn);
   const qpn = device.nextQpn;
@@ -266,7 +265,6 @@ function following(qpn: number): number {
   return qpn >= 0xff_fffe ? 2 : qpn + 1;
 }
 
-/** Its own rings empty, as RESET has them. */
 function installRings(device: Device, qp: QueuePair): void {
   const { state, sqQueue, rqQueue, rings, rqStride } = qp;
   const sq = { queue: sqQueue, ring: rings.sq, unitBytes: WQE_UNIT_BYTES, state };
@@ -298,7 +296,7 @@ function modifyQp(device: Device, { qpn, attributes }: CommandOf<"modify-qp">): 
   return DONE;
 }
 
-/** RESET, silently: what was under way is void, receives of a shared queue go back to it. */
+/** RESET, silently: voids work under way, and returns receives of a shared queue to it. */
 function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);
@@ -307,14 +305,13 @@ function emptyQueuePair(device: Device, qp: QueuePair): void {
   resetQueuePair(qp);
 }
 
-/** How far the queue pair's completions of the life that has ended reach. */
+/** The positions up to which the queue pair's completions of the ended life reach. */
 function emptied(device: Device, qp: QueuePair): RnicReply {
   const send = completionsEnd(device.completionQueues.get(qp.sendCq)!);
   const recv = completionsEnd(device.completionQueues.get(qp.recvCq)!);
   return { status: "ok", op: "qp-emptied", written: { send, recv } };
 }
 
-/** What was posted before RTS is looked at now. */
 function startWork(device: Device, qp: QueuePair): void {
   qp.sq.mayHaveMore = true;
   fetchWork(device, qp);

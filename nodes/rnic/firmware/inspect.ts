@@ -1,4 +1,4 @@
-/** Queue pairs and memory of the card for an eye from outside: it changes nothing. */
+/** Queue pairs and memory of the card for an external observer: changes nothing. */
 import type {
   QueuePairInspection,
   RegionInspection,

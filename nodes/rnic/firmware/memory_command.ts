@@ -49,7 +49,7 @@ function checkPlace(
   return covers ? IN_QUEUE_INFORMATION : undefined;
 }
 
-/** Where the chip has no room for all translations: the memory that they need, as far as it is not given. */
+/** The memory that the region's translations need and the driver has not given, where the chip has no room for all. */
 function wantedMemory({ paging }: Device, place: NonNullable<RegionPlace>): RnicReply | undefined {
   const bytes = memoryNeeded(paging, Math.ceil(pageCount(place) / ENTRIES_PER_LINE));
   return bytes === 0 ? undefined : { status: "ok", op: "memory-needed", bytes };
@@ -102,16 +102,15 @@ export function reregisterMr(
 export function deregisterMr(device: Device, { key }: CommandOf<"deregister-mr">): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
-  // Nothing that is under way touches its memory any more.
+  // Work under way does not touch its memory any more.
   region.alive = false;
   freeKey(device.regions, key);
   dropTable(device, region.table);
-  // What waits for its pages goes on, and fails as a late access does.
+  // Accesses that wait for its pages go on, and fail as late ones do.
   resumeMapped(device);
   return DONE;
 }
 
-/** The on-demand region of a key, which has these pages, or the refusal. */
 function pagedRegion(
   device: Device,
   { key, first, count }: { readonly key: number; readonly first: number; readonly count: number },

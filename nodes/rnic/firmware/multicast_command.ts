@@ -31,7 +31,7 @@ export function attach(
   return DONE;
 }
 
-/** Detaches it again. EINVAL where it is not attached. */
+/** Detaches it. EINVAL where it is not attached. */
 export function detach(
   device: Device,
   { qpn, group }: CommandOf<"detach-mcast">,
@@ -54,7 +54,7 @@ export function detach(
   return DONE;
 }
 
-/** Groups that the queue pair is attached to. */
+/** Number of groups that the queue pair is attached to. */
 export function groupsOf(device: Device, qp: QueuePair): number {
   let count = 0;
   for (const members of device.multicast.values()) if (members.includes(qp)) count++;

@@ -1,7 +1,6 @@
 /**
- * Commands that change a queue's space 2 (Q-04, Q-09): by value, under the lock, or with another ring.
- * The queue is paused meanwhile (`queues/paused_queue.ts`), so that the answer comes later. A refused
- * one has changed nothing.
+ * Commands that change a queue's space 2 (Q-04, Q-09): by value, under the lock, or with another ring. The queue is
+ * paused meanwhile (`queues/paused_queue.ts`), so the answer comes later. A refused command changes nothing.
  */
 import { LOCK_ANSWER_BYTES } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -11,7 +10,6 @@ import { coversQueueInformation } from "../queues/queue_information.ts";
 import type { Device } from "../state/device.ts";
 import { DONE, noSuch, refusal } from "../state/reply.ts";
 
-/** Whether the queue can be paused now: an unknown or paused one cannot. */
 function refusePause(device: Device, queue: number): RnicReply | undefined {
   if (device.owners[queue] === undefined) return noSuch("queue", queue);
   const pause = device.pauses.get(queue);

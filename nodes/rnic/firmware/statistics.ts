@@ -5,7 +5,7 @@ import { flipStatistics } from "../state/flips.ts";
 import { EXTENSIONS } from "../extensions.ts";
 import type { CounterReader } from "../state/card_extension.ts";
 
-/** Counters that are in a report only where they have counted: runs without such events stay as they were. */
+/** Counters that a report has only where they have counted: reports of runs without such events do not change. */
 const WHERE_COUNTED = [
   "loopbackFrames",
   "loopbackBytes",
@@ -19,16 +19,16 @@ const WHERE_COUNTED = [
 
 export function statisticsOf(device: Device, reader: CounterReader): Record<string, number> {
   const all: Record<string, number> = { ...device.counters };
-  // A card of which no lock was asked says nothing about locks.
+  // Without requests for locks, a card reports no counters of locks.
   if (all["locksGranted"] === 0 && all["locksDenied"] === 0) {
     for (const name of ["locksGranted", "locksDenied", "locksTakenBack"]) delete all[name];
   }
   for (const name of WHERE_COUNTED) if (all[name] === 0) delete all[name];
-  // told, be it 0, where the scenario has schemes to compare, and wherever there was one.
+  // reported, be it 0, where the scenario compares schemes, and wherever one was counted.
   if (all["stalePointers"] === 0 && device.plan.queuePlan === undefined) {
     delete all["stalePointers"];
   }
-  // how many DMA reads of queue information a doorbell costs on average.
+  // DMA reads of queue information per doorbell, on average.
   const { doorbells, doorbellReads } = device.counters;
   all["dmaReadsPerDoorbell"] = doorbells === 0 ? 0 : doorbellReads / doorbells;
   all["cachedQueues"] = device.cache.size;

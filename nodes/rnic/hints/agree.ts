@@ -1,7 +1,7 @@
 /**
- * H-09: who gets hints. A card tells the peers of its queue pairs which kinds it wants, by its state; a peer that
- * has said nothing gets none, one that wants no more gets no more. A card that does not know the operation code
- * drops the question in silence, as §2.3 of `rocev2.md` has it.
+ * H-09: which peers get hints. A card tells the peers of its queue pairs which kinds it wants, by its state; a peer
+ * that has said nothing gets none, one that wants no more gets no more. A card that does not know the operation
+ * code drops the question in silence (`rocev2.md` §2.3).
  */
 import {
   type HintKind,
@@ -30,28 +30,27 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { missedFor, takeMissed } from "./back_off.ts";
 import { type Sender, sendHint, takeSequence } from "./send_hint.ts";
 
-/** A question that gets lost is asked again, as often as a connection's (`nodes/host/cm`). */
+/** A lost question is asked again, as often as a connection's (`nodes/host/cm`). */
 const ASKED_MAX = 3;
 const ASK_AGAIN_PS = 100 * PS_PER_US;
 
-/** Whether the queue pair takes part at all: its program's word, else the firmware's policy. */
+/** Whether the queue pair takes part: its program decides, else the firmware's policy. */
 export function takesPart({ plan }: Hints, { type, hints }: QueuePair): boolean {
   if (type === "ud" || hints === "off") return false;
   return hints !== undefined || plan.queuePairs === "all";
 }
 
-/** How hints go. The queue pair and end of the sender are those by which they are agreed on and answered. */
+/** The way of a queue pair's hints. The sender's queue pair and end agree on them and get their answers. */
 export interface HintRoute extends Sender {
-  /** The queue pair whose packets they are, or are in. */
   readonly by: QueuePair;
   readonly encoding: HintEncoding;
-  /** By whom the hints for all peers go, where they do. */
+  /** The group that has the hints for all peers, if they go by one. */
   readonly group: HintGroupEnd | undefined;
 }
 
 /**
- * By whom the queue pair's hints go (H-08): by the carrier of all queue pairs with that peer (figure 8), where
- * there is one and the plan has it so, else by itself (figure 7). Undefined where the peer wants none, or where
+ * The way of the queue pair's hints (H-08): the carrier of all queue pairs with that peer (figure 8), where there
+ * is one and the plan has it so, else its own packets (figure 7). Undefined where the peer wants none, or where
  * hints of that encoding cannot go there.
  */
 export function routeOf(hints: Hints, qp: QueuePair): HintRoute | undefined {
@@ -62,21 +61,21 @@ export function routeOf(hints: Hints, qp: QueuePair): HintRoute | undefined {
   const { hintEncoding: encoding = plan.encoding } = by;
   const way = member !== undefined ? "multicast" : carrier !== undefined ? "carrier" : by.type;
   if (refuseEncoding(encoding, way) !== undefined) return undefined;
-  // What goes to all is agreed on and answered by the queue pair itself.
+  // For hints to a group, the queue pair itself agrees and is answered.
   const word = senderOf(hints, carrier ?? qp);
   return word?.end.agreed ? { hints, qp: word.qp, end: word.end, by, encoding, group } : undefined;
 }
 
 /**
- * H-08, figure 8: the queue pair that has the hints of all between the two cards, RC or UC [0113]; none while it may
- * not send, as then each queue pair has its own.
+ * H-08, figure 8: the queue pair, RC or UC [0113], that has the hints of all between the two cards; none while it
+ * may not send: then each queue pair has its own.
  */
 function carrierOf({ plan, carriers }: Hints, { path }: QueuePair): QueuePair | undefined {
   const carrier = plan.transport === "carrier" ? carriers.get(path.address) : undefined;
   return carrier !== undefined && rights(carrier.state).sends ? carrier : undefined;
 }
 
-/** H-08, figure 9: the queue pair that has the hints of this one beside others', for all peers. */
+/** H-08, figure 9: the queue pair that has the hints for all peers, this one's included. */
 function groupFor({ plan, groups }: Hints, qp: QueuePair): [QueuePair, HintGroupEnd] | undefined {
   if (plan.transport !== "multicast" && plan.transport !== "trusted") return undefined;
   for (const [member, group] of groups) {
@@ -85,12 +84,11 @@ function groupFor({ plan, groups }: Hints, qp: QueuePair): [QueuePair, HintGroup
   return undefined;
 }
 
-/** H-08: whether a group is about this queue pair: a trusted one is about all, else about its application's. */
+/** H-08: whether a group covers this queue pair: a trusted one covers all, another one its application's. */
 export function isInScope({ transport }: HintPlan, member: QueuePair, qp: QueuePair): boolean {
   return transport === "trusted" || member.pd === qp.pd;
 }
 
-/** The queue pair as one that agrees and answers; undefined while it may not send. */
 export function senderOf(hints: Hints, qp: QueuePair): Sender | undefined {
   const end = hints.ends.get(qp);
   if (end?.life !== qp.life || !rights(qp.state).sends) return undefined;
@@ -103,7 +101,7 @@ export function leaveHints({ ends, carriers }: Hints, qp: QueuePair): void {
   if (carriers.get(qp.path.address) === qp) carriers.delete(qp.path.address);
 }
 
-/** The queue pair's end in this life, made anew where that is another one; undefined where it has none. */
+/** The queue pair's end in this life, made anew in a new life; undefined where it takes no part. */
 export function endOf(hints: Hints, qp: QueuePair): HintEnd | undefined {
   if (!takesPart(hints, qp)) return undefined;
   const known = hints.ends.get(qp);
@@ -114,9 +112,9 @@ export function endOf(hints: Hints, qp: QueuePair): HintEnd | undefined {
 }
 
 /**
- * What would help here now: pages of memory that is not pinned, translations that do not all fit on the chip,
- * contexts that do not; atomics' words always, where the plan says that the host tells of their changes. A queue pair's
- * own hint needs its context as the request does: only a carrier's or group's is of use.
+ * Kinds that would help here now: pages of memory that is not pinned, translations that do not all fit on the chip,
+ * contexts that do not; atomics' words always, where the plan says that the host tells of their changes. A queue
+ * pair's own hint needs its context as the request does, so only a carrier's or group's warms contexts up.
  */
 export function wantedKinds(device: Device, { plan, carriers, groups }: Hints): number {
   const { paging, queuePairs, plan: { queueCache } } = device;
@@ -126,7 +124,7 @@ export function wantedKinds(device: Device, { plan, carriers, groups }: Hints): 
   return kinds & plan.kinds;
 }
 
-/** The queue pair is in RTS: its peer is told what is wanted here, and asked for the same. */
+/** The queue pair is in RTS: tells its peer what is wanted here, and asks for the same. */
 export function offerHints(device: Device, hints: Hints, qp: QueuePair): void {
   const end = endOf(hints, qp);
   if (end === undefined) return;
@@ -141,7 +139,7 @@ function ask(device: Device, sender: Sender): void {
   tell(device, sender, { answer: true });
 }
 
-/** Asks a peer again that has said nothing by whom the queue pair's hints would go: the question may be lost. */
+/** Asks a silent peer again on the queue pair that its hints would go by: the question may be lost. */
 export function askAgain(device: Device, hints: Hints, qp: QueuePair): void {
   const sender = senderOf(hints, carrierOf(hints, qp) ?? qp);
   if (sender === undefined || sender.end.agreed !== undefined) return;
@@ -156,7 +154,7 @@ export function takeWanted(device: Device, sender: Sender, message: HintMessage)
   end.agreed = message.kinds & hints.plan.kinds;
   end.waits = agreedWaits(hints.plan, message);
   end.silences = 0;
-  // What it wants besides may not be there, whatever it has said of the rest.
+  // The kinds that it wants anew may be absent there, whatever it has said of the others.
   const isOther = agreed !== undefined && agreed !== end.agreed;
   takeMissed(hints, qp, isOther ? { ...message, reason: "none" } : message);
   if (message.answer || end.told !== wantedKinds(device, hints)) {
@@ -165,7 +163,7 @@ export function takeWanted(device: Device, sender: Sender, message: HintMessage)
   schedule(device, qp);
 }
 
-/** @param answer the peer is asked to say the same. */
+/** @param answer asks the peer to say the same. */
 function tell(
   device: Device,
   sender: Sender,
@@ -179,7 +177,6 @@ function tell(
   sendHint(device, sender, { ...word, groups: [...waitsFor(sender, kinds), ...groups] });
 }
 
-/** One that a kind is for. */
 const OPERATION_OF: Readonly<Record<HintKind, HintOperation>> = {
   prefetch: "read",
   warmUp: "read",
@@ -187,7 +184,7 @@ const OPERATION_OF: Readonly<Record<HintKind, HintOperation>> = {
   receive: "send",
 };
 
-/** H-06 [0121]: how long requests should wait, for each wanted kind whose preparation takes its time here. */
+/** H-06 [0121]: how long requests should wait, for each wanted kind whose preparation takes time here. */
 function waitsFor({ hints: { plan }, qp }: Sender, kinds: number): HintGroup[] {
   const entries = Object.entries(plan.waitsPs).flatMap(([kind, waitPs]): HintEntry[] => {
     const bit = HINT_KINDS[kind as HintKind];
@@ -205,7 +202,6 @@ function waitsFor({ hints: { plan }, qp }: Sender, kinds: number): HintGroup[] {
   return [{ sourceQpn: qp.qpn, destQpn: qp.attributes.destQpn, entries }];
 }
 
-/** What the peer asks for, as far as the patience here goes. */
 function agreedWaits({ patiencePs }: HintPlan, { groups }: HintMessage): Map<number, Time> {
   const waits = new Map<number, Time>();
   for (const { entries } of groups) {
@@ -218,7 +214,7 @@ function agreedWaits({ patiencePs }: HintPlan, { groups }: HintMessage): Map<num
 
 const KIND_BITS: ReadonlySet<number> = new Set(Object.values(HINT_KINDS));
 
-/** Memory has come or gone by which other kinds are wanted than peers were told: those who know are told. */
+/** Memory has come or gone, so that the wanted kinds have changed: tells the peers that know the old ones. */
 export function tellChange(device: Device, hints: Hints): void {
   const kinds = wantedKinds(device, hints);
   if (hints.wanted === kinds) return;
@@ -229,7 +225,7 @@ export function tellChange(device: Device, hints: Hints): void {
   }
 }
 
-/** H-22: peers are told what a request has met that no hint had announced: their hints about it are needed again. */
+/** H-22: tells peers of misses that no hint had announced: their hints about them are needed again. */
 export function tellMissed(device: Device, hints: Hints): void {
   for (const { qp, scopes } of hints.missed.splice(0)) {
     const sender = senderOf(hints, qp);
@@ -237,7 +233,7 @@ export function tellMissed(device: Device, hints: Hints): void {
   }
 }
 
-/** A message without groups. Only the answer to a hint names that by its number. */
+/** A message without groups. Only an answer carries the number of a hint. */
 export function wordOf(
   hints: Hints,
   word: {

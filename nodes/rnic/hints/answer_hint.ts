@@ -1,4 +1,4 @@
-/** The responder's answers (H-22): that a hint is prepared for, or why elements of it are not. */
+/** The responder's answers (H-22): a hint is prepared for, or the reasons why elements of it are not. */
 import type { HintEntry, HintGroup } from "../../../fabric/wire/roce/hint.ts";
 import type { HintReason } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { Device } from "../state/device.ts";
@@ -26,7 +26,7 @@ export function answerPrepared(device: Device, hints: Hints): void {
   }
 }
 
-/** Whether all is there that is going to come. A page of a region that is gone is none to wait for. */
+/** Whether everything has come that is going to come. A page of a deregistered region is not waited for. */
 export function isDone(device: Device, hints: Hints, { lines, elements }: Preparation): boolean {
   if (lines.missing > 0) return false;
   return elements.every(({ pages, word, receiver }) => {
@@ -37,7 +37,7 @@ export function isDone(device: Device, hints: Hints, { lines, elements }: Prepar
   });
 }
 
-/** Whether a page is still to come. One that was refused, or taken back, or whose region is gone is not. */
+/** Whether a page is still to come. A page that was refused or taken back, or whose region is gone, is not. */
 function areComing({ paging }: Device, pages: readonly WantedPage[]): boolean {
   return pages.some((wanted) =>
     !isThere(wanted) && wanted.table.demand![wanted.page]!.asked !== 0 &&
@@ -49,7 +49,7 @@ function isThere({ table, page, rights }: WantedPage): boolean {
   return table.demand![page]!.rights >= rights;
 }
 
-/** H-22: says whether what was announced is prepared for, behind the preparation. */
+/** H-22: answers behind the preparation. */
 export function answer(device: Device, hints: Hints, preparation: Preparation): void {
   const item = { kind: "answer", qp: preparation.qp, preparation } as const;
   const { length: elements } = preparation.elements;
@@ -57,7 +57,7 @@ export function answer(device: Device, hints: Hints, preparation: Preparation): 
   sendAnswer(device, hints, preparation);
 }
 
-/** The answer leaves, about what is there now. */
+/** Sends the answer, from the state of now. */
 export function sendAnswer(device: Device, hints: Hints, preparation: Preparation): void {
   const { qp, life, sequence, elements, isAsked } = preparation;
   if (life !== qp.life) return;
@@ -84,7 +84,7 @@ export function sendAnswer(device: Device, hints: Hints, preparation: Preparatio
     }
   }
   for (const [i, { reason, groups }] of parts.entries()) {
-    // With it the peer is told which kinds are wanted: some other ones may be.
+    // The NAK tells the peer which kinds are wanted: others may be.
     const kinds = reason === "not-wanted" ? wantedKinds(device, hints) : 0;
     const answer = i < parts.length - 1;
     const word = wordOf(hints, { type: "refused", reason, sequence, kinds, answer });
@@ -92,7 +92,7 @@ export function sendAnswer(device: Device, hints: Hints, preparation: Preparatio
   }
 }
 
-/** H-22: all is prepared for. Named is what hints have been needless for, for long. */
+/** H-22: all is prepared for. The ACK names what hints have been needless for, for long. */
 function acknowledge(
   device: Device,
   sender: Sender,
@@ -109,7 +109,7 @@ function acknowledge(
   sendHint(device, sender, { ...wordOf(hints, { type: "prepared", sequence }), groups });
 }
 
-/** H-22: why an element is not prepared for, in detail as far as its key check has passed. */
+/** H-22: the reason in detail, as far as the element's key check has passed. */
 function reasonOf(
   { receiving }: Hints,
   { isOverfull }: Preparation,
@@ -122,7 +122,7 @@ function reasonOf(
   return [...pages, ...ahead?.pages ?? []].every(isThere) ? "none" : "error";
 }
 
-/** Elements as an answer names them: by the numbers that the peer has said itself. */
+/** Elements as an answer names them: by the numbers that the peer has sent. */
 function groupsOf(elements: readonly HintElement[]): HintGroup[] {
   const groups: { destQpn: number; sourceQpn: number; entries: HintEntry[] }[] = [];
   for (const { ends, entry } of elements) {

@@ -1,10 +1,10 @@
 /**
- * H-02, H-22: hints that bring nothing get rare. The responder knows of each whether anything had to be fetched for
- * it, and names what the last {@link NEEDLESS_HINTS} about it were needless for: regions by their keys, queue pairs
- * where no key says what is needed. The requester remembers it of that responder, whatever queue pairs come and go:
- * of the batches about it every second is announced, and with each answer that says the same half as many. A hint
- * that was needed, work that has to be sent again, and a request that met what no hint had announced each make it
- * announce all about that again, at once.
+ * H-02, H-22: hints that bring nothing get rare. The responder knows of each hint whether anything had to be
+ * fetched for it, and names what the last {@link NEEDLESS_HINTS} were needless for: regions by their keys, and
+ * queue pairs for work that no key names. The requester remembers this by responder, whatever queue pairs come and
+ * go: it announces every second batch about such scopes, and with each answer that says the same half as many. A
+ * hint that was needed, work that has to be sent again, and a request that missed what no hint had announced each
+ * make it announce all about that scope again, at once.
  */
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import {
@@ -26,22 +26,22 @@ import {
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { Sender } from "./send_hint.ts";
 
-/** Of the batches every 2^6-th is announced, at least: a hint is a few percent of its work, this is nothing. */
+/** At least every 2^6-th batch is announced: a hint costs a few percent of its work, so this costs nothing. */
 const RARITY_MAX = 6;
-/** What else is in a message that names regions: how long requests should wait, for each kind. */
+/** The other content of a message that names regions: how long requests should wait, for each kind. */
 const WAITS_BYTES = HINT_GROUP_BYTES + Object.keys(HINT_KINDS).length * HINT_ENTRY_BYTES;
 
-/** Keys that one message of the queue pair names, beside a queue pair and so many other bytes. */
+/** Keys that one message of the queue pair names, beside a queue pair and `others` bytes. */
 function namesMax({ attributes: { pathMtu } }: QueuePair, others = 0): number {
   return Math.floor((pathMtu - others - 2 * HINT_GROUP_BYTES) / HINT_ENTRY_BYTES);
 }
 
-/** What becomes of a batch. A probe's answer says whether hints are needed again. */
+/** The fate of a batch. A probe's answer says whether hints are needed again. */
 export type Turn = "announced" | "probe" | "passed-over";
 
 /**
- * What becomes of the work elements [from, until), a batch. One with a key of which the peer has not said that its
- * hints are needless is announced: its memory may well not be there.
+ * The fate of a batch, work elements [from, until). A batch with a key that the peer has not named as needless is
+ * announced: its memory may well be absent.
  */
 export function turnOf({ hints, qp }: Sender, from: number, until: number): Turn {
   const quiet = hints.quiet.peers.get(qp.path.address);
@@ -57,7 +57,7 @@ export function turnOf({ hints, qp }: Sender, from: number, until: number): Turn
   return "probe";
 }
 
-/** What the hints of work elements [from, until) are learnt by. */
+/** The scopes of work elements [from, until). */
 export function scopesOf(
   hints: Hints,
   qp: QueuePair,
@@ -75,8 +75,8 @@ export function scopesOf(
 }
 
 /**
- * A region by its key. A carrier's or group's hints bring contexts, too, so with one it is the queue pair: as both
- * ends' programs have made it, both go by the same.
+ * A region by its key. A carrier's or group's hints bring contexts, too, so with one the scope is the queue pair:
+ * as both ends' programs have made the carrier, both ends use the same scope.
  */
 export function scopeOf(
   { carriers, groups }: Hints,
@@ -89,7 +89,7 @@ export function scopeOf(
   return groups.size > 0 || carriers.has(address) ? scopeOfQueuePair(qpn) : rkey;
 }
 
-/** What of the queue pair's work has been sent is sent again: all about its memory is announced again. */
+/** Work of the queue pair is sent again: all about its memory is announced again. */
 export function announceAgain(hints: Hints, qp: QueuePair): void {
   if (!hints.quiet.peers.has(qp.path.address)) return;
   const { work, cursor } = qp.requester;
@@ -101,15 +101,14 @@ function wake({ quiet }: Hints, address: number, scopes: Iterable<Scope>): void 
   const peer = quiet.peers.get(address);
   if (peer === undefined) return;
   for (const scope of scopes) forgetScope(quiet, peer, scope);
-  // What has become of one may have become of others: it is seen earlier.
+  // The other regions may have changed, too: the next probe comes earlier.
   peer.rarity = 1;
   peer.passedOver = 0;
 }
 
 /**
- * The peer has said anew what it wants. With it come the regions and queue pairs of requests that met what no hint
- * had announced; a peer that remembers nothing of what it has said of needless hints has another life, or had no
- * room.
+ * The peer has said anew which kinds it wants. With them come the regions and queue pairs of misses that no hint
+ * had announced; a peer that remembers none of its needless scopes has another life, or had no room.
  */
 export function takeMissed(
   hints: Hints,
@@ -126,7 +125,7 @@ export function takeMissed(
   }
 }
 
-/** As responder: what {@link takeMissed} is told of a peer, with what is missed. */
+/** As responder: the scopes, with a new miss, that {@link takeMissed} of the peer is told. */
 export function missedFor(
   hints: Hints,
   qp: QueuePair,
@@ -151,7 +150,6 @@ export function missedFor(
   return { reason: isRemembered ? "not-wanted" : "none", groups };
 }
 
-/** As a message names a region. */
 function named(rkey: number): HintEntry {
   const none = { kinds: 0, messages: 0, sequence: 0, length: 0, va: 0n, objects: [] };
   return { ...none, operation: "read", rkey };
@@ -185,7 +183,7 @@ function scopesNamed(hints: Hints, qp: QueuePair, { entries }: HintGroup): Scope
   return entries.map(({ rkey }) => scopeOf(hints, { qpn, address, rkey }));
 }
 
-/** The peer names what hints have been needless for: they get rare, where they are not. */
+/** The peer names needless scopes: hints about them get rare. */
 export function takeNeedless(
   { queuePairs }: Device,
   { hints, qp: by }: { readonly hints: Hints; readonly qp: QueuePair },
@@ -195,7 +193,7 @@ export function takeNeedless(
   const { address } = by.path;
   for (const group of groups) {
     const qp = queuePairs.get(group.sourceQpn);
-    // A peer has a say in what goes to itself alone.
+    // A peer decides only on hints to itself.
     if (qp?.path.address !== address || qp.attributes.destQpn !== group.destQpn) continue;
     const quiet = peerIn(hints.quiet, address, () => ({
       scopes: new Map(),
@@ -206,12 +204,11 @@ export function takeNeedless(
   }
 }
 
-/** As responder: what a hint is about that hints have been needless for, for long. */
+/** As responder: the scopes of a hint for which hints have been needless for long. */
 export function needlessOf(
   { queuePairs }: Device,
   hints: Hints,
   { by, requester, elements }: {
-    /** Whose packet names it. */
     readonly by: QueuePair;
     readonly requester: number;
     readonly elements: readonly HintElement[];

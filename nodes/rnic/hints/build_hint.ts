@@ -10,7 +10,6 @@ import {
 
 /** A work element that waits in a send queue (H-01). */
 export interface WorkElement {
-  /** Its queue pair, by the numbers of both ends. */
   readonly sourceQpn: number;
   readonly destQpn: number;
   readonly operation: HintOperation;
@@ -20,14 +19,13 @@ export interface WorkElement {
   readonly rkey: number;
   readonly va: bigint;
   readonly length: number;
-  /** Data transfer objects that it covers. */
   readonly objects: readonly bigint[];
   /** Of an atomic, and of each object, where they are told [0086]. */
   readonly operands?: HintOperands | undefined;
   readonly parts?: readonly HintPart[] | undefined;
 }
 
-/** H-04: what a responder can do for an operation. */
+/** H-04: the kinds of preparation that an operation may need. */
 const KINDS_OF: Readonly<Record<HintOperation, number>> = {
   "read": HINT_KINDS.prefetch | HINT_KINDS.warmUp,
   "write": HINT_KINDS.prefetch | HINT_KINDS.warmUp,
@@ -40,8 +38,8 @@ const KINDS_OF: Readonly<Record<HintOperation, number>> = {
 const QPNS_END = 2 ** 24;
 
 /**
- * Groups elements by queue pair, in the order of the groups' first elements (H-31). SENDs that follow each
- * other are one entry with their count: of an untagged message only that is known (H-03).
+ * Groups elements by queue pair, in the order of the groups' first elements (H-31). Consecutive SENDs are one entry
+ * with their count, all that is known of an untagged message (H-03).
  *
  * @param kinds bits of `HINT_KINDS` that the responder wants: elements that need none of them are left out.
  */
@@ -68,7 +66,7 @@ export function groupElements(elements: readonly WorkElement[], kinds: number): 
       entries[entries.length - 1] = { ...last, messages: last.messages + 1 };
     } else {
       const entry = { kinds: wanted, operation, messages: 1, sequence, rkey, length, va, objects };
-      // They tell of a word alone that is read ahead.
+      // Operands are of use only for a word that is read ahead.
       const operands = (wanted & HINT_KINDS.atomic) === 0 ? undefined : element.operands;
       const { parts } = element;
       entries.push({ ...entry, ...(operands && { operands }), ...(parts && { parts }) });
@@ -77,7 +75,7 @@ export function groupElements(elements: readonly WorkElement[], kinds: number): 
   return [...groups.values()].map(({ group }) => group);
 }
 
-/** H-23: a WRITE to a word that is read ahead for an atomic behind it: the responder has to know of it. */
+/** H-23: the responder has to know of a WRITE to a word that it reads ahead for an atomic behind that WRITE. */
 function standsBeforeAtomic(elements: readonly WorkElement[], place: number): boolean {
   const { operation, sourceQpn, destQpn, rkey, va, length } = elements[place]!;
   if (operation !== "write") return false;
@@ -90,12 +88,12 @@ function standsBeforeAtomic(elements: readonly WorkElement[], place: number): bo
   return false;
 }
 
-/** Entries and groups of one message, at most: their numbers have eight bits. */
+/** Entries and groups of one message, at most: their counts have eight bits. */
 const COUNT_MAX = 255;
 
 /**
- * Takes groups apart into messages of at most `payloadMax` bytes behind their header, each of which stands for
- * itself: one that is lost takes no other with it ([0082]: a hint may need several packets).
+ * Splits groups into messages of at most `payloadMax` bytes behind their header, each complete in itself: a lost
+ * one takes no other with it ([0082]: a hint may need several packets).
  */
 export function splitGroups(groups: HintGroup[], payloadMax: number): HintGroup[][] {
   if (fitsMessage(groups, payloadMax)) return [groups];
@@ -134,7 +132,6 @@ function fitsMessage(groups: readonly HintGroup[], payloadMax: number): boolean 
   return left >= 0 && groups.length > 0 && groups.length <= COUNT_MAX;
 }
 
-/** Kinds of all entries together, as the message's header has them. */
 export function kindsOf(groups: readonly HintGroup[]): number {
   let kinds = 0;
   for (const { entries } of groups) for (const entry of entries) kinds |= entry.kinds;

@@ -1,4 +1,4 @@
-/** What was fetched for hints counts against its requester's quota until it is used (H-24, H-30). */
+/** Fetches for hints count against their requester's quota until a request uses them (H-24, H-30). */
 import type { TranslationTable } from "../state/translation_table.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Found } from "../state/device.ts";
@@ -8,12 +8,12 @@ import { type LeadOutcome, noteLead } from "./state/leads.ts";
 /** More pages than a table can have. */
 const PAGES_END = 2 ** 27;
 
-/** A page of a table, or a line of it, as a number. */
+/** The map key of a page of a table, or of a line of it. */
 export function chargeKey({ id }: TranslationTable, kind: "page" | "line", place: number): number {
   return (2 * id + (kind === "page" ? 0 : 1)) * PAGES_END + place;
 }
 
-/** It is used, or counts no more: its requester may have another. */
+/** It is used, or given up: its requester may have another. */
 export function release({ charges, charged }: Hints, charge: Charge): void {
   charges.delete(charge.key);
   const account = accountOf(charge);
@@ -24,7 +24,7 @@ export function release({ charges, charged }: Hints, charge: Charge): void {
 
 const KINDS = ["page", "line", "context", "word"] as const;
 
-/** What a requester has had fetched of a kind is counted for itself. */
+/** The key of a requester's account of one kind. */
 export function accountOf({ kind, requester }: Pick<Charge, "kind" | "requester">): number {
   return requester * KINDS.length + KINDS.indexOf(kind);
 }
@@ -35,7 +35,7 @@ const PAGE_COUNTERS = {
   wasted: "hintPagesWasted",
 } as const;
 
-/** A request accesses a page: what a hint has done for it is told apart (H-30). */
+/** A request accesses a page: counts the effect of a hint on it (H-30). */
 export function redeemPage(
   hints: Hints,
   { table, page, now }: {
@@ -50,7 +50,7 @@ export function redeemPage(
   if (charge === undefined) return;
   release(hints, charge);
   const { counters, leads } = hints;
-  // Else it has come, and the host has taken it back.
+  // Else it had come, and the host has taken it back.
   const outcome = isThere ? "useful" : table.demand![page]!.asked === 0 ? "wasted" : "late";
   counters[PAGE_COUNTERS[outcome]]++;
   if (outcome === "late" && charge.position > 0) counters.hintPagesLateBehindFirst++;
@@ -87,12 +87,12 @@ export function redeemLine(
   }
 }
 
-/** A request misses what its hint has not brought yet: the first may, later ones should not. */
+/** A request misses what its hint has not brought yet: the first element may, later ones should not. */
 function countMiss({ counters }: Hints, { position }: Charge): void {
   if (position > 0) counters.hintMissesBehindFirst++;
 }
 
-/** A queue's information, which is half of a context, as a number. */
+/** The map key of a queue's information, which is half of a context. */
 export function contextKey(queue: number): number {
   return -1 - queue;
 }

@@ -1,4 +1,4 @@
-/** Commands about hints: of a program with one of its own making (H-09), of a core that works for them ([0114]). */
+/** Commands about hints: of a program with a hint of its own making (H-09), of a core that works for hints ([0114]). */
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeHint } from "../../../fabric/wire/roce/hint.ts";
 import { HINT_ETH_BYTES } from "../../../fabric/wire/roce/hint_eth.ts";
@@ -11,8 +11,8 @@ import { traceHintOut } from "./trace.ts";
 import { DONE, noSuch, refusal } from "../state/reply.ts";
 
 /**
- * Sends it as it stands, whatever it says and whatever its number. EINVAL where it is no hint or longer than a
- * packet, or where the queue pair has none: UD, no part in hints, not in RTS, or a peer that has said nothing.
+ * Sends the message unchanged, whatever it says and whatever its number. EINVAL where it is no hint or longer than
+ * a packet, or where the queue pair has none: UD, no part in hints, not in RTS, or a peer that has said nothing.
  */
 export function sendOwnHint(
   device: Device,
@@ -42,7 +42,7 @@ export function sendOwnHint(
   return DONE;
 }
 
-/** A core has done its part of the work that an event told of. ENOENT: none of that number is waited for. */
+/** A core has done the work that an event told it of. ENOENT: the card waits for none of that number. */
 export function takeHostWork(device: Device, { id }: CommandOf<"hint-work">): RnicReply {
   if (endHostWork(device, id)) return DONE;
   return refusal("ENOENT", `No work ${id} of hints is waited for`);

@@ -1,4 +1,7 @@
-/** Ends the work of hints that takes its time (001_ [0114]): each item is done as it would be at once without it. */
+/**
+ * Ends the timed work of hints (001_ [0114]): each item then has the effect that it would have at once without
+ * `work:`.
+ */
 import type { HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import { missingContext, warmContext } from "../queues/context.ts";
 import type { Device } from "../state/device.ts";
@@ -13,7 +16,7 @@ import { takeAnnouncement } from "./prepare.ts";
 import type { Sender } from "./send_hint.ts";
 import { traceHintIn } from "./trace.ts";
 
-/** A peer's hint has come: it is taken apart when those who do that have done it (H-20). */
+/** A peer's hint has come: it is taken apart when the units that parse it have done so (H-20). */
 export function workOnHint(
   device: Device,
   sender: Sender,
@@ -27,14 +30,14 @@ export function workOnHint(
   takeAnnouncement(device, sender, { message, requester });
 }
 
-/** Does what is due. Called in every step. */
+/** Ends the work that is due. Called in every step. */
 export function serveWork(device: Device, hints: Hints): void {
   const { work } = hints;
   if (work === undefined || work.due.length === 0) return;
   for (const item of takeDue(device, work)) finishWork(device, hints, item);
 }
 
-/** A core of the host has done its part of a job: the rest is the card's. @returns whether it was waited for. */
+/** A core of the host has done its part of a job; the card does the rest. @returns whether the card waited for it. */
 export function endHostWork(device: Device, id: number): boolean {
   const { hints } = device;
   const item = hints?.work && takeFromHost(hints.work, id);
@@ -50,7 +53,7 @@ function finishWork(device: Device, hints: Hints, item: WorkItem): void {
     case "announcement": {
       const { qp, life, message, requester } = item;
       const end = hints.ends.get(qp);
-      // What has begun anew meanwhile is not what was announced.
+      // A queue pair that has begun anew meanwhile has not announced it.
       if (
         life !== qp.life || end === undefined || end.life !== life ||
         !rights(qp.state).takesRequests

@@ -1,4 +1,4 @@
-/** Hints as a feature of the card: what it does for them in every step, and what it tells of them. */
+/** Hints as a feature of the card: its steps and its report. */
 import { NEVER } from "../../../fabric/base/time.ts";
 import { HINT_KINDS } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { CardExtension, CounterReader, HeldCounts } from "../state/card_extension.ts";
@@ -41,7 +41,6 @@ function step(device: Device): void {
   if (hints.missed.length > 0) tellMissed(device, hints);
 }
 
-/** What a report says of hints (H-30). */
 function statistics({ hints }: Device, reader: CounterReader): Record<string, number> {
   if (hints === undefined) return {};
   let hintPagesUnused = 0;
@@ -53,7 +52,7 @@ function statistics({ hints }: Device, reader: CounterReader): Record<string, nu
     ...(isAtomic && hints.wordCounters),
     ...(hints.plan.operands && hints.operandCounters),
     ...hints.work?.counters,
-    // Programs are not told of it: what they ask for stays as it was.
+    // For reports alone: programs read the counters that they always did.
     ...(reader === "report" && leadStatistics(hints.leads)),
   };
 }

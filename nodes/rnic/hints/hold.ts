@@ -1,9 +1,9 @@
 /**
- * The requester's side, behind a hint: work that waits (H-06), and what its answer changes (H-22).
+ * The requester's side, behind a hint: work that waits (H-06), and the effects of its answer (H-22).
  *
- * What a request does when its hint is not answered as hoped: after a NAK it goes at once, and meets what it
- * would have met without ({@link AFTER_NAK} says what else); after silence it goes when the patience is over. A
- * peer that was silent three times in a row gets no more hints until it says what it wants.
+ * After a NAK a request goes at once, and meets what it would have met without a hint ({@link AFTER_NAK} has the
+ * other effects); after silence it goes when the patience is over. A peer that was silent three times in a row gets
+ * no more hints until it says what it wants.
  */
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -17,10 +17,9 @@ import { takeNeedless, takeProbeAnswer } from "./back_off.ts";
 import type { Sender } from "./send_hint.ts";
 import { traceHintAnswered } from "./trace.ts";
 
-/** Hints without an answer, in a row, after which a peer gets no more. */
 const SILENCES_MAX = 3;
 
-/** Whether the work element, which is next, may be started as far as hints are concerned. */
+/** Whether hints let the next work element start. */
 export function mayFollowHint(
   device: Device,
   hints: Hints,
@@ -48,7 +47,7 @@ function keepInterval(device: Device, { hints, qp, end }: Sender, number: number
   const { intervalPs } = hints.plan;
   if (intervalPs === 0 || number <= end.permitted) return true;
   if (device.now < end.nextAt) {
-    // It is asked more often than it needs to be woken.
+    // Asked more often than the queue pair needs to be woken.
     if (end.wakeAt !== end.nextAt) {
       addHold(hints, intervalPs, { at: end.nextAt, qp, life: qp.life });
     }
@@ -62,7 +61,7 @@ function keepInterval(device: Device, { hints, qp, end }: Sender, number: number
 
 /**
  * H-06: the work elements of a hint wait until it leaves, and then for a time, or for its answer.
- * @returns the work that {@link endMaking} is to be told of.
+ * @returns the work that {@link endMaking} is to be called with.
  */
 export function hold(
   device: Device,
@@ -79,7 +78,7 @@ export function hold(
   return work;
 }
 
-/** A message of the hint leaves, or never will: work behind the last one waits from now on. */
+/** A message of the hint leaves, or never will: behind the last one, the work's wait begins. */
 export function endMaking(device: Device, hints: Hints, held: readonly HeldWork[]): void {
   for (const work of held) if (--work.batch.unsent === 0) beginHold(device, hints, work);
 }
@@ -92,14 +91,13 @@ function beginHold(device: Device, hints: Hints, { qp, life, batch }: HeldWork):
   if (life === qp.life) schedule(device, qp);
 }
 
-/** Those of one length are in the order of their ends. */
+/** Holds of equal length are in the order of their ends. */
 function addHold({ holds }: Hints, waitPs: Time, hold: Hold): void {
   let sameWait = holds.get(waitPs);
   if (sameWait === undefined) holds.set(waitPs, sameWait = new Fifo());
   sameWait.push(hold);
 }
 
-/** Ends holds whose time has come. Called in every step. */
 export function endHolds(device: Device, hints: Hints): void {
   if (hints.holds.size === 0) return;
   for (const sameWait of hints.holds.values()) {
@@ -120,14 +118,14 @@ function endHold(device: Device, hints: Hints, { qp, life, batch }: Hold): void 
   schedule(device, qp);
 }
 
-/** When there is something to do in a step. */
+/** When a hold ends, or a miss is to be told. */
 export function holdsWakeAt({ now }: Device, { holds, missed }: Hints): Time {
   if (missed.length > 0) return now;
   if (holds.size === 0) return NEVER;
   let wakeAt: Time = NEVER;
   for (const [waitPs, sameWait] of holds) {
     let next = sameWait.peek();
-    // What was answered needs no waking.
+    // An answered hold needs no waking.
     while (next !== undefined && (next.batch?.held === false || next.life !== next.qp.life)) {
       sameWait.shift();
       next = sameWait.peek();
@@ -144,7 +142,7 @@ function noteSilence(hints: Hints, { carrier, unanswered }: Batch): void {
   if (end !== undefined && ++end.silences >= SILENCES_MAX) end.agreed = 0;
 }
 
-/** H-22: the peer has prepared itself for a hint that went by this queue pair, or has not. */
+/** H-22: the peer answers a hint that went by this queue pair. */
 export function takeAnswer(device: Device, sender: Sender, message: HintMessage): void {
   const { hints, qp, end } = sender;
   const { type, reason, kinds, answer } = message;
@@ -161,9 +159,9 @@ export function takeAnswer(device: Device, sender: Sender, message: HintMessage)
     ) isKnown = true;
   }
   if (type === "prepared") takeNeedless(device, sender, message.groups);
-  // A duplicate, or one about a hint that is forgotten, or that no answer was asked for.
+  // A duplicate, or an answer to a hint that is forgotten, or that asked for none.
   if (!isKnown) {
-    // A peer says unasked that hints have been needless, and of which queue pairs.
+    // Unasked, a peer names the queue pairs for which hints have been needless.
     if (type === "refused" || message.groups.length === 0) hints.counters.hintAnswersUnknown++;
     return;
   }
@@ -175,7 +173,7 @@ export function takeAnswer(device: Device, sender: Sender, message: HintMessage)
   if (AFTER_NAK[reason].takesKinds) end.agreed = kinds & hints.plan.kinds;
 }
 
-/** What a NAK says of elements (H-22), by the counter for it. */
+/** H-22: the counter of each reason. */
 const NAK_COUNTERS = {
   refusal: "hintElementsRefused",
   inability: "hintElementsUnable",
@@ -183,15 +181,15 @@ const NAK_COUNTERS = {
 } as const;
 
 /**
- * H-22: what a requester does when elements were not prepared for. Their requests go in any case, and are checked,
- * or wait for what is missing, as without hints.
+ * H-22: the requester's reaction to elements that were not prepared for. Their requests go in any case, and are
+ * checked, or wait for what is missing, as without hints.
  */
 const AFTER_NAK: Readonly<
   Record<HintReason, {
     readonly says: keyof typeof NAK_COUNTERS;
-    /** Adaptive batches are halved: less at a time is within what the responder can do. */
+    /** Adaptive batches are halved: the responder can do fewer at a time. */
     readonly shrinks: boolean;
-    /** The peer names the kinds that it wants from now on, and gets no other ones. */
+    /** The peer names the kinds that it wants from now on, and gets no others. */
     readonly takesKinds: boolean;
   }>
 > = {
@@ -209,7 +207,7 @@ function countElements({ counters }: Hints, { reason, groups }: HintMessage): vo
   for (const { entries } of groups) counters[counter] += entries.length;
 }
 
-/** Work of a queue pair that was announced need not wait any more. @returns whether it was. */
+/** Ends the wait of a queue pair's announced work. @returns whether it waited. */
 function endWait(
   device: Device,
   { hints, qp, end }: Sender,
@@ -224,7 +222,7 @@ function endWait(
     adapt(hints.plan, end, { batch, message, cursor: qp.requester.cursor });
   }
   takeProbeAnswer({ hints, qp, batch }, message);
-  // Another one follows, about other elements of the hint.
+  // Another NAK follows, about other elements of the hint.
   if (message.answer) return true;
   batch.unanswered.delete(sequence);
   if (batch.unanswered.size === 0 && batch.held) {
@@ -235,8 +233,8 @@ function endWait(
 }
 
 /**
- * H-02: batches grow while hints are in time, and shrink where they come late or are refused. Where no request waits
- * all are late for the first of their work: only what is farther behind it can be in time.
+ * H-02: batches grow while hints are in time, and shrink where they come late or are refused. Where no request
+ * waits, every hint is late for the first of its work: only work farther behind can be in time.
  */
 function adapt(
   { follow }: HintPlan,

@@ -1,6 +1,6 @@
 /**
  * The requester's side: looks ahead in a send queue (H-02), and announces work elements in batches (H-03, H-05).
- * `hold.ts` has them wait behind their hint.
+ * `hold.ts` makes them wait behind their hint.
  */
 import type { HintPlan } from "../../../fabric/rack/plan/hint_plan.ts";
 import {
@@ -39,13 +39,13 @@ import { traceHintOut } from "./trace.ts";
 /** Hints of a queue pair whose answers are waited for, though their work has been started. */
 const BATCHES_MAX = 16;
 
-/** Announces what is to be announced of the queue pair's work. Called before its next request is begun. */
+/** Announces the queue pair's due work. Called before its next request is begun. */
 export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const end = hints.ends.get(qp);
   if (end === undefined || end.life !== qp.life || !rights(qp.state).startsWork) return;
   const { cursor, work } = qp.requester;
   const until = Math.min(work.end, cursor + hints.plan.depth);
-  // Of most turns all is announced already; a peer that has said nothing may have to be asked.
+  // In most turns all is announced already; a peer that has said nothing may have to be asked.
   if (end.lookedTo >= until && end.agreed !== undefined) return;
   const sender = { hints, qp, end };
   const route = routeOf(hints, qp);
@@ -55,7 +55,7 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   const isMoreComing = until === cursor + hints.plan.depth
     ? until < work.end && !isHeld(end, cursor)
     : qp.sq.busy || qp.sq.mayHaveMore;
-  // A batch may be as long as the look-ahead: half of that is not waited for in vain.
+  // A batch may be as long as the look-ahead, so half of that is enough.
   const enough = Math.min(end.batch, Math.ceil(hints.plan.depth / 2));
   let isAnnounced = false;
   while (end.lookedTo < until) {
@@ -78,14 +78,13 @@ export function lookAhead(device: Device, hints: Hints, qp: QueuePair): void {
   if (isAnnounced) lookAheadOfOthers(device, hints, qp);
 }
 
-/** Whether the work element waits behind its hint. */
 function isHeld({ batches }: HintEnd, number: number): boolean {
   return batches.some(({ first, end, held }) => held && number >= first && number < end);
 }
 
 /**
- * H-05: what waits in other queue pairs, of whatever responder, is announced too before the first request of this
- * one begins [0015, 0108]. One that is not in line for a turn has been announced, or has no work on the chip.
+ * H-05: announces work that waits in other queue pairs, of whatever responder, before the first request of this one
+ * begins [0015, 0108]. A queue pair that is not in line for a turn has announced all, or has no work on the chip.
  */
 function lookAheadOfOthers(device: Device, hints: Hints, qp: QueuePair): void {
   if (hints.isLooking) return;
@@ -98,15 +97,15 @@ function lookAheadOfOthers(device: Device, hints: Hints, qp: QueuePair): void {
   hints.isLooking = false;
 }
 
-/** H-07: packets that a hint may be in besides: one behind the headers, where the operation has a payload or not. */
+/** H-07: other operations whose packets can have a hint: one behind the headers needs no payload. */
 const RIDES: Readonly<Partial<Record<HintEncoding, ReadonlySet<OpcodeRow["operation"]>>>> = {
   "header": new Set(["send", "write", "read-request"]),
   "payload": new Set(["send", "write"]),
 };
 
 /**
- * H-07: announces in a packet that is begun anyway what is to be announced, as far as it has room within the path
- * MTU. The packet's own request needs no hint any more; work of which no hint has gone is not held back for it.
+ * H-07: announces due work in a packet that is begun anyway, as far as there is room within the path MTU. The
+ * packet's own request needs no hint any more; work without a hint is not held back for it.
  */
 export function rideAlong(
   device: Device,
@@ -133,7 +132,7 @@ export function rideAlong(
   ) {
     const { until, left } = fitting(span, room);
     if (until === span.from) break;
-    // Whether it goes without a hint is asked where there is room: a probe that is due waits for that.
+    // Turns are taken where there is room: a probe that is due waits for that.
     const turned = turnedOf(span);
     if (turned === undefined) continue;
     room = left;
@@ -146,7 +145,7 @@ export function rideAlong(
   return message && { form, message, bytes: bytesOf(message) + trailer };
 }
 
-/** Up to where a queue pair's work has room in a hint, as a group with its lists of objects, and what is left. */
+/** How much of a queue pair's work has room in a hint, as a group with its lists of objects, and the room left. */
 function fitting(
   { hints, qp, from, until: end }: Span,
   room: number,
@@ -162,7 +161,7 @@ function fitting(
   return { until, left };
 }
 
-/** What waits in the queue pair behind the request that is begun. */
+/** The queue pair's work behind the request that is begun. */
 function aheadOf(sender: Sender): Span[] {
   const { hints: { plan }, qp: { requester: { cursor, work } }, end } = sender;
   const from = Math.max(end.lookedTo, cursor + 1);
@@ -180,18 +179,17 @@ function turnedOf(span: Span): Turned | undefined {
   return undefined;
 }
 
-/** Work elements [from, until) of a queue pair. */
 interface Span extends Sender {
   readonly from: number;
   readonly until: number;
 }
 
-/** Those that are announced, all or as a probe. */
+/** Spans to be announced, all or as a probe. */
 interface Turned extends Span {
   readonly turn: Turn;
 }
 
-/** H-02, H-05: what waits in the other queue pairs of the same responder goes along, to a group in those of all. */
+/** H-02, H-05: work of the other queue pairs of the same responder, for a group of all responders. */
 function workOfOthers(sender: Sender, route: HintRoute): Turned[] {
   return waitingOfOthers(sender, route).flatMap((span) => turnedOf(span) ?? []);
 }
@@ -209,7 +207,6 @@ function waitingOfOthers({ hints, qp }: Sender, { by }: HintRoute): Span[] {
   return spans;
 }
 
-/** Hints are forgotten that nothing waits for: their work has been started, their answers are here. */
 function forgetStarted({ qp, end: { batches } }: Sender): void {
   const { cursor } = qp.requester;
   for (let [first] = batches; first !== undefined && first.end <= cursor; [first] = batches) {
@@ -237,7 +234,7 @@ function announce(device: Device, route: HintRoute, spans: readonly Turned[]): v
   }
 }
 
-/** A hint leaves, when it is made. */
+/** Sends a hint that is made. */
 export function sendAnnouncement(device: Device, route: HintRoute, message: HintMessage): void {
   const { hints, by, group, encoding } = route;
   if (device.out.tracing) {
@@ -253,7 +250,7 @@ export function sendAnnouncement(device: Device, route: HintRoute, message: Hint
 }
 
 /**
- * The messages of one hint, which are counted, and which work is held back behind.
+ * Makes and counts the messages of one hint, and holds back the work behind them.
  * @param isMade they leave at once; else the work that waits for them is returned as well.
  */
 function announceIn(
@@ -281,7 +278,7 @@ function announceIn(
     ? rangesOf(groups, route.by)
     : splitGroups(groups, room);
   if (parts.length === 0) return { messages: [], held: [] };
-  // Hints that are rare are sent to learn whether they are needed again.
+  // A probe is sent to learn whether hints are needed again.
   const answer = plan.follow === "after-ack" || plan.batch === "adaptive" ||
     spans.some(({ turn }) => turn === "probe");
   const messages = parts.map((part): HintMessage => {
@@ -301,7 +298,7 @@ function announceIn(
   }
   for (const [i, span] of spans.entries()) {
     const { qp: carrier, end: { waits } } = wordOf(route, span.qp);
-    // Of what goes to all, each queue pair is answered for itself.
+    // Each queue pair gets its own answer to a group's hint.
     const isEach = route.group !== undefined;
     const its = isEach ? messages.filter((message) => concerns(message, span.qp)) : messages;
     if (its.length === 0) continue;
@@ -321,7 +318,10 @@ function announceIn(
   return { messages, held };
 }
 
-/** H-03: lists of objects that go out. One call has aggregated what each object would have taken one for [0013, 0075]. */
+/**
+ * H-03: counts lists of objects that go out, and the calls that they save: one for each further object [0013,
+ * 0075].
+ */
 function countObjects({ counters }: Hints, parts: readonly (readonly HintGroup[])[]): void {
   for (const groups of parts) {
     for (const { entries } of groups) {
@@ -334,7 +334,7 @@ function countObjects({ counters }: Hints, parts: readonly (readonly HintGroup[]
   }
 }
 
-/** By whom a queue pair whose hints go that way agrees and is answered. */
+/** The queue pair and end that agree, and are answered, on that route. */
 function wordOf(route: HintRoute, qp: QueuePair): Sender {
   return route.group === undefined ? route : senderOf(route.hints, qp)!;
 }
@@ -356,12 +356,11 @@ function rangesOf(groups: readonly HintGroup[], { type }: QueuePair): HintGroup[
   );
 }
 
-/** RETH's range is all that a READ or WRITE of no bytes has room for. */
+/** A READ or WRITE of no bytes has room for RETH's range alone. */
 function withoutList({ parts: _, ...entry }: HintEntry): HintEntry {
   return { ...entry, objects: [] };
 }
 
-/** One of {@link rangesOf}. */
 type RangeMessage = HintMessage & {
   readonly groups: readonly [{ readonly entries: readonly [HintEntry] }];
 };
@@ -373,7 +372,7 @@ const WAITS: Readonly<Record<Exclude<HintPlan["follow"], "agreed">, (plan: HintP
   "after-ack": ({ patiencePs }) => patiencePs,
 };
 
-/** H-06: the longest that the peer asks for the kinds of a queue pair's part of a hint. */
+/** H-06: the longest wait that the peer asks for the kinds of a queue pair's part of a hint. */
 function longestWait(
   waits: ReadonlyMap<number, Time>,
   groups: readonly HintGroup[],
@@ -385,7 +384,7 @@ function longestWait(
   return longest;
 }
 
-/** H-01: the elements [from, until) with the PSNs that they will have, if none before them fails. */
+/** H-01: the elements [from, until) with the PSNs that they will have if none before them fails. */
 function elementsOf(
   qp: QueuePair,
   { from, until, hasOperands }: Pick<Span, "from" | "until"> & { readonly hasOperands: boolean },
@@ -402,7 +401,7 @@ function elementsOf(
     if (number < from || operation === undefined || each.failure !== undefined) continue;
     const { va, rkey } = each.wqe!.remote ?? UNTAGGED;
     const length = data === "word" || data === "word room" ? ATOMIC_BYTES : each.length;
-    // Without data key and address mean nothing (`rocev2.md` §1.3).
+    // Without data, key and address mean nothing (`rocev2.md` §1.3).
     if (length === 0 && operation !== "send") continue;
     const { objects = [] } = each.wqe!;
     const ends = { sourceQpn: qp.qpn, destQpn };
@@ -416,18 +415,18 @@ function elementsOf(
   return elements;
 }
 
-/** What a WQE has of operand data for its hint [0086]. */
+/** A WQE's operand data for its hint [0086]. */
 function operandsOf(wqe: OutstandingWqe["wqe"]): Pick<WorkElement, "operands" | "parts"> {
   return { operands: wqe?.atomic, parts: wqe?.parts };
 }
 
 const UNTAGGED = { va: 0n, rkey: 0 } as const;
-/** What one read of WQEs brings at most: a page of them. */
+/** One read of WQEs brings a page of them at most. */
 const AHEAD_UNITS_MAX = 64;
 
 /**
- * H-02: units of the send queue that the next read should bring, as what follows announced work in its list is
- * announced together; undefined where none is. What comes first is read, and begun, as without hints.
+ * H-02: units of the send queue that the next read should bring, so that the rest of an announced list is announced
+ * together; undefined where no work is. The first units of a list are read, and begun, as without hints.
  */
 export function unitsAhead(hints: Hints, qp: QueuePair): number | undefined {
   const end = hints.ends.get(qp);
@@ -435,7 +434,7 @@ export function unitsAhead(hints: Hints, qp: QueuePair): number | undefined {
   if (end?.life !== qp.life || !end.isAnnouncing || work.length === 0) return undefined;
   const last = work.at(work.end - 1)!, before = work.at(work.end - 2);
   const distance = before === undefined ? 1 : last.position - before.position;
-  // At the ring's end it is another one.
+  // At the ring's end the WQE's units are split.
   const unitsOfWqe = distance > 0 ? distance : 1;
   const room = LIMITS.workPerQueuePair - work.length;
   return Math.min(end.batch * unitsOfWqe, AHEAD_UNITS_MAX, Math.max(room, 0));

@@ -1,7 +1,7 @@
 /**
- * What both sides remember of hints that have brought nothing (H-02, H-22), for each peer: by region, which a key
- * names, and by queue pair for what no key names. It outlives queue pairs, and has a bound: what was used longest
- * ago is forgotten, which costs hints, and changes no result (H-24).
+ * Both sides' memory of hints that have brought nothing (H-02, H-22), for each peer: by region, which a key names,
+ * and by queue pair for work that no key names. It outlives queue pairs, and has a bound: the least recently used
+ * scope is forgotten, which costs hints, and changes no result (H-24).
  */
 import type { TranslationTable } from "../state/translation_table.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -10,7 +10,7 @@ import type { HintingPeer, Hints, NeedlessScope, Remembered, Scope } from "./sta
 /** [choice] Needless hints in a row after which the peer is told: as many as a batch has by default. */
 export const NEEDLESS_HINTS = 8;
 
-/** [choice] Regions and queue pairs that are remembered of all peers, and of one: at 8 B each 32 KiB of a chip. */
+/** [choice] Remembered regions and queue pairs of all peers, and of one: at 8 B each 32 KiB of a chip. */
 export const SCOPES_MAX = { all: 4096, peer: 1024 } as const;
 
 /** Untagged messages have no key, and a context is a queue pair's. */
@@ -18,7 +18,7 @@ export function scopeOfQueuePair(qpn: number): Scope {
   return -1 - qpn;
 }
 
-/** What is remembered of a peer, which is used now. */
+/** The memory of a peer, which counts as used now. */
 export function peerIn<P extends { readonly scopes: Map<Scope, unknown> }>(
   { peers }: Remembered<P>,
   address: number,
@@ -32,7 +32,7 @@ export function peerIn<P extends { readonly scopes: Map<Scope, unknown> }>(
 
 /**
  * Remembers a scope of a peer, as the one that was used last.
- * @returns what is forgotten for it, and of which peer.
+ * @returns the scope that is forgotten for it, and its peer.
  */
 export function remember<T, P extends { readonly scopes: Map<Scope, T> }>(
   remembered: Remembered<P>,
@@ -71,7 +71,7 @@ export function forgetPeer<P extends { readonly scopes: Map<Scope, unknown> }>(
   remembered.peers.delete(address);
 }
 
-/** As responder: what the address' hints have been needless for. */
+/** As responder: the scopes for which the address' hints have been needless. */
 export function hintingPeer({ hinting }: Hints, address: number): HintingPeer {
   return peerIn(hinting, address, () => ({
     scopes: new Map(),
@@ -80,7 +80,7 @@ export function hintingPeer({ hinting }: Hints, address: number): HintingPeer {
   }));
 }
 
-/** As responder: a hint of the peer was needless for the scope, or was not. */
+/** As responder: a hint of the peer was needless for the scope, or was needed. */
 export function noteHint(
   { hinting }: Hints,
   peer: HintingPeer,
@@ -103,8 +103,8 @@ export function noteHint(
 }
 
 /**
- * Whether hints about the scope have been needless for long, or the last one has, as all of the peer's have been for
- * long. What is named stays so, until one is needed.
+ * Whether hints about the scope have been needless for long, or the last one was and all of the peer's have been
+ * for long. A named scope stays so until a hint is needed.
  */
 export function isNeedless(peer: HintingPeer, { needless, isNamed }: NeedlessScope): boolean {
   return isNamed || needless >= NEEDLESS_HINTS ||
@@ -112,7 +112,7 @@ export function isNeedless(peer: HintingPeer, { needless, isNamed }: NeedlessSco
 }
 
 /**
- * A request has met a page, translation or context that is not there: a peer that announces little is told.
+ * A request has missed a page, translation or context: a peer that announces little is told.
  * @param tables of the memory; none where it is a context.
  */
 export function noteMiss(hints: Hints, qp: QueuePair, tables: readonly TranslationTable[]): void {

@@ -1,6 +1,6 @@
 /**
- * H-21: an atomic's original data, read into the RNIC ahead of it. The copy is a guess like all that hints do: the
- * rules that keep it from being used when it is wrong are in `state/hints/words.ts`.
+ * H-21: an atomic's original data, read into the RNIC ahead of it. The copy is a guess, as all effects of hints:
+ * `words.ts` has the rules by which a wrong one is never used.
  */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { dmaRead } from "../dma/dma.ts";
@@ -14,12 +14,12 @@ import type { Region } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { ENTRIES_PER_LINE } from "../state/translation_table.ts";
 
-/** Where the word is; undefined where that is not known yet, or no atomic may be there. */
+/** The word's address; undefined where that is not known yet, or no atomic may be there. */
 export function addressOfWord(device: Device, region: Region, va: number): number | undefined {
   if (va % ATOMIC_BYTES !== 0) return undefined;
   const { paging } = device, { table } = region;
   const page = Math.floor((va - region.pageBase) / region.pageBytes);
-  // What is not there, or not translated on the chip, is fetched by the other kinds of hints.
+  // Absent pages, and translations that are not on the chip, are fetched by the other kinds of hints.
   if (table.demand !== undefined && table.demand[page]!.rights < 2) return undefined;
   const isCached = paging.cached.size >= paging.lines ||
     holdsLine(paging, table, Math.floor(page / ENTRIES_PER_LINE));
@@ -49,7 +49,7 @@ export function beginPreload(
     announced: [],
   };
   hints.words.set(word.address, word);
-  // An atomic that is under way may write it: it is read behind that, or by the next in line.
+  // An atomic under way may write it: the word is read behind that, or by the next in line.
   if (!isBehind && !device.atomicWords.has(word.address)) readWord(device, hints, word);
   return word;
 }
@@ -62,14 +62,14 @@ export function readWord(device: Device, hints: Hints, word: Word): void {
   if (beginAction(device, hints, { piece: "atomic", item }) === undefined) fetchWord(device, word);
 }
 
-/** The read itself, where nothing has made it needless. */
+/** Starts the read, unless something has made it needless. */
 export function fetchWord(device: Device, word: Word): void {
   const { address } = word;
   const continuation = { kind: "preload", word } as const;
   dmaRead(device, { address, length: ATOMIC_BYTES, tracked: true, continuation });
 }
 
-/** The card has written these bytes: words that were to be read behind them are. */
+/** The card has written these bytes: starts the reads that waited for this write. */
 export function wordsOverwritten(
   device: Device,
   hints: Hints,

@@ -1,6 +1,8 @@
 /**
- * The responder's side (H-20, H-21): takes a hint apart, and has fetched what its requests will need and is not
- * there; `answer_hint.ts` says so. A hint decides nothing else (H-24): requests are checked in full when they come.
+ * The responder's side (H-20, H-21): takes a hint apart, and fetches what its requests will need and is absent;
+ * `answer_hint.ts` answers. A hint decides nothing else (H-24): requests are checked in full when they come. An
+ * element whose key, rights or range open nothing, as of a missing region, fetches no memory and is answered
+ * `no-access` (`takeEntry`).
  */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { HintEntry, HintGroup, HintMessage } from "../../../fabric/wire/roce/hint.ts";
@@ -41,9 +43,8 @@ import type { Sender } from "./send_hint.ts";
 
 /** H-22: answers that one requester may wait for at a time; beyond, it is refused. */
 const PREPARING_MAX = 64;
-/** In a tuple without a key. */
 const NO_KEY = 0;
-/** Hints with keys that open nothing, after which a queue pair's peer is not listened to any more. */
+/** Hints with keys that open nothing, after which the card ignores a queue pair's peer. */
 const REFUSED_KEYS_MAX = 8;
 
 /** ACCESS bits that an operation's request will need, and rights of its pages (H-21). */
@@ -55,55 +56,47 @@ const NEEDS: Readonly<Record<HintOperation, { readonly need: number; readonly ri
   "send": { need: 0, rights: 2 },
 };
 
-/** A hint that is being taken apart. */
 interface Task extends Sender {
   readonly requester: number;
-  /** Pages that are to be asked for. */
   readonly wanted: WantedPage[];
-  /** What was counted for this hint. */
+  /** Charges of this hint. */
   readonly fresh: Set<Charge>;
   readonly lines: MemoryWait;
 }
 
-/** An element of it. */
 interface Element extends Task {
-  /** Its queue pair. */
   readonly target: QueuePair;
   readonly entry: HintEntry;
-  /** Place in the hint. */
   readonly position: number;
   readonly lead: Lead;
   /** WRITEs of the group in front of it (H-23). */
   readonly writes: readonly HintEntry[];
 }
 
-/** What was found and done for an element, or by one action for it. */
+/** The findings and actions for an element, or by one action for it. */
 interface Finding {
-  /** What it waits for. */
   readonly pages: readonly WantedPage[];
-  /** Why nothing, or not all, was done: the first that was found (H-22). */
+  /** The first reason why nothing, or not all, was done (H-22). */
   readonly reason: HintReason;
-  /** An atomic's, which is read ahead. */
+  /** An atomic's word, which is read ahead. */
   readonly word?: Word | undefined;
-  /** Of whose receives it speaks. */
   readonly receiver?: QueuePair | undefined;
-  /** H-20: something was not there. */
+  /** H-20: something was absent. */
   readonly isNeeded: boolean;
-  /** Something is read at once. */
   readonly isRead: boolean;
-  /** What it is about, with its region's own key; undefined before its key check has passed. */
+  /** Its scope, with its region's own key; undefined before its key check has passed. */
   readonly about?: { readonly scope: Scope; readonly region: number | undefined };
 }
 
 const NOTHING: Finding = { pages: [], reason: "none", isNeeded: false, isRead: false };
-/** It was not there, and is read now. */
+/** Was absent, and is read now. */
 const READ: Finding = { ...NOTHING, isNeeded: true, isRead: true };
 
 function refused(reason: HintReason): Finding {
   return { ...NOTHING, reason };
 }
 
-/** It was not there, and may not be fetched. */
+/** Was absent, and may not be fetched. */
 const OVER_QUOTA: Finding = { ...refused("quota"), isNeeded: true };
 
 function together(findings: readonly Finding[]): Finding {
@@ -125,7 +118,7 @@ export function takeAnnouncement(
 ): void {
   const { hints, qp, end } = sender;
   hints.counters.hintsIn++;
-  // One whose keys opened nothing so often is guessing: it learns nothing more, not even by time.
+  // A peer whose keys opened nothing so often is guessing: it learns nothing more, not even by time.
   if (end.refusedKeys >= REFUSED_KEYS_MAX) return;
   forgetOld(device, hints);
   const task = newTask(device, sender, requester);
@@ -139,7 +132,7 @@ export function takeAnnouncement(
   askForWanted(device, task);
   const { lines } = task;
   const { sequence } = message;
-  // A peer that does not ask is told all the same, now and then, that it announces for nothing.
+  // Now and then, even a peer that does not ask is told that its hints are needless.
   const isAsked = message.answer;
   if (!isAsked && !isNews) return;
   const preparation = {
@@ -159,7 +152,7 @@ export function takeAnnouncement(
 }
 
 /**
- * H-07: a range, rounded up, that a READ or WRITE of no bytes names: of its region the part from there on.
+ * H-07: the hint of a READ or WRITE of no bytes. Its range is rounded up: the part of its region counts.
  * @param answer whether the peer asks to be told.
  */
 export function hintOfRange(
@@ -190,7 +183,7 @@ function newTask({ now }: Device, { hints, qp, end }: Sender, requester: number)
   return { hints, qp, end, requester, wanted: [], fresh: new Set(), lines };
 }
 
-/** @returns what has become of its elements; whether one more row of hints has been needless for something. */
+/** @returns its elements' findings; whether one more row of hints has been needless for something. */
 function takeGroup(
   device: Device,
   task: Task,
@@ -224,7 +217,7 @@ function takeGroup(
 }
 
 /**
- * H-02: what the elements of a queue pair show of hints: whether they were needed.
+ * H-02: learns from the elements of a queue pair whether hints were needed.
  * @returns whether one more row of hints has been needless for something.
  */
 function learn(
@@ -286,7 +279,7 @@ function takeEntry(device: Device, element: Element): Finding {
     : remoteRegion(device, target, { key, va, length, need });
   if (region === undefined || isVerdict(region)) {
     counters.hintsNoAccess++;
-    // A tuple without length, or key, is no guess: nothing is looked up, or one key at most.
+    // A tuple without length, or without key, is no guess: the card looks up one key at most.
     if (length > 0 && key !== NO_KEY) end.refusedKeys++;
     return together([...found, refused("no-access")]);
   }
@@ -312,7 +305,7 @@ function takeEntry(device: Device, element: Element): Finding {
 
 /**
  * H-03: the places of the objects that the element covers, or of their parts, as far as its key's region has them:
- * they are named to those alone who may access all of it. A memory window opens a part, and knows none.
+ * only a peer that may access all of the region may name them. A memory window opens a part, and has none.
  */
 function objectSpans(
   { hints: { counters } }: Task,
@@ -338,7 +331,7 @@ function objectSpans(
 const FOR_TAGGED = HINT_KINDS.prefetch | HINT_KINDS.warmUp | HINT_KINDS.atomic;
 const FOR_UNTAGGED = HINT_KINDS.receive | HINT_KINDS.warmUp;
 
-/** H-21: has the word of an atomic read; one that is there, or coming, stays for this one too. */
+/** H-21: has the word of an atomic read; one that has come, or is coming, stays for this one too. */
 function takeAtomic(device: Device, element: Element, region: Region): Finding {
   const { hints, target, entry } = element;
   const address = addressOfWord(device, region, Number(entry.va));
@@ -351,7 +344,7 @@ function takeAtomic(device: Device, element: Element, region: Region): Finding {
   return { ...NOTHING, word, isNeeded: true, isRead: known === undefined };
 }
 
-/** @returns undefined where one more word may not be on the chip. */
+/** @returns undefined where the chip may hold no further word. */
 function readAhead(device: Device, element: Element, address: number): Word | undefined {
   const { hints, target, entry, writes } = element;
   if (hints.words.size >= WORDS_MAX) {
@@ -425,14 +418,13 @@ export function serveReceivers(device: Device, hints: Hints): void {
   }
 }
 
-/** Memory of a receive was not there for the count of untagged messages. */
+/** Memory of a receive was absent for the count of untagged messages. */
 function noteNeed({ hints, requester }: Task, { qpn }: QueuePair): void {
   const peer = hintingPeer(hints, requester);
   peer.needless = 0;
   noteHint(hints, peer, { scope: scopeOfQueuePair(qpn), region: undefined, isNeeded: true });
 }
 
-/** Pages of a range. */
 function spanOf(region: Region, va: number, length: number): Span {
   const from = va - region.pageBase;
   const { pageBytes } = region;
@@ -446,7 +438,7 @@ interface Span {
   readonly last: number;
 }
 
-/** Asks for the pages that are not there, with the rights that the operation needs, as far as the quota goes. */
+/** Asks for absent pages, with the rights that the operation needs, as far as the quota goes. */
 function prefetch(
   device: Device,
   by: Task & Pick<Element, "position" | "lead">,
@@ -472,14 +464,14 @@ function prefetch(
     if (asked < rights) {
       if (!charge(device, by, { kind: "page", key })) return { ...OVER_QUOTA, pages };
       wanted.push(each);
-      // What an earlier hint has had asked for, a core has asked for already.
+      // A core has asked already for the pages of an earlier hint.
     } else if (asksAgain(hints) && !hints.charges.has(key)) wanted.push(each);
     pages.push(each);
   }
   return { ...NOTHING, pages, isNeeded };
 }
 
-/** H-21: page requests for all elements at once; what lies together is one. */
+/** H-21: page requests for all elements at once; contiguous pages are one. */
 function askForWanted(device: Device, { hints, wanted, requester }: Task): void {
   const before = device.paging.counters.pageFaults;
   for (let at = 0; at < wanted.length;) {
@@ -510,7 +502,6 @@ function warmQueuePair(device: Device, element: Element): Finding {
   return READ;
 }
 
-/** Has lines of translations read that are not on the chip. */
 function warmUp(
   device: Device,
   element: Element,
@@ -549,7 +540,7 @@ function charge(
   const known = charges.get(key);
   // Another element of the same hint wants it, too.
   if (known !== undefined && fresh.has(known)) return true;
-  // The same again, as the host has taken it back meanwhile.
+  // Wanted again, as the host has taken it back meanwhile.
   if (known !== undefined) waste(device, hints, known);
   const account = accountOf({ kind, requester });
   const count = charged.get(account) ?? 0;
@@ -568,7 +559,7 @@ function charge(
   return true;
 }
 
-/** A chip full of translations or contexts for one requester has none for the others: half of it, at most. */
+/** Half of the chip's translations or contexts at most: a chip full of one requester's has none for the others. */
 function roomFor({ paging, plan }: Device, kind: Charge["kind"]): number {
   if (kind === "page") return Infinity;
   if (kind === "word") return WORDS_MAX >> 1;
@@ -584,7 +575,7 @@ function waste({ now }: Device, hints: Hints, charge: Charge): void {
   else hints.counters.hintContextsWasted++;
 }
 
-/** A word that no atomic has come for in time. */
+/** No atomic has come for the word in time. */
 function wasteWord(hints: Hints, charge: Charge): void {
   for (const word of hints.words.values()) {
     if (word.charge !== charge) continue;
@@ -593,7 +584,7 @@ function wasteWord(hints: Hints, charge: Charge): void {
   }
 }
 
-/** What was fetched long ago, and not used, counts against its requester no more. */
+/** Fetches that stay unused for long count against their requester no more. */
 function forgetOld(device: Device, hints: Hints): void {
   const { now } = device;
   const { byTime, charges } = hints;

@@ -1,4 +1,4 @@
-/** Hint messages as they come: to the side of this card that each concerns. Nothing in one is trusted (H-24). */
+/** Incoming hint messages: passes each to the side of this card that it concerns. It trusts nothing in one (H-24). */
 import { detachHint, hintOf } from "../../../fabric/wire/roce/hint.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { type Device, drop } from "../state/device.ts";
@@ -12,8 +12,8 @@ import { workOnHint } from "./do_work.ts";
 import { hintOfRange } from "./prepare.ts";
 
 /**
- * What a packet has of hints for its queue pair, by itself or beside something else.
- * @returns the packet as it is without; undefined where nothing is left to be done.
+ * Takes the hints of a packet for its queue pair, whether the packet is one or contains one.
+ * @returns the packet without its hint; undefined where nothing is left to be done.
  */
 export function takeHints(
   device: Device,
@@ -34,7 +34,7 @@ export function takeHints(
 
 /**
  * H-07: takes the hint off a packet of a queue pair that takes part; one that does not ignores the reserved bits.
- * @returns the packet as it is without; undefined where nothing is left to be done.
+ * @returns the packet without its hint; undefined where nothing is left to be done.
  */
 function takeHintOff(
   device: Device,
@@ -44,7 +44,7 @@ function takeHintOff(
   const end = endOf(hints, qp);
   if (end === undefined) return packet;
   const hinted = detachHint(packet);
-  // Where the data ends is not known, so the packet is as good as lost.
+  // The end of the data is unknown, so the packet counts as lost.
   if (hinted === undefined) {
     hints.counters.hintsMalformed++;
     return undefined;
@@ -56,7 +56,7 @@ function takeHintOff(
     workOnHint(device, sender, { message: hint, requester: packet.sourceAddress });
     return undefined;
   }
-  // What is agreed and answered has an operation code.
+  // Agreements and answers always have an operation code.
   if (message?.type === "announce") {
     workOnHint(device, sender, { message, requester: packet.sourceAddress });
   }
@@ -64,9 +64,9 @@ function takeHintOff(
 }
 
 /**
- * H-08, figure 9: a datagram to a queue pair that has hints for all peers. What concerns queue pairs of this card,
- * of the same application where the card trusts no group, is taken for each of them as its own hint and answered
- * by it; the rest is for others, or late, and passed over without a word.
+ * H-08, figure 9: a datagram to a queue pair that has hints for all peers. Each queue pair of this card that it
+ * concerns (of the same application where the card trusts no group) takes its part as its own hint and answers by
+ * itself; other parts are for other cards, or late, and ignored.
  */
 export function receiveGroupHint(
   device: Device,

@@ -1,7 +1,8 @@
 /**
- * Receives that are set aside for untagged messages (H-21): of these a hint has the count alone, so their WQEs are
- * fetched, and the memory that they name is brought in. A shared receive queue's are taken by whichever message comes
- * first, so its queue pairs look ahead one behind the other: as many are set aside as all of them together announce.
+ * Receives that are set aside for untagged messages (H-21): a hint has only the messages' count, so the card
+ * fetches their WQEs, and the memory that these name. A shared receive queue's WQEs go to whichever message comes
+ * first, so its queue pairs look ahead one behind the other: as many are set aside as all of them together
+ * announce.
  */
 import { recvSegments } from "../dma/place_payload.ts";
 import { fetchReceives } from "../queues/receive_queue.ts";
@@ -13,10 +14,9 @@ import type { MemorySegment } from "../state/memory.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
 
-/** Receive WQEs that are on the chip ahead of their messages, at most. */
 const RECEIVES_MAX = 64;
 
-/** So many messages are coming, behind those that are looked at already. */
+/** Sets receives aside for so many messages, behind those that are looked at already. */
 export function setAside(
   hints: Hints,
   qp: QueuePair,
@@ -43,18 +43,17 @@ export function setAside(
   const more = Math.min(messages, room);
   if (more === 0) return ahead;
   want(ahead, ahead.wanted + more);
-  // What was looked for before them says nothing about them.
+  // A look that began before them says nothing about them.
   ahead.isFetching = false;
   return ahead;
 }
 
-/** The queue pair takes no part any more, or has begun anew: what is wanted for it is wanted no more. */
+/** The queue pair takes no part any more, or has begun anew: gives up its wanted receives. */
 export function endReceives(hints: Hints, qp: QueuePair, ahead: ReceiveAhead): void {
   want(ahead, 0);
   hints.receiving.delete(qp);
 }
 
-/** So many are wanted for a queue pair from now on. */
 function want(ahead: ReceiveAhead, wanted: number): void {
   ahead.ring.wanted += wanted - ahead.wanted;
   ahead.wanted = wanted;
@@ -63,7 +62,7 @@ function want(ahead: ReceiveAhead, wanted: number): void {
 
 /**
  * Looks at receive WQEs that have come to the chip, and has more fetched.
- * @param bringIn has memory brought in that a WQE names: none where that is no valid memory.
+ * @param bringIn has the memory brought in that a WQE names: none where that is no valid memory.
  */
 export function lookAtReceives(
   device: Device,
@@ -76,7 +75,7 @@ export function lookAtReceives(
 ): void {
   if (!rights(qp.state).takesRequests) return want(ahead, 0);
   const { fetched, busy } = qp.srq ?? qp.rq, { ring } = ahead;
-  // What has been consumed meanwhile needs nothing.
+  // Consumed WQEs need nothing.
   ring.looked = Math.max(ring.looked, fetched.first);
   while (ahead.wanted > 0 && ring.looked < fetched.end) {
     const recv = fetched.at(ring.looked++)!;
@@ -85,7 +84,8 @@ export function lookAtReceives(
     bringIn(recv, recvSegments(device, qp, recv) ?? []);
   }
   if (ahead.wanted === 0 || busy) return;
-  // They are not posted yet. A look that has found some may have found them for others: then it is looked once more.
+  // They are not posted yet. A look that has found some may have found them for others: then the card looks once
+  // more.
   if (ahead.isFetching && ring.isEmpty) return want(ahead, 0);
   const { srq } = qp;
   ahead.isFetching = srq === undefined ? fetchReceives(device, qp) : fetchShared(device, srq);

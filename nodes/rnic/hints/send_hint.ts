@@ -1,7 +1,6 @@
 /**
- * Hints as frames of their queue pair (H-07: an operation code of their own, or a flag; H-08, figure 7). They take
- * none of the PSNs of its requests, which a peer without hints would miss, but have their own; nothing is sent
- * again: a lost hint is a hint less.
+ * Hints as frames of their queue pair (H-07: an operation code of their own, or a flag; H-08, figure 7). They have
+ * PSNs of their own, as a peer without hints would miss their queue pair's. They are not retransmitted.
  */
 import {
   encodeHint,
@@ -34,7 +33,7 @@ export interface Sender {
   readonly end: HintEnd;
 }
 
-/** Sends a message that fits a packet, ahead of all that the queue pair begins later. */
+/** Sends a message that fits a packet, ahead of all frames that the queue pair begins later. */
 export function sendHint(device: Device, { hints, qp, end }: Sender, message: HintMessage): void {
   const { hintEth, payload } = hintParts(message);
   const { nextPsn: psn } = end;
@@ -45,8 +44,8 @@ export function sendHint(device: Device, { hints, qp, end }: Sender, message: Hi
 
 /**
  * Sends the range of an element as the flag of a READ or WRITE of no bytes. Its PSN is that of the coming request,
- * which it takes none from: with the flag it is no request.
- * @param answer the peer is asked to say when it has prepared itself.
+ * and is not consumed: with the flag it is no request.
+ * @param answer asks the peer to say when it has prepared itself.
  */
 export function sendRange(
   device: Device,
@@ -120,7 +119,7 @@ function sendFrame(
   fetchPayload(device, [job], { segments: [], offset: 0 });
 }
 
-/** Counts what a frame that leaves has of a hint. @returns whether it is one, and nothing else. */
+/** Counts the hint in a frame that leaves. @returns whether the frame is a hint, and nothing else. */
 export function countHint(
   device: Device,
   { counters }: Hints,

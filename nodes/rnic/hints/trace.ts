@@ -1,6 +1,6 @@
 /**
- * Both RNICs' lines about hints (document 001_, figure 6: 608 to 612), one for each work element that a hint names: a
- * line has the PSN that the element's request will have, and so belongs to its ladder. Their names are those of
+ * Both RNICs' lines about hints (document 001_, figure 6: 608 to 612), one for each work element that a hint names:
+ * a line has the PSN that the element's request will have, and so belongs to its ladder. Their names are those of
  * `fabric/trace/mechanism_steps.ts`.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
@@ -28,12 +28,12 @@ function kindsText(kinds: number): string {
   return names.length === 0 ? "no kind" : names.join(", ");
 }
 
-/** Of several messages in one element at least one packet each: of untagged ones the responder knows no more. */
+/** Of several messages in one element at least one packet each: the responder knows no more of untagged ones. */
 function psnsOf({ sequence: psn, messages }: HintEntry): Pick<TraceStep, "psn" | "lastPsn"> {
   return messages > 1 ? { psn, lastPsn: psnAdd(psn, messages - 1) } : { psn };
 }
 
-/** The last PSN of SENDs that are counted in one element, as their requester knows them. */
+/** The last PSN of SENDs that are counted in one element, which their requester knows. */
 function lastPsnIn(
   { requester: { work, nextPsn }, attributes: { pathMtu } }: QueuePair,
   { sequence, messages }: HintEntry,
@@ -92,13 +92,13 @@ export function traceHintIn(device: Device, carrier: QueuePair, message: HintMes
   }
 }
 
-/** The queue pair that a group is about, where its peer has one of that number: else whose packet it came in. */
+/** The queue pair of a group, where its peer has one of that number: else that of the packet. */
 function targetOf(device: Device, carrier: QueuePair, group: HintGroup): QueuePair {
   const target = device.queuePairs.get(group.destQpn);
   return target?.attributes.destQpn === group.sourceQpn ? target : carrier;
 }
 
-/** H-20: what is decided for an element. */
+/** H-20: a decision for an element. */
 export function traceDecision(
   device: Device,
   { qp, entry }: { readonly qp: QueuePair; readonly entry: HintEntry },
@@ -120,12 +120,11 @@ export function traceTranslationDecision(
   traceDecision(device, about, { text, ...placeOf(range) });
 }
 
-/** H-20: what is decided for an element beside what is read at once, which has been said. */
+/** H-20: the decision for an element, without reads that have begun at once and are traced already. */
 export function traceDecided(
   device: Device,
   about: { readonly qp: QueuePair; readonly entry: HintEntry },
   decided: {
-    /** Away, and brought in. */
     readonly pages: readonly WantedPage[];
     readonly reason: HintReason;
     readonly isRead: boolean;
@@ -184,7 +183,7 @@ export function traceHintAnswered(
   trace(device, carrier, { step: "hint-answered", text, hint });
 }
 
-/** H-21: a receive is set aside, for whichever SEND takes it. `pages`: of its memory, which are away. */
+/** H-21: a receive is set aside, for whichever SEND takes it. `pages`: those of its memory that are absent. */
 export function traceReceiveAhead(
   device: Device,
   qp: QueuePair,

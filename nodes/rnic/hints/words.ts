@@ -1,7 +1,7 @@
 /**
- * Words on the chip (H-21, H-23): when one ceases to be what memory has. A copy is used only while nothing that
- * the card knows of has changed the word: its own writes, of whichever queue pair, pass `dmaWrite`; a core's
- * store makes the host say so, ahead of all that the core sends the card afterwards.
+ * Words on the chip (H-21, H-23): when one ceases to equal memory. A copy is used only while the card knows of no
+ * change to the word: its own writes, of whichever queue pair, pass `dmaWrite`; a core's store makes the host tell
+ * the card, ahead of all that the core sends the card afterwards.
  */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { release } from "./charges.ts";
@@ -16,12 +16,11 @@ const LINE_BYTES = 64;
 /** Beyond the keys of contexts, of which there are fewer than 2^40. */
 const WORD_KEYS = -(2 ** 40);
 
-/** A word, as a number for its charge. */
+/** The charge's map key of a word. */
 export function wordKey(address: number): number {
   return WORD_KEYS - address / ATOMIC_BYTES;
 }
 
-/** The word is on the chip no more. */
 export function forgetWord(hints: Hints, word: Word): void {
   if (word.state === "gone") return;
   word.state = "gone";
@@ -29,10 +28,10 @@ export function forgetWord(hints: Hints, word: Word): void {
   if (hints.charges.get(word.charge.key) === word.charge) release(hints, word.charge);
 }
 
-/** [choice] Operands that are kept of one word: hints may come again and again. */
+/** [choice] Operands kept of one word: hints may come again and again. */
 const OPERANDS_MAX = 64;
 
-/** H-03 [0086]: remembers what a hint tells of an atomic, where this card compares it with the request. */
+/** H-03 [0086]: remembers a hint's operands of an atomic, where this card compares them with the request. */
 export function announceOperands(
   { plan }: Pick<Hints, "plan">,
   { announced }: Pick<Word, "announced">,
@@ -45,8 +44,8 @@ export function announceOperands(
 }
 
 /**
- * An atomic is executed on the chip: counts whether its operands are those that were announced. Nothing else hangs on
- * it (H-24). A chip whose arithmetic takes time could have the result ready; here it takes none.
+ * An atomic is executed on the chip: counts whether its operands are those that were announced, without further
+ * effect (H-24). A chip whose arithmetic takes time could have the result ready; in this model it takes none.
  */
 export function compareOperands(
   { operandCounters }: Hints,
@@ -62,7 +61,6 @@ export function compareOperands(
   operandCounters[isSame ? "hintOperandsSame" : "hintOperandsOther"]++;
 }
 
-/** The copy is void, as the word has changed. */
 function invalidate(
   hints: Hints,
   word: Word,
@@ -73,7 +71,7 @@ function invalidate(
   forgetWord(hints, word);
 }
 
-/** A core has changed something in this line: copies in it are void, those that are being read too. */
+/** A core has stored into this line: copies in it are void, also those that are being read. */
 export function snoopLine(hints: Hints, line: number): void {
   for (const word of [...hints.words.values()]) {
     const isIn = word.address >= line && word.address < line + LINE_BYTES;
@@ -82,7 +80,7 @@ export function snoopLine(hints: Hints, line: number): void {
 }
 
 /**
- * The card writes these bytes: copies of them are void, but for that of the word whose new value they are.
+ * The card writes these bytes: copies of them are void, except that of the word whose new value they are.
  * @returns words that were to be read behind this write.
  */
 export function overwriteWords(

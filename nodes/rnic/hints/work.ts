@@ -1,7 +1,7 @@
 /**
- * Work of hints that takes its time (001_ [0114], `hint_work.ts`): the card's hardware is a pipeline, its firmware one
- * processor, which the driver's commands take too; what a core of the host does is waited for. What is to be done at
- * the end of it is data, as all that waits.
+ * Timed work of hints (001_ [0114], `hint_work.ts`): the card's hardware is a pipeline, its firmware one processor,
+ * which the driver's commands take too; the card waits for work of the host's cores. The effect at its end is data,
+ * as all waiting work in this card.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
@@ -15,14 +15,14 @@ import {
 import { type Device, raiseEvent } from "../state/device.ts";
 import type { DueWork, Hints, Work, WorkItem } from "./state/hint_state.ts";
 
-/** [choice] Hints, and answers, that wait for work at a time; one more is lost, as it may be on the wire. */
+/** [choice] Hints, and answers, that wait for work at a time; a further one is lost, as it may be on the wire. */
 const WAITING_MAX = 256;
-/** H-24: of these those of one requester, so that it does not take the places of others. */
+/** H-24: of these, those of one requester, so that it does not take the places of others. */
 const WAITING_OF_ONE_MAX = 64;
 
 /**
- * Whether the job takes its time: `item` is done at the end of it, by `finishWork`. False where the plan has nothing
- * of the job: it is to be done at once.
+ * Whether the job takes time: `finishWork` applies `item` at its end. False where the plan has nothing of the job:
+ * the caller applies it at once.
  */
 export function beginJob(
   device: Device,
@@ -42,7 +42,7 @@ export function beginJob(
   return true;
 }
 
-/** Whether {@link beginJob} will have the job take its time. */
+/** Whether {@link beginJob} will let the job take time. */
 export function takesTime({ work }: Hints, job: WorkJob): boolean {
   return work !== undefined && timedPieces(work, job).length > 0;
 }
@@ -64,7 +64,7 @@ export function beginAction(
   return at;
 }
 
-/** H-24: what peers cause by as many messages as they like. What this card does for itself is lost by none. */
+/** H-24: peers can cause this work by as many messages as they like. The card's own work is never lost. */
 function isFull({ due, atHost }: Work, added: WorkItem): boolean {
   const requester = requesterOf(added);
   if (requester === undefined) return false;
@@ -88,7 +88,7 @@ function requesterOf(item: WorkItem): number | undefined {
   }
 }
 
-/** The next pieces are begun, as many as are done in one place: a core is told of all of them by one event. */
+/** Begins the next pieces, as far as one place does them: one event tells a core of all of them. */
 function goOn(device: Device, work: Work, due: DueWork): void {
   const { plan } = work;
   const [piece] = due.rest;
@@ -106,7 +106,7 @@ function goOn(device: Device, work: Work, due: DueWork): void {
   insert(work, { ...due, at, rest: due.rest.slice(pieces.length) });
 }
 
-/** @returns when pieces of one place are done, by hardware or firmware. */
+/** @returns when hardware or firmware has done pieces of one place. */
 function serve(
   { now }: Device,
   { plan, firmware, counters }: Work,
@@ -127,14 +127,14 @@ function insert({ due }: Work, added: DueWork): void {
   due.splice(place, 0, added);
 }
 
-/** A core has done its part. @returns what is to be done now; undefined where the card waits for nothing such. */
+/** A core has done its part. @returns the item to apply now; undefined where the card waits for none of that number. */
 export function takeFromHost({ atHost }: Work, id: number): WorkItem | undefined {
   const due = atHost.get(id);
   atHost.delete(id);
   return due?.item;
 }
 
-/** What is due: the rest of a job goes on. @returns what is to be done now, in order. */
+/** Due jobs go on. @returns the items to apply now, in order. */
 export function takeDue(device: Device, work: Work): WorkItem[] {
   const items: WorkItem[] = [];
   while (work.due.length > 0 && work.due[0]!.at <= device.now) {
@@ -150,7 +150,7 @@ export function workWakeAt({ work }: Hints): Time {
   return work?.due[0]?.at ?? NEVER;
 }
 
-/** When a command of the driver is done: where the firmware works for hints as well, behind what it does. */
+/** When a command of the driver is done: behind the firmware's work for hints. */
 export function commandDoneAt({ now, timing, hints }: Device): Time {
   const work = hints?.work;
   if (work === undefined) return now + timing.commandPs;
@@ -159,8 +159,8 @@ export function commandDoneAt({ now, timing, hints }: Device): Time {
 }
 
 /**
- * What a core has decided on is asked for whatever the card has asked for by itself: the core does not know that, and
- * the firmware may be long in telling.
+ * A core decides without knowing what the card has asked for by itself, and the firmware may be slow to tell: the
+ * core's pages are asked for in any case.
  */
 export function asksAgain({ work }: Hints): boolean {
   return work !== undefined && work.isOnCore && work.plan.request === "driver";

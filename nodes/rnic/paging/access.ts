@@ -1,6 +1,6 @@
 /**
- * Looks before an access whether its memory can be translated: every page is there with the rights that
- * are needed, and its entry is on the chip. What is missing is asked for.
+ * Checks before an access whether its memory can be translated: every page is there with the rights that are
+ * needed, and its entry is on the chip. Missing pages and entries are asked for.
  */
 import type { Device } from "../state/device.ts";
 import { bytesOf, type MemorySegment } from "../state/memory.ts";
@@ -16,7 +16,6 @@ export interface MemoryAccess {
   readonly segments: readonly MemorySegment[];
   readonly offset: number;
   readonly length: number;
-  /** The host's memory is changed. */
   readonly write: boolean;
   /** The message may go on behind this access: its other pages are asked for as well. */
   readonly ahead?: boolean;
@@ -27,24 +26,22 @@ export interface MemoryAccess {
 export interface Accessor {
   readonly kind: MemoryWaiter;
   readonly qp: QueuePair;
-  /** Of its message, for that one's ladder. */
   readonly psn?: number;
 }
 
 /** Accesses for messages of this card's own; all others are for the peer's. */
 const OWN: ReadonlySet<MemoryWaiter> = new Set(["gather", "response"]);
 
-/** Accesses of peers, whose hints they may have been announced by. */
+/** Accesses of peers, which their hints may have announced. */
 const PEERS: ReadonlySet<MemoryWaiter> = new Set(["request", "read", "atomic"]);
 
-/** Pages that are to be there. */
 export interface Fault {
   readonly pages: readonly WantedPage[];
 }
 
 /**
- * Whether memory may be accessed now. `miss`: the access waits as `by.kind`, and is gone on with when the
- * lines are on the chip. A fault: its pages were asked for; the caller decides whether it waits.
+ * Whether memory may be accessed now. `miss`: the access waits as `by.kind`, and resumes when the lines are on the
+ * chip. A fault: its pages were asked for; the caller decides whether it waits.
  */
 export function checkAccess(
   device: Device,
@@ -113,7 +110,7 @@ export function awaitAccess(device: Device, access: MemoryAccess, by: Accessor):
   return found === "ready";
 }
 
-/** Pages of each segment that the access touches. Memory whose key is no more has none. */
+/** Pages of each segment that the access touches. Memory whose key is gone has none. */
 function* spansOf({ segments, offset, length }: MemoryAccess): Generator<PageSpan> {
   let skip = offset, left = length;
   for (const segment of segments) {
@@ -134,7 +131,6 @@ function* spansOf({ segments, offset, length }: MemoryAccess): Generator<PageSpa
   }
 }
 
-/** The rest of the message's memory. */
 function behind(access: MemoryAccess): MemoryAccess {
   const { segments, offset, length } = access;
   const from = offset + length;

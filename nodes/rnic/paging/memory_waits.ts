@@ -1,4 +1,4 @@
-/** What waits for translations or pages: kept for each queue pair and kind, gone on with in order. */
+/** Accesses that wait for translations or pages: kept for each queue pair and kind, resumed in order. */
 import type { Device } from "../state/device.ts";
 import {
   type Delivery,
@@ -20,7 +20,7 @@ export function isWaiting({ paging }: Device, qp: QueuePair, kind: MemoryWaiter)
   return wait !== undefined && wait.qp === qp && wait.life === qp.life;
 }
 
-/** An access waits from now on: for pages, and for lines that {@link MemoryWait.missing} counts. */
+/** Registers an access that waits: for pages, and for lines that {@link MemoryWait.missing} counts. */
 export function beginWait(
   { paging, now }: Device,
   { qp, kind, pages }: Pick<MemoryWait, "qp" | "kind" | "pages">,
@@ -32,14 +32,14 @@ export function beginWait(
   return wait;
 }
 
-/** It has what it waited for. */
+/** The access has its lines or pages: it goes on. */
 export function resumeWait(device: Device, wait: MemoryWait): void {
   const { paging, now } = device;
   const number = numberOf(wait.qp, wait.kind);
   if (paging.waits.get(number) !== wait) return;
   paging.waits.delete(number);
   if (wait.life !== wait.qp.life) return;
-  // What was refused is counted when it has come again.
+  // A refused request's stall is counted when it has come again.
   if (wait.pages.length > 0 && wait.kind !== "gap" && wait.kind !== "request") {
     paging.counters.pageStallPs += now - wait.since;
   }
@@ -47,7 +47,7 @@ export function resumeWait(device: Device, wait: MemoryWait): void {
   device.up.memoryReady(device, wait);
 }
 
-/** Whether this access is one whose lines have come; it may say so once. */
+/** Whether this access is one whose lines have come; it is told once. */
 export function takeAdmission(
   { paging }: Device,
   { qp, kind }: { readonly qp: QueuePair; readonly kind: MemoryWaiter },
@@ -60,7 +60,7 @@ export function takeAdmission(
   return wait.qp === qp && wait.life === qp.life;
 }
 
-/** Receive WQEs that wait for their memory: from now on they are the caller's. */
+/** Removes and returns receive WQEs that wait for their memory. */
 export function takeDeliveries(device: Device, qp: QueuePair): readonly Delivery[] {
   if (!isWaiting(device, qp, "deliver")) return [];
   const { deliveries, waits } = device.paging;
@@ -70,7 +70,7 @@ export function takeDeliveries(device: Device, qp: QueuePair): readonly Delivery
   return waiting;
 }
 
-/** Goes on with what waits for pages and has them; a page of a region that is gone is none to wait for. */
+/** Resumes accesses whose pages have come; a page of a deregistered region is not waited for. */
 export function resumeMapped(device: Device): void {
   const { paging } = device;
   for (const wait of [...paging.waits.values()]) {

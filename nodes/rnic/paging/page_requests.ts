@@ -1,8 +1,8 @@
 /**
  * Page requests: the card asks the driver for pages of on-demand regions by an event for a range, once for each
- * page, and is told by a command that they are there (`map-pages`). With an access the rest of its message is asked
- * for: the event of an RDMA operation names its whole length (Linux, mlx5, `odp.c`: `rdma_op_len`), and that of a
- * WQE has the driver bring in all of the WQE's memory (`pagefault_data_segments`).
+ * page, and a command tells it that they are there (`map-pages`). With an access it asks for the rest of its
+ * message: the event of an RDMA operation names its whole length (Linux, mlx5, `odp.c`: `rdma_op_len`), and that of
+ * a WQE makes the driver bring in all of the WQE's memory (`pagefault_data_segments`).
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { workPs } from "../../../fabric/rack/plan/hint_work.ts";
@@ -25,7 +25,7 @@ export interface PageSpan {
   readonly last: number;
 }
 
-/** What one event asks for: pages that are needed at once, and behind them those that the message goes on to. */
+/** An event's pages: those needed at once, and behind them those that the message goes on to. */
 interface PageRequest {
   readonly table: TranslationTable;
   readonly first: number;
@@ -44,12 +44,13 @@ interface AskedFor {
 }
 
 /**
- * Asks for pages in order of their tables and numbers, each once, and for what the message goes on to `beyond` them:
- * a range of each table, of which the driver maps what is not there. The host serves page requests of hints last (H-24).
- * So where a request needs a page of one, that page request becomes the request's; one that has left is repeated.
+ * Asks for pages in order of their tables and numbers, each once, and for those that the message goes on to
+ * `beyond` them: a range of each table, of which the driver maps the absent ones. The host serves page requests of
+ * hints last (H-24). So where a request needs a page of one, that page request becomes the request's; one that has
+ * left is repeated.
  *
- * @param why `hintsOf`: no request needs the pages yet, hints of this requester name them; `byCore`: a core has decided
- * on them, which has to be told of nothing, and does not know what the card has asked for by itself.
+ * @param why `hintsOf`: no request needs the pages yet, hints of this requester name them; `byCore`: a core has
+ * decided on them, which needs no event, and does not know which pages the card has asked for by itself.
  */
 export function askForPages(
   device: Device,
@@ -81,8 +82,8 @@ export function askForPages(
 
 /**
  * Marks a page as asked for with these rights.
- * @returns which page request it needs: none, as one with these rights is under way; the first one; or a repetition of
- * that of hints, which has left.
+ * @returns the page request that it needs: none, as one with these rights is under way; the first one; or a
+ * repetition of that of hints, which has left.
  */
 function claimPage(
   device: Device,
@@ -100,14 +101,14 @@ function claimPage(
     return "none";
   }
   if (isAsked && !byCore) return "none";
-  // What a request has asked for stays its own, whatever a core that has not been told of it asks for.
+  // A page that a request has asked for stays the request's, whatever a core asks for that has not been told of it.
   if (!isAsked || before !== undefined) entry.hint = hint;
   entry.asked = rights;
   paging.counters.pagesAsked++;
   return "first";
 }
 
-/** Adds what is not there of the spans: to the last request, where they go on from it, or by requests of their own. */
+/** Adds absent pages of the spans: to the last request, where they continue it, else by requests of their own. */
 function askAhead(device: Device, requests: PageRequest[], beyond: readonly PageSpan[]): void {
   const { rights } = requests.at(-1)!;
   let left = AHEAD_PAGES_MAX;
@@ -151,7 +152,7 @@ function sendRequest(
   else pageEvents.push(due);
 }
 
-/** From an access to a page that is not there to the request for it ([0114]); 0: it leaves at once. */
+/** From an access to an absent page to the request for it ([0114]); 0: it leaves at once. */
 function requestPs({ plan: { hints }, timing }: Device): Time {
   const work = hints?.work;
   switch (work?.request) {
@@ -160,7 +161,7 @@ function requestPs({ plan: { hints }, timing }: Device): Time {
     case "iommu":
       return 0;
     default:
-      // What the card finds missing by itself is no decision of a core: its firmware asks.
+      // The card's own misses are no decision of a core: its firmware asks.
       return timing.pageFaultPs;
   }
 }
@@ -186,7 +187,6 @@ function isHere({ demand }: TranslationTable, { first, count, ahead, write }: Pa
   return pages.every(({ rights }) => rights >= (write ? 2 : 1));
 }
 
-/** Raises the events whose time has come. Called in every step. */
 export function raisePageFaults(device: Device): void {
   const { pageEvents, now, paging } = device;
   for (let first = pageEvents.peek(); first !== undefined; first = pageEvents.peek()) {
@@ -202,7 +202,7 @@ export function pageFaultWakeAt({ pageEvents, now }: Device): Time {
   return first === undefined ? NEVER : Math.max(now, first.at);
 }
 
-/** Pages are there: what waits for them goes on. */
+/** Pages are there: accesses that wait for them go on. */
 export function mapPages(
   device: Device,
   { table }: Pick<Region, "table">,
@@ -221,7 +221,7 @@ export function mapPages(
   resumeMapped(device);
 }
 
-/** The driver has named pages that may not be mapped: they are not there, and may be asked for again. */
+/** The driver has named pages that may not be mapped: they stay absent, and may be asked for again. */
 export function refusePages(
   device: Device,
   { table }: Pick<Region, "table">,
@@ -233,7 +233,7 @@ export function refusePages(
   for (let page = first; page < first + count; page++) table.demand![page]!.asked = 0;
 }
 
-/** Pages are no more. @returns the frames that accesses may still be under way to. */
+/** Removes pages. @returns the frames that accesses may still be under way to. */
 export function unmapPages(
   device: Device,
   { table }: Pick<Region, "table">,

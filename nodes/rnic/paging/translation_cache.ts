@@ -1,11 +1,11 @@
 /**
- * The card's cache of translations (MTT entries). What the firmware has just written is on the chip; what
- * there is no room for lies in host memory and is read from there, a line of entries at a time, when it is
- * needed. As long as all tables fit, no memory is asked for and nothing can miss.
+ * The card's cache of translations (MTT entries). Entries that the firmware has just written are on the chip;
+ * entries without room there lie in host memory and are read from there, a line at a time, when they are needed. As
+ * long as all tables fit, the card asks for no memory and misses nothing.
  *
  * Sources: an entry is 8 B with the rights to read and write in its lowest bits (Linux, mlx5: `umem_dma_to_mtt`);
- * the driver gives the firmware pages of host memory on demand (mlx5: MANAGE_PAGES), that tables lie there is
- * a choice; a miss is a dependent PCIe read (Monga et al., SOSP'21).
+ * the driver gives the firmware pages of host memory on demand (mlx5: MANAGE_PAGES), that tables lie there is a
+ * choice; a miss is a dependent PCIe read (Monga et al., SOSP'21).
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
@@ -31,7 +31,7 @@ function numberOf({ id }: TranslationTable, line: number): number {
   return id * LINES_END + line;
 }
 
-/** The contiguous memory that has to be given before a table of `lines` can be held: 0 where none. */
+/** Contiguous memory that the driver has to give before the card can hold a table of `lines`; 0 where none. */
 export function memoryNeeded(paging: Paging, lines: number): number {
   if (paging.lines + lines <= paging.capacityLines) return 0;
   const sizes = [lines];
@@ -47,7 +47,10 @@ export function memoryNeeded(paging: Paging, lines: number): number {
   return needed <= end - next ? 0 : needed;
 }
 
-/** Takes a new table in: its entries are on the chip as far as there is room. {@link memoryNeeded} is 0. */
+/**
+ * Takes a new table in: its entries are on the chip as far as there is room. Requires that {@link memoryNeeded} is
+ * 0.
+ */
 export function holdTable(device: Device, table: TranslationTable): void {
   const { paging } = device;
   const spills = paging.lines + table.lines > paging.capacityLines;
@@ -72,7 +75,7 @@ function moveToMemory(device: Device, table: TranslationTable): void {
   writeEntries(device, table, { first: 0, count: table.pages.length });
 }
 
-/** The region is gone: its lines make room, its memory is another table's. */
+/** The region is gone: frees its lines on the chip and its memory. */
 export function dropTable({ paging }: Device, table: TranslationTable): void {
   if (!paging.tables.delete(table)) return;
   paging.lines -= table.lines;
@@ -85,7 +88,7 @@ export function dropTable({ paging }: Device, table: TranslationTable): void {
   table.address = undefined;
 }
 
-/** Entries have changed: the chip has the new ones, memory gets them. */
+/** Entries have changed: updates the chip and memory. */
 export function writeEntries(
   device: Device,
   table: TranslationTable,
@@ -148,12 +151,11 @@ export function holdsLine({ cached }: Paging, table: TranslationTable, line: num
   return cached.has(numberOf(table, line));
 }
 
-/** Whether the line is being read. */
 export function isComing({ fills }: Paging, table: TranslationTable, line: number): boolean {
   return fills.has(numberOf(table, line));
 }
 
-/** Has the line read, where that is not under way, for an access that waits for it. */
+/** Reads the line, unless that is under way, for an access that waits for it. */
 export function fetchLine(
   device: Device,
   { table, line }: Pick<Fill, "table" | "line">,
@@ -181,8 +183,8 @@ export function fetchLine(
 }
 
 /**
- * A line has come. What memory holds has to be what the firmware has written. `data` is undefined where the
- * host refused the read: the accesses go on, and fail by their own DMA.
+ * A line has come. Memory must hold the entries that the firmware has written. `data` is undefined where the host
+ * refused the read: the accesses go on, and fail by their own DMA.
  */
 export function takeLine(
   device: Device,

@@ -1,8 +1,8 @@
 /**
- * FLUSH of the memory placement extensions (P-50, IBA 1.5 annex A19): answered when what was written
- * before it is globally visible, or persistent. Visible is what a DMA read behind it has pushed out
- * of the posted writes (P-03), in either flow. Persistent is left to the PM module: the same read in
- * flow 1 (P-24), the host's CPU in flow 2, which a RECV notifies and which posts `persistence-ack` (P-26).
+ * FLUSH of the memory placement extensions (P-50, IBA 1.5 annex A19): answered when the data written before it is
+ * globally visible, or persistent. Visible is data that a DMA read behind it has pushed out of the posted writes
+ * (P-03), in either flow. The PM module makes data persistent: by the same read in flow 1 (P-24), by the host's CPU
+ * in flow 2, which a RECV notifies and which posts `persistence-ack` (P-26).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
@@ -22,8 +22,8 @@ import { countEffect, needOf } from "../state/operation.ts";
 const { globalVisibility, persistence } = FLUSH_PLACEMENT;
 
 /**
- * ACCESS bits that a FLUSH needs, of the queue pair and of the region alike (§4.5); undefined where its
- * header asks for nothing, or for what is not defined.
+ * ACCESS bits that a FLUSH needs, of the queue pair and of the region alike (§4.5); undefined where its header asks
+ * for nothing, or for something undefined.
  */
 export function needOfFlush({ feth }: RocePacket): number | undefined {
   const { select, placement } = feth!;
@@ -59,7 +59,7 @@ interface FlushRange {
   readonly region: Region | undefined;
 }
 
-/** What is to be flushed, its key and rights checked (§3.4, step 6); SEL = MR ignores the range. */
+/** The range to be flushed, its key and rights checked (§3.4, step 6); SEL = MR ignores the range. */
 function rangeOf(device: Device, qp: QueuePair, input: RequestIn): FlushRange | Verdict {
   const { packet } = input;
   const { select } = packet.feth!;
@@ -78,8 +78,8 @@ function rangeOf(device: Device, qp: QueuePair, input: RequestIn): FlushRange | 
 }
 
 /**
- * A duplicate: the answer is sent again, as it stays valid (§3.5); what is still under way
- * will be answered. @returns false where nothing is known of it: it is dropped.
+ * A duplicate: an answer is sent again, as it stays valid (§3.5); a FLUSH under way will be answered. @returns
+ * false where the FLUSH is unknown: it is dropped.
  */
 export function repeatFlush(device: Device, qp: QueuePair, input: RequestIn): boolean {
   const service = duplicateOfService(device, qp, input.packet.bth.psn);

@@ -1,8 +1,8 @@
 /**
- * Persistent memory module (P-23): decides from opcode or address whether data is to be persisted, and
- * sees to it, by the means that the host's driver has named. `read`: a DMA LSB read behind the data
- * (P-24). `cpu`: a receive WQE is consumed as though a SEND had come, so that the host's CPU flushes and
- * posts a persistence ACK (P-26). `none`: what the bus has taken is persistent.
+ * Persistent memory module (P-23): decides from opcode or address whether data is to be persisted, and has it
+ * persisted by the means that the host's driver has named. `read`: a DMA LSB read behind the data (P-24). `cpu`:
+ * consumes a receive WQE as though a SEND had come, so that the host's CPU flushes and posts a persistence ACK
+ * (P-26). `none`: data that the bus has taken is persistent.
  */
 import { PLAIN_CQE } from "../../../fabric/wire/host_bus/cqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -51,17 +51,15 @@ export interface ArrivedMessage {
   readonly va: number;
   readonly length: number;
   readonly region: Region | undefined;
-  /** V-09: a verified write, whose answer is the only word of it. */
+  /** V-09: of a verified write, which is told by its answer alone. */
   readonly service?: SingleService;
 }
 
-/** A record, and the region that its data is in. */
 interface RecordIn {
   readonly record: PersistRecord;
   readonly region: Region | undefined;
 }
 
-/** A record whose data is persistent from `at` on. */
 interface Persisted {
   readonly record: PersistRecord;
   readonly at: Time;
@@ -79,7 +77,6 @@ export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMe
   persistRecord(device, qp, { record, region });
 }
 
-/** Has the record's data flushed, by the means that there are. */
 function persistRecord(device: Device, qp: QueuePair, message: RecordIn): void {
   const { record, region } = message;
   if (device.port !== undefined && region !== undefined) record.region = region;
@@ -89,7 +86,7 @@ function persistRecord(device: Device, qp: QueuePair, message: RecordIn): void {
     case "cpu":
       return wantRecv(device, qp, { kind: "persist", record });
     case "none":
-      // Of a shared region's line only the end of its write tells that it was not dropped (decision 13).
+      // Only the end of a write to a shared region's line proves that it was not dropped (decision 13).
       if (device.port !== undefined && coversShared(device.port, record)) {
         return flushByRead(device, qp, message);
       }
@@ -99,9 +96,9 @@ function persistRecord(device: Device, qp: QueuePair, message: RecordIn): void {
 }
 
 /**
- * A FLUSH has come (P-50): as a message without data of its own. To make its range persistent the
- * means are those of a persistent WRITE; to make it visible a read behind the data does everywhere. It
- * names memory, so nothing beside its range is flushed with it.
+ * A FLUSH has come (P-50): as a message without data of its own. To make its range persistent it uses the means of
+ * a persistent WRITE; to make it visible, a read behind the data everywhere. It names memory, so nothing beside its
+ * range is flushed with it.
  */
 export function flushMessage(
   device: Device,
@@ -150,9 +147,8 @@ function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
     waiting.records.push(record);
     return;
   }
-  // Any registered address will do (P-24): where no data names one, queue information's, which there
-  // is even when the regions that were written are no more.
-  // The same where its page is not there: the order on the bus is what counts.
+  // Any registered address will do (P-24): where no data names one, or its page is absent, queue information's,
+  // which exists even when the written regions are gone. The order on the bus is what counts.
   const place = region === undefined ? -1 : physicalAddress(region, region.va);
   const address = place < 0 ? device.spaces!.space1 : place;
   dmaRead(device, {
@@ -164,8 +160,8 @@ function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
 }
 
 /**
- * The LSB read is complete, so all earlier writes of this link are in the persistent domain. A queue
- * pair that has failed meanwhile sends no acknowledgement: its peer knows of the failure.
+ * The LSB read is complete, so all earlier writes of this link are in the persistent domain. A queue pair that has
+ * failed meanwhile sends no acknowledgement: its peer knows of the failure.
  */
 export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): void {
   if (!rights(read.qp.state).takesRequests) return;
@@ -179,13 +175,13 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
     device.counters.lsbPersisted++;
     markPersisted(device, read.qp, { record, at: device.stageAt });
   }
-  // A FLUSH to visibility may stand before what the CPU has flushed.
+  // A FLUSH to visibility may stand before messages that the CPU has flushed.
   if (device.persistence.flush === "cpu") passFlushed(device, read.qp);
 }
 
 /**
- * A refused read proves nothing. The requester of a WRITE retries and at last gives up (P-30), a FLUSH is
- * refused (§3.4: remote operational error), a verified write is answered with that.
+ * A refused read proves nothing. The requester of a WRITE retries and at last gives up (P-30), a FLUSH is refused
+ * (§3.4: remote operational error), a verified write's answer says so.
  */
 function refuseFlushes(device: Device, { qp, records }: Pick<LsbRead, "qp" | "records">): void {
   for (const { service } of records) {
@@ -195,7 +191,6 @@ function refuseFlushes(device: Device, { qp, records }: Pick<LsbRead, "qp" | "re
   passAnswers(device, qp);
 }
 
-/** Acknowledges that the record is persistent, not before `at`. */
 function markPersisted(device: Device, qp: QueuePair, persisted: Persisted): void {
   const { record, at } = persisted;
   const { service } = record;
@@ -229,7 +224,7 @@ function sendPersistenceAck(device: Device, qp: QueuePair, { record, at }: Persi
   });
 }
 
-/** Ranges go to the RECV's memory, which may not be there: deliveries wait, and keep their order. */
+/** Ranges go to the RECV's memory, which may be absent: deliveries wait, and keep their order. */
 function mustWait(device: Device, qp: QueuePair, delivery: Delivery): boolean {
   const { paging } = device;
   if (!mayMiss(paging)) return false;
@@ -246,7 +241,7 @@ function mustWait(device: Device, qp: QueuePair, delivery: Delivery): boolean {
   return true;
 }
 
-/** The memory is there that the first of them waited for. */
+/** The memory has come that the first of them waited for. */
 export function resumeDeliveries(device: Device, qp: QueuePair): void {
   const { deliveries } = device.paging;
   const waiting = deliveries.get(qp.slot) ?? [];
@@ -278,8 +273,8 @@ export function deliverToHost(
 }
 
 /**
- * The CPU has flushed (S1014). @returns false where no message with this PSN waits for it: what was
- * not asked for must not be reported.
+ * The CPU has flushed (S1014). @returns false where no message with this PSN waits for it: the card reports no
+ * unrequested flush.
  */
 export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
   const record = findRecord(qp, psn);
@@ -297,7 +292,10 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
   return true;
 }
 
-/** Persistence ACKs leave in the order of the messages: what an earlier one covers, it must (P-31). */
+/**
+ * Persistence ACKs leave in the order of the messages: an earlier one's ranges may cover plain writes before this one
+ * (P-31).
+ */
 function passFlushed(device: Device, qp: QueuePair): void {
   for (let record = firstUnproven(qp); record !== undefined; record = firstUnproven(qp)) {
     if (record.state === "flushed") markPersisted(device, qp, { record, at: device.stageAt });
@@ -307,8 +305,8 @@ function passFlushed(device: Device, qp: QueuePair): void {
 }
 
 /**
- * A duplicate packet of a persistent message: answered again where it is persistent (P-30), looked
- * after where it still waits for a receive WQE. The reception ACK is the caller's.
+ * A duplicate packet of a persistent message: answers again where it is persistent (P-30), looks again where it
+ * still waits for a receive WQE. The caller sends the reception ACK.
  */
 export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number): void {
   const record = findRecord(qp, psn);
@@ -321,8 +319,8 @@ export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number
 }
 
 /**
- * A FLUSH or verified write again: looked after where it still waits for a receive WQE. @returns what it
- * is; undefined where it is none, or was persisted by other means.
+ * A duplicate FLUSH or verified write: looks again where it still waits for a receive WQE.
+ * @returns its service; undefined where no record of it has one.
  */
 export function duplicateOfService(
   device: Device,

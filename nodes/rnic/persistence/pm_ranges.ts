@@ -1,8 +1,7 @@
 /**
- * What the CPU of flow 2 is to flush (P-26, P-31): beside a message's own range all that its queue
- * pair's peer has written plainly before it. The own range stands in the CQE of the RECV that the
- * message consumes, the others in the RECV's memory, as though a SEND had brought them
- * (`fabric/wire/host_bus/persist_ranges.ts`).
+ * The ranges that the CPU of flow 2 is to flush (P-26, P-31): beside a message's own range all earlier plain writes
+ * of its queue pair's peer. The own range stands in the CQE of the RECV that the message consumes, the others in
+ * the RECV's memory, as though a SEND had brought them (`fabric/wire/host_bus/persist_ranges.ts`).
  */
 import {
   encodePersistRanges,
@@ -19,8 +18,8 @@ import type { NotifiedRanges } from "../state/persist_records.ts";
 import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
 /**
- * The message's next `length` bytes have been written without being persisted. Addresses are taken down
- * as programs know them, as the keys may be gone when a later message asks for persistence.
+ * The message's next `length` bytes have been written without being persisted. Addresses are those of the host's
+ * programs, as the keys may be gone when a later message asks for persistence.
  */
 export function noteWritten(
   device: Device,
@@ -45,24 +44,23 @@ export function noteWritten(
   }
 }
 
-/** As {@link noteWritten}, of one range by the address that programs know. DRAM is left out. */
+/** As {@link noteWritten}, of one range by the programs' address. DRAM is left out. */
 export function noteWrittenAt(
   { persistence }: Device,
   qp: QueuePair,
   written: Bytes & { readonly persistent: boolean },
 ): void {
-  // Where there is no ACK, there is no promise, and no message would ever take the list.
+  // Without an ACK there is no promise, and no message would ever take the list.
   if (persistence.flush !== "cpu" || qp.type !== "rc" || !written.persistent) return;
   noteDirty(qp.responder.dirty, written);
 }
 
-/** The longest range that a CQE can name. */
 const BYTE_COUNT_MAX = 0xffff_ffff;
 
 /**
- * Writes into the RECV's memory what else the CPU is to flush. What finds no room there is covered by
- * wider ranges; where there is room for none, by one that goes into the CQE. @returns the CQE's
- * content; undefined where the one range is longer than a CQE can name.
+ * Writes the further ranges that the CPU is to flush into the RECV's memory. Where there is little room, wider
+ * ranges cover them; where there is none, one range covers all and goes into the CQE. @returns the CQE's content;
+ * undefined where the one range is longer than a CQE can name.
  */
 export function writeRanges(
   device: Device,

@@ -1,7 +1,7 @@
 /**
- * BlueFlame at the RNIC: collects what the driver stores into a send queue's write-combined buffers,
- * and takes the WQE from there where it is whole when its doorbell is, and is the next of its queue.
- * Else the doorbell counts as any other, and the WQE is fetched from the ring, which has it too.
+ * BlueFlame at the RNIC: collects the driver's stores into a send queue's write-combined buffers, and takes the WQE
+ * from there if it is whole when its doorbell is, and is the next of its queue. Else the doorbell counts as any
+ * other, and the card fetches the WQE from the ring, which has it too.
  */
 import {
   BUFFER_BYTES,
@@ -26,10 +26,10 @@ const WORDS = BUFFER_BYTES / WORD_BYTES;
 const DOORBELL_WORDS = 2;
 
 /**
- * Takes a piece of a buffer: some of its words, of which each comes once for a doorbell, in any order,
- * and all of them before those of the next (`sfence`).
- * @returns the doorbell, once it is whole; "refused" where these are no words of a buffer, or the
- * doorbell is none of its queue.
+ * Takes a piece of a buffer: some of its words, each of which comes once for a doorbell, in any order, and all of
+ * them before those of the next (`sfence`).
+ * @returns the doorbell, once it is whole; "refused" where these are no words of a buffer, or the doorbell is none
+ * of its queue.
  */
 export function takePiece(
   device: Device,
@@ -38,8 +38,8 @@ export function takePiece(
 ): TakenDoorbell | "refused" | undefined {
   if (buffer >= 2 * LIMITS.queues || at + data.length > BUFFER_BYTES) return "refused";
   if (data.length === 0 || (at | data.length) % WORD_BYTES !== 0) return "refused";
-  // The queue's other buffer had the WQE before this one: what is left there has lost its doorbell, and
-  // would be part of a later WQE.
+  // The queue's other buffer had the WQE before this one: its remaining words have lost their doorbell, and would
+  // become part of a later WQE.
   device.blueFlame.delete(buffer ^ 1);
   let collected = device.blueFlame.get(buffer);
   if (collected === undefined) {
@@ -49,7 +49,7 @@ export function takePiece(
   const { bytes, words } = collected;
   for (let from = 0; from < data.length; from += WORD_BYTES) {
     const word = (at + from) / WORD_BYTES;
-    // A late word is of a WQE that has been given up: it is not part of the next one.
+    // A late word belongs to an abandoned WQE: it is not part of the next one.
     words[word] = words[word] === LATE ? MISSING : HERE;
     if (words[word] === HERE) bytes.set(data.subarray(from, from + WORD_BYTES), at + from);
   }
@@ -59,7 +59,6 @@ export function takePiece(
   return takeDoorbell(device, buffer, collected);
 }
 
-/** What is known of a word of a buffer. */
 const MISSING = 0, HERE = 1, LATE = 2;
 
 function takeDoorbell(
@@ -84,8 +83,8 @@ function takeDoorbell(
 }
 
 /**
- * Takes the WQE that a doorbell has brought, where it is what a fetch would bring now: the next of its
- * queue, and the newest. @returns whether it was taken.
+ * Takes the WQE of a doorbell, if a fetch would bring the same now: the next of its queue, and the newest. @returns
+ * whether it was taken.
  */
 export function takeCarried(
   device: Device,
@@ -94,7 +93,7 @@ export function takeCarried(
 ): boolean {
   const { qp, wqe, write } = carried;
   if (wqe === undefined || write === undefined) return false;
-  // Whole units, as a fetch brings them: what is not used of the last one does not travel.
+  // Whole units, as a fetch brings them: the unused part of the last one does not travel.
   const units = Math.ceil(wqe.length / WQE_UNIT_BYTES);
   const bytes = allocate(units * WQE_UNIT_BYTES);
   bytes.set(wqe);

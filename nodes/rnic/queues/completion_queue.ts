@@ -1,6 +1,6 @@
 /**
- * Completion queues: CQEs written by DMA in order, the owner bit that the host polls, overflow seen by
- * the host's pointer in space 3 (Q-12), and the interrupt when armed, behind the CQE on the same link.
+ * Completion queues: CQEs written by DMA in order, the owner bit that the host polls, overflow detected by the
+ * host's pointer in space 3 (Q-12), and the interrupt when armed, behind the CQE on the same link.
  */
 import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import {
@@ -53,7 +53,7 @@ export function complete(device: Device, cqn: number, cqe: Cqe): void {
   if (!cq.busy) writePending(device, cq);
 }
 
-/** Writes what waits, unless the queue is paused. */
+/** Writes pending CQEs, unless the queue is paused. */
 export function writePending(device: Device, cq: CompletionQueue): void {
   if (isPaused(device, cq.cqn)) return;
   const waiter = { kind: "cq", cq, reread: false } as const;
@@ -63,7 +63,7 @@ export function writePending(device: Device, cq: CompletionQueue): void {
 }
 
 /**
- * Writes what is pending. When the ring looks full, the host's pointer is read once more.
+ * Writes pending CQEs. When the ring looks full, the card reads the host's pointer once more.
  * @returns "overflow" where it is full even then: the caller fails the queue pairs (class G).
  */
 export function resumeCompletion(
@@ -130,8 +130,8 @@ function interrupt(device: Device, cq: CompletionQueue): void {
 }
 
 /**
- * Goes on in another ring, at the same positions (`rocev2.md` §5.3): a last entry in the old one announces
- * it, where there is room. The host moves what it has not taken (mlx5).
+ * Goes on in another ring, at the same positions (`rocev2.md` §5.3): a last entry in the old one announces it,
+ * where there is room. The host moves the entries that it has not taken (mlx5).
  */
 export function moveCompletions(
   device: Device,
@@ -159,14 +159,14 @@ export function moveCompletions(
 }
 
 /**
- * Position behind all completions so far, those included that wait for queue information: the slots
- * of a shared receive queue that they name must come back to the driver.
+ * Position behind all completions so far, including those that wait for queue information: the slots of a shared
+ * receive queue that they name must come back to the driver.
  */
 export function completionsEnd(cq: CompletionQueue): number {
   return cq.written + cq.pending.length;
 }
 
-/** Arms the queue for one interrupt; at once where the host has not taken what is there already. */
+/** Arms the queue for one interrupt; it comes at once where there are entries that the host has not taken. */
 export function arm(device: Device, request: CqArm): void {
   const cq = device.completionQueues.get(request.cqn);
   if (cq === undefined) {

@@ -1,9 +1,9 @@
 /**
- * Q-07: the queue information *is* the queue pair's context. A packet of a queue pair is received or sent
- * while its half of the context is on the chip: the send queue's information for requests that are sent and
- * responses that are received, the receive queue's for requests that are received and what answers them.
- * One cache and one rule, which doorbells fill, too. A queue that was just made or reset is in the cache, as
- * the card has written its context itself. On a miss the packet waits, and what follows it, in order.
+ * Q-07: the queue information *is* the queue pair's context. A packet of a queue pair is received or sent while its
+ * half of the context is on the chip: the send queue's information for requests that are sent and responses that
+ * are received, the receive queue's for received requests and their answers. There is one cache and one rule, and
+ * doorbells fill it, too. A queue that was just made or reset is in the cache, as the card has written its context
+ * itself. On a miss the packet waits, and later ones behind it, in order.
  */
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -22,7 +22,7 @@ function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): numbe
   return half === "requester" || srq !== undefined ? sqQueue : rqQueue;
 }
 
-/** @returns what waits for the context, undefined where it is on the chip. */
+/** @returns the wait for the context, undefined where it is on the chip. */
 function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
   // The firmware's own contexts are always on the chip.
   if (qp.card !== undefined) return undefined;
@@ -59,8 +59,8 @@ function readContext(device: Device, qp: QueuePair, queue: number): ContextWait 
 }
 
 /**
- * H-21: the queue whose information a request to the queue pair will need, where it is not on the chip and
- * not on its way; undefined where nothing is to be done.
+ * H-21: the queue whose information a request to the queue pair will need, where it is neither on the chip nor on
+ * its way; else undefined.
  */
 export function missingContext(device: Device, qp: QueuePair): number | undefined {
   const { cache, contextWaits } = device;
@@ -69,7 +69,7 @@ export function missingContext(device: Device, qp: QueuePair): number | undefine
   return isKnown ? undefined : queue;
 }
 
-/** Has a context read that {@link missingContext} named: no packet waits for it yet. */
+/** Reads a context that {@link missingContext} named: no packet waits for it yet. */
 export function warmContext(device: Device, qp: QueuePair, queue: number): void {
   readContext(device, qp, queue);
 }
@@ -111,9 +111,9 @@ export function mayAnswer(device: Device, frame: ControlFrame): boolean {
 }
 
 /**
- * The context is there. It stays for the turn that the queue pair waits for: others may come first, and
- * would put it out of a small cache again ({@link releaseContexts}).
- * @returns what has waited; undefined where the queue pair has been reset.
+ * The context has come. It stays for the turn that the queue pair waits for: others may come first, and would evict
+ * it from a small cache ({@link releaseContexts}).
+ * @returns the waiters; undefined where the queue pair has been reset.
  */
 export function takeWaiting(
   device: Device,
@@ -141,7 +141,7 @@ export function releaseContexts({ contextsHeld }: Device, { sqQueue, rqQueue }: 
   }
 }
 
-/** The queue is made anew, or gone: nothing waits for it any more. */
+/** The queue is made anew, or gone: drops its waiters. */
 export function forgetContext({ contextWaits, contextsHeld }: Device, queue: number): void {
   contextWaits.delete(queue);
   contextsHeld.delete(queue);

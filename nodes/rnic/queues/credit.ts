@@ -1,7 +1,7 @@
 /**
- * End-to-end credits (`rocev2.md` §1.4, §3.2): the AETH of a responder's answers has the number
- * of its receive WQEs, the requester sends no SEND beyond them but one, and of that the first packet.
- * A responder that does not know sends 0x1F, and nothing is held back.
+ * End-to-end credits (`rocev2.md` §1.4, §3.2): the AETH of a responder's answers has the number of its receive
+ * WQEs; beyond them the requester sends one SEND at most, and only its first packet. A responder that does not know
+ * the number sends 0x1F, and nothing is held back.
  */
 import { ackSyndrome, type Aeth, CREDITS, parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -11,8 +11,8 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 
 /**
- * Receive WQEs that this responder knows to be posted, from doorbells and its own reads: the
- * host may have posted more, never less. Undefined where the queue's information is not on the chip.
+ * Receive WQEs that this responder knows to be posted, from doorbells and its own reads: the host may have posted
+ * more, never less. Undefined where the queue's information is not on the chip.
  */
 export function postedReceives(device: Device, qp: QueuePair): number | undefined {
   // WQEs of a shared queue are promised to no requester (§4.5).
@@ -21,7 +21,7 @@ export function postedReceives(device: Device, qp: QueuePair): number | undefine
   if (entry === undefined) return undefined;
   const { rq, responder } = qp;
   const { open, granted } = responder;
-  // The message that is coming in is not in the MSN yet, so its WQE counts.
+  // The MSN does not include the incoming message, so its WQE counts.
   const held = open?.recv !== undefined || granted !== undefined ? 1 : 0;
   const posted = rq.fetched.length + filledUnits(entry.own, entry.host, entry.depth) + held;
   return Math.max(0, posted - rq.waiters.length);
@@ -32,7 +32,7 @@ export function creditSyndrome(device: Device, qp: QueuePair): number {
   return ackSyndrome(postedReceives(device, qp));
 }
 
-/** Takes the credits of an answer over. An older answer never takes any back. */
+/** Takes over the credits of an answer. An older answer never takes any back. */
 export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
   const syndrome = parseSyndrome(aeth.syndrome);
   if (syndrome.kind !== "ack") return;
@@ -46,8 +46,8 @@ export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
 }
 
 /**
- * Whether the SEND whose turn it is may be started: within the limit, or the one behind it. With all
- * before it acknowledged it may go whatever the limit, as the answer with a newer one may have been lost.
+ * Whether the SEND whose turn it is may be started: within the limit, or the first beyond it. With all work before
+ * it acknowledged it may go whatever the limit, as the answer with a newer one may have been lost.
  */
 export function mayStart({ requester }: QueuePair): boolean {
   const { creditLimit, nextSsn, ackCursor, cursor } = requester;

@@ -1,9 +1,9 @@
 /**
- * The doorbell space (Q-06): doorbells that the card has noticed and not served, first in, first out;
- * an entry is freed when it is taken. It loses what a device can lose: a doorbell that finds it full,
- * and, where the plan has such faults, one on its way or one that is written over by its successor. The
- * pointer is in space 3 all the same: who rings again is `doorbell_watch.ts` of the host for send
- * queues; for receive queues it is the card, which reads space 3 before it believes one to be empty.
+ * The doorbell space (Q-06): doorbells that the card has noticed and not served, first in, first out; taking an
+ * entry frees it. Doorbells are lost as in a device: one that finds the space full, and, where the plan has such
+ * faults, one on its way or one that its successor overwrites. The pointer is in space 3 all the same: for send
+ * queues the host's `doorbell_watch.ts` rings again; for receive queues the card reads space 3 before it takes one
+ * to be empty.
  */
 import type { Device } from "../state/device.ts";
 import type { TakenDoorbell } from "../state/queues.ts";
@@ -11,7 +11,7 @@ import { traceLostDoorbell } from "../trace/queue_trace.ts";
 
 const PER_MILLION = 1_000_000;
 
-/** A doorbell has come. @returns whether it is to be served: it has not got lost. */
+/** A doorbell has come. @returns whether it is to be served: it is not lost. */
 export function noticeDoorbell(device: Device, doorbell: TakenDoorbell): boolean {
   const { counters, doorbellRng, doorbellPlan: { lostPpm = 0 } } = device;
   counters.doorbells++;
@@ -21,7 +21,7 @@ export function noticeDoorbell(device: Device, doorbell: TakenDoorbell): boolean
   return false;
 }
 
-/** Puts a doorbell that was noticed behind those that wait. */
+/** Queues a noticed doorbell. */
 export function pushDoorbell(device: Device, doorbell: TakenDoorbell): void {
   const { counters, doorbells, doorbellPlan: { slots } } = device;
   if (isCoalesced(device, doorbell)) {
@@ -34,7 +34,7 @@ export function pushDoorbell(device: Device, doorbell: TakenDoorbell): void {
   }
 }
 
-/** The queue's entry that waits is written over: the newer pointer comes in the older one's place. */
+/** The queue's waiting entry is overwritten: the newer pointer takes the older one's place. */
 function isCoalesced(device: Device, doorbell: TakenDoorbell): boolean {
   const { doorbells, doorbellRng, doorbellPlan: { coalescedPpm = 0 } } = device;
   if (coalescedPpm === 0) return false;
@@ -50,8 +50,8 @@ function isCoalesced(device: Device, doorbell: TakenDoorbell): boolean {
 }
 
 /**
- * The queue begins a new life or is gone: doorbells of the old one that wait are dropped, and counted. They
- * would tell the new one of WQEs that are not there.
+ * The queue begins a new life or is gone: its waiting doorbells are dropped, and counted. They would announce WQEs
+ * that the new life does not have.
  */
 export function dropDoorbells(device: Device, queue: number): void {
   const { doorbells, counters } = device;
@@ -66,8 +66,8 @@ export function dropDoorbells(device: Device, queue: number): void {
 }
 
 /**
- * What has come of a WQE with its doorbell (BlueFlame) is of no use: the queue is made anew, or gone, or its pointer came by another
- * way, so that the WQE is fetched.
+ * The pieces of a WQE that came with its doorbell (BlueFlame) are void: the queue is made anew, or gone, or its
+ * pointer came by another way, so that the WQE is fetched.
  */
 export function forgetPieces(device: Device, queue: number): void {
   device.blueFlame.delete(2 * queue);

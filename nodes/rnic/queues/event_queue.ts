@@ -1,8 +1,8 @@
 /**
  * The card's event queue: a completion queue, which the driver names by `set-event-queue`, whose entries are
- * asynchronous events. All that a queue needs is the completion queue's (Q-03, Q-07, Q-12): its information, the
- * cache, the pointers of either side, the interrupt. One that is full takes no more events, as one that has
- * overflowed takes no completions: the driver gives it room for as many as it can leave.
+ * asynchronous events. It shares the completion queue's mechanisms (Q-03, Q-07, Q-12): its information, the cache,
+ * the pointers of either side, the interrupt. A full one takes no more events, as an overflowed one takes no
+ * completions: the driver gives it room for as many as it can leave.
  */
 import { entryOfEvent } from "../../../fabric/wire/host_bus/event_entry.ts";
 import type {
@@ -13,7 +13,7 @@ import type {
 import type { Device } from "../state/device.ts";
 import { complete } from "./completion_queue.ts";
 
-/** From now on events go there. It cannot be destroyed then: it has a user. */
+/** Directs events there from now on. The queue has a user then, and cannot be destroyed. */
 export function setEventQueue(
   device: Device,
   { cqn }: CommandOf<"set-event-queue">,
@@ -26,7 +26,7 @@ export function setEventQueue(
   return { status: "ok", op: "done" };
 }
 
-/** Writes the event behind those before it, when the queue's information is there. */
+/** Writes the event behind those before it, when the queue's information has come. */
 export function queueEvent(device: Device, event: RnicEvent): void {
   complete(device, device.eventQueue!.cqn, entryOfEvent(event));
 }

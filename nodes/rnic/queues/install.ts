@@ -1,6 +1,6 @@
 /**
- * Queues come and go by command: their numbers, their entries in spaces 1 and 2, and the state in
- * space 1 that the host looks at. Space 3 is the host's alone (Q-04).
+ * Creation and removal of queues by command: their numbers, their entries in spaces 1 and 2, and the state in space
+ * 1 that the host reads. Space 3 is the host's alone (Q-04).
  */
 import {
   encodeEntry,
@@ -24,8 +24,8 @@ import {
 } from "./queue_information.ts";
 
 /**
- * The lowest queue numbers that are free, undefined where there are not as many. The search begins at
- * the lowest that may be free, so that making n queues takes n looks and not n² / 2 (Q-11).
+ * The lowest free queue numbers, undefined where there are not enough. The search begins at the lowest that may be
+ * free, so that making n queues takes n looks and not n² / 2 (Q-11).
  */
 export function freeQueues(device: Device, count: number): number[] | undefined {
   const { owners, lowestFree, spaces } = device;
@@ -38,19 +38,18 @@ export function freeQueues(device: Device, count: number): number[] | undefined 
   return free.length === count ? free : undefined;
 }
 
-/** The lowest place among the queue pairs that is free. */
+/** The lowest free slot of a queue pair. */
 export function freeSlot({ slots, lowestFree }: Device): number {
   while (slots[lowestFree.slot] !== undefined) lowestFree.slot++;
   return lowestFree.slot;
 }
 
-/** Takes the queue pair's place back. */
 export function leaveSlot({ slots, lowestFree }: Device, { slot }: QueuePair): void {
   slots[slot] = undefined;
   lowestFree.slot = Math.min(lowestFree.slot, slot);
 }
 
-/** where a queue's pointers lie: of the classic scheme the host's, which the card reads from there. */
+/** the address of a queue's pointers: in the classic scheme of the host's, which the card reads there. */
 function indexAddress(device: Device, queue: number): number {
   return spaceAddress(device, queue, device.scheme === "classic" ? 3 : 1);
 }
@@ -71,7 +70,6 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
   forgetQueue(device, queue);
   device.owners[queue] = owner;
   const depth = ring.units;
-  // The RNIC's own pointer: next to take of a send or receive queue, last filled of a CQ.
   const own = plan.own ?? (kind === "cq" ? depth - 1 : 0);
   const entry = createEntry(device, {
     queue,
@@ -101,7 +99,7 @@ export function writeSpace2(device: Device, entry: QueueEntry): void {
   });
 }
 
-/** Space 1 of a queue number that is free. */
+/** Space 1 of a free queue number. */
 const NO_QUEUE: Partial<QueueFields> = {
   wqeAddress: 0,
   indexAddress: 0,
@@ -130,7 +128,7 @@ export function removeQueue(device: Device, queue: number): void {
   });
 }
 
-/** Drops what the chip knows of the queue; a look-up under way has no waiter any more. */
+/** Drops the chip's state of the queue; a look-up under way has no waiter any more. */
 function forgetQueue(device: Device, queue: number): void {
   dropPause(device, queue);
   forgetContext(device, queue);

@@ -1,6 +1,6 @@
 /**
- * Whether a queue is paused (Q-04, Q-09), and the end of a pause whose queue is gone. What a pause is
- * for, and how it goes on, is in `paused_queue.ts`.
+ * Whether a queue is paused (Q-04, Q-09), and the end of a pause whose queue is gone. `paused_queue.ts` has the
+ * tasks and stages of a pause.
  */
 import { encodeLockAnswer } from "../../../fabric/wire/host_bus/lock_answer.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -13,7 +13,7 @@ export function isPaused({ pauses }: Device, queue: number): boolean {
   return pauses.size > 0 && pauses.has(queue);
 }
 
-/** The queue is emptied or destroyed: its pause ends with it, and a command that waits is refused. */
+/** The queue is emptied or destroyed: ends its pause, and refuses a waiting command. */
 export function dropPause(device: Device, queue: number): void {
   const pause = device.pauses.get(queue);
   if (pause === undefined) return;
@@ -22,7 +22,7 @@ export function dropPause(device: Device, queue: number): void {
   answerPause(device, pause, { status: "error", errno: "ENOENT", reason });
 }
 
-/** Answers who waits for the pause, once. */
+/** Answers the asker of the pause, once. */
 export function answerPause(device: Device, pause: Pause, reply: RnicReply): void {
   if (pause.asker !== undefined) answer(device, pause.asker, reply);
   pause.asker = undefined;

@@ -1,10 +1,10 @@
 /**
- * A queue is paused for a change of its space 2 (Q-04, Q-09): the RNIC lets fetches under way come to
- * their end, holds the queue's information on the chip, and does what the pause is for. A lock is a
- * pause that lasts until the host releases it, or its time is over. All other queues go on, those that
- * complete into the same completion queue too.
+ * A queue is paused for a change of its space 2 (Q-04, Q-09): the RNIC lets fetches under way end, holds the
+ * queue's information on the chip, and carries out the pause's task. A lock is a pause that lasts until the host
+ * releases it, or its time is over. All other queues go on, also those that complete into the same completion
+ * queue.
  *
- * Each task ends with {@link finish} or {@link refuse}; `ring_move.ts` takes another depth or ring over.
+ * Each task ends with {@link finish} or {@link refuse}; `ring_move.ts` takes over another depth or ring.
  */
 import {
   decodeEntry,
@@ -58,13 +58,13 @@ export function pauseQueue(
   };
   device.pauses.set(queue, pause);
   const owner = device.owners[queue]!;
-  // What waits for a receive does not wait for the host.
+  // Waiters for a receive do not wait for the host.
   if (owner.kind === "rq") serveReceives(device, owner.qp);
   else if (owner.kind === "srq") serveWaiting(device, owner.srq);
   settle(device, pause);
 }
 
-/** The host releases its lock: what it has written is read. */
+/** The host releases its lock: the card reads what it has written. */
 export function releaseLock(device: Device, pause: Pause, command: number): void {
   pause.task = { kind: "unlock" };
   pause.hostWrote = true;
@@ -92,7 +92,6 @@ function settle(device: Device, pause: Pause): void {
   if (entry !== undefined) resumePause(device, entry, waiter);
 }
 
-/** Whether a look-up or a fetch is under way. */
 function isBusy(owner: QueueOwner): boolean {
   switch (owner.kind) {
     case "sq":
@@ -106,7 +105,7 @@ function isBusy(owner: QueueOwner): boolean {
   }
 }
 
-/** The queue is at rest and its information there, with a fresh pointer of the host's (`reread`). */
+/** The queue is at rest and its information has come, with a fresh pointer of the host's (`reread`). */
 export function resumePause(
   device: Device,
   entry: QueueEntry,
@@ -156,10 +155,10 @@ interface Resting {
   readonly entry: QueueEntry;
 }
 
-/** Fields that a placement may have in space 2, and that a queue keeps for its life all the same. */
+/** Fields that a placement may have in space 2, and that a queue keeps for life nevertheless. */
 const KEPT = ["unitBytes", "wqeAddress", "indexAddress"] as const satisfies (keyof QueueFields)[];
 
-/** New values of space 2: the depth is taken over before the queue goes on, nothing else changes. */
+/** New values of space 2: takes over the depth before the queue goes on; nothing else changes. */
 function change(device: Device, { pause, entry }: Resting, data: Uint8Array): void {
   const values = decodeEntry(device.store, 2, data);
   for (const field of KEPT) {
@@ -209,7 +208,7 @@ function finishMove(device: Device, { pause, entry }: Resting, ring: RingPlace):
   finish(device, { pause, entry }, read);
 }
 
-/** The queue goes on; `read` is the read pointer before it was moved. */
+/** The queue goes on; `read` is the read pointer before the move. */
 function finish(device: Device, { pause, entry }: Resting, read: number): void {
   const owner = device.owners[pause.queue]!;
   const written = completionsOf(device, owner) + pause.held.length;
@@ -218,14 +217,13 @@ function finish(device: Device, { pause, entry }: Resting, read: number): void {
   resumeQueue(device, pause);
 }
 
-/** Completions so far of the completion queue that the queue's go to. */
 function completionsOf(device: Device, owner: QueueOwner): number {
   if (!("qp" in owner)) return 0;
   const cqn = owner.kind === "sq" ? owner.qp.sendCq : owner.qp.recvCq;
   return completionsEnd(device.completionQueues.get(cqn)!);
 }
 
-/** The change is refused and the queue goes on as it was; what the host has written is dropped. */
+/** The change is refused and the queue goes on as it was; the host's new values are dropped. */
 function refuse(device: Device, pause: Pause, wrong: Refusal): void {
   if (pause.hostWrote) writeSpace2(device, pause.entry!);
   answerPause(device, pause, { status: "error", ...wrong });
@@ -263,8 +261,8 @@ function resumeQueue(device: Device, { queue, entry, held }: Pause): void {
 }
 
 /**
- * The queue pair is reset or destroyed: what a paused queue has held of its completions is written, as
- * slots of a shared receive queue come back with them.
+ * The queue pair is reset or destroyed: writes its held completions, as slots of a shared receive queue come back
+ * with them.
  */
 export function releaseHeld(device: Device, qp: QueuePair): void {
   const pause = device.pauses.get(qp.rqQueue);
@@ -287,8 +285,8 @@ export function pausesWakeAt({ pauses }: Device): Time {
 }
 
 /**
- * Takes back the locks whose time is over (Q-04): what the host has half written is dropped, the old
- * values stay, and the queue goes on. The host's release comes too late then, and is refused.
+ * Takes back locks whose time is over (Q-04): drops the host's unfinished changes, keeps the old values, and lets
+ * the queue go on. The host's release comes too late then, and is refused.
  */
 export function endPauses(device: Device): void {
   for (const pause of device.pauses.values()) {

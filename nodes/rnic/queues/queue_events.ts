@@ -1,17 +1,17 @@
-/** Events of queue pairs that tell of completions: they come behind those, where these wait for queue information. */
+/** Events of queue pairs about completions: they follow those completions, which may wait for queue information. */
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { CompletionQueue } from "../state/queues.ts";
 
-/** Raises the event when all that has completed into the queue by now is written. */
+/** Raises the event when all completions into the queue so far are written. */
 export function raiseBehind(device: Device, cqn: number, event: RnicEvent): void {
   const cq = device.completionQueues.get(cqn)!;
   cq.events.push({ behind: cq.written + cq.pending.length, event });
   raiseDue(device, cq);
 }
 
-/** Raises the events whose turn it is: all of a queue that has overflowed, as it writes nothing any more. */
+/** Raises the events whose turn it is: all of an overflowed queue, as it writes nothing any more. */
 export function raiseDue(device: Device, { events, written, overflowed }: CompletionQueue): void {
   for (let next = events.peek(); next !== undefined; next = events.peek()) {
     if (next.behind > written && !overflowed) return;

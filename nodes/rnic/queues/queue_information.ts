@@ -1,14 +1,14 @@
 /**
- * How the RNIC comes to know a queue (Q-03, Q-07): from its cache, else from the three spaces, by a
- * read of each at once or by one of the queue's record, as the layout is; and how it learns of a
- * newer host pointer from space 3 alone. What waits for the answer is data, resumed by the node.
+ * How the RNIC gets the information of a queue (Q-03, Q-07): from its cache, else from the three spaces, by a read
+ * of each at once or by one of the queue's record, depending on the layout; and a newer host pointer from space 3
+ * alone. Waiters for the result are data, resumed by the node.
  *
- * The classic scheme (Q-10) is the baseline, as the document's background tells it: two words are stored for a
- * pointer, its address and the pointer, and a look-up takes a read of each, one behind the other. Its host
- * stores the pointer, then rings, and the doorbell has the queue's number only. The card looks up the pointer
- * when a doorbell finds nothing left to do by the one in its cache, and goes on with that one as long as there
- * is; a doorbell during a look-up is content with what that brings. Either pointer may be stale. Nothing is
- * lost by it: when what the stale pointer has told is taken, the card looks the pointer up again (`rung`).
+ * The classic scheme (Q-10) is the baseline, as in the document's background: two words are stored for a pointer,
+ * its address and the pointer, and a look-up takes a read of each, one behind the other. Its host stores the
+ * pointer, then rings, and the doorbell has the queue's number only. The card looks up the pointer when a doorbell
+ * finds nothing left to do by the one in its cache, and uses that one as long as there is work; a doorbell during a
+ * look-up uses that look-up's result. Either pointer may be stale. No work is lost by it: when the work of the
+ * stale pointer is taken, the card looks the pointer up again (`rung`).
  */
 import {
   filledUnits,
@@ -37,14 +37,14 @@ import type { LookUpPart, QueueLoad, Waiter } from "../state/queues.ts";
 import type { Continuation } from "../state/dma_state.ts";
 import { traceCompared, traceKnown, traceLookUp, traceUnits } from "../trace/queue_trace.ts";
 
-/** Where a queue's entry of a space lies. */
+/** Address of a queue's entry in a space. */
 export function spaceAddress({ store, spaces }: Device, queue: number, space: Space): number {
   return entryAddress(store, spaces!, { queue, space });
 }
 
 /**
- * Q-04: whether memory that the RNIC is to write for others lies in queue information, where each
- * write has its rule.
+ * Q-04: whether memory that the RNIC is to write for others overlaps queue information, where each write has its
+ * rule.
  */
 export function coversQueueInformation(
   { store, spaces }: Device,
@@ -57,7 +57,7 @@ export function coversQueueInformation(
   );
 }
 
-/** The cached entry at once, or undefined: then `waiter` goes on when it has been read (Q-07). */
+/** The cached entry at once, or undefined: then `waiter` resumes when it has been read (Q-07). */
 export function findQueue(device: Device, queue: number, waiter: Waiter): QueueEntry | undefined {
   const entry = device.cache.find(queue);
   if (entry?.pins === 0 && device.cache.isAbsent) {
@@ -73,8 +73,8 @@ export function findQueue(device: Device, queue: number, waiter: Waiter): QueueE
 }
 
 /**
- * Whether a doorbell of a queue that is cached has to wait until the host's pointer is read: where it brings
- * none. In the classic scheme: where the pointer in the cache says that there is nothing to do.
+ * Whether a doorbell of a cached queue has to wait until the host's pointer is read: where it brings none. In the
+ * classic scheme: where the cached pointer says that there is nothing to do.
  */
 export function needsPointer(
   { scheme }: Device,
@@ -87,7 +87,7 @@ export function needsPointer(
   return false;
 }
 
-/** Reads the host's pointer of a cached queue from space 3; `waiter` goes on afterwards. */
+/** Reads the host's pointer of a cached queue from space 3; `waiter` resumes afterwards. */
 export function rereadPointer(device: Device, entry: QueueEntry, waiter: Waiter): void {
   startLoad(device, { queue: entry.queue, known: entry, waiter });
 }
@@ -131,7 +131,7 @@ function startLoad(
   for (const space of spacesOf(device)) if (store.bytes[space] > 0) readPart(device, load, space);
 }
 
-/** The spaces that hold a queue's information, but for a pointer that lies elsewhere (Q-10). */
+/** The spaces that hold a queue's information, except for a pointer that lies elsewhere (Q-10). */
 function spacesOf({ scheme }: Device): readonly Space[] {
   return scheme === "classic" ? [1, 2] : SPACES;
 }
@@ -144,11 +144,11 @@ function needsFreshPointer(waiter: Waiter): boolean {
 
 function readPart(device: Device, load: QueueLoad, part: LookUpPart): void {
   load.missing++;
-  // What is read on the chip is no DMA read (Q-11).
+  // A read on the chip is no DMA read (Q-11).
   if (!isOnCard(device)) {
     device.counters.queueReads++;
     const { kind } = load.waiters[0]!;
-    // The look-up with which a send queue recovers was put off at a doorbell.
+    // The look-up with which a send queue recovers was deferred at a doorbell.
     const isDoorbells = kind === "doorbell" || (kind === "send" && load.known !== undefined);
     if (isDoorbells) device.counters.doorbellReads++;
   }
@@ -166,7 +166,7 @@ function rangeOf(
   switch (part) {
     case "record": {
       const length = spacesOf(device).reduce((sum, space) => sum + store.bytes[space], 0);
-      // It begins with its part of space 1.
+      // The record begins with its part of space 1.
       return { address: spaceAddress(device, queue, 1), length };
     }
     case "address": {
@@ -180,16 +180,16 @@ function rangeOf(
   }
 }
 
-/** Q-10: the address is there, the pointer is not. */
+/** Q-10: the address is known, the pointer is not. */
 function readsPointer({ scheme }: Device, load: QueueLoad, part: LookUpPart): boolean {
   if (scheme === "three-space" || part === "pointer" || load.failed) return false;
   return load.known !== undefined || load.found.valid === true;
 }
 
 /**
- * Takes what one read brought. When it was the last: caches the entry or updates its pointer.
- * @returns the finished look-up's entry, pinned for the waiters (call {@link finishLoad} after them),
- * or why there is none; undefined while reads are missing.
+ * Takes the result of one read. When it was the last: caches the entry or updates its pointer.
+ * @returns the finished look-up's entry, pinned for the waiters (call {@link finishLoad} after them), or why there
+ * is none; undefined while reads are missing.
  */
 export function takeSpace(
   device: Device,
@@ -256,7 +256,7 @@ function takePart(
   }
 }
 
-/** Lets go of the entry after its waiters have been resumed, and serves those that came late. */
+/** Unpins the entry after its waiters have been resumed, and serves those that came late. */
 export function finishLoad(device: Device, load: QueueLoad, entry: QueueEntry): void {
   entry.pins--;
   const [first, ...others] = load.late;
@@ -277,7 +277,7 @@ function entryOf(device: Device, load: QueueLoad): QueueEntry | undefined {
   return createEntry(device, { queue: load.queue, ...found, recycled: true });
 }
 
-/** An entry as the RNIC's own fields have it. */
+/** An entry from the RNIC's own fields. */
 export function createEntry(
   { now }: Device,
   { rnicPointer: pointer, ...known }:
@@ -291,7 +291,7 @@ export function createEntry(
   return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 
-/** Q-08: takes the host's pointer over where it is newer than the cached one. */
+/** Q-08: takes over the host's pointer if it is newer than the cached one. */
 function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
   // Stamp 0: the host has never written there.
   if (candidate.stamp === 0 || candidate.pointer >= entry.depth) return false;
@@ -305,7 +305,7 @@ function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
   return newer;
 }
 
-/** {@link acceptPointer} of a pointer that a doorbell or a look-up brings, on the record. */
+/** {@link acceptPointer} of the pointer of a doorbell or a look-up, with its trace. */
 export function takePointer(
   device: Device,
   entry: QueueEntry,
@@ -336,10 +336,10 @@ export function advanceRead(device: Device, entry: QueueEntry, units: number): v
 }
 
 /**
- * Q-03: writes the RNIC's own pointer where the host reads it, as devices do that tell it at all: not
- * for each unit, but when a quarter of the ring has passed since, and when a send or receive queue has
- * become empty, as nothing may follow. It leaves before any completion of what was taken, so that a
- * host that has seen one knows the pointer to be less than a quarter behind it.
+ * Q-03: writes the RNIC's own pointer where the host reads it, as real devices do: not for each unit, but when a
+ * quarter of the ring has passed since, and when a send or receive queue has become empty, as nothing may follow.
+ * It leaves before any completion of the taken units, so that a host that has seen one knows the pointer to be less
+ * than a quarter behind it.
  */
 export function tellPointer(device: Device, entry: QueueEntry): void {
   if (device.readPointer === "at-eviction" || entry.own === entry.told) return;
@@ -350,7 +350,7 @@ export function tellPointer(device: Device, entry: QueueEntry): void {
   writePointer(device, entry);
 }
 
-/** Q-07: an evicted queue's own pointer goes back to memory. */
+/** Q-07: writes evicted queues' own pointers back to memory. */
 export function writeBack(device: Device, evicted: readonly QueueEntry[]): void {
   for (const entry of evicted) {
     if (!device.cache.isAbsent) device.counters.cacheEvictions++;
@@ -372,14 +372,14 @@ export function writeSpace1(device: Device, entry: QueueEntry): void {
   entry.told = entry.own;
 }
 
-/** Writes the RNIC's own pointer alone: of space 3 the one word that it may write (Q-05). */
+/** Writes the RNIC's own pointer alone: the one word of space 3 that it may write (Q-05). */
 function writePointer(device: Device, entry: QueueEntry): void {
   entry.dirty = false;
   entry.told = entry.own;
   writeField(device, entry.queue, { field: "rnicPointer", value: entry.own });
 }
 
-/** Writes one field, as the rest may be newer in memory than on the chip. */
+/** Writes one field, as the others may be newer in memory than on the chip. */
 export function writeField<F extends QueueField>(
   device: Device,
   queue: number,
@@ -393,7 +393,6 @@ export function writeField<F extends QueueField>(
 
 type Fetch = Extract<Continuation, { readonly units: number }>;
 
-/** The queue that the fetched WQEs are for. */
 type Owner<F = Fetch> = F extends Fetch ? Omit<F, "entry" | "units"> : never;
 
 /**
@@ -422,20 +421,18 @@ export function fetchWqes(
   });
 }
 
-/** What the rule must know of the queue. */
+/** The ring, as far as the rule needs it. */
 export interface RingView {
-  /** The RNIC's read pointer. */
   readonly read: number;
-  /** Units in the ring. */
   readonly depth: number;
   /** Whether a unit may have held two different WQEs already. */
   readonly recycled: boolean;
 }
 
 /**
- * Whether `candidate` (pointer 1: from a doorbell or from space 3) is newer than `cached` (pointer 2).
- * While no unit has been used twice the one farther from the read pointer is newer; from then on
- * distances mislead, and the one stored later is. (The claim's "earlier" is a slip: queues.md, Q-08.)
+ * Whether `candidate` (pointer 1: from a doorbell or from space 3) is newer than `cached` (pointer 2). While no
+ * unit has been used twice the one farther from the read pointer is newer; from then on distances mislead, and the
+ * one stored later is. (The claim's "earlier" is a slip: queues.md, Q-08.)
  */
 export function isNewer(
   candidate: StampedPointer,
@@ -447,7 +444,7 @@ export function isNewer(
     filledUnits(ring.read, cached.pointer, ring.depth);
 }
 
-/** Q-08: by what two pointers are compared. */
+/** Q-08: the criterion by which two pointers are compared. */
 function ruleFor(
   candidate: StampedPointer,
   cached: StampedPointer,
@@ -458,8 +455,8 @@ function ruleFor(
 }
 
 /**
- * A pointer behind the read pointer is of the next pass or a stale one. The ring's last unit is also
- * what the pointer of a queue never used stands at.
+ * A pointer behind the read pointer is of the next pass, or stale. The pointer of a never used queue also stands at
+ * the ring's last unit.
  */
 function mayHaveWrapped(pointer: number, { read, depth, recycled }: RingView): boolean {
   return recycled || pointer === depth - 1 || (pointer < read && pointer + 1 !== read);

@@ -1,9 +1,9 @@
 /**
- * Receive queue: what needs a receive WQE waits in turn. WQEs are fetched by DMA when one is needed, a
- * few at once; before "empty" is believed, the host's pointer is read from space 3 once. Their CQEs are
- * written here, too.
+ * Receive queue: waiters for a receive WQE wait in turn. The card fetches WQEs by DMA when one is needed, a few at
+ * once; before it takes the queue to be empty, it reads the host's pointer from space 3 once. It also writes their
+ * CQEs here.
  *
- * Circle of two: a queue pair's receives come from its own ring or from a shared one
+ * Circle of two modules: a queue pair's receives come from its own ring or from a shared one
  * (`shared_receive_queue.ts`), whose queue pairs take their turns here.
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -25,14 +25,14 @@ import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/ven
 import { traceFailedReceive } from "../trace/responder_trace.ts";
 import { closeMessage } from "../state/responder_changes.ts";
 
-/** Asks for a receive WQE. The waiter gets it in its turn, maybe at once. */
+/** Asks for a receive WQE. The waiter gets it in its turn, perhaps at once. */
 export function wantRecv(device: Device, qp: QueuePair, waiter: RecvWaiter): void {
   qp.rq.waiters.push(waiter);
   if (qp.rq.waiters.length === 1) qp.rq.retries = 0;
   serveReceives(device, qp);
 }
 
-/** Serves waiters from what is on the chip, and fetches where that does not suffice. */
+/** Serves waiters from WQEs on the chip, and fetches more where those do not suffice. */
 export function serveReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   if (rights(qp.state).flushesReceives) return flushReceives(device, qp);
@@ -53,9 +53,8 @@ export function serveReceives(device: Device, qp: QueuePair): void {
 }
 
 /**
- * Receive WQEs complete in their order, so none is given out while an earlier one waits for its memory.
- * While a SEND of several packets has one, the next may not complete; the SEND's other packets need none,
- * so it comes to its end.
+ * Receive WQEs complete in their order, so none is given out while an earlier one waits for its memory. While a
+ * SEND of several packets has one, the next may not complete; the SEND's other packets need none, so it ends.
  */
 function mustHold(qp: QueuePair, waiter: RecvWaiter): boolean {
   const { open, granted } = qp.responder;
@@ -79,7 +78,7 @@ export function fetchReceives(device: Device, qp: QueuePair): boolean {
   return rq.busy;
 }
 
-/** The queue's information is there: fetches WQEs, looks once more, or refuses the first waiter. */
+/** The queue's information has come: fetches WQEs, looks once more, or refuses the first waiter. */
 export function resumeReceiveQueue(
   device: Device,
   entry: QueueEntry,
@@ -120,8 +119,8 @@ export function takeReceives(
 }
 
 /**
- * No receive WQE is posted. A packet is refused (RNR NAK); what concerns persistence is never lost
- * (P-30) and looked after again, ever more rarely, until a doorbell or a duplicate asks anew.
+ * No receive WQE is posted. A packet is refused (RNR NAK); waiters for persistence are never lost (P-30) and looked
+ * after again, ever more rarely, until a doorbell or a duplicate asks anew.
  */
 export function refuseWaiters(device: Device, qp: QueuePair): void {
   const { rq } = qp;
@@ -157,7 +156,7 @@ export function refetchReceives(device: Device, qp: QueuePair): void {
 export function flushReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   rq.waiters.clear();
-  // What is in a shared queue is for its other queue pairs.
+  // WQEs in a shared queue are for its other queue pairs.
   if (qp.srq !== undefined) return;
   for (let recv = rq.fetched.shift(); recv !== undefined; recv = rq.fetched.shift()) {
     flushReceive(device, qp, recv);
@@ -165,7 +164,7 @@ export function flushReceives(device: Device, qp: QueuePair): void {
   if (!rq.busy) lookAtQueue(device, qp, false);
 }
 
-/** Flushes what the ring holds by the pointer known, then once more by the one in space 3. */
+/** Flushes the ring's WQEs by the known pointer, then once more by the one in space 3. */
 function flushReceiveRing(
   device: Device,
   entry: QueueEntry,
@@ -183,7 +182,7 @@ function flushReceiveRing(
   }
 }
 
-/** The receive WQE's CQE: what has come into its memory, or by its means (§3.4, §3.8). */
+/** The receive WQE's CQE: for data in its memory, or for an event that consumed it (§3.4, §3.8). */
 export function completeReceive(
   device: Device,
   qp: QueuePair,
@@ -207,7 +206,7 @@ export function completeReceive(
   });
 }
 
-/** The receive WQE's own CQE of what it could not take: the message ends with it. */
+/** The CQE of a receive WQE that could not take its message, which ends with it. */
 export function failReceive(
   device: Device,
   qp: QueuePair,
@@ -219,7 +218,7 @@ export function failReceive(
   flushReceive(device, qp, { position, fault });
 }
 
-/** A receive WQE that takes nothing any more completes, flushed where no other fault is named. */
+/** Completes an unusable receive WQE, flushed where no other fault is named. */
 export function flushReceive(
   device: Device,
   qp: QueuePair,

@@ -38,7 +38,7 @@ export function refuseMove(
     const reason = `The depth must be a power of two from 2 to ${UNITS_MAX}: it is ${units}`;
     return { errno: "EINVAL", reason };
   }
-  // The RNIC writes into the ring what it moves.
+  // The RNIC writes the moved units into the ring.
   const memory = { address: ring.address, length: units * entry.unitBytes };
   if (coversQueueInformation(device, memory)) {
     return { errno: "EINVAL", reason: `${units} units of queue ${queue} reach queue information` };
@@ -57,7 +57,6 @@ function filled({ own, host, depth }: QueueEntry): number {
   return filledUnits(own, host, depth);
 }
 
-/** Position of the oldest WQE on the chip that has not completed. */
 function oldestOf(owner: QueueOwner): number | undefined {
   switch (owner.kind) {
     case "sq":
@@ -71,7 +70,6 @@ function oldestOf(owner: QueueOwner): number | undefined {
   }
 }
 
-/** Receive WQEs on the chip, in order. */
 function receivesOf({ rq, responder }: QueuePair): { position: number }[] {
   const held = [responder.open?.recv, responder.granted].filter((recv) => recv !== undefined);
   for (let at = rq.fetched.first; at < rq.fetched.end; at++) held.push(rq.fetched.at(at)!);
@@ -86,7 +84,7 @@ export function unitsToMove(entry: QueueEntry, { address, units }: RingPlace): n
   return stays ? 0 : unread;
 }
 
-/** Reads the unread units that are not read yet, up to the ring's end. */
+/** Reads the units that are not read yet, up to the ring's end. */
 export function readUnits(device: Device, entry: QueueEntry, read: UnitsRead): void {
   const { own, depth, unitBytes, wqeAddress } = entry;
   const done = (read.before?.length ?? 0) / unitBytes;
@@ -131,8 +129,8 @@ function renumber(
 }
 
 /**
- * The queue goes on in the new ring: on the chip, then in spaces 1 and 2. The host's pointer is as if it
- * had been stored now, so that each one in space 3 or a doorbell that is older is known to be.
+ * The queue goes on in the new ring: on the chip, then in spaces 1 and 2. The host's pointer counts as stored now,
+ * so that an older one in space 3 or a doorbell is recognised as older.
  */
 export function takeRing(device: Device, entry: QueueEntry, ring: RingPlace): void {
   const owner = device.owners[entry.queue]!;
@@ -156,7 +154,6 @@ export function takeRing(device: Device, entry: QueueEntry, ring: RingPlace): vo
   writeSpace2(device, entry);
 }
 
-/** What is on the chip completes later, by its position in the new ring. */
 function renumberChip(owner: QueueOwner, placeOf: (position: number) => number): void {
   if (owner.kind === "sq") {
     const { sq, requester: { work } } = owner.qp;

@@ -1,6 +1,6 @@
 /**
- * Send queue: WQEs fetched by DMA, several units at once, put together across fetches and the ring's
- * end (Q-01), and turned into work. The read pointer moves on with the fetch.
+ * Send queue: WQEs fetched by DMA, several units at once, assembled across fetches and the ring's end (Q-01), and
+ * turned into work. The read pointer moves on with the fetch.
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { copyOf, viewOf } from "../../../fabric/base/slab.ts";
@@ -16,7 +16,7 @@ import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_inform
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
 
-/** Fetches the next WQEs where there are any and there is room; a fetch at a time. */
+/** Fetches the next WQEs if there are any and there is room; one fetch at a time. */
 export function fetchWork(device: Device, qp: QueuePair): void {
   const { sq, requester } = qp;
   const { startsWork, flushesSends } = rights(qp.state);
@@ -29,7 +29,7 @@ export function fetchWork(device: Device, qp: QueuePair): void {
   else resumeSendQueue(device, entry, qp);
 }
 
-/** The queue's information is there: reads the units that are filled, up to the ring's end. */
+/** The queue's information has come: reads the filled units, up to the ring's end. */
 export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair): void {
   qp.sq.busy = false;
   if (isPaused(device, qp.sqQueue)) return;

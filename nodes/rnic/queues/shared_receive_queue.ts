@@ -1,7 +1,7 @@
 /**
- * Shared receive queues: one ring of receive WQEs for several queue pairs (`rocev2.md` §4.5). A waiter
- * for a WQE waits at its queue pair as always (`receive_queue.ts`); the queue pairs take turns here. A
- * WQE that a queue pair holds when it is reset goes back: none is lost.
+ * Shared receive queues: one ring of receive WQEs for several queue pairs (`rocev2.md` §4.5). A waiter for a WQE
+ * waits at its queue pair as always (`receive_queue.ts`); the queue pairs take turns here. A WQE that a queue pair
+ * holds when it is reset goes back: none is lost.
  */
 import { takeDeliveries } from "../paging/memory_waits.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -32,7 +32,7 @@ export function createSharedReceiveQueue(
   };
 }
 
-/** Serves a queue pair's waiters from what is on the chip, and looks for more where there are more. */
+/** Serves a queue pair's waiters from WQEs on the chip, and looks for more if waiters are left. */
 export function serveShared(device: Device, qp: QueuePair, srq: SharedReceiveQueue): void {
   const { rq } = qp;
   while (rq.waiters.length > 0 && srq.fetched.length > 0) {
@@ -51,7 +51,7 @@ export function serveWaiting(device: Device, srq: SharedReceiveQueue): void {
   for (const qp of turn) serveReceives(device, qp);
 }
 
-/** Looks how much is posted: for the waiters, and against the limit. */
+/** Reads how much is posted: for the waiters, and against the limit. */
 export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
   if (srq.busy || isPaused(device, srq.srqn)) return;
   const waiter = { kind: "srq", srq, reread: false } as const;
@@ -66,14 +66,14 @@ export function fetchShared(device: Device, srq: SharedReceiveQueue): boolean {
   ahead.isEmpty = false;
   ahead.isWanted = true;
   lookAtShared(device, srq);
-  // A paused queue is not looked at, and not for them when it goes on.
+  // The card does not look at a paused queue, and not for hints when it goes on.
   if (!srq.busy) ahead.isWanted = false;
   return srq.busy;
 }
 
 /**
- * The queue's information is there: notifies the host that little is left, fetches WQEs, or refuses
- * the waiters. Neither is believed before the host's pointer is read from space 3.
+ * The queue's information has come: notifies the host that little is left, fetches WQEs, or refuses the waiters.
+ * First and last only after the host's pointer was read from space 3.
  */
 export function resumeShared(
   device: Device,
@@ -136,7 +136,7 @@ export function takeShared(
   serveWaiting(device, srq);
 }
 
-/** No WQE is posted. What concerns persistence goes on waiting and is found by the next doorbell. */
+/** No WQE is posted. Waiters for persistence go on waiting until the next doorbell. */
 function refuseAllWaiters(device: Device, srq: SharedReceiveQueue): void {
   const turn = [...srq.waiting];
   srq.waiting.clear();
@@ -146,7 +146,7 @@ function refuseAllWaiters(device: Device, srq: SharedReceiveQueue): void {
   }
 }
 
-/** Takes back what a queue pair that is being reset has not completed, for the others. */
+/** Takes back the WQEs that a queue pair that is being reset has not completed, for the others. */
 export function returnReceives(device: Device, qp: QueuePair): void {
   const { srq, responder } = qp;
   if (srq === undefined) return;

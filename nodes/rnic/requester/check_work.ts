@@ -1,4 +1,4 @@
-/** What a requester finds wrong with work before it sends any of it (`rocev2.md` §3.2, §4.3). */
+/** The requester's checks of work before it sends any of it (`rocev2.md` §3.2, §4.3). */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { isVerifiable } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
@@ -9,7 +9,7 @@ import { MESSAGE_BYTES_MAX } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe, WorkPlan } from "../state/outstanding_wqe.ts";
 
-/** What stands against the work on this side (§3.2 "local fault"); keys are looked at here. */
+/** @returns the local fault of the work (§3.2), if it has one; keys are checked here. */
 export function checkWork(
   device: Device,
   qp: QueuePair,
@@ -20,7 +20,7 @@ export function checkWork(
   if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) return "no-rd-atomic";
   if (work.length > MESSAGE_BYTES_MAX) return "message-length";
   if (!isWellFormed(work)) return "malformed";
-  // What is checked has to find room at the receiver as a whole (V-02).
+  // Data that is checked has to fit the receiver's room as a whole (V-02).
   const { verify } = wqe;
   if (verify !== undefined && !isVerifiable(verify.level, work.length)) return "verify-length";
   if (wqe.inline !== undefined) return undefined;

@@ -1,7 +1,7 @@
 /**
- * Responses whose memory cannot be written yet. A requester has nothing like an RNR NAK: where a page is
- * not there it drops the response and all behind it, and asks again when the page is there (a choice, see
- * `responder/memory_gate.ts`). Where the translation alone is missing, or the card's rule is to pause, it keeps
+ * Responses whose memory cannot be written yet. A requester has no counterpart of an RNR NAK: where a page is
+ * absent it drops the response and all behind it, and asks again when the page has come (a choice, see
+ * `responder/memory_gate.ts`). Where only the translation is missing, or the card's rule is to pause, it keeps
  * them.
  */
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
@@ -72,7 +72,7 @@ export function takeKept({ paging }: Device, { slot }: QueuePair): readonly Resp
   return kept;
 }
 
-/** Asks again for what was dropped. It costs no retry, as nothing was lost. */
+/** Asks again for dropped responses. It costs no retry, as nothing was lost. */
 export function askForDropped(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   const work = requester.work.at(requester.ackCursor);

@@ -1,8 +1,8 @@
 /**
- * Completer: what responses do to work (`rocev2.md` §3.3), and completions in the order of posting.
+ * Completer: the effects of responses on work (`rocev2.md` §3.3), and completions in the order of posting.
  *
- * Circle of three: what completes lets the requester go on or ends the queue pair (`qp_error.ts`), which
- * completes all that is left; the requester completes what crosses no wire.
+ * Circle of three modules: a completion lets the requester go on or ends the queue pair (`qp_error.ts`), which
+ * completes all remaining work; the requester completes work that crosses no wire.
  */
 import { PLAIN_CQE } from "../../../fabric/wire/host_bus/cqe.ts";
 import { formatTime, NEVER } from "../../../fabric/base/time.ts";
@@ -37,14 +37,14 @@ import { traceFailedWork, traceWork } from "../trace/requester_trace.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
 
-/** Whether a response's PSN can be one: begun to be sent, and not acknowledged long ago. */
+/** Whether a response's PSN is plausible: begun to be sent, and not acknowledged long ago. */
 export function isOutstanding(qp: QueuePair, psn: number): boolean {
   const { requester } = qp;
   return psnDistance(psn, requester.issuedEnd) > 0 &&
     psnDistance(requester.unacknowledged, psn) >= 0;
 }
 
-/** The work that a PSN belongs to, among those that are neither received nor answered. */
+/** The work that a PSN belongs to, among work that is neither received nor answered. */
 export function workOf(qp: QueuePair, psn: number): OutstandingWqe | undefined {
   const { requester } = qp;
   for (let number = requester.ackCursor; number < requester.work.end; number++) {
@@ -58,9 +58,8 @@ export function workOf(qp: QueuePair, psn: number): OutstandingWqe | undefined {
 }
 
 /**
- * Takes SEND and WRITE packets up to `psn` as received. What is unanswered on the way (a READ, an
- * atomic, a verified write as a whole …) stops it: its response was lost, so it is asked for again,
- * once (§3.3).
+ * Takes SEND and WRITE packets up to `psn` as received. Unanswered work on the way (a READ, an atomic, a verified
+ * write as a whole …) stops it: its response was lost, so the requester asks for it again, once (§3.3).
  */
 export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
   const lost = takeReceived(device, qp, psn);
@@ -68,7 +67,7 @@ export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
   completeWork(device, qp);
 }
 
-/** @returns what is unanswered at or before `psn`: the oldest of it. */
+/** @returns the oldest unanswered work at or before `psn`. */
 function takeReceived(device: Device, qp: QueuePair, psn: number): OutstandingWqe | undefined {
   const { requester } = qp;
   const before = requester.unacknowledged;
@@ -107,20 +106,20 @@ function takeReception(qp: QueuePair, work: OutstandingWqe, psn: number): void {
 }
 
 /**
- * The answer of the oldest unacknowledged work was lost ("implied NAK"): asked for again once per
- * progress, as more responses will show the same loss. It costs a retry, as any loss does (§3.3).
+ * The answer of the oldest unacknowledged work was lost ("implied NAK"): asks again once per progress, as more
+ * responses will show the same loss. It costs a retry, as any loss does (§3.3).
  */
 export function askAgain(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   if (work.rereadAsked || qp.requester.rnrWaiting) return;
   if (!spendRetry(qp)) return failUnacknowledged(device, qp, "retry-lost-answers");
   work.rereadAsked = true;
-  // Of a verified write all is received: its last packet brings the answer.
+  // All packets of a verified write are received: its last one brings the answer.
   const next = work.plan.streams ? lastPsnOf(work) : psnAdd(work.firstPsn, work.responses);
   restartFrom(device, qp, next);
   schedule(device, qp);
 }
 
-/** Something new was acknowledged: counters reload, the timer starts anew or rests. */
+/** Something new was acknowledged: the counters reload, the timer starts anew or rests. */
 export function progress(device: Device, qp: QueuePair): void {
   reloadRetries(qp);
   skipAcknowledged(qp);
@@ -135,13 +134,13 @@ function awaitsAnswer(qp: QueuePair): boolean {
   return requester.unacknowledged !== requester.issuedEnd || requester.persistWaiting.size > 0;
 }
 
-/** P-28: the second ACK of a message. Anything but the last PSN of a waiting message is ignored. */
+/** P-28: the second ACK of a message. A PSN that is not the last of a waiting message is ignored. */
 export function takePersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
   const { requester } = qp;
   const work = requester.persistWaiting.get(psn);
   if (work === undefined || psnDistance(psn, requester.issuedEnd) <= 0) return false;
-  // Only what was received can be persistent, so it stands in for a lost reception ACK. It does not
-  // wait for answers before it, as a reception ACK does: one that is missing need not be lost.
+  // Only received data can be persistent, so this ACK stands in for a lost reception ACK. Unlike one, it does not
+  // wait for answers before it: a missing one need not be lost.
   if (isOutstanding(qp, psn)) takeReceived(device, qp, psn);
   takePersisted(qp, psn);
   progress(device, qp);
@@ -153,7 +152,7 @@ export function takePersistenceAck(device: Device, qp: QueuePair, psn: number): 
   return true;
 }
 
-/** NAK 0x60: all before is received; goes back to what the responder expects. */
+/** NAK 0x60: all before `psn` is received; the requester goes back to it. */
 export function takeSequenceNak(device: Device, qp: QueuePair, psn: number): void {
   acknowledge(device, qp, psnAdd(psn, -1));
   const { requester } = qp;
@@ -197,8 +196,8 @@ const NAK_FAULT: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, VendorE
 };
 
 /**
- * A NAK that ends the queue pair: the work that holds `psn` fails, the rest is flushed. Where an
- * answer before it was lost, that one is asked for; what it was will not be known (§3.3).
+ * A NAK that ends the queue pair: the work that holds `psn` fails, the rest is flushed. Where an answer before it
+ * was lost, the requester asks for that one, and never learns its content (§3.3).
  */
 export function takeFatalNak(
   device: Device,
@@ -213,18 +212,17 @@ export function takeFatalNak(
   failUnacknowledged(device, qp, NAK_FAULT[nak.code]);
 }
 
-/** Fails the work that holds the oldest unacknowledged PSN. */
 function failUnacknowledged(device: Device, qp: QueuePair, fault: VendorError): void {
   const { requester } = qp;
   const number = requester.ackCursor;
-  // Writes before it that are received but not known to be persistent will never be reported.
+  // Earlier writes that are received but not known to be persistent will never be reported.
   for (let earlier = requester.work.first; earlier < number; earlier++) {
     requester.work.at(earlier)!.failure ??= "flushed";
   }
   failFrom(device, qp, { work: requester.work.at(number), fault });
 }
 
-/** Fails this work and with it the queue pair; without work, persistence is what failed (P-30). */
+/** Fails this work and with it the queue pair; without work, persistence has failed (P-30). */
 function failFrom(
   device: Device,
   qp: QueuePair,
@@ -245,7 +243,7 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
     return;
   }
   if (!awaitsAnswer(qp)) return;
-  // Answers were dropped here, for want of a page: they are asked for when it has come.
+  // Answers were dropped here, for want of a page: the requester asks for them when it has come.
   if (isWaiting(device, qp, "response")) return startTimer(device, qp);
   device.counters.timeouts++;
   const work = requester.work.at(requester.ackCursor);
@@ -263,13 +261,12 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   schedule(device, qp);
 }
 
-/** What was missing until the retries were over. */
 function timeOutFault(device: Device, qp: QueuePair): VendorError {
   const { requester, attributes: { sqPsn } } = qp;
   const { unacknowledged, issuedEnd, apart } = requester;
   if (unacknowledged === issuedEnd) return "retry-persistence";
   if (unacknowledged !== sqPsn) return "retry-exceeded";
-  // A responder asks once for what is missing (§3.4), and no other answer has come.
+  // A responder asks once for a missing packet (§3.4), and no other answer has come.
   const isApart = apart !== undefined && (apart.isSure || apart.isAsking);
   if (!isApart) return "retry-exceeded";
   noteApart(device, qp, { ...apart, isSure: true });
@@ -277,8 +274,8 @@ function timeOutFault(device: Device, qp: QueuePair): VendorError {
 }
 
 /**
- * The peer's rq_psn may be another one than sq_psn here. Where that is sure nothing takes effect there of what is sent:
- * a note of the run.
+ * The peer's rq_psn may differ from sq_psn here. Where that is sure, nothing that is sent takes effect there: a
+ * note of the run.
  */
 export function noteApart(device: Device, qp: QueuePair, apart: PsnsApart): void {
   if (qp.requester.apart?.isSure === true) return;
@@ -299,7 +296,7 @@ function isDone(qp: QueuePair, work: OutstandingWqe): boolean {
   return !work.plan.awaitsPersistence || work.persisted || qp.persistCompletion === "reception";
 }
 
-/** Completes work from the oldest on, as far as it is done; at a failure the rest is flushed. */
+/** Completes work from the oldest on, as far as it is done; after a failure the rest is flushed. */
 export function completeWork(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   for (let work = requester.work.peek(); work !== undefined; work = requester.work.peek()) {
@@ -320,7 +317,7 @@ export function completeWork(device: Device, qp: QueuePair): void {
   checkDrained(device, qp);
 }
 
-/** V-01: a write that is not in memory as it was sent completes with an error, and nothing else fails. */
+/** V-01: a write that is not in memory as it was sent completes with an error, and the queue pair goes on. */
 function verifyFault({ verdict }: OutstandingWqe): VendorError | undefined {
   const isGood = verdict === undefined || verdict.status === VERIFY_STATUS.written;
   return isGood ? undefined : "verify";
@@ -339,7 +336,7 @@ function completeSend(
   result: { readonly work: OutstandingWqe; readonly fault: VendorError | undefined },
 ): void {
   const { work, fault } = result;
-  // The firmware's own has no completion queue.
+  // The firmware's own queue pairs have no completion queue.
   if (qp.card !== undefined) return;
   const { wqe, plan, verdict } = work;
   const isDone = fault === undefined || fault === "verify";
@@ -356,7 +353,7 @@ function completeSend(
     wqeIndex: work.index,
     byteCount: plan.localNeed === 0 ? 0 : work.length,
     wqeOpcode: wqe === undefined ? 0 : WQE_OPCODES[wqe.opcode].code,
-    // P-25: the CQE names what was persisted.
+    // P-25: the CQE names the persisted message.
     psn: persists ? lastPsnOf(work) : 0,
     va: persists ? wqe!.remote!.va : 0n,
     verify: isDone && verdict !== undefined ? encodeVerdict(verdict) : 0,

@@ -1,6 +1,6 @@
 /**
- * What happens to a queue pair that fails: it stops, and everything posted, on the chip or still in
- * the rings, completes with WR_FLUSH_ERR in order (`rocev2.md` §4.1).
+ * A queue pair that fails: it stops, and all posted work, on the chip or still in the rings, completes with
+ * WR_FLUSH_ERR in order (`rocev2.md` §4.1).
  */
 import { flushWork } from "./completer.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
@@ -30,7 +30,7 @@ export function enterError(device: Device, qp: QueuePair): void {
   }
   announceState(device, qp);
   stopWork(device, qp);
-  // The WQE of a message that was coming in is the oldest receive.
+  // The oldest receive is that of the message that was coming in.
   const { open, granted } = qp.responder;
   for (const { recv } of takeDeliveries(device, qp)) flushReceive(device, qp, recv);
   if (open?.recv !== undefined) flushReceive(device, qp, open.recv);
@@ -44,15 +44,15 @@ export function enterError(device: Device, qp: QueuePair): void {
   raiseBehind(device, qp.recvCq, { type: "QP_LAST_WQE_REACHED", qpn: qp.qpn });
 }
 
-/** Writes the state to space 1 for the host; a shared receive queue has no queue pair's state. */
+/** Writes the state to space 1 for the host; a shared receive queue has no state of a queue pair. */
 export function announceState(device: Device, qp: QueuePair): void {
   writeState(device, qp.sqQueue, qp.state);
   if (qp.srq === undefined) writeState(device, qp.rqQueue, qp.state);
 }
 
 /**
- * A send has failed. A connection ends with it; a queue pair that promises nothing goes to SQE, where
- * it still receives and from where it can be taken back to RTS (`rocev2.md` §4.1).
+ * A send has failed. An RC queue pair goes to ERR; UC and UD go to SQE, where they still receive and from where a
+ * program can take them back to RTS (`rocev2.md` §4.1).
  */
 export function failSends(device: Device, qp: QueuePair): void {
   if (qp.type === "rc") return enterError(device, qp);
@@ -66,7 +66,7 @@ export function failSends(device: Device, qp: QueuePair): void {
   fetchWork(device, qp);
 }
 
-/** Gives up what is under way: frames, timers, packets that wait, answers that are owed. */
+/** Abandons frames, timers, waiting packets and owed answers. */
 export function stopWork(device: Device, qp: QueuePair): void {
   cancelLine(device, qp.requester.line);
   cancelLine(device, qp.responder.line);
@@ -77,14 +77,14 @@ export function stopWork(device: Device, qp: QueuePair): void {
   qp.rq.waiters.clear();
 }
 
-/** The RNIC cannot read what it needs of the queue pair: a class of errors that no WQE can report. */
+/** The RNIC cannot read the queue pair's information: a class of errors that no WQE can report. */
 export function failFatally(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
   raiseEvent(device, { type: "QP_FATAL", qpn: qp.qpn });
   enterError(device, qp);
 }
 
-/** A full completion queue takes its queue pairs along (`rocev2.md` §4.4, class G). */
+/** A full completion queue takes its queue pairs to ERR (`rocev2.md` §4.4, class G). */
 export function failQueuePairsOf(device: Device, cq: CompletionQueue): void {
   for (const qp of device.queuePairs.values()) {
     if (qp.sendCq === cq.cqn || qp.recvCq === cq.cqn) failFatally(device, qp);

@@ -1,6 +1,6 @@
 /**
- * Requester: turns work into frames, in order, within window, READ limit and RNR waits
- * (`rocev2.md` §3.2), and begins again where something was lost (go-back-N, §3.3).
+ * Requester: turns work into frames, in order, within window, READ limit and RNR waits (`rocev2.md` §3.2), and
+ * begins again after a loss (go-back-N, §3.3).
  */
 import type { ExtensionHeader } from "../../../fabric/wire/roce/extension_headers.ts";
 import {
@@ -53,8 +53,8 @@ export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
 }
 
 /**
- * The CPU's acknowledgement of the peer's data (P-26) does not wait behind work that waits for the peer: the
- * peer may be waiting for just this, and both would for ever. It still completes in its turn.
+ * The CPU's acknowledgement of the peer's data (P-26) does not wait behind work that waits for the peer: the peer
+ * may wait for this acknowledgement, and both would wait for ever. It still completes in its turn.
  */
 function carryOutAhead(device: Device, qp: QueuePair): void {
   const { cpuAcks } = qp.requester;
@@ -63,16 +63,16 @@ function carryOutAhead(device: Device, qp: QueuePair): void {
   }
 }
 
-/** Carries out, once, work that no frame is sent for; its completion comes in its turn. */
+/** Carries out, once, work that crosses no wire; its completion comes in its turn. */
 function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
-  // Go-back-N comes past it again (§3.3), and it may have been carried out ahead.
+  // Go-back-N passes it again (§3.3), and it may have been carried out ahead.
   if (work.carriedOut || work.failure !== undefined) return;
   const fault = performLocal(device, qp, work.wqe!);
   if (fault === undefined) work.carriedOut = true;
   else fail(device, qp, { work, fault });
 }
 
-/** Whether there is work to look at: the card needs the context to tell whether it may go. */
+/** Whether there is work to look at: the card needs the context to tell whether it may be sent. */
 function hasWork({ requester }: QueuePair): boolean {
   const work = requester.work.at(requester.cursor);
   return requester.probes.length > 0 || (work !== undefined && work.failure === undefined);
@@ -87,7 +87,7 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   if (probe !== undefined) {
     // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.
     const index = probe.packets - 1;
-    // One whose page is not there is as good as lost: the next time-out asks again.
+    // A frame whose page is absent counts as lost: the next time-out asks again.
     if (
       !probe.persisted && probe.acked && hasMemory(device, qp, { work: probe, index, most: 1 })
     ) {
@@ -119,12 +119,11 @@ function noteTooLong(device: Device, { qpn }: QueuePair, length: number): void {
   noteLoss(device, "ud too-long", () => `queue pair ${qpn}: a datagram of ${length} B is ${is}`);
 }
 
-/** The next packets of a started work, as many as share a DMA read, unless the window holds them back. */
 function sendNext(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   if (isHeldByWindow(qp, work)) return false;
   const index = requester.cursorPacket;
-  // What has its rate limited is paced frame by frame.
+  // Frames of a queue pair whose rate is limited are paced one by one.
   const most = device.congestion === undefined ? framesPerRead(device, qp, work) : 1;
   if (!hasMemory(device, qp, { work, index, most })) return false;
   const jobs = [nextFrame(device, qp, work)];
@@ -136,7 +135,10 @@ function sendNext(device: Device, qp: QueuePair, work: OutstandingWqe): boolean 
   return true;
 }
 
-/** Payload of the next `most` packets can be fetched: else the queue pair's requests wait for its memory. */
+/**
+ * Whether the payload of the next `most` packets can be fetched: else the queue pair's requests wait for its
+ * memory.
+ */
 function hasMemory(
   device: Device,
   qp: QueuePair,
@@ -145,7 +147,7 @@ function hasMemory(
   if (!mayMiss(device.paging)) return true;
   const { work, index, most } = next;
   const { segments, plan } = work;
-  // A READ's or atomic's memory is that of its response.
+  // A READ or an atomic accesses memory by its response alone.
   if (segments.length === 0 || (plan.answered && !plan.streams)) return true;
   if (isWaiting(device, qp, "gather")) return false;
   const mtu = mtuOf(device, qp);
@@ -171,14 +173,13 @@ function isHeldByWindow(qp: QueuePair, work: OutstandingWqe): boolean {
   return requester.cursorPacket === 1 && mustPause(qp, work);
 }
 
-/** Begins the frame at the cursor, which goes on: to 0 behind the last of a message. */
+/** Begins the frame at the cursor; behind the last packet of a message the cursor goes to 0 of the next. */
 function nextFrame(device: Device, qp: QueuePair, work: OutstandingWqe): TxFrame {
   const job = beginFrame(device, qp, { work, index: qp.requester.cursorPacket });
   passFrame(qp, work);
   return job;
 }
 
-/** Work that no frame is sent for: done as soon as its turn comes. */
 function passOver(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   carryOut(device, qp, work);
   if (work.failure !== undefined) return;
@@ -197,7 +198,7 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
     return false;
   }
   if (wqe?.fence === true && requester.unanswered > 0) return false;
-  // LOCAL_INV waits for all before it: they may use the key (§3.2).
+  // LOCAL_INV waits for all work before it, which may use the key (§3.2).
   if (wqe?.opcode === "local-invalidate" && requester.work.peek() !== work) return false;
   const { maxRdAtomic } = qp.attributes;
   if (plan.takesSlot && requester.slotsTaken >= maxRdAtomic && maxRdAtomic > 0) return false;
@@ -223,8 +224,8 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
 }
 
 /**
- * Half of all PSNs at most may be outstanding, else an answer could be taken for an older one (§3.1).
- * A message that needs as many alone never fits, any other waits.
+ * At most half of all PSNs may be outstanding, else an answer could be taken for an older one (§3.1). A message
+ * that needs more than that never fits, any other waits.
  */
 function fitsPsnWindow(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { unacknowledged, nextPsn } = qp.requester;
@@ -233,7 +234,7 @@ function fitsPsnWindow(device: Device, qp: QueuePair, work: OutstandingWqe): boo
   return false;
 }
 
-/** Marks work as failed; its error CQE comes when all before it has completed. */
+/** Marks work as failed; its error CQE comes when all work before it has completed. */
 export function fail(
   device: Device,
   qp: QueuePair,
@@ -243,7 +244,6 @@ export function fail(
   completeWork(device, qp);
 }
 
-/** Begins the frame of packet `index` of a work: its payload is in the WQE, or is to be fetched. */
 function beginFrame(
   device: Device,
   qp: QueuePair,
@@ -275,12 +275,12 @@ function beginFrame(
     epoch: requester.line.epoch,
     row,
     psn,
-    // At the end of a message, on what is sent again, and now and then in between (§3.2).
+    // At the end of a message, on a repeated packet, and now and then in between (§3.2).
     ackReq: qp.type === "rc" &&
       countTowardsAck(qp, last || isRepeat || (index === 0 && mustPause(qp, work))),
-    // Only what takes a receive WQE can be solicited (§3.2): a SEND, a WRITE WITH IMM.
+    // Only a packet that takes a receive WQE can be solicited (§3.2): a SEND, a WRITE WITH IMM.
     solicited: last && wqe.solicited && plan.takesRecv === "always",
-    // A READ that goes on asks for what is missing only; all others start at 0 here.
+    // A READ that goes on asks for the missing part only; all others start at 0 here.
     reth: row.headers.includes("reth") ? rethOf(work, offset) : undefined,
     immediate: row.immediate ? wqe.immediate : undefined,
     rare: RARE_HEADERS[row.code]?.(work),
@@ -301,7 +301,7 @@ function beginFrame(
   return job;
 }
 
-/** What a request's headers say, but those that most have. */
+/** Header fields of requests, except those that most requests have. */
 const MAKE_HEADERS: {
   readonly [Header in ExtensionHeader]?: (work: OutstandingWqe) => RareHeaders;
 } = {
@@ -319,7 +319,7 @@ const MAKE_HEADERS: {
   coherenceEth: ({ coherence }) => ({ coherenceEth: coherence! }),
 };
 
-/** By opcode: of its headers the one that {@link MAKE_HEADERS} makes, if it has one. */
+/** By opcode: the one of its headers that {@link MAKE_HEADERS} makes, if any. */
 const RARE_HEADERS = Array.from({ length: 256 }, (_, code) => {
   const rare = opcodeRow(code)?.headers.find((header) => MAKE_HEADERS[header] !== undefined);
   return rare && MAKE_HEADERS[rare];
@@ -336,15 +336,15 @@ function mtuOf(device: Device, qp: QueuePair): number {
   return qp.type === "ud" ? device.plan.mtu : qp.attributes.pathMtu;
 }
 
-/** Go-back-N: goes on from `psn`, which is not acknowledged; what has not left yet is given up (§3.3). */
+/** Go-back-N: goes on from `psn`, which is not acknowledged, and abandons frames that have not left (§3.3). */
 export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
-  // A page may have been missing there (H-22): what comes is announced again.
+  // A page may have been missing at the peer (H-22): coming work is announced again.
   if (device.hints !== undefined) announceAgain(device.hints, qp);
   cancelLine(device, qp.requester.line);
   goBackTo(qp, psn);
 }
 
-/** The frame is on the wire: the time-out runs, and an unreliable message is done. */
+/** The frame is on the wire: starts the time-out; an unreliable message is done. */
 export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
   const work = job.work!;
   if (device.out.tracing && job.psn === work.firstPsn) {
@@ -360,8 +360,9 @@ export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
 }
 
 /**
- * Carries out a WQE that no frame is sent for. @returns why it cannot be, undefined where it is done.
- * MW_BIND_ERR is the status of every memory management operation that is refused (ConnectX).
+ * Carries out a WQE that crosses no wire.
+ * @returns the error, undefined where it is done. MW_BIND_ERR is the status of every refused memory management
+ * operation (ConnectX).
  */
 function performLocal(device: Device, qp: QueuePair, wqe: SendWqe): VendorError | undefined {
   switch (wqe.opcode) {

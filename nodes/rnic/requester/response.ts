@@ -58,7 +58,7 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
   else if (syndrome.kind === "rnr-nak") counters.rnrNaksIn++;
   else counters.naksIn++;
   if (syndrome.kind === "reserved" || !isOutstanding(qp, psn)) {
-    // Of what was acknowledged last, an ACK may still bring new credits (§3.3 "ghost ACK").
+    // An ACK of the last acknowledged PSN may still bring new credits (§3.3 "ghost ACK").
     if (psn === psnAdd(qp.requester.unacknowledged, -1)) takeCredits(device, qp, packet.aeth!);
     findApart(device, qp, { psn, isAsking: syndrome.kind === "nak" });
     counters.ignoredResponsesIn++;
@@ -77,9 +77,9 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
 }
 
 /**
- * The peer confirms a PSN that was never sent, or asks for one before the first: its rq_psn may be another one than
- * sq_psn here. Or it answers an earlier connection of this queue pair, late: such an answer comes once, and before
- * anything is sent again. What looks so once something was acknowledged, is late.
+ * The peer confirms a PSN that was never sent, or asks for one before the first: its rq_psn may differ from sq_psn
+ * here. Or it is a late answer to an earlier connection of this queue pair: such an answer comes once, and before
+ * anything is sent again. Once something was acknowledged, such an answer is late.
  */
 function findApart(
   device: Device,
@@ -97,8 +97,8 @@ function findApart(
 }
 
 /**
- * A packet of an answer: a READ's data, an atomic's value, an empty READ response, or what became of a
- * verified write. It must be the next one, else what is missing is asked for again.
+ * A packet of an answer: a READ's data, an atomic's value, an empty READ response, or the result of a verified
+ * write. It must be the next one, else the requester asks for the missing one again.
  */
 function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
   const { packet, row } = response;
@@ -109,7 +109,7 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
     device.counters.ignoredResponsesIn++;
     return;
   }
-  // Responses come in order, so everything before has been received.
+  // Responses come in order, so all packets before it have been received.
   if (psnDistance(requester.unacknowledged, work.firstPsn) > 0) {
     acknowledge(device, qp, psnAdd(work.firstPsn, -1));
     if (requester.work.at(requester.ackCursor) !== work) return;
@@ -128,7 +128,7 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
   placeResponse(device, qp, { work, packet, row });
 }
 
-/** The memory is there that a response waited for: what was kept is taken, or what was dropped asked for. */
+/** The memory has come that a response waited for: takes the kept responses, or asks for the dropped ones. */
 export function resumeResponses(device: Device, qp: QueuePair): void {
   const [first, ...rest] = takeKept(device, qp);
   if (first === undefined) return askForDropped(device, qp);
@@ -156,7 +156,6 @@ function takeVerdict(
   noteAnswered(device, qp, { work, psn: packet.bth.psn });
 }
 
-/** The work that an answer's PSN belongs to, among those without one. */
 function answeredWork(qp: QueuePair, psn: number): OutstandingWqe | undefined {
   if (!isOutstanding(qp, psn)) return undefined;
   const work = workOf(qp, psn);
@@ -187,7 +186,6 @@ function placeResponse(
   noteAnswered(device, qp, { work, psn: packet.bth.psn });
 }
 
-/** A packet of the answer, or all of it, has been taken. */
 function noteAnswered(
   device: Device,
   qp: QueuePair,

@@ -1,9 +1,9 @@
 /**
- * Atomics of a responder: COMPARE & SWAP, FETCH & ADD, and the ATOMIC WRITE of the memory placement
- * extensions (P-50). Each takes effect when it stands first among the queue pair's answers, and holds
- * its eight bytes for as long: they are read, computed and written by DMA, and any other atomic of
- * this RNIC on the same word waits. Cores of the host are not held back (IBV_ATOMIC_HCA). Where a hint
- * has announced it, its word may be on the chip already (`state/hints/words.ts`).
+ * Atomics of a responder: COMPARE & SWAP, FETCH & ADD, and the ATOMIC WRITE of the memory placement extensions
+ * (P-50). Each takes effect when it stands first among the queue pair's answers, and holds its eight bytes until it
+ * is done: the card reads, computes and writes them by DMA, and any other atomic of this RNIC on the same word
+ * waits. Cores of the host are not held back (IBV_ATOMIC_HCA). Where a hint has announced the atomic, its word may
+ * be on the chip already (`hints/words.ts`).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
@@ -46,7 +46,7 @@ import { isWaiting } from "../paging/memory_waits.ts";
 import { wordOf } from "../state/memory.ts";
 import { countEffect, needOf } from "../state/operation.ts";
 
-/** An atomic request: checked now, executed when its turn comes (§3.4, steps 6 and 7). */
+/** Checks an atomic request now; it is executed in its turn (§3.4, steps 6 and 7). */
 export function executeAtomic(
   device: Device,
   qp: QueuePair,
@@ -58,7 +58,7 @@ export function executeAtomic(
   const region = remoteRegion(device, qp, { key: rkey, va, length: ATOMIC_BYTES, need });
   if (typeof region !== "object") return region;
   const remoteVa = Number(va), hostVa = hostAddress(region, remoteVa);
-  // A zero-based window may begin anywhere: its VA 0 need not be where a word is.
+  // A zero-based window may begin anywhere: its VA 0 need not be aligned in memory.
   if (remoteVa % ATOMIC_BYTES !== 0 || hostVa % ATOMIC_BYTES !== 0) {
     return NAK_SYNDROMES["invalid-request"];
   }
@@ -92,8 +92,8 @@ function taskOf({ packet, row }: PacketIn, word: AtomicWord): AtomicTask {
 }
 
 /**
- * The atomic at the word's address of now: the page may have been taken back since the request came.
- * Undefined while it waits for it to be there again, and where the region is gone.
+ * The atomic at the word's present address: the host may have taken the page back since the request came. Undefined
+ * while the page is absent, and where the region is gone.
  */
 function taskNow(device: Device, qp: QueuePair, service: SingleService): AtomicTask | undefined {
   const { region } = service;
@@ -148,7 +148,7 @@ function runTurn(device: Device, turn: AtomicTurn): boolean {
       turn.service.state = "failed";
       return true;
     }
-    // One write of eight aligned bytes: nothing between host and wire takes it apart (P-41).
+    // One write of eight aligned bytes: no part of the path between host and wire splits it (P-41).
     finish(device, turn, { original: 0n, readyAt: writeWord(device, turn, task.data) });
     return true;
   }
@@ -159,7 +159,7 @@ function runTurn(device: Device, turn: AtomicTurn): boolean {
   }
   if (word !== undefined && word.turn === undefined) {
     word.turn = turn;
-    // What was to be read behind a write of this queue pair has that write before it.
+    // A read-ahead that waited for this write of the queue pair can begin now.
     if (word.state === "behind") readWord(device, device.hints!, word);
     return false;
   }
@@ -184,7 +184,7 @@ function changeOfTask(task: AtomicTask): LineChange {
   }
 }
 
-/** An atomic on a line of a shared region is done: what it found is the line, undefined where that is lost. */
+/** An atomic on a line of a shared region is done: `line` is the line as it was, undefined where it is lost. */
 export function takeSharedWord(
   device: Device,
   turn: AtomicTurn,
@@ -222,7 +222,7 @@ function runOnChip(
   if (--word.uses <= 0) forgetWord(hints, word);
 }
 
-/** A word that was read ahead is here. The atomic that has come meanwhile goes on. */
+/** A word that was read ahead has come: the atomic that has come meanwhile goes on. */
 export function takePreload(
   device: Device,
   word: Word,
@@ -240,14 +240,14 @@ export function takePreload(
   if (turn === undefined) return;
   if (isWanted(turn)) {
     if (word.state === "here") runOnChip(device, turn, { word, how: "hintWordsLate" });
-    // It has changed since it was read: once more, as without a hint.
+    // The word has changed since it was read: the card reads it again, as without a hint.
     else if (!runTurn(device, turn)) return;
   }
   release(device, turn.task.address);
   passAnswers(device, turn.qp);
 }
 
-/** The word is here: computes and writes back, behind which the next read of it may go. */
+/** The word has come: computes and writes it back; the next read of it may follow the write. */
 export function takeWord(
   device: Device,
   turn: AtomicTurn,
@@ -256,7 +256,7 @@ export function takeWord(
   const { qp, task } = turn;
   if (isWanted(turn)) {
     if (data === undefined) turn.service.state = "failed";
-    // The word is in host order, as a little-endian processor has it (§1.3).
+    // The word is in host order: little-endian (§1.3).
     else execute(device, turn, viewOf(data).getBigUint64(0, true));
   }
   release(device, task.address);
@@ -312,7 +312,7 @@ function finish(
   countEffect(device, service.operation);
 }
 
-/** Whether the queue pair still is what it was when the request came: else nothing is executed. */
+/** Whether the queue pair is in the life in which the request came: else nothing is executed. */
 function isWanted({ qp, life }: AtomicTurn): boolean {
   return life === qp.life && rights(qp.state).takesRequests;
 }

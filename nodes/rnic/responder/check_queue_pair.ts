@@ -16,15 +16,14 @@ export function checkQueuePair(
   const { takesRequests, takesResponses } = rights(qp.state);
   if (!(row.direction === "response" ? takesResponses : takesRequests)) return "wrong-state";
   // The manufacturer's operations are agreed on out of band, each for itself; a queue pair that has not agreed does
-  // not know them (§2.3: a standard card drops them in silence). One of the firmware's takes the messages of its
-  // class and nothing else, and those go to no other.
+  // not know them (§2.3: a standard card drops them in silence). The firmware's queue pairs take the messages of
+  // their class alone, and no other queue pair takes those.
   if (qp.card !== undefined) {
     if (row.direction === "request" && row.operation !== qp.card) return "vendor-operation";
   } else if (row.vendor && row.direction === "request" && row.operation !== "hint") {
     const right = operationOf(row)?.vendorRight;
     if (right === undefined || !permits(qp, ACCESS[right])) return "vendor-operation";
   }
-  // A connected queue pair has one peer.
   if (qp.type !== "ud" && packet.sourceAddress !== qp.path.address) return "wrong-peer";
   // The only partition is the default one, of which every port is a full member.
   return (packet.bth.pKey & 0x7fff) === 0x7fff ? undefined : "p-key";

@@ -1,6 +1,6 @@
 /**
- * UD receive: Q_Key, a receive WQE, the 40-byte GRH area with the IPv4 header in its last 20 bytes,
- * or with RoCEv1's GRH, then the payload (`rocev2.md` §3.8). Nothing is ever answered.
+ * UD receive: Q_Key, a receive WQE, the 40-byte GRH area with the IPv4 header in its last 20 bytes, or with
+ * RoCEv1's GRH, then the payload (`rocev2.md` §3.8). A datagram is never answered.
  */
 import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
 import { GRH_BYTES, grhAt } from "../../../fabric/wire/roce/grh.ts";
@@ -26,18 +26,17 @@ export function refuseDatagram(
   { packet, row }: RequestIn,
 ): DropReason | undefined {
   if (packet.deth!.qKey !== qKeyOf(qp)) return "q-key";
-  // A stranger's: the ports of a rack have one MTU, and what is longer is not sent (§3.8).
+  // The sender is no port of this rack: those have one MTU, and do not send longer datagrams (§3.8).
   const fits = payloadFits(row, { bytes: packet.payload.length, pathMtu: device.plan.mtu });
   return fits ? undefined : "bad-length";
 }
 
-/** What is wrong with the Q_Key of a datagram. */
 function qKeyText(qp: QueuePair, { packet }: RequestIn): string {
   const [found, expected] = [packet.deth!.qKey, qKeyOf(qp)].map((key) => `0x${key.toString(16)}`);
   return `its Q_Key is ${found}, that of the queue pair ${expected}`;
 }
 
-/** Drops a datagram for what {@link refuseDatagram} has found. */
+/** Drops a datagram for the reason of {@link refuseDatagram}. */
 export function dropDatagram(
   device: Device,
   qp: QueuePair,

@@ -35,7 +35,8 @@ export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): V
   const opened = isFirst(input.row) ? openWrite(device, qp, input) : qp.responder.open!;
   if (typeof opened !== "object") return opened;
   if (!isLive(opened.segments)) return NAK_SYNDROMES["remote-access-error"];
-  // Nothing is checked in between (V-08): the faults of a verified write's buffer are one place here.
+  // Nothing between here and memory checks the data (V-08), so the faults of a verified write's buffer strike in
+  // one place.
   const data = flipped(device, "checked", flipped(device, "buffer", packet.payload));
   const { segments, received: offset } = opened;
   const of = { qp, psn: packet.bth.psn, inbound: true };
@@ -57,12 +58,11 @@ export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): V
 function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage | Verdict {
   const { packet, row } = input;
   const { va, rkey, length } = packet.reth!;
-  // Without data key and address are not checked, but the region named still decides (P-22).
+  // Without data the card does not check key and address, but the region still decides (P-22).
   const granted = namedRegion(device, qp, input);
   if (isVerdict(granted)) return granted;
-  // P-21: the opcode asks what only persistent memory can give. P-22 refuses such a region when it is
-  // registered; here it is known with the key, so what cannot be promised is refused as a right that
-  // the region has not got.
+  // P-21: the opcode asks for what only persistent memory can give. P-22 refuses such a region at its registration;
+  // here the card knows it by the key, and refuses it as a right that the region lacks.
   if (row.persistence && granted?.persistent === false) {
     return NAK_SYNDROMES["remote-access-error"];
   }
@@ -77,7 +77,7 @@ function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage
     segments: granted === undefined ? [] : [{ region: granted, va: start, length }],
     length,
     recv: undefined,
-    // UC has no acknowledgement of it.
+    // UC does not acknowledge persistence.
     persist: qp.type === "rc" && wantsPersistence(row, region),
     received: 0,
   };
@@ -116,7 +116,7 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
     return undefined;
   }
   if (row.invalidate && !invalidateKey(device, qp, packet.ieth!.rkey)) {
-    // Class J: no NAK, the requester finds out by its time-out.
+    // Class J: no NAK; the requester learns of it by its time-out.
     failReceive(device, qp, { recv: opened.recv!, fault: "peer-invalidate" });
     failFatally(device, qp);
     return undefined;

@@ -1,11 +1,7 @@
 /**
- * A request packet's memory, looked at behind all other checks: where its translation is not on the chip the
- * packet waits for it; where a page is not there, the packet's fate is the card's rule (`pageFault`).
- *
- * [choice] An RC responder answers with an RNR NAK, a READ too; a requester has no such means and drops
- * responses, to ask for them again (`requester/cold_responses.ts`); dropping the request and pausing are the two
- * other ways. Fukuoka et al., ISPASS 2021, and Lesokhin et al., ASPLOS'17, are about just this; of both the
- * abstracts alone could be opened, so none of it is held against them.
+ * The memory of a request packet, looked at behind all other checks: where its translation is not on the chip the
+ * packet waits for it; where a page is absent, the card's rule (`pageFault`) decides.
+ *  [choice] An RC responder answers with an RNR NAK, a READ too; a requester has no such means and drops responses, to ask for them again (`requester/cold_responses.ts`); dropping the request and pausing are the two other ways. Fukuoka et al., ISPASS 2021, and Lesokhin et al., ASPLOS'17, treat this question; only their abstracts could be opened, so the model does not claim to follow them.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { answer } from "../answers/answers.ts";
@@ -38,8 +34,8 @@ export function mayExecute(device: Device, qp: QueuePair, input: RequestIn): boo
 }
 
 /**
- * The same without acknowledgements. @returns `miss` where the packet waits; `fault` where its page is not
- * there, so that it is lost.
+ * The same for services without acknowledgements.
+ * @returns `miss` where the packet waits; `fault` where its page is absent, so that it is lost.
  */
 export function findMemory(
   device: Device,
@@ -75,7 +71,7 @@ function takeFault(
     beginWait(device, { kind: "request", qp, ...fault });
     return;
   }
-  // What comes behind it is dropped in silence: its PSN is ahead of the expected one.
+  // Packets behind it are dropped in silence: their PSNs are ahead of the expected one.
   qp.responder.gapNaked = true;
   if (pageFault === "drop" && input.operation.takesRecv !== "first") {
     paging.counters.pageFaultDrops++;
@@ -91,7 +87,7 @@ function takeFault(
   });
 }
 
-/** A packet of this queue pair has its memory: what was refused for it has come again. */
+/** The request that was refused for a page has come again, and has its memory. */
 function endRefusal({ paging, now }: Device, { slot, life }: QueuePair): void {
   const refused = paging.refusedSince.get(slot);
   if (refused === undefined) return;

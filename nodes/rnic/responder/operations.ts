@@ -1,8 +1,8 @@
 /**
- * The operations of a responder, one row each: what a request must have, accesses and waits for, its effect, and
- * what becomes of a duplicate. The responder (`responder.ts`, `unreliable.ts`, `memory_gate.ts`) asks the row and
- * knows no operation by name; what the columns mean is in `state/operation.ts`. A new operation is a row here, one
- * in `fabric/wire/roce/opcode.ts`, and where a program may ask for it one in `fabric/wire/host_bus/wqe_opcode.ts`.
+ * The operations of a responder, one row each: rights, memory accesses, what the request waits for, its effect, and
+ * the treatment of a duplicate. The responder (`responder.ts`, `unreliable.ts`, `memory_gate.ts`) asks the row and
+ * knows no operation by name; `state/operation.ts` documents the columns. A new operation is a row here, one in
+ * `fabric/wire/roce/opcode.ts`, and where a program may post it one in `fabric/wire/host_bus/wqe_opcode.ts`.
  */
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
@@ -32,8 +32,8 @@ import {
 
 export interface OperationRow extends OperationFacts {
   /**
-   * What the packet accesses, looked at before its effect; undefined where that is nothing, or is refused by the
-   * checks of the effect.
+   * The packet's memory accesses, looked at before its effect; undefined where it has none, or where the checks of
+   * the effect refuse them.
    */
   readonly memory: (device: Device, qp: QueuePair, input: RequestIn) => MemoryAccess | undefined;
   /** The packet's effect, with the checks of keys and receive memory that belong to it (§3.4, 6 and 7). */
@@ -42,10 +42,10 @@ export interface OperationRow extends OperationFacts {
   readonly repeat: (device: Device, qp: QueuePair, input: RequestIn) => boolean;
 }
 
-/** What of a row does not follow from its name. */
+/** Columns that the name does not determine. */
 type Given = Omit<OperationRow, "name" | "answer">;
 
-/** Where a row says nothing else. */
+/** Values of the columns that a row does not name. */
 const PLAIN = {
   need: 0,
   vendorRight: undefined,
@@ -104,7 +104,7 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "compare-swap": ATOMIC,
   "fetch-add": ATOMIC,
   "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
-  // As rxe has it, it takes no slot: the PM module's records remember it.
+  // As in rxe, it takes no slot: the PM module's records remember it.
   "flush": {
     ...PLAIN,
     need: needOfFlush,
@@ -130,7 +130,6 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "coherence-response": CARD_MESSAGE,
 };
 
-/** The rows by name, each in one shape. */
 export const OPERATIONS = Object.fromEntries(
   Object.entries(ROWS).map(([name, given]) => {
     const operation = name as RequestOperation;
@@ -143,12 +142,12 @@ const BY_OPCODE: readonly (OperationRow | undefined)[] = Array.from({ length: 25
   return OPERATIONS[operation as RequestOperation];
 });
 
-/** What a request's opcode asks for; undefined of what is no request, or of none that is known here. */
+/** The operation of a request's opcode; undefined where it is no request, or an unknown one. */
 export function operationOf({ code }: OpcodeRow): OperationRow | undefined {
   return BY_OPCODE[code];
 }
 
-/** The row of a request that was taken. */
+/** The row of an accepted request. */
 export function rowOf({ row }: RequestIn): OperationRow {
   return BY_OPCODE[row.code]!;
 }

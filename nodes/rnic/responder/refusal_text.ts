@@ -1,6 +1,6 @@
 /**
  * Why a responder refused a request, in words, for its own side: the wire carries the NAK's syndrome alone
- * (`rocev2.md` §1.4). The card's report of the refusal and its line of the ladder say it.
+ * (`rocev2.md` §1.4). The card's report of the refusal and its line of the ladder carry this text.
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
@@ -14,16 +14,14 @@ import type { OpenMessage, RecvWqe, RequestIn } from "../state/responder_state.t
 import type { Region } from "../state/memory.ts";
 import { findRegion, refusedBy } from "../dma/memory_region.ts";
 
-/** Which of the responder's checks has refused. */
+/** The responder's check that has refused. */
 export type Check = "sequence" | "permission" | "length" | "execution";
 
 export interface Refusal {
   readonly check: Check;
   readonly syndrome: number;
   readonly input: RequestIn;
-  /** The message that was coming in when the packet came. */
   readonly open: OpenMessage | undefined;
-  /** The receive that was there for it. */
   readonly granted: RecvWqe | undefined;
 }
 
@@ -45,11 +43,10 @@ function reasonOf(device: Device, qp: QueuePair, refusal: Refusal): string {
   }
 }
 
-/** What was asked for, as the packet says. */
 function requestText({ input: { row, packet }, open }: Refusal): string {
   const { reth, atomicEth } = packet;
   const place = atomicEth ?? reth;
-  // What comes behind the first packet of a message has no address of its own.
+  // A packet behind a message's first one has no address of its own.
   if (place === undefined) {
     const of = open === undefined ? "" : ` of a message of ${open.length} B`;
     return `${row.name} with ${packet.payload.length} B${of}`;
@@ -178,7 +175,6 @@ const RIGHT_NAMES: Readonly<Record<keyof typeof ACCESS, string>> = {
   remoteWritePersistence: "remote write persistence",
 };
 
-/** Access flags in words: `local write, remote read`. */
 function rightsText(flags: number): string {
   const names = (Object.keys(ACCESS) as (keyof typeof ACCESS)[])
     .filter((name) => (flags & ACCESS[name]) !== 0);

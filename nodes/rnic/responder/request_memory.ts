@@ -1,6 +1,6 @@
 /**
- * What a request's packet accesses of the host's memory, by operation: the column `memory` of `operations.ts`.
- * Undefined where that is nothing, or is refused by the checks of its effect.
+ * The host memory that a request's packet accesses, by operation: the column `memory` of `operations.ts`. Undefined
+ * where there is none, or where the checks of its effect refuse the access.
  */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { GRH_BYTES } from "../../../fabric/wire/roce/grh.ts";
@@ -28,7 +28,7 @@ export function memoryOfAtomic(
   return { ...word, offset: 0, length: ATOMIC_BYTES, write: true };
 }
 
-/** Of a READ: the first packet of its answer, and what follows ahead. */
+/** Of a READ: the first packet of its answer; the rest is to be fetched ahead. */
 export function memoryOfRead(
   device: Device,
   qp: QueuePair,
@@ -47,7 +47,6 @@ function segmentOf(
   return { segments: [{ region, va: Number(va), length }] };
 }
 
-/** What a RETH names. */
 function rangeOf(
   device: Device,
   qp: QueuePair,

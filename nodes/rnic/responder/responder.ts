@@ -1,8 +1,7 @@
 /**
- * Responder: request packets of an RC queue pair, checked step by step in the order of `rocev2.md`
- * §3.4. A check is a small function that answers "go on" (undefined) or a verdict; only
- * {@link takeRequest} acts on verdicts. What differs from operation to operation is in its row
- * (`operations.ts`), and nowhere here.
+ * Responder: checks request packets of an RC queue pair step by step in the order of `rocev2.md` §3.4. A check is a
+ * small function that answers "go on" (undefined) or a verdict; only {@link takeRequest} acts on verdicts. All
+ * differences between operations are in their rows (`operations.ts`).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
@@ -32,7 +31,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   takeExpected(qp);
   if (mustWait(qp, input)) return stall(qp, input, "atomic");
   if (needsRecv(input) && responder.granted === undefined) {
-    // Cheap faults are found before a receive WQE is asked for; the rest when it is here.
+    // Cheap faults are found before a receive WQE is asked for; the others once it has come.
     const found = checkSequence(qp, input) ?? checkPermission(qp, input);
     if (found !== undefined) return refuse(device, qp, input, found);
     stall(qp, input, "recv");
@@ -48,7 +47,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   refuse(device, qp, input, { check: "execution", verdict, open, granted });
 }
 
-/** What was dropped behind a packet whose NAK was withdrawn is asked for, where it has not come again. */
+/** Asks for packets that were dropped behind one whose NAK was withdrawn, unless they have come again. */
 function requestDropped(device: Device, qp: QueuePair): void {
   const { lastDropped, expectedPsn, pendingNak } = qp.responder;
   if (lastDropped === undefined || pendingNak !== undefined) return;
@@ -58,10 +57,10 @@ function requestDropped(device: Device, qp: QueuePair): void {
 
 /** Whether something before it has to take effect first (§3.7). */
 function mustWait({ responder }: QueuePair, { operation: { order }, packet }: RequestIn): boolean {
-  // It stands in line behind all that is before it anyway.
+  // The order of answers holds it back anyway.
   if (order === "in-turn") return false;
   if (responder.atomics > 0) return true;
-  // Data that has to be checked first gets its place behind what waits (V-02).
+  // V-02: data to be checked first queues behind such data.
   const isChecked = order === "checked" && packet.verifyEth?.level !== 0;
   return responder.placing > 0 && !isChecked;
 }
@@ -71,7 +70,7 @@ function sequenceError(device: Device, qp: QueuePair, psn: number): void {
   const { responder } = qp;
   drop(device, "psn-ahead");
   if (!responder.gapNaked) requestGap(device, qp, psn);
-  // Where the NAK has left, it has asked for all that follows.
+  // A NAK that has left has asked for all that follows.
   else if (responder.pendingNak !== undefined) noteDropped(qp, psn);
 }
 
@@ -83,11 +82,11 @@ export function requestGap(device: Device, qp: QueuePair, psn: number): void {
   answer(device, qp, { psn: qp.responder.expectedPsn, syndrome, readyAt: device.stageAt });
 }
 
-/** What a check has found: the NAK, and which check it was, for {@link refusalText}. */
+/** A refusal: the NAK, and the check that found it, for {@link refusalText}. */
 interface Fault {
   readonly check: Check;
   readonly verdict: Verdict;
-  /** As they were before the effect: the message that was coming in, the receive that was there for it. */
+  /** Both as they were before the effect. */
   readonly open?: OpenMessage | undefined;
   readonly granted?: RecvWqe | undefined;
 }
@@ -115,17 +114,16 @@ function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Fault | un
   return fits ? undefined : OUT_OF_SEQUENCE;
 }
 
-/** What the queue pair lets the peer do, and whether a slot is left for what needs one. */
 function checkPermission(qp: QueuePair, input: RequestIn): Fault | undefined {
   const need = needOf(input);
   if (need === undefined || !permits(qp, need)) return NOT_PERMITTED;
-  // A message has its slot from its first packet on: nothing comes between.
+  // A message has its slot from its first packet on: no other request comes between.
   return input.operation.takesSlot && isFirst(input.row) && !hasSlot(qp)
     ? NOT_PERMITTED
     : undefined;
 }
 
-/** A requester that has more outstanding than it was granted is refused (§3.4, hardware's way). */
+/** Refuses a requester that has more outstanding than it was granted (§3.4, hardware's way). */
 function hasSlot({ responder, attributes }: QueuePair): boolean {
   const { responses } = responder;
   let taken = 0;
@@ -137,7 +135,7 @@ function hasSlot({ responder, attributes }: QueuePair): boolean {
   return taken < attributes.maxDestRdAtomic;
 }
 
-/** Payload by opcode and path MTU, and what the operation asks of the length that is announced. */
+/** Checks the payload against opcode and path MTU, and the announced length against the operation's rule. */
 export function checkLength(
   qp: QueuePair,
   { row, packet, operation }: RequestIn,
@@ -161,7 +159,7 @@ export function checkLength(
   }
 }
 
-/** A packet from the past (§3.5): acknowledged or answered again; of all operations a READ alone is executed again. */
+/** A duplicate (§3.5): acknowledged or answered again; of all operations only a READ is executed again. */
 function takeDuplicate(device: Device, qp: QueuePair, input: RequestIn): void {
   device.counters.duplicatesIn++;
   const { answer, repeat } = rowOf(input);

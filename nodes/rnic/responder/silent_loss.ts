@@ -1,6 +1,7 @@
 /**
- * What UC and UD lose, of which the sender does not hear: its request succeeds (`rocev2.md` §3.8). The standard wants it
- * so; the first of each kind is a note of the run, which `rack why` has, too. So is what finds the receive buffer full.
+ * Losses of UC and UD, of which the sender does not hear: its request succeeds (`rocev2.md` §3.8), as the standard
+ * demands; the first of each kind is a note of the run, which `rack why` shows, too. So is a frame that finds the
+ * receive buffer full.
  */
 import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Frame } from "../../../fabric/node.ts";
@@ -12,7 +13,7 @@ import { type Device, drop, noteLoss } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 
-/** Why a queue pair drops a packet, for the author of a program. */
+/** Why a queue pair drops a packet, in words for the author of a program. */
 const WHY: Partial<Record<DropReason, (qp: QueuePair) => string>> = {
   "wrong-service": ({ type }) => `the queue pair's transport is ${type.toUpperCase()}`,
   "wrong-state": ({ state }) => `the queue pair is in state ${state.toUpperCase()}`,
@@ -42,7 +43,7 @@ export function dropInSilence(
   const { reason, qp } = lost;
   drop(device, reason);
   const { service, operation } = row;
-  // Of RC the requester hears; the connection manager sends again; hints are for cards alone.
+  // An RC requester hears of it; the connection manager sends again; programs see no hints.
   if ((service !== "uc" && service !== "ud") || operation === "hint") return;
   if (qp?.card !== undefined || packet.bth.destQpn === GSI_QPN) return;
   noteLoss(device, `${service} ${reason}`, () => {
@@ -54,8 +55,9 @@ export function dropInSilence(
 }
 
 /**
- * Drops a frame for which the receive buffer has no room, and notes the first of its kind. Nothing of it is checked: what it
- * is, its own bytes say. Of RC it comes again, at the cost of a timeout of which the requester does not hear the reason.
+ * Drops a frame for which the receive buffer has no room, and notes the first of its kind, as far as its bytes tell
+ * what it is: nothing of it is checked. An RC frame comes again, after a time-out whose cause the requester does
+ * not hear.
  */
 export function dropOverrun(device: Device, frame: Frame): void {
   drop(device, "receive-overrun");

@@ -1,6 +1,6 @@
 /**
- * The turns of request packets: one that has to wait, for its receive WQE or for an atomic to be executed,
- * stalls those behind it.
+ * The turns of request packets: a packet that waits for its receive WQE, its memory or an atomic stalls those
+ * behind it.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { dropDatagram, refuseDatagram, takeDatagram } from "./datagram.ts";
@@ -21,7 +21,7 @@ import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
 import { dropInSilence } from "./silent_loss.ts";
 import { dropMessage, takeUnreliable } from "./unreliable.ts";
 
-/** A request packet for this queue pair; it waits behind one that waits. */
+/** Takes a request packet for this queue pair, or queues it behind one that waits. */
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const reason = qp.type === "ud" ? refuseDatagram(device, qp, input) : undefined;
   if (reason !== undefined) return dropDatagram(device, qp, { input, reason });
@@ -41,7 +41,7 @@ function takeInTurn(device: Device, qp: QueuePair, input: RequestIn): void {
   else takeRequest(device, qp, input);
 }
 
-/** The first stalled packet gets its receive WQE: it and those behind it go on. */
+/** The first stalled packet gets its receive WQE; the packets go on. */
 export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
   grantReceive(qp, recv);
   resumeStalled(device, qp);
@@ -60,14 +60,14 @@ export function resumeWithMemory(device: Device, qp: QueuePair): void {
   if (stalled.length > 0 && stalledFor === "memory") resumeStalled(device, qp);
 }
 
-/** The page is there that a dropped packet was for: it is asked for, with all behind it. */
+/** The page has come for which a packet was dropped: asks for that packet and all behind it. */
 export function requestRefused(device: Device, qp: QueuePair): void {
   const { responder } = qp;
   if (responder.failing || !rights(qp.state).takesRequests) return;
   requestGap(device, qp, responder.expectedPsn);
 }
 
-/** Takes stalled packets in turn, until one has to wait again (it is put back at the end alone). */
+/** Takes stalled packets in turn until one has to wait again: that one is put back in front. */
 function resumeStalled(device: Device, qp: QueuePair): void {
   const { stalled } = qp.responder;
   const waiting = stalled.length;
@@ -79,7 +79,7 @@ function resumeStalled(device: Device, qp: QueuePair): void {
   }
 }
 
-/** No receive WQE: RNR NAK, the PSN is not consumed; what came behind it comes again (§3.4). */
+/** No receive WQE: RNR NAK, the PSN is not consumed; later packets come again (§3.4). */
 export function refuseRecv(device: Device, qp: QueuePair): void {
   const first = takeStalled(qp);
   if (first === undefined) return;
@@ -89,7 +89,7 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
     return resumeStalled(device, qp);
   }
   dropStalled(qp);
-  // The followers' PSNs are ahead of the expected one: silence about them (IBA, qib).
+  // The followers' PSNs are ahead of the expected one, so no NAK names them (IBA, qib).
   qp.responder.gapNaked = true;
   answer(device, qp, {
     psn: first.packet.bth.psn,

@@ -1,7 +1,7 @@
 /**
- * UC responder (`rocev2.md` §3.8): nothing is ever answered. What does not fit the sequence is
- * dropped with the rest of its message; the next FIRST or ONLY is where the responder goes on,
- * whatever its PSN. A receive WQE that a broken SEND had taken is the next SEND's.
+ * UC responder (`rocev2.md` §3.8): sends no answers. A packet that does not fit the sequence is dropped with the
+ * rest of its message; the responder goes on at the next FIRST or ONLY, whatever its PSN. The next SEND takes the
+ * receive WQE that a broken one had taken.
  */
 import { type Device, drop } from "../state/device.ts";
 import { abandonMessage, beginAt, stall } from "../state/responder_changes.ts";
@@ -46,13 +46,14 @@ export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn):
   const { open, granted } = responder;
   const verdict = rowOf(input).execute(device, qp, input);
   if (verdict === undefined) return;
-  // Receive memory that is not the queue pair's is its own fault (class A); all else is the peer's.
+  // Receive memory that the key does not grant is the queue pair's own fault (class A); all other faults are the
+  // peer's.
   if (fillsReceive(input)) return enterError(device, qp);
   const syndrome = verdict === "drop" ? undefined : verdict;
   refuse(device, qp, { input, check: "execution", syndrome, open, granted });
 }
 
-/** What RC answers with a NAK is dropped here, for the same reasons. */
+/** Drops the requests that RC answers with a NAK, for the same reasons. */
 function refuse(
   device: Device,
   qp: QueuePair,
@@ -68,7 +69,7 @@ function refuse(
   dropMessage(device, qp, { input, reason, why });
 }
 
-/** Drops what is coming in; no note tells of the rest of its packets. The receive WQE stays. */
+/** Drops the message that is coming in, without notes for its other packets. The receive WQE stays. */
 export function dropMessage(
   device: Device,
   qp: QueuePair,
@@ -97,7 +98,6 @@ function checkSequence(
   return fits ? undefined : "broken-message";
 }
 
-/** Whether the data goes to the receive WQE's memory. */
 function fillsReceive({ operation }: RequestIn): boolean {
   return operation.takesRecv === "first";
 }
@@ -109,6 +109,6 @@ function hasRoom(device: Device, qp: QueuePair, input: RequestIn): boolean {
   const { open, granted } = qp.responder;
   if (open !== undefined) return open.received + packet.payload.length <= open.length;
   const segments = recvSegments(device, qp, granted!);
-  // Memory that no key grants is found when the data is placed.
+  // Keys of the receive memory are checked when the data is placed.
   return segments === undefined || packet.payload.length <= bytesOf(segments);
 }

@@ -12,36 +12,33 @@ import type { LineChange } from "../../../fabric/wire/host_bus/line_change.ts";
 import type { AtomicTurn } from "./responder_state.ts";
 
 export interface CoherentPort {
-  /** Of the bus: what queued bytes take. */
   readonly bitsPerSecond: number;
-  /** Lines that one message is about, at most. */
   readonly runLines: number;
-  /** Writes whose bytes have not left, in the order in which they take effect, and their bytes on the bus. */
+  /** Writes whose bytes have not left, in the order of their effect, and their bytes on the bus. */
   readonly writes: Fifo<PortWrite>;
   queuedBytes: number;
-  /** Lines of these writes, and of those that have left and are not complete; by address. */
+  /** Lines of these writes, and of writes that have left and are not complete; by address. */
   readonly lines: Map<number, PortLine>;
-  /** Ownership that waits for credits, in the order of the writes. */
+  /** Requests for ownership that wait for credits, in the order of the writes. */
   readonly asking: LineAsk[];
-  /** Bytes on their way, in order: the agent completes them in order. */
+  /** Bytes on their way; the agent completes them in order. */
   readonly away: Fifo<PushAway>;
-  /** Writes so far, and those that the bus has completed. */
   asked: number;
   done: number;
-  /** What goes out when so many writes are complete. */
+  /** Messages that leave once so many writes are complete. */
   readonly held: Fifo<HeldBehind>;
   /** Reads on the bus, by their DMA tag, and parts of reads that wait for credits. */
   readonly reads: Map<number, PortRead>;
   readonly parts: Fifo<ReadPart>;
-  /** Reads without data whose time has come, by tag: LSB reads (P-24). */
+  /** LSB reads (P-24), which bring no data, that are due; by tag. */
   readonly finished: Fifo<number>;
   /** Shared regions of this host, whose lines are accessed by agent 0 (`dma/region_lines.ts`). */
   readonly shared: readonly { readonly from: number; readonly to: number }[];
-  /** Accesses of agent 0 under way by number, those whose line is on its way to memory, and those that are over. */
+  /** Accesses of agent 0 under way by number, those whose line is on its way to memory, and completed ones. */
   readonly tasks: Map<number, LineTask>;
   readonly writingBack: LineTask[];
   readonly ended: Fifo<LineTask>;
-  /** Lines of which a write was dropped, as they are lost, since a flush was refused for that (decision 13). */
+  /** Lost lines of which a write was dropped, until a flush is refused for that (decision 13). */
   readonly dropped: Set<number>;
   nextTask: number;
   readCredits: number;
@@ -64,22 +61,19 @@ export interface PortWrite {
   readonly data: Uint8Array<ArrayBuffer>;
   readonly toMemory: boolean;
   readonly wireBytes: number;
-  /** When the card took the write on. */
   readonly takenAt: Time;
-  /** Of the last piece of a journal's entry: what is to be told when its bytes have left. */
+  /** Of the last piece of a journal's entry: the entry, which is told when its bytes have left. */
   readonly entry: JournalWrite | undefined;
-  /** Of a line of a shared region: what agent 0 does. */
+  /** Of a line of a shared region: the access of agent 0. */
   readonly task: LineTask | undefined;
 }
 
 /** An access of agent 0 to a line of a shared region. */
 export type LineTask =
   & {
-    /** Of the first byte, and how many it is about, all in one line. */
     readonly address: number;
     readonly length: number;
     state: "waits" | "runs" | "over";
-    /** What was found, where it was done. */
     answer: Uint8Array<ArrayBuffer> | undefined;
     isGood: boolean;
   }
@@ -92,13 +86,12 @@ export type LineTask =
 
 export interface PortLine {
   state: "none" | "asked" | "owned";
-  /** Pieces of writes to it whose bytes have not left; pushes of it that are not complete. */
+  /** Pieces of writes to it whose bytes have not left, and its pushes that are not complete. */
   users: number;
   away: number;
 }
 
 export interface LineAsk {
-  /** The first write that needs them. */
   readonly write: number;
   readonly address: number;
   readonly lines: number;
@@ -110,7 +103,6 @@ export interface PushAway {
   readonly lines: number;
   /** The card keeps the lines for writes that follow. */
   readonly keeps: boolean;
-  /** The piece is complete with it. */
   readonly isLast: boolean;
 }
 
@@ -119,7 +111,6 @@ export interface PortRead {
   readonly length: number;
   data: Uint8Array<ArrayBuffer> | undefined;
   failed: boolean;
-  /** Lines that have not come. */
   left: number;
 }
 
@@ -141,7 +132,6 @@ export interface HeldBehind {
     | { readonly kind: "read"; readonly tag: number; readonly request: ReadRequest };
 }
 
-/** Of a card that is attached there; else undefined. */
 export function createCoherentPort(
   { attach, timing: { busLinesMax }, shared = [], address }: RnicPlan,
   mostLines: number,
@@ -184,8 +174,8 @@ export function createCoherentPort(
 }
 
 /**
- * Sends the host what must not pass the card's writes: an interrupt behind its CQE, a reply behind what the
- * command has written. PCIe keeps that order; on the coherent bus it waits until they are complete.
+ * Sends the host a message that must not pass the card's writes: an interrupt behind its CQE, a reply behind the
+ * command's writes. PCIe keeps that order; on the coherent bus the message waits until the writes are complete.
  */
 export function sendBehindWrites(
   { out, port }: { readonly out: Outputs; readonly port: CoherentPort | undefined },
@@ -205,7 +195,7 @@ export function sendBehindWrites(
   port.held.push({ after: port.asked, departAt, what });
 }
 
-/** What the bus has a message of its own for. */
+/** The coherent form of messages that have one. */
 function coherentForm(message: PcieMessage): PcieMessage {
   switch (message.kind) {
     case "interrupt":

@@ -1,4 +1,4 @@
-/** What an RNIC knows of congestion (`rocev2.md` §3.9): rates of queue pairs, pauses, notifications owed. */
+/** The RNIC's congestion state (`rocev2.md` §3.9): rates of queue pairs, pauses, notifications owed. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { ControlFrame, TxFrame } from "./tx_frame.ts";
@@ -11,17 +11,14 @@ export interface RateLimiter {
   /** R_C and R_T, in bit/s. */
   currentBps: number;
   targetBps: number;
-  /** Estimate of how congested the path is, 0 to 1. */
+  /** Estimate of the path's congestion, 0 to 1. */
   alpha: number;
-  /** A notification has come since alpha was updated last. */
   notified: boolean;
   /** T and BC: events of the timer and of the byte counter since the last cut. */
   timerEvents: number;
   byteEvents: number;
-  /** Bytes since the last event of the byte counter. */
   bytes: number;
   cutAt: Time;
-  /** When alpha is updated next, and when the timer's next event is. */
   alphaAt: Time;
   increaseAt: Time;
   /** Pacing: no frame is begun before this. */
@@ -35,19 +32,17 @@ interface HeldFrames {
 }
 
 export interface FlowControl {
-  /** Bit mask: what this port asks to hold back when its receive buffer fills. */
+  /** Bit mask: priorities that this port asks to pause when its receive buffer fills. */
   readonly lossless: number;
-  /** What the bus needs for frames that still come after a pause was asked for. */
+  /** Time of the bus for frames that still come after a pause was asked for. */
   readonly headroomPs: Time;
   readonly pauses: Pauses;
   readonly requests: PauseRequests;
-  /** By priority. */
   readonly held: readonly HeldFrames[];
-  /** Queue pairs that have lost their turn to a pause. */
+  /** Queue pairs that wait for the end of a pause. */
   readonly parked: Fifo<QueuePair>;
 }
 
-/** All 0. */
 export function createCongestionCounters() {
   return {
     ecnMarkedIn: 0,
@@ -60,18 +55,16 @@ export function createCongestionCounters() {
   };
 }
 
-/** A congestion notification on its way out. */
 export interface Notice {
   readonly qp: QueuePair;
   readonly life: number;
   readonly readyAt: Time;
 }
 
-/** What congestion control knows of one life of a queue pair. */
+/** Congestion state of one life of a queue pair. */
 export interface Reaction {
   readonly qp: QueuePair;
   readonly life: number;
-  /** When its peer was notified last. */
   notifiedAt: Time;
   limiter: RateLimiter | undefined;
 }

@@ -1,4 +1,4 @@
-/** What the RNIC counts, for the run's report (P-40, Q-11). */
+/** The RNIC's counters, for the run's report (P-40, Q-11). */
 
 /** All 0. */
 export function createCounters() {
@@ -10,13 +10,11 @@ export function createCounters() {
     /** Frames to the card's own address, which it turns round inside: no port counter has them. */
     loopbackFrames: 0,
     loopbackBytes: 0,
-    /** Frames sent, by kind. */
     sendFramesOut: 0,
     writeFramesOut: 0,
     persistWriteFramesOut: 0,
     verifyWriteFramesOut: 0,
     readRequestsOut: 0,
-    /** COMPARE & SWAP, FETCH & ADD, ATOMIC WRITE. */
     atomicRequestsOut: 0,
     flushRequestsOut: 0,
     readResponsesOut: 0,
@@ -25,7 +23,6 @@ export function createCounters() {
     naksOut: 0,
     rnrNaksOut: 0,
     persistAcksOut: 0,
-    /** Packets taken, by kind. */
     requestsIn: 0,
     acksIn: 0,
     atomicAcksIn: 0,
@@ -54,46 +51,46 @@ export function createCounters() {
     /** Of these the ones that had to wait for another one at the same address. */
     atomicsHeld: 0,
     flushesExecuted: 0,
-    /** Verified writes that were answered (V-01), and of these what was not "written" (V-02, V-03). */
+    /** Answered verified writes (V-01), and those of them whose result was not "written" (V-02, V-03). */
     verifyWritesIn: 0,
     verifyCrcFailures: 0,
     verifyReadBackFailures: 0,
     verifyReadErrors: 0,
-    /** Answers to duplicates of these. */
     verifyRepeats: 0,
     /**
-     * Looks at memory, and those that a sender's history saved (V-05); how long the answers of either waited,
-     * in ps, when all of the data was with the bus. The difference of the means is what a look costs (V-10).
+     * Read-backs of memory, and those that a sender's history saved (V-05); the time, in ps, for which the answers
+     * of either waited once all data was with the bus. The difference of the means is the cost of a read-back
+     * (V-10).
      */
     verifyReadBacks: 0,
     verifyReadBackPs: 0,
     verifySkipped: 0,
     verifySkippedPs: 0,
-    /** Of cores into the card's memory, which a rule of Q-04 forbids. */
+    /** Stores of cores into the card's memory that a rule of Q-04 forbids. */
     storesRefused: 0,
     doorbells: 0,
     doorbellsRefused: 0,
-    /** Of these: lost on the way, written over by the queue's next one, and without room (Q-06). */
+    /** Of these: lost on the way, overwritten by the queue's next one, and without room (Q-06). */
     doorbellsLost: 0,
     doorbellsCoalesced: 0,
     doorbellsDropped: 0,
     /** Doorbells handled with an older pointer than the host had stored when it rang (Q-10, Q-11). */
     stalePointers: 0,
-    /** WQEs that came with their doorbell, and those that were fetched all the same. */
+    /** WQEs that came with their doorbell, and those that were fetched nevertheless. */
     blueFlameTaken: 0,
     blueFlameFetched: 0,
     /** DMA reads of queue information, those caused by doorbells apart. */
     queueReads: 0,
     doorbellReads: 0,
-    /** Writes of a pointer of the RNIC's to where the host reads it, evictions apart (Q-03). */
+    /** Writes of the RNIC's pointers to where the host reads them, without evictions (Q-03). */
     pointerWrites: 0,
     wqeReads: 0,
     cacheHits: 0,
     cacheMisses: 0,
-    /** Of the misses those of packets, received or sent; their hits are not counted (Q-07). */
+    /** Misses caused by packets, received or sent; their hits are not counted (Q-07). */
     contextMisses: 0,
     cacheEvictions: 0,
-    /** Locks of space 2 (Q-04): granted, refused, and of the granted ones those taken back. */
+    /** Locks of space 2 (Q-04): granted, refused, and granted ones that were taken back. */
     locksGranted: 0,
     locksDenied: 0,
     locksTakenBack: 0,
@@ -107,7 +104,7 @@ export function createCounters() {
 
 export type Counters = ReturnType<typeof createCounters>;
 
-/** Why a frame was dropped without an answer, in the order of the checks (`rocev2.md` §3.4). */
+/** Reasons for which a frame is dropped without an answer, in the order of the checks (`rocev2.md` §3.4). */
 export type DropReason =
   | "held-off"
   | "receive-overrun"
@@ -127,14 +124,14 @@ export type DropReason =
   | "q-key"
   | "psn-ahead"
   | "stalled-too-many"
-  /** So many wait for their queue pair's context. */
+  /** Too many packets wait for their queue pair's context. */
   | "context-too-many"
   | "stale-duplicate"
   | "no-recv"
-  /** Its page is not there: it comes again (RC), or does not. */
+  /** Its page is absent: an RC packet comes again. */
   | "page-fault"
   | "recv-too-small"
-  /** UC: what has no answer, §3.8. */
+  /** UC: §3.8. */
   | "broken-message"
   | "bad-length"
   | "remote-access";

@@ -1,7 +1,4 @@
-/**
- * The state of one RNIC, and what all its modules share. Modules are functions over it; nothing here
- * decides anything.
- */
+/** The state of one RNIC, shared by its modules. Modules are functions over it; nothing here decides anything. */
 import type { CardWarning } from "../../../fabric/inspection.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
@@ -45,15 +42,14 @@ import type { PacketFrame, RocePacket } from "../../../fabric/wire/roce/packet.t
 import type { DueEvent, MemoryWait, Paging } from "./paging_state.ts";
 import type { TranslationTable } from "./translation_table.ts";
 
-/** Whose queue a queue number is. */
 export type QueueOwner =
   | { readonly kind: "sq" | "rq"; readonly qp: QueuePair }
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue }
   | { readonly kind: "cq"; readonly cq: CompletionQueue };
 
 /**
- * Calls of a module to a module on a floor above its own (README, floors). `upcalls.ts` binds each to
- * the function that does it, at once and inside the call.
+ * Calls of a module to a module on a floor above its own (README, floors). `upcalls.ts` binds each to its function;
+ * the calls are synchronous.
  */
 export interface Upcalls {
   /** The driver has given the card an event queue. */
@@ -70,13 +66,14 @@ export interface Upcalls {
   readonly flushWork: (device: Device, qp: QueuePair) => void;
   /** The card cannot read what it needs of the queue pair. */
   readonly failFatally: (device: Device, qp: QueuePair) => void;
-  /** A data frame is on the wire. */
   readonly frameSent: (device: Device, frame: TxFrame, sent: PacketFrame) => void;
   /** The memory that a data frame's payload comes from could not be read. */
   readonly frameFailed: (device: Device, frame: TxFrame) => void;
-  /** The CPU says "flushed" (S1014). @returns whether a message with this PSN waits for it. */
+  /**
+   * The CPU says "flushed" (S1014).
+   * @returns whether a message with this PSN waits for it.
+   */
   readonly answerPersistenceAck: (device: Device, qp: QueuePair, psn: number) => boolean;
-  /** An atomic's turn among the answers has come. */
   readonly startAtomic: (device: Device, qp: QueuePair, service: SingleService) => void;
   /** An access has the translations or pages that it waited for. */
   readonly memoryReady: (device: Device, wait: MemoryWait) => void;
@@ -89,13 +86,13 @@ export interface Upcalls {
     done: { readonly service: SingleService; readonly at: Time },
   ) => void;
   readonly verifiedUnproven: (device: Device, qp: QueuePair, service: SingleService) => void;
-  /** A queue pair between coherent cards has failed: nothing more goes by it. */
+  /** A queue pair between coherent cards has failed, and carries no more messages. */
   readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
   /** A greeting that has waited is taken now. */
   readonly takeGreeting: (device: Device, packet: RocePacket) => boolean;
-  /** An access of a verb or DMA to a line of a shared region: it begins. */
+  /** Begins an access of a verb or DMA to a line of a shared region. */
   readonly accessLine: (device: Device, access: Access) => void;
-  /** For the judge of shared regions: agent 0 begins an access, and has done it or not. */
+  /** For the audit of shared regions: agent 0 begins an access, and has done it or not. */
   readonly noteLineTask: (device: Device, ticket: number, task: LineTask) => void;
   readonly noteLineAnswer: (device: Device, task: LineTask, answer: Answer) => void;
   /** H-30: a peer's request accesses a page, or needs a line of translations or a context, which a hint may have brought. */
@@ -114,11 +111,11 @@ export interface Upcalls {
     context: { readonly queue: number; readonly now: Time },
     found: Found,
   ) => void;
-  /** H-22: the request has met memory of these tables, or a context, that is not there. */
+  /** H-22: the request has met memory of these tables, or a context, that is absent. */
   readonly noteMiss: (hints: Hints, qp: QueuePair, tables: readonly TranslationTable[]) => void;
   /** H-02: units of the send queue that the next read of WQEs should bring; undefined: as many as without hints. */
   readonly unitsAhead: (hints: Hints, qp: QueuePair) => number | undefined;
-  /** H-23: the card has written these bytes, `keepsWord`: the new value of the word on the chip that is there. */
+  /** H-23: the card has written these bytes; `keepsWord`: they are the new value of the word on the chip. */
   readonly wordsOverwritten: (
     device: Device,
     hints: Hints,
@@ -126,7 +123,7 @@ export interface Upcalls {
   ) => void;
 }
 
-/** How a request finds a line of translations or a context: on the chip, on its way there, or neither. */
+/** Where a request finds a line of translations or a context: on the chip, on its way there, or neither. */
 export type Found = "there" | "coming" | "gone";
 
 export interface Device {
@@ -137,43 +134,39 @@ export interface Device {
   /** The instant of the current step, and where its outputs go. */
   now: Time;
   out: Outputs;
-  /** When the module that took this step's input has passed it on: outputs depart from then on. */
+  /** Departure time of the step's outputs: when the module that took its input has passed it on. */
   stageAt: Time;
-  /** Undefined until the driver has laid out queue information (Q-04). */
   spaces: QueueSpaces | undefined;
-  /** Where the fields of queue information lie in them (Q-05). */
+  /** Layout of the fields of queue information (Q-05). */
   readonly store: StoreLayout;
   readonly scheme: QueuePlan["scheme"];
   readonly readPointer: QueuePlan["readPointer"];
   persistence: PersistencePlan;
-  /** Where the card's buffers survive a power failure of its host; else undefined. */
+  /** Undefined where the card's buffers do not survive a power failure of its host. */
   journal: Journal | undefined;
-  /** Observes what the card has of its host's persistent memory; most runs have none. */
+  /** Observes what the card holds of its host's persistent memory; undefined in most runs. */
   readonly heldLog: HeldLog | undefined;
-  /** Where queue information lies at the card; else undefined. */
+  /** Undefined unless queue information lies at the card. */
   memory: CardMemory | undefined;
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
-  /** Kinds of losses without a sign to their senders that were noted (`responder/silent_loss.ts`). */
+  /** Kinds of silent losses that were noted (`responder/silent_loss.ts`). */
   readonly lossesNoted: Set<string>;
   readonly dma: Dma;
-  /** Of a card on the coherent bus; undefined on PCIe. */
+  /** Undefined on PCIe. */
   readonly port: CoherentPort | undefined;
   readonly transmitter: Transmitter;
   readonly regions: RegionTable;
-  /** Translations of the regions' memory, and pages that are not there. */
   readonly paging: Paging;
-  /** Page faults that the firmware is about to raise, by time. */
   readonly pageEvents: Fifo<DueEvent>;
-  /** Undefined before its driver has initialised it, and of a card without shared regions. */
+  /** Undefined until its driver has initialised it, and of a card without shared regions. */
   coherence: Coherence | undefined;
-  /** Of the protocol by which regions are shared, where it is the rack's own. */
+  /** Of the coherence protocol, where it is the rack's own. */
   readonly tables: Tables | undefined;
   /** When it got power; 0 at the run's begin. */
   startedAt: Time;
-  /** The network cable's other end has power, as far as the card was told. */
+  /** Whether the network cable's other end has power, as far as the card was told. */
   isPortUp: boolean;
-  /** The last of {@link warn}, the newest last. */
   readonly warnings: CardWarning[];
   /** Undefined where the card takes no part in hints. */
   readonly hints: Hints | undefined;
@@ -181,50 +174,42 @@ export interface Device {
   /** IPv4 group → its UD queue pairs in the order of attaching; no group without one. */
   readonly multicast: Map<number, readonly QueuePair[]>;
   readonly completionQueues: Map<number, CompletionQueue>;
-  /** Where asynchronous events go; undefined: to the driver, each as a message. */
+  /** Destination of asynchronous events; undefined: each goes to the driver as a message. */
   eventQueue: CompletionQueue | undefined;
   readonly sharedReceiveQueues: Map<number, SharedReceiveQueue>;
-  /** Queue number → its owner. */
   readonly owners: (QueueOwner | undefined)[];
-  /** Q-06: doorbells not served yet. */
   readonly doorbells: Fifo<TakenDoorbell>;
   readonly doorbellPlan: DoorbellPlan;
-  /** Draws the faults of doorbells. */
   readonly doorbellRng: Rng;
   /** BlueFlame buffers that have come in part, by their number. */
   readonly blueFlame: Map<number, WriteCombined>;
   readonly cache: QueueCache;
   /** Q-07: reads of queue information under way, by queue number. */
   readonly loads: Map<number, QueueLoad>;
-  /** Q-07: what waits for a context, and contexts held for the turn of their queue pair, by queue. */
+  /** Q-07: waiters for a context, and contexts held for the turn of their queue pair, by queue. */
   readonly contextWaits: Map<number, ContextWait>;
   readonly contextsHeld: Map<number, QueueEntry>;
   /** Q-04, Q-09: queues that are paused, by number. */
   readonly pauses: Map<number, Pause>;
   /**
-   * Q-09: the host's pointers of queues that were moved, as the RNIC knows them: older ones in space 3
-   * are about the old ring.
+   * Q-09: the host's pointers of moved queues, as the RNIC knows them: older ones in space 3 belong to the old
+   * ring.
    */
   readonly moved: Map<number, StampedPointer>;
-  /** Words of host memory that atomics hold. */
   readonly atomicWords: AtomicWords;
-  /** Verified writes under way, and what senders' earlier ones were like. */
   readonly verify: VerifyState;
-  /** Queue pairs with something to send, in turn. */
   readonly roundRobin: Fifo<QueuePair>;
-  /** Whose turn it is, which may go on in a later step, and whether something has scheduled it since. */
+  /** The queue pair whose turn it is, which may go on in a later step, and whether it was scheduled since. */
   readonly turn: { of: QueuePair | undefined; isWanted: boolean };
-  /** ECN, DCQCN, PFC; undefined where all of it is off. */
+  /** ECN, DCQCN, PFC; undefined where all are off. */
   readonly congestion: Congestion | undefined;
-  /** V-08: what damages data inside the card; empty where the plan has none. */
+  /** V-08: sources of damage inside the card; empty where the plan has none. */
   readonly flips: readonly Flip[];
-  /** Some per queue pair, see `timers.ts`. */
   deadlines: Deadlines;
   readonly slots: (QueuePair | undefined)[];
   /** All numbers of queues and all slots below these are taken. */
   readonly lowestFree: { queue: number; slot: number };
   nextQpn: number;
-  /** IPv4 identification of the next frame. */
   identification: number;
 }
 
@@ -233,7 +218,6 @@ export function drop(device: Device, reason: DropReason): void {
   device.drops.set(reason, (device.drops.get(reason) ?? 0) + 1);
 }
 
-/** Puts a queue pair into the round robin, where it is not. */
 export function schedule(device: Device, qp: QueuePair): void {
   if (qp.scheduled) return;
   if (device.turn.of === qp) {
@@ -249,7 +233,7 @@ export function sendReply(device: Device, id: number, reply: RnicReply): void {
   sendBehindWrites(device, { kind: "reply", id, reply }, device.stageAt);
 }
 
-/** So many are kept for an eye from outside. */
+/** Warnings kept for `inspect`. */
 const WARNINGS_KEPT = 16;
 
 /** A note of the run, which the card also keeps for `inspect`. */
@@ -258,14 +242,13 @@ export function warn({ out, now: atPs, warnings }: Device, message: string): voi
   if (warnings.push({ atPs, message }) > WARNINGS_KEPT) warnings.shift();
 }
 
-/** Something is lost and its sender is not told: a note of the run, the first of a kind. Others need no text. */
+/** Notes the first loss of a kind of which the sender does not hear; `message` is called only for that one. */
 export function noteLoss(device: Device, kind: string, message: () => string): void {
   if (device.lossesNoted.has(kind)) return;
   device.lossesNoted.add(kind);
   warn(device, message());
 }
 
-/** Raises an asynchronous event at the host's driver. */
 export function raiseEvent(device: Device, event: RnicEvent): void {
   if (device.eventQueue !== undefined) return device.up.queueEvent(device, event);
   sendBehindWrites(device, { kind: "event", event }, device.stageAt);

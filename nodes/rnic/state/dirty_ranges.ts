@@ -1,11 +1,11 @@
 /**
- * What a queue pair's peer has written into persistent memory and no CPU has been asked to flush (P-31):
- * lines of the host's virtual addresses. Where memory for it runs out, what lies close together is taken
- * for one range: to flush a clean line costs time and breaks no promise.
+ * A peer's writes into persistent memory that no CPU has been asked to flush (P-31), of one queue pair: lines of
+ * the host's virtual addresses. Where room runs out, the nearest two ranges become one: to flush a clean line costs
+ * time and breaks no promise.
  */
 import { LIMITS } from "./limits.ts";
 
-/** Lines by the addresses that the host's programs know: `from` and `to` are multiples of 64. */
+/** Lines by the programs' virtual addresses: `from` and `to` are multiples of 64. */
 export interface Span {
   readonly from: number;
   readonly to: number;
@@ -21,26 +21,24 @@ export interface Bytes {
   readonly length: number;
 }
 
-/** What a CPU flushes at once. */
 const LINE_BYTES = 64;
 
 export function createDirtyRanges(): DirtyRanges {
   return { spans: [] };
 }
 
-/** The lines that the bytes, at least one, are in. */
 function linesOf({ va, length }: Bytes): Span {
   const last = va + length - 1;
   return { from: va - va % LINE_BYTES, to: last - last % LINE_BYTES + LINE_BYTES };
 }
 
-/** Notes that the bytes have been written. Beyond `LIMITS.dirtySpans` the nearest two become one. */
+/** Records the bytes as written. Beyond `LIMITS.dirtySpans` the nearest two spans become one. */
 export function noteDirty(ranges: DirtyRanges, written: Bytes): void {
   if (written.length === 0) return;
   ranges.spans = reduceTo(withLines(ranges.spans, linesOf(written)), LIMITS.dirtySpans);
 }
 
-/** The spans with these lines, which take in all that they touch. */
+/** The spans with these lines, which absorb all spans that they touch. */
 function withLines(spans: readonly Span[], { from, to }: Span): Span[] {
   const before = spans.filter((span) => span.to < from);
   const after = spans.filter((span) => span.from > to);
@@ -52,7 +50,10 @@ function withLines(spans: readonly Span[], { from, to }: Span): Span[] {
   return [...before, whole, ...after];
 }
 
-/** Takes all lines off the list, or those that the bytes of `within` are in. @returns them, in order. */
+/**
+ * Removes all lines, or those of the bytes of `within`.
+ * @returns them, in order.
+ */
 export function takeDirty(ranges: DirtyRanges, within?: Bytes): readonly Span[] {
   const { spans } = ranges;
   if (within === undefined) {
@@ -75,7 +76,7 @@ function keep(list: Span[], span: Span): void {
   if (span.from < span.to) list.push(span);
 }
 
-/** At most `most` (> 0) spans that cover all of these, with as few other lines as there can be. */
+/** At most `most` (> 0) spans that cover all of these, with as few other lines as possible. */
 export function reduceTo(spans: readonly Span[], most: number): readonly Span[] {
   let reduced = spans;
   while (reduced.length > most) reduced = withoutLeastGap(reduced);

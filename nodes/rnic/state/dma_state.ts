@@ -1,4 +1,4 @@
-/** DMA reads under way and what each is for; writes that a card's journal holds. */
+/** DMA reads under way and their continuations; writes that a card's journal holds. */
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -16,46 +16,45 @@ type FlushOnFail = NonNullable<RnicPlan["flushOnFail"]>;
 
 export interface Journal extends FlushOnFail {
   readonly host: string;
-  /** In the order of the bus. */
   readonly writes: Fifo<JournalWrite>;
   readonly log: HeldLog | undefined;
 }
 
 export interface JournalWrite {
   readonly message: MemoryWrite;
-  /** When all of it is at the host; NEVER as long as the host that has missed it is away. */
+  /** When all of it is at the host; NEVER while a host that has missed it is away. */
   arrivesAt: Time;
 }
 
 /** Bytes that memory is to have. */
 export interface HeldBytes {
   readonly address: number;
-  /** They never change. */
+  /** Never modified. */
   readonly data: Uint8Array;
 }
 
 /**
- * What a card has of its host's persistent memory, passed to an external observer as it changes, with exact times: enough
- * to tell what a power failure of the host at *any* instant would leave in the card, without another run up to it
- * (`nodes/host/memory/memory_log.ts` is the same for the host's memory). A card without a log does none of this.
+ * Tells an external observer, with exact times, of all that a card holds of its host's persistent memory: enough to
+ * determine what a power failure of the host at *any* instant would leave in the card, without another run up to it
+ * (`nodes/host/memory/memory_log.ts` does the same for the host's memory). A card without a log does none of this.
  *
- * Addresses are physical. Times never decrease. A power failure that the card detects at `t` precedes all that it is
- * told of at `t`.
+ * Addresses are physical. Times never decrease. A power failure that the card detects at `t` precedes all that it
+ * is told of at `t`.
  */
 export interface HeldLog {
   /**
-   * The journal (`../dma/journal.ts`) has a write. When it has arrived is told later where that is not known yet: the entry
-   * is the journal's own, and stays what it says in the end.
+   * The journal (`../dma/journal.ts`) has a write. Its arrival time may be known later only: `entry` is the
+   * journal's own object, and is updated.
    */
   written(at: Time, entry: JournalWrite): void;
   /**
-   * All that the local cache of shared regions has, and what `../coherence/kept_lines.ts` would keep of it if the power
-   * failed now; called when it may be other than before. Whether it is kept is the domain's business.
+   * The contents of the local cache of shared regions, and what `../coherence/kept_lines.ts` would keep of it if
+   * the power failed now; called when either may have changed. The power domain decides whether it is kept.
    */
   cached(at: Time, kept: readonly HeldBytes[]): void;
 }
 
-/** What a completed read is for. `life` is the queue pair's at the time of the request. */
+/** The continuation of a completed read. `life` is the queue pair's at the time of the request. */
 export type Continuation =
   | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly part: LookUpPart }
   | {
@@ -79,9 +78,9 @@ export type Continuation =
     readonly units: number;
   }
   | { readonly kind: "translation"; readonly fill: Fill }
-  /** Space 2 as the host has left it. */
+  /** Space 2, which the host may have changed. */
   | { readonly kind: "space2"; readonly pause: Pause }
-  /** Q-09: unread units that move; `before` are those up to the ring's end, where it is read in two. */
+  /** Q-09: unread units that move; `before` are those up to the ring's end, where two reads bring them. */
   | {
     readonly kind: "ring-units";
     readonly pause: Pause;
@@ -90,7 +89,7 @@ export type Continuation =
   }
   | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
   | { readonly kind: "atomic"; readonly turn: AtomicTurn }
-  /** H-21: ahead of its atomic. */
+  /** H-21: a word ahead of its atomic. */
   | { readonly kind: "preload"; readonly word: Word }
   | {
     readonly kind: "read-back";
@@ -100,10 +99,9 @@ export type Continuation =
   }
   | LsbRead;
 
-/** Q-09: how a ring goes on. */
+/** Q-09: the move of a ring. */
 export interface RingMove {
   readonly ring: RingPlace;
-  /** Unread units, from the read pointer on. */
   readonly units: number;
 }
 
@@ -119,9 +117,9 @@ export interface ReadRequest {
   readonly address: number;
   readonly length: number;
   readonly noSnoop?: boolean;
-  /** What the medium holds is wanted, not what is on its way there (V-08). */
+  /** Reads the medium itself, without writes on their way there (V-08). */
   readonly medium?: boolean;
-  /** The card keeps the data, and is to be told when it changes (H-23). */
+  /** The card keeps the data, and the host tells it of changes (H-23). */
   readonly tracked?: boolean;
   readonly continuation: Continuation;
 }
@@ -136,9 +134,8 @@ export interface DataRead {
 /** Reads of one kind, which share a limit. */
 export interface ReadEngine {
   readonly freeTags: number[];
-  /** Read requests of the bus that may still go out: a long read is several. */
+  /** Read requests that may still go out on the bus: a long read takes several. */
   freeRequests: number;
-  /** Reads that wait until they can go out. */
   readonly waiting: Fifo<ReadRequest>;
 }
 
@@ -157,7 +154,7 @@ export interface Dma {
   readonly responderTags: number;
   /** Reads of the card's own memory, see `card_memory.ts`. */
   readonly onCard: Fifo<ReadRequest>;
-  /** Data that the host has sent and the RNIC is not done with (`dataReadPs`). */
+  /** Data that the host has sent and the RNIC is still processing (`dataReadPs`). */
   readonly reading: Fifo<DataRead>;
   /** When the bus has taken the last message handed to it. */
   busFreeAt: Time;

@@ -1,11 +1,11 @@
-/** What a queue pair does in a state (`rocev2.md` §4.1). Its transitions are in `fabric/wire`. */
+/** The rights of a queue pair in each state (`rocev2.md` §4.1). Its transitions are in `fabric/wire`. */
 import type { QpState } from "../../../fabric/wire/host_bus/rnic_command.ts";
 
 export interface StateRights {
   readonly takesRequests: boolean;
   readonly takesResponses: boolean;
   readonly startsWork: boolean;
-  /** Goes on with what it has started. */
+  /** Continues started work. */
   readonly sends: boolean;
   /** Completes posted sends, posted receives with WR_FLUSH_ERR. */
   readonly flushesSends: boolean;

@@ -4,7 +4,7 @@ import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 import type { TranslationTable } from "./translation_table.ts";
 
-/** A range of a region: what a scatter/gather element becomes once its key has been checked. */
+/** A range of a region: a scatter/gather element whose key has been checked. */
 export interface MemorySegment {
   readonly region: Region;
   readonly va: number;
@@ -22,16 +22,11 @@ export interface Region extends RegionPlan {
   readonly key: number;
   /** Virtual address at which `pages[0]` begins. */
   readonly pageBase: number;
-  /** Its translations, of which `pages` is a part. */
   readonly table: TranslationTable;
-  /**
-   * False from the moment it is deregistered, registered anew or unbound: what is under way must not
-   * touch its memory any more.
-   */
+  /** False once it is deregistered, registered anew or unbound: work under way must not touch its memory any more. */
   alive: boolean;
-  /** Memory windows that are bound to it. */
   windows: number;
-  /** The window that this is the bound range of; undefined where it is a region of its own. */
+  /** The window whose bound range it is; undefined of a region proper. */
   readonly window: Window | undefined;
   /** It has no memory (ibv_alloc_null_mr): the card reads zeros and drops writes, without the bus. */
   readonly isNull: boolean;
@@ -42,23 +37,22 @@ export interface RegionTable {
   readonly first: number;
   readonly variants: number[];
   readonly free: number[];
-  /** By index. Only while a window is bound its index has a slot as well. */
+  /** By index. A window's index has a slot only while the window is bound. */
   readonly windows: Map<number, Window>;
 }
 
 export interface Window {
   readonly type: WindowType;
   readonly pd: number;
-  /** Its index stays, the variant is the newest binding's. */
+  /** Its index stays; the variant is that of the newest binding. */
   key: number;
   binding: Binding | undefined;
 }
 
 interface Binding {
-  /** What its key opens, and the region that it is a part of. */
+  /** The range that its key opens, and the region that the range belongs to. */
   readonly range: Region;
   readonly parent: Region;
-  /** Queue pair that bound it. */
   readonly qpn: number;
 }
 

@@ -1,7 +1,7 @@
 /**
- * What each operation asks of a responder before and after its effect. The rows themselves, with their
- * effects, are in `responder/operations.ts`; a request carries its row's facts with it, so that modules on
- * lower floors need not distinguish operations.
+ * The demands of each operation on a responder before and after its effect. The rows, with their effects, are in
+ * `responder/operations.ts`; a request carries its row's facts with it, so that modules on lower floors need not
+ * distinguish operations.
  */
 import type { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Answer, RequestOperation } from "../../../fabric/wire/roce/opcode.ts";
@@ -11,20 +11,20 @@ import type { Counters } from "./counters.ts";
 export interface OperationFacts {
   readonly name: RequestOperation;
   /**
-   * ACCESS bits that queue pair (else NAK 0x61) and region (else NAK 0x62) must have both. Where the packet
-   * decides: `undefined` for one that asks for nothing that there is.
+   * ACCESS bits that queue pair (else NAK 0x61) and region (else NAK 0x62) must have both. A function where the
+   * packet decides: `undefined` for a packet whose demand is unknown.
    */
   readonly need: number | ((packet: RocePacket) => number | undefined);
-  /** What the manufacturer's form of it has to be agreed on by; undefined where there is no such form. */
+  /** Capability on which the manufacturer's form of it is agreed; undefined where there is no such form. */
   readonly vendorRight: keyof typeof ACCESS | undefined;
   /** Takes one of max_dest_rd_atomic slots, from its first packet until it is answered (§3.5). */
   readonly takesSlot: boolean;
   /** Which of its packets takes a receive WQE: the first, the one with immediate data, or none (§3.4). */
   readonly takesRecv: "first" | "immediate" | "never";
   /**
-   * When it takes effect (§3.7). `in-turn`: as it stands first among the answers. `at-once`: as it comes,
-   * so that it waits for atomics before it and for checked data that is not all with the bus. `checked`:
-   * also at once, but data that is to be checked first has its place behind such data (V-02).
+   * When it takes effect (§3.7). `in-turn`: when it stands first among the answers. `at-once`: when it comes,
+   * behind earlier atomics and behind checked data that is not all with the bus. `checked`: also at once, but data
+   * that is to be checked first queues behind such data (V-02).
    */
   readonly order: "in-turn" | "at-once" | "checked";
   /**
@@ -32,15 +32,15 @@ export interface OperationFacts {
    * RETH's length, `word` has that length be eight bytes.
    */
   readonly length: "any" | "announced" | "word";
-  /** What answers it. An acknowledgement may stand for several packets, all others are for one request. */
+  /** Its answer. An acknowledgement may stand for several packets, any other answer is for one request. */
   readonly answer: Answer;
-  /** Why its effect may be refused as invalid (NAK 0x61), where it may. */
+  /** The cause for which its effect may be refused as invalid (NAK 0x61). */
   readonly invalid: "the receive" | "the alignment" | "the verification" | undefined;
-  /** What counts those that have taken effect, duplicates apart. */
+  /** Counter of those that have taken effect, without duplicates. */
   readonly counter: keyof Counters | undefined;
 }
 
-/** ACCESS bits that this request needs; undefined where it asks for nothing that there is. */
+/** ACCESS bits that this request needs; undefined where its demand is unknown. */
 export function needOf(
   { operation, packet }: { readonly operation: OperationFacts; readonly packet: RocePacket },
 ): number | undefined {
@@ -48,7 +48,6 @@ export function needOf(
   return typeof need === "number" ? need : need(packet);
 }
 
-/** One of these has taken effect. */
 export function countEffect(
   { counters }: { readonly counters: Counters },
   { counter }: OperationFacts,

@@ -7,7 +7,7 @@ import type { CoherenceClass, CoherenceEth } from "../../../fabric/wire/roce/coh
 import type { MemorySegment } from "./memory.ts";
 import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
 
-/** What a WQE's opcode asks of the requester, or what is in its place. */
+/** The demands of a WQE's opcode on the requester. */
 export type WorkPlan = Omit<WqeOpcodeRow, "wire"> & {
   readonly wire: WqeOpcodeRow["wire"] | "unsupported";
 };
@@ -17,10 +17,9 @@ const UNTOLD = { hint: undefined, counter: undefined } as const;
 const UNSUPPORTED: WorkPlan = { ...WQE_OPCODES.send, ...UNTOLD, wire: "unsupported" };
 
 export interface OutstandingWqe {
-  /** Undefined where the fetched bytes are no WQE. */
   readonly wqe: SendWqe | undefined;
   readonly plan: WorkPlan;
-  /** Ring position of its first unit, and what its completion names it by: as the driver wrote it. */
+  /** Ring position of its first unit, by which its completion names it: as the driver wrote it. */
   position: number;
   index: number;
   readonly length: number;
@@ -29,26 +28,24 @@ export interface OutstandingWqe {
   started: boolean;
   firstPsn: number;
   packets: number;
-  /** What is answered: packets of the answer that are here. */
   responses: number;
-  /** What is answered: asked for again, and nothing has come since. */
+  /** Its answer was asked for again, and nothing has come since. */
   rereadAsked: boolean;
   /** Its place among the messages sent: SSN, compared with the credits' limit (§3.2). */
   ssn: number;
   /** The responder has received it all (reception ACK), or answered it. */
   acked: boolean;
-  /** What crosses no wire: done, maybe ahead of its turn, in which it is `acked`. */
+  /** Of work that crosses no wire: done, perhaps ahead of its turn, in which it is `acked`. */
   carriedOut: boolean;
   persisted: boolean;
   /** V-02: of a verified write whose CRC is computed here. */
   readonly digest: MessageDigest | undefined;
-  /** V-01: what became of a verified write. */
+  /** V-01: the result of a verified write. */
   verdict: VerifyResult | undefined;
   /** The header of a message between coherent cards, whose payload is inline. */
   readonly coherence: CoherenceEth | undefined;
-  /** Its CQE is written, or it needed none. */
   completed: boolean;
-  /** Why it cannot succeed; completes when all before it has. */
+  /** Why it fails; it completes when all work before it has. */
   failure: VendorError | undefined;
 }
 
@@ -123,9 +120,7 @@ export function lastPsnOf(work: OutstandingWqe): number {
   return (work.firstPsn + work.packets - 1) & 0xff_ffff;
 }
 
-/** What has gone into a message's CRC. */
 interface MessageDigest {
-  /** Packets from the first on, each once. */
   packets: number;
   /** As `crcUpdate` has it, raw. */
   register: number;

@@ -1,6 +1,6 @@
 /**
- * Memory that may have to be waited for: lines of translations that are on the chip, pages that were asked
- * for, and what waits for either. What happens to them is in `paging/`.
+ * Memory that may have to be waited for: lines of translations on the chip, pages that were asked for, and the
+ * waiters for either. `paging/` changes it.
  */
 import { ENTRIES_PER_LINE, type HintRequest, type TranslationTable } from "./translation_table.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -9,7 +9,7 @@ import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { PacketIn, PersistRecord, RecvWqe } from "./responder_state.ts";
 
-/** What waits for memory, each at most once for a queue pair. */
+/** Waiters for memory; a queue pair has at most one of each kind. */
 export const MEMORY_WAITERS = [
   "request",
   "gap",
@@ -28,9 +28,7 @@ export interface MemoryWait {
   readonly qp: QueuePair;
   readonly life: number;
   readonly since: Time;
-  /** Lines that are being read. */
   missing: number;
-  /** Pages that are not there, of an access that has to wait for them. */
   readonly pages: readonly WantedPage[];
 }
 
@@ -40,7 +38,6 @@ export interface WantedPage {
   readonly rights: 1 | 2;
 }
 
-/** An event that the firmware is about to raise. */
 export interface DueEvent {
   readonly at: Time;
   readonly table: TranslationTable;
@@ -53,7 +50,6 @@ export interface DueEvent {
 
 export type PageFault = Extract<RnicEvent, { type: "PAGE_FAULT" }>;
 
-/** A line on its way to the chip. */
 export interface Fill {
   readonly table: TranslationTable;
   readonly line: number;
@@ -70,26 +66,23 @@ export interface Invalidation {
 
 export interface Paging {
   readonly plan: Pick<RnicPlan, "translations" | "pageFault">;
-  /** Lines on the chip, the one to go first in front; `id` of the table and number of the line. */
+  /** Lines on the chip, the next to be evicted in front; `id` of the table and number of the line. */
   readonly cached: Map<number, { readonly table: TranslationTable; readonly line: number }>;
   readonly capacityLines: number;
   readonly tables: Set<TranslationTable>;
-  /** Lines of all tables together. */
   lines: number;
   /** Tables of on-demand regions. */
   onDemand: number;
   nextTable: number;
-  /** By table and line. */
   readonly fills: Map<number, Fill>;
-  /** By queue pair's slot and kind. */
   readonly waits: Map<number, MemoryWait>;
-  /** Accesses whose lines have come: they use them, whether others have displaced them or not. */
+  /** Accesses whose lines have come: they use them even if other lines have displaced them. */
   readonly admitted: Map<number, MemoryWait>;
-  /** By slot of a queue pair: responses behind the one that waits; none where they are dropped. */
+  /** By slot: responses behind the one that waits; none where they are dropped. */
   readonly parked: Map<number, PacketOf[]>;
   /** By slot: messages whose RECV's memory waits, in order. */
   readonly deliveries: Map<number, Delivery[]>;
-  /** By slot of a queue pair: since when its peer's request has been refused for a page. */
+  /** By slot: since when the peer's request has been refused for a page. */
   readonly refusedSince: Map<number, { readonly life: number; readonly since: Time }>;
   readonly invalidations: Invalidation[];
   readonly memory: TableMemory;
@@ -104,29 +97,27 @@ export interface Delivery {
   readonly recv: RecvWqe;
 }
 
-/** Host memory for tables: what was given and is not used, in the sizes in which it came back. */
+/** Host memory for tables that is free again, by size. */
 export interface TableMemory {
   next: number;
   end: number;
   readonly free: Map<number, number[]>;
 }
 
-/** What a report has of it where memory is paged or translations do not all fit. */
+/** The report's counters where memory is paged or not all translations fit. */
 export interface PagingCounters {
   translationHits: number;
   translationMisses: number;
   translationEvictions: number;
-  /** Events at the driver, and the pages that they asked for at once and ahead. */
+  /** Events at the driver, the pages that they asked for at once, and those ahead. */
   pageFaults: number;
   pagesAsked: number;
-  /** Accesses to pages that had been asked for already. */
   pageFaultsMerged: number;
   pageFaultRnrNaks: number;
   pageFaultDrops: number;
   pageFaultPauses: number;
-  /** Responses that were dropped because their memory was not there: they are asked for again. */
+  /** Responses that were dropped because their memory was absent: they are asked for again. */
   pageFaultResponses: number;
-  /** How long accesses waited for pages, all together. */
   pageStallPs: number;
   pagesMapped: number;
   pagesInvalidated: number;
@@ -167,7 +158,7 @@ export function createPaging(plan: Pick<RnicPlan, "translations" | "pageFault">)
   };
 }
 
-/** Whether an access can find a translation missing: else nothing of it is looked at. */
+/** Whether an access can find a translation missing; if not, the card looks at none. */
 export function mayMiss({ onDemand, lines, cached }: Paging): boolean {
   return onDemand > 0 || cached.size < lines;
 }

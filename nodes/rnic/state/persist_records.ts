@@ -1,4 +1,4 @@
-/** Messages to be persisted that a responder remembers, for the CPU's word and for duplicates (P-30). */
+/** Messages to be persisted that a responder remembers, for the CPU's answer and for duplicates (P-30). */
 import { LIMITS } from "./limits.ts";
 import { psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
@@ -9,7 +9,7 @@ function own({ responder }: QueuePair): Writable<Responder> {
   return responder as Writable<Responder>;
 }
 
-/** Keeps the record; records that no duplicate can name any more go, but none that is not persisted. */
+/** Keeps the record, and discards records that no duplicate can name any more, but never an unpersisted one. */
 export function rememberPersist(qp: QueuePair, record: PersistRecord): void {
   const { persists } = own(qp);
   persists.push(record);
@@ -18,7 +18,6 @@ export function rememberPersist(qp: QueuePair, record: PersistRecord): void {
   }
 }
 
-/** Whether nothing will be done for the record any more: it is persistent, or answered with a failure. */
 function isSettled({ state, service }: PersistRecord): boolean {
   return state === "persisted" || service?.state === "done";
 }
@@ -36,7 +35,7 @@ export function passPersisted(qp: QueuePair): void {
   own(qp).persistHead++;
 }
 
-/** The message whose last packet has this PSN; newest first, as those are asked for. */
+/** The message whose last packet has this PSN; searched newest first, as those are asked for. */
 export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefined {
   const { persists } = qp.responder;
   for (let number = persists.end - 1; number >= persists.first; number--) {
@@ -48,7 +47,7 @@ export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefine
   return undefined;
 }
 
-/** Content of a RECV's CQE: one range, and how many more are in the RECV's memory. */
+/** Content of a RECV's CQE: one range, and the number of further ones in the RECV's memory. */
 export interface NotifiedRanges {
   readonly va: number;
   readonly byteCount: number;

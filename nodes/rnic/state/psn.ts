@@ -4,7 +4,7 @@ import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 export const PSN_MASK = 0xff_ffff;
 /** Bytes of the largest message (§3.1). */
 export const MESSAGE_BYTES_MAX = 2 ** 31;
-/** PSNs are later or earlier than one within this distance (§3.1). */
+/** A PSN within this distance is later or earlier than another one (§3.1). */
 export const PSN_WINDOW = 2 ** 23;
 
 export function psnAdd(psn: number, count: number): number {

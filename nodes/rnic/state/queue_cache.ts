@@ -1,7 +1,6 @@
 /**
- * Q-07: the RNIC's cache of queue information. It holds a queue's entries of the three spaces, and
- * makes room by the configured rule. Entries in use are pinned and stay, even if the cache has to
- * exceed its size for as long.
+ * Q-07: the RNIC's cache of queue information. It holds a queue's entries of the three spaces, and makes room by
+ * the configured rule. Entries in use are pinned and stay, even if the cache exceeds its size meanwhile.
  */
 import type { QueueCachePlan } from "../../../fabric/rack/plan/queue_plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
@@ -26,11 +25,10 @@ export interface QueueEntry {
   stamp: Time;
   /** Q-08: a unit may have held two WQEs already. True where that is not known. */
   recycled: boolean;
-  /** Q-10, classic scheme: a doorbell was handled since the pointer was read, and looked at no newer one. */
+  /** Q-10, classic scheme: a doorbell was handled since the pointer was read, without reading a newer one. */
   rung: boolean;
-  /** Operations under way that hold on to the entry. */
   pins: number;
-  /** The RNIC's own pointer in host memory is behind: it stands at `told` there. */
+  /** The RNIC's own pointer in host memory is behind: its value there is `told`. */
   dirty: boolean;
   told: number;
   readonly cachedAt: Time;
@@ -41,9 +39,9 @@ export interface QueueEntry {
 export class QueueCache {
   readonly #plan: QueueCachePlan;
   readonly #rng: Rng;
-  /** In the order of caching: the first is the oldest. */
+  /** In the order of caching. */
   readonly #entries = new Map<number, QueueEntry>();
-  /** The same without order, for drawing one at random. */
+  /** The same entries without order, to draw a random one. */
   readonly #places: QueueEntry[] = [];
 
   constructor(plan: QueueCachePlan, rng: Rng) {
@@ -64,10 +62,13 @@ export class QueueCache {
     return this.#entries.get(queue);
   }
 
-  /** Caches the entry. @returns what had to go, to be written back. */
+  /**
+   * Caches the entry.
+   * @returns the evicted entries, to be written back.
+   */
   insert(entry: QueueEntry, now: Time): QueueEntry[] {
     const evicted: QueueEntry[] = [];
-    // More than one goes where pinned entries have made the cache exceed its size.
+    // Several go where pinned entries have made the cache exceed its size.
     while (this.#entries.size >= this.#plan.entries) {
       const gone = this.#makeRoom(now);
       if (gone.length === 0) break;
@@ -79,7 +80,6 @@ export class QueueCache {
     return evicted;
   }
 
-  /** Forgets the queue, without writing anything back. */
   remove(queue: number): void {
     const entry = this.#entries.get(queue);
     if (entry !== undefined) this.#drop(entry);
@@ -110,7 +110,7 @@ export class QueueCache {
     return evicted;
   }
 
-  /** All that were cached before `time`; where none was, the oldest, as room is needed. */
+  /** All that were cached before `time`; else the oldest, as room is needed. */
   #evictOlderThan(time: Time): QueueEntry[] {
     const evicted: QueueEntry[] = [];
     for (const entry of this.#entries.values()) {

@@ -1,9 +1,9 @@
 /**
- * A queue pair's context on the chip: what the firmware was given of it, its send queue with the
- * requester, its receive queue with the responder. What the states allow is in `life_cycle.ts`.
+ * A queue pair's context on the chip: its configuration, its send queue with the requester, its receive queue with
+ * the responder. `life_cycle.ts` has the rights of each state.
  *
- * Circle of three (types): a queue pair has a responder and a line of frames, a frame names its queue pair,
- * and an answer of the responder the frames of it. See `responder_state.ts`, `tx_frame.ts`.
+ * Circle of three modules (types): a queue pair has a responder and a line of frames, a frame names its queue pair,
+ * and an answer of the responder its frames. See `responder_state.ts`, `tx_frame.ts`.
  */
 import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -30,23 +30,20 @@ import type { CoherenceClass } from "../../../fabric/wire/roce/coherence_eth.ts"
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 
-/** Attributes with a value at all times; the life cycle sees to it that used ones were given. */
+/** Attributes that always have a value; the life cycle ensures that used ones were given. */
 export type Attributes = { readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
 
-/** Attributes of the modify command itself. */
 type Momentary = "state" | "curState" | "enSqdAsyncNotify";
 
 /** A waiter for a receive WQE; waiters are served in turn. */
 export type RecvWaiter =
-  /** The first stalled packet. */
   | { readonly kind: "packet" }
-  /** S1006: a message that has arrived and that the host's CPU must flush. */
+  /** S1006: a message that has come and that the host's CPU must flush. */
   | { readonly kind: "persist"; readonly record: PersistRecord }
   /** P-27: a persistence ACK that completes a RECV of the requester. */
   | { readonly kind: "confirmed"; readonly work: OutstandingWqe };
 
 export interface ReceiveQueue {
-  /** A look-up or a fetch is under way. */
   busy: boolean;
   readonly fetched: Fifo<RecvWqe>;
   readonly waiters: Fifo<RecvWaiter>;
@@ -56,9 +53,8 @@ export interface ReceiveQueue {
 }
 
 export interface SendQueue {
-  /** A look-up or a fetch is under way. */
   busy: boolean;
-  /** A doorbell rang, or the last look left WQEs in the ring. */
+  /** A doorbell came, or the last look left WQEs in the ring. */
   mayHaveMore: boolean;
   /** Units of a WQE whose other units the last fetch did not bring, and their ring position. */
   partial: Uint8Array<ArrayBuffer> | undefined;
@@ -67,9 +63,8 @@ export interface SendQueue {
   drainNotify: boolean;
 }
 
-/** An ACK or NAK with a PSN that was never sent: the peer's rq_psn may be another one than `sq_psn` here. */
+/** An ACK or NAK with a PSN that was never sent: the peer's rq_psn may differ from `sq_psn` here. */
 export interface PsnsApart {
-  /** The PSN that the peer expects. */
   readonly expected: number;
   /** A NAK asks for it; else an ACK confirms the one before. */
   readonly isAsking: boolean;
@@ -77,26 +72,21 @@ export interface PsnsApart {
   readonly isSure: boolean;
 }
 
-/**
- * What is read-only is written by `requester_changes.ts` and here alone; the rest stands for itself, and is set where
- * the protocol decides it.
- */
+/** Only `requester_changes.ts` and this file write the read-only fields; modules that decide on the others set them. */
 export interface Requester {
   readonly work: ReadonlyFifo<OutstandingWqe>;
   /** Number of the work whose packet `cursorPacket` is to be sent next. */
   readonly cursor: number;
   readonly cursorPacket: number;
-  /** PSN that the next work to be started gets. */
   readonly nextPsn: number;
-  /** Oldest PSN that is not acknowledged, and the work that it belongs to. */
   readonly unacknowledged: number;
   readonly ackCursor: number;
-  /** One past the highest PSN ever begun to be sent: an ACK beyond is no ACK. */
+  /** One past the highest PSN ever begun to be sent: an ACK beyond is invalid. */
   readonly issuedEnd: number;
   readonly line: TxOrder;
-  /** Work that is started and waits for an answer of its own: what a fence waits for. */
+  /** Started work that waits for an answer of its own: a fence waits for it. */
   readonly unanswered: number;
-  /** Of these what counts against max_rd_atomic: all but FLUSHes. */
+  /** Of these, those that count against max_rd_atomic: all but FLUSHes. */
   readonly slotsTaken: number;
   /** SSN that the next message to be started gets: the first is 1. */
   readonly nextSsn: number;
@@ -104,7 +94,7 @@ export interface Requester {
   creditLimit: number | undefined;
   readonly retriesLeft: number;
   readonly rnrRetriesLeft: number;
-  /** An RNR NAK holds sending back until the timer fires. */
+  /** Sending rests after an RNR NAK until the timer fires. */
   rnrWaiting: boolean;
   /** When the first RNR NAK since the last progress came; undefined without one. */
   readonly rnrSince: Time | undefined;
@@ -113,16 +103,15 @@ export interface Requester {
   apart: PsnsApart | undefined;
   /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
   readonly persistWaiting: ReadonlyMap<number, OutstandingWqe>;
-  /** P-30: of these the last packet is to be sent again. */
+  /** P-30: those of them whose last packet is to be sent again. */
   readonly probes: ReadonlyFifo<OutstandingWqe>;
   /** P-26: persistence ACKs of the CPU that have not been carried out. */
   readonly cpuAcks: ReadonlyFifo<OutstandingWqe>;
 }
 
-/** The number of no queue: of a firmware's queue pair, and of its completions. */
+/** Stands for no queue: of a firmware's queue pair, and of its completions. */
 export const NO_QUEUE = -1;
 
-/** What the firmware was given when the queue pair was created. */
 interface Identity {
   readonly qpn: number;
   readonly type: QpType;
@@ -140,38 +129,35 @@ interface Identity {
   readonly persistCompletion: "persistence" | "reception";
   /** Its share of the line beside other queue pairs, 1 to 255. */
   readonly weight: number;
-  /** H-09: the program asks for hints, wants none, or has it carry those of others; absent: by policy. */
+  /** H-09: the program asks for hints, wants none, or lets it carry those of others; absent: by policy. */
   readonly hints?: HintPart | undefined;
   /** H-07: of hints that go by it; absent: by policy. */
   readonly hintEncoding?: HintEncoding | undefined;
   /**
-   * The firmware's own, between coherent cards: the class of its messages, which are queued on the card. It has no
-   * rings, and its queue numbers are {@link NO_QUEUE}. Undefined of a program's.
+   * The class of messages of the firmware's own queue pair between coherent cards; its work is queued on the card.
+   * It has no rings, and its queue numbers are {@link NO_QUEUE}. Undefined of a program's.
    */
   readonly card?: CoherenceClass | undefined;
-  /** Place among the device's deadlines. */
+  /** Index of its deadlines in the device's. */
   readonly slot: number;
 }
 
 export interface QueuePair extends Identity {
   readonly state: QpState;
-  /** Counts resets: what was under way for an earlier life is void. */
+  /** Counts resets: work under way for an earlier life is void. */
   readonly life: number;
   readonly attributes: Attributes;
   readonly timeoutPs: Time;
-  /** Where its frames go and what they look like outside; of a connected queue pair from RTR on. */
   readonly path: Path;
   readonly sq: SendQueue;
   readonly rq: ReceiveQueue;
   readonly requester: Requester;
   readonly responder: Responder;
-  /** In the round robin. */
   scheduled: boolean;
   /** Bytes on the line that it may begin in this round; negative where it began more in the last. */
   surplus: number;
-  /** Requester and responder take turns. */
   answersNext: boolean;
-  /** Which way the last WRITE went: distinguishes a SEND that asks from one that answers, for traces. */
+  /** Direction of the last WRITE: distinguishes a SEND that asks from one that answers, for traces. */
   lastWrite: "none" | "out" | "in";
 }
 
@@ -203,8 +189,8 @@ export interface Path {
   readonly ttl: number;
   readonly udpSourcePort: number;
   /**
-   * Of a GRH (RoCEv1). Without one in the address vector it comes from the two QPNs, as RoCEv2's source
-   * port does: a choice, by which flows can be told apart in captures. Linux leaves it 0.
+   * Of a GRH (RoCEv1). Without one in the address vector it comes from the two QPNs, as RoCEv2's source port does:
+   * a choice, by which captures can tell flows apart. Linux leaves it 0.
    */
   readonly flowLabel: number;
 }
@@ -233,7 +219,6 @@ export function createQueuePair(identity: Identity): QueuePair {
   };
 }
 
-/** What a queue pair in RESET knows. */
 function inReset(qpn: number) {
   return {
     state: "reset" as const,
@@ -286,7 +271,7 @@ function createRequester(sqPsn: number): Requester {
   };
 }
 
-/** As this file has it: nothing else writes the read-only fields of {@link QueuePair}. */
+/** Write access to the read-only fields of {@link QueuePair}, in this file alone. */
 function own(qp: QueuePair): Writable<QueuePair> {
   return qp as Writable<QueuePair>;
 }
@@ -321,21 +306,20 @@ export function reloadRetries({ requester, attributes }: QueuePair): void {
 }
 
 /**
- * It fails. `err`: nothing is sent or received any more, and all that is posted completes with an error.
- * `sqe`: its sends fail, it receives still.
+ * It fails. `err`: it sends and receives nothing any more, and all posted work completes with an error.
+ * `sqe`: its sends fail, it still receives.
  */
 export function enterState(qp: QueuePair, state: "err" | "sqe"): void {
   own(qp).state = state;
 }
 
-/** RESET: everything that was under way is forgotten, silently. */
+/** RESET: forgets, silently, all that was under way. */
 export function resetQueuePair(queuePair: QueuePair): void {
   const qp = own(queuePair);
   qp.life++;
   Object.assign(qp, inReset(qp.qpn));
 }
 
-/** Whether the peer has all of these ACCESS bits (else NAK 0x61). */
 export function permits(qp: QueuePair, need: number): boolean {
   return (qp.attributes.accessFlags & need) === need;
 }
@@ -345,13 +329,10 @@ export interface SharedReceiveQueue {
   readonly srqn: number;
   ring: RingPlace;
   readonly stride: number;
-  /** Protection domain of its WQEs' memory. */
   readonly pd: number;
-  /** Queue pairs that take from it. */
   users: number;
   /** SRQ_LIMIT_REACHED is raised at fewer WQEs than this; 0: not armed. */
   limit: number;
-  /** A look-up or a fetch is under way. */
   busy: boolean;
   readonly fetched: Fifo<RecvWqe>;
   /** Queue pairs that have a waiter, in turn, each once. */
@@ -359,13 +340,13 @@ export interface SharedReceiveQueue {
   readonly ahead: RingAhead;
 }
 
-/** What hints want of a ring of receive WQEs ahead of their messages (H-21). */
+/** Receive WQEs of a ring that hints want ahead of their messages (H-21). */
 export interface RingAhead {
-  /** WQEs up to this number, on the chip, were looked at. */
+  /** WQEs on the chip up to this number were looked at. */
   looked: number;
-  /** How many more are wanted, by all queue pairs of the ring together. */
+  /** Number of further ones wanted, by all queue pairs of the ring together. */
   wanted: number;
-  /** The look at a shared ring that is under way is for hints, too: WQEs are fetched though no queue pair waits. */
+  /** The look at a shared ring that is under way is for hints, too: it fetches WQEs though no queue pair waits. */
   isWanted: boolean;
   /** A look since the last one for hints began has found none posted. */
   isEmpty: boolean;

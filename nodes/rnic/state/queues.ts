@@ -14,20 +14,20 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** A doorbell that is not served yet, with its WQE where that has come along whole (BlueFlame). */
+/** A doorbell that is not served yet, with its WQE where that has come whole (BlueFlame). */
 export interface TakenDoorbell extends Doorbell {
   readonly wqe?: Uint8Array<ArrayBuffer>;
   /** A note for the observer of stale pointers, see `RegisterWrite.stored`. */
   readonly stored?: StampedPointer;
 }
 
-/** What has come of a BlueFlame buffer, by its words of 8 B: missing, here, or late. */
+/** The words of 8 B of a BlueFlame buffer that have come: missing, here, or late. */
 export interface WriteCombined {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly words: Uint8Array;
 }
 
-/** What goes on when a queue's information is there. `life` is the queue pair's when it asked. */
+/** A continuation that needs a queue's information. `life` is the queue pair's when it asked. */
 export type Waiter =
   | {
     readonly kind: "doorbell";
@@ -40,7 +40,7 @@ export type Waiter =
     readonly kind: "recv";
     readonly qp: QueuePair;
     readonly life: number;
-    /** Space 3 has been read on purpose: its pointer now is final. */
+    /** Space 3 has been read on purpose: its pointer is final. */
     readonly reread: boolean;
   }
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
@@ -48,24 +48,21 @@ export type Waiter =
   | { readonly kind: "pause"; readonly pause: Pause; readonly reread: boolean }
   | { readonly kind: "context"; readonly wait: ContextWait };
 
-/** What waits for half of a queue pair's context, in the order in which it came (Q-07). */
+/** Waiters for half of a queue pair's context, in order of arrival (Q-07). */
 export interface ContextWait {
   readonly qp: QueuePair;
   readonly life: number;
   readonly queue: number;
-  /** Packets that were received. */
   readonly packets: PacketIn[];
-  /** ACKs, NAKs and answers in a header that are to be sent. */
+  /** ACKs, NAKs and header-only answers that are to be sent. */
   readonly controls: ControlFrame[];
-  /** The queue pair has data frames to begin. */
   wantsTurn: boolean;
 }
 
-/** What a doorbell brought. */
 export type DoorbellContent = Omit<Extract<Waiter, { kind: "doorbell" }>, "kind">;
 
 /**
- * What one read of a look-up brings: a space, a queue's record, or, of the classic scheme, the address of the
+ * The result of one read of a look-up: a space, a queue's record, or, of the classic scheme, the address of the
  * host's pointer or the pointer itself (Q-10).
  */
 export type LookUpPart = Space | "record" | "address" | "pointer";
@@ -73,42 +70,38 @@ export type LookUpPart = Space | "record" | "address" | "pointer";
 /** A look-up under way. */
 export interface QueueLoad {
   readonly queue: number;
-  /** What is cached already, where only space 3 is read. */
+  /** The cached entry, where only space 3 is read. */
   readonly known: QueueEntry | undefined;
-  /** When it began. */
   readonly since: Time;
-  /** Reads that have not completed. */
   missing: number;
-  /** What the completed ones have brought. */
+  /** The fields that completed reads have brought. */
   readonly found: { -readonly [F in QueueField]?: QueueFields[F] };
   failed: boolean;
-  /** See `QueueEntry.rung`: a doorbell has come since the read of the pointer has left. */
+  /** See `QueueEntry.rung`: a doorbell has come since the read of the pointer left. */
   rung: boolean;
-  /** The queue was made anew or removed meanwhile: no waiter is to be resumed. */
+  /** The queue was made anew or removed meanwhile: no waiter resumes. */
   void: boolean;
   readonly waiters: Waiter[];
-  /** Came after the read of space 3 had left, and must not get an older pointer. */
+  /** Waiters that came after the read of space 3 had left, and must not get an older pointer. */
   readonly late: Waiter[];
 }
 
 /**
- * A queue that is paused (Q-04, Q-09): nothing of it is fetched or written, and its completions are
- * held. A lock is a pause that the host has asked for.
+ * A paused queue (Q-04, Q-09): the card fetches and writes nothing of it, and holds its completions. A lock is a
+ * pause that the host has asked for.
  */
 export interface Pause {
   readonly queue: number;
   /** The command that is answered next, or the word of host memory; undefined where none waits. */
   asker: Asker | undefined;
-  /** What is to be done when the queue is at rest. */
   task: PauseTask;
   /**
-   * `drains`: fetches of before are under way. `locked`: the host may write space 2. `works`: the RNIC
-   * carries out the task.
+   * `drains`: earlier fetches are under way. `locked`: the host may write space 2. `works`: the RNIC carries out
+   * the task.
    */
   stage: "drains" | "locked" | "works";
   /** When a lock is taken back; NEVER in other stages. */
   until: Time;
-  /** The queue's information, held on the chip; undefined until it is there. */
   entry: QueueEntry | undefined;
   /** The host may have changed space 2 in memory. */
   hostWrote: boolean;
@@ -116,15 +109,15 @@ export interface Pause {
   readonly held: Fifo<HeldCompletion>;
 }
 
-/** Who is told of a pause's outcome: a command, or, for a lock, a word of host memory (Q-04). */
+/** Receiver of a pause's outcome: a command, or, for a lock, a word of host memory (Q-04). */
 export type Asker = { readonly command: number } | { readonly answerAt: number };
 
 export type PauseTask =
-  /** `by`: the process that asked, where the card holds the rules. */
+  /** `by`: the process that asked, where the card enforces the rules. */
   | { readonly kind: "lock"; readonly by?: number }
-  /** Space 2 is read, as the host has left it. */
+  /** The card reads space 2, which the host may have changed. */
   | { readonly kind: "unlock" }
-  /** Bytes of space 2, handed over by the host. */
+  /** Bytes of space 2 from the host. */
   | { readonly kind: "write"; readonly offset: number; readonly data: Uint8Array }
   | { readonly kind: "move"; readonly ring: RingPlace };
 
@@ -138,23 +131,19 @@ export interface CompletionQueue {
   readonly cqn: number;
   ring: RingPlace;
   readonly vector: number | null;
-  /** Its entries have the card's time. */
   readonly timestamps: boolean;
-  /** Queue pairs that complete here. */
   users: number;
   /** CQEs written since the queue was made; its passes give the owner bit. */
   written: number;
-  /** Of these the last one that a solicited-only arm waits for. */
+  /** The last of these for which a solicited-only arm waits. */
   lastSolicited: number;
   armed: "no" | "solicited" | "any";
-  /** CQEs that wait for queue information. */
   readonly pending: Fifo<Cqe>;
-  /** Events of its queue pairs that come behind so many CQEs. */
+  /** Events of its queue pairs that follow so many CQEs. */
   readonly events: Fifo<{ readonly behind: number; readonly event: RnicEvent }>;
-  /** A look-up is under way. */
   busy: boolean;
-  /** CQ_ERR has been raised: nothing is written any more (`rocev2.md` §4.4). */
+  /** CQ_ERR has been raised: the card writes no more CQEs (`rocev2.md` §4.4). */
   overflowed: boolean;
-  /** Of a resized queue: pointers that the host stored before are about the old ring. */
+  /** Of a resized queue: pointers that the host stored before belong to the old ring. */
   resized: StampedPointer;
 }

@@ -1,6 +1,6 @@
 /**
- * What happens to a requester: the functions that write its fields, each named after the event. The protocol
- * decides elsewhere (`requester/`, `queues/`) which of them happens.
+ * The events of a requester: the functions that write its fields, each named after its event. The protocol
+ * (`requester/`, `queues/`) decides which of them happens.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { LIMITS } from "./limits.ts";
@@ -20,12 +20,12 @@ export function addWork(qp: QueuePair, work: OutstandingWqe): void {
   if (work.wqe?.opcode === "persistence-ack") cpuAcks.push(work);
 }
 
-/** The next persistence ACK of the CPU is carried out ahead of its turn. */
+/** Takes the next persistence ACK of the CPU, to be carried out ahead of its turn. */
 export function takeCpuAck(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).cpuAcks.shift();
 }
 
-/** The work is started: it gets its PSNs and its SSN, and is waited for. */
+/** Starts the work: it gets its PSNs and its SSN. */
 export function startWork(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const { answered, takesSlot, awaitsPersistence } = work.plan;
@@ -41,7 +41,7 @@ export function startWork(qp: QueuePair, work: OutstandingWqe): void {
   if (awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
 }
 
-/** The frame at the cursor is begun; the cursor goes on, to the next work behind the last of a message. */
+/** The frame at the cursor is begun; behind the last one of a message the cursor goes to the next work. */
 export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const index = requester.cursorPacket;
@@ -64,7 +64,10 @@ export function passWork(qp: QueuePair): void {
   requester.cursor++;
 }
 
-/** A frame is begun, which asks for an ACK where that is needed or none was asked for long. @returns whether. */
+/**
+ * Counts a begun frame, which asks for an ACK where `needed`, or where none was asked for long.
+ * @returns whether it asks.
+ */
 export function countTowardsAck(qp: QueuePair, needed: boolean): boolean {
   const requester = own(qp);
   requester.sinceAckReq++;
@@ -74,8 +77,8 @@ export function countTowardsAck(qp: QueuePair, needed: boolean): boolean {
 }
 
 /**
- * Goes on from `psn`, which is not acknowledged. What is answered goes on behind the last response that has
- * come (a READ; all others at its start), but a verified write, whose packets are acknowledged as a WRITE's.
+ * Goes back to `psn`, which is not acknowledged. A READ goes on behind its last response that has come, other
+ * answered work at its start; a verified write's packets are acknowledged as a WRITE's, so it goes on behind those.
  */
 export function goBackTo(qp: QueuePair, psn: number): void {
   const requester = own(qp);
@@ -98,12 +101,12 @@ export function acknowledgeBefore(qp: QueuePair, psn: number): void {
   own(qp).unacknowledged = psn;
 }
 
-/** The oldest work that was neither received nor answered is. */
+/** The oldest work that was neither received nor answered is now. */
 export function passAcknowledged(qp: QueuePair): void {
   own(qp).ackCursor++;
 }
 
-/** What a restart was to send again and has been acknowledged meanwhile need not go out. */
+/** A restart need not repeat packets that were acknowledged meanwhile. */
 export function skipAcknowledged(qp: QueuePair): void {
   const requester = own(qp);
   if (requester.cursor < requester.ackCursor) {
@@ -133,12 +136,12 @@ export function takeAnswered(
   requester.ackCursor++;
 }
 
-/** The oldest work leaves the chip as it is. */
+/** The oldest work leaves the chip, whatever its state. */
 export function takeOldest(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).work.shift();
 }
 
-/** The oldest work completes. What crosses no wire may, though a restart has yet to come past it again. */
+/** The oldest work completes. Work that crosses no wire may, though a restart has yet to pass it again. */
 export function completeOldest(qp: QueuePair): void {
   const requester = own(qp);
   const work = requester.work.shift()!;
@@ -149,7 +152,7 @@ export function completeOldest(qp: QueuePair): void {
   work.completed = true;
 }
 
-/** From SQE back to RTS: what was flushed is behind the cursors. */
+/** From SQE back to RTS: moves the cursors past flushed work. */
 export function skipFlushed(qp: QueuePair): void {
   const requester = own(qp);
   requester.cursor = requester.work.first;
@@ -157,7 +160,10 @@ export function skipFlushed(qp: QueuePair): void {
   requester.cursorPacket = 0;
 }
 
-/** Something is sent again, at the cost of a retry. @returns whether there was one left. */
+/**
+ * Spends a retry for something that is sent again.
+ * @returns whether there was one left.
+ */
 export function spendRetry(qp: QueuePair): boolean {
   const requester = own(qp);
   if (requester.retriesLeft === 0) return false;
@@ -167,7 +173,10 @@ export function spendRetry(qp: QueuePair): boolean {
 
 const ENDLESS_RNR = 7;
 
-/** An RNR NAK holds sending back, at the cost of an RNR retry. @returns whether there was one left. */
+/**
+ * Starts a wait after an RNR NAK, at the cost of an RNR retry.
+ * @returns whether there was one left.
+ */
 export function beginRnrWait(qp: QueuePair, now: Time): boolean {
   const requester = own(qp);
   if (requester.rnrRetriesLeft === 0) return false;
@@ -184,7 +193,10 @@ export function takePersisted(qp: QueuePair, psn: number): void {
   persistWaiting.delete(psn);
 }
 
-/** P-30: persistence ACKs are to be asked for again. @returns of how many works. */
+/**
+ * P-30: persistence ACKs are to be asked for again.
+ * @returns for how many works.
+ */
 export function beginProbes(qp: QueuePair): number {
   const { probes, persistWaiting } = own(qp);
   probes.clear();
@@ -200,7 +212,7 @@ export function takeProbe(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).probes.shift();
 }
 
-/** The queue pair stops: no answer is waited for any more. */
+/** The queue pair stops: it waits for no answer any more. */
 export function abandonRequests(qp: QueuePair): void {
   const requester = own(qp);
   requester.persistWaiting.clear();

@@ -1,6 +1,6 @@
 /**
- * What happens to a responder: the functions that write its fields, each named after the event. The protocol
- * decides elsewhere (`responder/`, `answers/`) which of them happens.
+ * The events of a responder: the functions that write its fields, each named after its event. The protocol
+ * (`responder/`, `answers/`) decides which of them happens.
  */
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { isLast, PSN_MASK, psnAdd, psnDistance } from "./psn.ts";
@@ -22,7 +22,10 @@ function own({ responder }: QueuePair): Writable<Responder> {
   return responder as Writable<Responder>;
 }
 
-/** A request has come. @returns whether it is the first. */
+/**
+ * A request has come.
+ * @returns whether it is the first.
+ */
 export function establish(qp: QueuePair): boolean {
   const responder = own(qp);
   if (responder.established) return false;
@@ -30,7 +33,7 @@ export function establish(qp: QueuePair): boolean {
   return true;
 }
 
-/** The expected packet has come, maybe before the NAK that asks for it has left: that one never leaves. */
+/** The expected packet has come, perhaps before the NAK that asks for it has left: then that NAK never leaves. */
 export function takeExpected(qp: QueuePair): void {
   const responder = own(qp);
   responder.gapNaked = false;
@@ -39,14 +42,17 @@ export function takeExpected(qp: QueuePair): void {
   responder.pendingNak = undefined;
 }
 
-/** The packet is dropped behind a missing one; what asks for that one asks for all that follows. */
+/** The packet is dropped behind a missing one; a NAK for that one asks for all that follows. */
 export function noteDropped(qp: QueuePair, psn: number): void {
   const responder = own(qp);
   const { lastDropped } = responder;
   if (lastDropped === undefined || psnDistance(lastDropped, psn) > 0) responder.lastDropped = psn;
 }
 
-/** A request that has an answer of its own is taken, with all PSNs before `nextPsn`. @returns its MSN. */
+/**
+ * Accepts a request with an answer of its own, and with it all PSNs before `nextPsn`.
+ * @returns its MSN.
+ */
 export function acceptRequest(qp: QueuePair, nextPsn: number): number {
   const responder = own(qp);
   responder.expectedPsn = nextPsn;
@@ -54,7 +60,10 @@ export function acceptRequest(qp: QueuePair, nextPsn: number): number {
   return responder.msn;
 }
 
-/** The packet's data is placed: its PSN is taken. @returns whether the message is complete with it. */
+/**
+ * The packet's data is placed: its PSN is taken.
+ * @returns whether the message is complete.
+ */
 export function acceptPacket(
   qp: QueuePair,
   message: OpenMessage,
@@ -77,7 +86,10 @@ export function beginAt(qp: QueuePair, psn: number): void {
   responder.droppingRest = false;
 }
 
-/** UC: the packet's message is dropped from here on. @returns whether it was before. */
+/**
+ * UC: drops the packet's message from here on.
+ * @returns whether it was dropped before.
+ */
 export function abandonMessage(qp: QueuePair, { row }: Pick<PacketIn, "row">): boolean {
   const responder = own(qp);
   const { droppingRest } = responder;
@@ -86,18 +98,17 @@ export function abandonMessage(qp: QueuePair, { row }: Pick<PacketIn, "row">): b
   return droppingRest;
 }
 
-/** Its receive WQE stays for the next one. */
+/** Its receive WQE stays for the next message. */
 function abandonOpen(responder: Writable<Responder>): void {
   responder.granted ??= responder.open?.recv;
   responder.open = undefined;
 }
 
-/** The message that is coming in fails, and its receive WQE with it. */
+/** The incoming message fails, and its receive WQE with it. */
 export function closeMessage(qp: QueuePair): void {
   own(qp).open = undefined;
 }
 
-/** The packet has to wait, as the first one or behind others. */
 export function stall(
   qp: QueuePair,
   input: RequestIn,
@@ -108,12 +119,11 @@ export function stall(
   responder.stalled.push(input);
 }
 
-/** The first stalled packet's wait is over. */
 export function takeStalled(qp: QueuePair): RequestIn | undefined {
   return own(qp).stalled.shift();
 }
 
-/** What is stalled is dropped: it comes again behind the packet that is missing. */
+/** Drops stalled packets: they come again behind the packet that is missing. */
 export function dropStalled(qp: QueuePair): void {
   for (let next = takeStalled(qp); next !== undefined; next = takeStalled(qp)) {
     noteDropped(qp, next.packet.bth.psn);
@@ -133,14 +143,17 @@ export function takeReceive(qp: QueuePair): RecvWqe {
   return recv;
 }
 
-/** The queue pair ends: it holds no receive WQE any more, for a message or for a packet. */
+/** The queue pair ends, and releases the receive WQEs of messages and packets. */
 export function releaseReceives(qp: QueuePair): void {
   const responder = own(qp);
   responder.open = undefined;
   responder.granted = undefined;
 }
 
-/** An ACK is owed where one waits already, which then stands for both. @returns whether one does. */
+/**
+ * Merges an ACK into one that waits, which then stands for both.
+ * @returns whether one waits.
+ */
 export function mergeAck(
   qp: QueuePair,
   { psn, readyAt }: Pick<AckService, "psn" | "readyAt">,
@@ -149,14 +162,14 @@ export function mergeAck(
   const { pendingAck, msn, responses } = responder;
   if (pendingAck === undefined) return false;
   if (psnDistance(pendingAck.psn, psn) > 0) pendingAck.psn = psn;
-  // It is the last of what is owed, or the transmitter has it.
+  // It is the last one owed, or the transmitter has it.
   if (responses.length === 0) noteReception(responder, pendingAck.psn);
   pendingAck.msn = msn;
   pendingAck.readyAt = Math.max(pendingAck.readyAt, readyAt);
   return true;
 }
 
-/** An ACK or NAK is owed. What comes behind a NAK must not be acknowledged before it. */
+/** Owes an ACK or NAK. A packet behind a NAK must not be acknowledged before it. */
 export function oweAck(qp: QueuePair, ack: AckService): void {
   const responder = own(qp);
   const isAck = ack.syndrome === ACK_SYNDROME;
@@ -182,18 +195,18 @@ export function followReception(qp: QueuePair, second: AckService): boolean {
   return false;
 }
 
-/** An answer of its own is owed. What comes behind it must not be acknowledged before it. */
+/** Owes an answer that is no ACK. A packet behind it must not be acknowledged before it. */
 export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): void {
   const responder = own(qp);
   responder.pendingAck = undefined;
   responder.responses.push(service);
 }
 
-/** The first answer is given, or is the transmitter's from now on. */
+/** The first answer is given, or is now with the transmitter. */
 export function passAnswer(qp: QueuePair): void {
   const responder = own(qp);
   const passed = responder.responses.shift();
-  // A NAK may be withdrawn yet.
+  // A NAK may still be withdrawn.
   if (passed === undefined || passed.kind === "ack" && passed.syndrome !== ACK_SYNDROME) return;
   noteReception(responder, passed.psn);
 }
@@ -202,7 +215,7 @@ function noteReception(responder: Writable<Responder>, psn: number): void {
   if (psnDistance(responder.receptionPsn, psn) > 0) responder.receptionPsn = psn;
 }
 
-/** Data of a READ cannot be had: it is not answered, and neither is what stands behind it. */
+/** Data of a READ cannot be had: neither it nor any request behind it is answered. */
 export function failReads(qp: QueuePair, failed: ReadService, psn: number): void {
   const responder = own(qp);
   const { responses } = responder;
@@ -218,7 +231,7 @@ export function failReads(qp: QueuePair, failed: ReadService, psn: number): void
   }
 }
 
-/** The first answer cannot be given: this NAK is, and nothing behind it. */
+/** The first answer cannot be given: this NAK takes its place, and no answer follows. */
 export function failAnswers(qp: QueuePair, nak: AckService): void {
   const responder = own(qp);
   const { responses } = responder;
@@ -227,7 +240,7 @@ export function failAnswers(qp: QueuePair, nak: AckService): void {
   responses.push(nak);
 }
 
-/** The queue pair stops: packets that wait are not taken, and no answer that is owed is sent. */
+/** The queue pair stops: it takes no waiting packets, and sends no owed answers. */
 export function abandonAnswers(qp: QueuePair): void {
   const responder = own(qp);
   responder.stalled.clear();
@@ -235,23 +248,23 @@ export function abandonAnswers(qp: QueuePair): void {
   responder.pendingAck = undefined;
 }
 
-/** The transmitter has one more control frame: READ responses wait for it. */
+/** The transmitter has one more control frame, for which READ responses wait. */
 export function controlQueued(qp: QueuePair): void {
   own(qp).unsentControl++;
 }
 
-/** The control frame leaves, or has been withdrawn: nothing is merged into it any more. */
+/** The control frame leaves, or has been withdrawn: no ACK is merged into it any more. */
 export function controlLeaves(qp: QueuePair, ack: AckService): void {
   const responder = own(qp);
   responder.unsentControl--;
   if (responder.pendingAck === ack) responder.pendingAck = undefined;
   if (responder.pendingNak !== ack) return;
-  // It asks for all that was dropped.
+  // It asks for all dropped packets.
   responder.pendingNak = undefined;
   responder.lastDropped = undefined;
 }
 
-/** Keeps what was asked for in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
+/** Keeps the executed request in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
 export function rememberResource(qp: QueuePair, resource: Resource): void {
   const { resources } = own(qp);
   resources.push(resource);
@@ -259,8 +272,8 @@ export function rememberResource(qp: QueuePair, resource: Resource): void {
 }
 
 /**
- * What has not taken effect, one more or one less: an atomic that is to be executed in its turn, data of a
- * verified write that goes to the bus piece by piece (V-02).
+ * Counts what has not taken effect: an atomic that is to be executed in its turn, data of a verified write that
+ * goes to the bus piece by piece (V-02).
  */
 export function countPending(
   qp: QueuePair,

@@ -1,4 +1,4 @@
-/** What a responder knows: the message that is coming in, what it has to answer, what it remembers. */
+/** The state of a responder: the incoming message, owed answers, and records for duplicates. */
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -19,19 +19,17 @@ export interface PacketIn {
   readonly head: Uint8Array<ArrayBuffer>;
 }
 
-/** A request packet, with what its operation asks of the responder. */
+/** A request packet, with its operation's demands on the responder. */
 export interface RequestIn extends PacketIn {
   readonly operation: OperationFacts;
 }
 
-/** A receive WQE on the chip. */
 export interface RecvWqe {
   /** Ring position, or slot of a shared queue. */
   position: number;
   readonly sges: readonly Sge[];
 }
 
-/** A message of which more packets are to come. */
 export interface OpenMessage {
   readonly operation: OperationFacts;
   /** FIRST came with the vendor's opcode: the others must too. */
@@ -61,7 +59,7 @@ export interface ReadService {
   /** Answers a duplicate: takes no slot of its own (§3.5). */
   readonly repeat: boolean;
   next: number;
-  /** Its last frame has left, or it failed: what is behind it may go. */
+  /** Its last frame has left, or it failed: answers behind it may go. */
   done: boolean;
   /** Of a READ that failed, or stands behind one that did: the PSN that the NAK names. */
   failedPsn: number | undefined;
@@ -74,21 +72,20 @@ export interface SingleService {
   readonly psn: number;
   readonly msn: number;
   readonly repeat: boolean;
-  /** What an atomic does, when its turn has come; undefined for a FLUSH, which is begun at once. */
+  /** The operation of an atomic in its turn; undefined for a FLUSH, which is begun at once. */
   readonly task: AtomicTask | undefined;
-  /** Of an atomic: what granted its word. */
+  /** Of an atomic: the region that granted its word. */
   readonly region?: Region;
-  /** Of a verified write: what is to be found out, and what was: its answer, for duplicates too. */
+  /** Of a verified write: its checks and their result, which answers duplicates too. */
   verified?: VerifiedWrite | undefined;
   result?: VerifyResult;
   state: "waiting" | "running" | "done" | "failed";
-  /** The word as it was before the atomic: what its ACK carries, and its duplicates' too. */
+  /** The word as it was before the atomic: its ACK carries it, and its duplicates' too. */
   original: bigint;
-  /** When what it acknowledges has been handed to the bus. */
   readyAt: Time;
 }
 
-/** A request that was taken, with what is known of its answer. */
+/** A service for an accepted request, with the known parts of its answer. */
 export function createService(
   { operation, packet }: Pick<RequestIn, "operation" | "packet">,
   known: Pick<SingleService, "msn" | "state" | "readyAt"> & Partial<SingleService>,
@@ -102,24 +99,23 @@ export interface AckService {
   readonly kind: "ack";
   psn: number;
   readonly syndrome: number;
-  /** Of a NAK that ends the queue pair: what was refused and why. It stays on this side. */
+  /** Of a NAK that ends the queue pair: the reason, for this side. */
   readonly reason?: string | undefined;
   /** Of a persistence ACK only known as it leaves: that of the answer before it. */
   msn: number;
-  /** ATOMIC ACK: the value before. */
   readonly original?: bigint;
-  /** READ RESPONSE ONLY: what became of a verified write (V-01). */
+  /** READ RESPONSE ONLY: the result of a verified write (V-01). */
   readonly payload?: Uint8Array<ArrayBuffer>;
   readyAt: Time;
-  /** P-28: the second ACKs of what it acknowledges, which are due already and follow it. */
+  /** P-28: the second ACKs of the messages that it acknowledges; they are due already and follow it. */
   persisted?: AckService[];
   /** A NAK whose packet has come meanwhile: it does not leave. */
   withdrawn?: boolean;
 }
 
 /**
- * A responder resource: what was executed, for its duplicates (§3.5). A READ is executed again, an
- * atomic is answered with what it found.
+ * A responder resource: an executed request, for its duplicates (§3.5). A READ is executed again, an atomic is
+ * answered with the value that it found.
  */
 export type Resource = ReadRecord | SingleService;
 
@@ -133,35 +129,34 @@ export interface ReadRecord {
 }
 
 /**
- * What is read-only is written by `responder_changes.ts`, `persist_records.ts` and `verify_state.ts` alone; the rest
- * stands for itself, and is set where the protocol decides it.
+ * Only `responder_changes.ts`, `persist_records.ts` and `verify_state.ts` write the read-only fields; modules that
+ * decide on the others set them.
  */
 export interface Responder {
   readonly expectedPsn: number;
   readonly msn: number;
-  /** MSN of the last answer that has left. */
   lastMsnSent: number;
   /** The latest PSN whose reception ACK is with the transmitter or has left, or that a later answer implies. */
   readonly receptionPsn: number;
-  /** One NAK 0x60 per gap: what comes behind the expected packet is dropped in silence until that is here. */
+  /** One NAK 0x60 per gap: packets behind the expected one are dropped in silence until it has come. */
   gapNaked: boolean;
   /** A NAK 0x60 or RNR NAK that has not left: it is withdrawn where its packet comes meanwhile. */
   readonly pendingNak: AckService | undefined;
-  /** The last of the packets that were dropped behind a missing one, where no NAK has asked for it. */
+  /** The last of the packets that were dropped behind a missing one, while no NAK has asked for it. */
   lastDropped: number | undefined;
   readonly open: OpenMessage | undefined;
   /** UC: the rest of a message is to come of which a packet was dropped. */
   readonly droppingRest: boolean;
-  /** Packets behind one that waits for its receive WQE, that one first. */
+  /** Stalled packets, the one that waits for its receive WQE first. */
   readonly stalled: ReadonlyFifo<RequestIn>;
-  /** What the first stalled packet waits for: its WQE, or what has not taken effect before it, its memory. */
+  /** The first stalled packet waits for its WQE, for earlier requests that have not taken effect, or for its memory. */
   readonly stalledFor: "recv" | "atomic" | "memory";
   /** The receive WQE that the first stalled packet waited for. */
   readonly granted: RecvWqe | undefined;
   readonly responses: ReadonlyFifo<ReadService | SingleService | AckService>;
   /** When the next READ may be begun: the RNIC reads data for one at a time (`dataReadPs`). */
   nextReadAt: Time;
-  /** Of these the atomics and ATOMIC WRITEs that have not been executed. */
+  /** Of these, atomics and ATOMIC WRITEs that have not been executed. */
   readonly atomics: number;
   /** The ACK that waits for the transmitter: later ones are merged into it. */
   readonly pendingAck: AckService | undefined;
@@ -170,17 +165,16 @@ export interface Responder {
   readonly line: TxOrder;
   /** A ring of max_dest_rd_atomic slots: the oldest goes. */
   readonly resources: readonly Resource[];
-  /** Of the card's room for data that waits to be checked (V-02). */
   readonly stagedBytes: number;
-  /** Verified writes whose data is not all with the bus: what is behind them waits. */
+  /** Verified writes whose data is not all with the bus: requests behind them wait. */
   readonly placing: number;
   readonly persists: ReadonlyFifo<PersistRecord>;
-  /** Of these the first that is not known to be persistent. */
+  /** The first of these that is not known to be persistent. */
   readonly persistHead: number;
-  /** What the peer has written plainly and no CPU was asked to flush (P-31). */
+  /** The peer's plain writes that no CPU was asked to flush (P-31). */
   readonly dirty: DirtyRanges;
   readonly established: boolean;
-  /** A NAK that ends the queue pair is owed: nothing more is taken. */
+  /** A NAK that ends the queue pair is owed: the responder takes nothing more. */
   failing: boolean;
 }
 
@@ -217,13 +211,12 @@ export function createResponder(rqPsn: number): Responder {
 
 /** Eight bytes of host memory. */
 export interface AtomicWord {
-  /** Physical. */
   readonly address: number;
   /** As its region is: decides how its new value is written (P-02). */
   readonly persistent: boolean;
-  /** As the host's programs know it. */
+  /** The host's programs' address. */
   readonly va: number;
-  /** As the peer does. */
+  /** The peer's address. */
   readonly remoteVa: number;
 }
 
@@ -232,7 +225,6 @@ export type AtomicOperation =
   | { readonly kind: "compare-swap"; readonly compare: bigint; readonly swap: bigint }
   | { readonly kind: "atomic-write"; readonly data: Uint8Array<ArrayBuffer> };
 
-/** What is done to a word of host memory. */
 export type AtomicTask = AtomicWord & AtomicOperation;
 
 /** An atomic that has, or waits for, its word. */
@@ -251,14 +243,14 @@ export interface PersistRecord {
   readonly firstPsn: number;
   /** The PSN of both of its ACKs (P-28). */
   readonly lastPsn: number;
-  /** As the host's CPU knows the memory, whatever key was used. */
+  /** In the host CPU's address space, whatever key was used. */
   readonly va: number;
   readonly length: number;
-  /** What was written plainly before it, and is to be flushed with it (P-31). */
+  /** Earlier plain writes, which are to be flushed with it (P-31). */
   readonly spans: readonly Span[];
   /**
-   * `notified`: the host's CPU is to flush it. `flushed`: it has, and waits for earlier messages,
-   * whose ranges may cover what was written before this one (P-31). `refused`: some of it was dropped.
+   * `notified`: the host's CPU is to flush it. `flushed`: it has, and the record waits for earlier messages, whose
+   * ranges may cover plain writes before this one (P-31). `refused`: some of it was dropped.
    */
   state: "pending" | "notified" | "flushed" | "persisted" | "refused";
   /**
@@ -266,14 +258,17 @@ export interface PersistRecord {
    * (P-50, V-09).
    */
   readonly service: SingleService | undefined;
-  /** On a coherent bus: where its bytes are, as writes to lost lines of a shared region are dropped (decision 13). */
+  /**
+   * On a coherent bus: the region of its bytes, as writes to lost lines of a shared region are dropped (decision
+   * 13).
+   */
   region?: Region;
 }
 
-/** What the first packet of a verified write asks for (V-04). */
+/** The demand of a verified write's first packet (V-04). */
 export interface OpenVerify {
   readonly level: VerifyLevel;
-  /** V-02: the data so far; undefined where nothing is checked, so that it goes to memory as it comes. */
+  /** V-02: the data so far; undefined where nothing is checked, so that data goes to memory as it comes. */
   staged: Uint8Array<ArrayBuffer> | undefined;
 }
 
@@ -283,9 +278,8 @@ export interface VerifiedWrite {
   readonly level: VerifyLevel;
   /** V-02: the sender's CRC. */
   readonly digest: number;
-  /** When the bus has taken the last of its DMA writes. */
   placedAt: Time;
-  /** When all of its data was with the bus: whatever the answer waits for then is a look or a flush. */
+  /** When all of its data was with the bus: from then on the answer waits for a read-back or a flush. */
   settledAt: Time;
   /** Bits of `VERIFY_CHECKS` so far, and the CRC computed last. */
   checks: number;
@@ -294,7 +288,7 @@ export interface VerifiedWrite {
   readBack: ReadBack | undefined;
 }
 
-/** A physical piece of the memory that is looked at, and where it is in the message. */
+/** A physical piece of the memory that is read back, and its offset in the message. */
 export interface Place {
   readonly address: number;
   readonly bytes: number;
@@ -303,20 +297,18 @@ export interface Place {
 
 export interface ReadBack {
   readonly qp: QueuePair;
-  /** The write whose answer waits for it. */
   readonly service: SingleService;
   readonly firstPsn: number;
   readonly segments: readonly MemorySegment[];
-  /** What was handed to the bus. */
   readonly expected: Uint8Array<ArrayBuffer>;
-  /** What was read, where its CRC is wanted; undefined where bytes are compared. */
+  /** The data read, where its CRC is wanted; undefined where bytes are compared. */
   readonly data: Uint8Array<ArrayBuffer> | undefined;
   places: readonly Place[];
   /** 1 for each byte that another write has changed since; undefined where there is none. */
   covered: Uint8Array | undefined;
-  /** How many bytes, from the first on, may be looked at: their writes are with the bus. */
+  /** Number of bytes, from the first on, whose writes are with the bus: they may be read back. */
   placed: number;
-  /** Offset of the first byte that was not asked for yet, and how many reads are out. */
+  /** Offset of the first byte that was not asked for yet, and the number of reads under way. */
   next: number;
   missing: number;
   /** Stands in line for the read engine. */
@@ -335,7 +327,7 @@ export interface StagedData {
   offset: number;
 }
 
-/** What a check found: a NAK's syndrome, or silence. */
+/** The result of a check: a NAK's syndrome, or silence. */
 export type Verdict = number | "drop";
 
 export function isVerdict(found: object | Verdict | undefined): found is Verdict {

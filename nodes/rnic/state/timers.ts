@@ -1,4 +1,3 @@
-/** The deadlines of a queue pair. */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { Device } from "./device.ts";
 import type { QueuePair } from "./queue_pair.ts";
@@ -11,7 +10,6 @@ import { rights } from "./life_cycle.ts";
 const TIMERS = ["requester", "receive", "pace", "rate", "read"] as const;
 export type Timer = typeof TIMERS[number];
 
-/** Deadlines that each queue pair takes. */
 export const TIMERS_PER_QUEUE_PAIR = TIMERS.length;
 
 const PLACE: Readonly<Record<Timer, number>> = {
@@ -34,7 +32,7 @@ export function clearTimer(device: Device, qp: QueuePair, timer: Timer): void {
   device.deadlines.set(slotOf(qp, timer), NEVER);
 }
 
-/** The queue pair starts anew, or is no more. */
+/** The queue pair starts anew, or is gone. */
 export function clearTimers(device: Device, qp: QueuePair): void {
   for (const timer of TIMERS) clearTimer(device, qp, timer);
 }
@@ -43,7 +41,6 @@ export function timerRuns(device: Device, qp: QueuePair, timer: Timer): boolean 
   return device.deadlines.at(slotOf(qp, timer)) !== NEVER;
 }
 
-/** Which timer a slot of the device's deadlines is. */
 export function timerOfSlot(slot: number): { readonly qpSlot: number; readonly timer: Timer } {
   const place = slot % TIMERS_PER_QUEUE_PAIR;
   return { qpSlot: (slot - place) / TIMERS_PER_QUEUE_PAIR, timer: TIMERS[place]! };

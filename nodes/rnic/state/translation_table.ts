@@ -10,18 +10,17 @@ export const ABSENT = -(2 ** 52);
 
 /** The translations of a region, which its windows share. */
 export interface TranslationTable {
-  /** Given when the card takes it in. */
+  /** Assigned when the card takes it in. */
   id: number;
-  /** Of the region. */
   readonly key: number;
   /** Physical address of each page, or {@link ABSENT}. */
   readonly pages: number[];
-  /** Of an on-demand region: what each page may be used for. Undefined where all of it is pinned. */
+  /** Of an on-demand region: the rights of each page. Undefined where all of it is pinned. */
   readonly demand: PageRights[] | undefined;
   readonly lines: number;
-  /** Its entries in host memory, which lines that are not on the chip are read from. */
+  /** Its entries in host memory, from which the card reads lines that are not on the chip. */
   address: number | undefined;
-  /** Counts changes of entries: a line that was read before one is not what memory holds now. */
+  /** Counts changes of entries: a line that was read before one is out of date. */
   version: number;
 }
 
@@ -47,18 +46,19 @@ export function createTable(
 }
 
 export interface PageRights {
-  /** 0 not there, 1 may be read, 2 may be written as well. */
+  /** 0 absent, 1 may be read, 2 may be written as well. */
   rights: 0 | 1 | 2;
   /** Asked of the host, with these rights; 0: not. */
   asked: 0 | 1 | 2;
-  /** Hints have asked for it (H-24), by this page request, and no request has needed it since. */
+  /** The page request by which hints have asked for it (H-24), while no request has needed it. */
   hint?: HintRequest | undefined;
 }
 
-/** A page request of hints. */
 export interface HintRequest {
-  /** Address of their requester; undefined once a request needs one of its pages: it is that request's from then on. */
+  /**
+   * Address of their requester; undefined once a request needs one of its pages: the page request is that request's
+   * from then on.
+   */
   hintsOf: number | undefined;
-  /** The host has been asked. */
   raised: boolean;
 }

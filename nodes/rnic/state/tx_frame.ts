@@ -1,4 +1,4 @@
-/** A data frame in the making: its payload is being fetched, then it waits for the transmitter. */
+/** A data frame: first its payload is fetched, then it waits for the transmitter. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Frame, Span } from "../../../fabric/node.ts";
 import type { OpcodeName, OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
@@ -24,12 +24,14 @@ export type RareHeaders = Pick<
   "atomicEth" | "coherenceEth" | "feth" | "hintEth" | "ieth" | "verifyEth"
 >;
 
-/** H-07: a hint beside a packet's own purpose, or the flag of a READ or WRITE of no bytes, with its range. */
+/**
+ * H-07: a hint inside a packet with a purpose of its own, or the flag of a READ or WRITE of no bytes, with its
+ * range.
+ */
 export type FrameHint =
   | {
     readonly form: "header" | "payload";
     readonly message: HintMessage;
-    /** Bytes that it adds to the packet. */
     readonly bytes: number;
   }
   | { readonly form: "range"; readonly length: number; readonly bytes: 0 };
@@ -48,31 +50,27 @@ export interface TxFrame {
   readonly rare: RareHeaders | undefined;
   readonly hint: FrameHint | undefined;
   readonly ud: UdAddress | undefined;
-  /** What the frame is part of: a WQE's message, or the answer to a READ. A hint has neither. */
+  /** The message or READ answer that the frame is part of. A hint has neither. */
   readonly work: OutstandingWqe | undefined;
   readonly read: ReadService | undefined;
-  /** Last frame of its message. */
   readonly last: boolean;
   readonly payloadBytes: number;
   payload: Uint8Array<ArrayBuffer>;
-  /** When the sending module may take it. */
   readyAt: Time;
-  /** The payload is still being fetched. */
   fetching: boolean;
-  /** It could not be fetched: the frame must not leave. */
+  /** Its payload could not be fetched: the frame must not leave. */
   failed: boolean;
 }
 
 /**
- * The DMA reads that fetch one segment of a message's memory, for one frame or for several that follow
- * each other: short packets share what one read request of the bus can bring.
+ * The DMA reads that fetch one segment of a message's memory, for one frame or several consecutive ones: short
+ * packets share one read request of the bus.
  */
 export interface Gather {
   readonly jobs: readonly TxFrame[];
   readonly bytes: number;
-  /** Reads that have not completed. */
   missing: number;
-  /** All of it, once nothing is missing. */
+  /** Complete once nothing is missing. */
   data: Uint8Array<ArrayBuffer>;
   failed: boolean;
 }
@@ -84,17 +82,16 @@ export function createLine(): TxOrder {
 /** FCS, preamble and gap: what a frame takes of the line beyond its captured bytes. */
 const WIRE_OVERHEAD_BYTES = 24;
 
-/** What the frame takes of the line. @param bthAt as of {@link frameBytes}. */
+/** Bytes of the line that the frame takes. @param bthAt as of {@link frameBytes}. */
 export function lineBytes({ row, payloadBytes, hint }: TxFrame, bthAt?: number): number {
   return frameBytes(row, payloadBytes + (hint?.bytes ?? 0), bthAt) + WIRE_OVERHEAD_BYTES;
 }
 
-/** Whether the frame was overtaken by a reset or a restart. */
 export function isStale(job: TxFrame): boolean {
   return job.life !== job.qp.life || job.epoch !== job.line.epoch;
 }
 
-/** What answers without data, or with eight bytes in a header. */
+/** Answers without data, or with eight bytes in a header. */
 export type ControlOpcode = Extract<
   OpcodeName,
   | "RC ACKNOWLEDGE"
@@ -103,12 +100,12 @@ export type ControlOpcode = Extract<
   | "VENDOR PERSISTENCE ACKNOWLEDGE"
 >;
 
-/** An ACK, a NAK, a persistence ACK or the answer to an atomic or a FLUSH on its way out. */
+/** An outgoing ACK, NAK, persistence ACK or answer to an atomic or a FLUSH. */
 export interface ControlFrame {
   readonly qp: QueuePair;
   readonly life: number;
   readonly opcode: ControlOpcode;
-  /** PSN, syndrome and MSN stand here, so that a waiting ACK can be merged into. */
+  /** PSN, syndrome and MSN stand here, so that later ACKs can be merged into a waiting one. */
   readonly ack: AckService;
 }
 
@@ -117,7 +114,6 @@ export interface Transmitter {
   readonly data: Fifo<TxFrame>;
   /** Payload bytes of frames that were begun and have not left. */
   bufferedBytes: number;
-  /** When the wire is free for the next frame. */
   freeAt: Time;
   /** Frames to the card's own address on their way inside, and when the last of them has left. */
   readonly looped: Fifo<{ readonly frame: Frame; readonly span: Span }>;

@@ -1,6 +1,6 @@
 /**
- * What a card knows of verified writes that are under way (V-01 to V-05): data that waits for the CRC
- * behind it, memory that is being read back, and what has become of each sender's earlier ones.
+ * A card's state of verified writes (V-01 to V-05): data that waits for the CRC behind it, memory that is being
+ * read back, and the results of each sender's earlier ones.
  */
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
@@ -13,28 +13,26 @@ import type { ReadBack, Responder, StagedData } from "./responder_state.ts";
 import type { Writable } from "./writable.ts";
 
 export interface VerifyState {
-  /** Bytes that queue pairs have reserved for data which waits to be checked, or is being. */
+  /** Bytes that queue pairs have reserved for data which waits to be checked, or is being checked. */
   stagedBytes: number;
   /** Data whose CRC holds and that is not all with the bus, in turn. */
   readonly staged: Fifo<StagedData>;
-  /** When its next piece goes to the bus however much that has to do. */
+  /** When its next piece goes to the bus, whatever the bus's backlog. */
   stagedTurnAt: Time;
-  /** The look that the DMA write of this moment belongs to. */
+  /** The read-back that the DMA write of this moment belongs to. */
   placing: ReadBack | undefined;
-  /** Writes whose memory is being looked at, or will be: from before their DMA writes on. */
+  /** Read-backs, registered before their writes' DMA writes begin. */
   readonly readBacks: Set<ReadBack>;
-  /** Of these the ones of which not all was asked for, in turn; requests of the bus that theirs take. */
+  /** Those of which not all was asked for, in turn; and the read requests of the bus that theirs take. */
   readonly looking: Fifo<ReadBack>;
-  /** Those that wait for pages. */
   readonly cold: ReadBack[];
   requestsOut: number;
   /** V-05, by the sender's IPv4 address. */
   readonly history: Map<number, SenderHistory>;
-  /** Draws which writes are read back though history stands for them. */
+  /** Draws which writes are read back though the sender's history is good enough. */
   readonly rng: Rng;
 }
 
-/** Of a card that has just got power. */
 export function createVerifyState(
   card: { readonly name: string; readonly seed: number },
 ): VerifyState {
@@ -72,13 +70,12 @@ export function reserveStaging({ verify }: Card, qp: QueuePair, bytes: number): 
   return true;
 }
 
-/** Gives room back. */
 export function releaseStaging({ verify }: Card, qp: QueuePair, bytes: number): void {
   verify.stagedBytes -= bytes;
   own(qp).stagedBytes -= bytes;
 }
 
-/** The queue pair fails or is reset: it will send no answer, what it holds is free. */
+/** The queue pair fails or is reset: it will send no answer, and the room that it holds is free. */
 export function forgetVerified(device: Card, qp: QueuePair): void {
   const { stagedBytes, resources } = qp.responder;
   releaseStaging(device, qp, stagedBytes);
@@ -98,17 +95,17 @@ export function stagedBytesOf(level: VerifyLevel, length: number): number {
 }
 
 export interface SenderHistory {
-  /** The newest checks: 1 where it failed. Writes that were not read back are not in it. */
+  /** The newest checks: 1 where one failed. Writes that were not read back are not in it. */
   readonly window: Uint8Array;
-  /** How many of the window's places are taken; where the next goes; how many of them failed. */
+  /** Number of places taken; the next place; number of failures among them. */
   filled: number;
   next: number;
   failed: number;
 }
 
 /**
- * The card writes to memory. A posted write passes reads that wait in the host, so a read-back may find
- * it where its own write was: that is what memory has to hold, no damage.
+ * The card writes to memory. A posted write passes reads that wait in the host, so a read-back may find it in place
+ * of its own write: that is correct data, no damage.
  */
 export function noteOverlaps(
   { verify }: { readonly verify: VerifyState },
@@ -128,7 +125,7 @@ export function noteOverlaps(
   }
 }
 
-/** Its own data goes over what others had written there before. */
+/** Its own data overwrites earlier data of others. */
 export function noteOwnWrite(
   { covered }: ReadBack,
   { offset, length }: { readonly offset: number; readonly length: number },

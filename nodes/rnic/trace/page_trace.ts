@@ -1,7 +1,7 @@
 /**
- * The RNIC's lines about memory that is not there yet: pages that are met missing, asked for and mapped, translations
- * that are read. Their names are those of `fabric/trace/mechanism_steps.ts`. What waits for pages has its message's PSN;
- * what happens to pages has the pages, by which a ladder joins both.
+ * The RNIC's lines about absent memory: pages that accesses miss, that are asked for and mapped, translations that
+ * are read. Their names are those of `fabric/trace/mechanism_steps.ts`. Lines of waiting accesses have their
+ * message's PSN; lines about pages name the pages, by which a ladder joins both.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { MechanismWord } from "../../../fabric/trace/mechanism_steps.ts";
@@ -11,7 +11,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_table.ts";
 import { trace } from "./trace.ts";
 
-/** A message that an access is of: see `psn` and `inbound` of {@link TraceStep}. */
+/** The message that an access is of: see `psn` and `inbound` of {@link TraceStep}. */
 export interface AccessedBy {
   readonly qp: QueuePair;
   readonly psn: number | undefined;
@@ -36,7 +36,7 @@ export function rangesOf(pages: readonly Pick<WantedPage, "table" | "page">[]): 
   const sorted = pages.toSorted((x, y) => x.table.key - y.table.key || x.page - y.page);
   for (const { table: { key }, page } of sorted) {
     const last = ranges.at(-1);
-    // One that several objects need is named more than once.
+    // A page that several objects need is named more than once.
     if (last?.key === key && page <= last.to) last.to = Math.max(last.to, page + 1);
     else ranges.push({ key, from: page, to: page + 1 });
   }
@@ -50,7 +50,7 @@ function line(
   return { step, text: `${pagesText({ key, from, to })}${text}`, pages: [key, from, to] };
 }
 
-/** An access meets pages, or translations of pages, that are not there. */
+/** An access misses pages, or translations of pages. */
 export function traceMissing(
   device: Device,
   { qp, psn, inbound }: AccessedBy,
@@ -89,7 +89,6 @@ export function traceTranslations(
   device.out.trace(line(step, { pages: pagesOfLine({ table, line: number }) }));
 }
 
-/** The pages whose translations a line has. */
 export function pagesOfLine(
   { table, line }: { readonly table: TranslationTable; readonly line: number },
 ): Pages {

@@ -1,6 +1,6 @@
 /**
  * The RNIC's lines about queues (document 003_, figure 2): doorbells, look-ups of queue information, which of two
- * write pointers is newer, WQEs that are read. Their names are those of `fabric/trace/mechanism_steps.ts`.
+ * write pointers is newer, reads of WQEs. Their names are those of `fabric/trace/mechanism_steps.ts`.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -59,7 +59,7 @@ export function traceLostDoorbell(device: Device, doorbell: TakenDoorbell, why: 
   traceQueue(device, queue, { step: "doorbell-lost", text, ...stampOf(doorbell) });
 }
 
-/** Q-07: the information is there for a doorbell. */
+/** Q-07: the information for a doorbell is in the cache. */
 export function traceCached(device: Device, entry: QueueEntry, doorbell: TakenDoorbell): void {
   const { queue, own, host, depth } = entry;
   const text = `${nameOf(device, queue)}: read pointer ${own}, write pointer ${host} of ${depth}`;
@@ -105,13 +105,12 @@ export function traceKnown(
   traceQueue(device, load.queue, { step: "queue-known", text });
 }
 
-/** Q-08: of two write pointers the newer one is taken. `before`: what the cache had. */
+/** Q-08: of two write pointers the newer one is taken. `before`: the cached one. */
 export function traceCompared(
   device: Device,
   queue: number,
   compared: {
     readonly candidate: StampedPointer;
-    /** Where it comes from. */
     readonly from: "doorbell" | "memory";
     readonly before: StampedPointer;
     readonly by: "distance" | "time";

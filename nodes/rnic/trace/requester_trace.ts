@@ -8,7 +8,6 @@ import { findRecord } from "../state/persist_records.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 
-/** Steps of one kind of request, by what the requester does. */
 interface Figure {
   readonly start: string;
   readonly send: string;
@@ -23,7 +22,7 @@ const FIGURES = {
   answer: { start: "S322", send: "S323", complete: "send-complete" },
   persist: { start: "S902", send: "S903", complete: "S908" },
   persistReception: { start: "S1002", send: "S1003", complete: "S1010" },
-  // Figures 5 and 6 of the second document, by what the level has checked.
+  // Figures 5 and 6 of the second document, by the checks of the level.
   verifyBefore: { start: "verify-start", send: "4502", complete: "4505" },
   verifyAfter: { start: "verify-start", send: "4602", complete: "4608" },
   persistenceAck: { start: "S1015", send: "S1016", complete: "S1017" },
@@ -31,8 +30,8 @@ const FIGURES = {
 } as const satisfies Record<string, Figure>;
 
 /**
- * Both figures of a plain write show one exchange; this host's own flow chooses. A SEND to a peer
- * that wrote last is the answer of figure 3 (S322), any other is its question (S309).
+ * Both figures of a plain write show one exchange; this host's own flow chooses. A SEND to a peer that wrote last
+ * is the answer of figure 3 (S322), any other is its question (S309).
  */
 function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
   const { plan, wqe } = work;
@@ -55,7 +54,7 @@ function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
   }
 }
 
-/** Whose ladder it is: the WQE, and the message's packets; a persistence ACK is about the peer's. */
+/** Keys of the work's ladder: the WQE, and the message's packets; of a persistence ACK, the peer's message. */
 function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   const { wqe, firstPsn, packets } = work;
   const place = { wqe: work.index };
@@ -77,7 +76,6 @@ export function traceFailedWork(
 ): void {
   const { status, code, text } = VENDOR_ERRORS[fault];
   const name = `${work.wqe?.opcode ?? "malformed WQE"} at ${work.index}`;
-  // Work that was never begun has no PSNs yet.
   const keys = work.started ? keysOf(qp, work) : { wqe: work.index };
   const words = `CQE of ${name}: ${status}, vendor_err 0x${code.toString(16)}: ${text}`;
   trace(device, qp, { step: "error-cqe", text: words, ...keys });

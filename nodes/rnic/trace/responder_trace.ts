@@ -28,7 +28,6 @@ export function traceNak(
   nak: {
     readonly psn: number;
     readonly syndrome: number;
-    /** What was refused and why, where the NAK ends the queue pair. */
     readonly reason?: string | undefined;
   },
 ): void {
@@ -40,7 +39,7 @@ export function traceNak(
   trace(device, qp, { step, text: `${text}, PSN ${psn}${why}`, psn, inbound: true });
 }
 
-/** A receive could not take what came: its CQE says why. */
+/** A receive could not take its message: its CQE says why. */
 export function traceFailedReceive(
   device: Device,
   qp: QueuePair,
@@ -52,7 +51,7 @@ export function traceFailedReceive(
   trace(device, qp, { step: "error-cqe", text: words, inbound: true, recvs: [position] });
 }
 
-/** Flow 2: the CPU is notified of what to flush. */
+/** Flow 2: the CPU is notified of the ranges to flush. */
 export function traceNotified(
   device: Device,
   qp: QueuePair,

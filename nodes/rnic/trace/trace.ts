@@ -29,7 +29,7 @@ export interface MessageOf {
   readonly inbound: boolean;
 }
 
-/** Tells who follows bytes that these, from a physical address on, are payload of this message. */
+/** Tells an observer that these bytes, from a physical address on, are payload of this message. */
 export function tellPlaced(
   device: Device,
   { qp, psn, inbound }: MessageOf,

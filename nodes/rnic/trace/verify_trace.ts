@@ -24,7 +24,7 @@ export function traceVerifiedArrival(device: Device, qp: QueuePair, verified: Ve
   });
 }
 
-/** What was read back has come, and is what it should be or not. */
+/** A read-back has completed, with its result. */
 export function traceLookedAt(
   device: Device,
   qp: QueuePair,

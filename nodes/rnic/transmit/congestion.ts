@@ -1,7 +1,7 @@
 /**
- * Congestion control at the RNIC (`rocev2.md` §3.9): as DCQCN's notification point it answers marked
- * packets with CNPs, as its reaction point it paces queue pairs by `dcqcn.ts`. PFC is in
- * `flow_control.ts`. Nothing of this exists where the scenario leaves it off.
+ * Congestion control at the RNIC (`rocev2.md` §3.9): as DCQCN's notification point it answers marked packets with
+ * CNPs, as its reaction point it paces queue pairs by `dcqcn.ts`. PFC is in
+ * `flow_control.ts`. Where the scenario leaves it off, the card has none of this state.
  */
 import { pausedTime } from "../../../fabric/link/pause.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -56,9 +56,9 @@ function reactionFor(congestion: Congestion, qp: QueuePair): Reaction {
 }
 
 /**
- * Notification point: a packet for this queue pair has passed its checks. Where it is marked and of
- * the kind that a rate can slow down, its sender is notified, at most once in `cnpIntervalPs`. UD has no
- * one sender, and ACKs follow what they acknowledge.
+ * Notification point: a packet for this queue pair has passed its checks. Where it is marked and of a kind that a
+ * rate can slow down, the card notifies its sender, at most once in `cnpIntervalPs`. UD has no single sender, and
+ * ACKs follow the packets that they acknowledge.
  */
 export function noteMark(
   device: Device,
@@ -86,7 +86,7 @@ export function takeCnp(device: Device, packet: RocePacket): boolean {
   if (congestion === undefined || dcqcn === undefined || dcqcn === null) return false;
   const qp = device.queuePairs.get(packet.bth.destQpn);
   if (qp === undefined || qp.type === "ud") return false;
-  // One that has failed sends nothing more, and its timers have ended.
+  // A failed queue pair sends nothing more, and its timers have ended.
   if (!rights(qp.state).takesRequests) return false;
   if (packet.sourceAddress !== qp.attributes.destAddress >>> 0) return false;
   congestion.counters.cnpsIn++;
@@ -121,7 +121,7 @@ export function rateTimer(device: Device, qp: QueuePair): void {
   }
 }
 
-/** Whether the queue pair may not begin a frame now. It comes back when it may. */
+/** Whether the queue pair may not begin a frame now; then it is scheduled for when it may. */
 export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair): boolean {
   const { flow } = congestion;
   if (flow !== undefined && parkWherePaused(device, flow, qp)) return true;
@@ -131,7 +131,7 @@ export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair
   return true;
 }
 
-/** A frame was begun: the next one of its queue pair waits as the rate demands. */
+/** A frame was begun: the next one of its queue pair waits as its rate demands. */
 export function countFrame(device: Device, congestion: Congestion, job: TxFrame): void {
   const limiter = reactionOf(congestion, job.qp)?.limiter;
   const { dcqcn, bitsPerSecond: lineBps } = congestion.plan;

@@ -30,8 +30,8 @@ export function createRateLimiter(
 }
 
 /**
- * A notification has come: R_T = R_C, R_C = R_C · (1 − alpha/2), and both counters start anew. At most
- * one cut in `decreaseIntervalPs`; each notification counts for alpha.
+ * A notification has come: R_T = R_C, R_C = R_C · (1 − alpha/2), and both counters start anew. At most one cut in
+ * `decreaseIntervalPs`; each notification counts for alpha.
  * @returns whether the rate was cut.
  */
 export function takeNotification(
@@ -60,7 +60,7 @@ export function updateAlpha(limiter: RateLimiter, parameters: DcqcnParameters): 
   limiter.alphaAt += parameters.alphaTimerPs;
 }
 
-/** What an event does, by how many of either kind there have been. */
+/** The step of an event, by the number of events of either kind so far. */
 export type Stage = "fast-recovery" | "additive-increase" | "hyper-increase";
 
 /** The first F events of either kind recover; more than F of both are hyper-active. */
@@ -95,7 +95,7 @@ export function timerEvent(
 }
 
 /**
- * So many bytes are begun to be sent: the next frame waits as long as they take at R_C, and every
+ * `bytes` are begun to be sent: the next frame waits for the time that they take at R_C, and every
  * `byteCounterBytes` there is an event.
  */
 export function countBytes(
@@ -114,7 +114,7 @@ export function countBytes(
   }
 }
 
-/** Whether the rate has come back to the line's, within a thousandth: then nothing limits it. */
+/** Whether the rate is back at the line's, within a thousandth: then nothing limits it. */
 export function isRecovered(limiter: RateLimiter, lineBps: number): boolean {
   return limiter.currentBps >= lineBps * 0.999;
 }

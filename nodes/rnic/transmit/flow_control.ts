@@ -1,7 +1,7 @@
 /**
- * Priority-based flow control at the RNIC's network port (`rocev2.md` §3.9), both ways: the sending
- * module holds back priorities that the other end has paused, and the receiving module asks for a
- * pause where the bus cannot take what the wire brings. Frames of one priority keep their order.
+ * Priority-based flow control at the RNIC's network port (`rocev2.md` §3.9), in both directions: the sending module
+ * holds back priorities that the other end has paused, and the receiving module asks for a pause where the wire is
+ * faster than the bus. Frames of one priority keep their order.
  */
 import {
   askPause,
@@ -66,7 +66,7 @@ export function obeyPause(device: Device, frame: Frame): boolean {
   return true;
 }
 
-/** Takes what may not leave now out of the transmitter's way. */
+/** Moves frames that may not leave now from the transmitter's queue to those held. */
 export function holdPaused(device: Device, flow: FlowControl): void {
   const { transmitter, now } = device;
   const { control, data } = transmitter;
@@ -83,7 +83,6 @@ export function holdPaused(device: Device, flow: FlowControl): void {
   }
 }
 
-/** Whether nothing of the priority is held, and nothing is to be. */
 function mayPass({ pauses, held }: FlowControl, priority: number, now: Time): boolean {
   if (isPaused(pauses, priority, now)) return false;
   const { control, data } = held[priority]!;
@@ -116,7 +115,7 @@ export function parkWherePaused(device: Device, flow: FlowControl, qp: QueuePair
   return true;
 }
 
-/** Gives parked queue pairs whose pause is over their turn back. */
+/** Returns parked queue pairs whose pause is over to the round robin. */
 export function unpark(device: Device, { pauses, parked }: FlowControl): void {
   for (let count = parked.length; count > 0; count--) {
     const qp = parked.shift()!;
@@ -126,7 +125,7 @@ export function unpark(device: Device, { pauses, parked }: FlowControl): void {
   }
 }
 
-/** When a pause ends that something waits for, or one has to be asked for again or taken back. */
+/** When a pause ends that something waits for, or one has to be renewed or taken back. */
 export function flowWakeAt(device: Device, flow: FlowControl): Time {
   const { pauses, held, parked, requests } = flow;
   const wireAt = device.transmitter.freeAt - COMMIT_AHEAD_PS;
@@ -147,8 +146,8 @@ export function flowWakeAt(device: Device, flow: FlowControl): Time {
 }
 
 /**
- * Whether the receive buffer cannot take a frame: it is full where the bus cannot take as much as the
- * wire brings. With PFC the other end is asked to pause before, and the headroom takes the rest.
+ * Whether the receive buffer has no room for a frame: it is full where the wire has been faster than the bus. With
+ * PFC the card has asked for a pause before, and the headroom takes the rest.
  */
 export function isOverrun(device: Device): boolean {
   const backlogPs = device.dma.busFreeAt - device.now;
@@ -161,7 +160,7 @@ export function isOverrun(device: Device): boolean {
   return backlogPs > BUS_BACKLOG_PS + flow.headroomPs;
 }
 
-/** Takes a pause back when the buffer has drained, or asks for it again before it expires. */
+/** Takes a pause back when the buffer has drained, or renews it before it expires. */
 export function servePauses(device: Device, flow: FlowControl): void {
   const { requests } = flow;
   if (requests.asked === 0) return;
@@ -175,13 +174,11 @@ export function servePauses(device: Device, flow: FlowControl): void {
   }
 }
 
-/** The cable has lost its other end. */
 export function forgetPauses(device: Device, flow: FlowControl): void {
   endPauses(flow.pauses, device.now);
   forgetRequests(flow.requests);
 }
 
-/** MAC control goes ahead of everything that has not been given to the wire. */
 function sendControlFrame(device: Device, bytes: Uint8Array<ArrayBuffer>): void {
   const departAt = device.now + device.timing.receivePs;
   const frame: Frame = { kind: "frame", bytes };

@@ -1,10 +1,9 @@
 /**
- * Loopback: frames to the card's own address, which it turns round inside. What sends and what receives does
- * all that it does with other frames, in the same time; no packet appears at the port, no port counter has it
- * (rdmamojo.com, "Loopback messages in RDMA"). [choice] The way inside takes no time of its own, and the
- * transmitter gives it one frame after the other at the port's rate, between those to the wire: no published
- * figure of the way alone is known. RPerf (ISPASS '20) takes a loopback's time for that of the card and its host,
- * without the network.
+ * Loopback: frames to the card's own address, which it turns round inside. Both modules treat them as other frames,
+ * in the same time; no packet appears at the port, and no port counter has it (rdmamojo.com, "Loopback messages in
+ * RDMA"). [choice] The internal path takes no time of its own, and the transmitter gives it one frame after the
+ * other at the port's rate, between those to the wire: no published figure of this path alone is known. RPerf
+ * (ISPASS '20) takes a loopback's time for that of the card and its host, without the network.
  */
 import { wireBytes } from "../../../fabric/link/link.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
@@ -30,7 +29,7 @@ export function loopFrame(device: Device, frame: Frame, departAt: Time): Time {
   return endPs;
 }
 
-/** The next frame that has come back by now. */
+/** The next looped frame that is due. */
 export function takeLooped({ transmitter: { looped }, now, out }: Device): Frame | undefined {
   const first = looped.peek();
   if (first === undefined || first.span.endPs > now) return undefined;

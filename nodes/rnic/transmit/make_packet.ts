@@ -31,10 +31,9 @@ export interface Outgoing {
 /** A packet that is not finished yet. */
 export type Packet = { -readonly [Field in keyof RocePacket]: RocePacket[Field] };
 
-/** The packet of a data frame that leaves now. */
 export function packetOfJob(device: Device, job: TxFrame): RocePacket {
   const { qp, row, ud, work, hint } = job;
-  // The last packet's own payload is in the CRC that it carries.
+  // The CRC that the last packet carries covers that packet's own payload.
   if (work?.digest !== undefined) coverPayload(work, job);
   const packet = makePacket(device, {
     path: ud === undefined ? qp.path : datagramPath(qp, ud),
@@ -68,7 +67,6 @@ function extend(device: Device, packet: Packet, job: TxFrame): void {
   }
 }
 
-/** The path that a datagram's address vector names. */
 function datagramPath(qp: QueuePair, ud: UdAddress): Path {
   return {
     address: ud.address,
@@ -81,7 +79,6 @@ function datagramPath(qp: QueuePair, ud: UdAddress): Path {
   };
 }
 
-/** A packet with its base header; the caller adds what extension headers its opcode has. */
 export function makePacket(device: Device, frame: Outgoing): Packet {
   const { plan } = device;
   const { path } = frame;
@@ -133,9 +130,9 @@ export function ownBthAt({ plan, congestion }: Device): number | undefined {
 }
 
 /**
- * V-02: takes the payload of a packet that leaves into its message's CRC, once: what is sent again was
- * fetched again, and if that damaged it the receiver must find out, not be given a CRC that fits. Frames
- * of a queue pair leave in the order they were begun, so a register per message is enough.
+ * V-02: adds the payload of a packet that leaves to its message's CRC, once: a repeated packet was fetched again,
+ * and if that fetch damaged it the receiver must find out, not be given a CRC that fits. Frames of a queue pair
+ * leave in the order in which they were begun, so a register per message is enough.
  */
 function coverPayload(work: OutstandingWqe, { psn, payload }: TxFrame): void {
   const { digest } = work;

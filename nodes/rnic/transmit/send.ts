@@ -1,7 +1,7 @@
 /**
- * Sending module: fetches payload, builds frames and gives them to the wire as it becomes free.
- * ACKs go before data; frames of one queue pair's direction leave in the order they were begun, and a
- * responder's answers, ACKs and data alike, in the order of their requests.
+ * Sending module: fetches payload, builds frames and gives them to the wire as it becomes free. ACKs go before
+ * data; frames of one queue pair's direction leave in the order in which they were begun, and a responder's
+ * answers, ACKs and data alike, in the order of their requests.
  */
 import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -38,8 +38,8 @@ export const NO_BYTES = new Uint8Array(0);
 const walker = new PieceWalker();
 
 /**
- * Fetches the payload of begun frames that follow each other in one message, from `offset` of the
- * message's memory. Without memory (inline data, no payload) they are complete at once.
+ * Fetches the payload of consecutive begun frames of one message, from `offset` of the message's memory. Without
+ * memory (inline data, no payload) they are complete at once.
  */
 export function fetchPayload(
   device: Device,
@@ -48,7 +48,7 @@ export function fetchPayload(
 ): void {
   const { segments, offset } = source;
   const { line, read } = jobs[0]!;
-  // Memory that has been deregistered since its key was checked is not read any more.
+  // The card no longer reads memory that was deregistered since its key was checked.
   const failed = !isLive(segments);
   const bthAt = ownBthAt(device);
   let bytes = 0;
@@ -67,7 +67,7 @@ export function fetchPayload(
   const most = read === undefined ? gatherReadBytes : dmaReadBytes;
   walker.start(segments, { offset, length: bytes, most });
   while (walker.next()) {
-    // A piece that is all of it is used as it comes; pieces are put together. Null regions are zeros.
+    // A piece that is all of the payload is used without a copy; several are put together. Null regions are zeros.
     if (walker.offset === 0 && (walker.bytes < bytes || walker.isNull)) {
       gather.data = allocate(bytes);
     }
@@ -96,7 +96,6 @@ export function takePayload(
   if (gather.missing === 0) handOut(device, gather, device.now);
 }
 
-/** All of the payload is here: each frame gets its own, and is ready at this time. */
 function handOut(device: Device, { jobs, data, failed }: Gather, readyAt: Time): void {
   let at = 0;
   for (const job of jobs) {
@@ -108,11 +107,11 @@ function handOut(device: Device, { jobs, data, failed }: Gather, readyAt: Time):
     at += job.payloadBytes;
     if (isStale(job)) device.transmitter.bufferedBytes -= job.payloadBytes;
   }
-  // They are of one epoch: where one is stale, all are.
+  // The frames are of one epoch: where one is stale, all are.
   if (!isStale(jobs[0]!)) passReady(device, jobs[0]!.line);
 }
 
-/** Data of a WRITE or verified write that is to leave: what V-08's faults concern. */
+/** V-08 damages the data of WRITEs and verified writes alone. */
 function isWritten(job: TxFrame): boolean {
   return job.work?.plan.writes === true && !job.failed && !isStale(job);
 }
@@ -124,9 +123,9 @@ export function queueControl(device: Device, frame: ControlFrame): void {
 }
 
 /**
- * Hands complete frames from the head of a line to the transmitter. A READ response does not pass a
- * control frame of its queue pair, as answers leave in the order of the requests (§3.6); it waits here,
- * where it does not hold up the frames of other queue pairs.
+ * Hands complete frames from the head of a line to the transmitter. A READ response does not pass a control frame
+ * of its queue pair, as answers leave in the order of the requests (§3.6); it waits here, where it does not hold up
+ * the frames of other queue pairs.
  */
 function passReady(device: Device, line: TxOrder): void {
   for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
@@ -141,7 +140,7 @@ function passReady(device: Device, line: TxOrder): void {
   }
 }
 
-/** Gives up all frames of a line that have not left. */
+/** Abandons all frames of a line that have not left. */
 export function cancelLine(device: Device, line: TxOrder): void {
   line.epoch++;
   for (let job = line.jobs.shift(); job !== undefined; job = line.jobs.shift()) {
@@ -149,7 +148,7 @@ export function cancelLine(device: Device, line: TxOrder): void {
   }
 }
 
-/** Sends what the wire can take now. Called at the end of every step. */
+/** Sends as much as the wire can take now. Called at the end of every step. */
 export function runTransmitter(device: Device): void {
   const { transmitter, now } = device;
   const { control, data } = transmitter;
@@ -173,8 +172,9 @@ export function runTransmitter(device: Device): void {
 }
 
 /**
- * Congestion notifications go first, then what a pause has held back. What may not leave now is taken
- * out of the way of the rest. @returns whether a frame was sent.
+ * Congestion notifications go first, then frames that a pause has held back. Frames that may not leave now are
+ * moved out of the way.
+ * @returns whether a frame was sent.
  */
 function sendAhead(device: Device, congestion: Congestion): boolean {
   const { transmitter, now } = device;
@@ -219,7 +219,7 @@ function dropStale(device: Device): void {
   }
 }
 
-/** When {@link runTransmitter} has something to do that it could not do at the end of this step. */
+/** When {@link runTransmitter} can go on with what it could not do at the end of this step. */
 export function transmitterWakeAt(device: Device): Time {
   const { transmitter, now, congestion } = device;
   const wireAt = transmitter.freeAt - COMMIT_AHEAD_PS;
@@ -232,7 +232,6 @@ export function transmitterWakeAt(device: Device): Time {
   return queuedWakeAt(device, wireAt);
 }
 
-/** When an ACK or a complete frame may be given to a wire that is free from `wireAt` on. */
 function queuedWakeAt({ transmitter, now }: Device, wireAt: Time): Time {
   const ack = transmitter.control.peek();
   if (transmitter.data.length === 0 && ack === undefined) return NEVER;
@@ -262,7 +261,6 @@ const ACK_ROWS = {
   "VENDOR PERSISTENCE ACKNOWLEDGE": opcodeRow(OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"])!,
 } as const;
 
-/** A control frame's turn has come: what waits for it may go. */
 function sendControl(device: Device, frame: ControlFrame): void {
   const { ack, qp } = frame;
   controlLeaves(qp, ack);
@@ -286,7 +284,7 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
     solicited: false,
     payload: ack.payload ?? NO_BYTES,
   });
-  // Credits are those of the moment, a persistence ACK (P-28) has none.
+  // Credits are those of the moment; a persistence ACK (P-28) has none.
   const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
   const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
   // A persistence ACK may overtake answers, whose MSN must not run back behind it.

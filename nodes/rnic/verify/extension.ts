@@ -1,4 +1,4 @@
-/** Verified writes as a feature of the card: what it holds for them. */
+/** Verified writes as a feature of the card: the room that they hold. */
 import type { CardExtension } from "../state/card_extension.ts";
 
 export const VERIFY = {

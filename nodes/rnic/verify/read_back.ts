@@ -1,9 +1,8 @@
 /**
- * Read-back (V-03): behind its DMA writes the card reads the same memory by DMA and looks whether it holds
- * what it should. A read may go out as soon as the write of its bytes is with the bus, while those of the
- * rest are still to come: reads do not pass writes before them, so each sees its own (P-03). The last one
- * is behind all writes of the message; in flow 1 it has pushed them into the persistence domain on the
- * way, as an LSB read does (V-09, P-24).
+ * Read-back (V-03): behind its DMA writes the card reads the same memory by DMA and compares it with the data. A
+ * read may go out as soon as the write of its bytes is with the bus, while others are still to come: reads do not
+ * pass writes before them, so each sees its own (P-03). The last one is behind all writes of the message; in flow 1
+ * it has pushed them into the persistence domain on the way, as an LSB read does (V-09, P-24).
  */
 import { readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
@@ -22,8 +21,8 @@ import { writesNoSnoop } from "../dma/place_payload.ts";
 const walker = new PieceWalker();
 
 /**
- * A look at memory that is to come. From now on, before its own DMA writes, it takes note of what else is
- * written there: that is no damage.
+ * A coming read-back. From now on, before its own DMA writes, it records other writes to its memory: those are no
+ * damage.
  */
 export function createReadBack(
   device: Device,
@@ -60,7 +59,7 @@ function placesOf(segments: readonly MemorySegment[], length: number): Place[] {
   return places;
 }
 
-/** Pages of this table have come or gone: what others write there is found where they are now. */
+/** Pages of this table have come or gone: others' writes there are found at their present addresses. */
 export function relocateReadBacks({ verify }: Device, table: TranslationTable): void {
   for (const readBack of verify.readBacks) {
     const { segments, expected } = readBack;
@@ -69,7 +68,7 @@ export function relocateReadBacks({ verify }: Device, table: TranslationTable): 
   }
 }
 
-/** The queue pair's looks that waited for pages have them. */
+/** The queue pair's read-backs that waited for pages have them. */
 export function resumeLooks({ verify }: Device, qp: QueuePair): void {
   const waiting = verify.cold.splice(0);
   for (const readBack of waiting) {
@@ -81,14 +80,13 @@ export function resumeLooks({ verify }: Device, qp: QueuePair): void {
   }
 }
 
-/** Whether the page is there that is to be looked at next: else the look waits for it. */
 function hasPage(device: Device, readBack: ReadBack): boolean {
   if (!mayMiss(device.paging)) return true;
   const { qp, segments, next: offset, placed, expected } = readBack;
   const length = Math.min(device.timing.dmaReadBytes, expected.length - offset, placed - offset);
   const access = { segments, offset, length, write: false, pagesOnly: true };
   const by = { kind: "look", qp } as const;
-  // One that waits already is waited for by all: they look again when it has its page.
+  // One of them waits for all: they look again when it has its page.
   const isThere = isWaiting(device, qp, "look")
     ? checkAccess(device, access, by) === "ready"
     : awaitAccess(device, access, by);
@@ -96,7 +94,7 @@ function hasPage(device: Device, readBack: ReadBack): boolean {
   return isThere;
 }
 
-/** The writes of its first `placed` bytes are with the bus: what was not asked for of them may be. */
+/** The writes of its first `placed` bytes are with the bus: these may be read back. */
 export function lookUpTo(device: Device, readBack: ReadBack, placed: number): void {
   readBack.placed = placed;
   if (!readBack.queued) {
@@ -106,7 +104,7 @@ export function lookUpTo(device: Device, readBack: ReadBack, placed: number): vo
   takeShare(device);
 }
 
-/** The answer waits for this alone: all of it may be looked at. Of no bytes it is done. */
+/** The answer waits for this alone: all of it may be read back. One of no bytes is done. */
 export function awaitReadBack(device: Device, readBack: ReadBack): void {
   readBack.awaited = true;
   device.counters.verifyReadBacks++;
@@ -116,8 +114,8 @@ export function awaitReadBack(device: Device, readBack: ReadBack): void {
 }
 
 /**
- * Reads go out while they are less than half of what the engine may have out: READs and atomics of peers,
- * which have their turns before {@link runReadBacks}, have the other half where they want it.
+ * Sends reads while they take less than half of the engine's limit: READs and atomics of peers, which have their
+ * turns before {@link runReadBacks}, get the other half if they want it.
  */
 function takeShare(device: Device): void {
   const { verify, timing: { dmaReadsMax, dmaReadBytes } } = device;
@@ -126,14 +124,17 @@ function takeShare(device: Device): void {
   while (verify.requestsOut < most && readNext(device));
 }
 
-/** What the engine's other users have left, and at least the turn behind them. Called at the end of every step. */
+/**
+ * Uses the engine as far as its other users have left it, at least in the turn behind them. Called at the end of
+ * every step.
+ */
 export function runReadBacks(device: Device): void {
   const { verify, dma } = device;
   while (verify.looking.length > 0 && canRead(dma.responder) && readNext(device));
   while (verify.requestsOut === 0 && readNext(device));
 }
 
-/** Asks for the next piece of the look whose turn it is. @returns whether there was one. */
+/** Reads the next piece of the read-back whose turn it is. @returns whether there was one. */
 function readNext(device: Device): boolean {
   const { verify: { looking, readBacks }, timing } = device;
   const readBack = looking.shift();
@@ -161,7 +162,7 @@ function readNext(device: Device): boolean {
   dmaRead(device, {
     address: walker.address,
     length: walker.bytes,
-    // By the way that the writes went: else it would look beside them (P-02).
+    // On the way of the writes: else it would look beside them (P-02).
     noSnoop: writesNoSnoop(device, walker),
     medium: walker.persistent,
     continuation: { kind: "read-back", readBack, offset, length: walker.bytes },
@@ -177,10 +178,10 @@ export function takeReadBack(
 ): void {
   const { readBack, offset, length } = piece;
   device.verify.requestsOut -= readRequests(length);
-  // Its queue pair has failed or was reset: no answer waits for it.
+  // A queue pair that has failed or was reset has no waiting answer.
   if (device.verify.readBacks.has(readBack)) {
     readBack.missing--;
-    // Memory that has been given back is another's by now, whatever it holds.
+    // Deregistered memory is another's by now, whatever it holds.
     if (data === undefined || !isLive(readBack.segments)) readBack.failed = true;
     else takePiece(readBack, data, offset);
     finishWhenComplete(device, readBack);
@@ -188,16 +189,15 @@ export function takeReadBack(
   takeShare(device);
 }
 
-/** Nothing is out, nothing is to be asked for any more, and all else about the write is known. */
 function finishWhenComplete(device: Device, readBack: ReadBack): void {
   const { missing, failed, next, expected, awaited } = readBack;
   if (!awaited || missing > 0) return;
   if (!failed && next < expected.length) return;
-  // The last piece that it was let ask for may have ended it.
+  // The last piece that it was allowed to read may have ended it.
   if (device.verify.readBacks.delete(readBack)) readBackDone(device, readBack);
 }
 
-/** Compares, or puts together for the CRC; what others have written counts as right. */
+/** Compares the piece, or collects it for the CRC; bytes that others have written count as right. */
 function takePiece(
   readBack: ReadBack,
   piece: Uint8Array<ArrayBuffer>,

@@ -1,10 +1,10 @@
 /**
- * Data of verified writes on its way to memory, once its CRC holds (V-02). It has waited in the card, so
- * no frame arrives with it: it goes to the bus a path MTU at a time where the bus has little else to do. All at
- * once it would keep frames in the receive buffer until that overflows, and reads behind it: a read-back
- * follows each piece (V-03). Where other traffic leaves the bus no pause, it gets a turn from time to time.
+ * Data of verified writes on its way to memory, once its CRC holds (V-02). It has waited in the card, so no frame
+ * arrives with it: it goes to the bus a path MTU at a time where the bus has little else to do. All at once it
+ * would keep frames in the receive buffer until that overflows, and delay reads behind it: a read-back follows each
+ * piece (V-03). Where other traffic leaves the bus no pause, it gets a turn from time to time.
  *
- * What its queue pair's peer has sent behind it waits, as behind an atomic, so that it takes effect later.
+ * Later requests of its queue pair's peer wait, as behind an atomic, so that they take effect later.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
@@ -23,7 +23,7 @@ import { dataPlaced, flushesFirst } from "./write_verify.ts";
 import { placePayload } from "../dma/place_payload.ts";
 import { noteOwnWrite } from "../state/verify_state.ts";
 
-/** Lets data go to memory: at once where it is one packet that nothing of its queue pair is before. */
+/** Lets data go to memory: at once where it is one packet without earlier data of its queue pair. */
 export function placeStaged(
   device: Device,
   staged: Pick<StagedData, "qp" | "service" | "data">,
@@ -40,7 +40,7 @@ export function placeStaged(
   verify.staged.push(waiting);
 }
 
-/** Gives the bus what it can take now. Called in every step. */
+/** Gives the bus as much as it can take now. Called in every step. */
 export function runStaged(device: Device): void {
   const { verify, dma, now } = device;
   const { staged } = verify;
@@ -58,12 +58,12 @@ export function runStaged(device: Device): void {
     staged.shift();
     countPending(qp, "placing", -1);
     if (service.state !== "failed") dataPlaced(device, qp, service);
-    // What waits behind it may go on, whether its answer is known or not.
+    // Requests behind it may go on, whether its answer is known or not.
     passAnswers(device, qp);
   }
 }
 
-/** When {@link runStaged} has something to do that it could not do in this step. */
+/** When {@link runStaged} can go on with what it could not do in this step. */
 export function stagedWakeAt(device: Device): Time {
   const { verify, dma, now } = device;
   const first = verify.staged.peek();
@@ -71,7 +71,7 @@ export function stagedWakeAt(device: Device): Time {
   return Math.max(now, Math.min(dma.busFreeAt - STAGED_RESUME_PS, verify.stagedTurnAt));
 }
 
-/** Whether the pages are there that its next piece goes to: they may have been taken back since it came. */
+/** Whether the pages of its next piece are there: the host may have taken them back since it came. */
 function hasPage(device: Device, { qp, service, data, offset }: StagedData): boolean {
   if (!mayMiss(device.paging)) return true;
   if (isWaiting(device, qp, "staged")) return false;
@@ -81,21 +81,21 @@ function hasPage(device: Device, { qp, service, data, offset }: StagedData): boo
   return awaitAccess(device, access, { kind: "staged", qp, psn });
 }
 
-/** Its memory is another's by now: as a WRITE that comes too late, but its packet is not known any more. */
+/** Its memory is another's by now: it fails as a WRITE that comes too late, but its packet is not known any more. */
 function refuse({ verify }: Device, service: SingleService): void {
   service.state = "failed";
   const { readBack } = service.verified!;
   if (readBack !== undefined) verify.readBacks.delete(readBack);
 }
 
-/** The next path MTU of it. What V-08 damages in the buffer is what a comparison will take for right. */
+/** Places the next path MTU of it. A comparison will take the damage that V-08 does in the buffer for right. */
 function placeNext(device: Device, staged: StagedData): void {
   const { qp, service, data, offset } = staged;
   const verified = service.verified!;
   const { pathMtu } = qp.attributes;
   if (offset === 0 && device.out.tracing) traceVerifiedArrival(device, qp, verified);
   const piece = data.subarray(offset, offset + pathMtu);
-  // What came in one packet was looked at before: its bytes are the frame's.
+  // Data of one packet was damaged before: its bytes are the frame's.
   const placed = data.length <= pathMtu ? piece : flipped(device, "checked", piece);
   if (placed !== piece) data.set(placed, offset);
   const { segments } = verified.opened;
@@ -108,7 +108,7 @@ function placeNext(device: Device, staged: StagedData): void {
   if (readBack !== undefined) noteOwnWrite(readBack, { offset, length: piece.length });
 }
 
-/** V-03: what is with the bus may be looked at while the rest waits, unless the CPU is to flush it first. */
+/** V-03: data with the bus may be read back while the rest waits, unless the CPU is to flush it first. */
 function lookAlong(device: Device, { service, offset }: StagedData): void {
   const verified = service.verified!;
   const { readBack } = verified;

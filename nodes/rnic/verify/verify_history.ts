@@ -1,6 +1,6 @@
 /**
- * What is kept of verified writes that are answered: counters (V-10), and the history of a sender (V-05),
- * by which its latest checks may stand for a read-back: counts and a window of them, all integers.
+ * Records of answered verified writes: counters (V-10), and the history of a sender (V-05), by which its latest
+ * checks may stand for a read-back: counts and a window of them, all integers.
  */
 import type { VerifyHistoryPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
@@ -10,7 +10,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { VerifiedWrite } from "../state/responder_state.ts";
 import { VERIFY_CHECKS, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 
-/** Of a sender from whom nothing has come. @param samples how many checks make a rate: > 0. */
+/** An empty history. @param samples how many checks make a rate: > 0. */
 export function createHistory(samples: number): SenderHistory {
   return {
     window: new Uint8Array(samples),
@@ -21,8 +21,8 @@ export function createHistory(samples: number): SenderHistory {
 }
 
 /**
- * A verified write is answered. A failure is one however it was found; a success proves something only
- * where memory was read back.
+ * A verified write is answered. Every failure counts, however it was found; a success counts only where memory was
+ * read back.
  */
 export function recordOutcome(
   history: SenderHistory,
@@ -38,8 +38,8 @@ export function recordOutcome(
 }
 
 /**
- * Whether this sender's next write need not be read back: there are enough samples, the share of good
- * ones is above the threshold, and it is not one of those that keep the estimate alive.
+ * Whether this sender's next write need not be read back: there are enough samples, the share of good ones is above
+ * the threshold, and it is not one of those that keep the estimate alive.
  */
 export function maySkip(history: SenderHistory, plan: VerifyHistoryPlan, rng: Rng): boolean {
   return isTrusted(history, plan) && rng.below(plan.sampleOneIn) !== 0;
@@ -67,7 +67,7 @@ export function countOutcome(
   else if (status === VERIFY_STATUS["read-failed"]) counters.verifyReadErrors++;
   countWait(device, verified);
   if (device.plan.verifyHistory === undefined) return;
-  // The sender's history, which all of a host's queue pairs share.
+  // All of a host's queue pairs share the sender's history.
   const sender = qp.path.address;
   let history = device.verify.history.get(sender);
   if (history === undefined) {
@@ -80,7 +80,7 @@ export function countOutcome(
   });
 }
 
-/** What a look at memory costs, and what those have cost that history has saved. */
+/** Counts the time of a read-back, or of an answer for which history has saved one. */
 function countWait(
   { counters, now }: Device,
   { readBack, checks, settledAt }: VerifiedWrite,

@@ -1,14 +1,13 @@
 /**
- * Responder of verified writes (V-01 to V-05, V-09): data waits in the card until the CRC behind it has
- * come and fits (V-02), goes to memory, is read back where the level or the sender's history asks for it,
- * is persisted where it is asked for, and is answered once with what became of it. Read `verify_eth.ts`
- * for the headers, `read_back.ts` for the look at memory.
+ * Responder of verified writes (V-01 to V-05, V-09): data waits in the card until the CRC behind it has come and
+ * fits (V-02), goes to memory, is read back where the level or the sender's history demands it, is persisted where
+ * the request asks for it, and gets one answer with the result. Read `verify_eth.ts` for the headers,
+ * `read_back.ts` for the read-back.
  *
- * What is wrong with the request is a NAK, as of any other. What is wrong with the data is an answer: it
- * must not cost the connection.
+ * A faulty request gets a NAK, as any other. Faulty data gets an answer: it must not cost the connection.
  *
- * Circle of three: data is staged, placed piece by piece and read back meanwhile; each part's end is the
- * next one's beginning, and the last one's the answer here. See `staged_data.ts`, `read_back.ts`.
+ * Circle of three modules: data is staged, placed piece by piece and read back meanwhile; each part's end begins
+ * the next, and the last one's end the answer here. See `staged_data.ts`, `read_back.ts`.
  */
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -64,7 +63,7 @@ const NO_ACCESS = NAK_SYNDROMES["remote-access-error"];
 
 type VerifiedMessage = OpenMessage & Required<Pick<OpenMessage, "verify">>;
 
-/** A packet of a verified write; the last one has the CRC, and brings the answer about. */
+/** A packet of a verified write; the last one has the CRC, and leads to the answer. */
 export function executeWriteVerify(
   device: Device,
   qp: QueuePair,
@@ -84,7 +83,7 @@ export function executeWriteVerify(
   return undefined;
 }
 
-/** The first packet: what is asked for, whether it may be had, and room for what has to wait. */
+/** The first packet: checks its demands and rights, and reserves room for waiting data. */
 function openVerified(
   device: Device,
   qp: QueuePair,
@@ -98,9 +97,9 @@ function openVerified(
   if (verifyEth.persist && !permits(qp, ACCESS.remoteWritePersistence)) return INVALID;
   const granted = namedRegion(device, qp, input);
   if (isVerdict(granted)) return granted;
-  // V-09, P-21: what cannot be promised is refused as a right that the region has not got.
+  // V-09, P-21: a promise that cannot be kept is refused as a right that the region lacks.
   if (verifyEth.persist && granted?.persistent === false) return NO_ACCESS;
-  // Without data key and address are not checked, but the region named still decides (P-22).
+  // Without data the card does not check key and address, but the region still decides (P-22).
   const region = granted ?? findRegion(device.regions, rkey);
   if (!reserveStaging(device, qp, stagedBytesOf(level, length))) return "no room";
   const start = length > 0 ? Number(va) : 0;
@@ -119,7 +118,7 @@ function openVerified(
   };
 }
 
-/** V-04; undefined where version, level or the algorithm for it are not known here. */
+/** V-04; undefined where version, level or its algorithm are unknown here. */
 function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefined {
   if (version !== VERIFY_VERSION) return undefined;
   const name = VERIFY_LEVELS[level];
@@ -128,8 +127,8 @@ function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefi
 }
 
 /**
- * No room for the message's data: as where no receive WQE is posted, its PSN is not consumed and what
- * comes behind it comes again.
+ * No room for the message's data: as where no receive WQE is posted, its PSN is not consumed and later packets come
+ * again.
  */
 function refuseStaging(device: Device, qp: QueuePair, { bth }: RocePacket): undefined {
   qp.responder.gapNaked = true;
@@ -151,7 +150,7 @@ function takeData(
     const of = { qp, psn: packet.bth.psn, inbound: true };
     return placePayload(device, data, { segments, offset: received, isWrite: true, of });
   }
-  // What came in one packet stays in its frame, whose bytes do not change.
+  // Data of one packet stays in its frame, whose bytes do not change.
   if (payload.length === length) verify.staged = payload;
   else {
     verify.staged ??= new Uint8Array(length);
@@ -160,7 +159,7 @@ function takeData(
   return device.stageAt;
 }
 
-/** The message is complete: its answer gets its turn and its slot, then the data is judged. */
+/** The message is complete: its answer gets its turn and its slot, then the data is checked. */
 function beginToAnswer(
   device: Device,
   qp: QueuePair,
@@ -195,7 +194,7 @@ function beginToAnswer(
   checkData(device, qp, { service, data: staged ?? packet.payload });
 }
 
-/** V-02: what fails the check is not written. */
+/** V-02: data that fails the check is not written. */
 function checkData(
   device: Device,
   qp: QueuePair,
@@ -208,7 +207,7 @@ function checkData(
     return conclude(device, qp, { service, status: VERIFY_STATUS["crc-mismatch"] });
   }
   const { opened: { firstPsn, segments }, level } = verified;
-  // What came in one packet is as a frame has it: damage (V-08) makes another.
+  // Data of one packet is as a frame has it: damage (V-08) makes a copy.
   const isShort = data.length <= qp.attributes.pathMtu;
   const expected = isShort ? flipped(device, "checked", data) : data;
   if (looksBack(device, qp, level)) {
@@ -229,7 +228,7 @@ export function dataPlaced(device: Device, qp: QueuePair, service: SingleService
   settle(device, qp, service);
 }
 
-/** V-03, or V-05: whether memory is looked at. */
+/** V-03, or V-05: whether memory is read back. */
 function looksBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
   if (!readsBack(level)) return false;
   const plan = device.plan.verifyHistory;
@@ -238,14 +237,14 @@ function looksBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
   return !maySkip(history, plan, device.verify.rng);
 }
 
-/** V-09, flow 2: the CPU flushes before memory is looked at, so that what is seen is where it is to stay. */
+/** V-09, flow 2: the CPU flushes before the read-back, so that it sees the data in its final place. */
 export function flushesFirst({ persistence }: Device, { opened }: VerifiedWrite): boolean {
   return opened.persist && persistence.flush === "cpu";
 }
 
 /**
- * The data is with the bus. Flow 1: the read-back is the flush (V-09), and where there is none an LSB read
- * is. Flow 2: the CPU flushes first.
+ * The data is with the bus. Flow 1: the read-back is the flush (V-09), and without one an LSB read is. Flow 2: the
+ * CPU flushes first.
  */
 function settle(device: Device, qp: QueuePair, service: SingleService): void {
   const { opened, readBack, level } = service.verified!;
@@ -257,7 +256,6 @@ function settle(device: Device, qp: QueuePair, service: SingleService): void {
   persistMessage(device, qp, { firstPsn, lastPsn: service.psn, va, length, region, service });
 }
 
-/** Looks at memory where that is to be done, and concludes. */
 function look(device: Device, qp: QueuePair, service: SingleService): void {
   const { readBack } = service.verified!;
   if (readBack !== undefined) return awaitReadBack(device, readBack);
@@ -277,7 +275,7 @@ export function verifiedPersisted(
   look(device, qp, service);
 }
 
-/** The read behind the data was refused: it is not known what memory holds. */
+/** The read behind the data was refused: the content of memory is unknown. */
 export function verifiedUnproven(device: Device, qp: QueuePair, service: SingleService): void {
   if (service.verified === undefined) return;
   conclude(device, qp, { service, status: VERIFY_STATUS["read-failed"] });
@@ -299,7 +297,7 @@ export function readBackDone(device: Device, readBack: ReadBack): void {
   if (readBack.differs || (crc ?? verified.digest) !== verified.digest) {
     return conclude(device, qp, { service, status: VERIFY_STATUS["read-back-differs"] });
   }
-  // All that was written before these reads is in the persistence domain with them.
+  // These reads have put all earlier writes into the persistence domain.
   if (verified.opened.persist) verified.checks |= VERIFY_CHECKS.persisted;
   conclude(device, qp, { service, status: VERIFY_STATUS.written });
 }
@@ -319,7 +317,7 @@ function conclude(
   service.result = {
     version: VERIFY_VERSION,
     status,
-    // Memory that does not hold the data has not got it persistently either.
+    // Memory without the right data has not got it persistently either.
     checks: isGood ? checks : checks & ~VERIFY_CHECKS.persisted,
     reserved: 0,
     crc,
@@ -333,9 +331,9 @@ function conclude(
 }
 
 /**
- * A duplicate (§3.5): what came once is neither written nor looked at again. The last packet's is answered
- * with what was found then, so that a lost answer is no failure (V-08); while that is still being found
- * out its answer is to come. @returns false where nothing is known of it: it is dropped.
+ * A duplicate (§3.5): its data is neither written nor read back again. The last packet's duplicate is answered with
+ * the known result, so that a lost answer is no failure (V-08); while the result is unknown its answer is to come.
+ * @returns false where the write is unknown: it is dropped.
  */
 export function repeatVerified(
   device: Device,

@@ -1,6 +1,6 @@
 /**
  * Appends records to a log in another host's SCM: each is a compound update, the record and then
- * the tail that counts it, by a plan of `compound_methods.ts`. Reports how many records were
+ * the tail that counts it, by a plan of `compound_methods.ts`. Reports the number of records
  * confirmed durable.
  */
 import {
@@ -61,7 +61,7 @@ import { flagsFor } from "../common/send_flags.ts";
 const REQUESTS_MAX = 4;
 /**
  * Layout of an update's buffer: the tail, a byte for a READ's response, a message about the tail
- * alone, the other message, and right behind it the record.
+ * alone, and the other message, directly followed by the record.
  */
 const READ_AT = TAIL_BYTES, TAIL_MESSAGE_AT = 16, MESSAGE_AT = 64;
 const COMMIT_BYTES = HEADER_BYTES + wordTailBytes(TAIL_BYTES);
@@ -81,7 +81,7 @@ export function* append(context: ProgramContext): Steps<void> {
   const policy = wordOption(given, "policy", { words: POLICIES, otherwise: "auto" });
   const terms = {
     method,
-    // A message's additional bytes over a plain one's header: the tail and its address.
+    // A message's additional bytes beyond a plain one's header: the tail and its address.
     messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
     // Queues have room for two requests per message: an update has up to four.
     depth: 2 * depth,
@@ -96,7 +96,7 @@ export function* append(context: ProgramContext): Steps<void> {
   });
 }
 
-/** An existing log is not overwritten: its records may be in use. */
+/** Does not overwrite an existing log: its records may be in use. */
 function* openLog(client: PersistClient, options: AppendOptions): Steps<Region | Failure> {
   const { name } = options;
   const there = yield* openObject(client, { name });
@@ -121,7 +121,7 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
   return createAppend({ options, client, region, plan, slots: regions[0]!, slotBytes });
 }
 
-/** Appends all records with `depth` outstanding. @returns why it stopped early. */
+/** Appends all records with `depth` outstanding. @returns the reason of an early end. */
 function* transfer(append: Append): Steps<Failure | undefined> {
   const { client, options: { records }, cpu } = append;
   while (append.outstanding > 0 || append.next < records) {
@@ -147,7 +147,7 @@ function* transfer(append: Append): Steps<Failure | undefined> {
   return undefined;
 }
 
-/** The tails in the order of their updates: a tail must not overtake an earlier one. */
+/** The tails, in the order of their updates: a tail must not overtake an earlier one. */
 function secondRounds(append: Append): SendRequest[] {
   const { plan, updates } = append;
   const requests: SendRequest[] = [];

@@ -13,7 +13,7 @@ import { createWindow, type PersistClient, type Region } from "../persist/persis
 import type { Mr } from "../../verbs/objects.ts";
 
 export const TAIL_BYTES = 8;
-/** Offset of the first record: the tail has a cache line of its own. */
+/** Offset of the first record: the tail has its own cache line. */
 const RECORDS_AT = 64;
 
 export function readOptions(options: Options) {
@@ -42,7 +42,6 @@ export function logBytes(log: { readonly records: number; readonly recordBytes: 
   return RECORDS_AT + log.records * log.recordBytes;
 }
 
-/** The tail after so many records. */
 export function tailOf(records: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(TAIL_BYTES);
   new DataView(bytes.buffer).setBigUint64(0, BigInt(records));
@@ -60,12 +59,9 @@ export function rangeOf(
   return [0, part === "tail" ? TAIL_BYTES : from + recordBytes];
 }
 
-/** An update that has begun. */
 export interface UpdateState {
   readonly slot: number;
-  /** Number of rounds posted. */
   round: number;
-  /** Outstanding completions and answers of the last round. */
   completions: number;
   answers: number;
 }
@@ -88,14 +84,12 @@ export function createAppend(
     ...createWindow(depth, records),
     cpu: client.device.cpu,
     updates: new Array<UpdateState | undefined>(records),
-    /** The next update whose second round is to be posted. */
+    /** The next update whose second round must be posted. */
     nextSecond: 0,
     /** All updates before it are confirmed persistent. */
     confirmed: 0,
     isConfirmed: new Uint8Array(records),
-    /** Number of rounds posted, over all updates. */
     rounds: 0,
-    /** Number of pending messages sent (`send-read`). */
     deposits: 0,
   };
 }

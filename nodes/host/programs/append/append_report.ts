@@ -30,7 +30,7 @@ export function auditWrites(append: Append, index: number): void {
   cpu.note({ kind: "writes", ...tail, after, ...isClaimed });
 }
 
-/** A round is confirmed: records which parts of the update are persistent. */
+/** A round is confirmed: records the persistent parts of the update. */
 export function auditRound(append: Append, index: number): void {
   const { cpu, plan, updates } = append;
   const posted = plan.rounds[updates[index]!.round - 1]!;
@@ -54,7 +54,7 @@ function writes({ opcode, part, message }: CompoundRequest, wanted: "record" | "
   return part === wanted || part === "both";
 }
 
-/** One line for each request of a round; one doorbell posts all of them. */
+/** Traces each request of a round; one doorbell posts all of them. */
 export function traceRound(
   append: Append,
   index: number,
@@ -85,13 +85,12 @@ export function resultOf(
     flusher: client.server.flush,
     receive: client.server.receive,
     policy: client.policy,
-    /** What is required of the method here: b never without a, and confirmed bytes survive. */
+    /** Requirements on the method here: b never without a, and confirmed bytes survive. */
     ordered: plan.ordered,
     promises: plan.promises,
     /** Records reported durable; confirmations of a method without a promise are separate. */
     told: plan.promises ? confirmed : 0,
     claimed: confirmed,
-    /** Rounds posted; each round of an update waits for its previous one. */
     rounds: append.rounds,
     unexpected: append.unexpected,
     object: { name: options.name, scmOffset: region.scmOffset, length: region.length },

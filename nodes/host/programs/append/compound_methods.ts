@@ -8,9 +8,9 @@
  *   FIFO up to the place where they are persistent (PCIe posted ordering, RO = 0). This is an
  *   assumption about the platform, not a guarantee of IBTA; `write-flush` does not need it.
  * - the CPU flushes (`cpu`: flow 2, the LLC is volatile): an LLC evicts lines in any order, so b
- *   must not be written before a is flushed: either the CPU itself writes b then, or a FLUSH is in
+ *   must not be written before a is flushed. Either the CPU itself then writes b, or a FLUSH is in
  *   between (an ATOMIC WRITE waits for earlier responses), or the requester waits.
- * - nothing is lost (`none`): as `read`, and visible bytes are persistent.
+ * - no flush is needed (`none`): as `read`, and visible bytes are persistent.
  */
 import type { UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
@@ -47,9 +47,9 @@ export interface CompoundPlan {
 
 /**
  * The variants of an update. `ordered` is correct. The others are deliberately wrong and claim the
- * same, so that the explorer has something to find: `pipelined` writes both and makes only b
- * persistent; `one-flush` flushes both as one range, from its beginning, where b is; `tail-first`
- * writes b before a.
+ * same, so that the explorer finds violations: `pipelined` writes both and makes only b persistent;
+ * `one-flush` flushes both as one range, from its beginning, where b is; `tail-first` writes b
+ * before a.
  */
 export type Update = typeof UPDATES[number];
 
@@ -57,7 +57,6 @@ export type Update = typeof UPDATES[number];
 export interface CompoundTerms {
   readonly method: Method;
   readonly flusher: Flusher;
-  /** Which memory holds the responder's receive buffers. */
   readonly receive: ReceivePlace;
   readonly policy: "persistence" | "reception";
   readonly update: Update;
@@ -68,15 +67,14 @@ const pending = (part: CompoundRequest["part"]) =>
   ({ opcode: "send", part, message: "deposit" }) as const;
 const flush = (part: CompoundRequest["part"]) => ({ opcode: "flush", part }) as const;
 
-/** What holds for most methods. */
+/** Properties of most methods. */
 const SOUND = { confirmedBy: "completion", ordered: true, promises: true } as const;
 
-/** The requests of `ordered`, and whether they guarantee the order. */
 function orderedPlan(terms: CompoundTerms): CompoundPlan {
   const { method, flusher, policy, receive } = terms;
   const isFifo = flusher !== "cpu";
   switch (method) {
-    // P-12: ordered where the path to the medium is; no response says when.
+    // P-12: ordered where the path to the medium is; no response tells when it is persistent.
     case "write-only":
       return {
         rounds: [[write("record"), write("tail")]],
@@ -145,7 +143,9 @@ function persistentWrite(
   return { opcode, part };
 }
 
-/** One round, which does not guarantee that b follows a. Undefined without such a form. */
+/**
+ * One round, which does not guarantee that b follows a. Undefined for a method without such a form.
+ */
 function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   switch (method) {
@@ -163,7 +163,7 @@ function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] 
   }
 }
 
-/** Flushed as one range. Undefined where the method has no range operand. */
+/** Both parts flushed as one range. Undefined where the method has no range operand. */
 function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   if (method === "write-flush") return [[...writes, flush("both")]];
@@ -171,7 +171,7 @@ function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   return [[...writes, { opcode: "send", part: "both", message: "persist-mark" }]];
 }
 
-/** The same with b first. Undefined where one message has or marks both. */
+/** The same requests with b first. Undefined where one message contains or marks both. */
 function tailFirst(right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const requests = right.rounds.flat();
   if (requests.some(({ part }) => part === "both")) return undefined;

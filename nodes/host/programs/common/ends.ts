@@ -3,11 +3,10 @@ import { machineOf, rnicName } from "../../../../fabric/rack/plan/names.ts";
 import type { Cpu } from "../../cpu/program.ts";
 
 export interface Ends {
-  /** The other host. */
   readonly to: string;
-  /** Its RNIC, where the program has named it. */
+  /** Its RNIC, where the program names it. */
   readonly toRnic?: string;
-  /** The program's, unless it is its host's first one. */
+  /** The program's RNIC, unless it is its host's first one. */
   readonly rnic?: string;
 }
 

@@ -1,7 +1,6 @@
 /** Generated data for a `put` without a file. */
 import { rngFor } from "../../../../fabric/base/rng.ts";
 
-/** Name of generated data in reports. */
 export const MADE_UP = "made-up";
 
 /** `length` bytes as a function of length and name, so that a checker can compute them. */

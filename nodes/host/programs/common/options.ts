@@ -45,7 +45,6 @@ export function microsecondsOption(options: Options, name: string, otherwise: nu
   return wrong(name, "a number of microseconds", value);
 }
 
-/** One of a list of words. */
 export function wordOption<Word extends string>(
   options: Options,
   name: string,

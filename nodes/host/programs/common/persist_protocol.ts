@@ -50,7 +50,7 @@ export function isPersistentWrite(
   return method === "persist-opcode" || method === "persist-address";
 }
 
-/** P-29: the write that persists completes by the requested policy; the others have only one. */
+/** P-29: the persistent write completes by the requested policy; other methods have only one. */
 export function policyOf(method: PutMethod, wanted: Policy): Policy {
   return isPersistentWrite(method) ? wanted : "persistence";
 }
@@ -68,9 +68,7 @@ export interface Terms {
 export interface ServerTerms {
   /** P-02: data flow of a persistent write. */
   readonly flow: 1 | 2;
-  /** What makes a write persistent there: for `cpu`, the CPU that runs `persistd`. */
   readonly flush: PersistencePlan["flush"];
-  /** Which memory holds its receive buffers. */
   readonly receive: ReceivePlace;
 }
 
@@ -141,17 +139,17 @@ export type PersistMessage =
     readonly length: number;
     /** Disconnects the object's earlier requesters, whose outstanding requests then fail. */
     readonly alone?: true;
-    /** The object is written anew beside the old one, and replaces it by a `publish`. */
+    /** The object is written in a new place, and a `publish` replaces the old one. */
     readonly replaces?: true;
   }
   | {
     readonly type: "open-read";
     readonly id: number;
     readonly name: string;
-    /** An incomplete object, too. */
+    /** Also opens an incomplete object. */
     readonly partial?: true;
   }
-  /** Objects in order of their names, from number `next` on. */
+  /** Asks for objects in the order of their names, from number `next` on. */
   | { readonly type: "list"; readonly id: number; readonly next: number }
   /** P-22: "the responder tells the requester its regions with a SEND". */
   | {
@@ -164,14 +162,14 @@ export type PersistMessage =
     readonly flow: 1 | 2;
     /** Offset of the object in the responder's SCM, for reports and checkers. */
     readonly scmOffset: number;
-    /** The old object had to go before the new one is written, as there was no room for both. */
+    /** The old object was removed before the new one is written, as there was no room for both. */
     readonly withdrawn?: true;
-    /** An object that its requester did not make complete. */
+    /** An object that its requester did not complete. */
     readonly incomplete?: true;
     /** For `send-read`: the receive buffers, and the fields that a pending message must contain. */
     readonly ring?: RingPlace;
   }
-  /** `next` is 0 where these are the last. */
+  /** `next` is 0 after the last object. */
   | {
     readonly type: "names";
     readonly id: number;
@@ -184,8 +182,8 @@ export type PersistMessage =
     readonly why: typeof REFUSALS[number];
   }
   /**
-   * S308: requests that the range of a WRITE is made persistent. `data`: that the responder's CPU
-   * stores the payload, which follows the header, at `va`.
+   * S308: asks to make the range of a WRITE persistent. `data`: asks the responder's CPU to store
+   * the payload, which follows the header, at `va`.
    */
   | {
     readonly type: "persist-mark" | "data";
@@ -207,12 +205,15 @@ export type PersistMessage =
     readonly then: Word;
   }
   | PendingMessage
-  /** All of a replacement is written: it becomes the object of its name; the answer repeats it. */
+  /**
+   * A replacement is fully written and becomes the object of its name; the answer repeats the
+   * message.
+   */
   | { readonly type: "publish"; readonly id: number; readonly complete: boolean }
-  /** The object is removed; the answer repeats it. */
+  /** The object is removed; the answer repeats the message. */
   | { readonly type: "remove"; readonly id: number; readonly name: string };
 
-/** An object, as a `names` message lists it. */
+/** An object in a `names` message. */
 export interface ListedObject {
   readonly name: string;
   readonly length: number;
@@ -237,7 +238,7 @@ const TYPES: readonly PersistMessage["type"][] = [
 ];
 /**
  * Types begin at 'P': with 8 and three zeros at the front, Wireshark would dissect an answer as
- * Ethernet over InfiniBand, and find a bogus IPv4 packet in it (`rocev2.md` §6.2).
+ * Ethernet over InfiniBand, and show a bogus IPv4 packet in it (`rocev2.md` §6.2).
  */
 const FIRST_TYPE = 0x50;
 /**
@@ -246,9 +247,7 @@ const FIRST_TYPE = 0x50;
  */
 const ID_BITS = TERMS_MAGIC;
 const REFUSALS = ["no-space", "not-found", "bad-request", "incomplete"] as const;
-/** Flags beside the flow of a `region`. */
 const FLOW_BITS = 0x0f, WITHDRAWN = 0x10, INCOMPLETE = 0x20;
-/** Flag beside the length of a name. */
 const INCOMPLETE_NAME = 0x80;
 
 export const HEADER_BYTES = 32;
@@ -357,7 +356,6 @@ function decodeNames(bytes: Uint8Array): ListedObject[] {
   return objects;
 }
 
-/** Bytes of an object in a `names` message. */
 export function nameEntryBytes(name: string): number {
   return 9 + new TextEncoder().encode(name).length;
 }
@@ -427,7 +425,7 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   }
 }
 
-/** How an object is opened, as a number. */
+/** The form of an opening, as a number. */
 function wayOf(message: Extract<PersistMessage, { readonly name: string }>): number {
   if (message.type === "remove") return 0;
   if (message.type === "open-read") return message.partial ? 1 : 0;
@@ -474,13 +472,13 @@ export interface RingPlace {
   readonly va: number;
   readonly rkey: number;
   readonly epoch: number;
-  /** Generation of the object: a new object of the same name has another one. */
+  /** Generation of the object: distinguishes it from a new object of the same name. */
   readonly generation: number;
 }
 
 /**
- * Data that stays in the receive buffer until it is stored, if need be by this host's next life: it
- * contains its destination and a checksum. The payload follows the message.
+ * Data that stays in the receive buffer until it is stored, if necessary by this host's next life:
+ * it contains its destination and a checksum. The payload follows the message.
  */
 export interface PendingMessage {
   readonly type: "deposit";
@@ -492,7 +490,7 @@ export interface PendingMessage {
   readonly sequence: number;
   readonly generation: number;
   readonly epoch: number;
-  /** CRC of the message with 0 in its place, and of the payload. */
+  /** CRC of the message, with 0 in place of the CRC, and of the payload. */
   readonly crc: number;
 }
 
@@ -515,7 +513,6 @@ function encodeRegionTail(
   return tail;
 }
 
-/** The ring of a region's tail; nothing where the tail has none. */
 function decodeRing(tail: Uint8Array): { readonly ring?: RingPlace } {
   if (tail.length < REGION_BYTES + RING_BYTES) return {};
   const view = viewOf(tail);
@@ -532,7 +529,7 @@ function encodeWord({ va, bytes }: Word): Uint8Array {
   return tail;
 }
 
-/** Undefined where the bytes are not a word, or one that is too long. */
+/** Undefined for bytes that are no word, or a too long one. */
 function decodeWord(tail: Uint8Array): Word | undefined {
   if (tail.length < WORD_HEADER_BYTES) return undefined;
   const view = viewOf(tail);
@@ -567,8 +564,8 @@ export function encodePendingMessage(
 }
 
 /**
- * The pending message in a receive buffer, with its payload; undefined where there is none, or an
- * incomplete one. @param bytes the buffer, from the message's first byte on; it may be longer.
+ * The pending message in a receive buffer, with its payload; undefined without a complete one.
+ * @param bytes the buffer, from the message's first byte on; it may be longer.
  */
 export function decodePendingMessage(
   bytes: Uint8Array,

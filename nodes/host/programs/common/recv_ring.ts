@@ -1,14 +1,14 @@
 /**
  * Receive buffers for pending messages. In SCM (`receive: scm`) the data of a SEND survives a power
  * failure in its buffer, so a requester can rely on it before any CPU has processed it. Each
- * requester's buffers are an area of their own, which the directory lists as an object that
- * requesters cannot open:
+ * requester's buffers are a separate area, which the directory lists as an object that requesters
+ * cannot open:
  *
  *   0    word: epoch u32, applied u32; written atomically
  *   64   slots, each a multiple of a cache line
  *
  * Each use of the area by a requester is an epoch. `applied` is the last pending message that is
- * persistently stored at its destination: it is written before the message's slot is posted again.
+ * persistently stored at its destination; it is written before the message's slot is posted again.
  * So the slots contain, complete or not, all later messages: {@link replay} stores the complete
  * ones up to the first that is missing. In DRAM there is no word, and no guarantee.
  */
@@ -41,7 +41,7 @@ interface Sizes {
   readonly slotBytes: number;
 }
 
-/** How pending messages are stored: by `persistd`'s copy option, so that tests cover both. */
+/** Stores pending messages: by `persistd`'s copy option, so that tests cover both. */
 export interface Storing {
   readonly cpu: Cpu;
   readonly directory: ScmDirectory;
@@ -91,7 +91,7 @@ export function areaOf(ring: RecvRing): { readonly address: number; readonly len
   return { address: word, length: first - word + slots * slotBytes };
 }
 
-/** Buffers that a power failure erases. */
+/** Buffers in DRAM, which a power failure erases. */
 export function ringInDram(buffer: Buffer, sizes: Sizes): RecvRing {
   return { word: undefined, first: buffer.address, ...sizes, epoch: 0, applied: 0 };
 }
@@ -138,7 +138,7 @@ function wholeOf(cpu: Cpu, { slotBytes }: RecvRing, slots: readonly number[]) {
 }
 
 /**
- * Stores the messages that have arrived and are not at their destination yet, in the order in which
+ * Stores the messages that have arrived but are not at their destination yet, in the order in which
  * they were sent. After a power failure during the replay, the next life repeats it.
  * @returns the number of pending messages stored.
  */

@@ -10,8 +10,8 @@
  * State, generation and CRC are one word, so an entry changes its state by one atomic update
  * (P-41). A replacement is reserved as a `pending` entry with space of its own; publishing it makes
  * it the object of its name, and the old one is readable until then. A replacement that is not
- * published is dropped; where no object has its name it stays as `incomplete`, so that what was
- * confirmed of it can be read.
+ * published is dropped; where no object has its name it stays as `incomplete`, so that its
+ * confirmed bytes can be read.
  */
 import { OBJECT_NAME_BYTES_MAX } from "../../../../fabric/rack/plan/names.ts";
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
@@ -26,7 +26,7 @@ const ENTRY_BYTES = 128;
 const ENTRIES_MAX = DIRECTORY_BYTES / ENTRY_BYTES - 1;
 export const NAME_BYTES_MAX = OBJECT_NAME_BYTES_MAX;
 const HEADER_BYTES = 16;
-/** What the service writes to SCM that has no directory, at the host's first boot. */
+/** Bytes that the service writes to SCM without a directory, at the host's first boot. */
 export const NEW_DIRECTORY_BYTES = ENTRIES_MAX * ENTRY_BYTES + HEADER_BYTES;
 const MAGIC = 0x5243_4b4d; // "RCKM"
 const VERSION = 1;
@@ -48,7 +48,6 @@ export type EntryState = typeof STATES[number];
 const GENERATION_BITS = 30;
 const GENERATION_MAX = 2 ** GENERATION_BITS - 1;
 
-/** An entry of the directory; {@link ScmDirectory} changes its state. */
 export interface Entry extends ScmObject {
   readonly slot: number;
   state: EntryState;
@@ -96,7 +95,6 @@ function encodeEntry(entry: Entry): Uint8Array {
   return bytes;
 }
 
-/** Undefined where the bytes are not a valid entry. */
 function decodeEntry(bytes: Uint8Array, slot: number): Entry | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (view.getUint32(0) !== crc32(bytes.subarray(4, ENTRY_BYTES)) || bytes[24] === 0) {
@@ -156,7 +154,7 @@ export function* openDirectory(cpu: Cpu, regions: Regions = {}): Steps<ScmDirect
   return directory;
 }
 
-/** Of two entries of a name, the older one is cleared: it must not be found when the newer is gone. */
+/** Clears the older of two entries of a name: it must not reappear when the newer one is gone. */
 function* addFound(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void> {
   const { entries } = directory;
   const other = entries.get(entry.name);
@@ -166,15 +164,14 @@ function* addFound(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void>
 }
 
 /**
- * Ends the replacements of an earlier life, whose requesters are gone. After a power failure, before
- * the first request.
+ * Ends the replacements of an earlier life, whose requesters are gone. Must run after a power
+ * failure, before the first request.
  */
 export function* dropReplacements(cpu: Cpu, directory: ScmDirectory): Steps<void> {
   const newestFirst = [...directory.pending].sort((x, y) => y.generation - x.generation);
   for (const entry of newestFirst) yield* abandonReplacement(cpu, directory, entry);
 }
 
-/** A range of SCM. */
 export interface Span {
   readonly offset: number;
   readonly length: number;
@@ -184,7 +181,6 @@ function takenByRegions(regions: Regions): Span[] {
   return Object.values(regions).map(({ at, bytes }) => ({ offset: at, length: bytes }));
 }
 
-/** The first gap that is large enough, lowest offset first. */
 function firstGap(
   taken: readonly Span[],
   wanted: { readonly length: number; readonly end: number },
@@ -198,7 +194,6 @@ function firstGap(
   return from + wanted.length <= wanted.end ? from : undefined;
 }
 
-/** A free place for an object of this name and length. */
 function findSpace(
   directory: ScmDirectory,
   object: { readonly name: string; readonly length: number },
@@ -256,12 +251,11 @@ export function listObjects(directory: ScmDirectory): ScmObject[] {
   return objects.sort((x, y) => x.name < y.name ? -1 : 1);
 }
 
-/** Areas for receive buffers. */
 export function ringObjects(directory: ScmDirectory): ScmObject[] {
   return [...directory.entries.values()].filter(isRing);
 }
 
-/** The name in the directory; undefined where it is empty, too long or reserved. */
+/** The name in the directory; undefined for an empty, too long or reserved name. */
 function nameIn(object: { readonly name: string; readonly isRing?: true }): string | undefined {
   if (object.isRing !== true && isRing(object)) return undefined;
   const name = object.isRing ? RING_PREFIX + object.name : object.name;
@@ -269,7 +263,6 @@ function nameIn(object: { readonly name: string; readonly isRing?: true }): stri
   return bytes === 0 || bytes > NAME_BYTES_MAX ? undefined : name;
 }
 
-/** The lowest free slot; undefined where all are taken. */
 function freeSlot({ taken, place }: ScmDirectory): number | undefined {
   let slot = 0;
   while (taken[slot]) slot++;
@@ -297,8 +290,8 @@ function* clearEntry(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<voi
 }
 
 /**
- * An object that is written in its place: the old place where its length is equal, else a new one.
- * Persistent when this returns.
+ * An object that is written in place: in the old place where its length is equal, else in a new
+ * one. Persistent when this returns.
  * @param object `isRing` creates an area for receive buffers, whose name no object can have. The
  * first `keeps` bytes (0) of a replaced object are copied before the directory names the new one.
  * @returns undefined where SCM or directory is full, or the name is empty, too long or reserved.
@@ -318,7 +311,7 @@ export function* createObject(
   if (name === undefined) return undefined;
   const old = directory.entries.get(name);
   if (old !== undefined && old.length === length) {
-    // Which bytes of it are valid is up to those who write it in its place.
+    // Its writers decide which of its bytes are valid.
     if (old.state !== "complete") {
       yield* changeState(cpu, directory, { entry: old, state: "complete" });
     }
@@ -345,11 +338,11 @@ function addEntry(directory: ScmDirectory, entry: Omit<Entry, "generation">): En
   return { ...entry, generation: directory.generation };
 }
 
-/** A named object that is to be written anew. */
+/** A named object that will be written in a new place. */
 export interface Replacement {
   readonly name: string;
   readonly length: number;
-  /** Space that requesters have open, whether or not an object still has it. */
+  /** Space that requesters have open, with or without an object. */
   readonly inUse: readonly Span[];
 }
 
@@ -378,7 +371,7 @@ export function* reserveReplacement(
   return entry;
 }
 
-/** Whether there is room for a replacement if the object that has its name goes first. */
+/** Whether there is room for a replacement once the object of its name is removed. */
 export function hasRoomWithout(
   directory: ScmDirectory,
   old: ScmObject,
@@ -393,7 +386,7 @@ export function hasRoomWithout(
   return findSpace({ ...directory, entries }, object, inUse) !== undefined;
 }
 
-/** Makes a replacement the object of its name, in one word; then the old object's space is free. */
+/** Makes a replacement the object of its name, in one word; then frees the old object's space. */
 export function* publishReplacement(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -406,7 +399,7 @@ export function* publishReplacement(
   if (old !== undefined && old !== entry) yield* clearEntry(cpu, directory, old);
 }
 
-/** Ends a replacement that is not published; nothing where it is. */
+/** Ends an unpublished replacement; no effect on a published one. */
 export function* abandonReplacement(
   cpu: Cpu,
   directory: ScmDirectory,

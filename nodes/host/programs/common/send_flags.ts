@@ -2,10 +2,10 @@
 import { MAX_INLINE_BYTES } from "../../../../fabric/wire/host_bus/wqe.ts";
 import { IBV_SEND_INLINE, IBV_SEND_SIGNALED, type SendFlags } from "../../verbs/flags.ts";
 
-/** For queue pairs that send with {@link flagsFor}: max_inline_data as ConnectX cards have it. */
+/** For queue pairs that send with {@link flagsFor}: max_inline_data as on ConnectX cards. */
 export const SMALL_INLINE = { maxInlineData: MAX_INLINE_BYTES } as const;
 
-/** IBV_SEND_SIGNALED, and IBV_SEND_INLINE for a payload of so many bytes where that fits into a WQE. */
+/** IBV_SEND_SIGNALED, and IBV_SEND_INLINE for a payload that fits into a WQE. */
 export function flagsFor(bytes: number): SendFlags {
   return IBV_SEND_SIGNALED | (bytes > 0 && bytes <= MAX_INLINE_BYTES ? IBV_SEND_INLINE : 0);
 }

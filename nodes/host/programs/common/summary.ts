@@ -1,14 +1,13 @@
 /** Parts of a program's result: outcome, latencies of many messages, and finished ranges. */
 import type { Time } from "../../../../fabric/base/time.ts";
 
-/** A program's outcome, for its result. */
 export function outcomeOf(
   error: string | undefined,
 ): { readonly status: "done" | "failed"; readonly error?: string } {
   return error === undefined ? { status: "done" } : { status: "failed", error };
 }
 
-/** Latencies in ps, as a report has them. */
+/** Latencies in ps, as in reports. */
 export interface LatencySummary {
   /** Samples. */
   readonly count: number;
@@ -28,7 +27,7 @@ function percentile(sorted: Float64Array, part: number): Time {
   return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)]!;
 }
 
-/** Count, extremes, median, p99 and mean of latencies in ps, without negative ones (never finished); undefined of none. */
+/** Summary of latencies in ps, without negative ones (never finished); undefined without any. */
 export function summarize(samples: Float64Array): LatencySummary | undefined {
   const sorted = samples.filter((sample) => sample >= 0).sort();
   if (sorted.length === 0) return undefined;

@@ -1,4 +1,4 @@
-/** What all engines of fio need of a connection: its service, its errors, its end. */
+/** The connection of all fio engines: its service, its errors, its end. */
 import { PS_PER_S, PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { WC_STATUS } from "../../../../fabric/wire/host_bus/cqe.ts";
 import { connect, type ConnectOptions } from "../../cm/connect.ts";
@@ -49,32 +49,31 @@ export function engineError(code: keyof typeof ERRNO, text: string): EngineError
   return new EngineError({ code: ERRNO[code], text: `${code}: ${text}` });
 }
 
-/** The error of a job by what has been thrown; undefined for a fault of the program itself. */
+/** The job's error for a thrown value; undefined for a fault of the program itself. */
 export function jobErrorOf(cause: unknown): JobError | undefined {
   if (cause instanceof EngineError) return cause.job;
   return cause instanceof ProgramError ? { code: ERRNO.EIO, text: cause.message } : undefined;
 }
 
-/** A completion that failed ends the job, as `td->error = wc.status`. */
+/** A failed completion ends the job, as `td->error = wc.status`. */
 export function checked(completion: WorkCompletion): WorkCompletion {
   if (completion.status === "SUCCESS") return completion;
   throw new EngineError(completionError(completion, WC_STATUS[completion.status]));
 }
 
-/** The service of a port. */
 function serviceOf({ port }: Pick<FioJob, "port">): string {
   return `fio${port}`;
 }
 
-/** As librdmacm's requests: 4.096 µs · 2^20, and Max CM Retries 15. */
+/** As in librdmacm's requests: 4.096 µs · 2^20, and Max CM Retries 15. */
 const RETRY = { timeoutPs: 4_294_967 * PS_PER_US, tries: 15 };
 /** librpma engines: LIBRPMA_FIO_RETRY_MAX_NO, LIBRPMA_FIO_RETRY_DELAY_S. */
 const ATTEMPTS = 10;
 const PAUSE_PS: Time = 5 * PS_PER_S;
 
 /**
- * Connects to the server's port; a host without such a server, which may begin later, is asked again after
- * five seconds of virtual time, ten times at most.
+ * Connects to the server's port. A host without such a server, which may begin later, is tried
+ * again after five seconds of virtual time, ten times at most.
  */
 export function* connectTo(
   device: CmDevice,
@@ -99,7 +98,7 @@ export function* connectTo(
   }
 }
 
-/** Takes the first request for a port, and listens no more. */
+/** Takes the first request for a port, and ends the listening. */
 export function* acceptOne(
   job: Pick<FioJob, "port">,
   { listener, options }: {
@@ -120,12 +119,14 @@ export function* acceptOne(
   }
 }
 
-/** Listens on a job's port. */
 export function listenOn(device: CmDevice, job: FioJob): Listener {
   return must(listen(device, serviceOf(job)));
 }
 
-/** The next completion of a queue of one connection; undefined when that has ended and nothing is left. */
+/**
+ * The next completion of a queue of one connection; undefined when the connection has ended and no
+ * completion is left.
+ */
 export function* nextCompletion(
   cq: Cq,
   connection: Connection,
@@ -142,7 +143,9 @@ export function* nextCompletion(
   }
 }
 
-/** Runs a part that has a connection; where it fails, the other end is told. */
+/**
+ * Runs a part that has a connection; at a failure it disconnects, so that the other end notices.
+ */
 export function* endingOnFailure<T>(connection: Connection, part: () => Steps<T>): Steps<T> {
   try {
     return yield* part();
@@ -153,8 +156,8 @@ export function* endingOnFailure<T>(connection: Connection, part: () => Steps<T>
 }
 
 /**
- * Memory for the I/O of a job, with data that is drawn, as fio fills its buffers before a job begins. The time
- * that it takes passes here.
+ * Memory for the I/O of a job, with random data, as fio fills its buffers before a job begins. The
+ * time of that passes here.
  */
 export function* filledBuffer(cpu: Cpu, length: number): Steps<Buffer> {
   const buffer = allocated(() => cpu.allocate(length));

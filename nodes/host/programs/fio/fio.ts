@@ -1,7 +1,8 @@
 /**
- * fio on one host: its jobs' threads, those of a wave at once and one wave after the other. `job.ts` has what
- * a job is, `io_loop.ts` how a thread issues I/O, `librpma_client.ts`, `librpma_server.ts` and `rdma.ts` what
- * the engines do. `console/fio` reads job files and prints results.
+ * fio on one host: its jobs' threads, those of a wave at once and one wave after the other.
+ * `job.ts` defines a job, `io_loop.ts` is the loop of a thread, `librpma_client.ts`,
+ * `librpma_server.ts` and `rdma.ts` are the engines. `console/fio` reads job files and prints
+ * results.
  */
 import { type Rng, rngFor } from "../../../../fabric/base/rng.ts";
 import { NEVER } from "../../../../fabric/base/time.ts";
@@ -20,12 +21,12 @@ import { type ServerMemory, serveRpma } from "./librpma_server.ts";
 import { openRdmaClient, openRdmaServer } from "./rdma.ts";
 import type { ThreadStats } from "./stats.ts";
 
-/** What a thread comes to. */
+/** The result of a thread. */
 export interface ThreadResult {
   readonly index: number;
   readonly isServer: boolean;
   readonly error?: JobError;
-  /** When the thread's I/O began; absent where it never did, as of a server of librpma. */
+  /** When the thread's I/O began; absent without I/O, as for a server of librpma. */
   readonly startPs?: number;
   readonly stats?: ThreadStats;
 }
@@ -38,9 +39,7 @@ export interface FioResult {
   readonly jobs: readonly ThreadResult[];
 }
 
-/** Raised when a thread has ended. */
 const ENDED = "fio-thread-ended";
-/** Parts of a job's progress that are reported. */
 const PARTS = 20;
 
 /** The program. Option: `jobs`, a list of {@link FioJob}. Reports `result`. */
@@ -120,7 +119,7 @@ function bytesOf({ size }: FioJob): number {
   return size !== undefined && "bytes" in size ? size.bytes : 0;
 }
 
-/** A thread to its end: what fails in it is its error, and the others go on. */
+/** Runs a thread to its end. A failure is the thread's error; the other threads continue. */
 function* runThread(
   { cpu, device }: ThreadContext,
   job: FioJob,
@@ -184,7 +183,10 @@ function* runIo(
   });
 }
 
-/** A connected end with the size of the workspace; a server without part in the I/O has no engine. */
+/**
+ * A connected end with the size of the workspace; a server that takes no part in the I/O has no
+ * engine.
+ */
 function* openEnd(device: CmDevice, job: FioJob) {
   if (job.engine !== "rdma") {
     const { engine, connection, workspace, close } = yield* openRpmaClient(device, job);
@@ -195,7 +197,7 @@ function* openEnd(device: CmDevice, job: FioJob) {
       device,
       job,
     );
-  // Each I/O goes to the begin of a buffer: a size is only how much is to be moved.
+  // Each I/O goes to the beginning of a buffer: a size only limits the amount.
   const bytes = job.offset + (bytesOf(job) || job.blockSizes.write.most);
   if (!job.isServer || verb === "send") return { engine, connection, close, bytes };
   return {
@@ -209,7 +211,10 @@ function* openEnd(device: CmDevice, job: FioJob) {
   };
 }
 
-/** fio repeats its numbers from run to run (`randrepeat`): here with the scenario's seed, or the job's. */
+/**
+ * fio repeats its random numbers in each run (`randrepeat`): here by the scenario's seed, or the
+ * job's.
+ */
 function streamOf(cpu: Cpu, { seed, index }: FioJob): Rng {
   const drawn = seed ?? Math.floor(cpu.random() * 2 ** 32);
   return rngFor(drawn, `fio ${index}`);

@@ -8,7 +8,6 @@ const GROUP = 1 << BITS;
 /** FIO_IO_U_PLAT_NR. */
 export const BUCKETS = 29 * GROUP;
 
-/** The bucket of a latency in ns. */
 export function bucketOf(ns: number): number {
   if (ns < 2 * GROUP) return ns;
   const highest = Math.floor(Math.log2(ns));
@@ -19,7 +18,7 @@ export function bucketOf(ns: number): number {
   return Math.min((errorBits + 1) * GROUP + offset, BUCKETS - 1);
 }
 
-/** The middle of a bucket, in ns: what percentiles are given as. */
+/** The middle of a bucket, in ns: the value of percentiles. */
 export function valueOf(bucket: number): number {
   if (bucket < 2 * GROUP) return bucket;
   const errorBits = Math.floor(bucket / GROUP) - 1;

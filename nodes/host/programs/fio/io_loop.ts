@@ -8,26 +8,26 @@ import type { Io, IoPlan } from "./io_plan.ts";
 import type { FioJob } from "./job.ts";
 import { StatsMeter, type ThreadStats } from "./stats.ts";
 
-/** An I/O that is under way: fio's `io_u`. */
+/** An outstanding I/O: fio's `io_u`. */
 export interface IoUnit extends Io {
-  /** Which of the job's `iodepth` buffers it has. */
+  /** The one of the job's `iodepth` buffers that it uses. */
   readonly index: number;
   readonly start: Time;
   issue: Time;
-  /** Bytes that it moved; fewer than asked for in a short RECV. */
+  /** Bytes that it moved; fewer than requested for a short RECV. */
   moved: number;
 }
 
-/** How an engine moves data. Errors are thrown as `EngineError` or `ProgramError`. */
+/** Moves the data. Errors are thrown as `EngineError` or `ProgramError`. */
 export interface Engine {
-  /** Posts the I/O of one batch. */
   readonly commit: (units: readonly IoUnit[]) => Steps<void>;
   /**
-   * Returns when at least `least` are completed, in their order, and then no more than are there, up to
-   * about `most`; fewer where the other end has gone in peace, and no more will come.
+   * Returns when at least `least` I/O are completed, in their order, with at most about `most` of
+   * those that are there; fewer where the other end has disconnected regularly, and no more will
+   * come.
    */
   readonly getEvents: (least: number, most: number) => Steps<IoUnit[]>;
-  /** Posts one I/O and waits for it (`sync`); absent where an engine does not know that. */
+  /** Posts one I/O and waits for it (`sync`); absent where an engine does not support that. */
   readonly sync?: (unit: IoUnit) => Steps<void>;
 }
 
@@ -45,7 +45,6 @@ export type LoopRules = Pick<
   | "iopsWindowPs"
 >;
 
-/** The state of one thread's loop. */
 export class IoLoop {
   readonly #cpu: Cpu;
   readonly #rules: LoopRules;
@@ -58,7 +57,7 @@ export class IoLoop {
   #meter: StatsMeter;
   #final: ThreadStats | undefined;
 
-  /** @param engine of the connection that is made: time counts from here on */
+  /** @param engine of an established connection: time counts from here on */
   constructor(cpu: Cpu, rules: LoopRules, engine: Engine) {
     this.#cpu = cpu;
     this.#rules = rules;
@@ -68,12 +67,14 @@ export class IoLoop {
     this.#meter = new StatsMeter(cpu.now, cpu.workPs, rules);
   }
 
-  /** What was measured up to now, or up to the end of the last I/O. */
+  /** The measurements up to now, or up to the end of the last I/O. */
   stats(): ThreadStats {
     return this.#final ?? this.#meter.result(this.#cpu.now, this.#cpu.workPs);
   }
 
-  /** Issues all I/O of the plan, until it or the run time ends, and waits for what is outstanding. */
+  /**
+   * Issues all I/O of the plan, until it or the run time ends, and waits for the outstanding ones.
+   */
   *run(plan: IoPlan, onProgress: (stats: IoLoop) => void): Steps<void> {
     while (!this.#timeIsOver() && !this.#isOver) {
       const io = plan.next();
@@ -89,7 +90,7 @@ export class IoLoop {
     this.#final = this.stats();
   }
 
-  /** The part of the run time that has passed, where there is one. */
+  /** The part of the run time that has passed; undefined without a run time. */
   get elapsed(): number | undefined {
     const { runtimePs, rampPs } = this.#rules;
     if (runtimePs === undefined || runtimePs === 0) return undefined;
@@ -97,7 +98,7 @@ export class IoLoop {
     return this.#isRamping ? 0 : Math.min(1, passed / Math.max(runtimePs, rampPs));
   }
 
-  /** Ends the ramp time: what was measured in it does not count (`ramp_time_over`). */
+  /** Ends the ramp time, whose measurements do not count (`ramp_time_over`). */
   #timeIsOver(): boolean {
     const { rampPs, runtimePs = NEVER } = this.#rules;
     const passed = this.#cpu.now - this.#meter.begin;
@@ -126,7 +127,7 @@ export class IoLoop {
     yield* this.#waitForCompletions();
   }
 
-  /** Neither a least nor a most number of completions: whatever is there is taken (`io_in_polling`). */
+  /** No minimum and no maximum of completions: all present ones are taken (`io_in_polling`). */
   #isPolling(): boolean {
     return this.#rules.batchCompleteMin === 0;
   }
@@ -158,7 +159,7 @@ export class IoLoop {
     this.#account(units);
   }
 
-  /** All that a call has returned have one end (`init_icd`). */
+  /** All I/O that a call has returned have the same end (`init_icd`). */
   #account(units: readonly IoUnit[]): void {
     const end = this.#cpu.now;
     for (const { direction, index, start, issue, bytes, moved } of units) {

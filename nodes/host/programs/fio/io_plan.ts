@@ -1,6 +1,4 @@
-/**
- * Which I/O comes next: direction, offset and length, as fio's `io_u.c` chooses them. Pure.
- */
+/** Chooses the next I/O: direction, offset and length, as fio's `io_u.c` does. Pure. */
 import type { Rng } from "../../../../fabric/base/rng.ts";
 import type { Direction, FioJob } from "./job.ts";
 
@@ -11,7 +9,7 @@ export interface Io {
   readonly bytes: number;
 }
 
-/** What of a job decides on its I/O. */
+/** The options of a job that determine its I/O. */
 export type IoRules = Pick<
   FioJob,
   | "readPercent"
@@ -32,7 +30,7 @@ export interface Extents {
   readonly bytes: number;
 }
 
-/** @returns why not, in words, where the job does not fit the workspace. */
+/** @returns the reason, in words, where the job does not fit the workspace. */
 export function extentsOf(
   { size, offset, blockSizes, readPercent }: IoRules,
   workspace: number,
@@ -40,7 +38,7 @@ export function extentsOf(
   if (offset >= workspace) return `offset ${offset}: the server's workspace has ${workspace} B`;
   const bytes = size === undefined ? workspace - offset : "bytes" in size
     ? size.bytes
-    // setup_files: a percentage of all is what is left behind the offset, at most.
+    // setup_files: a percentage of the whole, but at most the rest behind the offset.
     : Math.min(Math.floor(workspace * size.percent / 100), workspace - offset);
   const most = Math.max(
     readPercent > 0 ? blockSizes.read.most : 0,
@@ -52,7 +50,7 @@ export function extentsOf(
   return bytes < most ? `size ${bytes}: a block has ${most} B` : { offset, bytes };
 }
 
-/** Makes the I/O of a job, one after the other; undefined where all is issued. */
+/** Makes the I/O of a job, one after the other; undefined after the last. */
 export class IoPlan {
   readonly #rules: IoRules;
   readonly #extents: Extents;
@@ -80,7 +78,6 @@ export class IoPlan {
     this.#totalBytes = (rules.ioBytes ?? this.#blocks * this.#unit) * rules.loops;
   }
 
-  /** The next I/O. */
   next(): Io | undefined {
     const { ios, timeBased } = this.#rules;
     if (ios !== undefined && this.#issued >= ios) return undefined;
@@ -93,7 +90,7 @@ export class IoPlan {
     return io;
   }
 
-  /** The part of all I/O that is issued, in [0, 1]. */
+  /** The issued part of all I/O, in [0, 1]. */
   get share(): number {
     const { ios } = this.#rules;
     const ofIos = ios === undefined ? 0 : this.#issued / ios;
@@ -106,7 +103,7 @@ export class IoPlan {
     return this.#rng.below(100) < readPercent ? "read" : "write";
   }
 
-  /** A size in multiples of the least one, at most `room`. */
+  /** A random size in multiples of the least one, at most `room`. */
   #size(direction: Direction, room: number): number {
     const { least, most } = this.#rules.blockSizes[direction];
     const steps = Math.floor(most / least);
@@ -119,7 +116,7 @@ export class IoPlan {
     const end = begin + length;
     let bytes = this.#size(direction, end - this.#next[direction]);
     if (bytes === 0) {
-      // The end of the workspace: fio begins again while bytes or time are left.
+      // At the end of the workspace fio begins again while bytes or time are left.
       this.#next[direction] = begin;
       bytes = this.#size(direction, length);
       if (bytes === 0) return undefined;
@@ -146,7 +143,7 @@ export class IoPlan {
     return { direction, offset: begin + offset, bytes };
   }
 
-  /** The block, or the next one that has not been used since all were (`axmap_next_free`). */
+  /** The block, or the next one that was not used in this round (`axmap_next_free`). */
   #take(map: Uint8Array, drawn: number): number {
     if (this.#mapped >= this.#blocks) {
       map.fill(0);
@@ -157,7 +154,7 @@ export class IoPlan {
     return block;
   }
 
-  /** What of an I/O comes before a block that is taken, where that is enough for one (`mark_random_map`). */
+  /** The part of an I/O before a taken block, if that is enough for one (`mark_random_map`). */
   #untaken(map: Uint8Array, { direction, offset, bytes }: Io): number {
     const first = Math.floor(offset / this.#unit);
     const last = Math.ceil((offset + bytes) / this.#unit);

@@ -1,6 +1,6 @@
 /**
- * A job of fio, one thread of it, as the program takes it: plain data, with every default filled in.
- * Names and meanings are fio's (axboe/fio: `HOWTO.rst`, `thread_options.h`). `console/fio` makes it from
+ * One thread of a fio job, as the program takes it: plain data, with all defaults filled in. Names
+ * and meanings are fio's (axboe/fio: `HOWTO.rst`, `thread_options.h`). `console/fio` makes it from
  * a job file.
  */
 import type { Time } from "../../../../fabric/base/time.ts";
@@ -20,7 +20,7 @@ export type EngineName = typeof ENGINES[number];
 export const DIRECTIONS = ["read", "write"] as const;
 export type Direction = typeof DIRECTIONS[number];
 
-/** What the rdma engine's client does (`verb`). */
+/** The operation of the rdma engine's client (`verb`). */
 export const VERBS = ["write", "read", "send", "recv"] as const;
 export type Verb = typeof VERBS[number];
 
@@ -33,23 +33,25 @@ export interface BlockSizes {
 /** A number of bytes, or a percentage of the workspace. */
 export type Extent = { readonly bytes: number } | { readonly percent: number };
 
-/** One thread of a job. */
 export interface FioJob {
   readonly name: string;
   readonly engine: EngineName;
   readonly isServer: boolean;
   /** Position in the output: a job's threads come in order. */
   readonly index: number;
-  /** From 0: jobs of a wave run at once, and the next wave when all of them have ended (`stonewall`). */
+  /**
+   * From 0: jobs of a wave run at once, and the next wave begins when all of them have ended
+   * (`stonewall`).
+   */
   readonly wave: number;
-  /** The server's host; absent of a server. */
+  /** The server's host; absent for a server. */
   readonly to?: string;
-  /** Of this thread: librpma's `port` + thread − 1. */
+  /** This thread's port: librpma's `port` + thread − 1. */
   readonly port: number;
   /** 100 for reads only, 0 for writes only (`rw`, `rwmixread`). */
   readonly readPercent: number;
   readonly random: boolean;
-  /** Of random I/O: each block once before any block comes again (not `norandommap`). */
+  /** For random I/O: each block is used once before any block repeats (not `norandommap`). */
   readonly randomMap: boolean;
   readonly blockSizes: Readonly<Record<Direction, BlockSizes>>;
   /** Default: all of the workspace. */
@@ -64,7 +66,7 @@ export interface FioJob {
   readonly batch: number;
   readonly batchCompleteMin: number;
   readonly batchCompleteMax: number;
-  /** librpma: one at a time, each awaited by the call that posts it. */
+  /** librpma: one I/O at a time, each awaited by the call that posts it. */
   readonly sync: boolean;
   readonly timeBased: boolean;
   readonly runtimePs?: Time;
@@ -81,7 +83,10 @@ export interface FioJob {
   readonly memory: "dram" | "scm";
 }
 
-/** Most messages that a job may have outstanding: a queue pair has no more (rdma: FIO_RDMA_MAX_IO_DEPTH). */
+/**
+ * Most messages that a job may have outstanding, limited by a queue pair (rdma:
+ * FIO_RDMA_MAX_IO_DEPTH).
+ */
 export const IODEPTH_MAX = 16_384;
 export const RDMA_IODEPTH_MAX = 512;
 /** Most threads of all jobs together. */
@@ -93,7 +98,7 @@ export interface JobError {
   readonly text: string;
 }
 
-/** The status as fio prints it, a failed completion. */
+/** A failed completion, with its status as fio prints it. */
 export function completionError(
   { status, reason }: { readonly status: WcStatus; readonly reason?: string },
   code: number,

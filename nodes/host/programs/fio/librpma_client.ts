@@ -1,8 +1,8 @@
 /**
- * Clients of librpma: WRITE, then a flush of what was written. `librpma_apm_client` flushes by a READ of
- * the same queue pair, which is answered when the WRITEs before it have left the way to memory (Appliance
- * Persistency Method); `librpma_gpspm_client` by a SEND, which the server answers when its CPU has made the
- * range persistent (General Purpose Server Persistency Method).
+ * Clients of librpma: WRITE, then a flush of the written range. `librpma_apm_client` flushes by a
+ * READ of the same queue pair, which is answered when the WRITEs before it have reached memory
+ * (Appliance Persistency Method); `librpma_gpspm_client` by a SEND, which the server answers when
+ * its CPU has made the range persistent (General Purpose Server Persistency Method).
  */
 import type { SendRequest } from "../../verbs/objects.ts";
 import type { Connection } from "../../cm/connection.ts";
@@ -36,20 +36,18 @@ import {
   type Workspace,
 } from "./messages.ts";
 
-/** librpma reads so many bytes to flush (RPMA_FLUSH_APM_RAW_SIZE). */
+/** Bytes of librpma's READ for a flush (RPMA_FLUSH_APM_RAW_SIZE). */
 const RAW_BYTES = 8;
 /** Page of a request and page of its answer: IO_U_BUF_LEN. */
 const SLOT_BYTES = 2 * MESSAGE_BYTES;
 
-/** Receives of a gpspm client, at least. */
 const RECVS_LEAST = 16;
 
-/** A connected client: its engine, the server's memory, and how it ends. */
+/** A connected client: its engine, the server's memory, and its end. */
 export interface RpmaClient {
   readonly engine: Engine;
   readonly connection: Connection;
   readonly workspace: Workspace;
-  /** Tells the server that the client is done, and disconnects. */
   readonly close: () => Steps<void>;
 }
 
@@ -63,13 +61,12 @@ interface Client {
   readonly workspace: Workspace;
   /** gpspm: requests and their answers, in turn. */
   readonly messages: { readonly mr: Mr; readonly slots: number; next: number } | undefined;
-  /** apm: where flushing READs write to. */
+  /** apm: the target of flushing READs. */
   readonly raw: Mr;
-  /** Posted, in order. */
   readonly inFlight: IoUnit[];
-  /** Completed before the loop has asked for them. */
+  /** I/O that completed before the loop has asked for them. */
   readonly ready: IoUnit[];
-  /** Flushes that may be outstanding, and those that are. */
+  /** Maximum and number of outstanding flushes. */
   readonly flushesMax: number;
   flushes: number;
   sendsPosted: number;
@@ -93,12 +90,12 @@ export function queueSizes(
   return { sends: sync ? 2 : iodepth + batches, messages: 0 };
 }
 
-/** Connects, and learns of the server's workspace. @throws EngineError, ProgramError */
+/** Connects, and receives the server's workspace. @throws EngineError, ProgramError */
 export function* openRpmaClient(device: CmDevice, job: FioJob): Steps<RpmaClient> {
   const isGpspm = job.engine === "librpma_gpspm_client";
   const { sends, messages } = queueSizes(job);
   const pd = allocPd(device);
-  // A termination notice of gpspm comes behind all others.
+  // The last entry is for gpspm's termination notice.
   const cq = must(yield* createCq(device, { entries: sends + messages + 1 }));
   const connection = yield* connectTo(device, job, {
     qp: {
@@ -198,7 +195,7 @@ function* commit(client: Client, units: readonly IoUnit[]): Steps<void> {
     yield* postWrite(client, unit);
     first ??= unit;
     length += unit.bytes;
-    // At the end of the workspace a sequence goes on at its begin: that is a range of its own.
+    // At the end of the workspace a sequence continues at its beginning: that is a separate range.
     const goesOn = next?.direction === "write" && next.offset === unit.offset + unit.bytes;
     if (!random && goesOn) continue;
     yield* flush(client, { offset: first.offset, length, context: unit.index });
@@ -230,7 +227,7 @@ function* postRead(client: Client, unit: IoUnit, signaled: boolean): Steps<void>
   client.inFlight.push(unit);
 }
 
-/** RPMA_F_COMPLETION_ON_ERROR: the flush behind it has the completion. */
+/** RPMA_F_COMPLETION_ON_ERROR: the flush behind the WRITE has the completion. */
 function* postWrite(client: Client, unit: IoUnit): Steps<void> {
   yield* post(client, {
     opcode: "write",
@@ -257,7 +254,7 @@ function* flush(client: Client, request: FlushRequest): Steps<void> {
     });
   }
   const at = (messages.next % messages.slots) * SLOT_BYTES + MESSAGE_BYTES;
-  // The completion returns where the answer lies.
+  // The completion returns the place of the answer.
   must(yield* postRecv(qp, { wrId: at, sges: [sge(messages.mr, at, MESSAGE_BYTES)] }));
   yield* sendRequest(client, request);
 }
@@ -276,7 +273,7 @@ function* sendRequest(client: Client, request: FlushRequest): Steps<void> {
   });
 }
 
-/** The number of the I/O that a completion tells of; undefined of a SEND. */
+/** The number of the completed I/O; undefined for a SEND. */
 function unitIndexOf(client: Client, completion: WorkCompletion): number | undefined {
   const { messages, device: { cpu } } = client;
   const { opcode, wrId, byteLen } = checked(completion);
@@ -291,7 +288,7 @@ function unitIndexOf(client: Client, completion: WorkCompletion): number | undef
   return index;
 }
 
-/** Takes all in flight up to the I/O that has completed, which covers those before it. */
+/** Takes all outstanding I/O up to the completed one, which covers the earlier ones. */
 function takeCompleted(client: Client, completion: WorkCompletion): IoUnit[] {
   const index = unitIndexOf(client, completion);
   if (index === undefined) return [];
@@ -334,7 +331,10 @@ function* runOne(client: Client, unit: IoUnit): Steps<void> {
   yield* takeSends(client);
 }
 
-/** Waits for the completions of all SENDs, so that there is room for the next (`io_complete_all_sends`). */
+/**
+ * Waits for the completions of all SENDs, so that the next ones have room
+ * (`io_complete_all_sends`).
+ */
 function* takeSends(client: Client): Steps<void> {
   while (client.sendsCompleted < client.sendsPosted) {
     takeCompleted(client, yield* completionOf(client));

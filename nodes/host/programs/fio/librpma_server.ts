@@ -1,6 +1,6 @@
 /**
- * Servers of librpma: each thread registers a workspace, takes one connection on its port and stays until
- * its client has gone. The apm server does no more; the gpspm server makes ranges persistent on request.
+ * Servers of librpma: each thread registers a workspace, takes one connection on its port and stays
+ * until its client has gone. The gpspm server also makes ranges persistent on request.
  */
 import type { Buffer } from "../../memory/address_map.ts";
 import { type Connection, disconnect, waitDisconnect } from "../../cm/connection.ts";
@@ -30,14 +30,13 @@ import {
   MESSAGE_BYTES,
 } from "./messages.ts";
 
-/** The memory that a server's thread offers. */
 export interface ServerMemory {
   readonly buffer: Buffer;
   readonly offset: number;
   readonly length: number;
 }
 
-/** One thread, to its client's end. @throws EngineError, ProgramError */
+/** One thread, until its client ends. @throws EngineError, ProgramError */
 export function* serveRpma(device: CmDevice, job: FioJob, memory: ServerMemory): Steps<void> {
   const listener = listenOn(device, job);
   const pd = allocPd(device);
@@ -82,7 +81,7 @@ function* postSlots(
   }
 }
 
-/** Each slot has a message to send, and behind it one to receive. */
+/** Each slot has a message to send, followed by one to receive. */
 function sendAt(slot: number): number {
   return 2 * slot * MESSAGE_BYTES;
 }

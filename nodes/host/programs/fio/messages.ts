@@ -1,7 +1,7 @@
 /**
- * What the two ends of fio's engines tell each other: librpma's workspace in the private data of the
- * response (`librpma_fio.h`), the flush messages of gpspm (`librpma_gpspm_flush.proto`), and the information
- * block of the rdma engine (`rdma.c`).
+ * The messages between the two ends of fio's engines: librpma's workspace in the private data of
+ * the response (`librpma_fio.h`), the flush messages of gpspm (`librpma_gpspm_flush.proto`), and
+ * the information block of the rdma engine (`rdma.c`).
  */
 import { RDMA_IODEPTH_MAX, type Verb, VERBS } from "./job.ts";
 
@@ -14,10 +14,10 @@ export interface RemoteMemory {
 
 /** `librpma_fio_workspace`. */
 export interface Workspace extends RemoteMemory {
-  /** Receives that the server has posted; 0 of the apm server. */
+  /** Receives that the server has posted; 0 for the apm server. */
   readonly messages: number;
   readonly directWriteToPmem: boolean;
-  /** Whether the memory takes flushes to persistence (RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT). */
+  /** Whether the memory supports flushes to persistence (RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT). */
   readonly isPersistent: boolean;
 }
 
@@ -57,7 +57,6 @@ export function decodeWorkspace(bytes: Uint8Array): Workspace | undefined {
 export interface FlushRequest {
   readonly offset: number;
   readonly length: number;
-  /** The I/O that the answer names. */
   readonly context: number;
 }
 
@@ -103,7 +102,7 @@ export function encodeFlushResponse(context: number): Uint8Array<ArrayBuffer> {
   return encodeFields([context]);
 }
 
-/** The I/O that is flushed; undefined for bytes that are no response. */
+/** The flushed I/O; undefined for bytes that are no response. */
 export function decodeFlushResponse(bytes: Uint8Array): number | undefined {
   return decodeFields(bytes, 1)?.[0];
 }
@@ -113,12 +112,12 @@ export interface InfoBlock {
   readonly verb: Verb;
   readonly blockBytes: number;
   readonly buffers: readonly RemoteMemory[];
-  /** Of a client: its depth; of a server: the number of its buffers. */
+  /** A client's depth; the number of a server's buffers. */
   readonly count: number;
 }
 
 const HEAD_BYTES = 12, BUFFER_BYTES = 16;
-/** Bytes of a block on the wire, whatever is in it. */
+/** Bytes of a block on the wire, of fixed size. */
 export const INFO_BYTES = HEAD_BYTES + BUFFER_BYTES * RDMA_IODEPTH_MAX;
 
 export function encodeInfo(

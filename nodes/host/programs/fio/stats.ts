@@ -1,6 +1,6 @@
 /**
- * What a thread measures, as fio's `thread_stat` has it: moments and histograms of latencies, and how many
- * were submitted and completed together. Pure; latencies are in whole ns.
+ * The measurements of a thread, as in fio's `thread_stat`: moments and histograms of latencies, and
+ * how many I/O were submitted and completed together. Pure; latencies are in whole ns.
  */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { bucketOf } from "./histogram.ts";
@@ -21,11 +21,10 @@ export interface Latency extends Readonly<Moments> {
   readonly buckets: readonly (readonly [bucket: number, count: number])[];
 }
 
-/** One direction of a thread's I/O. */
 export interface DirectionStats {
   readonly bytes: number;
   readonly ios: number;
-  /** I/O that moved fewer bytes than were asked for. */
+  /** I/O that moved fewer bytes than requested. */
   readonly shortIos: number;
   /** From the first start, or the end of `ramp_time`, to the end. */
   readonly runtimePs: Time;
@@ -37,10 +36,9 @@ export interface DirectionStats {
   readonly iops: Readonly<Moments>;
 }
 
-/** A thread's statistics. */
 export interface ThreadStats extends Readonly<Record<Direction, DirectionStats>> {
   readonly runtimePs: Time;
-  /** Time of its core in that, without and with polling. */
+  /** Its work on a core meanwhile, without polling. */
   readonly workPs: Time;
   /** Completion latencies in fio's classes: 10 of ns, 10 of µs, 12 of ms ({@link latencyClass}). */
   readonly classes: readonly number[];
@@ -79,7 +77,7 @@ class LatencyMeter {
   }
 }
 
-/** Counts what passes in windows of one length; the last one counts when it is whole. */
+/** Sums amounts in windows of one length; the last window counts only when it is complete. */
 class WindowMeter {
   readonly moments = noMoments();
   #begin: Time;
@@ -107,7 +105,7 @@ export interface IoTimes {
   readonly issue: Time;
   readonly end: Time;
   readonly isSync: boolean;
-  /** In `ramp_time`, of which fio samples nothing; a job that ends in it has moved its bytes all the same. */
+  /** In `ramp_time`, fio takes no samples, but counts moved bytes for a job that ends in it. */
   readonly isRamping: boolean;
 }
 
@@ -167,7 +165,7 @@ export function batchBucket(count: number): number {
 export const CLASS_BOUNDS = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000] as const;
 const CLASSES = 3 * CLASS_BOUNDS.length + 2;
 
-/** The class of a latency in ns: of ms there are two more, below and from 2 s on. */
+/** The class of a latency in ns: ms has two more, below and from 2 s on. */
 export function latencyClass(ns: number): number {
   for (const [unit, scale] of [1, 1e3, 1e6].entries()) {
     const value = Math.floor(ns / scale);
@@ -177,7 +175,7 @@ export function latencyClass(ns: number): number {
   return ns < 2e9 ? CLASSES - 2 : CLASSES - 1;
 }
 
-/** The statistics of a thread as it runs, from an instant on. */
+/** The statistics of a running thread, from an instant on. */
 export class StatsMeter {
   readonly #directions: Readonly<Record<Direction, DirectionMeter>>;
   readonly #classes = new Array<number>(CLASSES).fill(0);
@@ -204,12 +202,11 @@ export class StatsMeter {
     this.#classes[latencyClass(Math.floor((times.end - times.issue) / NS))]!++;
   }
 
-  /** An I/O with `missing` bytes fewer than were asked for. */
   short(direction: Direction): void {
     this.#directions[direction].shortIos++;
   }
 
-  /** So many I/O went out together and made the depth this one. */
+  /** `count` I/O were posted together, which made the depth `depth`. */
   atDepth(count: number, depth: number): void {
     this.#depths[depthBucket(depth)]! += count;
   }

@@ -7,11 +7,11 @@
  *   record   magic 4, CRC 4, epoch 4, payload's bytes 4, sequence number 8, kind 4,
  *            epoch of the record before 4 (0: none), payload, 0 …
  *
- * A client claims an epoch that no earlier client has used, before it writes anything else: the log
- * that it finds is a prefix written by some earlier client, and its own records are distinguishable
- * from others'. It appends a barrier of its epoch behind that prefix, and counts nothing as durable
- * before the barrier is durable (Raft, §5.4.2): otherwise a later client could prefer a shorter log
- * with a younger end.
+ * A client claims an epoch that no earlier client has used, before any other write: the log that it
+ * finds is a prefix written by some earlier client, and its own records are distinguishable from
+ * others'. It appends a barrier of its epoch behind that prefix, and counts no record as durable
+ * before the barrier is (Raft, §5.4.2): otherwise a later client could prefer a shorter log with a
+ * younger end.
  *
  * A cache may write a later slot back before an earlier one, which then still holds an older
  * client's record. So each record contains the epoch of its predecessor (Raft, §5.3): number and
@@ -23,7 +23,6 @@ import { crc32, CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.t
 const CLAIM_MAGIC = 0x524c_4f47; // "RLOG"
 const RECORD_MAGIC = 0x5252_4543; // "RREC"
 const RECORD_HEADER_BYTES = 32;
-/** Bytes of the first slot in use. */
 const CLAIM_BYTES = 16;
 const KINDS = ["data", "barrier"] as const;
 /** The CRC covers the bytes behind this offset. */
@@ -55,7 +54,6 @@ export function slotBytes({ recordBytes }: Pick<LogShape, "recordBytes">): numbe
   return Math.ceil((RECORD_HEADER_BYTES + recordBytes) / 8) * 8;
 }
 
-/** The first slot's content. */
 export function encodeClaim(shape: LogShape, epoch: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(slotBytes(shape));
   const view = new DataView(bytes.buffer);
@@ -66,14 +64,14 @@ export function encodeClaim(shape: LogShape, epoch: number): Uint8Array<ArrayBuf
   return bytes;
 }
 
-/** The last claimed epoch; 0 where there is no claim. */
+/** The last claimed epoch; 0 without a claim. */
 export function claimedEpoch(bytes: Uint8Array): number {
   if (bytes.length < CLAIM_BYTES) return 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return view.getUint32(0) === CLAIM_MAGIC ? view.getUint32(4) : 0;
 }
 
-/** Maximum record size in the claim; undefined where the log has no claim. */
+/** Maximum record size in the claim; undefined without a claim. */
 export function claimedRecordBytes(
   log: Pick<LogShape, "name">,
   bytes: Uint8Array,
@@ -109,7 +107,7 @@ export function encodeRecord(
   return bytes;
 }
 
-/** Includes the name and the shape: records of another log at this place are invalid. */
+/** Includes the name and the shape, so that records of another log at this place are invalid. */
 function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const id = new TextEncoder().encode(`${name}/${recordBytes}`);
@@ -117,7 +115,7 @@ function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   return ~crcUpdate(seed, view, { from: CRC_END, end: bytes.length }) >>> 0;
 }
 
-/** Undefined where the slot holds no complete record that continues these. */
+/** Undefined where the slot holds no complete record that continues `before`. */
 function decodeRecord(
   shape: LogShape,
   bytes: Uint8Array,
@@ -136,7 +134,7 @@ function decodeRecord(
   return { epoch, kind, payload };
 }
 
-/** A replica's records up to the first that is missing, torn, or not a continuation. */
+/** A replica's records up to the first missing or torn one, or one that is no continuation. */
 export function scanLog(shape: LogShape, bytes: Uint8Array): LogScan {
   const claimed = claimedEpoch(bytes);
   const size = slotBytes(shape);
@@ -162,7 +160,7 @@ export function chooseLog(scans: readonly LogScan[]): readonly LogRecord[] {
   return chooseScan(scans)?.records ?? [];
 }
 
-/** The scan with that log. Of equal ones the first; undefined without scans. */
+/** The scan with the log of {@link chooseLog}; the first of equal ones, undefined without scans. */
 export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan | undefined {
   let best: Scan | undefined;
   for (const scan of scans) {
@@ -181,12 +179,11 @@ export function nextEpoch(scans: readonly LogScan[]): number {
   return last + 1;
 }
 
-/** Payloads of the data records. */
 export function payloadsOf(records: readonly LogRecord[]): Uint8Array[] {
   return records.filter(({ kind }) => kind === "data").map(({ payload }) => payload);
 }
 
-/** The parts as one array. */
+/** The concatenated parts. */
 export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
@@ -214,7 +211,10 @@ export class PayloadCount {
   }
 }
 
-/** The number of replicas to read such that one of them has all that `quorum` of them confirmed. */
+/**
+ * The number of replicas to read such that one of them has all records that `quorum` of them
+ * confirmed.
+ */
 export function readQuorum(replicas: number, quorum: number): number {
   return replicas - quorum + 1;
 }

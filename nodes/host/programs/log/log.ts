@@ -46,7 +46,7 @@ export function* log(context: ProgramContext): Steps<void> {
   cpu.report("result", { program: "log", ...reportOf(job), ...outcome });
 }
 
-/** From the first connection to the last durable record, or until progress stops. */
+/** Runs from the first connection to the last durable record, or until progress stops. */
 function* run(
   context: ProgramContext,
   job: LogJob,
@@ -62,7 +62,7 @@ function* run(
   const { epoch, recovered } = plan;
   job.plan = plan;
   if (plan.dropped > 0) {
-    // The log's old content becomes invalid: recorded before its first slot is overwritten.
+    // The log's old content becomes invalid; this is recorded before its first slot is overwritten.
     const { crc } = new PayloadCount();
     auditLog(job, plan, { durable: 0, crc, promised: true, anew: true });
   }
@@ -73,7 +73,6 @@ function* run(
   return { ...yield* append(context, job, plan), epoch, recovered };
 }
 
-/** The records of which progress was reported. */
 interface Reported {
   readonly payloads: PayloadCount;
   records: number;
@@ -131,7 +130,7 @@ function* append(
   };
 }
 
-/** Keeps a thread for every replica until `holds`. @returns false where progress stops. */
+/** Keeps a thread for every replica until `holds` is true. @returns false where progress stops. */
 function* until(
   { cpu }: ProgramContext,
   job: LogJob,
@@ -167,7 +166,7 @@ function reportDurable(job: LogJob, plan: LogPlan, reported: Reported): void {
   auditLog(job, plan, { durable, crc, promised: isPromised(job, slots) });
 }
 
-/** Whether enough of those replicas have the slots whose confirmation guarantees persistence. */
+/** Whether a quorum of the replicas whose confirmation guarantees persistence has the slots. */
 function isPromised(job: LogJob, slots: number): boolean {
   const replicas = job.replicas.filter(({ promises }) => promises);
   return quorumHas({ ...job, replicas }, slots);
@@ -195,7 +194,6 @@ function auditLog(
   });
 }
 
-/** Fields of every result, whatever the outcome. */
 function reportOf({ options, replicas, plan }: LogJob) {
   const { method, quorum, file, name } = options;
   return {

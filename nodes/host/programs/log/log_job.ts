@@ -17,7 +17,6 @@ import {
 } from "../common/options.ts";
 import type { ProgramContext } from "../../program_context.ts";
 
-/** The state of the client, with each replica. */
 export function createJob({ cpu }: ProgramContext, options: LogOptions) {
   return {
     cpu,
@@ -28,9 +27,11 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
       places: new Array<number>(),
       /** Whether the method's confirmation guarantees persistence at this host. */
       promises: false,
-      /** Number of first slots that the replica has confirmed: confirmations outlast any failure. */
+      /**
+       * Number of first slots that the replica has confirmed: confirmations survive any failure.
+       */
       acked: 0,
-      /** Number of connections, and why the last one ended, if it did. */
+      /** Number of connections, and the reason of the last one's end, if it has ended. */
       tries: 0,
       lost: undefined as string | undefined,
       /** Since when it is late because a connection ended. */
@@ -38,19 +39,18 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
       caughtUp: { times: 0, longestPs: 0, lastAt: 0 },
       running: false,
     })),
-    /** Raised by a thread whenever the shared state has changed. */
+    /** Raised by a thread at every change of the shared state. */
     signal: `log/${options.name}`,
     /** Counts changes: a thread does not wait if the count differs from the one that it has seen. */
     changes: 0,
-    /** The log at each replica before this client: nothing is written until enough are known. */
+    /**
+     * The log at each replica before this client, which writes only when enough of them are known.
+     */
     found: new Map<string, FoundLog>(),
-    /** The planned content of the log's slots, once known. */
     plan: undefined as LogPlan | undefined,
     /** Number of slots released for sending: none, the claim, or up to the window's end. */
     limit: 0,
-    /** Number of slots confirmed by a quorum. */
     durable: 0,
-    /** Whether the client has ended; its threads then end, too. */
     over: false,
   };
 }
@@ -65,8 +65,8 @@ export function changed(job: LogJob): void {
 }
 
 /**
- * The number of replicas that a client reads, so that one of them has all durable records: for any
- * quorum size, as an earlier client may have used another one.
+ * The number of replicas that a client reads, so that one of them has all durable records: enough
+ * for any quorum size, as an earlier client may have used another one.
  */
 export function readsNeeded({ replicas: { length } }: LogJob): number {
   return readQuorum(length, Math.floor(length / 2) + 1);
@@ -84,7 +84,6 @@ export function readLogOptions({ device, options: given }: ProgramContext) {
     to,
     quorum: quorumOption(given, to.length),
     name: textOption(given, "name", "log"),
-    /** The maximum record size, if given. */
     recordBytes: recordOption(given),
     /** Whether a log that differs from the file's beginning is replaced. */
     anew: given.anew === true,
@@ -96,9 +95,8 @@ export function readLogOptions({ device, options: given }: ProgramContext) {
     /** The wait between two connections, and the maximum silence with outstanding requests. */
     pausePs: microsecondsOption(given, "pauseUs", 200),
     idlePs: microsecondsOption(given, "idleUs", 5_000),
-    /** The client gives up after this time without progress. */
     patiencePs: microsecondsOption(given, "patienceUs", 100_000),
-    /** How long it serves late replicas once all records are durable. */
+    /** Time for late replicas once all records are durable. */
     lingerPs: microsecondsOption(given, "lingerUs", 20_000),
   };
 }
@@ -127,7 +125,6 @@ export function quorumOption(options: Options, replicas: number): number {
   );
 }
 
-/** Maximum record size, if given. @throws ProgramError */
 export function recordOption(options: Options): number | undefined {
   if (options.record === undefined) return undefined;
   return countOption(options, "record", { least: 1, otherwise: 1 });

@@ -12,7 +12,7 @@ import type { ProgramContext } from "../../program_context.ts";
  * The program. Options: `from` (all replicas), `quorum` of the log (a majority), `name` (log),
  * `record` (the log's, else 256 B), `completion`, `attempts` (10), `pauseUs` (200), `idleUs`
  * (5000). Reports `output` (path, bytes: the path is the log's name) and `result`, which has the
- * reason of a failure where too few replicas could be read, or none of those has such a log.
+ * reason of a failure where too few replicas could be read, or none of them has such a log.
  */
 export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> {
   const from = hostsOption(options, "from");

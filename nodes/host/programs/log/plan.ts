@@ -1,6 +1,6 @@
 /**
  * A client's plan, from the logs that it has found: whether it may continue the log, with which
- * records, in which slots. The client writes nothing before it has the plan.
+ * records, in which slots. The client writes no slot before it has the plan.
  */
 import {
   chooseScan,
@@ -21,23 +21,20 @@ export const RECORD_BYTES = 256;
 
 export interface LogPlan {
   readonly shape: LogShape;
-  /** Number of slots of each object of the log. */
   readonly segments: readonly number[];
   readonly epoch: number;
   /** All records: found ones, a barrier of this epoch, and those to append. */
   readonly records: readonly LogRecord[];
-  /** The planned content of all slots. */
   readonly slots: Uint8Array<ArrayBuffer>;
   /** Number of slots before the barrier. */
   readonly first: number;
-  /** Number of data records found, and of those that become invalid because the log is replaced. */
+  /** Number of found data records, and of those that become invalid because the log is replaced. */
   readonly recovered: number;
   readonly dropped: number;
 }
 
 export interface Planned {
   readonly name: string;
-  /** Maximum record size; undefined: the log's own. */
   readonly recordBytes: number | undefined;
   readonly data: Uint8Array;
   /** Whether a log with other content is replaced; false: it is refused. */
@@ -45,7 +42,7 @@ export interface Planned {
 }
 
 /**
- * The plan, or how the log differs from the data, in words. A log can be continued if the data
+ * The plan, or the difference between log and data, in words. A log can be continued if the data
  * begin with its content, wherever its records end: the data may have grown since.
  * @param found logs of enough replicas.
  */
@@ -115,7 +112,7 @@ function sizeDifference(
   return `it has ${held.length} records of at most ${claimed} B, not of ${recordBytes} B`;
 }
 
-/** The first record that differs from the data, counted from 0. */
+/** Describes the first record that differs from the data, counted from 0. */
 function differenceOf(held: readonly Uint8Array[], data: Uint8Array): string | undefined {
   let at = 0;
   for (const [i, found] of held.entries()) {

@@ -4,7 +4,7 @@
  * confirmed. It ends with its connection; the client then starts another.
  *
  * After a failure only confirmed slots count as persistent: a READ may return bytes from the cache
- * of a host whose card alone has failed.
+ * of a host of which only the card has failed.
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
@@ -114,7 +114,7 @@ interface Part {
   readonly segment: Segment;
 }
 
-/** Sends released slots and records the confirmed ones. @returns why it stopped. */
+/** Sends released slots and records the confirmed ones. @returns the reason of its end. */
 function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   const { replica, segment: { first, end } } = part;
   const isLast = end === job.plan?.shape.slots;
@@ -128,7 +128,10 @@ function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   });
 }
 
-/** Completions; none when a slot is released or the client has ended; a failure after a timeout. */
+/**
+ * Waits for completions; returns none when a slot is released or the client has ended, and a
+ * failure after a timeout.
+ */
 function* nextOf(put: Put, job: LogJob, hasNext: () => boolean) {
   const { cpu, client: { cq, mode, idlePs } } = put;
   const hasMore = () => job.over ? put.outstanding === 0 : put.freeSlots.length > 0 && hasNext();

@@ -21,15 +21,12 @@ const READS = 8;
 
 /** A replica's part of a log, and the objects that hold it. */
 export interface FoundLog extends LogScan {
-  /** Maximum record size; undefined where it is unknown. */
   readonly recordBytes: number | undefined;
-  /** Number of slots of each object read; empty where there is no log. */
   readonly segments: readonly number[];
 }
 
 export const NO_LOG: FoundLog = { claimed: 0, records: [], recordBytes: undefined, segments: [] };
 
-/** The object's name. */
 export function segmentName(log: string, segment: number): string {
   return segment === 0 ? log : `${log}+${segment}`;
 }
@@ -50,14 +47,14 @@ export function segmentOf(segments: readonly number[], slot: number): Segment {
   return { index, first, end: first + segments[index]! };
 }
 
-/** The host, and the maximum record size where the log does not contain it. */
+/** Options with the host, and the maximum record size for a log that does not contain it. */
 export interface LogFetch extends Omit<ClientOptions, "to" | "terms"> {
   readonly from: string;
   readonly name: string;
   readonly recordBytes: number;
 }
 
-/** Reads a replica's log, with a connection for each object. {@link NO_LOG} where it has none. */
+/** Reads a replica's log, with a connection for each object. {@link NO_LOG} without a log. */
 export function* fetchLog(
   device: CmDevice,
   { recordBytes: otherwise, name, ...rest }: LogFetch,

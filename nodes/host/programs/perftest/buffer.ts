@@ -23,7 +23,7 @@ export interface TestBuffer {
   readonly mr: Mr;
   /** Size of one place, in whole lines. */
   readonly placeBytes: number;
-  /** Behind the places: there only where it was wanted. */
+  /** Behind the places; only allocated on request. */
   readonly reportAddress: number;
 }
 
@@ -40,7 +40,7 @@ export function* makeBuffer(
     readonly bytes: number;
     readonly count: number;
     readonly memory: Memory;
-    /** A line more behind the places, for the peer's figures. */
+    /** Adds a line behind the places, for the peer's figures. */
     readonly report?: boolean;
   },
 ): Steps<TestBuffer | VerbError> {
@@ -65,7 +65,6 @@ export function sendSge({ mr, placeBytes }: TestBuffer, index: number, bytes: nu
   return sge(mr, 2 * index * placeBytes, bytes);
 }
 
-/** The receive place of queue pair `index`. */
 export function recvSge({ mr, placeBytes }: TestBuffer, index: number, bytes: number): Sge {
   return sge(mr, (2 * index + 1) * placeBytes, bytes);
 }

@@ -1,6 +1,6 @@
 /**
- * perftest's client: connects, runs a test for each size, reports a row for each. `terms.ts` has
- * the tests, `job.ts` the options, `server.ts` the other end.
+ * perftest's client: connects, runs a test for each size, and reports a row for each. `terms.ts`
+ * has the tests, `job.ts` the options, `server.ts` the other end.
  */
 
 import { PERFTEST_OPERATION } from "../../../../fabric/inspection.ts";
@@ -38,26 +38,25 @@ import {
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
-/** A size's result. */
 export type PerftestRow =
   & { readonly bytes: number; readonly iterations: number }
   & (
     | (
       & { readonly measures: "latency" }
       & LatencyFigures
-      /** In ps, in the order of the messages; where they were asked for. */
+      /** In ps, in the order of the messages; only on request. */
       & { readonly samplesPs?: readonly number[] }
     )
     | ({ readonly measures: "latency-rate" } & LatencyRate)
     | (
       & { readonly measures: "bandwidth" }
       & BandwidthFigures
-      /** Of a bidirectional test, whose sum is in front. */
+      /** The ends of a bidirectional test, whose row has their sum. */
       & { readonly local?: BandwidthFigures; readonly remote?: BandwidthFigures }
     )
   );
 
-/** What perftest's header says of a test: effective values. */
+/** The settings in perftest's header: effective values. */
 export interface PerftestSettings {
   readonly connection: ConnectionType;
   readonly qps: number;
@@ -71,7 +70,6 @@ export interface PerftestSettings {
   readonly trafficClass: number;
   readonly atomic: Atomic;
   readonly mode: "poll" | "interrupt";
-  /** Whether the test was by time. */
   readonly isTimed: boolean;
 }
 
@@ -124,7 +122,7 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
     const buffer = must(
       yield* makeBuffer(device, { bytes, count: qps, memory: "dram", report: bidirectional }),
     );
-    // Of a small queue the card is told the consumer index more often.
+    // The card gets the consumer index of a small queue more often.
     const sendRoom = depth * qps + RX_DEPTH, recvRoom = rxDepth * qps + RX_DEPTH;
     // A bidirectional test waits for sends and receives at once.
     const sendCq = must(
@@ -210,7 +208,7 @@ function* measure(
   return { ...row, ...sumOfEnds(own, figures), local: own, remote: figures };
 }
 
-/** Waits for what the server writes when it has ended; its SENDs are taken until then. */
+/** Waits for the server's figures at its end; takes its SENDs until then. */
 function* peerFigures({ cpu }: CmDevice, stream: Stream) {
   const { buffer, idlePs } = stream;
   const mark = buffer.reportAddress + FIGURES_BYTES - 1;

@@ -1,4 +1,4 @@
-/** A client's queue pairs: connected, and ended, one by one. */
+/** A client's queue pairs: connects and ends them one by one. */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
 import { connect } from "../../cm/connect.ts";
@@ -26,7 +26,7 @@ const ATTEMPTS = 10, PAUSE_PS = 200 * PS_PER_US;
 
 export interface ClientLane extends Lane {
   readonly connection: Connection;
-  /** The first PSN of the peer's UD queue pair; 0 of another type. */
+  /** The first PSN of the peer's UD queue pair; 0 for another type. */
   readonly udPsn: number;
 }
 
@@ -40,10 +40,13 @@ export interface Begun {
   readonly lanes: ClientLane[];
 }
 
-/** Queue pairs of a connection beside which a UD queue pair does the test: both ends only read its private data. */
+/**
+ * Queue pairs of a connection whose test runs on a UD queue pair: both ends only read its private
+ * data.
+ */
 const ASIDE = { maxSendWr: 2, maxRecvWr: 2 } as const;
 
-/** What the two ends' connections have in common. */
+/** The common options of the two ends' connections. */
 export function connectionOptions(
   { test, connection, bidirectional, depth, rxDepth, inlineBytes, ...terms }: TestTerms,
 ) {
@@ -59,7 +62,7 @@ export function connectionOptions(
     maxSendWr: Math.max(2, depth),
     maxRecvWr: rxDepth,
     maxInlineData: inlineBytes,
-    // Q-01: so many WRITEs and READs may go both ways without a receive.
+    // Q-01: WRITEs and READs go both ways without a receive.
     ...(bidirectional && PERFTEST[test].verb !== "send" && { oneSided: true }),
   } as const;
   return { ...common, qp };
@@ -117,7 +120,7 @@ export function* openLane(
   }
 }
 
-/** Ends a connection, and destroys what it was for. */
+/** Ends a connection, and destroys its objects. */
 export function* closeLane(
   { connection, qp, ud }: Pick<ClientLane, "connection" | "qp" | "ud">,
 ): Steps<void> {

@@ -7,7 +7,6 @@ import type { StreamTimes } from "./stream.ts";
 export interface LatencyFigures {
   readonly minPs: number;
   readonly maxPs: number;
-  /** The median. */
   readonly typicalPs: number;
   readonly averagePs: number;
   readonly stdevPs: number;
@@ -15,7 +14,7 @@ export interface LatencyFigures {
   readonly p999Ps: number;
 }
 
-/** perftest excludes so many longest samples, except from `t_max`, the shorter of the two. */
+/** perftest excludes this many longest samples, except from `t_max`, the shorter of the two. */
 const LATENCY_TAIL = 2;
 
 /**
@@ -47,11 +46,11 @@ export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFig
 /** A line of a latency test by time. */
 export interface LatencyRate {
   readonly averagePs: number;
-  /** Round trips; of READs and atomics, messages. */
+  /** Round trips; for READs and atomics, messages. */
   readonly transactionsPerSecond: number;
 }
 
-/** As perftest's `print_report_lat_duration`; not a number where nothing was counted. */
+/** As perftest's `print_report_lat_duration`; NaN without samples. */
 export function latencyRate({ count, ps }: Sampled, trips: 1 | 2): LatencyRate {
   return { averagePs: ps / trips / count, transactionsPerSecond: count / (ps / PS_PER_S) };
 }
@@ -94,14 +93,14 @@ export function bandwidthFigures(
   };
 }
 
-/** Of a test by time, which has no peak. */
+/** The figures of a test by time, which has no peak. */
 export function sampledBandwidth({ count, ps }: Sampled, bytes: number): BandwidthFigures {
   const messagesPerSecond = count / (ps / PS_PER_S);
   const averageBytesPerSecond = bytes * messagesPerSecond;
   return { peakBytesPerSecond: null, averageBytesPerSecond, messagesPerSecond };
 }
 
-/** Both ends of a bidirectional test: their sum, as perftest prints it. */
+/** The sum of both ends of a bidirectional test, as perftest prints it. */
 export function sumOfEnds(one: BandwidthFigures, other: BandwidthFigures): BandwidthFigures {
   const [peak, otherPeak] = [one.peakBytesPerSecond, other.peakBytesPerSecond];
   return {

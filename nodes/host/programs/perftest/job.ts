@@ -1,4 +1,4 @@
-/** What a client is told to do: its options, checked, with perftest's defaults. */
+/** A client's options, checked, with perftest's defaults. */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { TRANSPORT } from "../../cm/connection.ts";
@@ -34,7 +34,7 @@ const SIZES = Array.from({ length: 23 }, (_, i) => 2 ** (i + 1));
 const DEPTH_MAX = 8192;
 const U8 = 0xff;
 
-/** @throws ProgramError of an option that is wrong, or does not go with another. */
+/** @throws ProgramError for a wrong option, or one that does not fit another. */
 export function jobOf(device: CmDevice, options: Options) {
   const test = wordOption(options, "test", { words: PERFTESTS });
   const { connections, verb, inlineBytes } = PERFTEST[test];
@@ -84,7 +84,6 @@ function isSet(options: Options, name: string): boolean {
   return options[name] === true;
 }
 
-/** A whole number of a range. */
 function within(
   options: Options,
   name: string,
@@ -94,7 +93,6 @@ function within(
   return found <= most ? found : refuse(`${name} must be at most ${most}: it is ${found}`);
 }
 
-/** Sizes of the messages: one, or perftest's own with `all`. */
 function sizesOf(
   test: PerftestName,
   options: Options,
@@ -117,7 +115,6 @@ function sizesOf(
   return all ? SIZES.filter((each) => each <= most) : [size];
 }
 
-/** Queue pairs, messages of each, and how they are posted and complete. */
 function queuesOf(
   test: PerftestName,
   options: Options,
@@ -165,7 +162,6 @@ function queuesOf(
   };
 }
 
-/** A client's options, checked. */
 export type Job = Readonly<ReturnType<typeof jobOf>>;
 
 function durationOf(options: Options): Duration | undefined {

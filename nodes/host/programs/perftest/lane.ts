@@ -14,9 +14,9 @@ import { PERFTEST, type RemotePlace, type TestTerms, UD_Q_KEY } from "./terms.ts
 export interface Lane {
   readonly qp: Qp;
   readonly remote: RemotePlace;
-  /** Which place of the buffer is its own. */
+  /** The number of its place in the buffer. */
   readonly index: number;
-  /** Of a UD queue pair: where its sends go. */
+  /** For a UD queue pair: the destination of its sends. */
   readonly ud?: UdDestination;
 }
 
@@ -25,11 +25,10 @@ export interface TestRun extends TestTerms {
   readonly sendCq: Cq;
   readonly buffer: TestBuffer;
   readonly mode: "poll" | "interrupt";
-  /** Timeout without completions. */
   readonly idlePs: Time;
 }
 
-/** A message of the test, by perftest's rule inline with all others or with none. */
+/** A message of the test. By perftest's rule either all messages are inline or none. */
 export function requestOf(
   run: TestRun,
   lane: Lane,
@@ -101,7 +100,7 @@ export function* openUdQp(
   return { qp, psn };
 }
 
-/** Where a UD queue pair's sends go. */
+/** The destination of a UD queue pair's sends. */
 export function udDestination(
   { pd }: TestBuffer,
   peer: { readonly address: number; readonly qpn: number },
@@ -111,7 +110,7 @@ export function udDestination(
   return { ah, qpn: peer.qpn, qKey: UD_Q_KEY };
 }
 
-/** @throws ProgramError of a completion that is no success. */
+/** @throws ProgramError for a failed completion. */
 export function mustSucceed({ status, reason }: WorkCompletion): void {
   if (status === "SUCCESS") return;
   throw new ProgramError(`Completed with ${status}${reason === undefined ? "" : `: ${reason}`}`);

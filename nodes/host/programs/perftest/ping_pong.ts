@@ -1,7 +1,7 @@
 /**
  * The latency loops. In a ping-pong both ends run the same loop; the client sends first. An end
- * detects a WRITE by its last byte, like perftest, which works because the bytes of one WRITE
- * become visible in order.
+ * detects a WRITE by its last byte, like perftest, as the bytes of one WRITE become visible in
+ * order.
  */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnecting, isDisconnected } from "../../cm/connection.ts";
@@ -32,13 +32,14 @@ export interface LatencyEnd extends TestRun, Lane {
   readonly client?: Connection;
 }
 
-/** How often an end that watches its memory looks whether the connection stands. */
+/** How often an end that watches its memory checks whether the connection is up. */
 const LOOK_PS = 1000 * PS_PER_US;
 
 /**
  * The loop of one end: returns when all messages have gone both ways, or the time is over.
- * @returns of the client of a test by time, what it has counted.
- * @throws ProgramError where a message fails or does not come, and at the server of a test by time at its end.
+ * @returns the counts of the client of a test by time.
+ * @throws ProgramError where a message fails or is missing, and at the server of a test by time at
+ * its end.
  */
 export function* runLatency(
   end: LatencyEnd,

@@ -1,19 +1,19 @@
-/** Of a test by time (`-D`): what is counted between the two margins. Pure. */
+/** Counts a test by time (`-D`) between the two margins. Pure. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { ProgramError } from "../../verbs/device.ts";
 import type { Duration } from "./terms.ts";
 
-/** What was finished, and in which time. */
+/** The number of finished messages, and their time. */
 export interface Sampled {
   readonly count: number;
   readonly ps: Time;
 }
 
 /**
- * The course of a test by time, as perftest's alarms have it: margin, samples, margin. Completions come in batches
- * (`-Q`), of which a short time would count one too many. So the samples begin and end with a batch:
- * those of the first one are not counted, and the time is that from the first to the last. perftest divides by the
- * whole time, which in its seconds is the same.
+ * The course of a test by time, as by perftest's alarms: margin, samples, margin. Completions come
+ * in batches (`-Q`), of which a short test would count one too many. So the samples begin and end
+ * with a batch: those of the first one are not counted, and the time is from the first to the last.
+ * perftest divides by the whole time, which is equivalent for its tests of seconds.
  */
 export class Sampling {
   readonly #from: Time;
@@ -29,7 +29,6 @@ export class Sampling {
     this.#end = now + ps;
   }
 
-  /** Notes a message that was finished now. */
   finished(now: Time): void {
     if (now < this.#from || now >= this.#to) return;
     this.#first ??= now;
@@ -41,14 +40,14 @@ export class Sampling {
     return now >= this.#end;
   }
 
-  /** Undefined where no two batches were finished: the time is too short. */
+  /** Undefined where the time was too short for two batches. */
   get sampled(): Sampled | undefined {
     if (this.#count === 0) return undefined;
     return { count: this.#count, ps: this.#last - this.#first! };
   }
 }
 
-/** @throws ProgramError where there is nothing to divide. */
+/** @throws ProgramError without samples. */
 export function samplesOf({ sampled }: Sampling): Sampled {
   if (sampled !== undefined) return sampled;
   throw new ProgramError(

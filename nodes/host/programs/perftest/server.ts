@@ -67,17 +67,19 @@ interface Server {
   readonly byEndpoint: Map<Connection["endpoint"], Session>;
 }
 
-/** A queue pair of a client. */
 interface Session {
   readonly lane: Lane;
   readonly connection: Connection;
   readonly terms: PerftestTerms;
   readonly buffer: TestBuffer;
-  /** Whether the client's RTU has come: from then on the client takes messages. */
+  /** Whether the client's RTU has arrived: from then on the client takes messages. */
   isEstablished: boolean;
 }
 
-/** The program: it has no options, and runs until its host loses power. What it has made goes with its card. */
+/**
+ * The program: it has no options, and runs until its host loses power. A failure of its card ends
+ * all its objects.
+ */
 export function* perftestServer({ device }: ProgramContext): Steps<void> {
   const listener = must(listen(device, SERVICE));
   for (;;) {
@@ -106,7 +108,7 @@ function* startServer(device: CmDevice, listener: Listener): Steps<Server | unde
   };
 }
 
-/** What clients ask meanwhile is refused. */
+/** Refuses requests until the RNIC is back. */
 function* awaitReset({ cpu }: CmDevice, listener: Listener): Steps<void> {
   for (;;) {
     for (let event = nextEvent(listener); event; event = nextEvent(listener)) {
@@ -117,7 +119,7 @@ function* awaitReset({ cpu }: CmDevice, listener: Listener): Steps<void> {
   }
 }
 
-/** Serves until the RNIC has failed and is there again. */
+/** Serves until the RNIC has failed and is back. */
 function* serve(server: Server): Steps<void> {
   for (;;) {
     const completions = yield* waitCompletion(server.recvCq, { also: listening(server.listener) });
@@ -181,7 +183,7 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   yield* endWithClient(runLatency(end, "server"));
 }
 
-/** A client that is gone or has failed says so itself; the server continues. */
+/** Runs a client's part; if the client is gone or fails, the server continues. */
 function* endWithClient(part: Steps<unknown>): Steps<void> {
   try {
     yield* part;
@@ -190,7 +192,7 @@ function* endWithClient(part: Steps<unknown>): Steps<void> {
   }
 }
 
-/** With the last of a client's queue pairs a bidirectional test begins here, too. */
+/** With the last of a client's queue pairs a bidirectional test begins. */
 function* establish(server: Server, endpoint: Connection["endpoint"]): Steps<void> {
   const session = server.byEndpoint.get(endpoint);
   if (session === undefined) return;
@@ -201,14 +203,13 @@ function* establish(server: Server, endpoint: Connection["endpoint"]): Steps<voi
     each.connection.peer.host === peer.host && each.terms.bidirectional &&
     each.terms.reportVa === reportVa
   );
-  // Those of a client that has died in the middle have the same indices as later ones.
+  // Queue pairs of a client that has died midway have the same indices as later ones.
   const latest = new Map(own.map((each) => [each.lane.index, each]));
   const sessions = [...latest.values()];
   if (sessions.length !== qps || !sessions.every(({ isEstablished }) => isEstablished)) return;
   yield* endWithClient(runDuplex(server, sessions));
 }
 
-/** The completion queues of a new queue pair, with room for what completes there. */
 function* queuesFor(
   server: Server,
   { test, bidirectional, qps, depth, rxDepth }: PerftestTerms,
@@ -223,7 +224,9 @@ function* queuesFor(
   return { sendCq, recvCq: pingPong ? pingPongCq : recvCq };
 }
 
-/** With room for another queue pair, beside those of clients that have died, whose completions are still there. */
+/**
+ * A queue with room for another queue pair, besides the completions left by clients that have died.
+ */
 function* duplexCq(
   server: Server,
   { qps, each }: { readonly qps: number; readonly each: number },
@@ -248,7 +251,7 @@ function manner({ device }: Server) {
   return { mode: device.state.completion, idlePs: IDLE_PS };
 }
 
-/** Sends as the client does, and leaves it the figures. */
+/** Sends like the client, and writes it the figures. */
 function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
   const { connection, terms, buffer, lane: { qp: { sendCq }, index } } = sessions.at(-1)!;
   const { cpu } = server.device;
@@ -263,7 +266,7 @@ function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
   const messages = isTimed ? ended.count : iterations * lanes.length;
   const place = sendSge(buffer, index, FIGURES_BYTES);
   cpu.store(place.address, encodeFigures(figures, messages));
-  // Of UD queue pairs the connection beside them writes.
+  // For UD queue pairs the connection beside them writes.
   must(
     yield* postSend(connection.qp, {
       opcode: "write",
@@ -280,7 +283,6 @@ function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
   }
 }
 
-/** Makes room for the completions of another queue pair: its rx-depth. */
 function* makeRoom(server: Server, rxDepth: number): Steps<void> {
   const taken = [...server.sessions.values()].reduce((sum, { terms }) => sum + terms.rxDepth, 0);
   const wanted = taken + rxDepth;

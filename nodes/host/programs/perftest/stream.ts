@@ -1,7 +1,7 @@
 /**
- * The bandwidth loop: keeps every queue pair at its depth, requests a completion every so many
- * messages (`-Q`), and records the times of posts and completions for the two figures. In a
- * bidirectional test both ends run it.
+ * The bandwidth loop: keeps every queue pair at its depth, requests a completion every `-Q`
+ * messages, and records the times of posts and completions for the two figures. In a bidirectional
+ * test both ends run it.
  */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
@@ -33,20 +33,20 @@ export interface StreamTimes {
 }
 
 interface StreamLane extends Lane {
-  /** Among all lanes, in whose order they post. */
+  /** The lane's place among all lanes, in whose order they post. */
   readonly place: number;
   posted: number;
   completed: number;
-  /** Of the messages that are posted, those up to the last one with a completion. */
+  /** Number of posted messages up to the last one with a completion. */
   signaled: number;
 }
 
-/** How long an end that only receives waits before it looks whether that is over. */
+/** How often an end that only receives checks whether the test is over. */
 const LOOK_PS = 20 * PS_PER_US;
 
 /**
- * @returns the times of all messages, or of a test by time what was counted.
- * @throws ProgramError where a message fails, or after too long without completions.
+ * @returns the times of all messages, or the counts of a test by time.
+ * @throws ProgramError where a message fails, or after a timeout without completions.
  */
 export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sampled> {
   const { iterations, depth, postList, sendCq, mode, idlePs, onProgress, duration } = stream;
@@ -57,7 +57,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
     return { ...lane, place, posted: 0, completed: 0, signaled: 0 };
   });
   const byQpn = new Map(lanes.map((lane) => [lane.qp.qpn, lane]));
-  // Of a test by time the other end's messages are taken until it is over: `takeUntil`.
+  // In a test by time the other end's messages are taken until it is over: `takeUntil`.
   const expected = receives(stream) && duration === undefined ? total : 0;
   let posted = 0, signaled = 0, completed = 0, received = 0;
   const mayPost = (lane: StreamLane) => {
@@ -67,7 +67,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
   const isDone = () =>
     received >= expected &&
     (sampling ? sampling.isOver(cpu.now) && completed === signaled : completed === total);
-  // A lane that may post no more may again once a message of its has completed.
+  // A lane that may not post may again after a completion of its own.
   let ready = new Set(lanes);
   while (!isDone()) {
     for (const lane of [...ready].sort((x, y) => x.place - y.place)) {
@@ -109,7 +109,10 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
   return sampling ? samplesOf(sampling) : times;
 }
 
-/** Goes on with receives that the peer's messages take, until that is over; other completions do not come. */
+/**
+ * Replenishes the receives that the peer's messages take, until `isOver`; there are no other
+ * completions.
+ */
 export function* takeUntil(stream: Stream, isOver: () => boolean): Steps<void> {
   const { sendCq, mode, idlePs, lanes } = stream;
   const { cpu } = sendCq.device;
@@ -121,14 +124,13 @@ export function* takeUntil(stream: Stream, isOver: () => boolean): Steps<void> {
     }
     for (const each of yield* waitCompletion(sendCq, { mode, deadline: cpu.now + LOOK_PS })) {
       const lane = byQpn.get(each.qpNum);
-      // What the end of the connection flushes is no failure of the test.
+      // Receives that the end of the connection flushes are no failure of the test.
       if (lane === undefined || !isReceive(each) || each.status !== "SUCCESS") continue;
       yield* receiveAgain(stream, lane, each);
     }
   }
 }
 
-/** Whether messages of the peer take receives here while this end sends. */
 function receives({ bidirectional, test }: Stream): boolean {
   return bidirectional && PERFTEST[test].verb === "send";
 }
@@ -139,7 +141,7 @@ function* receiveAgain(stream: Stream, lane: Lane, { wrId }: WorkCompletion): St
   );
 }
 
-/** The next requests, which one doorbell announces; a completion returns the number of finished messages. */
+/** The next requests, for one doorbell; a completion returns the number of finished messages. */
 function listOf(stream: Stream, lane: StreamLane): SendRequest[] {
   const { iterations, postList, cqModeration, duration } = stream;
   return Array.from({ length: postList }, () => {

@@ -23,7 +23,7 @@ export const CONNECTIONS = ["RC", "UC", "UD"] as const;
 export type ConnectionType = typeof CONNECTIONS[number];
 
 export interface PerftestKind {
-  /** The verb as perftest's titles name it: `RDMA_Write`. */
+  /** The verb in perftest's titles: `RDMA_Write`. */
   readonly title: string;
   readonly measures: "latency" | "bandwidth";
   readonly verb: Extract<WqeOpcode, "write" | "read" | "send"> | "atomic";
@@ -71,17 +71,16 @@ export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
   ib_atomic_bw: { ...BANDWIDTH, ...ATOMIC },
 };
 
-/** Name of the server's service. */
 export const SERVICE = "perftest";
 /** Posted receives at an end of a SEND test (perftest's default rx-depth). */
 export const RX_DEPTH = 512;
-/** perftest requests a completion every so many messages of a bandwidth test. */
+/** Messages per completion in a bandwidth test of perftest. */
 export const CQ_MODERATION = 100;
 /** Larger messages complete one by one, unless `-Q` or `-a` says otherwise (`MSG_SIZE_CQ_MOD_LIMIT`). */
 export const MODERATED_BYTES_MAX = 8192;
 /** Maximum number of queue pairs of a client (`MAX_QP_NUM`). */
 export const QPS_MAX = 16_384;
-/** Messages of a test, and of them outstanding on a queue pair. */
+/** Most messages of a test, and most outstanding on a queue pair. */
 export const ITERATIONS_MAX = 10_000_000, DEPTH_MAX = 8192;
 /** Maximum message size, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
@@ -90,17 +89,16 @@ export const UD_Q_KEY = 0x1111_1111;
 /** Memory of the server's buffer. */
 export const MEMORIES = ["dram", "scm"] as const;
 export type Memory = typeof MEMORIES[number];
-/** What an atomic does. */
 export const ATOMICS = ["fetch-add", "compare-swap"] as const;
 export type Atomic = typeof ATOMICS[number];
 
-/** Of `-D`: the test lasts so long, and what happens in the margins at both ends is not counted. */
+/** Of `-D`: the duration of the test, and of the uncounted margins at both ends. */
 export interface Duration {
   readonly ps: Time;
   readonly marginPs: Time;
 }
 
-/** What both ends of a test do alike. */
+/** The common terms of both ends of a test. */
 export interface TestTerms {
   readonly test: PerftestName;
   readonly connection: ConnectionType;
@@ -108,7 +106,7 @@ export interface TestTerms {
   /** Messages per queue pair; ignored with a duration. */
   readonly iterations: number;
   readonly duration: Duration | undefined;
-  /** The server sends as the client does, at the same time. */
+  /** The server sends like the client, at the same time. */
   readonly bidirectional: boolean;
   readonly atomic: Atomic;
   readonly depth: number;
@@ -128,14 +126,14 @@ export interface TestTerms {
 /** The client's terms, sent with each connection. */
 export interface PerftestTerms extends TestTerms {
   readonly memory: Memory;
-  /** Index of this queue pair among the client's: each has a place of its own. */
+  /** Index of this queue pair among the client's: each has its own place. */
   readonly index: number;
   readonly qps: number;
-  /** Where the server writes to the client. */
+  /** The target of the server's writes. */
   readonly place: RemotePlace;
-  /** Where it leaves its figures after a bidirectional test, under the same key. */
+  /** The place of the server's figures after a bidirectional test, under the same key. */
   readonly reportVa: number;
-  /** The client's UD queue pair; 0 of another type, which the connection names. */
+  /** The client's UD queue pair; 0 for another type, which the connection names. */
   readonly udQpn: number;
 }
 
@@ -237,7 +235,7 @@ const PLACE_BYTES = 12, ANSWER_BYTES = PLACE_BYTES + 8;
 /** The server's part of the terms. */
 export interface PerftestAnswer {
   readonly place: RemotePlace;
-  /** The server's UD queue pair and the first PSN that it sends; 0 of another type. */
+  /** The server's UD queue pair and the first PSN that it sends; 0 for another type. */
   readonly udQpn: number;
   readonly udPsn: number;
 }
@@ -274,15 +272,14 @@ export function decodePlace(bytes: Uint8Array): RemotePlace | undefined {
   return Number.isSafeInteger(va) ? { va, rkey: view.getUint32(8) } : undefined;
 }
 
-/** Maximum length of a server's reason in a REJ. */
 const REASON_CHARACTERS = 80;
 
-/** Why a server rejects: in the private data of its REJ, in ASCII. */
+/** The reason of a server's rejection, in the private data of its REJ, in ASCII. */
 export function encodeReason(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text.slice(0, REASON_CHARACTERS));
 }
 
-/** The reason; "" without one. The rest is padding. */
+/** The reason; "" without one. The rest of the bytes is padding. */
 export function decodeReason(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes).replace(/\0[^]*$/, "");
 }

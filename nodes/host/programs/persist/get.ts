@@ -26,7 +26,6 @@ import type { Mr, SendRequest } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
-/** The state of a get. Arrays are by message. */
 function createGet(
   client: PersistClient,
   { region, slots, messageBytes, depth }: {
@@ -137,7 +136,7 @@ function readRequest(job: Get, index: number): SendRequest {
   };
 }
 
-/** Reads all messages with `depth` outstanding. @returns why it stopped early. */
+/** Reads all messages with `depth` outstanding. @returns the reason of an early end. */
 function* transfer(job: Get): Steps<Failure | undefined> {
   const { client, count, messageBytes, slots } = job;
   const { cpu } = client.device;

@@ -6,7 +6,7 @@ import { textOption } from "../common/options.ts";
 import { outcomeOf } from "../common/summary.ts";
 import { ask, isFailure, type PersistClient, runClient, waitingOptions } from "./persist_client.ts";
 
-/** The program. Options: `from`; the waiting ones as in `put`. Reports `result`. */
+/** The program. Options: `from`; those of waiting as in `put`. Reports `result`. */
 export function* list(context: ProgramContext): Steps<void> {
   const from = textOption(context.options, "from");
   const report = { program: "list", from };

@@ -1,6 +1,6 @@
 /**
  * A requester's connection to a host's `persistd`: terms and policy (P-29), receives, and opening
- * objects; and the common main function of its programs: `put`, `append`, `get`, `list`.
+ * objects; and the common main function of its programs: `put`, `append`, `get`, `list`, `remove`.
  */
 import { type AccessFlags, IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
@@ -65,7 +65,6 @@ export interface ClientOptions {
   /** Connection attempts, and the wait between them, for a host or service that may be booting. */
   readonly attempts: number;
   readonly pausePs: Time;
-  /** Timeout without completions while requests are outstanding. */
   readonly idlePs: Time;
 }
 
@@ -86,7 +85,7 @@ export interface Failure {
   readonly error: string;
 }
 
-/** Of a completion that is no success: its status, and in words why, where the card knows it. */
+/** The failure of a completion: its status, and the reason in words, where the card knows it. */
 export function failedCompletion({ status, reason }: WorkCompletion): Failure {
   return { error: reason === undefined ? status : `${status}: ${reason}` };
 }
@@ -95,10 +94,9 @@ export function isFailure<T>(answer: T | Failure): answer is Failure {
   return typeof answer === "object" && answer !== null && "error" in answer;
 }
 
-/** Receives posted beyond the connection's depth. */
 const SPARE_RECVS = 4;
 
-/** Refusals of a host or service that may be booting; other refusals are final. */
+/** Refusals of a host or service that may still be booting; other refusals are final. */
 const WORTH_ANOTHER_TRY: ReadonlySet<Refusal["refused"]> = new Set(["timeout", "no-service"]);
 
 /** Allocates and registers memory for each; frees all where one fails. */
@@ -122,8 +120,8 @@ export function* makeRegions(
 }
 
 /**
- * Deregisters regions of {@link makeRegions} and frees their memory. The queue pairs that used them
- * are destroyed; the RNIC's last writes have at least reached the host's buffers.
+ * Deregisters regions of {@link makeRegions} and frees their memory. Their queue pairs are
+ * destroyed, and the RNIC's last writes have at least reached the host's buffers.
  */
 function* giveBack(regions: readonly Mr[]): Steps<void> {
   // ENOENT after a failure of the RNIC: the region is gone already.
@@ -132,8 +130,8 @@ function* giveBack(regions: readonly Mr[]): Steps<void> {
 }
 
 /**
- * Connects and posts the receives; frees all resources where it fails. The policy `auto` is
- * resolved by the responder's flush mechanism.
+ * Connects and posts the receives; frees all resources where it fails. The responder's flush
+ * mechanism resolves the policy `auto`.
  */
 export function* openClient(
   device: CmDevice,
@@ -227,7 +225,9 @@ function* reach(
   }
 }
 
-/** The state of a program's messages, at most `depth` of them outstanding. Arrays are by message. */
+/**
+ * The state of a program's messages, at most `depth` of them outstanding. Arrays are by message.
+ */
 export function createWindow(depth: number, count: number) {
   return {
     freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
@@ -238,12 +238,12 @@ export function createWindow(depth: number, count: number) {
     requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
     next: 0,
     outstanding: 0,
-    /** Duplicate confirmations, and those of nothing outstanding: must stay 0 (P-30). */
+    /** Duplicate confirmations, and those without an outstanding message: must stay 0 (P-30). */
     unexpected: 0,
   };
 }
 
-/** Runs a transfer. @returns its times, the program's CPU time in between, and why it stopped early. */
+/** Runs a transfer. @returns its times, the program's CPU time, and the reason of an early end. */
 export function* measured(cpu: Cpu, transfer: Steps<Failure | undefined>): Steps<Measured> {
   const startPs = cpu.now, workPs = cpu.workPs;
   const failure = yield* transfer;
@@ -257,7 +257,7 @@ export interface Measured {
   readonly error: string | undefined;
 }
 
-/** A program's work on a connection; `report` is part of its result in any case. */
+/** A program's work on a connection; its result always contains `report`. */
 export interface ClientProgram<Job> {
   readonly report: Readonly<Record<string, unknown>>;
   readonly prepare: (client: PersistClient) => Steps<Job | Failure>;
@@ -379,7 +379,7 @@ export function* ask(
 
 export type Region = Extract<PersistMessage, { type: "region" }>;
 
-/** How an object is opened: for writing `length` bytes, or as it is. */
+/** The form of opening an object: for writing `length` bytes, or as it is. */
 interface Opening {
   readonly name: string;
   readonly length?: number;
@@ -402,7 +402,7 @@ export function* openObject(client: PersistClient, object: Opening): Steps<Regio
   return answer.type === "region" ? answer : { error: "protocol" };
 }
 
-/** Makes a replacement, all of which is written, the object of its name. */
+/** Makes a fully written replacement the object of its name. */
 export function* publish(
   client: PersistClient,
   { complete }: { readonly complete: boolean },

@@ -27,8 +27,8 @@ import type { CmDevice } from "../../cm/gsi.ts";
 /**
  * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`:
  * `dram` (default) or `scm`, the memory of the receive buffers; `regions`: named places in SCM for
- * the objects of these names. Reports `recovered` where it has found pending messages that an
- * earlier life had not stored.
+ * the objects of these names. Reports `recovered` where it has stored pending messages of an
+ * earlier life.
  */
 export function* persistd(context: ProgramContext): Steps<void> {
   const server = yield* startServer(context.device, context.options);
@@ -48,7 +48,7 @@ export function* persistd(context: ProgramContext): Steps<void> {
   }
 }
 
-/** The directory in SCM, which the first server of a host opens for all. */
+/** The directory in SCM, which the host's first server opens for all. */
 function* openStore(server: Server, regions: Regions | undefined): Steps<void> {
   const { store } = server;
   server.directory = store.directory ?? (yield* openDirectory(server.cpu, regions));

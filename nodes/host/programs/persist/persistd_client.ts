@@ -136,7 +136,10 @@ function traceRecvs(
   server.cpu.trace({ step, text: `posts ${count} RECV`, qpn: qp.qpn, recvs });
 }
 
-/** CPU time for this client; with several clients at a time, the time for all of them meanwhile. */
+/**
+ * Reports the CPU time for this client; with several clients at a time, it includes the time for
+ * the others.
+ */
 export function reportServed({ cpu }: Server, client: Client): void {
   const { serving } = client;
   if (serving === undefined) return;
@@ -159,9 +162,9 @@ export function* dropClient(server: Server, client: Client): Steps<void> {
 }
 
 /**
- * Sends each requester a WRITE of no bytes, which needs no key. A requester that writes by RDMA alone may
- * be gone without a sign, as its host lost its power; then the WRITE fails after some ms, and what is
- * kept for it is given back. Only when somebody asks, so that an idle rack stays idle.
+ * Sends each requester a WRITE of no bytes, which needs no key. A requester that only writes by
+ * RDMA may be gone without a sign, as its host lost its power; then the WRITE fails after some ms,
+ * and its resources are freed. Only at a request, so that an idle rack stays idle.
  */
 export function* probe({ clients }: Server): Steps<void> {
   for (const client of clients.values()) {
@@ -169,27 +172,27 @@ export function* probe({ clients }: Server): Steps<void> {
     client.isProbed = true;
     const remote = { va: 0, rkey: 0 }, sendFlags = IBV_SEND_SIGNALED;
     const request = { opcode: "write", sendFlags, sges: [], remote } as const;
-    // Refused where its queue is full: something else will fail then.
+    // Refused where its queue is full: another request will fail then.
     yield* postSend(client.connection.qp, request);
   }
 }
 
-/** Memory assigned to a requester: as an object of a name, or for receive buffers. */
+/** Memory assigned to a requester: an object with a name, or receive buffers. */
 interface Given {
   readonly address: number;
   readonly length: number;
   readonly name?: string;
-  /** No other requester may write it, under its name either. */
+  /** No other requester may write it, nor an object of its name. */
   readonly alone?: boolean;
-  /** Those that only read it may go on. */
+  /** Requesters that only read it may continue. */
   readonly readersStay?: boolean;
 }
 
 /**
  * Disconnects the requesters that conflict with the assignment: those with a region there under
- * another name, as that object was replaced; and those with write access, where one is to be alone.
- * A failed requester may have packets in the network. They no longer find a queue pair, so they
- * cannot overwrite later data.
+ * another name, as that object was replaced; and, for an exclusive one, those with write access. A
+ * failed requester may have packets in the network, which then find no queue pair, so they cannot
+ * overwrite later data.
  */
 export function* dropOthers(server: Server, given: Given, client?: Client): Steps<void> {
   for (const [its, other] of clientsOfAll(server)) {
@@ -197,7 +200,6 @@ export function* dropOthers(server: Server, given: Given, client?: Client): Step
   }
 }
 
-/** Requesters of all servers of the host, each with its server. */
 function clientsOfAll({ store }: Server): [Server, Client][] {
   return store.servers.flatMap((its) =>
     [...its.clients.values()].map((client): [Server, Client] => [its, client])
@@ -214,7 +216,7 @@ function isInTheWay({ region, serving }: Client, given: Given): boolean {
     given.address < region.address + region.length;
 }
 
-/** Posts the receive slots of this turn again, with one doorbell. */
+/** Reposts the receive slots of this turn, with one doorbell. */
 export function* replenish(server: Server, client: Client): Steps<void> {
   const { qp } = client.connection;
   const requests = client.emptied.map((slot) => recvRequest(client, slot));

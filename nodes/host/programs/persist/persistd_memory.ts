@@ -55,14 +55,12 @@ export interface Client {
   readonly recvMr: Mr;
   readonly sendMr: Mr;
   region: Mr | undefined;
-  /** The replacement that it writes and has not published. */
+  /** The unpublished replacement that it writes. */
   replacement: Entry | undefined;
-  /** The object that it writes, and this program's CPU time when it was opened. */
+  /** The object that it writes, and this program's CPU time at its opening. */
   serving: { readonly object: string; readonly workPs: Time } | undefined;
-  /** Receive slots to post again. */
   readonly emptied: number[];
   nextSend: number;
-  /** Whether a probe is under way. */
   isProbed: boolean;
   gone: boolean;
 }
@@ -74,9 +72,8 @@ export interface Server {
   readonly terms: ServerTerms;
   /** Capacity of the completion queue, which limits the number of clients. */
   readonly room: number;
-  /** How data of a SEND is copied to SCM. */
+  /** The way by which data of a SEND is copied to SCM. */
   readonly copy: "nt-store" | "flush";
-  /** By QPN. */
   readonly clients: Map<number, Client>;
   directory: ScmDirectory | undefined;
   pd: Pd;
@@ -84,7 +81,6 @@ export interface Server {
   cq: Cq | undefined;
   roomLeft: number;
   freeMemory: ClientMemory[];
-  /** What it shares with the servers of the host's other cards. */
   readonly store: Store<Server>;
 }
 
@@ -99,14 +95,13 @@ export function* storePersistent(
   yield* cpu.flush(va, bytes.length);
 }
 
-/** How pending messages are stored. */
 export function storingOf(server: Server): Storing {
   const { cpu } = server;
   const directory = server.directory!;
   return { cpu, directory, store: (va, bytes) => storePersistent(server, va, bytes) };
 }
 
-/** Undefined where no memory, or no room for completions, is left for such a requester. */
+/** Undefined without enough memory, or room for completions. */
 export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | undefined> {
   const { cpu } = server;
   const slots = slotsFor(terms.depth);
@@ -122,7 +117,7 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
     const ring = yield* createRing(cpu, server.directory!, { slots, slotBytes });
     memory = ring && memoryOf(cpu, cpu.scm, ring);
   } else if (memory === undefined) {
-    // Of other sizes: requesters of any sizes would leave ever more of it.
+    // Frees buffers of other sizes, so that they do not accumulate.
     for (const { recvBuffer, sendBuffer } of server.freeMemory.splice(0)) {
       cpu.free(recvBuffer);
       cpu.free(sendBuffer);
@@ -136,7 +131,6 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
   return memory;
 }
 
-/** Maximum bytes of such a requester's SEND. */
 function bytesOfRecv({ method, messageBytes }: Terms): number {
   if (method === "send-flush") return Math.max(CONTROL_BYTES, HEADER_BYTES + messageBytes);
   if (method === "send-read") return Math.max(CONTROL_BYTES, PENDING_MESSAGE_BYTES + messageBytes);
@@ -163,9 +157,9 @@ export function regRecvs(
 }
 
 /**
- * The requester is gone: its pending messages are stored, as they may have been confirmed. Messages
- * that still arrive were not confirmed, and must not be stored later over newer data. What it has
- * not published is no object.
+ * Stores the pending messages of a requester that is gone, as they may have been confirmed. Later
+ * messages were not confirmed, and must not be stored over newer data. An unpublished replacement
+ * is dropped.
  */
 export function* freeMemory(server: Server, client: Client): Steps<void> {
   const { memory, terms: { method } } = client;

@@ -164,7 +164,7 @@ interface Opened {
   readonly withdrawn?: true;
 }
 
-/** @returns why it is refused, where it is. */
+/** @returns the reason of a refusal. */
 function* objectFor(
   server: Server,
   client: Client,
@@ -182,7 +182,7 @@ function* objectFor(
   const opened = replaces
     ? yield* replacementFor(server, client, { name, length })
     : yield* createdFor(server, { name, length, ...(alone && { keeps: KEPT_BYTES }) });
-  // Some of it may be held for a requester that is gone.
+  // Some space may be held for a requester that is gone.
   if (opened === undefined) yield* probe(server);
   return opened ?? "no-space";
 }
@@ -225,7 +225,7 @@ function* replacementFor(
   return { object: entry, ...(withdrawn && { withdrawn }) };
 }
 
-/** What other requesters have open: an object that was replaced may still be read. */
+/** Objects that other requesters have open: a replaced object may still be read. */
 function spansInUse({ clients, cpu }: Server, client: Client) {
   return [...clients.values()].flatMap(({ region }) =>
     region === undefined || region === client.region
@@ -239,8 +239,9 @@ function placeOf({ scm }: ScmDirectory, { offset, length }: ScmObject) {
 }
 
 /**
- * Makes the requester's replacement the object of its name, and says so when that is persistent.
- * From now on the requester cannot write it. Who writes the old object in its place is disconnected.
+ * Makes the requester's replacement the object of its name, and answers when that is persistent.
+ * From then on the requester cannot write it. Requesters that write the old object in place are
+ * disconnected.
  */
 function* publish(
   server: Server,
@@ -271,7 +272,10 @@ function* publish(
   yield* answer(server, client, message);
 }
 
-/** Removes an object, and says so when that is persistent. Who reads it may go on, who writes it not. */
+/**
+ * Removes an object, and answers when that is persistent. Its readers may continue, its writers are
+ * disconnected.
+ */
 function* remove(
   server: Server,
   client: Client,
@@ -282,7 +286,7 @@ function* remove(
   const directory = server.directory!;
   yield* probe(server);
   const object = findObject(directory, name);
-  // A region is there without an object, too.
+  // A region exists also without an object.
   if (object === undefined || object.generation === 0) {
     return yield* answer(server, client, { type: "refused", id, why: "not-found" });
   }
@@ -405,7 +409,7 @@ function* commit(
   yield* answerFlushed(server, client, { id, step: "post-answer" });
 }
 
-/** S321: sends that the range of request `id` is persistent. */
+/** S321: reports that the range of request `id` is persistent. */
 function* answerFlushed(
   server: Server,
   client: Client,
@@ -435,7 +439,7 @@ function* answer(
   const bytes = encodeMessage(message);
   const slot = client.nextSend;
   client.nextSend = (slot + 1) % memory.ring.slots;
-  // Names need more room than a slot has: one separate buffer, for one answer at a time.
+  // Names need more room than a slot has: they use a separate buffer, for one answer at a time.
   const offset = message.type === "names"
     ? memory.ring.slots * CONTROL_BYTES
     : slot * CONTROL_BYTES;

@@ -1,6 +1,6 @@
 /**
- * What the servers of a host share, of which each card has one: the directory of objects in SCM, and a lock. A server that
- * handles a request has the directory to itself, as the only one of a host with one card has.
+ * The state shared by the servers of a host's cards: the directory of objects in SCM, and a lock. A
+ * server has exclusive use of the directory while it handles a request.
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -9,12 +9,12 @@ import type { Device, HostDevices } from "../../verbs/objects.ts";
 
 export interface Store<Server> {
   readonly servers: Server[];
-  /** Once one of them has opened it. */
+  /** Set once a server has opened it. */
   directory: ScmDirectory | undefined;
   isHeld: boolean;
 }
 
-/** The server of a card, as far as the lock goes. */
+/** The part of a card's server that the lock needs. */
 interface Holder {
   readonly cpu: Device["cpu"];
   readonly device: Pick<Device, "devices">;
@@ -23,10 +23,9 @@ interface Holder {
 
 const RELEASED = "persistd-released";
 
-/** By the host's devices, which are others in each of its lives. */
+/** By the host's devices, which differ in each of its lives. */
 const STORES = new WeakMap<HostDevices, Store<never>>();
 
-/** The store of a device's host. */
 export function storeOf<Server>({ devices }: Pick<Device, "devices">): Store<Server> {
   const known = devices && STORES.get(devices) as Store<Server> | undefined;
   if (known !== undefined) return known;

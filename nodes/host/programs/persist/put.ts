@@ -1,14 +1,16 @@
 /**
  * Writes a file into an object of another host's SCM, message by message, by one of the methods of
- * `put_methods.ts`, and reports which bytes were confirmed persistent, and the latencies.
+ * `put_methods.ts`, and reports the bytes that were confirmed persistent, and the latencies.
  *
- * It writes beside the object that has the name. The service reserves space and a `pending` entry; when every message
- * has completed, `put` asks it to publish the new object, which is one 8-byte word of the directory, and then the old
- * space is free. So a `put` that fails or is cut short, at any instant and on any device, leaves the old object or the
- * new one; with no old one, none. With no room for both, the old object is removed first (`withdrawn`). An object in one
- * of the scenario's `regions` has one place, and is incomplete from the first byte to the last. Several puts of one name
- * each write a place of their own, and the last one to be published counts as a whole; in a region, a later one
- * disconnects an earlier one. Space is used again when no object and no requester has it.
+ * It writes beside the existing object of that name. The service reserves space and a `pending`
+ * entry; when every message has completed, `put` asks it to publish the new object, which is one
+ * 8-byte word of the directory, and then the old space is free. So a `put` that fails or is cut
+ * short, at any instant and on any device, leaves the old object or the new one; with no old one,
+ * none. With no room for both, the old object is removed first (`withdrawn`). An object in one of
+ * the scenario's `regions` has one place, and is incomplete from the first byte to the last.
+ * Several puts of one name write separate places, and the last published one is the object; in a
+ * region, a later one disconnects an earlier one. Space is reused when no object and no requester
+ * has it.
  */
 import { IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { CRC_MAKERS, POLICIES, PUT_METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
@@ -95,7 +97,7 @@ function dataOf(
   return madeUpBytes(bytes, options.name);
 }
 
-/** This host's traffic so far, both ways, in frames and their captured bytes. */
+/** This host's traffic so far, in both directions, in frames and their captured bytes. */
 function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
   const reply = yield* cpu.command({ op: "query-statistics" });
   if (reply.status !== "ok" || reply.op !== "query-statistics") return { frames: 0, bytes: 0 };
@@ -108,8 +110,8 @@ function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
  * KiB) of generated data; `name` of the object (the file's); `method` (persist-opcode), `size` of a
  * message (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts`
  * (10), `pauseUs` (200), `idleUs` (50000); for verified writes `level` (verify-crc), `crc` (card)
- * and `rewrites` (3); `claims: true`, which is wrong on purpose, takes the
- * confirmations of every method for a promise. Reports `progress` and `result`.
+ * and `rewrites` (3); `claims: true`, which is wrong on purpose, treats the confirmations of every
+ * method as a promise. Reports `progress` and `result`.
  */
 export function* put(context: ProgramContext): Steps<void> {
   const { cpu, options: given } = context;
@@ -152,8 +154,8 @@ export function* put(context: ProgramContext): Steps<void> {
 }
 
 /**
- * Replaces the object of its name by what was written: complete where the method's confirmations
- * promise persistence, else marked incomplete.
+ * Publishes the written object under its name: complete where the method's confirmations promise
+ * persistence, else marked incomplete.
  */
 function* store(put: Put): Steps<Stored> {
   const { options: { claims }, cpu } = put;
@@ -200,20 +202,16 @@ export function* prepare(
   });
 }
 
-/** Which messages may begin, and until when: all of a `put`, or those that a log releases. */
+/** Decides when messages may begin: within `depth` for a `put`, or as a log releases them. */
 export interface Pace {
   /** Whether the next message may begin, given a free slot. */
   readonly hasNext: () => boolean;
-  /** Whether no further message will begin. */
   readonly isOver: () => boolean;
-  /** Called before requests are posted. */
   readonly beforePost?: (requests: readonly SendRequest[]) => void;
   readonly nextCompletions: () => Steps<readonly WorkCompletion[] | Failure>;
-  /** Called after completions have been processed. */
   readonly afterCompletions: () => void;
 }
 
-/** A `put` writes its messages as fast as `depth` allows. */
 function paceOf(put: Put): Pace {
   return {
     hasNext: () => put.next < put.count,
@@ -226,7 +224,7 @@ function paceOf(put: Put): Pace {
   };
 }
 
-/** Writes messages with at most `depth` outstanding. @returns why it stopped early. */
+/** Writes messages with at most `depth` outstanding. @returns the reason of an early end. */
 export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
   const { client, cpu } = put;
   let followUps: SendRequest[] = [];

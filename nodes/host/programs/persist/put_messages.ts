@@ -39,17 +39,17 @@ export interface PutOptions {
   readonly inline: boolean | undefined;
   /** V-04; unused for `write-compare`, which requests no level. */
   readonly level: VerifyLevel;
-  /** V-02: what computes the CRC. The card's does not detect earlier damage. */
+  /** V-02: the device that computes the CRC. The card's CRC does not detect earlier damage. */
   readonly crcBy: CrcMaker;
   /** How often a damaged message is written again before the `put` fails. */
   readonly rewrites: number;
-  /** Whether the object counts as complete where nothing promises that it survives. */
+  /** Whether the object counts as complete without a promise that it survives. */
   readonly claims: boolean;
 }
 
 type CrcMaker = typeof CRC_MAKERS[number];
 
-/** Defaults of what only some methods use. */
+/** Defaults of options that only some methods use. */
 export const PUT_DEFAULTS = {
   inline: undefined,
   level: "verify-crc",
@@ -58,12 +58,10 @@ export const PUT_DEFAULTS = {
   claims: false,
 } as const;
 
-/** Flags of a message. */
 export const WRITTEN = 1, PERSISTED = 2, LOOKED_AT = 4;
 
 export const STAGES: Readonly<Record<Stage, number>> = { first: 1, second: 2, reply: 4 };
 
-/** A put's data, its object, and its memory. */
 interface PutPlan {
   readonly options: PutOptions;
   readonly client: PersistClient;
@@ -87,13 +85,12 @@ export function createPut(put: PutPlan) {
     ...createWindow(depth, count),
     cpu: client.device.cpu,
     count,
-    /** For methods that verify. */
     verifying: createVerifying(plan, count),
     slotOf: new Int32Array(count),
     flags: new Uint8Array(count),
-    /** Outstanding completions by {@link STAGES}: until there are none, a buffer is in use. */
+    /** Outstanding completions by {@link STAGES}: while there are any, the buffer is in use. */
     awaited: new Uint8Array(count),
-    /** Messages for which a receive is to be posted. */
+    /** Messages whose receive must be posted. */
     recvsDue: new Array<number>(),
     written: 0,
     persisted: 0,
@@ -103,19 +100,19 @@ export function createPut(put: PutPlan) {
 
 export type Put = ReturnType<typeof createPut>;
 
-/** Why a message is damaged: the verified write's status, or the program's comparison. */
+/**
+ * The reason why a message is damaged: the verified write's status, or the program's comparison.
+ */
 type Caught = Exclude<VerifyVerdict["status"], "written">;
 
 interface Verifying {
   readonly comparesItself: boolean;
-  /** How often each message was written again. */
   readonly rewritesOf: Uint32Array;
   readonly caught: Record<Caught, number>;
   /** V-05: verified writes whose read-back was skipped. */
   skipped: number;
 }
 
-/** Data bytes of a message: the last may have fewer. */
 function lengthOf(put: Put, index: number): number {
   const { messageBytes } = put.options;
   return Math.min(messageBytes, put.data.length - index * messageBytes);
@@ -175,7 +172,7 @@ function firstOf(put: Put, index: number): SendRequest {
   };
 }
 
-/** The option `inline` says how all messages go; without it, small ones go inline. */
+/** The option `inline` applies to all messages; without it, small ones go inline. */
 function dataFlags({ inline }: PutOptions, bytes: number): SendFlags {
   if (inline === undefined) return flagsFor(bytes);
   return IBV_SEND_SIGNALED | (inline ? IBV_SEND_INLINE : 0);
@@ -231,7 +228,7 @@ export function follow(put: Put, index: number): SendRequest {
   if (put.plan.second === "read") {
     requests.read++;
     const { ring, rkey } = put.region;
-    // Of its last byte, or of the receive buffer of its SEND.
+    // A READ of the message's last byte, or of its SEND's receive buffer.
     const remote = ring === undefined ? { va: va + length - 1, rkey } : ring;
     return { opcode: "read", sendFlags, wrId, sges: [sge(scratch, offset, 1)], remote };
   }
@@ -253,7 +250,6 @@ export function follow(put: Put, index: number): SendRequest {
   return { opcode: "send", sendFlags: flagsFor(mark.length), wrId, sges };
 }
 
-/** Undefined for a method without verification. */
 function createVerifying(plan: MethodPlan, count: number): Verifying | undefined {
   const comparesItself = plan.second === "compare";
   if (plan.first !== "write-verify" && !comparesItself) return undefined;
@@ -266,8 +262,8 @@ function createVerifying(plan: MethodPlan, count: number): Verifying | undefined
 }
 
 /**
- * The message that a completion shows to be damaged, and that must be written again; undefined for
- * other completions. A broken cell does not recover: after the maximum of rewrites the `put` fails.
+ * The damaged message of a completion, which must be written again; undefined for other
+ * completions. A broken cell does not recover: after the maximum of rewrites the `put` fails.
  */
 export function* messageToRewrite(
   put: Put,
@@ -277,7 +273,7 @@ export function* messageToRewrite(
   if (verifying === undefined) return undefined;
   const index = Math.floor(completion.wrId / 2);
   const caught = caughtBy(put, verifying, completion);
-  // A program that compares pays for the comparison first.
+  // The program first pays for its own comparison.
   if (verifying.comparesItself) yield* put.cpu.settle();
   if (caught === undefined) return undefined;
   verifying.caught[caught]++;
@@ -314,7 +310,7 @@ function caughtBy(
   return undefined;
 }
 
-/** Verification part of the result. `looked`: verified ranges of the file. */
+/** The verification part of the result. `looked`: verified ranges of the file. */
 export function verifiedOf(
   { comparesItself, caught, skipped, rewritesOf }: Verifying,
   level: VerifyLevel,

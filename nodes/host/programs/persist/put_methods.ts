@@ -77,8 +77,8 @@ const PLANS: Readonly<
     persistedBy: "reply",
     steps: { post: "post-send", first: "sent", recv: "post-recv", reply: "flushed" },
   },
-  // As P-10, for receive buffers that survive: no CPU is involved; the responder's stores the data
-  // later.
+  // As P-10, for receive buffers that survive: no CPU is involved; the responder's CPU stores the
+  // data later.
   "send-read": {
     first: "send",
     second: "read",

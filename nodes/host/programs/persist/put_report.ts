@@ -23,7 +23,7 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
   }
 }
 
-/** Records what a completion confirms: the audit record by which promises are checked. */
+/** Records a completion's confirmation, by which checkers judge promises. */
 export function auditStage(put: Put, index: number, stage: Stage): void {
   const { plan, cpu } = put;
   if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });
@@ -31,7 +31,7 @@ export function auditStage(put: Put, index: number, stage: Stage): void {
   cpu.note({ kind: "persistent", id: index, promised: promises(put) });
 }
 
-/** Records what becomes of the object as a whole. */
+/** Records the state of the object as a whole. */
 export function auditObject(
   { cpu, options: { name, to }, region: { scmOffset: at }, data }: Put,
   state:
@@ -43,7 +43,7 @@ export function auditObject(
   }
 }
 
-/** Outcome of a transfer: what it has left as the object of its name, or why nothing. */
+/** Outcome of a transfer: the object that it has published, or the reason why none. */
 export interface Stored {
   readonly error: string | undefined;
   readonly stored?: "complete" | "incomplete";
@@ -56,7 +56,7 @@ export function rangeOf(put: Put, index: number): readonly [from: number, to: nu
   return [region.scmOffset + from, region.scmOffset + Math.min(from + messageBytes, data.length)];
 }
 
-/** Traces the receive that is posted for each of these messages. */
+/** Traces the posted receive of each of these messages. */
 export function traceRecvs(put: Put, messages: readonly number[]): void {
   const { qp, label: connection } = put.client.connection;
   const step = put.plan.steps.recv ?? "post-recv";
@@ -92,7 +92,6 @@ function meaningOf(put: Put, stage: Stage): string {
   return "is sent";
 }
 
-/** Whether the method's confirmations promise persistence at this responder. */
 export function promises(put: Put): boolean {
   return promisesPersistence(put.options.method, put.client.server);
 }
@@ -138,7 +137,7 @@ export function resultOf(
     confirmedMessages: promised ? put.persisted : 0,
     unexpected: put.unexpected,
     object: { name: options.name, scmOffset: region.scmOffset, length: data.length },
-    /** What is now the object of its name: this one, or undefined where it was not published. */
+    /** The state in which this object was published; undefined where it was not. */
     stored: run.stored,
     ...(region.withdrawn && { withdrawn: true }),
     requests: { ...requests },

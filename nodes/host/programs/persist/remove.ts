@@ -6,7 +6,10 @@ import { textOption } from "../common/options.ts";
 import { outcomeOf } from "../common/summary.ts";
 import { ask, isFailure, type PersistClient, runClient, waitingOptions } from "./persist_client.ts";
 
-/** The program. Options: `from`, `name` of the object; the waiting ones as in `put`. Reports `result`. */
+/**
+ * The program. Options: `from`, `name` of the object; those of waiting as in `put`. Reports
+ * `result`.
+ */
 export function* remove(context: ProgramContext): Steps<void> {
   const { cpu, options } = context;
   const from = textOption(options, "from"), name = textOption(options, "name");

@@ -1,7 +1,7 @@
 /**
- * What the device allows: `ibv_query_device`, `ibv_query_device_ex`, `ibv_query_rt_values_ex`,
- * `ibv_get_device_list`. Every limit that a call refuses by is here, from the constant that the call looks at, or
- * from the card (`query-device`).
+ * The device's limits: `ibv_query_device`, `ibv_query_device_ex`, `ibv_query_rt_values_ex`,
+ * `ibv_get_device_list`. Every limit by which a call refuses is here, from the same constant as in
+ * the call, or from the card (`query-device`).
  */
 import { rnicName } from "../../../../fabric/rack/plan/names.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -35,12 +35,12 @@ import type { Device, VerbError } from "../objects.ts";
 import { COMP_VECTORS, LIMITS, RING_UNITS_MAX } from "../limits.ts";
 
 /**
- * ibv_device_attr. Numbers of objects are upper bounds, as libibverbs has them: queues of all kinds share the
- * numbers of `maxQueues`, regions and windows share keys; {@link VendorAttributes} has how many are free. Fields of what is not there (RD, raw packets, FMRs) are
- * left out.
+ * ibv_device_attr. Numbers of objects are upper bounds, as in libibverbs: queues of all kinds share
+ * the numbers of `maxQueues`, regions and windows share keys; {@link VendorAttributes} has the free
+ * ones. Fields of unsupported features (RD, raw packets, FMRs) are left out.
  */
 export interface DeviceAttributes {
-  /** The card's 64-bit name: its MAC, as the connection manager has it. */
+  /** The card's 64-bit name: its MAC, as in the connection manager. */
   readonly nodeGuid: bigint;
   /** The same as `nodeGuid`. */
   readonly sysImageGuid: bigint;
@@ -48,7 +48,7 @@ export interface DeviceAttributes {
   readonly maxMrSize: number;
   /** IBV_DEVICE_… by `|`. */
   readonly deviceCapFlags: DeviceCapFlags;
-  /** Queue pairs on one completion queue and one shared receive queue: most that can be. */
+  /** Queue pairs, if all share one completion queue and one shared receive queue. */
   readonly maxQp: number;
   /** Work requests of one queue, of one WQE unit each; see `ringUnits` of {@link VendorAttributes}. */
   readonly maxQpWr: number;
@@ -64,17 +64,17 @@ export interface DeviceAttributes {
   readonly maxMr: number;
   /** Windows. */
   readonly maxMw: number;
-  /** No limit: as far as libibverbs' int goes. */
+  /** No limit other than libibverbs' int. */
   readonly maxPd: number;
   /** Address handles: no limit. */
   readonly maxAh: number;
   /** READs and atomics of one queue pair that its peer may have outstanding (`maxDestRdAtomic`). */
   readonly maxQpRdAtom: number;
-  /** Those that it may have itself (`maxRdAtomic`). */
+  /** READs and atomics that a queue pair may have outstanding itself (`maxRdAtomic`). */
   readonly maxQpInitRdAtom: number;
-  /** Those of all queue pairs together that the card answers. */
+  /** READs and atomics of all queue pairs together that the card answers. */
   readonly maxResRdAtom: number;
-  /** Atomics of the card are atomic to each other, and not to the processor's. */
+  /** The card's atomics are atomic to each other, but not to the processor's. */
   readonly atomicCap: "hca";
   /** Shared receive queues. */
   readonly maxSrq: number;
@@ -96,13 +96,16 @@ export interface DeviceAttributes {
   readonly numCompVectors: number;
 }
 
-/** The card's own limits, which libibverbs has no field for (as mlx5dv_query_device). */
+/** The card's own limits, for which libibverbs has no field (as mlx5dv_query_device). */
 export interface VendorAttributes {
-  /** Numbers of queues: a queue pair takes one for sends and one for receives of its own, other queues one. */
+  /**
+   * Numbers of queues: a queue pair takes one for sends and one for receives of its own, other
+   * queues take one.
+   */
   readonly maxQueues: number;
-  /** Numbers of queues that are free now: beyond, a call is ENOMEM. */
+  /** Free numbers of queues: beyond, a call is ENOMEM. */
   readonly freeQueues: number;
-  /** Keys of regions and windows that are free now: beyond, a call is ENOMEM. */
+  /** Free keys of regions and windows: beyond, a call is ENOMEM. */
   readonly freeKeys: number;
   /** Units of one ring; a work request takes one or more of `wqeUnitBytes`, a receive one. */
   readonly ringUnits: number;
@@ -120,9 +123,9 @@ export interface VendorAttributes {
   readonly maxVerifyBytes: number;
 }
 
-/** ibv_device_attr_ex; fields of what is not there are left out. */
+/** ibv_device_attr_ex; fields of unsupported features are left out. */
 export interface DeviceAttributesEx {
-  /** What `queryDevice` returns. */
+  /** The result of `queryDevice`. */
   readonly origAttr: DeviceAttributes;
   /** Memory on demand: which operations of which service may page. */
   readonly odpCaps: {
@@ -131,13 +134,13 @@ export interface DeviceAttributesEx {
     readonly uc: OdpTransportFlags;
     readonly ud: OdpTransportFlags;
   };
-  /** Bits of the card's clock that count. */
+  /** The valid bits of the card's clock. */
   readonly completionTimestampMask: bigint;
-  /** Of the card's clock, in kHz. */
+  /** Frequency of the card's clock, in kHz. */
   readonly hcaCoreClock: number;
   /** IBV_DEVICE_… as 64 bits. */
   readonly deviceCapFlagsEx: bigint;
-  /** Device memory is left out: 0 bytes. */
+  /** There is no device memory: 0 bytes. */
   readonly maxDmSize: 0;
   /** The card's own limits. */
   readonly vendor: VendorAttributes;
@@ -149,7 +152,7 @@ const CAPABILITIES = IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_CURR_QP_STATE_MOD |
   IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
   IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
-/** A receiver of UC or UD loses what comes for a page that is not there. */
+/** A receiver of UC or UD loses data for an absent page. */
 const SENDERS = IBV_ODP_SUPPORT_SEND;
 const RC = SENDERS | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
   IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -166,7 +169,7 @@ function attributesOf({ state }: Device, card: Answer): DeviceAttributes {
   // QP 1 has two queues, a completion queue and two regions.
   const queues = card.queues - 3, keys = card.keys - 2;
   const guid = BigInt(state.mac);
-  // What a queue pair completes into, and receives from.
+  // The completion queue and the shared receive queue of the queue pairs.
   const maxQp = Math.max(0, queues - 2);
   return {
     nodeGuid: guid,
@@ -242,23 +245,26 @@ export function* queryRtValuesEx(
   return failed(reply) ? reply : { rawClock: reply.clock };
 }
 
-/** One of `getDeviceList`: ibv_device, with what ibv_get_device_name and ibv_get_device_guid say. */
+/**
+ * An entry of `getDeviceList`: ibv_device, with the results of ibv_get_device_name and
+ * ibv_get_device_guid.
+ */
 export interface DeviceEntry {
   /** `rackmesh0`. */
   readonly name: string;
   /** The card's name in the rack: `a-rnic`. */
   readonly rnic: string;
-  /** As `queryDevice` has it. */
+  /** As in `queryDevice`. */
   readonly nodeGuid: bigint;
   /** A channel adapter. */
   readonly nodeType: "ca";
-  /** InfiniBand's verbs, as RoCE has them. */
+  /** InfiniBand's verbs, as for RoCE. */
   readonly transportType: "ib";
 }
 
 /**
- * ibv_get_device_list: the host's cards, without those that have no power. One is open already, as
- * `context.device`; `openContext` makes another context on it, `openDevice` one on another card.
+ * ibv_get_device_list: the host's cards with power. One is open already, as `context.device`;
+ * `openContext` makes another context on it, `openDevice` one on another card.
  */
 export function getDeviceList(device: Device): readonly DeviceEntry[] {
   return devicesOf(device).flatMap(({ name, rnic, device: opened }) => {
@@ -268,7 +274,7 @@ export function getDeviceList(device: Device): readonly DeviceEntry[] {
   });
 }
 
-/** All cards of a device's host, by their numbers, with the devices that are open. */
+/** All cards of a device's host, by their numbers, with the open devices. */
 export function devicesOf(
   device: Device,
 ): { readonly name: string; readonly rnic: string; readonly device: Device | undefined }[] {

@@ -1,7 +1,7 @@
 /**
  * The device's port: `ibv_query_port`, `ibv_query_gid`, `ibv_query_gid_ex`, `ibv_query_gid_table`,
- * `ibv_query_pkey`; and what order its queue pairs write in, `ibv_query_qp_data_in_order`. There is one port with
- * one GID, the IPv4-mapped address, and the default partition.
+ * `ibv_query_pkey`; and the write order of its queue pairs, `ibv_query_qp_data_in_order`. There is
+ * one port with one GID, the IPv4-mapped address, and the default partition.
  */
 import type { RnicReply } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { MESSAGE_BYTES_MAX } from "../refuse_send.ts";
@@ -18,7 +18,7 @@ import type { Device, Qp, VerbError } from "../objects.ts";
 /** The one port, the one GID, the one partition key: 0xffff, the default one with full membership. */
 const PORT = 1, GIDS = 1, PKEYS = 1, DEFAULT_PKEY = 0xffff;
 
-/** ibv_port_attr; fields of a subnet manager are left out, for Ethernet has none. */
+/** ibv_port_attr; fields of a subnet manager are left out, as Ethernet has none. */
 export interface PortAttributes {
   /** `down`: the cable's other end has no power, as far as the card knows. */
   readonly state: "active" | "down";
@@ -28,7 +28,7 @@ export interface PortAttributes {
   readonly linkLayer: "ethernet";
   /** Bytes of the largest path MTU. */
   readonly maxMtu: number;
-  /** Bytes of the path MTU that the port has now. */
+  /** Bytes of the port's present path MTU. */
   readonly activeMtu: number;
   /** Entries of the table of GIDs. */
   readonly gidTblLen: number;
@@ -52,9 +52,9 @@ export interface GidEntry {
   readonly gid: Uint8Array;
   /** Its index in the table. */
   readonly gidIndex: number;
-  /** Of its port, from 1. */
+  /** The number of its port, from 1. */
   readonly portNum: number;
-  /** The version of RoCE that it is for. */
+  /** The RoCE version that uses it. */
   readonly gidType: "roce-v1" | "roce-v2";
   /** The IPv4 address in it, as `destAddress` of `modifyQp` takes it. */
   readonly address: number;
@@ -78,7 +78,7 @@ const SPEEDS: readonly (readonly [code: number, mbps: number])[] = [
   [128, 100_000],
 ];
 
-/** The combination with the highest rate that is not above the port's; four lanes where there is a choice. */
+/** The combination with the highest rate up to the port's; four lanes where there is a choice. */
 function linkOf(bitsPerSecond: number): { activeWidth: number; activeSpeed: number } {
   let best = { activeWidth: 1, activeSpeed: 1 }, most = 0;
   for (const [activeWidth, lanes] of WIDTHS) {
@@ -169,7 +169,7 @@ export function queryPkey(_device: Device, portNum: number, index: number): numb
   return refusePort(portNum) ?? refuseIndex(index, "P_Key", PKEYS) ?? DEFAULT_PKEY;
 }
 
-/** Operations that `queryQpDataInOrder` knows: of ibv_query_qp_data_in_order(3). */
+/** The operations of ibv_query_qp_data_in_order(3). */
 const ORDERED: ReadonlySet<string> = new Set(["send", "write", "read"]);
 
 /**

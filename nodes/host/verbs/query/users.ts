@@ -1,8 +1,11 @@
-/** What still uses an object, in words: why it cannot be destroyed (EBUSY), and what has to be called before. */
+/**
+ * The users of an object, in words: the reason why it cannot be destroyed (EBUSY), and the calls
+ * that must come before.
+ */
 import { verbError } from "../device.ts";
 import type { CompChannel, Cq, Pd, Qp, Srq, VerbError } from "../objects.ts";
 
-/** Numbers that are written out. */
+/** More numbers than this are only counted. */
 const NAMED_MAX = 4;
 
 /** `queue pair 17`, `queue pairs 17, 18, 19, 20 and 12 more`. */

@@ -1,7 +1,7 @@
 /**
- * What a coherent card knows of shared regions (C-01): the directory and the local cache of its own host's, the
- * remote cache of each other home's, and the queue pairs to the cards at the other ends. Modules of `coherence/`
- * act on it.
+ * A coherent card's state of shared regions (C-01): the directory and the local cache of its own host's, the remote
+ * cache of each other home's, and the queue pairs to the cards at the other ends. Modules of `coherence/` act on
+ * it.
  */
 import type { Fifo } from "../../../../fabric/base/fifo.ts";
 import type { LineStateRecord } from "../../../../fabric/audit.ts";
@@ -26,18 +26,17 @@ export const CARD_CLASSES = [
  * are each other's home have two such links.
  */
 export interface CardLink {
-  /** What this card is. */
   readonly role: "home" | "far";
-  /** IPv4 address of the other card. */
+  /** IPv4 address. */
   readonly peer: number;
   readonly agent: Agent;
   readonly life: number;
-  /** Number of this card's first queue pair, and their first PSN. */
+  /** This card's. */
   readonly firstQpn: number;
   readonly firstPsn: number;
-  /** In the order of {@link CARD_CLASSES}; none before the peer has told its numbers. */
+  /** In the order of {@link CARD_CLASSES}; empty until the peer has told its numbers. */
   readonly queuePairs: QueuePair[];
-  /** One of them has failed: nothing more is sent, and the lease ends (decision 13). */
+  /** One of them has failed: the card sends no more, and the lease ends (decision 13). */
   isFailed: boolean;
 }
 
@@ -47,15 +46,14 @@ export interface HomeEnd {
   readonly regions: readonly SharedRegion[];
   /** Regions that the host has exposed, by their number. */
   readonly exposed: Map<number, SharedRegion>;
-  /** Far cards by their number. */
   readonly links: Map<Agent, CardLink>;
-  /** What was answered to each far card's greeting, which may come again. */
+  /** The answer to each far card's greeting, which may come again. */
   readonly welcomes: Map<Agent, WireMessage>;
-  /** Requests that have come and found no slot (decision 9): each far card has as many credits as there are slots. */
+  /** Requests that have found no slot (decision 9): each far card has as many credits as there are slots. */
   readonly inbox: Fifo<WireMessage>;
-  /** Far cards whose greeting waits until the regions are exposed and earlier leases are over, each its last one. */
+  /** The last greeting of each far card that waits until the regions are exposed and earlier leases are over. */
   readonly greetings: Map<Agent, RocePacket>;
-  /** Until then a far card may still serve what an earlier life of this card has lent. */
+  /** Until then a far card may still serve lines that an earlier life of this card has lent. */
   readonly opensAt: Time;
   /** Regions that the host has deregistered: far cards are to leave them. */
   readonly withdrawn: Set<number>;
@@ -79,34 +77,34 @@ export interface CoreAccess {
 
 /** This card as a far card of one home. */
 export interface FarEnd {
-  /** IPv4 address of home's card. */
+  /** IPv4 address. */
   readonly home: number;
   readonly card: FarCard;
   readonly regions: readonly SharedRegion[];
-  /** Of home's card: so many requests may be under way. */
+  /** Of home's card: the number of requests that may be under way. */
   readonly slots: number;
   link: CardLink | undefined;
   /** Regions that home has confirmed, with the number of their first line. */
   readonly registered: Map<number, number>;
-  /** What waits for home's answer, by region: a command's number; undefined where home has asked to leave. */
+  /** Requests that wait for home's answer, by region: a command's number; undefined where home has asked to leave. */
   readonly asked: Map<
     number,
     { readonly id: number | undefined; readonly op: "register" | "deregister" }
   >;
-  /** Regions that home takes back, and that are being registered: they are left when home has answered. */
+  /** Regions that home takes back while they are being registered: the card leaves them when home has answered. */
   readonly recalled: Set<number>;
-  /** Regions that are deregistered, and whose last line is home: home has been told. */
+  /** Deregistered regions whose last line is home: home has been told. */
   readonly left: Set<number>;
   readonly accesses: Map<number, CoreAccess>;
   nextTicket: number;
-  /** Requests that wait for a credit, and how many of home's are taken. */
+  /** Requests that wait for a credit, and the number of home's credits taken. */
   readonly outbox: Fifo<WireMessage>;
   credits: number;
-  /** A greeting that is not answered: what is sent again, when, and how often still. */
+  /** An unanswered greeting: its message, when it is sent again, and how many times more. */
   greeting: { readonly message: WireMessage; at: Time; left: number } | undefined;
   /** When a queue pair of the link has failed: the card begins a new life in that step; else NEVER. */
   renewAt: Time;
-  /** Lines with content here, of which the host's cores may wait for a change (decision 19). */
+  /** Lines with content here: the host's cores may wait for a change of them (decision 19). */
   readonly readable: Set<number>;
 }
 
@@ -132,13 +130,12 @@ export interface CoherenceCounters {
   directoryMost: number;
   linesLost: number;
   leasesEnded: number;
-  /** Packets that are no message. */
   malformed: number;
 }
 
-/** What of a step's time up to `stageAt` was for looking up and for conversion; the rest is the ports'. */
+/** The parts of a step's time up to `stageAt` for looking up and for conversion; the rest is the ports'. */
 export interface StageSpent {
-  /** When that was added: a step at this time that has this stage. */
+  /** The time and stage of the step that the parts belong to. */
   at: Time;
   stageAt: Time;
   lookUpPs: Time;
@@ -154,15 +151,12 @@ export interface Coherence {
   readonly home: HomeEnd | undefined;
   /** By the address of home's card. */
   readonly fars: Map<number, FarEnd>;
-  /** Of each queue pair of the firmware. */
   readonly links: Map<QueuePair, CardLink>;
-  /** What greetings go by: it has no peer. */
+  /** The queue pair of greetings, which has no peer. */
   readonly control: QueuePair;
-  /** Number of the next link. */
   nextLink: number;
-  /** States that the trace has shown, by track. */
   readonly shown: Map<string, string>;
-  /** What audit records have told of lines, by cache, region and line; absent: I. */
+  /** The lines' last audit records, by cache, region and line; absent: I. */
   readonly noted: Map<string, LineStateRecord>;
   readonly counters: CoherenceCounters;
   /** Of the present step (`coherence/timing.ts`). */
@@ -190,12 +184,11 @@ export function newCoherenceCounters(): CoherenceCounters {
   };
 }
 
-/** One more of a kind. */
 export function countOne(counts: Map<string, number>, kind: string): void {
   counts.set(kind, (counts.get(kind) ?? 0) + 1);
 }
 
-/** Nothing waits for a credit, and none is taken. */
+/** Drops waiting requests and frees all credits. */
 export function forgetRequests(far: FarEnd): void {
   far.outbox.clear();
   far.credits = 0;

@@ -1,6 +1,6 @@
 /**
- * What a card knows of hints: of its own, which requests wait behind which; of its peers', what was fetched
- * for them and what is being prepared. What happens to it is in `hints/`.
+ * A card's state of hints: as requester, which requests wait behind which; as responder, what was fetched and what
+ * is being prepared. The functions of `hints/` change it.
  */
 import { Fifo } from "../../../../fabric/base/fifo.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
@@ -21,7 +21,7 @@ import { createLeads, type Lead, type Leads } from "./leads.ts";
 
 export interface Hints {
   readonly plan: HintPlan;
-  /** [0114]: work that takes its time; undefined where all of it is done as without. */
+  /** [0114]: undefined where all work is done in no time. */
   readonly work: Work | undefined;
   /** Frames of hints: they wait for no payload, and go-back-N of a queue pair leaves them alone. */
   readonly line: TxOrder;
@@ -31,11 +31,10 @@ export interface Hints {
   readonly carriers: Map<number, QueuePair>;
   /** H-08, figure 9: queue pairs that have hints for all peers, each attached to a group. */
   readonly groups: Map<QueuePair, HintGroupEnd>;
-  /** Work that waits for its time, by that time, for each length of wait. */
+  /** Work that waits for its time, sorted by it, for each length of wait. */
   readonly holds: Map<Time, Fifo<Hold>>;
   /** Kinds that are wanted (H-09), as of the last step. */
   wanted: number;
-  /** Work of other queue pairs is being announced (H-05). */
   isLooking: boolean;
   nextSequence: number;
   /** Preparations whose end a requester wants to know (H-22). */
@@ -44,36 +43,35 @@ export interface Hints {
   readonly words: Map<number, Word>;
   readonly wordCounters: WordCounters;
   readonly operandCounters: OperandCounters;
-  /** Peers that are to be told that a request has met what no hint had announced. */
+  /** Peers that are to be told of a miss that no hint had announced. */
   readonly missed: Missed[];
   /** Queue pairs whose receive WQEs are looked at ahead of their SENDs. */
   readonly receiving: Map<QueuePair, ReceiveAhead>;
-  /** What was fetched for hints and not used yet, by `chargeKey`; in the order in which it came. */
   readonly charges: Map<number, Charge>;
   readonly byTime: Fifo<Charge>;
-  /** H-24: how many of them, by `accountOf`. */
+  /** H-24: their numbers, by `accountOf`. */
   readonly charged: Map<number, number>;
-  /** H-02: what hints have been needless for: this card's, by responder, and those to it, by requester. */
+  /** H-02: scopes of needless hints: of this card's hints, by responder, and of hints to it, by requester. */
   readonly quiet: Remembered<QuietPeer>;
   readonly hinting: Remembered<HintingPeer>;
   readonly counters: HintCounters;
   readonly leads: Leads;
 }
 
-/** What hints are needless for: a region, as its key; a queue pair, as a negative number. */
+/** The subject of needless hints: a region, as its key; a queue pair, as a negative number. */
 export type Scope = number;
 
-/** Peers by address; that which was used last is the last. */
+/** Peers by address, the least recently used first. */
 export interface Remembered<P extends { readonly scopes: Map<Scope, unknown> }> {
   readonly peers: Map<number, P>;
   /** Scopes of all peers. */
   size: number;
 }
 
-/** As requester, of a responder: what hints are rare for. */
+/** As requester, of a responder: the scopes for which hints are rare. */
 export interface QuietPeer {
   readonly scopes: Map<Scope, true>;
-  /** Of the batches about these every 2^rarity-th is announced; and those since the last. */
+  /** Every 2^rarity-th batch about these is announced; and the number since the last. */
   rarity: number;
   passedOver: number;
 }
@@ -82,7 +80,7 @@ export interface QuietPeer {
 export interface HintingPeer {
   readonly scopes: Map<Scope, NeedlessScope>;
   needless: number;
-  /** Something is forgotten that the peer was told. */
+  /** A scope is forgotten that the peer was told. */
   hasForgotten: boolean;
 }
 
@@ -96,7 +94,7 @@ export interface NeedlessScope {
   region: number | undefined;
 }
 
-/** A request that met what no hint had announced, where the peer was told that hints were needless. */
+/** A miss that no hint had announced, where the peer was told that hints were needless. */
 export interface Missed {
   readonly qp: QueuePair;
   readonly scopes: readonly Scope[];
@@ -117,21 +115,18 @@ export interface HintEnd {
   /** Work up to this number may begin as far as the interval is concerned, the next one from then on. */
   permitted: number;
   nextAt: Time;
-  /** The begin that the queue pair was last told to be woken for. */
+  /** The begin for which the queue pair is already to be woken. */
   wakeAt: Time;
-  /** What the peer was last told that is wanted here. */
+  /** The kinds that the peer was last told are wanted here. */
   told: number;
-  /** How often, and when, the peer was asked. */
   asked: number;
   askedAt: Time;
-  /** Number of the first work element that was not looked at. */
   lookedTo: number;
   /** PSN of the next packet with a hint: hints have PSNs of their own. */
   nextPsn: number;
   batch: number;
-  /** What was looked at last was announced. */
+  /** The last work that was looked at was announced. */
   isAnnouncing: boolean;
-  /** Hints whose work has not all been started. */
   readonly batches: Batch[];
   /** Since when the next request has been held back; undefined where it is not. */
   heldSince: Time | undefined;
@@ -145,21 +140,18 @@ export interface HintEnd {
 export interface Batch {
   readonly first: number;
   readonly end: number;
-  /** That the hint went by. */
+  /** The queue pair that the hint went by. */
   readonly carrier: QueuePair;
-  /** The hint was sent for this queue pair's work, and others' went along (H-05). */
   readonly leads: boolean;
-  /** It was sent, among many that are not, to see whether hints are needed again. */
+  /** A rare hint, sent to see whether hints are needed again. */
   readonly probes: boolean;
-  /** What it is sent to learn about. */
   readonly scopes: readonly Scope[];
-  /** Messages without an answer, where one is waited for. */
+  /** Unanswered messages, where an answer is waited for. */
   readonly unanswered: Set<number>;
   /** Messages of the hint that are being made: the work begins behind them. */
   unsent: number;
   /** How long the work waits from then on, at most. */
   readonly waitPs: Time;
-  /** The work is held until then. */
   held: boolean;
 }
 
@@ -178,7 +170,7 @@ export interface Hold {
   readonly batch?: Batch;
 }
 
-/** A hint that is being acted on; answered once all of it is there. */
+/** A hint that is being acted on; answered once everything has come. */
 export interface Preparation {
   readonly qp: QueuePair;
   readonly life: number;
@@ -187,23 +179,21 @@ export interface Preparation {
   readonly elements: readonly HintElement[];
   /** Lines of translations: done when none is missing. */
   readonly lines: MemoryWait;
-  /** Else the peer is told only that hints have been needless, where they have. */
+  /** Else the peer is told only which scopes hints have been needless for. */
   readonly isAsked: boolean;
-  /** More is waited for than one requester may: it is answered as it stands. */
+  /** Beyond the answers that one requester may wait for: it is answered as it stands. */
   readonly isOverfull: boolean;
 }
 
-/** An element of a hint, and what has become of it (H-22). */
+/** An element of a hint, and its result (H-22). */
 export interface HintElement {
   readonly ends: Pick<HintGroup, "destQpn" | "sourceQpn">;
   readonly entry: HintEntry;
   readonly pages: readonly WantedPage[];
-  /** An atomic's. */
   readonly word: Word | undefined;
-  /** Of whose receives it speaks. */
   readonly receiver: QueuePair | undefined;
   readonly reason: HintReason;
-  /** What a hint for it is needed, or needless, for; undefined where it was refused. */
+  /** The scope that a hint for it is needed, or needless, for; undefined where it was refused. */
   readonly scope: Scope | undefined;
 }
 
@@ -211,13 +201,11 @@ export interface HintElement {
 export interface ReceiveAhead {
   readonly life: number;
   readonly requester: number;
-  /** Place of the element in its hint. */
   readonly position: number;
   /** Its own ring, or the shared one. */
   readonly ring: RingAhead;
-  /** How many more are wanted for this queue pair. */
   wanted: number;
-  /** H-21: looked at from then on, by those who set them aside. */
+  /** H-21: when the units that set them aside have done so. */
   readyAt: Time;
   /** A look at the ring has begun since `wanted` last grew: if it finds none, none are posted for these. */
   isFetching: boolean;
@@ -228,29 +216,26 @@ export interface ReceiveAhead {
 
 /**
  * An atomic's original data, read ahead (H-21). The chip writes through: memory is never older than the copy,
- * but for what is on the bus.
+ * except for writes on the bus.
  */
 export interface Word {
-  /** Physical. */
   readonly address: number;
   readonly charge: Charge;
   /** Of the announced request, for its ladder. */
   readonly qp: QueuePair;
   readonly psn: number;
   /**
-   * `behind`: a write stands before it, behind which it is read; `coming`: a DMA read is under way; `here`;
+   * `behind`: it is to be read behind a write that stands before it; `coming`: a DMA read is under way; `here`;
    * `gone`: it is used, or has changed, and is in no map any more.
    */
   state: "behind" | "coming" | "here" | "gone";
-  /** In host order, as a number. */
   value: bigint;
-  /** Atomics that were announced for it and have not been executed. */
+  /** Announced atomics on it that have not been executed. */
   uses: number;
-  /** One has been. */
+  /** One of them has been executed. */
   used: boolean;
-  /** The atomic that waits for the read. */
   turn: AtomicTurn | undefined;
-  /** Operands that hints have told of atomics on it: they are compared, and decide nothing (H-24). */
+  /** Announced operands of atomics on it: they are compared, and decide nothing (H-24). */
   readonly announced: AnnouncedOperands[];
 }
 
@@ -261,7 +246,7 @@ export interface AnnouncedOperands {
   readonly operands: HintOperands;
 }
 
-/** A page, a line of translations, a context or a word that was fetched for a hint. */
+/** A page, line of translations, context or word that was fetched for a hint. */
 export interface Charge {
   readonly key: number;
   readonly kind: "page" | "line" | "context" | "word";
@@ -274,33 +259,33 @@ export interface Charge {
 }
 
 export interface HintCounters {
-  /** Messages by which work was announced, their frames and bytes, and the work elements in them. */
+  /** Messages that announced work, their frames and bytes, and the work elements in them. */
   hintsSent: number;
   hintFramesOut: number;
   hintBytesOut: number;
   hintElements: number;
-  /** H-03: elements with a list of objects, and the calls that these have saved. */
+  /** H-03: elements with a list of objects, and the calls that the lists have saved. */
   hintObjectLists: number;
   hintCallsSaved: number;
   /** Answers to them, and those that did not come in time. */
   hintsPrepared: number;
   hintsRefused: number;
   hintsUnanswered: number;
-  /** Answers to nothing that is waited for: twice, late, or of a peer that nothing was announced to. */
+  /** Unexpected answers: duplicate, late, or of a peer that nothing was announced to. */
   hintAnswersUnknown: number;
-  /** Elements that the peer has said it has not prepared itself for, by what it was (H-22). */
+  /** Elements that the peer has not prepared itself for, by reason (H-22). */
   hintElementsRefused: number;
   hintElementsUnable: number;
   hintElementsFailed: number;
   /** Batches without a hint, as those before them have brought nothing. */
   hintBatchesPassedOver: number;
-  /** How long work was held back behind hints, all together. */
+  /** Sum of the times for which work was held back behind hints. */
   hintHoldPs: number;
   hintsIn: number;
   hintsMalformed: number;
-  /** Queue pairs' parts of hints for which all was there. */
+  /** Queue pairs' parts of hints that needed nothing. */
   hintsNeedless: number;
-  /** Hints, or parts of them, that nothing was done for, by reason. */
+  /** Hints, or parts of them, that had no effect, by reason. */
   hintsNotWanted: number;
   hintsOverQuota: number;
   hintsNoAccess: number;
@@ -310,13 +295,13 @@ export interface HintCounters {
   hintPagesAsked: number;
   hintPagesThere: number;
   hintLinesFetched: number;
-  /** Pages: there when they were needed, asked for but not there yet, not needed (or gone before). */
+  /** Pages: there when they were needed, asked for but absent then, not needed (or gone before). */
   hintPagesUseful: number;
   hintPagesLate: number;
   /** Of the late ones those behind their hint's first element. */
   hintPagesLateBehindFirst: number;
   hintPagesWasted: number;
-  /** Lines and contexts, the same: there, on their way, put out of the cache or not needed. */
+  /** Lines and contexts: on the chip, on their way, or evicted or not needed. */
   hintLinesUseful: number;
   hintLinesLate: number;
   hintLinesWasted: number;
@@ -326,16 +311,14 @@ export interface HintCounters {
   hintContextsWasted: number;
   /** Of the late lines and contexts those behind their hint's first element. */
   hintMissesBehindFirst: number;
-  /** Receive WQEs whose memory was looked at. */
   hintReceives: number;
-  /** Objects of announced elements that their regions have, and have not. */
+  /** Objects of announced elements that their regions have, and that they have not. */
   hintObjectsPrepared: number;
   hintObjectsUnknown: number;
 }
 
-/** Of a card that does H-04's atomic kind. */
+/** Of a card with H-04's atomic kind. */
 export interface WordCounters {
-  /** DMA reads ahead of their atomics. */
   hintWordsRead: number;
   /** Atomics that found their word on the chip, and those that came while it was being read. */
   hintWordsUseful: number;
@@ -349,14 +332,13 @@ export interface WordCounters {
 
 /** Of a card that compares announced operands with those of the requests (H-03). */
 export interface OperandCounters {
-  /** Atomics executed on the chip whose operands were as announced, and other ones. */
+  /** Atomics executed on the chip with operands as announced, and with other ones. */
   hintOperandsSame: number;
   hintOperandsOther: number;
 }
 
-/** What is done when the work for it is. */
+/** The effect of work, applied when the work is done. */
 export type WorkItem =
-  /** A peer's hint is acted on. */
   | {
     readonly kind: "announcement";
     readonly qp: QueuePair;
@@ -365,7 +347,6 @@ export type WorkItem =
     readonly requester: number;
   }
   | { readonly kind: "answer"; readonly qp: QueuePair; readonly preparation: Preparation }
-  /** A hint of this card leaves. */
   | {
     readonly kind: "hint";
     readonly qp: QueuePair;
@@ -391,12 +372,10 @@ export interface DueWork {
   readonly at: Time;
   readonly item: WorkItem;
   readonly job: WorkJob | undefined;
-  /** Pieces that have not been begun. */
   readonly rest: readonly WorkPiece[];
   readonly elements: number;
 }
 
-/** A server with a queue: it takes one thing after the other. */
 interface Unit {
   freeAt: Time;
 }
@@ -406,10 +385,9 @@ export interface Work {
   readonly firmware: Unit;
   /** By time; equal times in the order in which they came. */
   readonly due: DueWork[];
-  /** What a core of the host does, by the number of its event. */
   readonly atHost: Map<number, DueWork>;
   nextId: number;
-  /** What is decided now was handed to a core, which needs not be asked over the bus again. */
+  /** A core has the present decision, so the card need not ask it over the bus again. */
   isOnCore: boolean;
   readonly counters: WorkCounters;
 }
@@ -417,10 +395,10 @@ export interface Work {
 interface WorkCounters {
   /** Events by which a core was told of work. */
   hintWorkEvents: number;
-  /** How long the firmware has worked for hints, and how long hints have waited for it. */
+  /** Time for which the firmware has worked for hints, and for which hints have waited for it. */
   hintFirmwarePs: number;
   hintFirmwareWaitPs: number;
-  /** Hints, and answers to hints, that were lost, as too many waited for work. */
+  /** Hints and answers that were lost, as too many waited for work. */
   hintsOverrun: number;
 }
 
@@ -515,8 +493,8 @@ export function createHints(plan: HintPlan | undefined): Hints | undefined {
 }
 
 /**
- * H-02: where no request waits for its hint, an adaptive batch begins as long as the look-ahead finds work waiting: the
- * longer it is, the fewer are late. Where requests wait, the first one waits for all of it.
+ * H-02: where no request waits for its hint, an adaptive batch begins as long as the look-ahead finds work waiting:
+ * the longer it is, the fewer are late. Where requests wait, the first one waits for all of it.
  */
 function firstBatch({ batch, follow }: HintPlan): number {
   if (batch !== "adaptive") return batch;

@@ -1,7 +1,7 @@
 /**
- * Lead times (H-30): how long before its request a hint has come, for each announced operation for which pages, lines
- * of translations or a context had to be fetched, by what that was worth. `useful`: all of it was there as the request
- * needed it; `late`: some was still on its way; `wasted`: no request has used any, and the time is that after which it
+ * Lead times (H-30): how long a hint has come before its request, for each announced operation for which pages,
+ * lines of translations or a context had to be fetched, by outcome. `useful`: all of it was there when the request
+ * needed it; `late`: some was still on its way; `wasted`: no request has used any, and the time is that until it
  * was given up.
  */
 import { PS_PER_MS, PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
@@ -9,7 +9,7 @@ import { PS_PER_MS, PS_PER_US, type Time } from "../../../../fabric/base/time.ts
 export const LEAD_OUTCOMES = ["useful", "late", "wasted"] as const;
 export type LeadOutcome = typeof LEAD_OUTCOMES[number];
 
-/** Where one class of the histogram ends and the next one begins; the last one has no end. */
+/** Bounds of the histogram's classes; the last class has no end. */
 export const LEAD_BOUNDS_PS: readonly Time[] = [1, 2, 5, 10, 20, 50, 100, 200, 500].map((us) =>
   us * PS_PER_US
 ).concat([1, 2, 5, 10].map((ms) => ms * PS_PER_MS));
@@ -17,11 +17,10 @@ export const LEAD_BOUNDS_PS: readonly Time[] = [1, 2, 5, 10, 20, 50, 100, 200, 5
 /** Operations in each class, by outcome. */
 export type Leads = Readonly<Record<LeadOutcome, number[]>>;
 
-/** An announced operation. */
 export interface Lead {
   /** When its hint was acted on. */
   readonly at: Time;
-  /** Where it is counted, as far as is known. */
+  /** Its place in the histogram, as far as it is known. */
   counted: { readonly outcome: LeadOutcome; readonly place: number } | undefined;
 }
 
@@ -30,12 +29,12 @@ export function createLeads(): Leads {
   return { useful: none(), late: none(), wasted: none() };
 }
 
-/** What was used counts more than what was not, what was late more than what was there. */
+/** A used fetch outweighs an unused one, a late one outweighs one in time. */
 const WEIGHTS: Readonly<Record<LeadOutcome, number>> = { wasted: 0, useful: 1, late: 2 };
 
 /**
- * Something that was fetched for the operation is used, or given up. An operation needs several pages, one after the
- * other: it stands where the first of them was needed, with the worst that was found.
+ * A fetch for the operation is used, or given up. An operation needs several pages, one after the other: it counts
+ * in the class of the first one needed, with the worst outcome.
  */
 export function noteLead(leads: Leads, lead: Lead, outcome: LeadOutcome, now: Time): void {
   const { counted } = lead;
@@ -55,7 +54,7 @@ function placeOf(leadPs: Time): number {
 /** `hintLead-late-3`: of the class that ends at {@link LEAD_BOUNDS_PS}[3]. */
 const NAME = "hintLead";
 
-/** Counters for a run's report, of the classes that have some. */
+/** Counters for a run's report, of the classes that are not empty. */
 export function leadStatistics(leads: Leads): Record<string, number> {
   return Object.fromEntries(
     LEAD_OUTCOMES.flatMap((outcome) =>
