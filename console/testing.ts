@@ -1,6 +1,6 @@
 /**
- * The door for tests of a protocol of one's own, in the runner that its author has: what a test file
- * imports as `rackmesh/testing`. It imports no package, so that no name of the user's is taken.
+ * The module for tests of a user's own protocol in any test runner: a test file imports it as `rackmesh/testing`. It
+ * imports no package, so that no name of the user's is taken.
  *
  *     import { rack } from "rackmesh/testing";
  *
@@ -15,8 +15,8 @@
  *       await rack(scenario).explore();
  *     });
  *
- * Each run is a process of its own, which the test's process starts: `deno test --allow-run=deno` is all
- * that a test needs. Programs of the scenario are confined there as `rack run` confines them.
+ * Each run is a process of its own, which the test's process starts: `deno test --allow-run=deno` is all that a test
+ * needs. Programs of the scenario are confined in it as `rack run` confines them.
  */
 import { ask } from "./testing/ask.ts";
 import { RackExploration, RackRun } from "./testing/results.ts";

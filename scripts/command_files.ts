@@ -1,6 +1,6 @@
 /**
- * The commands, in the order of the help. Each comes from a file that brings a large part of the product
- * along, so only what is asked for is loaded: most of a short command's time went there.
+ * The commands, in the order of the help. Each comes from a file that imports a large part of the product, so only
+ * the requested one is loaded: otherwise loading takes most of a short command's time.
  */
 import type { Command } from "commander";
 

@@ -46,7 +46,6 @@ export async function runCommandLine(args: readonly string[]): Promise<number> {
   return interruptedCode() ?? Deno.exitCode;
 }
 
-/** Whether the error is that of an interrupted command. */
 function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }

@@ -10,16 +10,16 @@ import { RackError } from "../console/base/rack_error.ts";
 import { type Verbs, verbs } from "../nodes/host/open_device.ts";
 import { cacheFolder, projectFile, ROOT } from "../console/base/paths.ts";
 
-/** A module of the reference: its file there, and how a protocol comes by a name of it. */
+/** A module of the reference: its file there, and the way in which a protocol imports it. */
 interface Entry {
   readonly file: string;
   readonly text: string;
   readonly import: (names: string) => string;
 }
 
-/** Where the functions of `verbs` stand. */
+/** Modules with the functions of `verbs`. */
 const MODULES = ["nodes/host/open_device.ts", "nodes/host/verbs", "nodes/host/cm"];
-/** Deno writes it on top; its absence says that a folder is something else. */
+/** Deno writes it on top; its absence marks a folder of other content. */
 const MARK = "all_symbols.html";
 
 /** Re-exports each function of the table `verbs` from the module that has it. */
@@ -68,7 +68,7 @@ export async function writeEntries(folder: string): Promise<string[]> {
   return files;
 }
 
-/** @throws Refusal for a folder of the tree, or one that holds something else. */
+/** @throws Refusal for a folder of the tree, or one with other content. */
 function folderFor(args: readonly string[]): string {
   if (args.length > 1) {
     const found = `there are ${args.length} arguments`;

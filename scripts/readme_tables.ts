@@ -30,7 +30,7 @@ function tableOf(options: OptionTable): string {
   return [head, lineOf(widths.map((width) => "-".repeat(width))), ...others].join("\n");
 }
 
-/** The documents with tables of options, by their paths: as they stand, and as they are to be. */
+/** The documents with tables of options, by their paths: their present and their correct text. */
 function documentsWithTables(): { path: string; text: string; wanted: string }[] {
   return Object.entries(TABLES).map(([path, [name, table]]) => {
     const text = Deno.readTextFileSync(projectFile(path));

@@ -1,7 +1,7 @@
 /**
- * What several topics of the API share. The schemas of this folder say all that goes over HTTP: the server
- * checks requests with them, OpenAPI is made from them, and the page takes their types (`import type` only:
- * zod itself is too large for a page).
+ * Schemas that several topics of the API share. The schemas of this folder define all HTTP messages: the server
+ * checks requests with them, OpenAPI is made from them, and the page takes their types (`import type` only: zod
+ * itself is too large for a page).
  */
 import { z } from "zod";
 import {
@@ -37,12 +37,11 @@ export function maybe<Schema extends z.ZodType>(schema: Schema) {
 }
 
 type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T;
-/** What a schema stands for, as data that nobody changes. */
+/** The data of a schema, immutable. */
 export type Plain<Schema extends z.ZodType> = Frozen<z.output<Schema>>;
 
 export const seed = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-/** A value as JSON has it. */
 function valueOf(kind: ValueKind): z.ZodType {
   switch (kind.type) {
     case "whole":
@@ -98,7 +97,7 @@ export const problem = z.object({
   expected: z.string().describe("empty where `found` suffices"),
 }).meta({ id: "Problem" });
 
-/** The kinds of errors: what a caller would do differently. */
+/** The kinds of errors, by what a caller would do differently. */
 const ERROR_KINDS = [
   "bad-request",
   "not-signed-in",

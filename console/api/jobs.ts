@@ -1,4 +1,4 @@
-/** What takes a while: runs, racks that come up, explorations, campaigns, perftests. */
+/** Long work: runs, racks that come up, explorations, campaigns, perftests. */
 import { z } from "zod";
 import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";
@@ -292,7 +292,7 @@ export const sweepResult = z.object({
 }).meta({ id: "SweepResult" });
 export type SweepResult = z.infer<typeof sweepResult>;
 
-/** What a job has found so far, or at its end. */
+/** The result of a job so far, or at its end. */
 export const jobResult = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("run"), report }),
   z.object({ kind: z.literal("up"), run: z.string() }),

@@ -1,6 +1,6 @@
 /**
  * The options of commands that the API has, too: one table each for the command, orders and jobs, the page's form and
- * tests of a protocol's author. What one chooses of a scenario is `CHOICES` in `fabric/rack/plan/vocabulary.ts`. Without
+ * tests of a protocol's author. The choices of a scenario are `CHOICES` in `fabric/rack/plan/vocabulary.ts`. Without
  * zod, which is too large for a page.
  */
 import type { OptionRow } from "../../fabric/rack/plan/option_rows.ts";
@@ -8,7 +8,7 @@ import { PS_PER_US } from "../../fabric/base/time.ts";
 
 const MANY = Number.MAX_SAFE_INTEGER;
 
-/** Whether a run's promises are those of its methods, or what they claim. */
+/** A run's promises are those of its methods, or their claims. */
 export const CLAIMS = {
   type: "switch",
   what: "judge what methods claim as though it were promised",
@@ -92,7 +92,7 @@ export const EXPLORE_OPTIONS = {
   for: { type: "wall-time", what: "stop after so much wall time" },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
-/** What `rack explore` says of a variant; only `safe` promises something. */
+/** The verdicts of `rack explore` on a variant; only `safe` promises something. */
 export const VERDICTS = ["safe", "unsafe", "partial", "failed", "unchecked"] as const;
 
 export const SWEEP_OPTIONS = {

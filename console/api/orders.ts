@@ -1,4 +1,4 @@
-/** What one can order a rack that is up: power, time, cables, objects. */
+/** Orders to a rack that is up: power, time, cables, objects. */
 import { z } from "zod";
 import { IMPAIRMENTS, OVERTAKEN_MAX } from "../../fabric/rack/plan/link_plan.ts";
 import { PUT_METHODS, TRANSFER_CHOICES } from "../../fabric/rack/plan/vocabulary.ts";

@@ -1,4 +1,4 @@
-/** What a rack is to stop at and what is looked for in its past: `fabric/trace/predicate.ts` as a schema. */
+/** Conditions at which a rack stops, or that are looked for in its past: `fabric/trace/predicate.ts` as a schema. */
 import { z } from "zod";
 import {
   COUNT_MAX,

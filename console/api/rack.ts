@@ -1,4 +1,4 @@
-/** A rack: what it consists of, its clock, its processes, and what its devices count. */
+/** A rack: its parts, its clock, its processes, and its devices' counters. */
 import { z } from "zod";
 import { maybe, name, seed, time, timeOrNever } from "./common.ts";
 import { predicate } from "./predicate.ts";
@@ -34,7 +34,7 @@ export const program = z.object({
   options: z.record(z.string(), z.unknown()),
 }).meta({ id: "Program" });
 
-/** What does not change while a rack is up: the page draws it once. */
+/** The constant part of a rack that is up: the page draws it once. */
 export const topology = z.object({
   run: z.string(),
   scenario: z.string(),
@@ -177,7 +177,7 @@ export const rnicState = z.object({
   ),
 });
 
-/** What a device is doing, asked of the device itself. */
+/** A device's work, as the device itself reports it. */
 export const device = z.object({
   node: name,
   kind: nodeKind,

@@ -1,6 +1,6 @@
 /**
- * What the replay of a run is asked and answers, as the API has it. Times are virtual, in ps since the start; an absent
- * end is null. Bytes are hexadecimal text.
+ * Queries on the replay of a run and their answers, in the API's form. Times are virtual, in ps since the start; an
+ * absent end is null. Bytes are hexadecimal text.
  *
  * An instant `at` means: everything before `at` has happened, nothing at `at` or later. A power failure at `at` finds
  * that state. To see the effect of an event at `t`, ask for `t + 1`.
@@ -119,7 +119,7 @@ const programState = z.object({
 }).meta({ id: "ProgramState" });
 export type ProgramState = Plain<typeof programState>;
 
-/** As audit records show it: nothing of what the hardware holds. */
+/** As audit records show it, without the state of the hardware. */
 const queueState = z.object({
   queue: z.enum(["send", "recv", "shared"]),
   qpn: number.describe("of the queue pair, or of the shared receive queue"),
@@ -184,7 +184,7 @@ export type Snapshot = Plain<typeof snapshot>;
 // Memory.
 
 const place = z.enum(PLACES).meta({ id: "Place" });
-/** What a write's program knows of it: `promised` is the only one that has to survive. */
+/** A program's knowledge of its write: only `promised` has to survive. */
 const standing = z.enum(["posted", "visible", "claimed", "promised"]);
 export type WriteStanding = Plain<typeof standing>;
 
@@ -252,8 +252,6 @@ export const memoryMap = z.object({
   parts: z.array(memoryPart).describe("without those of which nothing was written by now"),
 }).meta({ id: "MemoryMap" });
 export type MemoryMap = Plain<typeof memoryMap>;
-
-// What a power cut loses.
 
 const lostRange = z.object({ host: name, from: number, to: number, place, write: maybe(writeRef) });
 export type LostRange = Plain<typeof lostRange>;
@@ -363,12 +361,11 @@ const variant = name.optional().describe(
 );
 const query = z.object({ variant });
 
-/** At most so many. */
 function atMost({ most, usual }: { readonly most: number; readonly usual: number }, least = 1) {
   return maybe(whole.min(least).max(most).describe(`default ${usual}`));
 }
 
-/** What the replay is asked, of a variant that the route has found. */
+/** A query to the replay, of a variant that the route has found. */
 type Asked<Query extends z.ZodType> = Omit<Plain<Query>, "variant" | "at">;
 
 export const timelineQuery = query;
@@ -441,7 +438,7 @@ export const findQuery = query.extend({
     whole.min(1).max(COUNT_MAX).describe("which occurrence; default 1, the first"),
   ),
 });
-/** What a rack that is up would stop at, looked for in the past. */
+/** A condition at which a rack that is up would stop, looked for in the past. */
 export type FindQuery = Predicate & Pick<Asked<typeof findQuery>, "after" | "atPs">;
 
 export const compareQuery = query.extend({

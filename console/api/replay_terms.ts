@@ -17,7 +17,7 @@ export const PLACES = [
 ] as const;
 export type Place = typeof PLACES[number];
 
-/** The most that one may ask for at once, and what comes where that is not said. */
+/** The limit of a query, and its default. */
 export const BUCKETS = { most: 4_096, usual: 512 } as const;
 export const PARTS = { most: 4_096, usual: 256 } as const;
 export const OPERATIONS = { most: 1_000, usual: 200 } as const;

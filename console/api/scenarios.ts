@@ -1,4 +1,4 @@
-/** Scenario files: what is shipped, and what is wrong with one. */
+/** Scenario files: the shipped ones, and the problems of a text. */
 import { z } from "zod";
 import { problem, seed } from "./common.ts";
 

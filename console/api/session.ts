@@ -1,4 +1,4 @@
-/** Who is signed in. A one-time token becomes a bearer key; the key says what its owner may do. */
+/** The signed-in user. A one-time token becomes a bearer key; the key decides its owner's rights. */
 import { z } from "zod";
 import { orNull } from "./common.ts";
 

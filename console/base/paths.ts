@@ -22,7 +22,8 @@ export function toFileUrl(path: string): URL {
 
 /**
  * The user's cache, where runs are kept: `$RACKMESH_CACHE`, else `$XDG_CACHE_HOME/rackmesh`, else
- * `$HOME/.cache/rackmesh`. @throws Refusal where the environment has none of them.
+ * `$HOME/.cache/rackmesh`.
+ * @throws Refusal where the environment has none of them.
  */
 function cacheDirectory(): string {
   const own = Deno.env.get("RACKMESH_CACHE"), cache = Deno.env.get("XDG_CACHE_HOME");
@@ -47,7 +48,7 @@ export function cacheFolder(name: string): string {
   return `${canonical(cacheDirectory())}/${name}`;
 }
 
-/** The one absolute path of a file that may not be there yet; "" for the root folder. */
+/** The one absolute path of a file that may not exist yet; "" for the root folder. */
 function canonical(path: string): string {
   const absolute = (path.startsWith("/") ? path : `${Deno.cwd()}/${path}`).replace(
     /(?:\/\.?)+$/,

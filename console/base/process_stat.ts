@@ -1,8 +1,8 @@
-/** What the kernel tells of a process in `/proc/PID/stat` (`man 5 proc_pid_stat`). */
+/** Fields of a process from `/proc/PID/stat` (`man 5 proc_pid_stat`). */
 
-/** Linux tells times of processes in hundredths of a second, whatever its own clock does (`USER_HZ`). */
+/** Linux reports times of processes in hundredths of a second, whatever its own clock does (`USER_HZ`). */
 const TICK_MS = 10;
-/** Places in what {@link statOf} returns: fields 3, 14 and 15. */
+/** Places in the result of {@link statOf}: fields 3, 14 and 15. */
 const STATE = 0, UTIME = 11, STIME = 12;
 
 /** Its fields from the state, field 3, on; undefined where it has ended. */
@@ -27,12 +27,12 @@ export function processorMs(pid: number): number | undefined {
   return fields && (Number(fields[UTIME]) + Number(fields[STIME])) * TICK_MS;
 }
 
-/** Whether the main thread waits for something but the processor or a disk; false where it has ended or is stopped. */
+/** The main thread waits for something other than the processor or a disk; false where it has ended or is stopped. */
 export function isAsleep(pid: number): boolean {
   return statOf(pid)?.[STATE] === "S";
 }
 
-/** Whether it exists, whatever its command line: one that has just been started has none for a while. A zombie has ended. */
+/** It exists, whatever its command line: one that has just been started has none for a while. A zombie has ended. */
 export function isAlive(pid: number | null): boolean {
   const state = pid === null ? undefined : statOf(pid)?.[STATE];
   return state !== undefined && !/[ZX]/.test(state);

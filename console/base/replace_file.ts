@@ -39,7 +39,7 @@ export async function replaceFile(path: string, bytes: Uint8Array<ArrayBuffer>):
   }
 }
 
-/** Whether this file is the standard output of this process, under whatever name. */
+/** This file is the standard output of this process, under any name. */
 export function isOutput(path: string): boolean {
   const file = ifThere(() => Deno.statSync(path));
   const output = ifThere(() => Deno.statSync("/dev/stdout"));

@@ -30,7 +30,7 @@ function availableBytes(): number {
   return Math.min(Deno.systemMemoryInfo().available, groupBytes());
 }
 
-/** What the limit of a container leaves, by control groups of either version. */
+/** The free part of a container's limit, by control groups of either version. */
 function groupBytes(): number {
   const root = "/sys/fs/cgroup";
   const groups = [

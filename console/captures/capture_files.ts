@@ -1,16 +1,16 @@
-/** Where the captures of a run are written, and what its processes record for them. */
+/** The places of a run's captures, and the recordings of its processes for them. */
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
 import { ifThere, isThere } from "../base/files.ts";
 
-/** Where the processes of a run put what they record. */
+/** The folder for the recordings of a run's processes. */
 export function recordingsIn(directory: string): string {
   return `${directory}/observed`;
 }
 
-/** What the processes must record for these captures; undefined where none is requested. */
+/** The recordings that these captures need; undefined where none is requested. */
 export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | undefined {
   return perfetto !== undefined ? "all" : pcap !== undefined ? "frames" : undefined;
 }
@@ -43,7 +43,8 @@ function absolute(path: string, base: string): string {
 }
 
 /**
- * Makes the folders before the run, so that a long run does not fail at its end. @throws Refusal
+ * Makes the folders before the run, so that a long run does not fail at its end.
+ * @throws Refusal
  */
 export async function makeRoomFor({ pcap, perfetto }: CaptureFiles): Promise<void> {
   if (perfetto !== undefined && (perfetto.endsWith("/") || isFolder(perfetto))) {

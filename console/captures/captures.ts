@@ -65,8 +65,8 @@ export async function writeCaptures(
 }
 
 /**
- * Writes the captures of a rack that ran in the background, if it has recorded any. @returns their
- * paths.
+ * Writes the captures of a rack that ran in the background, if it has recorded any.
+ * @returns their paths.
  */
 export async function writeCapturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];
@@ -155,7 +155,6 @@ function* recording(
   }
 }
 
-/** Undefined where the file is shorter than that. */
 function readWhole(file: Deno.FsFile, bytes: number): Uint8Array<ArrayBuffer> | undefined {
   const buffer = new Uint8Array(bytes);
   return readInto(file, buffer) < bytes ? undefined : buffer;

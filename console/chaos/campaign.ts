@@ -1,6 +1,6 @@
 /**
- * A campaign: rounds of chaos on one scenario, played one after the other, until its time or its number of
- * rounds is over; meanwhile those before are replayed. It leaves `chaos.json` and the folder of each round that failed.
+ * A campaign: rounds of chaos on one scenario, played one after the other until its time or number of rounds is over,
+ * while earlier rounds are replayed. It leaves `chaos.json` and the folder of each round that failed.
  */
 import { EXIT } from "../../fabric/base/exit.ts";
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
@@ -34,44 +34,42 @@ import { type PlayedRound, playRound, type RoundResult, runUndisturbed } from ".
 
 export interface CampaignOptions {
   readonly seed: number;
-  /** Only the first round begins after so many wall ms. */
+  /** After so many wall ms no round begins, except the first. */
   readonly forMs: number;
   readonly rounds?: number;
   /** Number of the first round, to repeat one. */
   readonly from: number;
   readonly fixed: VariantChoices;
-  /** Folders of so many of the latest rounds stay although they held, to be looked at; default: none. */
+  /** Number of latest rounds whose folders stay even if they held, for inspection; default: none. */
   readonly keepLatest?: number;
   readonly packing?: Exclude<Packing, "all">;
   /**
-   * Rounds under way at a time: one is played, the others are replayed. With one, each is replayed before the next one
-   * is played. Default: as many as there are cores, and as memory has room for.
+   * Rounds under way at a time: one is played, the others are replayed. With one, each is replayed before the next
+   * one is played. Default: the number of cores, limited by memory.
    */
   readonly jobs?: number;
-  /** A folder for the scenario of each round, with what was done to it as `faults:`, and the files that it reads. */
+  /** A folder for the scenario of each round, with its chaos as `faults:`, and for the files that it reads. */
   readonly save?: string;
-  /** Called before the first round. */
   readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
   readonly onRound: (round: RoundReport) => void;
   /**
-   * Takes down the rack that is up, and ends replays. What was played is reported, and has not held where it was not
-   * replayed; the campaign then rejects with the signal's reason.
+   * Takes down the rack that is up, and ends replays. Rounds that were played are reported, and have not held if they
+   * were not replayed; the campaign then rejects with the signal's reason.
    */
   readonly signal?: AbortSignal;
 }
 
-/** A round in `chaos.json`. */
 export interface RoundReport extends RoundResult {
   readonly round: number;
   readonly what: string;
   readonly outcome: "held" | "broken" | "untold";
-  /** Replays it in one process. */
+  /** Command that replays it in one process. */
   readonly command: string;
   /** The folder of a round that did not hold; null where it was removed. */
   readonly directory: string | null;
-  /** The file of its scenario; null where none was asked for, or none would do the same again. */
+  /** The file of its scenario; null where none was asked for, or no scenario repeats it. */
   readonly saved: string | null;
-  /** Why no scenario does the same again; null where one does, or none was asked for. */
+  /** Why no scenario repeats it; null where one does, or none was asked for. */
   readonly unsaved: string | null;
 }
 
@@ -88,17 +86,17 @@ export interface CampaignReport {
   /** Rounds whose record replays in one process to the same digest, and those that lost messages. */
   readonly replayed: number;
   readonly inexact: number;
-  /** Goal → rounds that reached it. */
+  /** Number of rounds that reached each goal. */
   readonly goals: Readonly<Record<string, number>>;
   readonly failures: readonly RoundReport[];
   readonly directory: string;
-  /** Scenarios of rounds, each with the digest that a run of it comes to. */
+  /** Scenarios of rounds, each with the digest of its run. */
   readonly saved: readonly {
     readonly round: number;
     readonly file: string;
     readonly digest: string;
   }[];
-  /** Rounds that replay, and that no scenario can say. */
+  /** Rounds that replay, and that no scenario can express. */
   readonly unsaved: readonly { readonly round: number; readonly why: string }[];
 }
 
@@ -107,7 +105,6 @@ const DEADLINE_MS = 300_000, PER_UNDISTURBED_MS = 60, DEADLINE_MOST_MS = 1_200_0
 const UNDISTURBED_LIMIT_MS = 600_000;
 /** So many rounds without a result in a row end the campaign: the machine fails, not the rack. */
 export const UNTOLD_MOST = 3;
-/** Folders of failed rounds that are kept. */
 const KEPT_MOST = 20;
 
 interface Campaign extends CampaignOptions {
@@ -122,7 +119,7 @@ interface Campaign extends CampaignOptions {
   readonly references: Map<string, {
     readonly reference: Reference;
     readonly deadlineMs: number;
-    /** Why rounds that add no put say nothing; undefined: they do. */
+    /** Why rounds that add no put prove nothing; undefined if they do. */
     readonly nothing: string | undefined;
   }>;
 }
@@ -157,7 +154,6 @@ export async function startCampaign(
   return await playRounds(campaign);
 }
 
-/** Plays rounds, and reports on each. */
 async function playRounds(campaign: Campaign): Promise<CampaignReport> {
   const { from, forMs, rounds: roundsMax = Infinity, jobs = workersFor({}), signal } = campaign;
   const rounds: RoundReport[] = [], began = performance.now();
@@ -188,7 +184,6 @@ async function playRounds(campaign: Campaign): Promise<CampaignReport> {
   return soFar;
 }
 
-/** Whether {@link UNTOLD_MOST} rounds in a row have no result. */
 export function isStuck(rounds: readonly Pick<RoundReport, "outcome">[]): boolean {
   let inARow = 0;
   return rounds.some(({ outcome }) => {
@@ -197,7 +192,7 @@ export function isStuck(rounds: readonly Pick<RoundReport, "outcome">[]): boolea
   });
 }
 
-/** Exit code of a campaign that was not interrupted: 0 only where each round has held, and there was one. */
+/** Exit code of a campaign that was not interrupted: 0 only if there was a round and each round has held. */
 export function exitOf(
   { held, broken, untold }: Pick<CampaignReport, "held" | "broken" | "untold">,
 ) {
@@ -205,7 +200,7 @@ export function exitOf(
   return untold > 0 || held === 0 ? EXIT.unclear : EXIT.done;
 }
 
-/** For a scenario that does not name its data: so many bytes, none of them 0. */
+/** Length of the input for a scenario that does not name its data; no byte is 0. */
 const INPUT_BYTES = 40 * 1024 - 100;
 
 function defaultInput(): Uint8Array {
@@ -213,7 +208,7 @@ function defaultInput(): Uint8Array {
   return Uint8Array.from({ length: INPUT_BYTES }, (_, i) => byteAt(i));
 }
 
-/** Path of the input, which the command that replays a round needs as well. */
+/** Path of the input, which the command that replays a round also needs. */
 async function inputIn(
   directory: string,
   input: string | Uint8Array | undefined,
@@ -226,9 +221,10 @@ async function inputIn(
 }
 
 /**
- * Runs a rack with programs of a user's own as processes first, which can be ended whatever those programs do.
- * Programs of ours let go of the processor at each of their steps, so the run from which the first round's
- * reference is taken ({@link referenceFor}), in this process, can be ended as well. @throws Refusal
+ * Runs a rack with a user's own programs as processes first, which can be ended whatever those programs do. The
+ * built-in programs yield at each of their steps, so the run from which the first round's reference is taken ({@link
+ * referenceFor}), in this process, can be ended as well.
+ * @throws Refusal
  */
 async function assertEnds(draft: RoundDraft, campaign: Campaign): Promise<void> {
   const { programs } = await prepareRound(campaign.scenario, draft, { signal: campaign.signal });
@@ -269,14 +265,17 @@ async function referenceFor(draft: RoundDraft, campaign: Campaign) {
   return found;
 }
 
-/** Why the undisturbed run shows that rounds say nothing but of puts that they add; undefined where it has done something. */
+/**
+ * Why the undisturbed run shows that rounds prove nothing except for puts that they add; undefined where it has done
+ * something.
+ */
 function nothingIn({ record, finals }: Outcome): string | undefined {
   if (record === undefined) return undefined;
   const why = whyNothingDone({ ...record, hasWritten: () => hasWritten(record, finals) });
   return why === undefined ? undefined : `undisturbed, ${why}`;
 }
 
-/** Runs something in a folder that is removed. @throws RackError where the rack does not end. */
+/** Runs something in a temporary folder. @throws RackError where the rack does not end. */
 async function inUndisturbed<Ran extends object>(
   campaign: Pick<Campaign, "scenario" | "directory">,
   run: (directory: string) => Promise<Ran | { readonly endless: string }>,
@@ -285,18 +284,17 @@ async function inUndisturbed<Ran extends object>(
   await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
   const ran = await run(directory).finally(() => Deno.remove(directory, { recursive: true }));
   if (!("endless" in ran)) return ran;
-  // The scenario has no end, or the machine is too slow for it: that is not known.
+  // Either the scenario has no end, or the machine is too slow for it.
   const found = `Found that ${campaign.scenario.path}, undisturbed, does not come to its end`;
   throw new RackError(`${found}: ${ran.endless}`);
 }
 
-/** A round that was played, in its folder. */
 interface Played extends PlayedRound {
   readonly draft: RoundDraft;
   readonly directory: string;
   readonly prepared: Prepared;
   readonly what: string;
-  /** Why it says nothing. */
+  /** Why it proves nothing. */
   readonly nothing: string | undefined;
 }
 
@@ -351,13 +349,12 @@ async function reportOn(
   };
 }
 
-/** A round that nothing was found in has no result where its scenario does nothing that chaos could break. */
+/** A round without findings has no result where its scenario does nothing that chaos could break. */
 function withNothing(ran: RoundResult, nothing: string | undefined): RoundResult {
   const hasResult = ran.untold !== null || ran.findings.length > 0;
   return nothing === undefined || hasResult ? ran : { ...ran, untold: nothing };
 }
 
-/** The round as a scenario, in the folder that was asked for. */
 async function saveRound(
   { number }: RoundDraft,
   { campaign: { run, save }, result, directory, prepared: { plan, partitions } }: {
@@ -374,7 +371,7 @@ async function saveRound(
     ...{ run: `round ${number} of ${run}`, directory, plan, partitions },
     folder: save,
   });
-  // What a scenario cannot say makes another run.
+  // A disturbance that a scenario cannot express makes another run.
   if (notes.length > 0) return { saved: null, unsaved: notes.join(" ") };
   const file = `${save}/${plan.scenario}-round-${number}.yaml`;
   await Deno.writeTextFile(file, text, { mode: 0o600 });
@@ -433,7 +430,7 @@ function reportOf(
   };
 }
 
-/** Replaces `chaos.json` at once, after every round: an interrupted campaign keeps its results. */
+/** Replaces `chaos.json` after every round: an interrupted campaign keeps its results. */
 async function write(report: CampaignReport): Promise<void> {
   const path = `${report.directory}/chaos.json`;
   await Deno.writeTextFile(`${path}.new`, JSON.stringify(report, null, 2), { mode: 0o600 });

@@ -52,7 +52,7 @@ export interface Target extends RunTimes {
 const ACTIONS_MAX = 6;
 /** Maximum absence of a process, in wall ms: a round takes seconds, and processes wait 10 s for the bus. */
 const BACK_MS = 150, PAUSE_MS = 300;
-/** Maximum duration of a cable's fault. */
+/** Maximum duration of a cable's fault, as a share of the run. */
 const SHARE_OF_RUN = 0.5;
 
 export function pick<T>(rng: Rng, from: readonly T[]): T {

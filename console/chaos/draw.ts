@@ -81,8 +81,8 @@ export interface Field {
   /** The choices that single out each of its runs. */
   readonly variants: readonly VariantChoices[];
   /**
-   * Whether it has power failures of its own. A process of several devices makes them itself, and misses
-   * those at which it is killed, without a record.
+   * It has power failures of its own. A process of several devices makes them itself, and misses those at which it is
+   * killed, without a record.
    */
   readonly hasFaults: boolean;
   /** Options that some program uses: no others are drawn. */

@@ -16,7 +16,7 @@ export interface InjectedAction {
   readonly action: ChaosAction;
   /** Wall ms since the rack was started. */
   readonly wallMs: number;
-  /** Whether the process lived, or the cable could have the fault. */
+  /** The process lived, or the cable could have the fault. */
   readonly hit: boolean;
 }
 
@@ -51,7 +51,6 @@ export class FaultInjector {
     return this.#taken;
   }
 
-  /** Takes no further action. */
   stop(): void {
     this.#isOver = true;
   }
@@ -157,9 +156,9 @@ export class FaultInjector {
   }
 
   /**
-   * Of a host without its card, and the reverse: they come back in any order. The supervisor may not
-   * have detected the end of the process yet, or something else may have started it: the supervisor one
-   * that had not joined, or the follow of another kill.
+   * A host without its card, or the reverse: they come back in any order. The supervisor may not have detected the
+   * end of the process yet, or the process may have been started by the supervisor, because the former one had not
+   * joined, or by the follow of another kill.
    */
   async #boot(process: string): Promise<void> {
     const goesOn = this.#within(PATIENCE_MS);
@@ -169,7 +168,7 @@ export class FaultInjector {
     }
   }
 
-  /** Whether it has a process that was not killed. */
+  /** It has a process that was not killed. */
   #isUp(process: string): boolean {
     const pid = this.#rack.processes().find(({ name }) => name === process)?.pid ?? null;
     return pid !== null && !this.#killed.has(pid);
@@ -206,7 +205,6 @@ async function orderPace(
   }
 }
 
-/** Waits for a virtual time, as long as `goesOn`. */
 async function waitForTime(rack: Supervisor, at: Time, goesOn: () => boolean): Promise<void> {
   while (goesOn()) {
     const status = await rack.status();

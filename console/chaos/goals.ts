@@ -231,7 +231,7 @@ function starts(events: RoundOutcome["events"], name: string): number {
   return events.filter((event) => event.kind === "started" && event.name === name).length;
 }
 
-/** Whether this counter of some device that lived to the end is above 0. */
+/** The counter of some device that lived to the end is above 0. */
 function counts({ finals }: RoundOutcome, counter: string): boolean {
   return finals.some(({ statistics }) =>
     Object.values(statistics).some((counters) => (counters[counter] ?? 0) > 0)
@@ -262,7 +262,6 @@ function isCutOff(round: RoundOutcome): boolean {
   );
 }
 
-/** The result of a replicated log's client. */
 interface LogResult {
   readonly status: "done" | "failed";
   readonly recovered?: number;

@@ -5,7 +5,7 @@ export interface RoundsOf<Played, Result> {
   readonly jobs: number;
   /** @param place 0, 1, 2, …, one after the other. */
   readonly play: (place: number) => Promise<Played>;
-  /** Asked after each round: whether it was the last one. @param played how many were played. */
+  /** Asked after each round: true if it was the last one. @param played how many were played. */
   readonly isOver: (played: number) => boolean;
   /** @param lane of 0 to `jobs` - 2 (with one job: 0), which replays nothing else at that time. */
   readonly replay: (played: Played, lane: number) => Promise<Result>;
@@ -14,9 +14,9 @@ export interface RoundsOf<Played, Result> {
 }
 
 /**
- * Plays rounds until it is over, the first one in any case. Those that were played and are not reported on are `jobs`
- * at most, so what they hold is bounded. The first failure is thrown when what was played by then has been reported on;
- * where a replay or a report fails, nothing behind it is reported.
+ * Plays rounds until it is over, the first one in any case. At most `jobs` rounds are played and not reported on, so
+ * the memory that they hold is bounded. The first failure is thrown when all rounds played by then have been reported
+ * on; where a replay or a report fails, nothing behind it is reported.
  */
 export async function playInOrder<Played, Result>(
   { jobs, play, isOver, replay, report }: RoundsOf<Played, Result>,

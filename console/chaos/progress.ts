@@ -21,7 +21,7 @@ export interface RoundOutcome {
   readonly record: RunRecord;
   /** Power failures and returns as they happened. */
   readonly faults: readonly FaultPlan[];
-  /** Of processes: actions that were taken on them, their starts and ends, how the run ended. */
+  /** Actions on processes, their starts and ends, and the end of the run. */
   readonly injected: readonly InjectedAction[];
   readonly events: readonly SupervisorEvent[];
   readonly summary: Summary | undefined;
@@ -59,7 +59,7 @@ export function referenceOf(of: {
   return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
 }
 
-/** Of writes, and of accesses to shared regions: coherence has something to do between them. */
+/** Notes of writes, and of accesses to shared regions: coherence works between them. */
 const BEGINS: ReadonlySet<string> = new Set(["writes", "access"]);
 const ENDS: ReadonlySet<string> = new Set(["visible", "persistent", "accessed"]);
 
@@ -118,7 +118,6 @@ function missingResults(
   return [{ check: "makes-progress", text }];
 }
 
-/** The lives of each of a host's cards. */
 function cardsOf({ record }: RoundOutcome, host: string): (readonly Life[])[] {
   return record.plan.nodes.flatMap((node) =>
     node.kind === "rnic" && node.config.host === host ? [record.lives.get(node.name) ?? []] : []
@@ -141,7 +140,7 @@ function failureOf({ node, topic, value }: Report): ChaosFinding | undefined {
 /** Default patience of a replicated log's client: it fails without answers of a quorum for so long. */
 const PATIENCE_US = 100_000;
 
-/** A log may fail only where something in its rack did within its patience. */
+/** A log may fail only if a failure in its rack occurred within its patience. */
 function logFailureOf({ node, time, topic, value }: Report, round: RoundOutcome) {
   const { program, status, error } = (value ?? {}) as Record<string, unknown>;
   if (topic !== "result" || program !== "log" || status === "done") return undefined;
@@ -156,7 +155,7 @@ function logFailureOf({ node, time, topic, value }: Report, round: RoundOutcome)
   return { check: "makes-progress", text: `${node}: log: ${error}, though all was well` };
 }
 
-/** Whether all nodes had power and no cable had a fault in this interval. */
+/** All nodes had power and no cable had a fault in this interval. */
 export function isWellBetween(
   { record }: Pick<RoundOutcome, "record">,
   from: Time,

@@ -1,7 +1,6 @@
 /**
- * Puts that a round adds to the programs of its scenario: one object of one host, which is written
- * again and again, by any method and from any other host, while devices lose their power.
- * `objects-are-whole` judges what is left of it.
+ * Puts that a round adds to the programs of its scenario: one object of one host, which is written repeatedly, by any
+ * method and from any other host, while devices lose their power. `objects-are-whole` judges the remaining object.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
@@ -15,7 +14,7 @@ import type { Reference } from "./progress.ts";
 /** The object's name. */
 export const PUT_OBJECT = "chaos.bin";
 
-/** Lengths of what is put: two of one length, then shorter and longer ones. */
+/** Lengths of the puts: two of one length, then shorter and longer ones. */
 const LENGTHS = [3_000, 3_000, 4_100, 700, 20_000];
 const MESSAGE_BYTES = [256, 700, 4096], DEPTHS = [1, 3, 16];
 const MORE_MAX = 4;
@@ -34,7 +33,7 @@ export async function writePutFiles(directory: string): Promise<string[]> {
   }));
 }
 
-/** What puts are drawn for. */
+/** Data for drawing puts. */
 export interface PutTarget extends Pick<RunTimes, "from"> {
   readonly plan: RackPlan;
   /** Of {@link writePutFiles}. */
@@ -42,8 +41,8 @@ export interface PutTarget extends Pick<RunTimes, "from"> {
 }
 
 /**
- * In two rounds of three: a first put as early as can be, and some over its object. None for a user's
- * own protocol, which may use SCM as it likes, and for a run that ends at a time.
+ * In two rounds of three: a first put as early as possible, and some over its object. None for a user's own protocol,
+ * which may use SCM freely, and for a run that ends at a time.
  */
 export function drawPuts(rng: Rng, { plan, from, files }: PutTarget): ProgramScenario[] {
   const hosts = plan.nodes.flatMap((node) => node.kind === "host" ? [node] : []);
@@ -74,7 +73,7 @@ export function drawPuts(rng: Rng, { plan, from, files }: PutTarget): ProgramSce
   return puts;
 }
 
-/** What is to be expected of a run with these puts as well; half of its actions are taken during them. */
+/** Expectations of a run with these puts as well; half of its actions are taken during them. */
 export function withPuts(reference: Reference, puts: readonly ProgramScenario[]): Reference {
   const [, second] = puts, last = puts.at(-1);
   if (second === undefined || last === undefined) return reference;

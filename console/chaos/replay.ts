@@ -10,16 +10,16 @@ import type { ChaosFinding } from "./progress.ts";
 export interface ReplayJob {
   readonly one: Prepared;
   readonly run: Pick<RunOptions, "run" | "directory">;
-  /** What is recorded for checkers; absent: they found nothing in the round, and have nothing to find again. */
+  /** Recording for checkers; absent: they found nothing in the round, and have nothing to find again. */
   readonly check?: "notes" | "wire";
   /** In wall ms. */
   readonly limitMs: number;
 }
 
 export interface ReplayAnswer {
-  /** What the replay came to, or why it does not come to its end. */
+  /** The result of the replay, or why it does not come to its end. */
   readonly came: { readonly digest: string } | { readonly endless: string };
-  /** Whether checkers find something again; null where they were not asked. */
+  /** Checkers find something again; null where they were not asked. */
   readonly shows: boolean | null;
   readonly wallMs: number;
 }
@@ -51,7 +51,7 @@ export async function simulate(
   }
 }
 
-/** What the rack's checkers find, and those of a user's own protocols. */
+/** The findings of the rack's checkers, and of a user's own protocols. */
 export async function brokenPromises(
   prepared: Prepared,
   outcome: Outcome,

@@ -5,7 +5,7 @@ import { WorkerPool } from "../rack/own/worker_pool.ts";
 import { type ReplayAnswer, type ReplayJob, replayRound } from "./replay.ts";
 import type { PlayedRound, RoundResult } from "./round.ts";
 
-/** A round with what its replay came to, which is to be the digest of the round. */
+/** A round with the result of its replay, which should be the digest of the round. */
 export function withReplay(
   { untold: _, ...result }: RoundResult,
   { came, shows, wallMs }: ReplayAnswer,
@@ -34,7 +34,7 @@ export class RoundReplays {
   constructor(
     { processes, directory, signal }: {
       readonly processes: number;
-      /** Of the campaign: by it the processes are found. */
+      /** The campaign's, which identifies the processes. */
       readonly directory: string;
       readonly signal?: AbortSignal | undefined;
     },
@@ -52,8 +52,8 @@ export class RoundReplays {
 
   /**
    * @param lane the process that replays it, from 0 on.
-   * @returns what the round came to. One whose replay was interrupted, or failed itself, has not held: it has no result,
-   *   but for what was found when it was played.
+   * @returns the result of the round. A round whose replay was interrupted, or failed itself, has not held: it has no
+   * result, except for findings when it was played.
    */
   async of({ result, again }: PlayedRound, lane: number): Promise<RoundResult> {
     if (again === undefined) return result;

@@ -39,7 +39,6 @@ export interface RoundOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A rack, and the actions to be taken on it. */
 interface Round {
   readonly draft: RoundDraft;
   /** With the round's puts. */
@@ -59,7 +58,7 @@ export interface RoundResult {
    * and was not.
    */
   readonly replay: "same" | "different" | "inexact" | "missing" | "none";
-  /** Whether the replay shows what checkers found; null where there is no replay or no finding. */
+  /** The replay shows the checkers' findings; null where there is no replay or no finding. */
   readonly replayShows: boolean | null;
   readonly digest: string | null;
   readonly fired: readonly string[];
@@ -68,9 +67,9 @@ export interface RoundResult {
 
 /** A round whose rack has come to its end, or has not in time. */
 export interface PlayedRound {
-  /** What it comes to as long as nothing replays it. */
+  /** The result as long as nothing replays it. */
   readonly result: RoundResult;
-  /** What replays it; undefined where its record would not come to the same digest. */
+  /** The job that replays it; undefined where its record would not come to the same digest. */
   readonly again: ReplayJob | undefined;
 }
 
@@ -100,7 +99,7 @@ export async function playRound(
   return { result: { blows, ...judged, wallMs }, again };
 }
 
-/** What a replay needs besides the scenario, behind what the timekeeper has recorded. */
+/** Data that a replay needs besides the scenario and the timekeeper's record. */
 function recordPrograms(directory: string, programs: readonly ProgramScenario[]): void {
   const lines = programs.map((program) => `${programLine(program)}\n`).join("");
   if (lines === "") return;
@@ -118,7 +117,7 @@ interface Failed {
   readonly failure: Pick<RoundResult, "findings" | "untold">;
 }
 
-/** Runs the rack while actions are taken on it. All that was started has ended when it returns. */
+/** Runs the rack while actions are taken on it. All processes have ended when it returns. */
 async function runUnderChaos(
   { draft, prepared, actions }: Round,
   options: RoundOptions,
@@ -177,14 +176,12 @@ async function runUnderChaos(
   }
 }
 
-/** The processes for which a rack waits that is past its deadline. */
 async function whyLate(rack: Supervisor): Promise<string> {
   const status = await rack.status();
   const now = status === undefined ? "no timekeeper answers" : stallText(status.why);
   return `No end in time: ${now}`;
 }
 
-/** The meaning of a rack that has not come to its end. */
 function failureOf(error: unknown, late: string | undefined): Failed["failure"] {
   const failed = (check: string, text: string) => ({ findings: [{ check, text }], untold: null });
   if (late !== undefined) return failed("makes-progress", late);
@@ -195,7 +192,7 @@ function failureOf(error: unknown, late: string | undefined): Failed["failure"] 
   return { findings: [], untold: text };
 }
 
-/** A round is held back for so many wall ms at most, booting included. */
+/** Longest delay of a round in wall ms, booting included. */
 const HELD_BACK_MS = 3_000;
 
 function psPerSecond({ manner }: RoundDraft, { from, length }: Reference): number {
@@ -253,7 +250,8 @@ const NO_REFERENCE: Reference = {
 
 /**
  * Runs a rack as processes, without any action on it.
- * @returns why it does not come to its end, if so. @throws RackError where that is unknown.
+ * @returns why it does not come to its end, if so.
+ * @throws RackError where that is unknown.
  */
 export async function runUndisturbed(
   draft: RoundDraft,

@@ -1,6 +1,6 @@
 /**
- * Whether a run did anything that a verdict could be about: without that every promise is kept, and the verdict
- * says nothing.
+ * Decides if a run did anything that a verdict could be about: without activity every promise is kept, and the
+ * verdict proves nothing.
  */
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
@@ -14,14 +14,14 @@ import { directoryIn, HEADER_BYTES } from "./scm_objects.ts";
 export interface Activity {
   readonly reports: readonly Pick<ReportSeen, "topic">[];
   readonly notes: readonly Pick<TimedRecord, "node" | "note">[];
-  /** Whether any byte of any SCM was written, but for a new directory of objects. Asked last: it may read SCM. */
+  /** A byte of some SCM was written, other than a new directory of objects. Asked last: it may read SCM. */
   readonly hasWritten: () => boolean;
 }
 
 /**
- * Whether any host's SCM has bytes at the end that are not those of a new directory, which the service of each host
- * makes; or a cache has newer lines of it, as of a program that only stores. Statistics begin anew with each life, and a
- * host without power has none: they only tell of zeros that were written.
+ * Some host's SCM has bytes at the end that are not those of a new directory, which the service of each host makes;
+ * or a cache has newer lines of it, as of a program that only stores. Statistics begin anew with each life, and a
+ * host without power has none: they only reveal zeros that were written.
  */
 export function hasWritten(
   { plan, scm }: Pick<RunRecord, "plan" | "scm">,
@@ -53,7 +53,7 @@ function isWritten(image: ImageView, scmBytes: number): boolean {
 }
 
 /**
- * Whether bytes of SCM, from `from` on, are more than empty memory and a new directory of objects, which is a header with
+ * Bytes of SCM, from `from` on, are more than empty memory and a new directory of objects, which is a header with
  * zeros behind it.
  */
 export function hasContent(
@@ -109,7 +109,7 @@ function isOfProgram({ topic }: Activity["reports"][number]): boolean {
   return topic === "program-failed" || !OF_THE_RACK.has(topic);
 }
 
-/** Whether a note is of something that a power failure must leave, or may leave in part. */
+/** A note of content that a power failure must leave, or may leave in part. */
 function isPromise(note: AuditRecord): boolean {
   switch (note.kind) {
     case "writes":

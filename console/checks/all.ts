@@ -44,7 +44,7 @@ export function checkAll(run: RunRecord): Verdict[] {
   }));
 }
 
-/** Between turns of the event loop, in which Ctrl-C is heard. */
+/** Time between turns of the event loop, in which Ctrl-C is handled. */
 const TURN_MS = 50;
 
 /** The same, beside other work of this process. @throws the signal's reason within a step after it is aborted. */
@@ -67,7 +67,7 @@ export async function checkAllInTurns(run: RunRecord, signal?: AbortSignal): Pro
   return verdicts;
 }
 
-/** Steps are short: so many of them come before the clock is asked. */
+/** Steps are short: their number between two readings of the clock. */
 const STEPS_MOST = 16;
 
 async function taken(steps: CheckSteps, turn: () => Promise<void>): Promise<Finding[]> {

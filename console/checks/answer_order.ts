@@ -1,11 +1,12 @@
 /**
- * The order of an RC responder's answers, judged by the frames at its network port alone (`rocev2.md` §3.4 to
- * §3.6): each answer needs a request that has arrived, and none that arrived later was answered before; MSNs
- * do not run back; no NAK asks for confirmed packets. A frame does not contain the QPN of its sender, so the
- * requests of an answer are found by PSN and path: the UDP source port, or RoCEv1's flow label.
+ * Checks the order of an RC responder's answers by the frames at its network port alone (`rocev2.md` §3.4 to §3.6):
+ * each answer needs a request that has arrived; no request that arrived later was answered before; MSNs do not run
+ * back; no NAK asks for confirmed packets. A frame does not contain the QPN of its sender, so the requests of an
+ * answer are found by PSN and path: the UDP source port, or RoCEv1's flow label.
  *
- * Which PSN a responder expects first, and when its queue pair is connected anew, no frame says: a program sets it. An
- * answer that is right only if the program did so is a {@link Wrong} with that condition, which its notes settle.
+ * A program sets the PSN that a responder expects first, and connects its queue pair anew; no frame shows either. An
+ * answer that is right only if the program did so is a {@link Wrong} with that condition, which the program's notes
+ * settle.
  */
 import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
@@ -20,56 +21,52 @@ import type { Time } from "../../fabric/base/time.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { psnAdd, psnDistance } from "../../nodes/rnic/state/psn.ts";
 
-/** A request packet that has arrived at this port. */
 interface Arrival {
   readonly psn: number;
   readonly operation: Operation;
   /** Last packet of its message. */
   readonly isLast: boolean;
-  /** Of the RETH. */
   readonly length: number;
-  /** No packet with this PSN or a later one had arrived. */
+  /** No packet with this PSN or a later one had arrived before it. */
   readonly isFirst: boolean;
 }
 
 /** PSNs of one connection. */
 interface Psns {
   readonly start: number;
-  /** The latest that has arrived, or that a READ takes. */
+  /** The latest PSN that has arrived, or that a READ takes. */
   newest: number;
 }
 
 /** Request packets of one peer to one queue pair of this port. */
 interface Requests {
   readonly qpn: number;
-  /** Number of the peer's connection, in the order of their detection. */
+  /** Number of the peer's connection, in the order of detection. */
   number: number;
-  /** Of the latest packet. */
   path: number;
   arrivals: Arrival[];
   /** Number of the first of `arrivals`, in the order of arrival. */
   first: number;
-  /** Arrivals before this number are duplicates, whatever they say of themselves. */
+  /** Arrivals before this number count as duplicates, whatever their opcode. */
   duplicatesTo: number;
-  /** Of the latest packet's connection, and of its neighbour: packets may arrive late. */
+  /** PSNs of the latest packet's connection, and of its neighbour: packets may arrive late. */
   psns: Psns;
   otherPsns: Psns | undefined;
   owner: Answers | undefined;
 }
 
-/** Answers to one queue pair of one peer. */
 interface Answers {
   requests: Requests | undefined;
   /** Number of the first connection that was detected after the {@link Requests} of these answers. */
   newer: number;
-  /** Arrivals before this number are answered, or cannot be any more. */
+  /** Arrivals before this number are answered, or can no longer be answered. */
   position: number;
   msn: number | undefined;
   /** The latest PSN that an answer has confirmed. */
   confirmed: number | undefined;
-  /** What was confirmed before the connection may have begun anew: it holds where it did not. */
+  /** The value of `confirmed` before a possible new connection; it still holds if the connection is the old one. */
   forgotten: number | undefined;
-  /** PSN of the last frame of a READ's answer that goes on. */
+  /** PSN of the last frame of a READ's answer that is not complete. */
   reading: number | undefined;
   /** When the first answer of this connection left. */
   since: Time | undefined;
@@ -82,30 +79,28 @@ export interface Connects {
   readonly since: Time;
 }
 
-/** What is wrong with an answer, unless a program did this before. */
+/** An error in an answer, which holds unless a program met this condition before. */
 export interface Wrong {
   readonly text: string;
   readonly unless?: Connects;
 }
 
 interface Peer {
-  /** Connections that were detected. */
   connections: number;
   readonly requests: Map<number, Requests>;
   readonly answers: Map<number, Answers>;
 }
 
-/** {@link Answers} after an answer. */
 type Step = Pick<Answers, "position" | "reading"> & { readonly confirmed: number | undefined };
 
-/** PSNs that are farther apart are of different connections: no window is as wide. */
+/** PSNs that are farther apart belong to different connections: no window is as wide. */
 const CONNECTION_PSNS = 2 ** 16;
-/** Packets without an answer that are remembered. */
+/** Unanswered packets that are remembered. */
 const ARRIVALS_MAX = 16_384;
 
 /**
- * Operations whose packets are acknowledged, one that has an answer of its own up to its last one. Messages between
- * coherent cards too, all of which are requests here.
+ * Operations whose packets are acknowledged; one that has an answer of its own, up to its last packet. Includes the
+ * messages between coherent cards, all of which are requests here.
  */
 const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(
   OPCODE_ROWS.filter(({ operation, position, direction }) =>
@@ -115,7 +110,6 @@ const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(
 
 /** Frames of one network port of an RNIC, in the order in which the RNIC takes and sends them. */
 export class AnswerOrder {
-  /** Answers that were judged. */
   answers = 0;
   readonly #peers = new Map<number, Peer>();
 
@@ -130,7 +124,7 @@ export class AnswerOrder {
     arrive(peer, seen);
   }
 
-  /** @returns what is wrong with the frame, which leaves at `time`. */
+  /** @returns the error in the frame, which leaves at `time`. */
   sent(frame: Uint8Array<ArrayBuffer>, time: Time): Wrong | undefined {
     const seen = decode(frame);
     if (seen === undefined) return undefined;
@@ -153,12 +147,12 @@ export class AnswerOrder {
   }
 }
 
-/** Connections are made and ended: MSNs may begin anew. */
+/** A connection was made or ended: MSNs may begin anew. */
 function forgetConnections({ answers }: Peer): void {
   for (const each of answers.values()) doubtConnection(each);
 }
 
-/** The connection may begin anew, with the same PSNs, or it goes on. */
+/** The connection may have begun anew with the same PSNs, or it goes on. */
 function doubtConnection(answers: Answers): void {
   const { confirmed, forgotten } = answers;
   if (confirmed !== undefined) {
@@ -197,7 +191,7 @@ function arrive(peer: Peer, seen: Seen): void {
   own.path = path;
   if (!isNear(own.psns.newest, psn)) changeConnection(peer, own, psn);
   const { psns } = own;
-  // A queue pair may be connected anew without the CM, and begin with the same PSN; or it is a duplicate.
+  // Either a duplicate, or the queue pair was connected anew without the CM and begins with the same PSN.
   if (psn === psns.start && own.owner !== undefined) doubtConnection(own.owner);
   const isFirst = psnDistance(psns.newest, psn) > 0;
   if (isFirst) psns.newest = psn;
@@ -206,7 +200,7 @@ function arrive(peer: Peer, seen: Seen): void {
   if (own.arrivals.length > ARRIVALS_MAX) forgetArrivals(own, ARRIVALS_MAX / 2);
 }
 
-/** The packet belongs to a new connection, or is a late one of the previous. */
+/** The packet belongs to a new connection, or is a late one of the previous connection. */
 function changeConnection(peer: Peer, own: Requests, psn: number): void {
   const { psns, otherPsns } = own;
   own.otherPsns = psns;
@@ -220,7 +214,7 @@ function changeConnection(peer: Peer, own: Requests, psn: number): void {
   own.owner = undefined;
 }
 
-/** The same in both directions of a connection. */
+/** Equal for both directions of a connection. */
 function pathOf({ grh, udpSourcePort }: Seen): number {
   return grh === undefined ? udpSourcePort : grh.flowLabel;
 }
@@ -229,12 +223,10 @@ function psnsFrom(start: number): Psns {
   return { start, newest: psnAdd(start, -1) };
 }
 
-/** Whether two PSNs may be of one connection. */
 function isNear(psn: number, other: number): boolean {
   return Math.abs(psnDistance(psn, other)) <= CONNECTION_PSNS;
 }
 
-/** Whether a packet with this PSN cannot have arrived. */
 function isAhead({ psns: { newest } }: Requests, psn: number): boolean {
   return psnDistance(newest, psn) > 0 && isNear(newest, psn);
 }
@@ -255,7 +247,6 @@ const UNBOUND: Answers = {
   since: undefined,
 };
 
-/** @returns what is wrong with an answer that leaves. */
 function judge(peer: Peer, seen: SeenAnswer): Wrong | undefined {
   let own = peer.answers.get(seen.bth.destQpn);
   if (own === undefined) {
@@ -281,9 +272,9 @@ function judge(peer: Peer, seen: SeenAnswer): Wrong | undefined {
 }
 
 /**
- * The answer fits none of the connections that are known here. It may be right if the responder's queue pair was
- * connected anew, perhaps with an rq_psn behind all that has come: then it takes what comes for duplicates. What
- * follows is judged as if it was so.
+ * The answer fits no connection known here. It may be right if the responder's queue pair was connected anew, perhaps
+ * with an rq_psn above all PSNs that have arrived: then these are duplicates. Later answers are judged as if this had
+ * happened.
  */
 function connectAnew(peer: Peer, own: Answers, seen: SeenAnswer): Connects | undefined {
   const { requests: bound, position } = own;
@@ -306,7 +297,7 @@ function connectAnew(peer: Peer, own: Answers, seen: SeenAnswer): Connects | und
   return undefined;
 }
 
-/** What the answer may be of: best what has no answers yet, and is on its path. */
+/** Requests that the answer may belong to; those on its path and without answers come first. */
 function candidates(peer: Peer, own: Answers, seen: Seen): Requests[] {
   const answered = pathOf(seen);
   const rank = ({ owner, path }: Requests) =>
@@ -315,24 +306,24 @@ function candidates(peer: Peer, own: Answers, seen: Seen): Requests[] {
     .sort((one, other) => rank(one) - rank(other));
 }
 
-/** Which PSN a responder expects that has executed nothing (its MSN is 0) and acknowledges a duplicate. */
+/** The PSN that a responder expects which has executed nothing (its MSN is 0) and acknowledges a duplicate. */
 function rqPsnOf({ bth: { psn }, row, aeth }: Seen): number | undefined {
   if (row.operation !== "acknowledge" || aeth!.msn !== 0) return undefined;
   return parseSyndrome(aeth!.syndrome).kind === "ack" ? psnAdd(psn, 1) : undefined;
 }
 
-/** The same requests for a responder that expects `psn`: what has come, before it, are duplicates. */
+/** The same requests for a responder that expects `psn`: packets that arrived before it are duplicates. */
 function expectFrom(requests: Requests, psn: number): Requests {
   const { first, arrivals } = requests;
   return { ...requests, duplicatesTo: first + arrivals.length, psns: psnsFrom(psn) };
 }
 
 /**
- * Requests that fit the answer, at best on the same path and without answers yet. An answering queue pair
- * with a connection takes only requests of a later one.
+ * Requests that fit the answer, preferably on the same path and without answers. An answering queue pair with a
+ * connection takes only requests of a later one.
  */
 function otherRequests(peer: Peer, own: Answers, seen: Seen): Requests | undefined {
-  // With tens of thousands of queue pairs all are looked at for each: what is cheap to ask comes first.
+  // With tens of thousands of queue pairs all are examined for each answer: cheap conditions come first.
   const firstFitting = (isWanted: (requests: Requests) => boolean) =>
     peer.requests.values().find((requests) =>
       requests.number >= own.newer &&
@@ -370,7 +361,7 @@ function take(own: Answers, step: Step, { aeth, time }: SeenAnswer): void {
   if (done > 256) forgetArrivals(requests, done);
 }
 
-/** The state after the answer, or what is wrong with it. */
+/** The state after the answer, or its error. */
 function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
   const { row, aeth } = seen;
   const msn = aeth?.msn;
@@ -421,7 +412,7 @@ function stepOfAcknowledge(own: Answers, requests: Requests, seen: Seen): Step |
 }
 
 /**
- * An ACK has the place of its packet's first arrival; the ACK of a duplicate that of the duplicate, and it
+ * An ACK takes the place of its packet's first arrival; the ACK of a duplicate takes the place of the duplicate, and
  * may confirm other packets.
  */
 function stepOfAck(own: Answers, requests: Requests, psn: number): Step | string {
@@ -440,7 +431,6 @@ function stepOfAck(own: Answers, requests: Requests, psn: number): Step | string
   };
 }
 
-/** The first frame of an answer. */
 function stepOfAnswer(own: Answers, requests: Requests, seen: Seen): Step | string {
   const { bth: { psn }, row, payload } = seen;
   const number = find(
@@ -466,7 +456,7 @@ function stepOfAnswer(own: Answers, requests: Requests, seen: Seen): Step | stri
   };
 }
 
-/** A later frame of a READ's answer; its first ones are not recorded where the far end had no power. */
+/** A later frame of a READ's answer; its first frames are not recorded where the far end had no power. */
 function stepOfReading(
   own: Answers,
   requests: Requests,

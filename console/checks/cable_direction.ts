@@ -1,7 +1,7 @@
 /**
- * Frames in one direction of a cable, as both ends saw them: what one end has sent and the other has not
- * yet received, and what cannot be explained. It holds what is on its way and what was lost, not all
- * frames of the run.
+ * Frames in one direction of a cable, as both ends saw them: frames that one end has sent and the other has not yet
+ * received, and frames without an explanation. It holds the frames under way and those lost, not all frames of the
+ * run.
  */
 import type { FrameSeen } from "../../fabric/capture/observation.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
@@ -12,18 +12,17 @@ import type { Time } from "../../fabric/base/time.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
 import { type Lives, unscriptedDeaths } from "./lives.ts";
 
-/** Sent, and not received as often as it may be. */
+/** Sent, and not received as often as faults permit. */
 interface OnItsWay {
   readonly bytes: Uint8Array;
   readonly sentAt: Time;
   /** When its last bit has left the sender. */
   readonly endPs: Time;
   received: number;
-  /** It, or one like it that was sent before, has arrived: the other one may be lost. */
+  /** This frame, or an equal one that was sent before, has arrived: the other one may be lost. */
   isDoubtful: boolean;
 }
 
-/** One direction of a cable. */
 export interface Direction {
   readonly name: string;
   readonly cable: CablePlan;
@@ -32,8 +31,8 @@ export interface Direction {
   /** Any frame may be lost at any time. */
   readonly loses: boolean;
   /**
-   * Last instants of the receiver's lives that no plan has ended: what it received later counts as
-   * received then, before it was sent (`fabric/capture`, `countedOf`).
+   * Last instants of the receiver's lives that no plan has ended: frames received later count as received then,
+   * before they were sent (`fabric/capture`, `countedOf`).
    */
   readonly lastInstants: readonly Time[];
   /** When a fault of this cable takes frames that are being sent. */
@@ -42,12 +41,12 @@ export interface Direction {
   readonly lateMaxPs: Time;
   /** Serialization time of its longest frame. */
   longestPs: Time;
-  /** When the cable is cut, or an end has no power: frames that are on it then may be lost. */
+  /** When the cable is cut, or an end has no power: frames under way then may be lost. */
   readonly dark: readonly Interval[];
-  /** What faults of this cable may do to a frame at any time. */
+  /** Effects that faults of this cable may have on a frame at any time. */
   readonly reorders: boolean;
   readonly corrupts: number;
-  /** Damage may come with an ICRC that was made anew over it (V-08). */
+  /** Damage may come with a new ICRC over it (V-08). */
   readonly seals: boolean;
   readonly copies: number;
   onItsWay: OnItsWay[];
@@ -65,7 +64,7 @@ export function send(direction: Direction, { frame, time, startPs, endPs }: Fram
   direction.onItsWay.push({ bytes: frame, sentAt: time, endPs, received: 0, isDoubtful: false });
 }
 
-/** Takes a frame that the far end receives. @returns what is wrong with it. */
+/** Takes a frame that the far end receives. @returns its errors. */
 export function receive(direction: Direction, { frame, time }: FrameSeen): string[] {
   const { onItsWay } = direction;
   let place = onItsWay.findIndex((each) => isSame(each.bytes, frame));
@@ -88,7 +87,7 @@ export function receive(direction: Direction, { frame, time }: FrameSeen): strin
   if (isLost(found)) doubtNext(direction, { place, time });
   found.received++;
   if (found.received >= direction.copies) onItsWay.splice(place, 1);
-  // Earlier frames that may be lost cannot arrive any more.
+  // Earlier frames that may be lost can no longer arrive.
   onItsWay.splice(0, passed.length, ...passed.filter((each) => !isLost(each)));
   // A duplicate arrives soon or not at all.
   if (direction.copies > 1) direction.onItsWay = withoutOld(onItsWay);
@@ -96,9 +95,9 @@ export function receive(direction: Direction, { frame, time }: FrameSeen): strin
 }
 
 /**
- * The frame at `place` has arrived, and what arrives at `time` with the same bytes is its duplicate, or a
- * later one: without IPv4's identification RoCEv1 sends again the very bytes. It is the later one where
- * that can be there, and passes no other on the way.
+ * The frame at `place` has arrived, and a frame with the same bytes that arrives at `time` is its duplicate or a
+ * later frame: without IPv4's identification RoCEv1 sends the very bytes again. It is the later one if that can have
+ * arrived, and passes no other on the way.
  */
 function laterAlike(direction: Direction, place: number, time: Time): number {
   const { onItsWay, cable, reorders } = direction;
@@ -112,7 +111,7 @@ function laterAlike(direction: Direction, place: number, time: Time): number {
   return place;
 }
 
-/** Frames that did not arrive, though nothing may have taken them, with the time they are due. */
+/** Frames that did not arrive although no fault may have taken them, with the time they are due. */
 export function* unreceived(direction: Direction): Generator<{ sentAt: Time; dueAt: Time }> {
   for (const frame of direction.onItsWay) {
     if (frame.received > 0 || mayBeLost(direction, frame)) continue;
@@ -127,8 +126,8 @@ function dueOf({ cable, lateMaxPs, longestPs }: Direction, { endPs }: OnItsWay):
 }
 
 /**
- * The frame at `place` may be lost, and the one that arrives at `time` may be a later one with the same
- * bytes (a PAUSE, a membership report): then that one counts as possibly lost as well.
+ * The frame at `place` may be lost, and the one that arrives at `time` may be a later one with the same bytes (a
+ * PAUSE, a membership report): then that one counts as possibly lost as well.
  */
 function doubtNext(
   { onItsWay, cable }: Direction,
@@ -152,7 +151,6 @@ function mayBeLost(direction: Direction, frame: OnItsWay): boolean {
   return dark.some(({ from, to }) => from <= dueAt && to >= sentAt);
 }
 
-/** Duplicated frames of one direction that are remembered. */
 const DOUBLES_MAX = 64;
 
 function withoutOld(onItsWay: OnItsWay[]): OnItsWay[] {
@@ -179,7 +177,7 @@ export function directionOf(
   const countOf = (action: string) => faults.filter((fault) => fault.action === action).length;
   const intervals = (isMeant: (fault: LinkFaultPlan) => boolean) =>
     faults.filter(isMeant).map((fault) => intervalOf(fault, faults));
-  // No device detects a cut of one direction: it is like a loss of all frames.
+  // No device detects a cut of one direction: its effect is the loss of all frames.
   const isOneWay = ({ direction }: LinkFaultPlan) => direction !== "both";
   const noticeA = lookaheadPs(plan, cable, { near: a, far: b });
   const noticeB = lookaheadPs(plan, cable, { near: b, far: a });
@@ -217,7 +215,7 @@ function intervalOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Interv
   return { from: fault.at, to: Math.min(fault.until ?? Infinity, ...heals.map(({ at }) => at)) };
 }
 
-/** The time that a reordered frame waits at most, unless the fault names another. */
+/** The longest wait of a reordered frame, unless the fault names another. */
 const HOLD_PS: Time = 100_000_000;
 
 function lateMaxOf({ action, delayPs = 0, jitterPs = 0, holdPs = HOLD_PS }: LinkFaultPlan): Time {
@@ -238,12 +236,12 @@ function darkOf(
 export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   if (x === y) return true;
   if (x.length !== y.length) return false;
-  // From the end: headers of frames in a row are alike, their check sums are not.
+  // From the end: headers of successive frames are alike, their check sums are not.
   for (let i = x.length - 1; i >= 0; i--) if (x[i] !== y[i]) return false;
   return true;
 }
 
-/** Index of the frame of which faults have made this one: the most similar one; −1: none. */
+/** Index of the frame from which faults have made this one: the most similar one; −1: none. */
 function damagedPlace({ onItsWay, corrupts, seals }: Direction, frame: Uint8Array): number {
   let least = corrupts + 1, place = -1;
   for (const [i, { bytes }] of onItsWay.entries()) {

@@ -58,7 +58,7 @@ function isOfQueue(note: AuditRecord): note is QueueRecord {
     note.kind === "resumed" || note.kind === "moved";
 }
 
-/** @returns what is wrong with a note about a write. */
+/** @returns the error of a note about a write. */
 function wrongState(
   known: Map<string, "written" | "persistent">,
   { by, note }: TimedRecord,
@@ -82,19 +82,19 @@ interface Request {
   readonly signaled: boolean;
 }
 
-/** Whose number a queue's is: its card's, which the host stands for if it is the first. */
+/** The card that a queue's number belongs to, which the host stands for if it is the first. */
 function rnicOf(host: string, { rnic = 0 }: QueueRecord): string {
   return rnic === 0 ? host : rnicName(host, rnic);
 }
 
-/** Queues of all hosts, with what is outstanding in each. */
+/** Queues of all hosts, with the outstanding requests of each. */
 class Queues {
   /** Oldest first. */
   readonly #outstanding = new Map<string, Request[]>();
   /** Queue pairs that a failed completion has taken to an error. */
   readonly #failed = new Set<string>();
 
-  /** @returns what is wrong with a note about a queue. */
+  /** @returns the error of a note about a queue. */
   take(node: string, note: QueueRecord): string | undefined {
     const { qpn } = note, host = rnicOf(node, note);
     switch (note.kind) {
@@ -117,7 +117,7 @@ class Queues {
     }
   }
 
-  /** What is outstanding is the same, in the same order, under other numbers. */
+  /** The outstanding requests are the same, in the same order, under other numbers. */
   #move(key: string, { wqes, queue, qpn }: MovedRecord): string | undefined {
     const outstanding = this.#outstanding.get(key) ?? [];
     if (wqes.length !== outstanding.length) {

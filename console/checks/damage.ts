@@ -30,22 +30,22 @@ export function damageOf(plan: RackPlan, host: string): Damage | undefined {
   return { faults, stuck };
 }
 
-/** The least bits that are flipped, by how many writes are damaged; Infinity: none are enough. */
+/** The least number of flipped bits, by the number of damaged writes; Infinity: none is enough. */
 type Flips = Float64Array;
 
-/** How the bytes that do not matter any more can have come to be what was found. */
+/** A way in which the free bytes can have got their content. */
 interface Way {
   readonly flips: Flips;
-  /** So many of the writes that may be applied next were tried on it. */
+  /** The number of next writes that were tried on it. */
   tried: number;
 }
 
 const MASKS = 1 << UNIT_BYTES, DAMAGED_MOST = UNIT_BYTES;
 
 /**
- * Whether a unit may have a value in which writes without a promise are damaged. It goes backwards in time as `reaches`
- * does, over all sets of bytes that do not matter any more, of which there are 256: so it takes time that grows as the
- * number of writes. A fault hits each packet's data once: of every write, and of one that goes on within the eight bytes.
+ * Decides if a unit may have a value in which writes without a promise are damaged. It goes backwards in time as
+ * `reaches` does, over all sets of free bytes, of which there are 256: so its time grows as the number of writes. A
+ * fault hits each packet's data once: of every write, and of one that goes on within the eight bytes.
  * @param unit offset of the eight bytes, which all writes of `order` touch.
  */
 export function isDamaged(
@@ -70,7 +70,7 @@ export function isDamaged(
     if (last === undefined) break;
     const promise = partOf(last, unit), after = new Map<number, Way>();
     for (const [free, { flips, tried }] of ways) {
-      // What is promised has to be right in spite of faults.
+      // A promised write has to be right in spite of faults.
       if (flippedBits(promise, { found, free }) > 0) continue;
       const now = free | maskOf(promise);
       least(after, now, { flips, tried: now === free ? tried : 0 });
@@ -92,7 +92,7 @@ function flipsFrom(bits: number): Flips {
   return flips;
 }
 
-/** Lets any of the writes be the last one before those that are applied, each as often as it sets more bytes free. */
+/** Lets any of the writes be the last one before those that are applied, each as often as it frees more bytes. */
 function spread(
   ways: Map<number, Way>,
   waiting: readonly Part[],
@@ -120,7 +120,7 @@ function spread(
   }
 }
 
-/** Adds a way to a set of free bytes: what is better than before has to be tried with every write again. */
+/** Adds a way to a set of free bytes: a better one has to be tried with every write again. */
 function least(ways: Map<number, Way>, free: number, { flips, tried }: Way): void {
   const known = ways.get(free);
   if (known === undefined) {
@@ -136,7 +136,7 @@ function least(ways: Map<number, Way>, free: number, { flips, tried }: Way): voi
   known.tried = isBetter ? 0 : Math.min(known.tried, tried);
 }
 
-/** Bits of a write's bytes that are others than those found, but for free bytes and for cells that are stuck. */
+/** Bits of a write's bytes that differ from those found, except free bytes and cells that are stuck. */
 function flippedBits(
   { begin, end, bytes }: Pick<Part, "begin" | "end" | "bytes">,
   { found, free, cells }: {

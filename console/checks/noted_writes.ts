@@ -1,4 +1,4 @@
-/** The writes that programs declare in audit records, with what they have confirmed of them. */
+/** The writes that programs declare in audit records, with their confirmations. */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Lives } from "./lives.ts";
 import { drained, inSteps, type Steps } from "./run_record.ts";

@@ -1,6 +1,6 @@
 /**
- * P-41: everything that was confirmed persistent survives, whole, and SCM has no bytes that no program wrote.
- * Judged by audit records at the time of a confirmation, so programs that are killed before a report count.
+ * P-41: everything that was confirmed persistent survives, whole, and SCM has no bytes that no program wrote. The
+ * check uses audit records at the time of a confirmation, so programs that are killed before a report count.
  */
 import { areEqual } from "../base/bytes.ts";
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
@@ -43,11 +43,11 @@ export const persistence = checkerOf({
 interface Noted {
   /** The check adds the promises that follow from their order. */
   readonly writes: readonly NotedWrite[];
-  /** How many of them were promised by a confirmation. */
+  /** Number of them that a confirmation promised. */
   readonly promised: number;
 }
 
-/** What a check, its subjects and its text ask for. Of a record that has grown since it is made anew. */
+/** The notes that a check, its subjects and its text share, made anew for a record that has grown. */
 const NOTED = new WeakMap<RunRecord, { readonly count: number; readonly noted: Noted }>();
 
 function* notedIn(run: RunRecord): Steps<Noted> {
@@ -105,7 +105,6 @@ interface Scm {
 interface ByteRange {
   readonly from: number;
   readonly to: number;
-  /** In the order of their posting. */
   readonly writes: readonly NotedWrite[];
 }
 
@@ -117,7 +116,7 @@ function up(offset: number): number {
   return down(offset + UNIT_BYTES - 1);
 }
 
-/** All of SCM that declared writes touch, cut where they begin and end. */
+/** All SCM that declared writes touch, cut where they begin and end. */
 function* byteRangesOf(writes: readonly NotedWrite[]): Steps<Iterable<ByteRange>> {
   const edges = new Set<number>();
   yield* inSteps(writes, ({ from, to }) => {
@@ -129,9 +128,10 @@ function* byteRangesOf(writes: readonly NotedWrite[]): Steps<Iterable<ByteRange>
 }
 
 /**
- * Together the ranges have no more writes than all writes have units: whatever overlaps, what is done for each write of
+ * Together the ranges have no more writes than all writes have units: for any overlap, the work for each write of
  * each range is at most linear in the bytes that were noted.
- * @param edges ascending. @param waiting ascending by their begin.
+ * @param edges ascending.
+ * @param waiting ascending by their begin.
  */
 function* rangesBetween(
   edges: Float64Array,
@@ -151,7 +151,7 @@ function* rangesBetween(
   }
 }
 
-/** So many bytes of a range, of each of which all writes to it may be looked at, are a step. */
+/** Bytes of a range in one step; each may need all writes to it. */
 const STEP_BYTES = 64 * UNIT_BYTES;
 
 function* judge(scm: Scm, range: ByteRange): CheckSteps {
@@ -180,8 +180,8 @@ function* judge(scm: Scm, range: ByteRange): CheckSteps {
 }
 
 /**
- * Whether the writes say what eight bytes have to be: where they were given back, only a promise about
- * all of them does that was made since.
+ * The writes decide the content of eight bytes: after they were given back, only a later promise about all of them
+ * does.
  */
 function isJudged({ freed }: Scm, at: number, writes: readonly NotedWrite[]): boolean {
   const end = at + UNIT_BYTES, last = freed.orderAt(at);
@@ -192,8 +192,8 @@ function isJudged({ freed }: Scm, at: number, writes: readonly NotedWrite[]): bo
 }
 
 /**
- * Contents each unit of which is allowed, whatever other writes there are: that of the last promise; where nothing
- * is promised, zeros and each write's. So most units need no look at the order of all writes ({@link reaches}).
+ * Contents each unit of which is allowed by itself: the last promise; without a promise, zeros and each write's
+ * bytes. So most units do not need the order of all writes ({@link reaches}).
  */
 function plainContents({ from, to, writes }: ByteRange): Uint8Array[] {
   const last = writes.findLast(({ promised }) => promised !== undefined);
@@ -230,7 +230,7 @@ function breach(scm: Scm, unit: Unit): Finding {
   };
 }
 
-/** So many of the latest promises are tried as the broken one: each takes a look at all writes. */
+/** Number of the latest promises that are tried as the broken one: each needs all writes. */
 const LOST_TRIED = 32;
 
 /** The broken promise: of the last write that cannot be below the bytes that were found. */
@@ -296,22 +296,20 @@ function* promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): Generato
   }
 }
 
-/** What one unit's bytes say of the writes to it. */
+/** Conclusions from one unit's bytes on the writes to it. */
 interface FoundUnit {
-  /** Values that it may have. */
   readonly open: readonly Uint8Array[];
   /** By {@link open}: writes without which the value might not be there; undefined: no writes make it. */
   readonly needed: readonly (ReadonlySet<NotedWrite> | undefined)[];
 }
 
-/** What a range's bytes say, as far as it was asked. */
+/** Conclusions from a range's bytes so far. */
 interface FoundRange {
   readonly order: WriteOrder;
-  /** By offset. */
   readonly units: Map<number, FoundUnit>;
 }
 
-/** Whether bytes are found that only one write can have left. */
+/** Decides if memory has bytes that only one write can have left. */
 class FoundWrites {
   readonly #scm: Scm;
   /** Ascending; with all writes to them, each in the order of their posting. */
@@ -339,7 +337,7 @@ class FoundWrites {
     return false;
   }
 
-  /** A write is promised now, which changes what the ranges say that it touches. */
+  /** A write is promised now, which changes the conclusions from the ranges that it touches. */
   forget(write: NotedWrite): void {
     for (const range of this.#rangesOf(write)) this.#found.delete(range);
   }

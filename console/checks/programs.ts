@@ -1,4 +1,4 @@
-/** Whether the programs of a run ran through. */
+/** Checks that the programs of a run ran through. */
 import { formatTime } from "../../fabric/base/time.ts";
 import type { UnfinishedProgram } from "../../fabric/node.ts";
 import type { ReportSeen } from "./run_record.ts";

@@ -58,7 +58,7 @@ function writesIn(image: ImageView, scmBytes: number): Write[] {
   );
 }
 
-/** What the host's service will store from its receive buffers; nothing where they are in DRAM. */
+/** The writes that the host's service will make from its receive buffers; none where they are in DRAM. */
 export function receivedIn(
   plan: RackPlan,
   { host, image }: { readonly host: string; readonly image: ImageView },

@@ -111,7 +111,7 @@ function scanOf(
   return scanLog({ name, recordBytes, slots: bytes.length / size }, bytes);
 }
 
-/** CRC of so many first payloads of the log that these replicas make; undefined: it has fewer. */
+/** CRC of the first payloads of the log that these replicas make; undefined: it has fewer. */
 function crcOfFirst(durable: number, scans: readonly LogScan[]): number | undefined {
   const payloads = new PayloadCount();
   for (const record of chooseLog(scans)) {
@@ -121,7 +121,6 @@ function crcOfFirst(durable: number, scans: readonly LogScan[]): number | undefi
   return payloads.count === durable ? payloads.crc : undefined;
 }
 
-/** All choices of `size` of the items. */
 function* subsets<Item>(items: readonly Item[], size: number): Generator<Item[]> {
   if (size === 0) yield [];
   for (const [i, item] of items.entries()) {

@@ -36,7 +36,7 @@ export interface RunRecord {
   /** Lives of each node, oldest first. */
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   readonly reports: readonly ReportSeen[];
-  /** By time; those of one node in the order of their making. */
+  /** By time; those of one node in the order in which it made them. */
   readonly notes: readonly TimedRecord[];
   /** Undefined for a host whose SCM cannot be read. */
   readonly scm: (host: string) => ImageView | undefined;
@@ -63,8 +63,8 @@ export interface Checker {
   /** Text for a run without subjects: `no frame was seen`. */
   readonly without: string;
   /**
-   * What breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. In steps of some ms at most, between
-   * which an interrupt is heard: see {@link inSteps}.
+   * The violations of the promise, at most {@link FINDINGS_MAX}; none where it is kept. In steps of some ms at most,
+   * between which an interrupt is handled: see {@link inSteps}.
    */
   readonly steps: (run: RunRecord) => CheckSteps;
   /** The same, all steps at once. */
@@ -88,7 +88,7 @@ export function drained<Result>(steps: Steps<Result>): Result {
   }
 }
 
-/** So many items of a run, each of which costs some µs, are a step. */
+/** Items of a run in one step; each costs some µs. */
 const STEP_ITEMS = 512;
 
 /** Looks at each item in turn, and lets go between so many. @param see answers `stop` where no later one matters. */

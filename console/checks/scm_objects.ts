@@ -8,7 +8,7 @@ import type { ImageView } from "./run_record.ts";
 
 export const HEADER_BYTES = 16;
 const DIRECTORY_BYTES = 65_536, ALIGNMENT = 256;
-/** Places of a directory are read so many bytes at a time: a read costs more than its bytes. */
+/** Bytes of a directory in one read: a read costs more than its bytes. */
 const READ_BYTES = 4096;
 export const ENTRY_BYTES = 128;
 /** "RCKM", then the version. */
@@ -43,7 +43,7 @@ export function directoryIn(
   return undefined;
 }
 
-/** What an entry's bytes say: `end` where none was ever written there, undefined for one that is free. */
+/** The content of an entry's bytes: `end` where none was ever written there, undefined for a free one. */
 export function entryIn(bytes: Uint8Array): FoundEntry | "end" | undefined {
   if (bytes.every((byte) => byte === 0)) return "end";
   const view = viewOf(bytes);
@@ -69,7 +69,7 @@ export function* entriesIn(image: ImageView, scmBytes: number): Generator<FoundE
   }
 }
 
-/** What a host's next life finds as the object of each name. */
+/** The object of each name in a host's next life. */
 export function objectsIn(image: ImageView, scmBytes: number): Map<string, FoundEntry> {
   const newest = new Map<string, FoundEntry>();
   for (const entry of entriesIn(image, scmBytes)) {

@@ -1,6 +1,6 @@
 /**
- * C-09: nothing is lost by an orderly shutdown. One that had too little time is seen by its power failure: the host
- * has not reported before it that all is written back. What it has reported last says what was left to do.
+ * C-09: nothing is lost by an orderly shutdown. A shutdown with too little time shows at its power failure: the host
+ * has not reported before it that all is written back. Its last report has the remaining work.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import type { ShutdownPlan } from "../../fabric/rack/plan/plan.ts";
@@ -67,7 +67,7 @@ function isOfShutdown({ topic }: ReportSeen): boolean {
   return topic === "shutdown" || topic === "shutdown-step";
 }
 
-/** @param seen what the host has reported of its shutdowns. */
+/** @param seen the host's reports on its shutdowns. */
 function* lateTexts(
   { host, at, offAt }: Planned,
   seen: { readonly reports: readonly ReportSeen[]; readonly faultAt: Time },
@@ -82,7 +82,7 @@ function* lateTexts(
     return;
   }
   const { failed } = Object(ended.value) as { readonly failed?: readonly string[] };
-  // A card or a cable that has failed before takes with it what it alone had: its loss is reported by range.
+  // A card or a cable that failed before destroys the data that it alone had: the loss is reported by range.
   if (seen.faultAt < ended.time) return;
   for (const why of failed ?? []) {
     yield `${host}: its shutdown at ${formatTime(at)} has not given a region back: ${why}`;

@@ -17,7 +17,7 @@ export interface PutResult extends Ends {
   readonly bytes: number;
   /** P-02 */
   readonly flow: 1 | 2;
-  /** Whether the method's last completion promises persistence at this responder. */
+  /** The method's last completion promises persistence at this responder. */
   readonly promises: boolean;
   /** Byte ranges [from, to) of the file. */
   readonly confirmed: ReadonlyArray<readonly [from: number, to: number]>;
@@ -27,7 +27,7 @@ export interface PutResult extends Ends {
   /** Completions of no outstanding request. */
   readonly unexpected: number;
   readonly object: { readonly name: string; readonly scmOffset: number; readonly length: number };
-  /** What it has become the object of its name as; absent where it has not. */
+  /** Its state as the object of its name; absent where it has not become that. */
   readonly stored?: "complete" | "incomplete";
   readonly requests: Readonly<Record<string, number>>;
   /** Of a method that has its writes checked. */
@@ -59,7 +59,7 @@ export interface Loss {
 
 /**
  * The first reported byte that did not survive, undefined if all did.
- * @param survived what is in the SCM at the object's place, as many bytes as the file has.
+ * @param survived the SCM's content at the object's place, as many bytes as the file has.
  */
 export function firstLoss(
   result: PutResult,

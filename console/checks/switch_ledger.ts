@@ -1,7 +1,7 @@
 /**
- * Frames inside a switch, as seen at its ports in one life: it has received what it forwards, the same bytes,
- * once to each port at most. It may mark a frame (ECN) or drop it. Frames of its own (PAUSE, membership
- * reports, routes) are no RoCE and are not checked.
+ * Frames inside a switch, as seen at its ports in one life: it has received each frame that it forwards, with the
+ * same bytes, and forwards it once to each port at most. It may mark a frame (ECN) or drop it. Frames of its own
+ * (PAUSE, membership reports, routes) are no RoCE and are not checked.
  */
 import { viewOf } from "../../fabric/base/slab.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -18,7 +18,6 @@ interface Inside {
   readonly to: number[];
 }
 
-/** Where and when a frame passes the switch's end of a cable. */
 interface Passing {
   readonly port: number;
   readonly time: Time;
@@ -57,7 +56,7 @@ export class SwitchLedger {
     this.#count++;
   }
 
-  /** @returns whether the switch has received it. */
+  /** @returns true if the switch has received it. */
   send(bytes: Uint8Array, { port, time }: Passing): boolean {
     if (frameOpcode(bytes) < 0 || this.#hasForgotten) return true;
     const key = keyOf(bytes);
@@ -85,7 +84,7 @@ function keyOf(bytes: Uint8Array): number {
   return viewOf(bytes).getUint32(bytes.length - ICRC_BYTES);
 }
 
-/** Whether `sent` is `taken`, or that with a congestion mark. */
+/** `sent` equals `taken`, or `taken` with a congestion mark. */
 function isForwarded(taken: Uint8Array, sent: Uint8Array): boolean {
   if (taken === sent) return true;
   if (taken.length !== sent.length) return false;

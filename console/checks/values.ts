@@ -1,12 +1,11 @@
 /**
  * Values that eight bytes of SCM may have after a power failure, by the writes to them.
  *
- * A promised write is there, unless a later one is on top of it; any other may be there or not. One write is
- * later than another unless it was visible before that one was posted, or both are of one line, which has an
- * order.
+ * A promised write is present, unless a later one overwrote it; any other may be present or not. One write is later
+ * than another unless it was visible before that one was posted, or both are of one line, which has an order.
  */
 
-/** What the SCM writes whole or not at all, in bytes (P-41). */
+/** Bytes that the SCM writes whole or not at all (P-41). */
 export const UNIT_BYTES = 8;
 
 /** A write, as its program declared it. Instants are places in the record's order of notes. */
@@ -18,11 +17,11 @@ export interface NotedWrite {
   readonly to: number;
   readonly bytes: Uint8Array;
   readonly issued: Instant;
-  /** Writes that have the same one are made in the order of their posting; undefined: it has none. */
+  /** Writes of one line are made in the order of their posting; undefined: no line. */
   readonly line: string | undefined;
   visible: Instant | undefined;
   promised: Instant | undefined;
-  /** Writes that are there wherever this one is found. */
+  /** Writes that are present wherever this one is found. */
   readonly after: NotedWrite[];
 }
 
@@ -33,7 +32,7 @@ export interface Instant {
   readonly order: number;
 }
 
-/** Whether x is known to have happened before y: earlier, or before it on the same host. */
+/** x is known to have happened before y: earlier, or before it on the same host. */
 export function isBefore(x: Instant, y: Instant): boolean {
   return x.node === y.node ? x.order < y.order : x.time < y.time;
 }
@@ -54,7 +53,7 @@ export function partOf(write: NotedWrite, unit: number): Part {
   return { write, begin, end, bytes: write.bytes.subarray(from, from + end - begin) };
 }
 
-/** The first place in a list at which it holds, from which on it holds everywhere; its length where it holds nowhere. */
+/** The first place in a list at which `holds` is true, as it is at all later ones; the length where there is none. */
 export function firstPlace(length: number, holds: (place: number) => boolean): number {
   let from = 0, to = length;
   while (from < to) {
@@ -66,20 +65,23 @@ export function firstPlace(length: number, holds: (place: number) => boolean): n
 }
 
 /**
- * Writes that touch the same units, and what is known of their order. A write is known to have been made before another
- * of its line that was posted later, and before one that was posted when it was visible.
+ * Writes to the same units, and their known order. A write is known to have been made before another of its line that
+ * was posted later, and before one that was posted when it was visible.
  */
 export interface WriteOrder {
-  /** Those with a promise, in the order of their posting, in which no write comes before one that it is known to follow. */
+  /**
+   * Those with a promise, in the order of their posting, in which no write comes before one that it is known to
+   * follow.
+   */
   readonly promised: readonly NotedWrite[];
   /**
-   * By number: the writes that may have been made behind so many promises, the first ones, and that are known to be below
-   * the next. All writes are in it, each once.
+   * By number n: the writes that may have been made after the first n promises, and are known to be below the next.
+   * Contains each write once.
    */
   readonly behind: readonly (readonly NotedWrite[])[];
 }
 
-/** @param writes in the order of their posting. What is promised later on is no part of it. */
+/** @param writes in the order of their posting. Later promises are no part of it. */
 export function orderOf(writes: readonly NotedWrite[]): WriteOrder {
   const promised = writes.filter((write) => write.promised !== undefined);
   const places = [...promised.keys()];
@@ -112,7 +114,7 @@ export function maskOf({ begin, end }: Pick<Part, "begin" | "end">): number {
 
 export const WHOLE = (1 << UNIT_BYTES) - 1;
 
-/** Whether a part's bytes are those of the value, but where it does not matter. */
+/** The part's bytes equal the value's, except where `free` has bits. */
 function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boolean {
   for (let i = begin; i < end; i++) {
     if ((free >> i & 1) === 0 && bytes[i - begin] !== value[i]) return false;
@@ -121,13 +123,13 @@ function fits({ begin, end, bytes }: Part, value: Uint8Array, free: number): boo
 }
 
 /**
- * Whether the unit at `unit` may have this value: it is zeros before the run, and `order` has all writes that touch it.
- * It goes backwards in time: a write that fits the value may have been the last one, and what its bytes were before does
- * not matter then. With more bytes free no write fits less, so none has to be taken back. So its time grows as the number
- * of writes, where the values that they allow are as many as their combinations.
- * @param options.free bits of bytes that do not matter: the value of those may be any; default: none.
+ * The unit at `unit` may have this value: it is zeros before the run, and `order` has all writes to it. The search
+ * goes backwards in time: a write that fits the value may have been the last one, and its bytes' earlier content does
+ * not matter then. More free bytes never make a write fit less, so no write has to be taken back. So the time grows
+ * as the number of writes, although the values that they allow are as many as their combinations.
+ * @param options.free bits of bytes that do not matter: their value may be any; default: none.
  * @param options.without a write without a promise that is left out.
- * @returns writes without which it might not; undefined where it may not have the value.
+ * @returns writes without which it might not; undefined where it cannot have the value.
  */
 export function reaches(
   value: Uint8Array,
@@ -139,10 +141,10 @@ export function reaches(
   },
 ): ReadonlySet<NotedWrite> | undefined {
   const used = new Set<NotedWrite>();
-  /** Takes what fits. @returns what may fit with more bytes free. */
+  /** Takes the parts that fit. @returns those that may fit with more bytes free. */
   const take = (parts: readonly Part[]): Part[] =>
     parts.filter((part) => {
-      // So it is also with a promise that has been passed.
+      // The same holds for a promise that has been passed.
       if ((maskOf(part) & ~free) === 0) return false;
       if (!fits(part, value, free)) return true;
       free |= maskOf(part);
@@ -167,7 +169,7 @@ export function reaches(
   return value.every((byte, i) => byte === 0 || (free >> i & 1) === 1) ? used : undefined;
 }
 
-/** Whether each byte is some write's, or 0, though the unit as a whole is not. */
+/** Each byte is some write's, or 0, though the unit as a whole is not. */
 export function isMixed(
   unit: number,
   { writes, found }: {

@@ -14,7 +14,7 @@ export interface VerifiedCounts {
    * what memory held, as an LLC that does not survive was between.
    */
   readonly missed: number | null;
-  /** Of these the ones that `put` reports as compared with memory. */
+  /** Those of them that `put` reports as compared with memory. */
   readonly overlooked: number | null;
 }
 

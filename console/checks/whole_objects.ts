@@ -1,6 +1,6 @@
 /**
- * P-41: an object that `put` replaces is the old one or the new one, as a whole. Judged by what its
- * program noted, by the writes that it declared, and by the directory that a power failure leaves.
+ * P-41: an object that `put` replaces is the old one or the new one, as a whole. The check uses its program's notes,
+ * the declared writes, and the directory that a power failure leaves.
  */
 import type { ObjectRecord } from "../../fabric/audit.ts";
 import { areEqual } from "../base/bytes.ts";
@@ -64,7 +64,7 @@ interface Replaced {
   readonly removals: Removal[];
   /** When the host's service last removed the object to make room. */
   withdrawn: number;
-  /** By program: what it has asked for last, which its next confirmation is of. */
+  /** By program: its latest request, to which its next confirmation belongs. */
   readonly latest: Map<string, Replacement>;
   readonly latestRemoval: Map<string, Removal>;
 }
@@ -124,7 +124,6 @@ function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
   return replaced;
 }
 
-/** A declared write. */
 interface Written {
   readonly at: number;
   readonly bytes: Uint8Array;
@@ -148,7 +147,7 @@ function* writesOf({ notes }: RunRecord): Steps<ReadonlyMap<string, readonly Wri
   return byProgram;
 }
 
-/** What is asked for each object. */
+/** Data for the question on each object. */
 class Known {
   readonly run: RunRecord;
   readonly #writes: ReadonlyMap<string, readonly Written[]>;
@@ -159,7 +158,7 @@ class Known {
     this.#writes = writes;
   }
 
-  /** Undefined where there is no such host, or its SCM is not known. */
+  /** Undefined where the host or its SCM is unknown. */
   host(name: string): KnownHost | undefined {
     if (this.#hosts.has(name)) return this.#hosts.get(name);
     const node = this.run.plan.nodes.find((each) => each.name === name);
@@ -171,7 +170,7 @@ class Known {
     return host;
   }
 
-  /** What the program of a put has declared to write into its object by then. */
+  /** The content that the put's program has declared for its object by then. */
   contentOf({ by, asked, note: { at, length } }: Replacement): Uint8Array {
     const writes = this.#writes.get(by) ?? [], own: Written[] = [];
     const first = firstPlace(writes.length, (i) => writes[i]!.at >= at);

@@ -1,4 +1,4 @@
-/** What the frames of a run must keep to, judged by the {@link WireLedger} where frames were recorded. */
+/** Rules for the frames of a run, judged by the {@link WireLedger} where frames were recorded. */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import { type Checker, checkerOf, type CheckSteps, inSteps, type RunRecord } from "./run_record.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -31,7 +31,7 @@ export const answersInOrder = checkerOf({
   steps: checkAnswers,
 });
 
-/** At a port no two frames overlap in time, whatever faults of the cable have done to them. */
+/** At a port no two frames overlap in time, under any faults of the cable. */
 export const lineRate = checkerOf({
   name: "ports-keep-their-rate",
   promise:
@@ -50,7 +50,7 @@ function lookedAt(textOf: (wire: WireLedger) => string): Checker["looked"] {
   return ({ wire }) => wire === undefined ? "frames were not recorded" : textOf(wire);
 }
 
-/** What a program set for its queue pairs, no frame says: its notes do. */
+/** No frame shows a program's settings of its queue pairs; its notes do. */
 function* checkAnswers({ wire, notes }: RunRecord): CheckSteps {
   if (wire === undefined) return [];
   const { doubts } = wire;

@@ -31,11 +31,11 @@ interface Device {
   readonly life: number;
   /** Its process was killed outside the plan: the times of frames that it received are unknown. */
   readonly isUndated: boolean;
-  /** Of a switch. */
+  /** For a switch. */
   readonly inside: SwitchLedger | undefined;
-  /** Of an RNIC that is not undated; anew with each life of its host. */
+  /** For an RNIC that is not undated; anew with each life of its host. */
   order: AnswerOrder | undefined;
-  /** Of an RNIC. */
+  /** For an RNIC. */
   readonly host: string | undefined;
   hostLife: number;
   /** Frames to itself that it has sent and not received: none of them can be lost. */
@@ -67,7 +67,7 @@ export class WireLedger {
   readonly unexplained: Finding[] = [];
   readonly withoutPower: Finding[] = [];
   readonly outOfOrder: Finding[] = [];
-  /** At most one for each connection of a card that is sound; the first {@link DOUBTS_MAX}. */
+  /** At most one for each connection of a correct card; the first {@link DOUBTS_MAX}. */
   readonly doubts: Doubt[] = [];
   readonly overlapping: Finding[] = [];
   readonly #plan: RackPlan;
@@ -148,13 +148,13 @@ export class WireLedger {
     }
   }
 
-  /** A card begins anew with each life of its host: what was on its way inside then is gone. */
+  /** A card begins anew with each life of its host: frames inside it are gone. */
   #isGone({ host }: Device, { time, endPs }: LoopedSeen): boolean {
     const lives = this.#lives.lives.get(host ?? "") ?? [];
     return lives.some(({ to }, i) => to <= endPs && time <= (lives[i + 1]?.from ?? Infinity));
   }
 
-  /** What did not arrive over cables that lose nothing. */
+  /** Frames that did not arrive over cables that lose nothing. */
   *unreceived(): Generator<Unreceived> {
     for (const direction of this.#leaving.values()) {
       for (const frame of unreceived(direction)) yield { direction, ...frame };

@@ -1,4 +1,4 @@
-/** What the RNICs of one host have sent, together: survivors and memory do not ask which one it was. */
+/** Messages of all RNICs of one host: survivors and memory do not distinguish them. */
 import type { BusWrite, RackRun, Sendings } from "./rerun.ts";
 
 type Frames = Pick<Sendings, "frames" | "frameBytes">;

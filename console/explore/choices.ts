@@ -1,7 +1,6 @@
 /**
- * Bytes that a power failure may leave in one of several ways: lines that the cache may have written back
- * (P-04), and writes that are interrupted (P-41). Each way comes with the write-backs by which a run of
- * the rack leaves the same.
+ * Bytes that a power failure may leave in one of several ways: lines that the cache may have written back (P-04), and
+ * writes that are interrupted (P-41). Each way comes with the write-backs by which a run of the rack leaves the same.
  */
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { assert } from "../../fabric/base/assert.ts";
@@ -21,22 +20,22 @@ export const WORD_BYTES = 8;
 
 export type Writeback = Omit<WritebackPlan, "node">;
 
-/** Bytes of which one of several alternatives is found, independently of other bytes. */
+/** Bytes in which one of several alternatives is found, independently of other bytes. */
 export interface Cell {
   /** When the first of its bytes arrived that are not durable. */
   readonly at: Time;
   /** Offset into SCM, and how many. */
   readonly from: number;
   readonly length: number;
-  /** Each once; the first is what is durable. */
+  /** Distinct; the first is the durable one. */
   readonly alternatives: readonly Uint8Array[];
-  /** By these a run leaves alternative `i`. */
+  /** Write-backs by which a run leaves alternative `i`. */
   writebacks(i: number): readonly Writeback[];
 }
 
 /**
- * A dirty line as a cell: not written back, or at any time since, with its bytes of that time. A core's
- * stores to a line keep their order, so of several words the first few are there.
+ * A dirty line as a cell: not written back, or at any time since, with its bytes of that time. A core's stores to a
+ * line keep their order, so of several words the first few are present.
  * @param interruptedAt the power failure comes in the middle of this instant, when the last versions do.
  * @returns undefined where there is one alternative only.
  */
@@ -57,7 +56,6 @@ export function lineCell(
     before = bytes;
   }
   if (alternatives.length === 1) return undefined;
-  // A copy, as the cursor changes its list.
   const known = [...versions];
   const writebacks = (i: number) =>
     writebacksToFind(alternatives[i]!, { line, durable, versions: known, interruptedAt });
@@ -82,9 +80,9 @@ function* stages(
 }
 
 /**
- * Write-backs by which a run leaves these bytes: each word that is not durable, at the end of the last
- * instant at which the line had it. Where the line had it only within an instant, between two stores, the
- * write-back contains the bytes.
+ * Write-backs by which a run leaves these bytes: each word that is not durable, at the end of the last instant at
+ * which the line had it. Where the line had it only within an instant, between two stores, the write-back contains
+ * the bytes.
  */
 function writebacksToFind(
   found: Uint8Array,
@@ -118,8 +116,8 @@ function writebacksToFind(
 }
 
 /**
- * A write that the power failure interrupts, as cells: each piece of `tear` bytes is there or not. None for
- * a line that leaves the cache, which is there as a whole or not at all.
+ * A write that the power failure interrupts, as cells: each piece of `tear` bytes is present or not. None for a line
+ * that leaves the cache, which is present as a whole or not at all.
  * @param fresh lines into which a core has stored these bytes at the same instant.
  */
 export function tornCells(
@@ -157,7 +155,6 @@ export function tornCells(
 
 const NO_LINES = new Set<number>();
 
-/** The range, extended to whole words. */
 export function wordsAround({ from, to }: Range): Range {
   return { from: from - from % WORD_BYTES, to: Math.ceil(to / WORD_BYTES) * WORD_BYTES };
 }
@@ -184,7 +181,7 @@ export class Cells {
   readonly #cursor: CrashCursor;
   readonly #lines = new Map<number, Cell | undefined>();
   #steps = 0;
-  /** Cells of interrupted writes with their order, also by the lines that they touch; lines that one is all of. */
+  /** Cells of interrupted writes with their order, also by the lines that they touch; lines that equal one cell. */
   readonly #torn = new Map<Cell, number>();
   readonly #tornIn = new Map<number, Cell[]>();
   readonly #whole = new Set<number>();
@@ -208,7 +205,7 @@ export class Cells {
     }
   }
 
-  /** Removes them. */
+  /** Removes the cells of interrupted writes. */
   mend(): void {
     this.#torn.clear();
     this.#tornIn.clear();
@@ -229,7 +226,6 @@ export class Cells {
     return this.#torn.size === 0 ? found : [...found, ...this.#tornThere(from, to)];
   }
 
-  /** Cells of interrupted writes that bytes [from, to) touch, in order. */
   #tornThere(from: number, to: number): Cell[] {
     const isThere = (cell: Cell) => cell.from < to && cell.from + cell.length > from;
     if (this.#torn.size < (to - from) / LINE_BYTES) return [...this.#torn.keys()].filter(isThere);
@@ -240,7 +236,6 @@ export class Cells {
     return [...found].sort((x, y) => this.#torn.get(x)! - this.#torn.get(y)!);
   }
 
-  /** Dirty lines that bytes [from, to) touch, by offset. */
   #dirtyIn(from: number, to: number): readonly number[] {
     const { dirty } = this.#cursor;
     const found: number[] = [];
@@ -265,12 +260,10 @@ export class Cells {
   }
 }
 
-/** Offsets of the lines that bytes [from, to) touch. */
 function* linesIn(from: number, to: number): Generator<number> {
   for (let line = from - from % LINE_BYTES; line < to; line += LINE_BYTES) yield line;
 }
 
-/** Chooses the alternative of a cell. */
 export type Picker = (cell: Cell) => number;
 
 export interface OpenMemory {
@@ -293,7 +286,6 @@ export function viewOf({ image, cells }: OpenMemory, pick: Picker): Readable {
   };
 }
 
-/** Picks as `pick` does, and records the choices. */
 export function remembering(pick: Picker, picked: Map<Cell, number>): Picker {
   return (cell) => {
     const alternative = pick(cell);
@@ -302,6 +294,6 @@ export function remembering(pick: Picker, picked: Map<Cell, number>): Picker {
   };
 }
 
-/** Nothing was written back early; everything was, with its last bytes. */
+/** `pickDurable`: nothing was written back early. The other: everything was, with its last bytes. */
 export const pickDurable: Picker = () => 0;
 export const pickLast: Picker = ({ alternatives }) => alternatives.length - 1;

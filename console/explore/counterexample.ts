@@ -68,9 +68,9 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
 }
 
 /**
- * Whether `rack run` with the faults finds it, too. It does not have the declarations of the instant itself,
- * so its checkers take begun writes for bytes from nowhere; and of hosts that keep their power it has what
- * a power failure would leave, where a protocol's check in the explorer sees what their cores see.
+ * `rack run` with the faults finds it, too. It does not have the declarations of the instant itself, so its checkers
+ * take begun writes for bytes from nowhere; and of hosts that keep their power it has the content after a power
+ * failure, where a protocol's check in the explorer sees their cores' view.
  */
 function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): boolean {
   // `rack run` does not ask for robustness.
@@ -80,7 +80,7 @@ function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): b
   return verdicts.some(({ findings }) => findings.length > 0);
 }
 
-/** Whether the protocol itself says what has to hold. */
+/** The protocol itself states the requirement. */
 function isOwn({ checker }: Violation): boolean {
   return checker === OWN_CHECK || checker === OPERATIONS;
 }

@@ -1,6 +1,6 @@
 /**
- * One sweep through a run: cuts the power of the same hosts at every instant, with everything that caches
- * may have written back by then, until a promise is broken.
+ * One sweep through a run: cuts the power of the same hosts at every instant, with every choice of what caches have
+ * written back by then, until a promise is broken.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { assert } from "../../fabric/base/assert.ts";
@@ -36,7 +36,6 @@ import type { RackRun } from "./rerun.ts";
 import type { Robustness, UnorderedPair } from "./robust/robustness.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
-/** Work that was done at one step. */
 export class StepCounts {
   instants = 0;
   crashPoints = 0;
@@ -44,13 +43,13 @@ export class StepCounts {
   bounded = 0;
   readonly covered = new CoverageCount();
   readonly again: AgainCount;
-  /** Runs of survivors that were looked at, by the number of frames that survivors see. */
+  /** Runs of survivors that were examined, by the number of frames that survivors see. */
   readonly runs = new Set<number>();
-  /** Whether the plan's `until` ended any of them; what goes on without end in the first such run. */
+  /** `isCutOff`: the plan's `until` ended one of them. `endless`: the endless activity in the first such run. */
   isCutOff = false;
   endless: string | undefined;
 
-  /** @param spent what second power failures have cost before. */
+  /** @param spent work of second power failures before. */
   constructor(spent = 0) {
     this.again = new AgainCount(spent);
   }
@@ -68,33 +67,31 @@ export interface Violation {
   readonly settled: ReadonlyMap<string, Settled>;
   readonly checker: string;
   readonly found: string;
-  /** The wrong bytes. */
   readonly scm?: { readonly host: string } & Range;
   readonly again?: number;
   /** Robustness: the two writes. */
   readonly pair?: UnorderedPair;
 }
 
-/** What is found at an instant; yields where it may be given up. */
+/** The search at one instant; it yields where it may be given up. */
 type Judging = Generator<undefined, Violation | undefined>;
 
-/** Whose power is cut at once, and at which instants. */
 export interface CutHosts {
   readonly victims: readonly Victim[];
-  /** What survivors report and note; undefined where all hosts are cut. */
+  /** Reports and notes of survivors; undefined where all hosts are cut. */
   readonly runs: PostCrashRuns | undefined;
-  /** All instants, ascending: see {@link instantsOf}. */
+  /** Ascending: see {@link instantsOf}. */
   readonly instants: readonly Time[];
-  /** What is wrong with a run of survivors itself, for those that were examined. */
+  /** The error of each examined run of survivors itself. */
   readonly examined: WeakMap<PostCrashRun, Violation | undefined>;
 }
 
 export interface SweepOptions extends CutHosts {
-  /** What recoveries read is judged by it too, where it is given. */
+  /** Judges the reads of recoveries too, where it is given. */
   readonly robustness: Robustness | undefined;
   readonly rack: ExploredRack;
   readonly recording: RackRun;
-  /** The instants that it judges, ascending; and whether it judges the middle of the instant before one. */
+  /** Ascending; `isInTurn` selects the instants before which the middle of an instant is judged. */
   readonly inTurn: readonly Time[];
   readonly isInTurn: (at: Time) => boolean;
   readonly options: ExploreOptions;
@@ -115,17 +112,18 @@ export class CrashSweep {
   /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
   readonly #hasLogs: boolean;
-  /** Hosts whose SCM has objects: others have no directory, which would be looked for in all of their SCM. */
+  /** Hosts whose SCM has objects: others have no directory, and the search for one would read all of their SCM. */
   readonly #haveObjects: ReadonlySet<string>;
-  /** SCM of the victims where a run of survivors cuts it, to be compared: behind the hosts that are judged. */
+  /**
+   * SCM of the victims where a run of survivors cuts it, to be compared; its position trails the hosts that are
+   * judged.
+   */
   readonly #compared: readonly CrashCursor<Pages>[];
-  /** Steps that were judged or passed over. */
   #done = 0;
   #counts = new StepCounts();
-  /** Where the hosts' memories are, and what survivors see of a power failure then. */
+  /** The position of the hosts' memories, and of the survivors' view of a power failure. */
   #at: Time | undefined;
   #run: PostCrashRun | undefined;
-  /** What is wrong with that itself. */
   #unsound: Violation | undefined;
 
   constructor(sweep: SweepOptions) {
@@ -144,7 +142,7 @@ export class CrashSweep {
     this.#own = recording.notes.filter(({ node }) => runs === undefined || names.has(node));
   }
 
-  /** What could not be told of an object whose operations are noted: the search took long, and so would all others. */
+  /** Verdict `unknown` on an object whose operations are noted: the search took too long, and so would all others. */
   get unknown(): string | undefined {
     return this.#protocol.unknown;
   }
@@ -153,20 +151,19 @@ export class CrashSweep {
     return this.#crashed.map(({ victim }) => victim.host);
   }
 
-  /** Steps that were judged or passed over: it goes forwards only. */
+  /** Steps that were judged or passed over, ascending. */
   get done(): number {
     return this.#done;
   }
 
   /**
-   * Judges step `i`: the middle of the instants before it, then that instant; the last step, behind all
-   * instants, is the rest of the run. Steps are judged in their order; some may be left out.
-   * Yields where it takes several ways to find memory.
+   * Judges step `i`: the middle of the instants before it, then that instant; the last step, behind all instants, is
+   * the rest of the run. Steps are judged in ascending order; some may be left out. Yields where there are several
+   * ways to find memory.
    */
   *judge(i: number, counts: StepCounts): Judging {
     const { inTurn, options: { until = Infinity } } = this.#sweep;
     assert(i >= this.#done, "A sweep cannot go back");
-    // As the step before would leave it.
     if (i > this.#done) { for (const { cursor } of this.#crashed) cursor.moveTo(inTurn[i - 1]!); }
     this.#done = i + 1;
     this.#counts = counts;
@@ -202,13 +199,13 @@ export class CrashSweep {
     return this.#unsound;
   }
 
-  /** Whether other writes have to be there where these bytes are. */
+  /** These bytes decide whether other writes have to be present. */
   #decide(crashed: CrashedHost, ranges: readonly Range[], at: Time): boolean {
     const { groups } = this.#judgeOf(crashed, this.#notedAt(at, "amid"));
     return groupsAt(groups, ranges).some(({ deciding }) => deciding.length > 0);
   }
 
-  /** Whether these bytes, or some of them, say which objects there are. */
+  /** Some of these bytes name the objects of the memory. */
   #isOfObjects({ cursor, victim }: CrashedHost, ranges: readonly Range[]): boolean {
     if (!this.#haveObjects.has(victim.host)) return false;
     const directory = directoryIn(cursor.image, victim.config.scmBytes);
@@ -216,9 +213,8 @@ export class CrashSweep {
   }
 
   /**
-   * Notes of the victims at a power failure at `at`. Programs declare a write before they post it, so in
-   * the middle of an instant writes that are declared at it may have begun; promises count from the next
-   * instant on.
+   * Notes of the victims at a power failure at `at`. Programs declare a write before they post it, so in the middle
+   * of an instant writes that are declared at it may have begun; promises count from the next instant on.
    */
   #notedAt(at: Time, when: "before" | "amid"): TimedRecord[] {
     return this.#own.filter(({ time, note }) =>
@@ -227,9 +223,8 @@ export class CrashSweep {
     );
   }
 
-  /** @param own notes of the victims. */
   #judgeOf(crashed: CrashedHost, own: readonly TimedRecord[]): Judge {
-    // Notes are only added, so equally many notes are the same ones.
+    // Notes are only added, so equal numbers of notes are equal notes.
     const known = crashed.judge;
     if (known?.run === this.#run && known?.count === own.length) return known.judge;
     const { recording, options } = this.#sweep;
@@ -244,7 +239,6 @@ export class CrashSweep {
     return judge;
   }
 
-  /** All notes of a rack, by time. */
   #withSurvivors(own: readonly TimedRecord[]): TimedRecord[] {
     return byTime([...own, ...this.#run?.notes ?? []]);
   }
@@ -254,7 +248,7 @@ export class CrashSweep {
     return this.#unsound ?? (yield* this.#judge(at, undefined));
   }
 
-  /** Moves to right before all that happens at `at`, and to what the survivors see of a power failure then. */
+  /** Moves to right before the events at `at`, and to the survivors' view of a power failure then. */
   #comeTo(at: Time): void {
     if (this.#at === at) return;
     this.#at = at;
@@ -277,8 +271,8 @@ export class CrashSweep {
   }
 
   /**
-   * The instant at which a run cuts that stands for a power failure at `at`: the first of all that it stands for,
-   * so that it is the same run whatever was judged before.
+   * The instant at which a run cuts on behalf of a power failure at `at`: the first of all equivalent instants, so
+   * that the run does not depend on the order of judging.
    */
   #cutFor(runs: PostCrashRuns, at: Time): Time {
     const frames = runs.framesBy(at), { instants } = this.#sweep;
@@ -356,7 +350,6 @@ export class CrashSweep {
     };
   }
 
-  /** Choices by the host of their cells. */
   #byHost(settled: Settled): Map<string, Settled> {
     return new Map(this.#crashed.map(({ victim, cells }) => [
       victim.host,

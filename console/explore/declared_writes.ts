@@ -17,7 +17,7 @@ export interface WriteGroup {
 
 /**
  * @param notes of a run, by time.
- * @param options.claims what a method claims counts as promised.
+ * @param options.claims count the claims of methods as promises.
  */
 export function writeGroups(
   notes: readonly TimedRecord[],
@@ -74,7 +74,7 @@ export function isOfRegion({ kind }: AuditRecord): boolean {
   return kind === "region" || kind === "access" || kind === "accessed";
 }
 
-/** What a write comes after, and no promise of its own demands. */
+/** A write that precedes this one, and that no promise of its own demands. */
 function missable({ on, after }: NotedWrite): NotedWrite[] {
   return after.filter((behind) => behind.on === on && behind.promised === undefined);
 }

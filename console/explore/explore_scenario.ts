@@ -35,7 +35,7 @@ export interface ExploreScenarioOptions {
   readonly explore: ExploreOptions;
   /** Processes at a time; default: one. */
   readonly jobs?: number;
-  /** What is explored, and how much of all is done, in [0, 1]. */
+  /** The current item, and the part of all that is done, in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
 }
 
@@ -43,7 +43,7 @@ export interface ExploredScenario {
   readonly scenario: string;
   readonly seed: number;
   readonly explored: readonly Explored[];
-  /** Whether all variants were explored, and not only the first ones. */
+  /** All variants were explored, not only the first ones. */
   readonly isWhole: boolean;
   /** The file of data that was made up for it, or that was given; undefined: none. */
   readonly input: string | undefined;
@@ -117,7 +117,7 @@ async function exploreIn(
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole, input };
 }
 
-/** What holds at the instants that were asked for is not safe at all others. */
+/** A verdict on chosen instants is not one on all instants. */
 export function ofAllInstants(verdict: Verdict, { from, until }: ExploreOptions): Verdict {
   if (verdict.verdict !== "safe" || (from === undefined && until === undefined)) return verdict;
   const span = [
@@ -170,7 +170,7 @@ export class Explorer {
       const steps = () => dealSteps(workers, opened, options);
       return await verdictOfAll(opened.opening, { turning, steps, options, began, onProgress });
     } finally {
-      // What it still judges is not asked for any more.
+      // Its remaining judgements are not needed.
       pool.stop();
       await own?.end();
     }
@@ -183,7 +183,7 @@ export class Explorer {
 }
 
 const WORKER = { module: "console/rack/own/explore_main.ts" };
-/** What a process without own programs is of, for people. */
+/** Names a process without own programs, for messages. */
 const NO_PROGRAMS = ["a rack"];
 
 function stepWorker(pool: WorkerPool, lane: number, job: ExploreJob): StepWorker {

@@ -1,4 +1,4 @@
-/** What a run fails with by itself: a program, a checker, or a protocol's own check. */
+/** Failures of a run by itself: of a program, a checker, or a protocol's own check. */
 import { failuresOf } from "../checks/programs.ts";
 import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
 import type { RackRun } from "./rerun.ts";

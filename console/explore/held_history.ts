@@ -1,7 +1,8 @@
 /**
- * What one RNIC has of its host's SCM in the course of a run, with exact times, and what a power failure of the host at
- * any instant leaves in it (domain `wsp`): its journal, and what the local cache of shared regions is kept with. It is
- * what the card reports as `held` when its host fails at that instant (`nodes/rnic/dma/journal.ts`).
+ * The data that one RNIC holds for its host's SCM in the course of a run, with exact times, and those that a power
+ * failure of the host at any instant leaves in it (domain `wsp`): its journal, and the data with which the local
+ * cache of shared regions is kept. The card reports them as `held` when its host fails at that instant
+ * (`nodes/rnic/dma/journal.ts`).
  */
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -24,7 +25,7 @@ interface Noted {
   readonly waits: boolean;
 }
 
-/** What is kept at an offset from then on; undefined: nothing. */
+/** Content that is kept at an offset from then on; undefined: nothing. */
 interface Version {
   readonly at: Time;
   readonly bytes: Uint8Array | undefined;
@@ -66,7 +67,7 @@ export class HeldHistory implements HeldLog {
     }
   }
 
-  /** What the local cache has before all that happens at `at`. */
+  /** The local cache's content before all events at `at`. */
   cachedAt(at: Time): HeldWrite[] {
     return [...this.#cached].flatMap(([offset, versions]) => {
       const later = firstPlace(versions.length, (i) => versions[i]!.at >= at);
@@ -97,13 +98,13 @@ export class HeldHistory implements HeldLog {
   }
 
   /**
-   * What the card keeps, in the order in which it goes to memory, where power fails at `at` and the card detects it
-   * `noticePs` later.
+   * The data that the card keeps, in the order in which they go to memory, if power fails at `at` and the card
+   * detects it `noticePs` later.
    */
   heldAt(at: Time, noticePs: Time): HeldWrite[] {
     const known = at + noticePs;
     const noted = this.#journal.filter((each) => each.at < known && each.entry.arrivesAt >= at);
-    // Writes of verbs that wait for lines which the cache has come after what it has.
+    // Writes of verbs that wait for lines of the cache come after its content.
     const waiting = noted.filter(({ waits, entry }) => waits && entry.arrivesAt >= known);
     return [...noted.map(writeOf), ...this.cachedAt(known), ...waiting.map(writeOf)];
   }

@@ -45,7 +45,6 @@ export class HistoryLog implements MemoryLog {
     this.#push({ kind: "clean", at, line });
   }
 
-  /** The host begins another life at `at`. */
   beginLife(at: Time): void {
     this.#push({ kind: "lost", at });
   }
@@ -124,7 +123,7 @@ export class Overlay implements Memory {
 }
 
 const PAGE_BYTES = 4096;
-/** What is found where nothing was written. */
+/** The content where nothing was written. */
 const NO_PAGE: Uint8Array = new Uint8Array(PAGE_BYTES);
 
 /** Memory that is kept by pages, from zeros on. */
@@ -140,7 +139,7 @@ export class Pages implements Memory {
     return bytes;
   }
 
-  /** Whether something was written in a page that these bytes touch. */
+  /** Something was written in a page that these bytes touch. */
   touches(from: number, to: number): boolean {
     if (this.#pages.size === 0) return false;
     for (let index = Math.floor(from / PAGE_BYTES); index * PAGE_BYTES < to; index++) {
@@ -157,7 +156,7 @@ export class Pages implements Memory {
     }
   }
 
-  /** An offset at which other bytes are found in `other`; undefined where it is the same. */
+  /** An offset at which `other` differs; undefined where it is equal. */
   firstDifference(other: Pages): number | undefined {
     for (const index of new Set([...this.#pages.keys(), ...other.#pages.keys()])) {
       const here = this.#pages.get(index) ?? NO_PAGE, there = other.#pages.get(index) ?? NO_PAGE;
@@ -182,7 +181,7 @@ function* partsOf(from: number, to: number) {
 
 /** SCM of a host after a power failure, at an instant that only moves forward. */
 export class CrashCursor<Image extends Memory = Memory> {
-  /** What is durable. */
+  /** The durable content. */
   readonly image: Image;
   /** By offset. */
   readonly dirty = new Map<number, DirtyLine>();

@@ -40,7 +40,7 @@ export function instantsOf(
   );
 }
 
-/** Instants at which it changes what the RNICs keep for their host, if they do. */
+/** Instants at which the data change that RNICs keep for their host, if they keep any. */
 function* heldEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
   if (!cardsKeepWrites(config.domain)) return;
   for (const rnic of config.rnics) {

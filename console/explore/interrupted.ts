@@ -36,10 +36,10 @@ export interface Interruption {
 }
 
 /**
- * Moves a cursor to `until`, and stops wherever a power failure leaves what none between two instants
- * leaves: `cells` have what is open then.
- * @param options.tear bytes of a write that are there as a whole or not at all.
- * @param options.matters whether these bytes are judged.
+ * Moves a cursor to `until`, and stops wherever a power failure leaves a content that none between two instants
+ * leaves: `cells` are the open cells then.
+ * @param options.tear bytes of a write that are present as a whole or not at all.
+ * @param options.matters true if these bytes are judged.
  */
 export function* interruptions(
   cursor: CrashCursor,
@@ -94,7 +94,7 @@ function rangesOf(entry: Entry): Range[] {
   return entry.kind === "dirty" ? [{ from: entry.line, to: entry.line + LINE_BYTES }] : [];
 }
 
-/** Whether an entry is ordered with all others of its instant. */
+/** An entry is ordered with all others of its instant. */
 function isInTurn(entry: Entry): boolean {
   return entry.kind === "durable" && (entry.unit === IN_ORDER || entry.unit > LINE_BYTES);
 }

@@ -84,7 +84,7 @@ export function* combinations(
   }
 }
 
-/** SCM as checkers see it. @param isOpen whether some cell is not settled. */
+/** SCM as checkers see it. @param isOpen true if some cell is not settled. */
 export function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
   const found = (choice: Settled) => viewOf(state, (cell) => choice.get(cell) ?? 0);
   const { read } = found(settled);
@@ -127,7 +127,7 @@ export function witnessOf(
   return undefined;
 }
 
-/** Ways to settle all cells in which at most two differ from what is durable. */
+/** Ways to settle all cells in which at most two differ from the durable content. */
 export function* fewChoices(cells: readonly Cell[]): Generator<Settled> {
   const none = new Map<Cell, number>(cells.map((cell) => [cell, 0]));
   const picks = cells.flatMap((cell) =>

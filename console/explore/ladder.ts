@@ -110,7 +110,7 @@ function marksOf({ missing, found }: UnorderedPair): LadderRow[] {
   ];
 }
 
-/** Whether the operation's own trace has these bytes. */
+/** The operation's own trace contains these bytes. */
 function isAbout(lines: readonly TraceLine[], operation: Operation, range: Range): boolean {
   const { from, until, number } = operation;
   for (let i = from; i < Math.min(until, lines.length); i++) {

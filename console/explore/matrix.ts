@@ -51,7 +51,7 @@ function updatesOf(method: MethodName): readonly MatrixPlace["update"][] {
   return MATRIX_UPDATES.filter((update) => update !== "mixed" || isMixed);
 }
 
-/** Replacing an object is the same wherever the receive buffers are that no data are in. */
+/** Replacing an object does not depend on the place of receive buffers without data. */
 function receiveBuffersOf(
   method: MethodName,
   update: MatrixPlace["update"],
@@ -88,8 +88,8 @@ const MESSAGE_BYTES = 300;
 /** The scenario of a place: two hosts, one message, two updates or a mixture, nothing else. */
 export function matrixScenario(place: MatrixPlace): string {
   const { method, update, arch, ddio, domain, receiveBuffer, attach = "pcie" } = place;
-  // A core that polls has stored a SEND's data before the READ behind it is answered; what the READ
-  // alone promises shows where the core is woken.
+  // A core that polls has stored a SEND's data before the READ behind it is answered; the promise of the READ alone
+  // shows where the core is woken.
   const completion = method === "send-read" ? "interrupt" : "poll";
   const host = `attach: ${attach}, architecture: ${arch}, ddio: ${ddio}, domain: ${domain}, ` +
     `receive: ${receiveBuffer}, completion: ${completion}`;
@@ -133,7 +133,7 @@ export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
     : ({ note }: TimedRecord) => note.kind === "writes";
   const first = notes.find(isFirst);
   if (first === undefined) throw new Error(`Nothing is written at ${JSON.stringify(place)}`);
-  // Of a replaced object the question is only whether it is whole, whatever its writes claim.
+  // A replaced object must only be whole, whatever its writes claim.
   const claims = place.update !== "replaced";
   const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, claims, from: first.time };
   const verdict = await explore(rack, options);

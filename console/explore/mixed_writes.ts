@@ -45,7 +45,7 @@ type MixedMethod = typeof MIXED_METHODS[number];
 /** Writes, the last of them by the method; each lies in a place of its own, not on a line's bounds. */
 const WRITES = 4, PLACE_BYTES = 1024, AT = 24, BYTES = 100;
 const LAST = WRITES - 1;
-/** Of the requester's memory: room for a mark that is sent, the data behind it, and a byte for a READ. */
+/** Areas of the requester's memory: a mark that is sent, the data behind it, and a byte for a READ. */
 const SLOT_BYTES = 256, DATA_AT = HEADER_BYTES, READ_AT = SLOT_BYTES - 1;
 
 /** The program. Options: `to`, `method`. */

@@ -20,11 +20,11 @@ import {
 export interface ObjectVerdict {
   readonly finding: Finding | undefined;
   readonly settled: Settled;
-  /** Whether not all ways to find the directory were tried. */
+  /** Some ways to find the directory were not tried. */
   readonly isBounded: boolean;
 }
 
-/** More ways to find the directory are not gone through, nor more ways to find one entry. */
+/** Limits of the ways to find the directory, and of the ways to find one entry. */
 const WAYS_MAX = 4096, ENTRY_WAYS_MAX = 65_536;
 
 export function judgeObjects(record: RunRecord, cut: readonly CrashState[]): ObjectVerdict {

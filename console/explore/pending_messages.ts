@@ -19,7 +19,7 @@ export interface PendingMessages {
   readonly isBounded: boolean;
 }
 
-/** More ways to find receive buffers are not gone through. */
+/** Limit of the ways to find receive buffers. */
 const WAYS_MAX = 1024;
 
 export function pendingMessagesOf(plan: RackPlan, state: CrashState): PendingMessages {

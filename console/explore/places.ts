@@ -22,7 +22,10 @@ interface Scene {
   readonly left: Readable;
 }
 
-/** Where no program declared a write, writes of the RNIC are shown: so many, of so long before and after; and lines. */
+/**
+ * Where no program declared a write, writes of the RNIC are shown: their most, their time before and after; and
+ * lines.
+ */
 const CARD_WRITES_MAX = 8;
 const NEAR_PS = 2 * PS_PER_US;
 
@@ -55,7 +58,7 @@ function writesOfCard({ host, at: cutAt, ...card }: Scene): AnnouncedWrite[] {
   const isNear = ([, { at, arrivesAt }]: [number, RnicWrite]) =>
     arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS;
   const written = [...busWrites.entries()].filter(isNear).slice(-CARD_WRITES_MAX);
-  // Of what has not been sent by then nothing is known.
+  // Writes that have not been sent by then are unknown.
   const given = lines.filter(({ at, arrivesAt }) => at < cutAt && arrivesAt >= cutAt);
   const dirty = [...cached, ...given].slice(0, CARD_WRITES_MAX);
   const all = [...written, ...dirty.map((each, i) => [busWrites.length + i, each] as const)];

@@ -25,7 +25,7 @@ export interface PostCrashRun {
   /** The run, with the power failure at `cutAt`. */
   readonly run: RackRun;
   readonly cutAt: Time;
-  /** What goes on without end in it; undefined where it ends. */
+  /** Its endless activity; undefined where it ends. */
   readonly endless: string | undefined;
 }
 
@@ -72,14 +72,14 @@ export class PostCrashRuns {
   readonly #frames: readonly Time[];
   readonly #options: { readonly histories: boolean; readonly keep: number };
   #last: PostCrashRun | undefined;
-  /** By frames. */
+  /** By number of frames. */
   readonly #kept = new Map<number, PostCrashRun>();
   /** Runs that were made. */
   count = 0;
 
   /**
    * @param options.histories keeps the histories of the survivors' memories.
-   * @param options.keep so many runs are kept, as they may be asked for again.
+   * @param options.keep number of runs that are kept, as they may be asked for again.
    */
   constructor(
     rack: ExploredRack,

@@ -1,6 +1,6 @@
 /**
- * Runs a user's protocol after a power failure: its `recover` on a recovery machine for each failed host,
- * then its `check`. Their reads of open memory choose what is found: see `paths.ts`.
+ * Runs a user's protocol after a power failure: its `recover` on a recovery machine for each failed host, then its
+ * `check`. Their reads of open memory choose its content: see `paths.ts`.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -31,16 +31,16 @@ export interface CrashedRack {
 export interface ProtocolVerdict {
   /** Ways in which recoveries and checks have found memory. */
   readonly paths: number;
-  /** What was covered wherever there were more ways than could be tried; empty: all ways were tried. */
+  /** Coverage wherever there were more ways than could be tried; empty: all ways were tried. */
   readonly covered: readonly Coverage[];
   readonly breach: Breach | undefined;
 }
 
 /**
- * Second power failures that are not asked for by `--cuts 2` may cost so much: each way to find memory behind one
- * as much as the recovery that it interrupts writes, the lines that recoveries and checks read then, and what it
- * costs to begin. That is work, not time, so verdicts are the same on each machine: a second or two for short
- * recoveries, half a minute for one of 100 stores.
+ * Limit of the cost of second power failures that `--cuts 2` does not ask for: each way to find memory behind one
+ * costs the writes of the recovery that it interrupts, the lines that recoveries and checks then read, and a
+ * constant. That is work, not time, so verdicts are the same on each machine: a second or two for short recoveries,
+ * half a minute for one of 100 stores.
  */
 export const AGAIN_COST = { most: 500_000, begin: 16 } as const;
 
@@ -50,7 +50,7 @@ export class AgainCount implements Again {
   cut = 0;
   ways = 0;
   cost = 0;
-  /** What those before have cost. */
+  /** Cost of those before. */
   readonly before: number;
 
   constructor(before = 0) {
@@ -61,7 +61,7 @@ export class AgainCount implements Again {
 /** Names of the oracles that are the protocol's own file, and the operations that it notes. */
 export const OWN_CHECK = "check", OPERATIONS = "operations";
 
-/** What an oracle says of a way to find memory. */
+/** An oracle's error for one way to find memory. */
 export interface Wrong {
   readonly checker: typeof OWN_CHECK | typeof OPERATIONS | typeof ROBUSTNESS;
   readonly found: string;
@@ -91,16 +91,14 @@ export class ProtocolJudge {
   readonly #own: ExploredRack["own"];
   readonly #robustness: Robustness | undefined;
   readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
-  /** Counts second power failures. */
   again = new AgainCount();
-  /** Lines of SCM that recoveries and checks have read. */
   #linesRead = 0;
-  /** The first thing of noted operations that could not be told. */
+  /** The first question on noted operations without a verdict. */
   unknown: string | undefined;
-  /** Whether there is a protocol that recovers or checks. */
+  /** Some protocol recovers or checks. */
   readonly hasQuestions: boolean;
 
-  /** @param robustness judges what recoveries read, where it is asked. */
+  /** @param robustness judges the reads of recoveries, where given. */
   constructor(
     rack: ExploredRack,
     options: Pick<ExploreOptions, "cuts" | "tear">,
@@ -153,8 +151,8 @@ export class ProtocolJudge {
   }
 
   /**
-   * What is wrong where reads find the choices of `pick`.
-   * @param recovering takes the recoveries that were run, where it matters whether they write.
+   * The error where reads find the choices of `pick`.
+   * @param recovering collects the recoveries that were run, where their writes matter.
    */
   #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): Wrong | undefined {
     this.#robustness?.begin();
@@ -182,7 +180,7 @@ export class ProtocolJudge {
     return wrong && { checker: wrong.by, found: wrong.findings.join("; ") };
   }
 
-  /** What the recoveries that have just run may not have read. */
+  /** Reads of the recent recoveries that robustness forbids. */
   #notRobust(at: Time): Wrong | undefined {
     const found = this.#robustness?.finding(at);
     return found && { checker: ROBUSTNESS, ...found };
@@ -209,7 +207,6 @@ export class ProtocolJudge {
     ): Generator<undefined, Breach | undefined> {
       let wrong: Wrong | undefined;
       const isWrong = (pick: Picker): boolean => {
-        // Cells that the first recovery has read are decided.
         const both: Picker = (cell) => decided.get(cell) ?? pick(cell);
         found.pick = both;
         wrong = this.#wrong({ ...crash, cut: [...others, again] }, both);
@@ -235,7 +232,6 @@ export class ProtocolJudge {
     return { paths, covered, breach: undefined };
   }
 
-  /** Whether second power failures have cost enough. */
   #isTooMuch(): boolean {
     const { before, cost } = this.again;
     return this.#options.cuts === undefined && before + cost >= AGAIN_COST.most;

@@ -82,7 +82,7 @@ export function progressText({ crashPoints, runs }: ExploreProgress): string {
   ].join(", ");
 }
 
-/** What stops, before what, until when. */
+/** The step that is held, its predecessor, and the end of the hold. */
 function holdText({ by, step, number, until }: HoldPlan): string {
   const what = step === "store"
     ? `store ${number} of ${by} stays in its core's buffer`

@@ -51,7 +51,7 @@ export interface Sendings {
   readonly busWrites: BusWrite[];
   /** Lines of shared regions in SCM that it gives back to its host. */
   readonly lines: BusWrite[];
-  /** Of which messages these are, where the run is traced: in the order of time. */
+  /** The messages of these entries, where the run is traced: in the order of time. */
   readonly placed: Placed[];
 }
 
@@ -61,7 +61,7 @@ export interface RackRun {
   readonly reports: readonly Reported[];
   /** The programs that have not ended. */
   readonly unfinished: readonly UnfinishedReport[];
-  /** By time; those of one node in the order of their making. */
+  /** By time; those of one node in the order in which it made them. */
   readonly notes: readonly TimedRecord[];
   /** By host: SCM as a power failure at the end would leave it. */
   readonly scm: ReadonlyMap<string, Pages>;
@@ -73,15 +73,15 @@ export interface RackRun {
   /** The time of the last event. */
   readonly endPs: Time;
   readonly events: number;
-  /** Whether the plan's `until`, or `eventsMax`, ended it though something would still have happened. */
+  /** The plan's `until`, or `eventsMax`, ended it before its last event. */
   readonly isCutOff: boolean;
-  /** Whether it was `eventsMax`. */
+  /** `eventsMax` ended it. */
   readonly isEndless: boolean;
 }
 
-/** A program may wait without end for a host that has failed, and look again and again; a run has some thousand events. */
+/** A program may wait endlessly for a host that has failed, looking repeatedly; a run has some thousand events. */
 const EVENTS_MORE = 400_000;
-/** Between looks at their number. */
+/** Time between checks of their number. */
 const SLICE_PS = 1_000 * PS_PER_US;
 
 /** Events of a run like the recorded one, but with a power failure, after which it is taken for endless. */

@@ -1,7 +1,6 @@
 /**
- * Reads fio's job files: sections of settings, with comments, `include`, and variables of the
- * environment, by the rules of fio's `__parse_jobs_ini` and `fio_option_dup_subs`. What a setting means
- * is in `options.ts`.
+ * Reads fio's job files: sections of settings, with comments, `include`, and variables of the environment, by the
+ * rules of fio's `__parse_jobs_ini` and `fio_option_dup_subs`. The meaning of settings is in `options.ts`.
  */
 import type { Problem } from "../../fabric/rack/plan/problem.ts";
 import { oneOf, Refusal } from "../../fabric/rack/plan/problem.ts";
@@ -24,7 +23,7 @@ export interface Section {
   readonly settings: readonly Setting[];
 }
 
-/** What a job file may need of the world. */
+/** A job file's inputs from outside. */
 export interface JobFileWorld {
   /** The content of a file. @throws Error where it cannot be read */
   readonly read: (path: string) => Promise<string>;
@@ -32,7 +31,7 @@ export interface JobFileWorld {
   readonly variable: (name: string) => string | undefined;
 }
 
-/** Files that include each other do so no deeper. */
+/** Limit of nested includes. */
 const INCLUDE_DEPTH_MAX = 16;
 /** fio's 4 KiB page, 1 core a program, and no limit of memory that a job could be sized by. */
 const KEYWORDS: Readonly<Record<string, string>> = { $pagesize: "4096", $ncpus: "1" };
@@ -49,7 +48,7 @@ export async function readJobFile(path: string, world: JobFileWorld): Promise<Se
   return sections;
 }
 
-/** Whether a section gives defaults to the jobs behind it. */
+/** A section that gives defaults to the jobs behind it. */
 export function isGlobal(name: string): boolean {
   return name.startsWith("global");
 }

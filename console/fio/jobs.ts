@@ -32,13 +32,13 @@ export interface PlannedJob {
   readonly options: Readonly<Record<string, string>>;
   /** All that is given, each with the line that it comes from. */
   readonly given: Readonly<Pick<Options, "get">>;
-  /** What the file says of the server's place: librpma's `serverip`, rdma's `hostname`. */
+  /** The server's address in the file: librpma's `serverip`, rdma's `hostname`. */
   readonly address?: string;
 }
 
 export interface Plan {
   readonly jobs: readonly PlannedJob[];
-  /** What `[global]` of every file has, for `global options` in JSON. */
+  /** The common settings of every file's `[global]`, for `global options` in JSON. */
   readonly globals: Readonly<Record<string, string>>;
   readonly notes: readonly string[];
 }
@@ -49,7 +49,7 @@ const WINDOW_PS = 500_000 * PS_PER_US;
 const PORT = 7204;
 const BLOCK_MAX = 2 ** 30;
 
-/** Numbers that go on from file to file, but for those of a file's servers: fio has a process for each file. */
+/** Numbers that go on from file to file, except those of a file's servers: fio has a process for each file. */
 interface Counts {
   clients: number;
   servers: number;
@@ -139,7 +139,7 @@ export function planJobs(
   return { jobs, globals, notes: [...said.notes] };
 }
 
-/** Of several records, what all have alike: fio's document is of one file, the rack's of all of them. */
+/** Settings that several records share: fio's document is of one file, the rack's of all of them. */
 function commonOf(records: readonly Readonly<Record<string, string>>[]): Record<string, string> {
   const [first = {}, ...others] = records;
   const alike = ([name, value]: readonly [string, string]) =>
@@ -172,7 +172,7 @@ function overridden(text: string) {
   return { name, ...value, file: COMMAND, line: 1, unset: [] };
 }
 
-/** As fio lists them: by their first names, with variables in their places, and none that has no value. */
+/** As fio lists them: by their first names, with variables replaced, without those that have no value. */
 function written(
   { settings }: Section,
   world: Pick<JobFileWorld, "variable">,
@@ -246,7 +246,6 @@ function threadsOf(
 
 type Refuse = (path: string, found: string, expected: string) => void;
 
-/** The first thread of a section. */
 function jobOf(
   name: string,
   engine: EngineName,

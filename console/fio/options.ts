@@ -1,11 +1,11 @@
 /**
- * fio's options, as a table: which of them a job of the rack has, which have no effect on it, and which
- * are refused, as they would change what is measured. Names are those of fio's `options.c` and of the
- * engines `librpma_*` and `rdma`.
+ * fio's options, as a table: those that a job of the rack has, those without an effect on it, and those that are
+ * refused, as they would change the measurement. Names are those of fio's `options.c` and of the engines `librpma_*`
+ * and `rdma`.
  */
 import { type EngineName, ENGINES } from "../../nodes/host/programs/fio/job.ts";
 
-/** What a value is: `values.ts` reads it. */
+/** The kind of a value: `values.ts` reads it. */
 export type Kind =
   | "bytes"
   | "extent"
@@ -163,7 +163,7 @@ export const WARNED: Readonly<Record<string, string>> = {
   per_job_logs: "no log is written",
 };
 
-/** Options of fio that would change what is measured, and that the rack does not have. */
+/** Options of fio that would change the measurement, and that the rack does not have. */
 export const REFUSED: ReadonlySet<string> = words(`
   wait_for exitall exit_what exitall_on_error rw_sequencer io_submit_mode fill_device fill_fs filesize file_append offset_align
   offset_increment num_range ba bssplit bs_unaligned bs_is_seq_rand sprandom spr_num_regions spr_op
@@ -201,7 +201,7 @@ export const KNOWN: readonly string[] = [
   ...REFUSED,
 ];
 
-/** Whether an engine has an option: fio refuses those of others. */
+/** An engine has an option: fio refuses those of others. */
 export function engineHas(engine: EngineName, { engines }: OptionRow): boolean {
   return engines === undefined || engine.startsWith(engines);
 }

@@ -221,13 +221,13 @@ function alone(
   return { file, line, path: "", found, expected: `one client for each of: ${there.join(", ")}` };
 }
 
-/** What the workspaces of a host may have: its SCM behind the directory, or half of its DRAM, as it has other uses. */
+/** Limit of a host's workspaces: its SCM behind the directory, or half of its DRAM, as it has other uses. */
 function roomOf(host: string, { memories, memory }: PlaceOptions): number {
   const { dramBytes, scmBytes } = memories[host]!;
   return memory === "scm" ? scmBytes - DIRECTORY_BYTES : dramBytes / 2;
 }
 
-/** The server that fio's example jobs have, or as large as the client needs it; else no larger than its host's room. */
+/** The server that fio's example jobs have, or as large as the client needs it; at most its host's room. */
 function assumedFor(
   client: PlacedJob,
   { memory, room }: PlaceOptions & { readonly room: number },

@@ -32,17 +32,17 @@ export interface RunFioOptions extends RunManner {
   /** Default: on, where the scenario has both. */
   readonly ddio?: "on" | "off";
   readonly seed?: number;
-  /** Called before anything runs, with what is to be known of the jobs. */
+  /** Called before anything runs, with notes on the jobs. */
   readonly onNotes?: (notes: readonly string[]) => void;
 }
 
-/** A thread with what it has come to. */
+/** A thread with its result. */
 export interface FioThread extends PlacedJob {
   /** Absent where its program has not come to its end. */
   readonly result?: ThreadResult;
 }
 
-/** What has run. */
+/** The threads that have run. */
 export interface FioRun {
   readonly scenario: string;
   readonly seed: number;
@@ -141,7 +141,7 @@ function programsOf(jobs: readonly PlacedJob[]): NonNullable<PrepareOptions["pro
   }));
 }
 
-/** A node of a plan; what is no host has neither DDIO nor a domain. */
+/** A node of a plan; one that is no host has neither DDIO nor a domain. */
 interface NodeOf {
   readonly name: string;
   readonly config: unknown;
@@ -176,7 +176,7 @@ export function claimsOf(
   return [...new Set(notes)];
 }
 
-/** Virtual time, and blocks, from which a job is said to be long. */
+/** Virtual time, and blocks, above which a job is long. */
 const LONG_PS = PS_PER_S / 2, LONG_BLOCKS = 250_000;
 
 /** Jobs whose posts are too many to be kept for the checkers: a million of them takes some 2 GiB. */
@@ -193,7 +193,7 @@ export function longJobs(jobs: readonly Pick<PlacedJob, "job">[]): FioJob[] {
   });
 }
 
-/** Says of long jobs that virtual time has its price, as each block is computed. */
+/** Warns of long jobs: virtual time has its price, as each block is computed. */
 function longText(jobs: readonly FioJob[]): string[] {
   const notes = jobs.map(({ name, timeBased, rampPs, runtimePs = 0 }) => {
     const much = timeBased

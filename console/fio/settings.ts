@@ -31,7 +31,7 @@ export interface Value {
 /** Options of a section by their first names; `aliases` are resolved. */
 export type Options = Map<OptionName, Value>;
 
-/** What is said of a job file and does not stop it, each with its line. */
+/** Notes on a job file that do not stop it, each with its line. */
 export interface Said {
   readonly problems: Problem[];
   readonly notes: Set<string>;

@@ -29,7 +29,7 @@ const PERCENTILES: Percentiles = {
 /** A job's value of an option, or another one where it is not given. */
 export type Take = <T>(option: OptionName, otherwise: T) => T;
 
-/** What a job says of its figures, with the defaults of fio. */
+/** A job's settings for its figures, with the defaults of fio. */
 export function shownOf(options: Options, take: Take): Shown {
   const isReduced = take("gtod_reduce", false);
   const [noSlat, noClat, noLat] = (["disable_slat", "disable_clat", "disable_lat"] as const)

@@ -1,6 +1,6 @@
 /**
- * Values of fio's options: numbers with suffixes, times, ranges and lists, by the rules of fio's
- * `parse.c`. Each function returns undefined for what is none.
+ * Values of fio's options: numbers with suffixes, times, ranges and lists, by the rules of fio's `parse.c`. Each
+ * function returns undefined for an invalid value.
  */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 

@@ -69,7 +69,7 @@ export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocume
   };
 }
 
-/** Of a frame, so many bytes are shown. */
+/** Limit of the bytes of a frame that are shown. */
 const SHOWN_BYTES = 1024;
 
 function frameDocument(
@@ -107,7 +107,6 @@ function textOf(fields: readonly FrameField[], length: number): string {
   } ${opcode.meaning} qp=${qp} psn=${psn}, ${length} B`;
 }
 
-/** Addresses as the names of hosts. */
 function namingOf(plan: RackPlan): Naming {
   const hosts = hostsByAddress(plan);
   return (address) => hosts.get(formatAddress(address)) ?? formatAddress(address);
@@ -130,7 +129,7 @@ function placeOf({ step, to }: TracedRow): typeof PLACES[number] {
   return STEP_PLACES[step] ?? (to === undefined ? "none" : "in flight");
 }
 
-/** What the requester's program has been promised of the operation's bytes, in one sentence. */
+/** The promise to the requester's program on the operation's bytes, in one sentence. */
 function promiseOf({ notes, lines, plan }: ObservedRun, operation: Operation): string {
   const { node, from, until, number, connection } = operation;
   const hosts = endsOf(connection, new Map()).map(({ host }) => machineOf(host));

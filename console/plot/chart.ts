@@ -25,7 +25,7 @@ export interface ChartPoint {
 }
 
 export interface Series {
-  /** What the legend says; "" where there is only one. Series of the same name look alike. */
+  /** The legend's text; "" where there is only one. Series of the same name look alike. */
   readonly name: string;
   /** Which of the panels it is in; "" where there is only one. */
   readonly panel: string;
@@ -40,10 +40,10 @@ export interface Chart {
   readonly title: string;
   readonly x: XAxis;
   readonly y: Axis;
-  /** What the names of panels are values of. */
+  /** The quantity in the names of panels. */
   readonly panelLabel: string;
   readonly series: readonly Series[];
-  /** Whether points are many, and the line is the figure: a distribution. */
+  /** Points are many, and the line is the figure: a distribution. */
   readonly isCurve?: boolean;
   /** Under the picture: scenario, seed, commit … */
   readonly caption: readonly string[];

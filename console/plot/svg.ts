@@ -10,7 +10,7 @@ import {
   withUnit,
 } from "./chart.ts";
 
-/** Of Okabe and Ito, which the colour-blind tell apart on white; without their yellow. */
+/** By Okabe and Ito: the colour-blind can distinguish them on white; without their yellow. */
 const COLOURS = [
   ...["#0072b2", "#d55e00", "#009e73", "#cc79a7"],
   ...["#e69f00", "#56b4e9", "#000000", "#7f7f7f"],
@@ -23,18 +23,18 @@ const SVG = "http://www.w3.org/2000/svg";
 const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif";
 const INK = "#222222", QUIET = "#555555", GRID = "#dddddd";
 const TEXT_PX = 12, TITLE_PX = 15, CAPTION_PX = 10.5;
-/** Of a letter, of the size of its text, on average: what is measured by it has room to spare. */
+/** Average width of a letter, relative to the text size; text measured with it has room to spare. */
 const LETTER = 0.56;
 
 const WIDTH = 760, PANEL_HEIGHT = 330;
-/** Of a word: series are apart in it, so that none hides another. */
+/** Height of a word: series are apart in it, so that none hides another. */
 const ROW_PX = 20, APART_PX = 9;
 const PAD = 16, LINE_PX = 18, SWATCH_PX = 30;
 const LOG_RATIO = 15;
-/** More values on an axis have ticks at round numbers instead. */
+/** With more values an axis has ticks at round numbers instead. */
 const TICKS_MAX = 10;
 
-/** As much of the DOM as is used here: its types are those of a browser. */
+/** The part of the DOM that is used here: its types are those of a browser. */
 interface Node {
   textContent: string;
   readonly outerHTML: string;
@@ -138,7 +138,7 @@ function drawn(document: Document, chart: Chart, width: number): Drawn {
     : dots(document, chart, { width, words: chart.x.words });
 }
 
-/** What both kinds of pictures have in common: values of y are shown in one unit. */
+/** Both kinds of pictures show values of y in one unit. */
 function scaledY(chart: Chart) {
   const all = chart.series.flatMap(({ points }) => points);
   const most = Math.max(...all.map(({ y, greatest = y }) => greatest));
@@ -151,7 +151,7 @@ function scaledY(chart: Chart) {
   return { size, label, most: most / size, ticks };
 }
 
-/** 1, 2, 5, 10, 20 … around these numbers; of many decades their begins only. */
+/** 1, 2, 5, 10, 20 … around these numbers; for many decades their begins only. */
 function decades(least: number, most: number): number[] {
   const first = Math.floor(Math.log10(least)), last = Math.ceil(Math.log10(most));
   const steps = last - first > 3 ? [1] : [1, 2, 5];
@@ -167,7 +167,7 @@ function plotOf(document: Document, options: Plot.PlotOptions): Figure {
     document: document as never,
     ...options,
   }) as unknown as Figure;
-  // Its style sheet is for a page; as a file of its own the picture has what it needs in attributes.
+  // The style sheet is for a page; a picture in a file of its own has its style in attributes.
   for (const style of node.querySelectorAll("style")) style.remove();
   for (const name of ["class", "style", "fill", "font-family", "font-size"]) {
     node.removeAttribute(name);
@@ -219,7 +219,7 @@ function lines(
       Plot.axisY({
         label,
         labelArrow: "none",
-        // As a format, numbers between decades would stay without text.
+        // With a format, numbers between decades would stay without text.
         text: shortNumber,
         fontSize: TEXT_PX,
         ...ticksY,
@@ -374,7 +374,7 @@ function lineOf(look: Look) {
 
 function symbolOf(look: Look) {
   const symbol = SYMBOLS[look.colour % SYMBOLS.length]!, stroke = colourOf(look);
-  // The other way round where the kind of line is another one, too.
+  // Swapped where the kind of line differs, too.
   const isHollow = (Math.floor(look.colour / SYMBOLS.length) + look.dash) % 2 === 1;
   return { symbol, r: 3.8, stroke, strokeWidth: 1.5, fill: isHollow ? "white" : stroke };
 }
@@ -406,13 +406,13 @@ function scaledX({ x, isCurve }: Chart, numbers: readonly number[]) {
   };
 }
 
-/** A name of the legend at its place: of the left end of its line. */
+/** A name of the legend at its place: that of the left end of its line. */
 interface Placed extends Entry {
   readonly x: number;
   readonly y: number;
 }
 
-/** Each entry at the height of its line's end, as near as the others let it. */
+/** Each entry as near to the height of its line's end as the others permit. */
 function besideOf(
   entries: readonly Entry[],
   { yOf, height }: Drawn,
@@ -424,7 +424,7 @@ function besideOf(
   })).sort((a, b) => a.y - b.y);
   let above = -Infinity;
   const down = wanted.map((entry) => ({ ...entry, y: above = Math.max(entry.y, above + LINE_PX) }));
-  // Those that were pushed out of the picture push the others up again.
+  // Entries that were pushed out of the picture push the others up again.
   let below = Math.max(bottom, LINE_PX * entries.length) + LINE_PX;
   return down.toReversed().map((entry) => ({
     ...entry,
@@ -443,7 +443,6 @@ function inRows(entries: readonly Entry[]): Placed[] {
   });
 }
 
-/** Of each entry a piece of the line with its symbol, and its name. */
 function legendOf(chart: Chart, entries: readonly Placed[]): Plot.Markish[] {
   const length = SWATCH_PX - 8;
   return [
@@ -469,7 +468,6 @@ function labelled<Mark extends Plot.Mark>(ariaLabel: string, mark: Mark): Mark {
   return Object.assign(mark, { ariaLabel });
 }
 
-/** Lines of text, the first of them at `y`. */
 function textOf(
   label: string,
   lines: readonly string[],
@@ -497,7 +495,6 @@ function widthOf(text: string, px: number): number {
   return Math.ceil(text.length * px * LETTER);
 }
 
-/** A text as lines that fit into the picture, cut at spaces. */
 function wrapped(text: string, px: number): string[] {
   const found: string[] = [];
   let line = "";

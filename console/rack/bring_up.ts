@@ -144,7 +144,6 @@ export async function startRack(runFile: RunFile, options: StartOptions): Promis
   }
 }
 
-/** What the function throws; undefined where it returns. */
 function thrownBy(check: () => void): unknown {
   try {
     check();

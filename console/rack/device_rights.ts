@@ -1,6 +1,6 @@
 /**
- * What a device's process may do, as flags of Deno: natively and in a container. It gives most of it
- * up before it loads a user's program (`giveUpRights` of `nodes/files.ts`).
+ * The rights of a device's process, as flags of Deno: natively and in a container. It gives most of them up before it
+ * loads a user's program (`giveUpRights` of `nodes/files.ts`).
  */
 import { DEVICE_WRITES, LANE_WRITES } from "../../nodes/files.ts";
 import { v8Flags } from "../base/v8_flags.ts";

@@ -12,7 +12,7 @@ export interface SlotOptions {
   readonly nodes: readonly string[];
   readonly spawn: (instance: string) => Child;
   readonly onStart?: (child: Child) => void;
-  /** The process has ended, not by {@link DeviceSlot.close}. @returns whether that is a power failure. */
+  /** The process has ended, not by {@link DeviceSlot.close}. @returns true if that is a power failure. */
   readonly onEnd: (child: Child, status: Deno.CommandStatus) => boolean;
   /** Says once that this process of the partition is gone; undefined without an answer. */
   readonly tell: (death: { partition: string; instance: string }) => Promise<Answer | undefined>;
@@ -93,7 +93,7 @@ export class DeviceSlot {
     else if (this.#dead.has(instance)) void this.#tell(instance);
   }
 
-  /** From now on it starts nothing, and tells nothing. */
+  /** From now on it starts nothing, and reports nothing. */
   close(): void {
     this.#isClosed = true;
   }

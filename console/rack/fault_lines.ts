@@ -65,7 +65,7 @@ export async function readFaultLines(path: string): Promise<ReplayedFaults> {
   });
 }
 
-/** What the timekeeper of a run has recorded; empty where it has recorded nothing. */
+/** The record of a run's timekeeper; empty where there is none. */
 export function recordedIn(directory: string): ReplayedFaults {
   const path = `${directory}/faults.jsonl`;
   return faultsIn(textIfThere(path) ?? "", path);

@@ -17,7 +17,7 @@ import {
 } from "./run_directory.ts";
 import { limitsHere, type LimitTexts, readLimits } from "./run_limits.ts";
 
-/** A run with what is left of it. */
+/** A run and its remaining files. */
 export interface KeptRun extends RunRow {
   readonly state: RunState;
   readonly bytes: number;
@@ -89,7 +89,7 @@ interface Log {
 export interface LogLine {
   readonly log: string;
   readonly line: string;
-  /** Whether this is the only log that is read. */
+  /** This is the only log that is read. */
   readonly alone: boolean;
 }
 

@@ -1,7 +1,7 @@
 /**
- * Starts and ends a run's own nats-server: on loopback, on a port that the server picks. Every user
- * has a random password and its own rights. Its log is its only file; the clock repairs what is lost
- * when the server ends.
+ * Starts and ends a run's own nats-server, on loopback and on a port that the server picks. Every user has a random
+ * password and its own rights. The log is the server's only file; the clock repairs what is lost when the server
+ * ends.
  */
 import { assert } from "../../fabric/base/assert.ts";
 import { type Access, USERS } from "../../fabric/bus/access.ts";
@@ -29,8 +29,8 @@ export interface NatsServerOptions {
 }
 
 /**
- * A server is missing, ended or was silent before it was ready, or its address cannot be read; the
- * message has the paths that were tried or the server's last output.
+ * A server is missing, ended or was silent before it was ready, or its address cannot be read; the message has the
+ * paths that were tried or the server's last output.
  */
 export class NatsServerError extends Error {
   override readonly name = "NatsServerError";
@@ -40,9 +40,9 @@ export class NatsServerError extends Error {
 export interface Broker {
   /** @param user of `access.ts`. */
   addressOf(user: string): NatsAddress;
-  /** What it refused of this run, or of none, as far as it is known: see {@link violationIn}. */
+  /** Refusals of the server to this run, or to no known run, as far as they are known: see {@link violationIn}. */
   refused(run: string): Refused[];
-  /** How long a connection to it may take, in wall ms; absent: as for a server that may not be there. */
+  /** Limit for connecting to it, in wall ms; absent: as for a server that may be absent. */
   readonly connectTimeoutMs?: number;
 }
 
@@ -60,15 +60,15 @@ export function connectSupervisor(
   });
 }
 
-/** A server that is not ours: one credential for all, whose rights are its owner's to set. */
+/** A server that another owner runs: one credential for all, whose rights its owner sets. */
 export function brokerAt(address: NatsAddress): Broker {
   return { addressOf: () => address, refused: () => [] };
 }
 
 /**
- * The shell script execs the server, beside a second shell that ends it when its standard input
- * closes: the server would outlive a parent that was killed with `kill -9`. The second shell checks
- * that its parent still is the server, as the kernel may have reused the process number.
+ * The shell script execs the server, beside a second shell that ends it when its standard input closes: otherwise the
+ * server would outlive a parent killed with `kill -9`. The second shell checks that its parent still is the server,
+ * as the kernel may have reused the process number.
  */
 const STARTER = `
 exec 3<&0 </dev/null
@@ -82,18 +82,17 @@ exec "$0" -c "$1" 3<&-
 
 /** Attempts to start a server under `keepUp` that is killed before it is ready. */
 const FIRST_ATTEMPTS = 5;
-/** Attempts to restart a server under `keepUp`. */
 const KEEP_UP_ATTEMPTS = 10;
 /** Delay before each of them, so that a user can see the effect of a killed server. */
 const KEEP_UP_WAIT_MS = 300;
 /**
- * Threads of the server that run at the same time. With as many as there are cores, it wakes a second one for each
- * message that finds it idle: a fifth of its CPU time. The processes that it serves need cores, too.
+ * Server threads that run at the same time. With one per core, the server wakes a second thread for each message that
+ * finds it idle, which takes a fifth of its CPU time; the processes it serves need cores, too.
  */
 const SERVER_THREADS = Math.max(1, navigator.hardwareConcurrency >> 1);
 const EVERYONE = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
-/** How long a client may take to log in, in s. */
+/** Limit for a client's login, in s. */
 const LOGIN_S = 60;
 const LAST_WORDS = 12;
 
@@ -126,18 +125,16 @@ export function existingBroker(url: string): Broker {
 }
 
 /**
- * Parses the address of an existing server: `nats://user:password@host:port`,
- * `nats://token@host:port`, `host:port`.
+ * Parses the address of an existing server: `nats://user:password@host:port`, `nats://token@host:port`, `host:port`.
  * @throws NatsServerError
  */
 export function useExisting(url: string): NatsAddress {
   const full = url.includes("://") ? url : `nats://${url}`;
-  // Parsed as http, since URL does not split other schemes in the same way; the default port 80 is
-  // then omitted.
+  // Parsed as http, since URL splits other schemes differently; the default port 80 is then omitted.
   const parsed = URL.parse(full.replace(/^nats:/, "http:"));
   if (!full.startsWith("nats://") || parsed === null || parsed.pathname !== "/") {
     throw new NatsServerError(
-      // A credential may have slashes and further @ in it.
+      // A credential may contain slashes and further @.
       `Cannot use ${
         url.replace(/^(\w+:\/\/)?.*@/s, "$1…@")
       }: expected nats://user:password@host:port`,
@@ -150,7 +147,7 @@ export function useExisting(url: string): NatsAddress {
   return password === "" ? { url: address, token: user } : { url: address, user, password };
 }
 
-/** The text of a URL's part; as it is where it has a percent sign without two digits. */
+/** The decoded text of a URL's part; unchanged if it has a percent sign without two digits. */
 function unescaped(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -169,7 +166,7 @@ export function candidates(): string[] {
   return [...new Set(folders.map((folder) => `${folder}/nats-server`))];
 }
 
-/** The first of {@link candidates} that can be run. @throws NatsServerError */
+/** @throws NatsServerError */
 export async function findNatsServer(): Promise<string> {
   const tried = candidates();
   for (const path of tried) {
@@ -183,7 +180,7 @@ export async function findNatsServer(): Promise<string> {
 }
 
 export class NatsServer implements Broker {
-  /** It has answered once: on a busy machine the next answer takes longer. */
+  /** The server has answered once; on a busy machine the next answer takes longer. */
   readonly connectTimeoutMs = PATIENCE_MS;
   readonly logFile: string;
   readonly #options: NatsServerOptions & { readonly binary: string };
@@ -197,7 +194,7 @@ export class NatsServer implements Broker {
    */
   #asked = 0;
   #process: Deno.ChildProcess | undefined;
-  /** The last process was ended by SIGKILL: nothing is wrong with the server. */
+  /** The last process was ended by SIGKILL, which is no defect of the server. */
   #wasKilled = false;
   #exited: Promise<void> = Promise.resolve();
 
@@ -225,12 +222,12 @@ export class NatsServer implements Broker {
     });
   }
 
-  /** Of the only user; on a server with rights, of the supervisor. */
+  /** The address for the only user; on a server with rights, for the supervisor. */
   get address(): NatsAddress {
     return this.addressOf(USERS.supervisor);
   }
 
-  /** Of the current process; {@link restart} changes it. */
+  /** Process number of the current process; {@link restart} changes it. */
   get pid(): number {
     return this.#process!.pid;
   }
@@ -267,14 +264,13 @@ export class NatsServer implements Broker {
         this.#options.onEvent?.(`nats-server is back, pid ${this.pid}`);
         attempt = -1;
       } catch {
-        // The log has its output; clients of the server notice by themselves that it has ended.
+        // The log has its output; the server's clients detect its end by themselves.
       }
     }
   }
 
   async #launch(asked: number): Promise<void> {
-    // A new name at every start: the server on the port is this process only if its INFO has the
-    // name.
+    // A new name at every start: the server on the port is this process only if its INFO has the name.
     const name = `rackmesh-${randomHex(8)}`;
     await this.#writeConfig(name);
     const log = await Deno.open(this.logFile, { create: true, append: true, mode: 0o600 });
@@ -287,7 +283,7 @@ export class NatsServer implements Broker {
     const listening = Promise.withResolvers<number>();
     const logged = this.#keepLog(process, { log, words, onPort: listening.resolve });
     const status = process.status;
-    // The server has ended: its watching shell can end.
+    // The server has ended, so its watching shell can end.
     status.then(() => process.stdin.close()).catch(() => {});
     status.then(({ signal }) => this.#wasKilled = signal === "SIGKILL");
     this.#process = process;
@@ -349,7 +345,6 @@ export class NatsServer implements Broker {
       return new Deno.Command("sh", {
         args: ["-c", STARTER, this.#options.binary, this.#configFile],
         env: { GOMAXPROCS: String(SERVER_THREADS) },
-        // Closes with this process.
         stdin: "piped",
         stdout: "null",
         stderr: "piped",
@@ -361,7 +356,7 @@ export class NatsServer implements Broker {
     }
   }
 
-  /** A file that only the owner can read, as all users can read a command line. */
+  /** The file is readable by its owner only, as a command line is readable by all users. */
   async #writeConfig(name: string): Promise<void> {
     const quoted = new Map([...this.#passwords].map(([user, word]) => [user, `"${word}"`]));
     const text = `# Written by rackmesh, anew at every start.
@@ -391,7 +386,7 @@ ${authorization(quoted, this.#users)}`;
     const { log, words, onPort } = options;
     let rest = "";
     for await (const text of process.stderr.pipeThrough(new TextDecoderStream())) {
-      // A full disk ends no server.
+      // A full disk does not end the server.
       await log.write(new TextEncoder().encode(text)).catch(() => {});
       const lines = (rest + text).split("\n");
       rest = lines.pop()!;
@@ -425,9 +420,9 @@ ${authorization(quoted, this.#users)}`;
 }
 
 /**
- * The users of a configuration file. `passwords` are words of its syntax: a quoted text, or `$NAME`
- * of the environment. Who has no rights given may do anything. There is no `allow_responses`, which would
- * let a user publish on any subject: a message to itself may name it for the reply.
+ * The users of a configuration file. `passwords` are words of its syntax: a quoted text, or `$NAME` of the
+ * environment. A user without given rights may do anything. There is no `allow_responses`, which would let a user
+ * publish on any subject: a message to itself may name it for the reply.
  */
 export function authorization(
   passwords: ReadonlyMap<string, string>,

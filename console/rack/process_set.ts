@@ -24,7 +24,7 @@ export interface ProcessSetOptions {
   readonly runFiles: readonly string[];
 }
 
-/** What a rack needs a process for. */
+/** The process that a rack needs. */
 export interface LaneProcess extends Omit<ChildOptions, "logFile"> {
   /** By which the bus knows the process. */
   readonly user: string;
@@ -35,7 +35,10 @@ export interface LaneProcess extends Omit<ChildOptions, "logFile"> {
 }
 
 const AGAIN_MS = 50, ATTEMPT_MS = 1_000, GRACE_MS = 3_000;
-/** How a process has left a rack, and how one ends for a rack that it does not take up: a bug of ours. */
+/**
+ * The status of a process that has left a rack, and of one that ends for a rack that it does not take up: a bug of
+ * ours.
+ */
 const LEFT: Deno.CommandStatus = { success: true, code: EXIT.done, signal: null };
 const REFUSED: Deno.CommandStatus = { success: false, code: EXIT.internal, signal: null };
 
@@ -123,8 +126,8 @@ export class ProcessSet {
   }
 
   /**
-   * Repeats a request until it is answered, the process has ended or the set ends: the broker may be away.
-   * @returns why it is refused; undefined where it is carried out, or of no use any more.
+   * Repeats a request until it is answered, the process has ended or the set ends: the broker may be away. @returns
+   * the reason of a refusal; undefined where it is carried out, or no longer useful.
    */
   async #ask(
     user: string,

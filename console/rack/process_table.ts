@@ -71,7 +71,7 @@ function wordsOf(pid: number): string[] {
   }
 }
 
-/** Whether the process exists and was started for this run directory. */
+/** The process exists and was started for this run directory. */
 export function isProcessOf(directory: string, pid: number | null): boolean {
   if (pid === null) return false;
   const words = wordsOf(pid);
@@ -89,7 +89,7 @@ export function residentBytes(pid: number): number {
   }
 }
 
-/** Memory in bytes, of what it shares with other processes its part; 0 where the process has ended. */
+/** Memory in bytes, with its part of shared memory; 0 where the process has ended. */
 export function proportionalBytes(pid: number): number {
   try {
     const match = /^Pss:\s+(\d+) kB$/m.exec(Deno.readTextFileSync(`/proc/${pid}/smaps_rollup`));

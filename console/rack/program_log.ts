@@ -14,15 +14,15 @@ export interface ProgramLog {
   /** A report of a device, as it comes. */
   hear(node: string, topic: string, value: unknown): void;
   /**
-   * Says what was held back. @param reports all of the run, in order: the bus may lose messages; absent
-   * where the run has failed.
+   * Passes on the lines held back.
+   * @param reports all of the run, in order: the bus may lose messages; absent where the run has failed.
    */
   end(reports?: readonly ReportSeen[]): void;
 }
 
 export function programLog(
   { isOrdered, say }: {
-    /** Whether reports come in the order of virtual time. */
+    /** Reports come in the order of virtual time. */
     readonly isOrdered: boolean;
     readonly say: (text: string) => void;
   },

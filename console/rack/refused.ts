@@ -1,6 +1,6 @@
 /**
- * Messages that a rack refused, for its report and for `rack why`: the processes count what is malformed
- * or not the sender's to say, the broker what its user may not publish or hear.
+ * Messages that a rack refused, for its report and for `rack why`: processes count those that are malformed or not
+ * the sender's to say, the broker those that its user may not publish or receive.
  */
 import type { RefusedMessages } from "../../fabric/bus/refusals.ts";
 import { parseSubject, type RackSubject } from "../../fabric/bus/subjects.ts";
@@ -25,15 +25,16 @@ function violationIn(line: string): Refused | undefined {
     : { by: BROKER, of: plainName(found[1]!), subject: found[2]!, count: 1 };
 }
 
-/** What the broker of a run has refused, by its log. */
+/** The refusals of a run's broker, by its log. */
 export function violationsOf(logFile: string): Refused[] {
   const lines = (textIfThere(logFile) ?? "").split("\n");
   return summed(lines.map(violationIn).filter((row) => row !== undefined));
 }
 
 /**
- * What processes have refused, of all their lives.
- * @param known to the timekeeper, which hears of it at intervals. @param finals final reports.
+ * The refusals of processes, in all their lives.
+ * @param known to the timekeeper, which receives them at intervals.
+ * @param finals final reports.
  */
 export function refusedByProcesses(
   known: readonly RefusedMessages[],
@@ -78,7 +79,6 @@ function keyOf({ by, of, subject }: Refused): string {
   return `${by} ${of} ${subject}`;
 }
 
-/** The user that a subject names as its sender. */
 function senderOf(subject: string): string {
   const name = parseSubject(subject);
   return name === undefined ? "a stranger" : senderIn(name);

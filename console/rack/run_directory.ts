@@ -1,7 +1,7 @@
 /**
- * The directory of a run, in the user's cache, with one directory per variant: run file, SCM files,
- * logs, outputs, traces and the record of faults. A run writes to no other place. Only its owner can
- * read it: SCM holds what the user has put there.
+ * The directory of a run, in the user's cache, with one directory per variant: run file, SCM files, logs, outputs,
+ * traces and the record of faults. A run writes to no other place. Only its owner can read it: SCM holds the user's
+ * data.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { ClockEnd } from "../../fabric/clock/record.ts";
@@ -13,7 +13,7 @@ import { statOf } from "../base/process_stat.ts";
 import { findProcesses, isProcessOf } from "./process_table.ts";
 import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
 
-/** The directory of a new run, and the runs that went to make room for it. */
+/** The directory of a new run, and the runs that were removed to make room for it. */
 export interface NewRun {
   readonly id: string;
   readonly path: string;
@@ -21,8 +21,8 @@ export interface NewRun {
 }
 
 /**
- * A directory for a new run, named after the scenario and the moment. Old runs beyond the limits go.
- * @throws Refusal where the environment's limits are none.
+ * Creates a directory for a new run, named after the scenario and the moment, and removes old runs beyond the limits.
+ * @throws Refusal where the environment's limits are not valid.
  */
 export async function createRunDirectory(scenario: string): Promise<NewRun> {
   const limits = limitsHere();
@@ -39,7 +39,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
   for (;;) {
     const id = `${name}-${stamp}-${crypto.randomUUID().slice(0, 4)}`;
     const path = `${runsDirectory()}/${id}`;
-    // The directory gets its name with its owner file, or another command could take it for an ended run.
+    // The directory gets its name after its owner file exists, or another command could take it for an ended run.
     const unnamed = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
     await Deno.mkdir(unnamed, { mode: 0o700 });
     await Deno.writeTextFile(`${unnamed}/owner.json`, JSON.stringify(owner), { mode: 0o600 });
@@ -63,7 +63,7 @@ export async function runDirectoryAt(path: string): Promise<NewRun> {
 /** Prefix of directories that are being created or removed. */
 const UNFINISHED = ".";
 
-/** Renaming to the name of a folder with content fails so. */
+/** The error of renaming to a folder with content. */
 function isNotEmpty(error: unknown): boolean {
   return error instanceof Error && /os error 39/.test(error.message);
 }
@@ -90,7 +90,7 @@ export async function pruneRuns(limits: RunLimits): Promise<RunRow[]> {
   return removed;
 }
 
-/** Runs what has to succeed before a run begins; where it fails, nothing is left of the run. */
+/** Runs a step that must succeed before a run begins; if it fails, the run's directory is removed. */
 export async function beforeRun<T>(run: NewRun, prepare: () => Promise<T>): Promise<T> {
   try {
     return await prepare();
@@ -118,7 +118,6 @@ export async function removeRun({ path }: Pick<RunRow, "path">): Promise<boolean
 
 const UNFINISHED_MS = 60_000;
 
-/** Removes the unfinished directories of commands that were killed. */
 async function removeUnfinished(): Promise<void> {
   for await (const { name } of Deno.readDir(runsDirectory())) {
     const path = `${runsDirectory()}/${name}`;
@@ -129,7 +128,7 @@ async function removeUnfinished(): Promise<void> {
   }
 }
 
-/** Bytes on the disk; what is sparse takes what is written of it. */
+/** Bytes on the disk; a sparse file counts with its written parts. */
 export function bytesOf(path: string): number {
   let bytes = 0;
   try {
@@ -141,7 +140,6 @@ export function bytesOf(path: string): number {
   } catch (error) {
     // A running rack and other commands create and remove files.
     const isGone = error instanceof Deno.errors.NotFound;
-    // Of another user's run.
     if (!isGone && !(error instanceof Deno.errors.PermissionDenied)) throw error;
   }
   return bytes;
@@ -162,12 +160,12 @@ export async function writeRunFile(runFile: RunFile): Promise<string> {
 
 const CLOCK_END = "clock.json";
 
-/** Writes how far a run has come: of one on the bus, its timekeeper does. */
+/** Writes how far a run has come: for a run on the bus, its timekeeper does. */
 export function writeClockEnd(directory: string, end: ClockEnd): void {
   writeWhole(`${directory}/${CLOCK_END}`, JSON.stringify(end));
 }
 
-/** How far a run had come; undefined where it has left nothing of that. @throws DamagedFileError */
+/** The last virtual time on record of a run; undefined if there is none. @throws DamagedFileError */
 export function readClockEnd(directory: string): ClockEnd | undefined {
   return jsonIfThere<ClockEnd>(
     `${directory}/${CLOCK_END}`,
@@ -185,12 +183,11 @@ export function readRunFile(directory: string): RunFile | undefined {
 }
 
 /**
- * `left over`: processes whose supervisor or directory is gone; `damaged`: a file of ours cannot be
- * read; `kept`: only files.
+ * `left over`: processes whose supervisor or directory is gone; `damaged`: a file of ours cannot be read; `kept`:
+ * only files.
  */
 export type RunState = "up" | "running" | "left over" | "another user's" | "damaged" | "kept";
 
-/** What is left of a run. */
 export function stateOf({ up, running, processes, isForeign, damage }: RunRow): RunState {
   if (isForeign) return "another user's";
   if (up) return "up";
@@ -199,7 +196,7 @@ export function stateOf({ up, running, processes, isForeign, damage }: RunRow): 
   return damage === undefined ? "kept" : "damaged";
 }
 
-/** Whether nothing would miss its directory. */
+/** The run's directory can be removed without loss to a process. */
 export function isRemovable(row: RunRow): boolean {
   return ["kept", "damaged"].includes(stateOf(row));
 }
@@ -211,12 +208,12 @@ export interface RunRow {
   readonly started: string;
   readonly up: boolean;
   readonly running: boolean;
-  /** Processes that were started for it and are there. */
+  /** Its processes that are alive. */
   readonly processes: number;
   readonly isForeign?: true;
-  /** What is wrong with a file of ours. */
+  /** The error in a file of ours. */
   readonly damage?: string;
-  /** The user's own name for it; "" where it has none and is kept all the same. */
+  /** The user's own name for it; "" where it is kept without a name. */
   readonly mark?: string;
 }
 
@@ -249,7 +246,7 @@ function startTicksOf(pid: number): number | null {
   return stat === undefined ? null : Number(stat[START_TICKS]);
 }
 
-/** Field 22 of the kernel's, counted from the state, field 3. */
+/** Field 22 of the kernel's line, counted from the state, field 3. */
 const START_TICKS = 19;
 
 /** Runs, newest first; also those of which only processes are left. */
@@ -321,14 +318,14 @@ export async function markRun({ path }: RunRow, mark: string | undefined): Promi
 }
 
 /**
- * The supervisor's file of a rack that is up: its process is alive, and it is not repeating another run
- * still. @throws DamagedFileError
+ * The supervisor's file of a rack that is up: its process is alive, and is no longer repeating another run. @throws
+ * DamagedFileError
  */
 export function readSupervisor(path: string): SupervisorFile | undefined {
   return isThere(`${path}/${RESUMING_FILE}`) ? undefined : readSupervisorOf(path);
 }
 
-/** The same, also of a rack that is coming up. @throws DamagedFileError */
+/** The same, also for a rack that is coming up. @throws DamagedFileError */
 export function readSupervisorOf(path: string): SupervisorFile | undefined {
   const isOne = ({ run, pid, url, viewer }: Partial<Record<keyof SupervisorFile, unknown>>) =>
     typeof run === "string" && (typeof pid === "number" || pid === null) &&
@@ -339,14 +336,13 @@ export function readSupervisorOf(path: string): SupervisorFile | undefined {
 }
 
 /**
- * Whether the rack is still up. One in containers is as long as this machine has its directory: Docker takes
- * both away at once.
+ * The rack is still up. A rack in containers is up as long as this machine has its directory: Docker removes both at
+ * once.
  */
 export function isServed(path: string, { pid }: Pick<SupervisorFile, "pid">): boolean {
   return pid === null || isProcessOf(path, pid);
 }
 
-/** Writes how to reach this supervisor. */
 export function writeSupervisor(path: string, file: SupervisorFile): void {
   writeWhole(`${path}/supervisor.json`, JSON.stringify(file));
 }

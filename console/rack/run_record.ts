@@ -48,7 +48,7 @@ interface Ended {
 
 /**
  * The record of a run in one process.
- * @param ended.hasWire whether the watch's observer was told of frames.
+ * @param ended.hasWire the watch's observer received frames.
  */
 export function recordOfWatched(
   { plan, directory, hasWire }: Ended & { readonly hasWire: boolean },
@@ -67,7 +67,7 @@ export function recordOfWatched(
 
 /**
  * The record of a run of processes, from their recordings.
- * @param ended.hasWire whether frames were recorded as well as audit records.
+ * @param ended.hasWire frames were recorded as well as audit records.
  */
 export function recordOfProcesses(
   ended: Ended & {

@@ -49,7 +49,7 @@ interface VariantRunOptions extends RunManner {
   readonly delayMsMax?: number;
   /** Variants that run at once, as processes; default: `LANES`. */
   readonly lanes?: number;
-  /** A folder that is not there yet; default: a new one among the kept runs. */
+  /** A folder that does not exist yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
   /** Called before any process starts. */
   readonly onStart?: (run: NewRun & { readonly seed: number }) => void;
@@ -99,7 +99,7 @@ export async function runScenario(
   return await runAll(scenario, { ...options, prepared });
 }
 
-/** A debugger attaches to one process, in which there has to be something to look at. @throws Refusal */
+/** A debugger attaches to one process, and needs a process with own programs. @throws Refusal */
 function checkInspected(prepared: readonly Prepared[], scenario: string): void {
   const { programs } = onlyOne(prepared, scenario);
   if (Object.keys(programs).length > 0) return;
@@ -122,10 +122,10 @@ async function runAll(
   );
   const ended = new Map<number, JudgedVariant>();
   let started: Pick<NewRun, "id" | "path"> | undefined;
-  // A method or DDIO option makes a run other than the one whose result the scenario expects.
+  // A method or DDIO option makes another run than the one whose result the scenario expects.
   const isChosen = method !== undefined || ddio !== undefined;
   const expect = isChosen ? [] : prepared[0]!.variant.expect;
-  // A run that repeats a record does what is not in its scenario.
+  // A run that repeats a record does things that are not in its scenario.
   const keep = ({ variant }: Prepared, directory: string) => {
     if (options.faultsFile !== undefined) return;
     keepScenario(directory, { scenario, choices: options.prepare, variant });
@@ -177,14 +177,13 @@ async function runAll(
   return await leaveReport(captures.length === 0 ? summary : { ...summary, captures });
 }
 
-/** Writes a report to the directory of its run. */
 async function leaveReport(report: RunReport): Promise<RunReport> {
   const text = JSON.stringify(report, plainly, 2);
   await Deno.writeTextFile(`${report.directory}/report.json`, text, { mode: 0o600 });
   return report;
 }
 
-/** Of a run that was interrupted, whose report has the variants that had ended. */
+/** The report on a run that was interrupted covers the variants that had ended. */
 function interruptedCheck(
   missing: readonly Prepared[],
   ended: readonly JudgedVariant[],
@@ -216,7 +215,6 @@ export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunO
   };
 }
 
-/** A variant that has come to its end. */
 interface Ended {
   /** With the inputs that the run keeps. */
   readonly one: Prepared;
@@ -225,8 +223,9 @@ interface Ended {
 
 /**
  * Runs variants in a new run directory, and writes their captures. Racks of processes run side by side in one set of
- * processes, but for those whose plan ends a process: its death would be that of the same device in the others.
- * @returns what came of each variant, in their order, and the paths of the captures.
+ * processes, except those whose plan ends a process, as its death would also be that of the same device in the
+ * others.
+ * @returns the result of each variant, in their order, and the paths of the captures.
  */
 export async function runVariants<Result>(
   given: readonly Prepared[],
@@ -278,7 +277,7 @@ export async function runVariants<Result>(
     }
   } finally {
     logs.endAll();
-    // What is still judged writes to the run's directory, and is in the report on an interrupted run.
+    // Judging still writes to the run's directory, and is in the report on an interrupted run.
     await Promise.allSettled(results);
     // Captures are also written for a run that failed: it needs them most.
     if (observe !== undefined) {
@@ -294,7 +293,7 @@ export async function runVariants<Result>(
   return { id, path, results: await Promise.all(results), captures };
 }
 
-/** How each variant is run: with a directory and a name on the bus of its own. */
+/** Each variant runs with a directory and a name on the bus of its own. */
 function racksOf(
   prepared: readonly Prepared[],
   { id, path, observe, logs, options }: {
@@ -333,7 +332,6 @@ function racksOf(
   });
 }
 
-/** What programs of all variants log, variant by variant. */
 function logsInOrder(
   prepared: readonly Prepared[],
   { packing, onLog, elsewhere }: Pick<
@@ -341,7 +339,7 @@ function logsInOrder(
     "packing" | "onLog" | "elsewhere"
   >,
 ) {
-  // Of a rack in one process lines come in order; of one that runs alone they are said as they come.
+  // Lines of a rack in one process come in order; lines of one that runs alone are passed on at once.
   const isOrdered = packing === "all", isAlone = isOrdered && elsewhere === undefined;
   const lines = prepared.map((): string[] => []);
   const logs = prepared.map((_, i) =>
@@ -361,7 +359,7 @@ function logsInOrder(
     hear: (place: number, report: readonly [node: string, topic: string, value: unknown]) =>
       logs[place]?.hear(...report),
     end,
-    /** Of a run that has failed: what was held back. */
+    /** For a run that has failed: passes on the lines held back. */
     endAll: () => prepared.forEach((_, place) => end(place)),
   };
 }

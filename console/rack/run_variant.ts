@@ -41,7 +41,7 @@ export interface Outcome {
   readonly directory: string;
   /** The record for the checkers, where it was requested. */
   readonly record?: RunRecord;
-  /** What recoveries and checks of protocols have found, where the run itself has asked them: under a debugger. */
+  /** Findings of recoveries and checks of protocols, where the run itself has asked them: under a debugger. */
   readonly protocols?: readonly ProtocolVerdict[];
 }
 
@@ -51,9 +51,9 @@ export type Reported = Omit<Outcome, "record"> & {
 };
 
 /**
- * What programs and cards have reported, by time, and the programs that have not ended. Of a run that was
- * recorded, also the reports of processes that were killed; else those of processes that are left, under
- * the topics that a partition keeps (`nodes/kept_reports.ts`). Lines of `cpu.log` are not among them.
+ * Reports of programs and cards, by time, and the programs that have not ended. For a run that was recorded, includes
+ * the reports of processes that were killed; otherwise those of processes that are left, under the topics that a
+ * partition keeps (`nodes/kept_reports.ts`). Lines of `cpu.log` are not among them.
  */
 export function reportsOf(
   { finals, record }: Pick<Reported, "finals"> & { readonly record?: Pick<RunRecord, "reports"> },
@@ -64,7 +64,7 @@ export function reportsOf(
   return [...said, ...left.filter(({ topic }) => topic === "unfinished")];
 }
 
-/** What a device has counted by the run's end; undefined where no process is left that says so. */
+/** A device's counters at the run's end; undefined where its process is gone. */
 export function countersOf(
   finals: readonly Pick<FinalReply, "statistics">[],
   node: string,
@@ -77,17 +77,17 @@ export interface RunOptions {
   readonly directory: string;
   /** Keep every step of every operation in the directory. */
   readonly trace?: boolean;
-  /** What is recorded for captures; absent: nothing. */
+  /** Observations for captures; absent: nothing. */
   readonly observe?: ObservationScope | undefined;
-  /** What is recorded for checkers: audit records, and frames too for `wire`; absent: nothing. */
+  /** Records for checkers: audit records, and frames too for `wire`; absent: nothing. */
   readonly check?: "notes" | "wire" | undefined;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
   /** In one process only: limit in wall ms. */
   readonly limitMs?: number;
   /**
-   * With own programs and in one process only: the port at which it waits for a debugger. Programs that were
-   * prepared with `stops` stop at their first line then.
+   * With own programs and in one process only: the port at which it waits for a debugger. Programs that were prepared
+   * with `stops` then stop at their first line.
    */
   readonly inspect?: number | undefined;
   /** Takes the rack down; the run then rejects with the signal's reason. */
@@ -96,7 +96,7 @@ export interface RunOptions {
   readonly onEvent?: (event: SupervisorEvent) => void;
   /** Called before any process of the rack starts; the callee may take the rack down. */
   readonly beforeStart?: (supervisor: Supervisor) => void;
-  /** Whether the final report of a partition may be missing whose process has ended: it was killed at the end. */
+  /** The final report of a partition whose process has ended may be missing: it was killed at the end. */
   readonly mayLackFinal?: (partition: string) => boolean;
   /** Called when the rack has started; tests inject faults with it. */
   readonly onStart?: (supervisor: Supervisor) => void;
@@ -182,8 +182,8 @@ export function runFileOfProcesses(
 }
 
 /**
- * Runs the rack without a bus: in this process, or, with own programs, in one that has given up its
- * rights when it loads them.
+ * Runs the rack without a bus: in this process, or, with own programs, in one that gives up its rights when it loads
+ * them.
  */
 export async function runSimulated(prepared: Prepared, options: RunOptions): Promise<Outcome> {
   const began = performance.now();
@@ -217,7 +217,7 @@ async function simulateHere(prepared: Prepared, options: RunOptions): Promise<Re
   const watch = check && watchRun(plan);
   const hasWire = check === "wire";
   const { observer: _, ...notes } = watch ?? {};
-  // It brings all kinds of nodes along, which a run by processes does not need.
+  // It loads all kinds of nodes, which a run by processes does not need.
   const { simulate } = await import("./simulate.ts");
   const simulated = await simulate(runFile, {
     watch: hasWire ? watch : notes,
@@ -229,7 +229,7 @@ async function simulateHere(prepared: Prepared, options: RunOptions): Promise<Re
   return { ...simulated, record: watch && recordOfWatched(ended, watch) };
 }
 
-/** The record is made here, from recordings: checkers run where no own program does. */
+/** The record is made here, from recordings: checkers run outside of the process with own programs. */
 async function simulateConfined(prepared: Prepared, options: RunOptions): Promise<Recorded> {
   const { run, directory, trace = false, observe, delayMsMax = 0, check } = options;
   const scope = widestOf([observe, check]);

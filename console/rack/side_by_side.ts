@@ -17,19 +17,18 @@ import { ProcessSet } from "./process_set.ts";
 import { writeRunFile } from "./run_directory.ts";
 import { type Outcome, runFileOfProcesses, type RunOptions, runProcesses } from "./run_variant.ts";
 
-/** A rack, with how it is run. */
 export interface Rack {
   readonly one: Prepared;
   readonly run: RunOptions;
 }
 
-/** Racks that run at once in one set of processes: with more of them a process has more memory and no more speed. */
+/** Racks that run at once in one set of processes: more of them take more memory and gain no speed. */
 export const LANES = 8;
 /** Racks that a set of processes serves in all: the rights of a process name the folders of each. */
 export const SET_MAX = 64;
 
 export interface SideBySideOptions {
-  /** A subject token, with which names of racks on the bus begin: the name of a set of processes. */
+  /** The name of the set of processes, a subject token, with which names of its racks on the bus begin. */
   readonly id: string;
   /** A folder above those of all racks. */
   readonly path: string;
@@ -41,7 +40,7 @@ export interface SideBySideOptions {
   readonly limitMs?: number | undefined;
   /** Takes all down; the call then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Called with each rack that has come to its end, whichever is first. */
+  /** Called with each rack that has come to its end, in the order of the ends. */
   readonly onEnded: (place: number, outcome: Outcome) => void;
   /**
    * Called with each rack that has failed by itself, and the others go on; absent: the first failure ends all, and is
@@ -51,9 +50,9 @@ export interface SideBySideOptions {
 }
 
 /**
- * Runs racks to their ends: first those that may share processes, some at once, then the others one after the other.
- * A process dies for all of its racks, so one whose plan ends a process has its own; and where a shared process fails,
- * the racks that it had run again, each alone, which shows whose failure it was.
+ * Runs racks to their ends: first those that may share processes, several at once, then the others one after the
+ * other. A process dies for all of its racks, so a rack whose plan ends a process has its own; and where a shared
+ * process fails, its racks run again, each alone, which shows whose failure it was.
  */
 export async function runSideBySide(
   racks: readonly Rack[],
@@ -70,7 +69,7 @@ export async function runSideBySide(
   }
 }
 
-/** Equal for racks that can have one broker: users and their rights, which are devices and cables. */
+/** Equal for racks that can share a broker: users and their rights, which are devices and cables. */
 function brokerOf({ plan, partitions }: Prepared): string {
   return JSON.stringify([...accessOfLanes({ plan, partitions })]);
 }
@@ -139,22 +138,18 @@ async function runGroup(
   for (const place of alone) await runAlone(place);
 }
 
-/** Of a rack that was ended. */
 export function noEndText(limitMs: number): string {
   return `No end within ${limitMs / 1_000} s of wall time`;
 }
 
-/** How a rack is run. */
 interface Manner {
-  /** Ends it. */
   readonly signal: AbortSignal | undefined;
-  /** Those that it shares with others. */
   readonly processes?: ProcessSet;
-  /** Ends these and all of their racks. */
+  /** Ends the shared processes and all of their racks. */
   readonly fail?: (error: unknown) => void;
 }
 
-/** Those that may share processes, and those that may not; one alone needs no set. */
+/** Racks that may share processes, and those that may not; one alone needs no set. */
 function lanedAndAlone(
   racks: readonly Rack[],
   places: readonly number[],
@@ -166,22 +161,19 @@ function lanedAndAlone(
   return laned.length > 1 ? [laned, alone] : [[], places];
 }
 
-/** What a run has left in its directory, but for copies of its inputs. */
+/** Removes the files of a run, except copies of its inputs. */
 async function forgetRun({ run: { directory } }: Rack): Promise<void> {
   for await (const { name } of Deno.readDir(directory)) {
     if (name !== "inputs") await Deno.remove(`${directory}/${name}`, { recursive: true });
   }
 }
 
-/** Whether the plan has a power failure of a partition with one device, which the timekeeper carries out. */
+/** The plan has a power failure of a partition with one device, which the timekeeper carries out. */
 function endsAProcess({ plan, partitions }: Prepared): boolean {
   const alone = partitions.filter(({ nodes }) => nodes.length === 1).flatMap(({ nodes }) => nodes);
   return plan.faults.some(({ node }) => alone.includes(node));
 }
 
-/**
- * Runs racks in processes that they share, which end with `work`.
- */
 async function inOneSet(
   racks: readonly Rack[],
   { id, path, broker, signal: ending }: SideBySideOptions & { readonly broker: Broker },

@@ -35,7 +35,7 @@ export interface SimulateOptions {
   readonly onEnd?: ((scm: (host: string) => ImageView) => void) | undefined;
 }
 
-/** The user's own programs, and what is done to nodes that run them. */
+/** The user's own programs, and the wrapper of nodes that run them. */
 export interface OwnPrograms {
   readonly own: Readonly<Record<string, MakeProgram>>;
   readonly replace: (create: CreateNode) => CreateNode;
@@ -114,8 +114,8 @@ const SLICE_PS = 100 * PS_PER_US;
 const TURN_MS = 50;
 
 /**
- * Runs to the end and yields to the event loop (Ctrl-C) at intervals. @throws RackError after
- * `limitMs`.
+ * Runs to the end and yields to the event loop (Ctrl-C) at intervals.
+ * @throws RackError after `limitMs`.
  */
 async function runWithin(
   simulator: Simulator,

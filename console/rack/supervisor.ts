@@ -1,7 +1,7 @@
 /**
- * Starts a rack as processes, watches them, and reports power failures to the timekeeper. Only the
- * process that holds the supervisor starts and ends the others; it treats a process that was killed
- * from outside like one that it was ordered to kill.
+ * Starts a rack as processes, watches them, and reports power failures to the timekeeper. Only the process that holds
+ * the supervisor starts and ends the others; it treats a process that was killed from outside like one that it was
+ * ordered to kill.
  */
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { USERS } from "../../fabric/bus/access.ts";
@@ -32,7 +32,6 @@ export interface SupervisorOptions {
   readonly runFile: RunFile;
   readonly runFilePath: string;
   readonly broker: Broker;
-  /** A connection of this process, for orders and reports. */
   readonly bus: Bus;
   /** Processes that it shares with other racks; default: its own. */
   readonly processes?: ProcessSet | undefined;
@@ -66,7 +65,7 @@ export class Supervisor {
   readonly #subscriptions: Subscription[] = [];
   readonly #waker: StoppedProcessGuard;
   #timekeeper: Child | undefined;
-  /** Aborted when the rack is taken down: then nothing that it is asked for will come. */
+  /** Aborted when the rack is taken down, which ends all waits for its answers. */
   readonly #down = new AbortController();
   #hasFinished = false;
   readonly #finished = Promise.withResolvers<Summary>();
@@ -86,8 +85,8 @@ export class Supervisor {
   }
 
   /**
-   * Starts the timekeeper and every partition. @throws RackError where {@link down} was called
-   * before.
+   * Starts the timekeeper and every partition.
+   * @throws RackError where {@link down} was called before.
    */
   async start(): Promise<void> {
     this.#subscribe();
@@ -122,8 +121,8 @@ export class Supervisor {
   }
 
   /**
-   * SIGSTOP: the process is suspended until {@link resume}; no device fails, the whole rack waits.
-   * If this process is killed meanwhile, the guard continues the stopped one, which then ends.
+   * SIGSTOP: the process is suspended until {@link resume}; no device fails, the whole rack waits. If this process is
+   * killed meanwhile, the guard continues the stopped one, which then ends.
    * @returns false where the name has no process.
    */
   async pause(name: string): Promise<boolean> {
@@ -183,9 +182,10 @@ export class Supervisor {
   }
 
   /**
-   * The final reports of all partitions with power. @throws RackError that names those of which one
-   * is missing: without it nothing is known of their programs; also where {@link down} is called meanwhile.
-   * @param mayLack of a partition whose process has ended since: whether that is no error.
+   * The final reports of all partitions with power.
+   * @throws RackError that names those of which one is missing: without it nothing is known of their programs; also
+   * where {@link down} is called meanwhile.
+   * @param mayLack returns true if a partition whose process has ended since may lack its report.
    */
   async finals(mayLack: (partition: string) => boolean = () => false): Promise<FinalReply[]> {
     const finals: FinalReply[] = [], missing: string[] = [];
@@ -212,13 +212,12 @@ export class Supervisor {
     return finals.toSorted((x, y) => order.indexOf(x.partition) - order.indexOf(y.partition));
   }
 
-  /** What processes refused, those that have died included. */
+  /** Messages that processes refused, those that have died included. */
   async refused(finals: readonly FinalReply[]): Promise<Refused[]> {
     const status = await this.control.status({ signal: this.#down.signal }).catch(() => undefined);
     return refusedByProcesses(status?.refusals ?? [], finals);
   }
 
-  /** Ends every process; returns when all have ended. */
   async down(): Promise<void> {
     this.#down.abort(new RackError("The rack was taken down"));
     for (const subscription of this.#subscriptions) subscription.close();
@@ -277,7 +276,7 @@ export class Supervisor {
         void this.#fail(child, status);
         return false;
       },
-      // Of a run that has ended nothing is on record any more.
+      // Power failures after the end of a run are not recorded.
       tell: async (death) =>
         this.#hasFinished ? { ok: { settled: true } } : await this.control.attempt("death", death),
       onNeverUp: (found) =>

@@ -14,8 +14,8 @@ import { ifThere, isThere, readInto } from "../base/files.ts";
 import type { ImageView } from "../checks/run_record.ts";
 
 /**
- * Writes that survived in a host's cards: the host has missed them, and each card replays its own at its
- * return (domain `wsp`, see `nodes/rnic/dma/journal.ts`). Empty for a host that has power.
+ * Writes that survived in a host's cards: the host has missed them, and each card replays its own at its return
+ * (domain `wsp`, see `nodes/rnic/dma/journal.ts`). Empty for a host that has power.
  * @param reports of the run, oldest first.
  */
 export function heldFor(
@@ -57,7 +57,7 @@ function writtenIn(path: string): (from: number, to: number) => boolean {
 }
 
 /**
- * What survived in the SCM of `host`; undefined where it has no SCM file.
+ * The bytes that survived in the SCM of `host`; undefined where it has no SCM file.
  * @param directory of the run: `scm/<host>.scm`, and `faults.jsonl` where power failed.
  * @param options.held writes in its card, see {@link heldFor}.
  */

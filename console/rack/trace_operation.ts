@@ -99,7 +99,7 @@ function linesIn(folder: string): TraceLine[] {
   return all.sort((x, y) => x.time - y.time);
 }
 
-/** The directory of the chosen variant. @throws Refusal */
+/** @throws Refusal for an unknown variant. */
 function variantOf(run: { id: string; path: string }, { method, ddio }: VariantChoice): string {
   const names = [...Deno.readDirSync(run.path)].map(({ name }) => name).sort();
   if (names.includes("run.json")) return run.path;
@@ -117,8 +117,8 @@ function variantOf(run: { id: string; path: string }, { method, ddio }: VariantC
 
 /**
  * The ladder of one operation, and the number of operations to choose from.
- * @param which.index from 0, in order of their begin. @param which.on the requester; default: all
- * hosts.
+ * @param which.index from 0, in order of their begin.
+ * @param which.on the requester; default: all hosts.
  * @throws Refusal where there is none.
  */
 export function operationIn(

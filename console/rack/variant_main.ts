@@ -22,7 +22,7 @@ export interface VariantJob {
   readonly claims: boolean;
 }
 
-/** A variant that was judged, without what is on disk. */
+/** A variant that was judged, without its files. */
 export interface VariantAnswer extends Omit<JudgedVariant, "one" | "outcome"> {
   readonly outcome: Omit<Outcome, "record">;
   /** Of its record, where there is one. */

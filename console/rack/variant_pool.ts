@@ -12,7 +12,7 @@ export class VariantPool {
   readonly #directory: () => string | undefined;
   #pool: WorkerPool | undefined;
 
-  /** @param directory of the run, when the first variant begins: by it the processes are found. */
+  /** @param directory of the run, when the first variant begins: it identifies the processes. */
   constructor(directory: () => string | undefined) {
     this.#directory = directory;
   }

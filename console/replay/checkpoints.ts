@@ -20,8 +20,8 @@ export interface Checkpoint {
   /** Of the rack; null where a device has lost its power at the instant itself: none is known before it. */
   readonly digest: string | null;
   /**
-   * What was on record of power and cables: a failure that comes later may be dated before the instant at
-   * which the rack stood, and is not part of it.
+   * The record of power and cables: a failure that comes later may be dated before the instant at which the rack
+   * stood, and is not part of it.
    */
   readonly faults: readonly Recorded[];
   /** Power failures that orders had added to the plan. */

@@ -95,8 +95,8 @@ export class Replay {
 
   /**
    * Replays a run to its end, or as far as its rack has come that is up.
-   * @throws Refusal for an unknown run, or one that cannot be replayed exactly; RackError where the replay
-   * is another run, with the device and the instant; the signal's reason.
+   * @throws Refusal for an unknown run, or one that cannot be replayed exactly; RackError where the replay is another
+   * run, with the device and the instant; the signal's reason.
    */
   static async open(target: ReplayTarget, options: ReplayOptions = {}): Promise<Replay> {
     const { signal } = options;
@@ -145,7 +145,6 @@ export class Replay {
     return this.#head.unknownEnd;
   }
 
-  /** Whether it answers no more. */
   get isOver(): boolean {
     return this.#end !== undefined;
   }
@@ -176,7 +175,7 @@ export class Replay {
     return this.ask("memoryMap", at, query);
   }
 
-  /** What a power cut of these devices at an instant would lose. */
+  /** The loss by a power cut of these devices at an instant. */
   async loss(at: Time, nodes: readonly string[]): Promise<Loss> {
     await this.#reach(at);
     return await this.ask("loss", at, nodes);
@@ -217,7 +216,7 @@ export class Replay {
     if (this.#isThere) this.#child.kill("SIGKILL");
     await this.#child.status;
     await this.#input.abort().catch(() => {});
-    // Of a process that has not come to take it.
+    // The spool of a process that has not taken it.
     await Deno.remove(this.#spool).catch(() => {});
   }
 
@@ -226,7 +225,7 @@ export class Replay {
     try {
       for (const part of inParts(orders())) await this.#send({ kind: "orders", orders: part });
     } catch (error) {
-      // It can never have what it was not given.
+      // It can never get the missing orders.
       this.#fail(new RackError(`The replay has not all orders: ${(error as Error).message}`));
       throw error;
     }
@@ -236,7 +235,7 @@ export class Replay {
     await opened.promise;
   }
 
-  /** Returns when the process has taken it, or has ended: that is what is reported. */
+  /** Returns when the process has taken it, or has ended; the end is reported instead. */
   async #send(request: ReplayRequest): Promise<void> {
     await this.#input.write(framed(request)).catch(() => {});
   }

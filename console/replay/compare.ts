@@ -31,7 +31,7 @@ async function firstDifference(here: Replay, there: Replay): Promise<FirstDiffer
     const x = ours[i], y = theirs[i];
     if (x !== undefined && y !== undefined && x[0] === y[0] && isEqual(x[1], y[1])) continue;
     const at = Math.min(x?.[0] ?? Infinity, y?.[0] ?? Infinity);
-    // What has nothing at that instant has what it had before.
+    // A device without an event at that instant keeps its earlier digest.
     const before = i === 0 ? undefined : ours[i - 1]![1];
     const left = x?.[0] === at ? x[1] : before, right = y?.[0] === at ? y[1] : before;
     const nodes = differing(left, right);
@@ -41,7 +41,7 @@ async function firstDifference(here: Replay, there: Replay): Promise<FirstDiffer
   return null;
 }
 
-/** The span in which two runs part: they were the same at its begin. */
+/** The span in which two runs part: they were equal at its begin. */
 function partingOf(ours: readonly Sample[], theirs: readonly Sample[]): [from: Time, to: Time] {
   const known = new Map(theirs.map(([at, , digest]) => [at, digest]));
   let from = 0;
@@ -60,7 +60,7 @@ function isEqual(x: Digests, y: Digests): boolean {
   return differing(x, y).length === 0;
 }
 
-/** Devices of which the digests are not the same; all where one of the two is not known. */
+/** Devices whose digests differ; all where one of the two is unknown. */
 function differing(x: Digests | undefined, y: Digests | undefined): string[] {
   const [ours, theirs] = [new Map(x), new Map(y)];
   const names = new Set([...ours.keys(), ...theirs.keys()]);

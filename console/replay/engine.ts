@@ -1,4 +1,4 @@
-/** A recorded run that is asked: what a {@link Recording} has kept, as `types.ts` says it. */
+/** Answers queries on a recorded run from a {@link Recording}, as `types.ts` defines them. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatTime, NEVER, type Time } from "../../fabric/base/time.ts";
@@ -44,7 +44,7 @@ const TURN_MS = 50;
 const PROMISES_MOST = 20_000;
 /** Orders, and reports, of a time line: each of an hour of orders would make it megabytes, read anew at each. */
 const ROWS_MOST = 1_000;
-/** So many events are replayed anew for an instant in some tenths of a second. */
+/** Events that are replayed anew for an instant in some tenths of a second. */
 const EXACT_EVENTS = 20_000;
 
 /** A second replay that keeps nothing, for the state of devices at an instant. */
@@ -62,7 +62,7 @@ export class ReplayEngine {
   #follower: Follower | undefined;
 
   readonly #options: RecordingOptions;
-  /** An earlier stretch of a run whose details are more than the recording of all of it keeps. */
+  /** An earlier stretch of a run, with details that the recording of all of it no longer keeps. */
   #stretch: Recording | undefined;
   #onProgress: (progress: ReplayProgress) => void = () => {};
 
@@ -94,8 +94,8 @@ export class ReplayEngine {
   }
 
   /**
-   * Whether a later state of the run can be reached from here: no fault has come, and no order before the
-   * instant that this replay stands at.
+   * A later state of the run can be reached from here: no fault has come, and no order before the instant that this
+   * replay stands at.
    */
   canExtend(job: ReplayJob): boolean {
     const { plan, orders } = this.#job;
@@ -109,7 +109,7 @@ export class ReplayEngine {
   async extend(job: ReplayJob, onProgress: (progress: ReplayProgress) => void): Promise<void> {
     const { reached } = this.#recording;
     this.#recording.extend(job);
-    // What is older has been compared, or was passed before the run told it.
+    // Older digests were compared, or were passed before the run reported them.
     this.#known = job.known.filter(({ at }) => at === null || at > reached)
       .sort((x, y) => (x.at ?? Infinity) - (y.at ?? Infinity));
     this.#follower = this.#stretch = undefined;
@@ -118,8 +118,9 @@ export class ReplayEngine {
   }
 
   /**
-   * The details around an instant: those of the first pass where it still has them, else of another pass, which goes
-   * on where it stands or begins anew, and ends behind the instant. @param from where possible, details from here on.
+   * The details around an instant: those of the first pass where it still has them, else of another pass, which
+   * continues or begins anew, and ends behind the instant.
+   * @param from where possible, details from here on.
    */
   async #around(at: Time, from: Time = at): Promise<Recording> {
     const all = this.#recording;
@@ -214,7 +215,6 @@ export class ReplayEngine {
       faults: [...power, ...links].filter(({ at }) => at < this.#recording.reached)
         .sort((x, y) => x.at - y.at),
       orders: orders.map(({ time: at, host, counter: order, program: { run, options } }) => {
-        // Content is read when it is asked for.
         const names = Object.keys(options).filter((name) => name !== "content");
         const rest = Object.fromEntries(names.map((name) => [name, options[name]]));
         return { at, host, order, program: run, options: rest };
@@ -277,14 +277,14 @@ export class ReplayEngine {
 
   #powerOf(node: string, at: Time): Pick<DeviceState, "hasPower" | "life" | "since"> {
     const lives = this.#recording.lives.get(node)!;
-    // What begins at the instant has not happened.
+    // Events at the instant itself have not happened.
     const life = Math.max(0, lives.findLastIndex(({ from }) => from < at));
     const { from, to } = lives[life]!;
     const hasPower = to >= at;
     return { hasPower, life, since: hasPower ? from : to };
   }
 
-  /** A replay that stands at `at`; undefined where that would take too long, unless it is wanted. */
+  /** A replay that stands at `at`; undefined where that would take too long, unless `exact` asks for it. */
   #followTo(at: Time, exact: boolean | undefined): Follower | undefined {
     if (exact === false) return undefined;
     const known = this.#follower;
@@ -333,7 +333,7 @@ export class ReplayEngine {
         ...(order !== undefined && { order }),
       };
     });
-    // To look where an own program waits may move one with waits of its own making.
+    // A look at an own program's wait may change one that makes its own waits.
     if (Object.keys(this.#loaded.own).length > 0) this.#follower = undefined;
     return programs;
   }
@@ -401,7 +401,7 @@ export class ReplayEngine {
     return eventsAround(await this.#around(query.at), this.#ticks(), query);
   }
 
-  /** @throws Refusal for a step or a device that there is not. */
+  /** @throws Refusal for an unknown step or device. */
   async find(query: FindQuery): Promise<EventRow | null> {
     const problem = predicateProblem(query, this.#job.plan.nodes.map(({ name }) => name));
     if (problem !== undefined) throw refusal("", problem);
@@ -415,12 +415,12 @@ export class ReplayEngine {
     }
   }
 
-  /** Digests after so many events, for a comparison: instants that two runs with one past share. */
+  /** Digests by number of events, for a comparison: instants that two runs with one past share. */
   digests(): [at: Time, events: number, digest: string][] {
     return this.#recording.samples.map(({ at, events, digest }) => [at, events, digest]);
   }
 
-  /** Digest of each device, and their number of events, of what happens before an instant. */
+  /** Digest of each device, and their number of events, before an instant. */
   digestsAt(
     at: Time,
   ): { readonly nodes: [node: string, digest: string][]; readonly events: number } {
@@ -433,7 +433,7 @@ export class ReplayEngine {
     return { nodes: simulator.nodes(), events: simulator.events };
   }
 
-  /** Digest of each device after each instant in [from, to) at which something happens. */
+  /** Digest of each device after each instant in [from, to) with an event. */
   digestsIn(from: Time, to: Time): [at: Time, digests: [node: string, digest: string][]][] {
     const { simulator } = this.#newFollower();
     simulator.run(from);
@@ -445,7 +445,6 @@ export class ReplayEngine {
     return rows;
   }
 
-  /** Counters at the end, by device, and the digest of each. */
   end() {
     const { simulator } = this.#recording;
     const { digest, events } = simulator;
@@ -466,7 +465,7 @@ function latestOf<T>(rows: readonly T[]): readonly T[] {
   return rows.slice(-ROWS_MOST);
 }
 
-/** Tells of progress, and lets others have a turn, while a pass goes on. */
+/** Reports progress, and yields to other work, during a pass. */
 class Turns {
   readonly #onProgress: (progress: ReplayProgress) => void;
   readonly #endPs: Time | null;

@@ -1,4 +1,4 @@
-/** What happened around an instant: steps, frames, notes, reports, power, cables and orders in one list. */
+/** Events around an instant: steps, frames, notes, reports, power, cables and orders in one list. */
 import { EVENTS } from "../api/replay_terms.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { matcherOf } from "../../fabric/trace/predicate.ts";
@@ -29,7 +29,7 @@ export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQu
   const { at, node, kinds } = query, { detailFrom } = recording;
   const before = Math.min(EVENTS.most, query.before ?? EVENTS.usual),
     after = Math.min(EVENTS.most, query.after ?? EVENTS.usual);
-  // Of what is before, only a part is known.
+  // Only a part of the earlier rows is known.
   const isWanted = (row: EventRow) =>
     row.time >= detailFrom && (node === undefined || row.node === node) &&
     (kinds === undefined || kinds.includes(row.kind));
@@ -57,7 +57,7 @@ export class StepFinder {
     this.#left = predicate.count ?? 1;
   }
 
-  /** Looks at the steps from an instant on that a recording has. @returns the one that is looked for. */
+  /** Searches a recording's steps from an instant on. @returns the wanted one. */
   findIn({ steps }: Recording, from: Time): EventRow | null {
     const end = steps.countBefore(this.#to);
     for (let i = steps.countBefore(from); i < end; i++) {

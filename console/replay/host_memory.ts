@@ -1,4 +1,4 @@
-/** One host's SCM at an instant of a recorded run, line by line: where the newest copy of each byte is. */
+/** One host's SCM at an instant of a recorded run, line by line, with the place of the newest copy of each byte. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import { cardsKeepWrites, survives } from "../../fabric/rack/plan/persistence_domain.ts";
@@ -21,7 +21,7 @@ export interface Piece {
   readonly survives: boolean;
   readonly since: Time;
   readonly write: DeclaredWrite | undefined;
-  /** The host's card that has it, where one has. */
+  /** The host's card that holds it, if one does. */
   readonly card?: string | undefined;
 }
 
@@ -46,10 +46,10 @@ export class HostMemory {
   readonly #record: MemoryRecord;
   readonly #config: HostPlan;
   readonly #noticePs: Time;
-  /** What is on its way to memory. */
+  /** Bytes under way to memory. */
   readonly #passages: readonly Passage[];
   readonly #open: ReadonlySet<DeclaredWrite>;
-  /** By line: when the controller took it last, and until when it has it. */
+  /** By line: when the controller took it last, and until when it holds it. */
   readonly #queued = new Map<number, { readonly at: Time; readonly until: Time }>();
 
   constructor(record: MemoryRecord, { config, lives, noticePs, at }: HostAt) {
@@ -93,8 +93,8 @@ export class HostMemory {
   }
 
   /**
-   * Pages of [from, to) of which something was written by now: of each line in it when it became durable last (0:
-   * never), -1 of a line of which nothing was written, or which is not in [from, to).
+   * Pages of [from, to) with written bytes: for each line in it the time at which it last became durable (0: never);
+   * -1 for a line without written bytes, or not in [from, to).
    */
   *pagesIn(from: number, to: number): Generator<{ page: number; lines: Float64Array }> {
     const { lines: log } = this.#record, open = Map.groupBy(this.openLines(), pageOf);
@@ -114,7 +114,7 @@ export class HostMemory {
     }
   }
 
-  /** Offsets of the first `most` lines in [from, to) of which something was written by now, and how many follow. */
+  /** Offsets of the first `most` written lines in [from, to), and how many follow. */
   linesIn(from: number, to: number, most: number): { lines: number[]; more: number } {
     const found: number[] = [];
     let more = 0;
@@ -155,7 +155,6 @@ export class HostMemory {
     return image;
   }
 
-  /** A line as the cores see it. */
   seen(line: number): Uint8Array {
     const { durable, dirty } = this.#record.lines.stateOf(line, this.at);
     return (this.life && dirty) ?? durable;
@@ -216,8 +215,8 @@ export class HostMemory {
   }
 
   /**
-   * Writes that are on their way to a line, and the latest of the others that have left their bytes in it: an earlier one
-   * whose bytes are all those of a later one, too, is left out. Oldest first.
+   * Writes under way to a line, and the latest of the others that have left their bytes in it: an earlier one whose
+   * bytes are all those of a later one, too, is left out. Oldest first.
    */
   #latestIn(line: number, seen: Uint8Array): DeclaredWrite[] {
     const found: DeclaredWrite[] = [], isTaken = new Uint8Array(LINE_BYTES);
@@ -228,7 +227,7 @@ export class HostMemory {
       }
       const { landing } = write, from = Math.max(landing.offset, line) - line;
       const to = Math.min(landing.end, line + LINE_BYTES) - line;
-      // What has been written again and again is not read back as often.
+      // Memory that was overwritten repeatedly is not read back as often.
       const isCovered = isTaken.subarray(from, to).every((taken) => taken === 1);
       if (isCovered || !holds(seen, line, landing)) continue;
       isTaken.fill(1, from, to);
@@ -237,10 +236,10 @@ export class HostMemory {
     return found.reverse();
   }
 
-  /** Where a line is of which nothing is on its way. @param since when it became durable. */
+  /** The place of a line without writes under way. @param since when it became durable. */
   resting(line: number, since: Time): Omit<Cell, "write"> {
     const queued = this.#queued.get(line);
-    // What survives in a cache is durable before the controller has it.
+    // Bytes that survive in a cache are durable before the controller has them.
     const isCached = this.life !== undefined && survives("llc", this.#config.domain) && since > 0 &&
       (queued === undefined || queued.at < since);
     if (isCached) return { place: "llc", survives: true, since };
@@ -264,7 +263,7 @@ export class HostMemory {
     return { place: "card", survives: kept, since: cardAt, write, card: passage.card };
   }
 
-  /** Whether the card keeps what it sends until it notices, to send it again. */
+  /** The card keeps sent bytes until it detects the failure, to send them again. */
   #isKept({ sentAt }: Passage): boolean {
     return cardsKeepWrites(this.#config.domain) && sentAt < this.at + this.#noticePs;
   }
@@ -295,7 +294,7 @@ function touches(line: number, { offset, end }: Extent): boolean {
   return offset < line + LINE_BYTES && end > line;
 }
 
-/** Whether the bytes that a line and `part` share are the same. @param bytes from `line` on. */
+/** The bytes that a line and `part` share are equal. @param bytes from `line` on. */
 function holds(
   bytes: Uint8Array,
   line: number,
@@ -339,7 +338,6 @@ function piecesOf(line: number, cells: readonly Cell[]): Piece[] {
   return pieces;
 }
 
-/** Whether a part of a write survives, and another does not. */
 function isTorn(cells: readonly Cell[]): boolean {
   const fates = new Map<DeclaredWrite, boolean>();
   return cells.some(({ write, survives }) => {
@@ -350,7 +348,7 @@ function isTorn(cells: readonly Cell[]): boolean {
   });
 }
 
-/** What its program knows of a write at `at`. */
+/** A program's knowledge of a write at `at`. */
 export function refOf(write: DeclaredWrite, at: Time): WriteRef {
   const { by, id, node, issuedAt, visibleAt, claimedAt, promisedAt } = write;
   const steps: readonly (readonly [WriteStanding, Time])[] = [

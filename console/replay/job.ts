@@ -1,4 +1,4 @@
-/** What the process of a replay is given: the run as its directory and its timekeeper have it. */
+/** Input of a replay's process: the run as its directory and its timekeeper have it. */
 import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";

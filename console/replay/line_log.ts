@@ -1,6 +1,6 @@
 /**
- * Every change of a host's SCM in a run, compactly: by page, so that the content of a line at any
- * instant is a look at its page's changes. Bytes are copied into chunks that no collector looks into.
+ * Every change of a host's SCM in a run, compactly: by page, so that a query for a line at an instant reads only its
+ * page's changes. Bytes are copied into chunks without references, which the garbage collector does not scan.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
@@ -14,13 +14,12 @@ const PAGE_BYTES = 4_096;
 type Kind = "durable" | "dirty" | "clean";
 const KINDS: readonly Kind[] = ["durable", "dirty", "clean"];
 
-/** A line at an instant. */
 export interface LineState {
   /** As a power failure leaves it. */
   readonly durable: Uint8Array<ArrayBuffer>;
-  /** When bytes of it became durable last; 0: never. */
+  /** When bytes of it last became durable; 0: never. */
   readonly durableAt: Time;
-  /** Its newest bytes, where a power failure loses some, and since when. */
+  /** Its newest bytes, where a power failure loses some, and the time since when. */
   readonly dirty: Uint8Array | undefined;
   readonly dirtyAt: Time;
 }
@@ -38,13 +37,13 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   readonly #dirtyLine = new Numbers(Uint32Array);
   readonly #dirtyFrom = new Numbers();
   readonly #dirtyTo: Time[] = [];
-  /** Page → what changes that are forgotten have left, with times as {@link writtenIn} has them. */
+  /** Page → the effect of forgotten changes, with times as {@link writtenIn} has them. */
   readonly #rest = new Map<
     number,
     { readonly bytes: Uint8Array; readonly durableAt: Float64Array }
   >();
   #restBytes = 0;
-  /** Line that is dirty → its time of those, and the latest change of it. */
+  /** Dirty line → its open time, and its latest change. */
   readonly #openLines = new Map<number, { readonly span: number; change: number }>();
 
   durable(at: Time, offset: number, bytes: Uint8Array): void {
@@ -83,18 +82,18 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     this.#openLines.delete(line);
   }
 
-  /** What was dirty is lost: another life begins. */
+  /** Dirty bytes are lost: another life begins. */
   beginLife(at: Time): void {
     for (const line of [...this.#openLines.keys()]) this.clean(at, line);
   }
 
-  /** Of changes; what is left of forgotten ones is as large as what was written, and not counted. */
+  /** Bytes of changes; the remainder of forgotten ones is as large as the written memory, and not counted. */
   get heldBytes(): number {
     return this.#bytes.heldBytes + 20 * this.#at.length + 20 * this.#dirtyTo.length -
       this.#restBytes;
   }
 
-  /** The log without changes before `at`, but with what they have left; this one is no more. */
+  /** The log without changes before `at`, but with their effect; it replaces this one. */
   since(at: Time): LineLog {
     const log = new LineLog(), pages = new Map<number, number>();
     const dirty = this.dirtyLines(at).map((line) => ({ line, ...this.stateOf(line, at) }));
@@ -117,7 +116,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return log;
   }
 
-  /** Puts what the first changes of a page have left in the place of them. */
+  /** Replaces the first changes of a page by their effect. */
   #settle(page: number, count: number): void {
     let rest = this.#rest.get(page);
     if (rest === undefined) {
@@ -155,7 +154,10 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
       .filter((line) => line >= 0);
   }
 
-  /** Of each line of a page when bytes of it became durable last; 0: they are dirty only; -1: none was written. */
+  /**
+   * For each line of a page the time at which bytes of it last became durable; 0: they are dirty only; -1: none was
+   * written.
+   */
   writtenIn(page: number, at: Time): Float64Array {
     const times = this.#rest.get(page)?.durableAt.slice() ?? newTimes();
     const changes = this.#byPage.get(page);
@@ -166,7 +168,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return times;
   }
 
-  /** Looks back from the instant, until all of the line is known. */
+  /** Searches backwards from the instant, until all of the line is known. */
   stateOf(line: number, at: Time): LineState {
     const durable = new Uint8Array(LINE_BYTES);
     const page = line - line % PAGE_BYTES, base = line - page;
@@ -224,7 +226,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     };
   }
 
-  /** @param content bytes, at most a page, or the place of such that are kept. @returns its index. */
+  /** @param content bytes, at most a page, or the place of kept ones. @returns its index. */
   #add({ kind, at, offset, length }: Change, content: Uint8Array | number): number {
     const inPage = offset % PAGE_BYTES, page = offset - inPage;
     const index = this.#at.length;
@@ -245,10 +247,8 @@ interface Change {
   readonly length: number;
 }
 
-/** An offset in a page, and a length up to a page. */
 const LENGTH_BITS = 13, LENGTH_MASK = (1 << LENGTH_BITS) - 1;
 
-/** Of each line of a page. */
 function newTimes(): Float64Array {
   return new Float64Array(PAGE_BYTES / LINE_BYTES).fill(-1);
 }
@@ -257,7 +257,7 @@ function markLines(
   times: Float64Array,
   { offset, length, time }: Pick<Change, "offset" | "length"> & { readonly time: Time },
 ): void {
-  // What is clean has a length of 0.
+  // A clean change has a length of 0.
   const end = offset + Math.max(1, length);
   for (let i = Math.floor(offset / LINE_BYTES); i * LINE_BYTES < end; i++) {
     times[i] = Math.max(times[i]!, time);

@@ -38,7 +38,6 @@ export class Numbers {
     return low;
   }
 
-  /** Forgets the first values. */
   drop(count: number): void {
     if (count === 0) return;
     const left = this.#values!.subarray(count, this.length);
@@ -70,11 +69,11 @@ const CHUNK_BYTES = 1 << 20;
 /** Bytes that are kept one behind the other, in chunks that no collector looks into. */
 export class ByteLog {
   readonly #chunks: (Uint8Array<ArrayBuffer> | undefined)[] = [];
-  /** What is before is forgotten. */
+  /** Values before it are forgotten. */
   #begin = 0;
   #free = CHUNK_BYTES;
 
-  /** Room for at most a chunk. @returns where it begins; {@link take} says how much of it is used. */
+  /** Room for at most a chunk. @returns its begin; {@link take} reports the used part. */
   room(most: number): { readonly at: number; readonly bytes: Uint8Array<ArrayBuffer> } {
     if (this.#free + most > CHUNK_BYTES) {
       this.#chunks.push(new Uint8Array(CHUNK_BYTES));
@@ -102,7 +101,7 @@ export class ByteLog {
     return this.#chunks[Math.floor(place / CHUNK_BYTES)]!.subarray(at, at + length);
   }
 
-  /** Forgets what is before a place. */
+  /** Forgets values before a place. */
   dropBefore(place: number): void {
     const last = Math.floor(place / CHUNK_BYTES);
     for (let i = Math.floor(this.#begin / CHUNK_BYTES); i < last; i++) this.#chunks[i] = undefined;

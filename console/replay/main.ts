@@ -30,7 +30,7 @@ async function main(): Promise<void> {
         try {
           for (const order of request.orders) orders.push(spooled(order, spool));
         } catch (error) {
-          // Who has sent them waits for what is to be made of them.
+          // The sender of orders waits for the request that uses them.
           trouble ??= new RackError(
             `The replay cannot keep what was put: ${(error as Error).message}`,
           );

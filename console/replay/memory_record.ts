@@ -1,6 +1,6 @@
 /**
- * The history of one host's SCM with what is on its way there: writes that programs have declared, and
- * writes of the card over the bus. Each is followed until its last byte is in memory.
+ * The history of one host's SCM, with writes under way: those that programs have declared, and those of the card over
+ * the bus. Each is followed until its last byte is in memory.
  */
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import { isSame } from "../explore/choices.ts";
@@ -26,7 +26,7 @@ export class Landing {
   /** 1 for lines that are in memory; undefined when all are. */
   #seen: Uint8Array | undefined;
 
-  /** @param spool has the bytes when nothing of them is on its way any more; undefined: they stay in memory. */
+  /** @param spool takes the bytes when none of them is under way; undefined: they stay in memory. */
   constructor(offset: number, bytes: Uint8Array, spool?: Spool) {
     this.offset = offset;
     this.length = bytes.length;
@@ -49,14 +49,14 @@ export class Landing {
     return this.#bytes?.length ?? 0;
   }
 
-  /** Nothing of it is on its way any more. */
+  /** All of it has arrived. */
   settle(): void {
     if (this.#spool === undefined || this.#bytes === undefined) return;
     this.#place = this.#spool.keep(this.#bytes);
     this.#bytes = undefined;
   }
 
-  /** Memory has `data` at `from`. @returns whether that was the last of it. */
+  /** Memory has `data` at `from`. @returns true if that was the last of it. */
   land(at: Time, from: number, data: Uint8Array): boolean {
     const seen = this.#seen;
     if (seen === undefined) return true;
@@ -66,7 +66,7 @@ export class Landing {
       to = Math.min(end, part - part % LINE_BYTES + LINE_BYTES);
       const line = Math.floor(part / LINE_BYTES) - base;
       const lineEnd = Math.min(this.end, (line + base + 1) * LINE_BYTES);
-      // What comes in pieces is there with its last one.
+      // A write in pieces is complete with its last one.
       if (seen[line] === 1 || to < lineEnd || !this.#isAt(part, to, { from, data })) continue;
       seen[line] = 1;
       this.#left--;
@@ -100,7 +100,7 @@ export interface Passage {
   readonly arrivesAt: Time;
 }
 
-/** A write that a program has declared; Infinity for what it has not learned. */
+/** A write that a program has declared; Infinity for unknown times. */
 export interface DeclaredWrite {
   readonly by: string;
   readonly id: number;
@@ -121,7 +121,6 @@ export class MemoryRecord implements MemoryLog {
   queuedLine = new Numbers(Uint32Array);
   queuedUntil = new Numbers();
   passages: Passage[] = [];
-  /** In the order of their declaration. */
   readonly writes: DeclaredWrite[] = [];
   #passedBytes = 0;
   #restQueued = 0;
@@ -191,7 +190,7 @@ export class MemoryRecord implements MemoryLog {
     this.queuedUntil.push(until);
   }
 
-  /** Forgets what does not matter to any instant from `at` on. */
+  /** Forgets entries that do not affect any instant from `at` on. */
   forgetBefore(at: Time): void {
     this.lines = this.lines.since(at);
     this.passages = this.passages.filter(({ landing }) => landing.doneAt >= at);
@@ -199,7 +198,7 @@ export class MemoryRecord implements MemoryLog {
     this.#forgetQueued(at);
   }
 
-  /** Of each line the latest entry before `at` stays. */
+  /** The latest entry before `at` of each line stays. */
   #forgetQueued(at: Time): void {
     const { queuedAt, queuedLine, queuedUntil } = this, latest = new Map<number, number>();
     const end = queuedAt.countBelow(at);
@@ -217,7 +216,6 @@ export class MemoryRecord implements MemoryLog {
     this.#restQueued = latest.size;
   }
 
-  /** The host begins another life. */
   beginLife(at: Time): void {
     this.lines.beginLife(at);
     for (const landing of this.#open) landing.settle();

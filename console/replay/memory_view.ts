@@ -32,7 +32,7 @@ export function memoryView(
   memory: HostMemory,
   { host, from, to, bytes = false, touched }: MemoryQuery & {
     readonly host: string;
-    /** What is written in the whole run. */
+    /** Writes of the whole run. */
     readonly touched: MemoryRecord | undefined;
   },
 ): MemoryView {
@@ -111,18 +111,18 @@ function touchedIn({ lines }: MemoryRecord): [from: number, to: number][] {
   return ranges;
 }
 
-/** What the devices of a cut are to the memory of one host. */
+/** The effect of a cut on the memory of one host. */
 interface Cut {
   readonly nodes: ReadonlySet<string>;
   readonly host: string;
 }
 
-/** Whether the cut loses what does not survive at that place. */
+/** The cut loses bytes at that place which do not survive. */
 function takes({ nodes, host }: Cut, { place, write, card }: Piece, cards: Cards): boolean {
   if (nodes.has(host)) return true;
   if (place === "card" && card !== undefined) return nodes.has(card);
   if (place !== "in-flight") return false;
-  // Of several cards of a host none is known by which a write goes.
+  // With several cards in a host, the card of a write is unknown.
   const isCut = (machine: string) =>
     nodes.has(machine) || (cards.get(machine) ?? []).some((name) => nodes.has(name));
   return isCut(host) || (write !== undefined && isCut(write.node));
@@ -130,7 +130,7 @@ function takes({ nodes, host }: Cut, { place, write, card }: Piece, cards: Cards
 
 type Cards = ReadonlyMap<string, readonly string[]>;
 
-/** What a power cut of `nodes` at `at` would lose. @param memoryOf a host's memory at that instant. */
+/** The loss by a power cut of `nodes` at `at`. @param memoryOf a host's memory at that instant. */
 export function lossOf(
   recording: Recording,
   { at, nodes }: { readonly at: Time; readonly nodes: readonly string[] },

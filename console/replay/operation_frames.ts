@@ -9,7 +9,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { Recording } from "./recording.ts";
 import type { Direction } from "./wire_record.ts";
 
-/** A stretch has at most so many steps, and frames of a direction: enough for any one operation. */
+/** Limits of a stretch's steps, and of frames of a direction: enough for any one operation. */
 const STEPS_MOST = 20_000, FRAMES_MOST = 20_000;
 
 export interface SeenStretch {
@@ -18,7 +18,7 @@ export interface SeenStretch {
   readonly lengthOf: (head: Uint8Array<ArrayBuffer>) => number;
 }
 
-/** What was seen in [from, to], in order. */
+/** Observations in [from, to], in order. */
 export function seenIn(recording: Recording, from: Time, to: Time): SeenStretch {
   const { steps, job: { plan } } = recording;
   const places = nodeIndexes(plan.nodes);

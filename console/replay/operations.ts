@@ -10,7 +10,7 @@ import type { Recording } from "./recording.ts";
 import type { LadderDocument } from "../api/operations.ts";
 import type { OperationRow, Operations, OperationsQuery } from "../api/replay.ts";
 
-/** A ladder is looked for among so many steps before and after its first one. */
+/** Steps before and after a ladder's first one among which its steps are looked for. */
 const STEPS_BEFORE = 50_000, STEPS_AFTER = 150_000;
 /** Frames are looked for so long before and after it: a receive is posted before, an object published after. */
 export const AROUND_PS = 100 * PS_PER_US;
@@ -67,7 +67,7 @@ export function ladderIn(recording: Recording, operation: FoundOperation): Ladde
   return ladderDocumentOf(observed, ladderOf(readTrace(lines, plan), moved));
 }
 
-/** The place of a recorded step among all that was recorded: lines that are made of it keep it. */
+/** The place of a recorded step among all records: lines made of it keep it. */
 function orderOf(line: object): number | undefined {
   return "order" in line && typeof line.order === "number" ? line.order : undefined;
 }

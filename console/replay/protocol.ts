@@ -1,4 +1,4 @@
-/** What a replay's process and its client say to each other: methods with arguments, answers by number. */
+/** Messages between a replay's process and its client: methods with arguments, answers by number. */
 import type { ReplayEngine } from "./engine.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { ReplayHead, ReplayProgress } from "./job.ts";
@@ -26,8 +26,8 @@ export type Arguments<M extends Method> = Parameters<ReplayEngine[M]>;
 export type Result<M extends Method> = Awaited<ReturnType<ReplayEngine[M]>>;
 
 /**
- * To the process: first what is replayed, then calls; of a rack that is up also how it is later. Orders come before
- * the head of what they are part of, in several frames, and each once.
+ * To the process: first the run to replay, then calls; for a rack that is up also its later state. Orders come before
+ * the head of the message they belong to, in several frames, and each once.
  */
 export type ReplayRequest =
   | { readonly kind: "orders"; readonly orders: readonly SimulatedOrder[] }

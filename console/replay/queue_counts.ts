@@ -4,7 +4,7 @@ import type { QueueState } from "../api/replay.ts";
 
 type Counted = { -readonly [K in keyof QueueState]: QueueState[K] };
 
-/** Whether a note says no more than what queues hold. */
+/** A note that says no more than the content of queues. */
 export function isOfQueue({ kind }: AuditRecord): boolean {
   return kind === "posted" || kind === "completed";
 }
@@ -12,7 +12,7 @@ export function isOfQueue({ kind }: AuditRecord): boolean {
 export class QueueCounts {
   readonly #queues = new Map<string, Counted>();
 
-  /** @param before what is counted on from. */
+  /** @param before the counts to continue. */
   constructor(before?: QueueCounts) {
     if (before === undefined) return;
     for (const [key, queue] of before.#queues) this.#queues.set(key, { ...queue });

@@ -1,6 +1,6 @@
 /**
- * One pass over a run in this process, which keeps what any instant of it is asked for: steps, frames,
- * notes, memory, and samples of counters. Nothing of it has an effect on the run.
+ * One pass over a run in this process, which keeps the data that queries about any instant need: steps, frames,
+ * notes, memory, and samples of counters. None of it affects the run.
  */
 import type { TimedRecord, WriteRecord, WritesRecord } from "../../fabric/audit.ts";
 import type { Observation } from "../../fabric/capture/observation.ts";
@@ -32,7 +32,7 @@ export interface Loaded {
   readonly inputs: ReadonlyMap<string, Readonly<Record<string, Uint8Array>>>;
   /** Watches nodes that run own programs. */
   readonly replace: (create: CreateNode) => CreateNode;
-  /** Has what writes have written; absent: that is kept in memory. */
+  /** Holds the bytes of writes; absent: they are kept in memory. */
   readonly spool?: Spool;
 }
 
@@ -51,27 +51,26 @@ interface Counted {
 }
 
 export interface RecordingOptions {
-  /** Details are forgotten, the oldest first, where they take more bytes. */
+  /** Limit for details in bytes; beyond it the oldest are forgotten. */
   readonly detailBytes?: number;
 }
 
-/** A row with its place among all that the run has recorded. */
+/** A row with its place among all records of the run. */
 export type Ordered<T> = T & { readonly order: number };
 
-/** Details of a stretch of a run take so many bytes at most, as far as they are counted. */
+/** Limit for the details of a stretch of a run, as far as they are counted. */
 const DETAIL_BYTES = 512 << 20;
-/** Of a rack that is up: it needs the machine's memory itself, and is mostly asked for what has just been. */
+/** Limit for a rack that is up: it needs the machine's memory itself, and queries mostly concern the recent past. */
 const LIVE_DETAIL_BYTES = 256 << 20;
-/** A note as an object. */
 const ROW_BYTES = 200;
-/** A stretch that begins later has so many steps before an instant that is asked for. */
+/** A stretch that begins later begins so many steps before the instant of the query. */
 const STEPS_BEFORE = 500;
-/** What a stretch that is replayed anew has left free: a slice of it is smaller. */
+/** Share that a stretch which is replayed anew leaves free: a slice of it is smaller. */
 const ROOM_LEFT = 0.1;
 const SAMPLES_MOST = 4_096;
-/** Counters in all samples. */
+/** Limit of counters in all samples. */
 const COUNTERS_MOST = 6_000_000;
-/** More than a card has in hand. */
+/** More than a card processes at once. */
 const FRAMES_OF_CARD = 512;
 const FIRST_EVENTS_OF_SAMPLE = 64;
 const FIRST_SLICE_PS = PS_PER_US;
@@ -83,7 +82,7 @@ export class Recording {
   /** Steps of operations, as a trace has them. */
   readonly steps = new StepLog();
   readonly #finder: OperationFinder;
-  /** Since {@link detailFrom}; before it all but what was posted and completed. */
+  /** Since {@link detailFrom}; before it all but posts and completions. */
   notes: Ordered<TimedRecord>[] = [];
   readonly reports: Ordered<ReportSeen>[] = [];
   readonly wire: WireRecord;
@@ -108,7 +107,7 @@ export class Recording {
   /** Ends of slices since {@link detailFrom}, and the events by then. */
   #slices: (readonly [end: Time, events: number])[] = [];
   #notesForgotten = 0;
-  /** By host: what its notes that are forgotten say of its queues, in its life since then. */
+  /** By host: the state of its queues from forgotten notes, in its life since then. */
   readonly #queues = new Map<string, { readonly since: Time; readonly counts: QueueCounts }>();
 
   constructor(
@@ -159,13 +158,13 @@ export class Recording {
     });
   }
 
-  /** Takes up what has been ordered since, of a run with the same faults that has come further. */
+  /** Takes new orders from a run with the same faults that has come further. */
   extend(job: ReplayJob): void {
     for (const order of job.orders.slice(this.job.orders.length)) this.simulator.order(order);
     this.job = job;
   }
 
-  /** Replays a slice that ends at `until` at the latest. @returns whether something is left to do. */
+  /** Replays a slice that ends at `until` at the latest. @returns true if something is left to do. */
   advance(until: Time): boolean {
     const { simulator } = this;
     const end = Math.min(until, this.job.plan.until ?? NEVER);
@@ -178,7 +177,7 @@ export class Recording {
     const events = simulator.run(to);
     this.reached = to;
     this.#takeSample();
-    // As many events to a slice as to a sample: that follows from the past alone, as it has to.
+    // As many events to a slice as to a sample: the past alone decides it, as it must.
     if (events > this.#eventsOfSample) this.#slicePs = Math.max(1, Math.floor(this.#slicePs / 2));
     else if (events < this.#eventsOfSample / 4) this.#slicePs *= 2;
     this.#slices.push([to, simulator.events]);
@@ -186,19 +185,19 @@ export class Recording {
     return true;
   }
 
-  /** Whether all is kept from some steps before `from` to `to`. */
+  /** All details are kept from some steps before `from` to `to`. */
   holds(from: Time, to: Time): boolean {
     if (to > this.reached) return false;
     return this.detailFrom === 0 ||
       (from >= this.detailFrom && this.steps.countBefore(from) >= STEPS_BEFORE);
   }
 
-  /** Whether a stretch around an instant is kept that is as long as it may be. */
+  /** A stretch of the greatest length around an instant is kept. */
   get isFull(): boolean {
     return this.heldBytes > (1 - ROOM_LEFT) * this.#detailBytes;
   }
 
-  /** Forgets so much that half of what may be kept is free. */
+  /** Forgets details until half of the limit is free. */
   makeRoom(): void {
     if (this.heldBytes > this.#detailBytes / 2) this.#forgetHalf();
   }
@@ -234,7 +233,7 @@ export class Recording {
     queues.counts.add(row);
   }
 
-  /** What programs of a host have posted and seen completed from `since` on, before `at`. */
+  /** Posts and completions of a host's programs from `since` on, before `at`. */
   queuesAt(host: string, { since, at }: { readonly since: Time; readonly at: Time }): QueueCounts {
     const known = this.#queues.get(host);
     const queues = new QueueCounts(known?.since === since ? known.counts : undefined);
@@ -245,7 +244,7 @@ export class Recording {
     return queues;
   }
 
-  /** Bytes of the details, roughly, without what is kept of the whole run. */
+  /** Approximate bytes of the details, without data that are kept for the whole run. */
   get heldBytes(): number {
     let bytes = this.steps.heldBytes + ROW_BYTES * (this.notes.length - this.#notesForgotten);
     for (const { heldBytes } of this.memory.values()) bytes += heldBytes;
@@ -275,7 +274,7 @@ export class Recording {
     this.#eventsOfSample *= 2;
   }
 
-  /** One list for all samples that have the same names. */
+  /** One list for all samples with the same names. */
   #namesOf(node: string, statistics: Readonly<Record<string, number>>): readonly string[] {
     const names = Object.keys(statistics), known = this.#names.get(node);
     const isKnown = known?.length === names.length && names.every((name, i) => name === known[i]);
@@ -337,12 +336,10 @@ export class Recording {
     return this.#finder.operations();
   }
 
-  /** The declared write of that number. */
   writeOf(by: string, id: number): DeclaredWrite | undefined {
     return this.#writes.get(`${by} ${id}`);
   }
 
-  /** The node, whose events are counted, and whose messages on the bus are kept. */
   #watched(node: Node): Node {
     const { name } = node;
     const events = this.events.get(name)!;
@@ -376,7 +373,7 @@ export class Recording {
     if (latest.length > 2 * FRAMES_OF_CARD) latest.splice(0, FRAMES_OF_CARD);
   }
 
-  /** When the card had the frame of which these bytes are a part; -1 where they are of none. */
+  /** When the card received the frame that contains these bytes; -1 where no frame does. */
   #receivedAt(card: string, { buffer, byteOffset }: Uint8Array): Time {
     const received = this.#received.get(card)?.findLast(({ frame }) =>
       frame.buffer === buffer && byteOffset >= frame.byteOffset &&

@@ -1,4 +1,4 @@
-/** A run as its directory has it, for a replay: what happened to it, and what its replay has to equal. */
+/** A run as its directory has it, for a replay: its faults and orders, and the digests that its replay must equal. */
 import {
   type ClockEnd,
   orderFromLine,
@@ -21,7 +21,7 @@ import { readClockEnd, readRunFile, readSupervisor } from "../rack/run_directory
 import { type Checkpoint, readCheckpoint } from "./checkpoints.ts";
 import type { KnownDigest, ReplayHead, ReplayJob } from "./job.ts";
 
-/** A run, and its orders one by one: their content is as much as was ever put into the rack. */
+/** A run, and its orders one by one: together their content is all that was ever put into the rack. */
 export interface ReplaySource {
   readonly head: ReplayHead;
   /** How many orders are new. */
@@ -30,11 +30,11 @@ export interface ReplaySource {
   readonly orders: () => Iterable<SimulatedOrder>;
 }
 
-/** How much of a run's orders has been read: of a rack that is up for long, only what is new is read again. */
+/** How much of a run's orders has been read: of a rack that is up for long, only new ones are read. */
 export interface OrdersRead {
-  /** The first bytes of the record that will not change any more. */
+  /** The first bytes of the record that are final. */
   from: number;
-  /** Numbers of those behind them. */
+  /** Numbers of the orders after them. */
   counters: ReadonlySet<number>;
 }
 
@@ -48,7 +48,7 @@ export interface ReplayTarget {
   readonly run: string;
   /** Name of a variant's folder, or its number among them from 1; "" or absent: the first. */
   readonly variant?: string;
-  /** Name of a checkpoint: the run as it was then, and up to it. */
+  /** Name of a checkpoint: the run up to it. */
   readonly checkpoint?: string;
 }
 
@@ -59,9 +59,9 @@ export async function sourceOf(target: ReplayTarget): Promise<ReplayJob> {
 }
 
 /**
- * The run and what is on record of it, up to now where its rack is up.
- * @param read moves on to what is on record now.
- * @throws Refusal for an unknown run, a variant that it has not, and one that cannot be replayed exactly.
+ * The run and its record, up to now where its rack is up.
+ * @param read moves on to the end of the record.
+ * @throws Refusal for an unknown run, an unknown variant, and a run that cannot be replayed exactly.
  */
 export async function openSource(target: ReplayTarget, read: OrdersRead): Promise<ReplaySource> {
   const { id, path, directory } = await placeOf(target);
@@ -98,8 +98,8 @@ export async function openSource(target: ReplayTarget, read: OrdersRead): Promis
 }
 
 /**
- * A run as it was at a checkpoint: with what was on record then of power and cables, and with the digests
- * that it had. What has come since, also what makes the run inexact, is no part of it.
+ * A run as it was at a checkpoint: with the power failures and cable faults on record then, and its digests. Later
+ * events, also those that make the run inexact, are no part of it.
  */
 function sourceAt(
   { at, nodes, faults }: Checkpoint,
@@ -121,7 +121,7 @@ function sourceAt(
   return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
 }
 
-/** The directory of a run, and of the variant that is meant. @throws Refusal where there is none. */
+/** The directories of a run and of a variant. @throws Refusal where there is none. */
 export async function placeOf({ run, variant }: ReplayTarget) {
   const row = await findRun(run, "run");
   return { ...row, directory: variantFolder(row, variant) };
@@ -136,7 +136,7 @@ interface Whole {
   readonly directory: string;
 }
 
-/** A run has copies of what it was given, but of what is beyond its limit. @throws Refusal */
+/** A run has copies of its inputs, except those beyond its limit. @throws Refusal */
 function checkInputs({ inputs }: RunFile, id: string): void {
   for (const path of Object.values(inputs).flatMap((files) => Object.values(files))) {
     if (isThere(path)) continue;
@@ -149,7 +149,7 @@ function checkInputs({ inputs }: RunFile, id: string): void {
 const RECORDS = ["faults.jsonl", "orders.jsonl"];
 const END_TRIES = 20;
 
-/** How far a rack that is up has come, when nothing was put on record meanwhile. */
+/** The time that a rack which is up has reached, if nothing was put on record meanwhile. */
 async function endNow(rack: RackUp): Promise<ClockEnd> {
   const sizes = () =>
     RECORDS.map((name) => ifThere(() => Deno.statSync(`${rack.directory}/${name}`).size)).join();
@@ -162,7 +162,7 @@ async function endNow(rack: RackUp): Promise<ClockEnd> {
   });
 }
 
-/** Whether devices of the run were processes on the bus. */
+/** Devices of the run were processes on the bus. */
 function hadTimekeeper(directory: string): boolean {
   return isThere(`${directory}/timekeeper.term`);
 }
@@ -186,9 +186,9 @@ function planOf(
   };
 }
 
-/** Orders on record that have not been read yet, without their content, which is read when it is asked for. */
+/** Orders on record that have not been read yet, without their content, which is read on demand. */
 export function readOrders(directory: string, read: OrdersRead): RecordedOrder[] {
-  // Before the lines: what comes between is read again, and left out.
+  // Before the lines: orders recorded in between are read again, and left out.
   const settled = settledBytes(directory), { from, counters } = read;
   const all = linesIfThere<unknown>(`${directory}/orders.jsonl`, from).map((line) =>
     orderFromLine(
@@ -217,12 +217,11 @@ function* ordersOf(plan: RackPlan, recorded: readonly RecordedOrder[]): Generato
   }
 }
 
-/** Orders go to the replay's process in frames of so many bytes at most: their content is never here as a whole. */
+/** Largest frame in which orders go to the replay's process: their content is never here as a whole. */
 const FRAME_BYTES = 1 << 20;
-/** An order without content. */
 const ORDER_BYTES = 200;
 
-/** Orders in order, so many together as make a frame of {@link FRAME_BYTES}: one that is larger is alone. */
+/** Orders in order, grouped to frames of {@link FRAME_BYTES}: a larger one is alone. */
 export function* inParts(orders: Iterable<SimulatedOrder>): Generator<SimulatedOrder[]> {
   let part: SimulatedOrder[] = [], bytes = 0;
   for (const order of orders) {
@@ -239,7 +238,7 @@ export function* inParts(orders: Iterable<SimulatedOrder>): Generator<SimulatedO
   if (part.length > 0) yield part;
 }
 
-/** Of one that was written on the way, a device without power may have come back since. */
+/** In an end that was written on the way, a device without power may have come back since. */
 function atEnd(end: ClockEnd | undefined): KnownDigest[] {
   return (end?.partitions ?? []).flatMap(({ reached, nodes }) =>
     reached === null && isPassed(end!)
@@ -248,7 +247,7 @@ function atEnd(end: ClockEnd | undefined): KnownDigest[] {
   );
 }
 
-/** Whether more may have happened since it was written. */
+/** More may have happened since it was written. */
 function isPassed({ isOnTheWay, isFinished }: ClockEnd): boolean {
   return isOnTheWay === true && !isFinished;
 }
@@ -285,7 +284,7 @@ function hex(lane: number): string {
   return (lane >>> 0).toString(16).padStart(8, "0");
 }
 
-/** A run that has left no end is replayed as far as something is on record: where it was killed is not known. */
+/** A run without an end is replayed as far as something is on record: the time at which it was killed is unknown. */
 function lastOnRecord(
   { runFile: { stayUp } }: Whole,
   plan: RackPlan,

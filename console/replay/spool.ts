@@ -1,11 +1,12 @@
 /**
- * Bytes that a replay needs again: what was put into a rack, and what its writes have written. All of it is as much as was
- * ever put. It lies in a file without a name, which is gone with the process; in memory is what was looked at last.
+ * Bytes that a replay needs again: the content of orders, and the content of its writes. Together they are as large
+ * as all content ever put. The spool is a file without a name, which is gone with the process; recently used bytes
+ * are in memory.
  */
 
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 
-/** Of what is looked at again and again, so many bytes at most are in memory. */
+/** Limit of bytes in memory, for content that is used repeatedly. */
 const CACHE_BYTES = 64 << 20;
 
 /** A part of `Deno.FsFile`. */
@@ -14,7 +15,7 @@ export type SpoolFile = Pick<Deno.FsFile, "readSync" | "writeSync" | "seekSync">
 export class Spool {
   readonly #file: SpoolFile;
   readonly #most: number;
-  /** By place; the one that was looked at last is the last. */
+  /** By place; the most recently used one is the last. */
   readonly #cache = new Map<number, Uint8Array>();
   #cached = 0;
   #length = 0;
@@ -53,7 +54,7 @@ export class Spool {
     return bytes;
   }
 
-  /** The same bytes for all who look at them: none may change them. */
+  /** The same bytes for all callers: none may change them. */
   look(place: number, length: number): Uint8Array {
     const known = this.#cache.get(place);
     if (known !== undefined) {

@@ -75,7 +75,7 @@ export class StepLog {
     this.#textBytes.push(written);
   }
 
-  /** @returns which members it has. */
+  /** @returns the members that it has. */
   #addNumbers(step: TraceStep): number {
     const { recvs, scm, inbound, units, pages } = step, numbers = this.#numbers;
     let members = inbound === undefined ? 0 : INBOUND;
@@ -156,7 +156,6 @@ export class StepLog {
     return Array.from({ length: Math.max(0, end - from) }, (_, i) => this.at(from + i));
   }
 
-  /** Forgets the first steps. */
   drop(count: number): void {
     if (count === 0) return;
     this.dropped += count;

@@ -9,10 +9,10 @@ import { formatAddress } from "../../fabric/trace/describe.ts";
 import { Numbers } from "./log_arrays.ts";
 import type { CableState, InFlight } from "../api/replay.ts";
 
-/** Kept of a frame: all its headers. */
+/** Bytes kept of a frame: all its headers. */
 const HEAD_BYTES = 128;
 const HEADS_OF_CHUNK = 8_192;
-/** A message is looked for among so many that were sent before it. */
+/** Number of earlier messages among which a message is looked for. */
 const LOOK_BACK = 4_096;
 const LISTED = 64;
 
@@ -82,7 +82,6 @@ export class WireRecord {
     return this.#byPort.get(`${node} ${port}`);
   }
 
-  /** A frame leaves a port. */
   frame(node: string, seen: MessageSeen, order: number): void {
     const direction = this.directionOf(node, seen.port);
     if (direction === undefined || seen.frame === undefined) return;
@@ -102,7 +101,6 @@ export class WireRecord {
     });
   }
 
-  /** A message of the bus leaves a port. */
   bus(
     direction: Direction,
     message: { kind: string; startPs: Time; endPs: Time; bytes: number; order: number },
@@ -144,7 +142,6 @@ export class WireRecord {
     return number;
   }
 
-  /** The first bytes of a frame. */
   head(direction: Direction, index: number): Uint8Array<ArrayBuffer> {
     const number = direction.what.at(index);
     const at = number % HEADS_OF_CHUNK * HEAD_BYTES;
@@ -183,7 +180,7 @@ export class WireRecord {
     this.#headsForgotten = head;
   }
 
-  /** What is on a direction of a cable at `at`. */
+  /** Messages on a direction of a cable at `at`. */
   stateOf(direction: Direction, at: Time): CableState {
     const { cable, plan, from, to, total } = direction;
     const sent = direction.startPs.countBelow(at);
@@ -228,7 +225,7 @@ export class WireRecord {
   }
 }
 
-/** `a→b RDMA WRITE only qp=0x22 psn=7, 4154 B`; of what is no RoCE, its length. */
+/** `a→b RDMA WRITE only qp=0x22 psn=7, 4154 B`; for other frames than RoCE, the length. */
 function frameText(
   head: Uint8Array<ArrayBuffer>,
   { bytes, names }: { readonly bytes: number; readonly names: ReadonlyMap<string, string> },

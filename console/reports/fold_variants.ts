@@ -30,7 +30,7 @@ export function foldedTable<Row extends Counted>(
 /**
  * Folds rows that differ only in the run and its counts into one, in the place of the first. Equal
  * rows of one run stay separate.
- * @param keyOf what has to be equal.
+ * @param keyOf the fields that must be equal.
  */
 function foldVariants<Row extends Counted>(
   rows: readonly Row[],

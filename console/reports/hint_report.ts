@@ -1,6 +1,6 @@
 /**
- * What hints were worth (H-30): faults, RNR NAKs and misses, latency, what hints fetched in time, late and for
- * nothing, and their share of the wire. A row for each workload that programs of hints have measured
+ * The benefit of hints (H-30): faults, RNR NAKs and misses, latency, fetches by hints in time, late and for nothing,
+ * and their share of the wire. A row for each workload that programs of hints have measured
  * (`scripts/scenarios/hints_measured.ts`); where none runs, one for each card that takes part in hints.
  */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
@@ -16,41 +16,41 @@ type Counters = Readonly<Record<string, number>>;
 
 export interface HintRow {
   readonly variant: string;
-  /** The card whose requests are announced, or a card for all that it has done. */
+  /** The card whose requests are announced, or a card with its totals. */
   readonly node: string;
-  /** What was measured; null of a card's row. */
+  /** The measurement's name; null in a card's row. */
   readonly workload: string | null;
   /** When requests follow their hint (H-06): `at once`, `after 600us`, `after the ACK`; `no hints`. */
   readonly send: string;
-  /** H-07; null of a card without hints. */
+  /** H-07; null for a card without hints. */
   readonly encoding: HintPlan["encoding"] | null;
-  /** By what the hints go: each queue pair's own, or the carrier of all, of RC or UC (H-08). */
+  /** The carrier of hints: each queue pair's own, or the carrier of all, of RC or UC (H-08). */
   readonly by: HintWay | null;
-  /** Operations, and those that failed; null where no program says. */
+  /** Operations, and those that failed; null where no program reports them. */
   readonly messages: number | null;
   readonly failed: number | null;
-  /** Accesses to pages that were not there, at the responder; it and what follows: null where no server says. */
+  /** Accesses to absent pages at the responder, and what follows from them; null where no server reports them. */
   readonly faults: number | null;
   readonly rnrNaks: number | null;
   /** Contexts and translations that were not on the chip when they were needed. */
   readonly misses: number | null;
   readonly latencyPs: Pick<Latencies, "median" | "p99"> | null;
-  /** What the message took longer than the same again; null where that is not measured. */
+  /** The message's extra time compared to its repetition; null where that is not measured. */
   readonly stallPs: Time | null;
-  /** How long requests were held back behind their hints (H-06). */
+  /** Time for which requests were held back behind their hints (H-06). */
   readonly heldPs: Time;
   /** Pages, contexts and lines of translations that hints have had fetched. */
   readonly useful: number | null;
   readonly late: number | null;
   readonly wasted: number | null;
-  /** Faults and misses of what was announced, by its element's place in the hint. */
+  /** Faults and misses on announced elements, by the element's place in the hint. */
   readonly faultsFirst: number | null;
   readonly faultsBehindFirst: number | null;
   readonly missesFirst: number | null;
   readonly missesBehindFirst: number | null;
   readonly hints: number;
   readonly hintBytes: number;
-  /** Of the bytes that the requester's card has sent. */
+  /** Share of the bytes that the requester's card has sent. */
   readonly overhead: number;
 }
 
@@ -62,7 +62,7 @@ interface Card {
   readonly hints?: HintPlan;
 }
 
-/** What a client says of a workload. Its server's counters of the same time are a {@link Served}. */
+/** A client's report on a workload. Its server's counters of the same time are a {@link Served}. */
 export interface Measured {
   readonly program: "hints";
   readonly workload: string;
@@ -78,14 +78,14 @@ export interface Measured {
   readonly bytesOut: number;
 }
 
-/** What a server's card has counted for a client's workload: the n-th of a client is of its n-th workload. */
+/** Counters of a server's card for a client's workload: the n-th of a client belongs to its n-th workload. */
 export interface Served {
   readonly program: "hints";
   readonly client: string;
   readonly counters: Counters;
 }
 
-/** The rows of one variant; none of a run without hints. */
+/** The rows of one variant; none for a run without hints. */
 export function hintRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   outcome: Reported,
@@ -141,7 +141,7 @@ function isServed(value: unknown): value is Served {
     typeof value["client"] === "string" && isMapping(value["counters"]);
 }
 
-/** Whether all of a program's result stands in the table of hints. */
+/** All of a program's result stands in the table of hints. */
 export function isInHintTable({ value }: { readonly value: unknown }): boolean {
   return isMeasured(value) || isServed(value);
 }
@@ -186,7 +186,7 @@ function sendText(hints: HintPlan | undefined): string {
   }
 }
 
-/** A group has them where the card's plan says so; a carrier is what the program has made one. */
+/** A group has hints if the card's plan says so; a carrier is chosen by the program. */
 function wayOf(hints: HintPlan | undefined, by: NonNullable<Measured["by"]>): HintWay {
   const { transport = "own" } = hints ?? {};
   return transport === "own" || transport === "carrier" ? by : transport;
@@ -219,7 +219,7 @@ function asResponder(counters: Counters) {
   const faultsBehindFirst = sum("hintPagesLateBehindFirst");
   const missesBehindFirst = sum("hintMissesBehindFirst");
   return {
-    // Page requests are events at the driver: those of hints are none of an access.
+    // Page requests are events at the driver: those of hints belong to no access.
     faults: sum("pageFaults", "pageFaultsMerged") - sum("hintPageRequests"),
     rnrNaks: sum("rnrNaksOut"),
     misses: sum("translationMisses", "contextMisses"),
@@ -233,7 +233,7 @@ function asResponder(counters: Counters) {
   };
 }
 
-/** Latencies as a host's programs say them: those of the only one that does. */
+/** Latencies that a host's programs report, if only one does. */
 function onlyLatencies(values: readonly unknown[]): HintRow["latencyPs"] {
   const all = values.flatMap((value) =>
     isMapping(value) && isMapping(value["latencyPs"]) ? [value["latencyPs"]] : []
@@ -243,7 +243,7 @@ function onlyLatencies(values: readonly unknown[]): HintRow["latencyPs"] {
 
 /**
  * A row for each workload, or for each card. `late pages`, `late entries` (contexts, lines of translations): of the
- * first element of a hint, and of later ones. `bytes`: share of hints in what the card has sent.
+ * first element of a hint, and of later ones. `bytes`: share of hints in the bytes that the card has sent.
  */
 export function hintTable(rows: readonly HintRow[]): string {
   const isSeveral = (value: (row: HintRow) => unknown) => new Set(rows.map(value)).size > 1;

@@ -5,7 +5,7 @@ export function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-/** What a program reported, for `JSON.stringify`: bytes in hex, bigints as numbers where they are exact. */
+/** A program's report, for `JSON.stringify`: bytes in hex, bigints as numbers where they are exact. */
 export function plainly(_key: string, value: unknown): unknown {
   if (value instanceof Uint8Array) return value.toHex();
   if (typeof value !== "bigint") return value;

@@ -13,7 +13,7 @@ export interface LeadRow {
   readonly variant: string;
   /** The responder's card. */
   readonly node: string;
-  /** The hint was so long ahead of its request, or, of what is wasted, of the time at which it was given up. */
+  /** Least time from the hint to its request, or, for wasted elements, to the time at which it was given up. */
   readonly fromPs: Time;
   /** Null of the last class. */
   readonly toPs: Time | null;

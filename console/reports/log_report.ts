@@ -4,7 +4,7 @@ import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
-/** The result of `append`, as far as the table has it; times in ps. */
+/** The fields of `append`'s result that the table needs; times in ps. */
 interface AppendResult {
   readonly to: string;
   readonly update: string;
@@ -20,7 +20,7 @@ interface AppendResult {
   readonly error?: string;
 }
 
-/** The result of `log`, as far as the table has it; times in ps. */
+/** The fields of `log`'s result that the table needs; times in ps. */
 interface LogResult {
   readonly name: string;
   readonly method: string;
@@ -44,10 +44,7 @@ export function logTables(results: readonly ProgramResult[]): string[] {
   ];
 }
 
-/**
- * Whether it is a row of {@link logTables}: a program that failed before its first append has a
- * line instead.
- */
+/** It is a row of {@link logTables}: a program that failed before its first append has a line instead. */
 export function isInLogTables(result: ProgramResult): boolean {
   return isOf(result, "append") || isOf(result, "log");
 }

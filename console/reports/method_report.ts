@@ -37,19 +37,19 @@ export interface RunReport {
   readonly congestion: readonly CongestionRow[];
   readonly faults: readonly FaultRow[];
   readonly deviceFaults: readonly DeviceFaultRow[];
-  /** What queues cost their cards (Q-11); absent where none is of interest. */
+  /** The cost of queues for their cards (Q-11); absent where no queue is of interest. */
   readonly queues?: readonly QueueRow[];
-  /** What hints were worth (H-30); absent where no card takes part in them. */
+  /** The benefit of hints (H-30); absent where no card takes part in them. */
   readonly hints?: readonly HintRow[];
   /** How long hints were ahead (H-30); absent where none has had anything fetched. */
   readonly hintLeads?: readonly LeadRow[];
-  /** What memory that computers share has cost (C-11); absent where no program shares any. */
+  /** The cost of memory that computers share (C-11); absent where no program shares any. */
   readonly shared?: SharedReport;
   /** Results of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
-  /** What a program, or the host for it, warns of, and goes on (Q-01); absent where there is none. */
+  /** Warnings of a program, or of the host for it, which went on (Q-01); absent where there is none. */
   readonly warnings?: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly text: string }
   >;
@@ -145,8 +145,8 @@ async function rowOf(
 }
 
 /**
- * Whether the responder gave the object's place back after the last write to it, as another object has
- * its name: then later ones may be written there.
+ * The responder gave the object's place back after the last write to it, as another object has its name: then later
+ * ones may be written there.
  */
 function isGivenBack(
   notes: RunRecord["notes"],

@@ -1,6 +1,7 @@
 /**
- * What perftest prints of a test, in its text and in its JSON: the fields of its header and the columns of a size's
- * line, each once (linux-rdma/perftest: `ctx_print_test_info`, `write_test_info_to_file`, `RESULT_FMT…`, `REPORT_FMT…`).
+ * perftest's output of a test, in its text and in its JSON: the fields of its header and the columns of a size's
+ * line, each once (linux-rdma/perftest: `ctx_print_test_info`, `write_test_info_to_file`, `RESULT_FMT…`,
+ * `REPORT_FMT…`).
  */
 import type {
   PerftestResult,
@@ -10,7 +11,7 @@ import type {
 import { PERFTEST, type PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
 import { left } from "./printf.ts";
 
-/** What is printed of a result. */
+/** The form in which a result is printed. */
 export interface PerftestForm {
   /** `--report_gbits` */
   readonly gbits?: boolean;
@@ -32,13 +33,13 @@ export type Field = readonly [
   label: string | null,
   key: string | null,
   value: string | number,
-  /** What stands behind it in the text. */
+  /** Text behind it. */
   behind?: string,
 ];
 
-/** `getDeviceList` has it. */
+/** The name from `getDeviceList`. */
 const DEVICE = "rackmesh0";
-/** `waitCompletion` takes so many at once. */
+/** Completions that `waitCompletion` takes at once. */
 const POLL_BATCH = 64;
 const ATOMIC_TYPES = { "fetch-add": "FETCH_AND_ADD", "compare-swap": "CMP_AND_SWAP" } as const;
 
@@ -55,7 +56,7 @@ export function perftestTitle(test: PerftestName, settings: PerftestSettings): s
   ].join(" ");
 }
 
-/** The fields in perftest's order. What this rack does not have (memory of GPUs) is OFF. */
+/** The fields in perftest's order. Features that this rack does not have (memory of GPUs) are OFF. */
 export function fieldsOf(result: PerftestResult): readonly Field[] {
   const { test, device = DEVICE, settings, pathMtu } = result, { verb, measures } = PERFTEST[test];
   const { connection, qps, depth, rxDepth, postList, cqModeration, bidirectional } = settings;

@@ -1,6 +1,6 @@
 /**
- * Where the copies of shared regions were kept, and by what (C-04): a row for each region, whatever its programs are.
- * Its home's judge counts what it judges; each move is reported as it is done, by the judge or by a program.
+ * Where the copies of shared regions were kept, and by whom (C-04): a row for each region, with any programs. Its
+ * home's judge counts its judgements; each move is reported as it is done, by the judge or by a program.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {
@@ -24,9 +24,9 @@ export interface PlacementRow {
   readonly far: readonly string[];
   /** As the scenario says it. */
   readonly placement: SharedRegion["placement"];
-  /** Of `auto`; null of a region whose place the scenario says. */
+  /** For `auto`; null for a region whose place the scenario says. */
   readonly judge: JudgePlan | null;
-  /** What the judge has judged: windows, and the accesses that they had. Of home's last life; null without a judge. */
+  /** The judge's windows, and the accesses in them. Of home's last life; null without a judge. */
   readonly windows: number | null;
   readonly homeAccesses: number | null;
   readonly farAccesses: number | null;

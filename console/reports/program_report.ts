@@ -9,7 +9,7 @@ import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
-/** The result of `bulk`, as far as the table has it: rates in bit/s, times in ps. */
+/** The fields of `bulk`'s result that the table needs: rates in bit/s, times in ps. */
 interface BulkResult {
   readonly program: "bulk";
   readonly status: string;
@@ -73,8 +73,8 @@ function bulkTable(rows: readonly BulkRow[]): string {
 }
 
 /**
- * Weights, and shares of what their host's transfers sent in all. Within their time: what is left at its end
- * comes when others have ended.
+ * Weights, and shares of all bytes that their host's transfers sent within their time: the rest goes out when others
+ * have ended.
  */
 function shareColumns(rows: readonly BulkRow[]): Column<BulkRow>[] {
   const sent = ({ value }: BulkRow) => value.partsBps.reduce((sum, part) => sum + part, 0);

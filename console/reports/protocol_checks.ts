@@ -38,12 +38,12 @@ import type { Prepared } from "../rack/prepare.ts";
 export interface ProtocolVerdict {
   /** The protocol, as the scenario names it. */
   readonly program: string;
-  /** Its own check, or the operations that it notes. */
+  /** The oracle: its own check, or the operations that it notes. */
   readonly by: "check" | "operations";
   readonly findings: readonly string[];
-  /** What could not be told, in words. */
+  /** Questions without a verdict, in words. */
   readonly unknown: readonly string[];
-  /** Whether a host had lost its power, for good or not, when the check looked. */
+  /** A host had lost its power, for good or not, when the check looked. */
   readonly sawCut: boolean;
 }
 
@@ -51,7 +51,7 @@ export interface ProtocolVerdict {
 export interface EndedRack {
   readonly plan: RackPlan;
   readonly own: Readonly<Record<string, MakeProgram>>;
-  /** When power failed last among the hosts that have none; with power everywhere, the end. */
+  /** Time of the last power failure among the hosts without power; with power everywhere, the end. */
   readonly at: Time;
   readonly hosts: ReadonlyMap<string, EndedHost>;
   /** Both {@link inOrder}. */
@@ -60,15 +60,15 @@ export interface EndedRack {
 }
 
 export interface EndedHost {
-  /** When its last life began: 0 where it kept its power; undefined where it has none. */
+  /** Begin of its last life: 0 where it kept its power; undefined where it has none. */
   readonly since: Time | undefined;
-  /** Its SCM; where it has no power, as the failure has left it. */
+  /** Its SCM; without power, as the failure has left it. */
   readonly memory: Readable;
   /** Observes its recovery. */
   readonly log?: MemoryLog;
 }
 
-/** What crosses to the process with a run's own programs, which reads SCM files by itself. */
+/** The part that goes to the process with a run's own programs, which reads SCM files by itself. */
 export interface CheckJob extends Pick<RunRecord, "plan" | "reports" | "notes" | "until"> {
   /** The texts of own programs. */
   readonly programs: Readonly<Record<string, string>>;
@@ -76,8 +76,9 @@ export interface CheckJob extends Pick<RunRecord, "plan" | "reports" | "notes" |
 }
 
 /**
- * Judges the protocols of a scenario at the end of a run, in a process that may read the run's SCM
- * files and nothing else. @param options.signal ends it.
+ * Judges the protocols of a scenario at the end of a run, in a process that may read the run's SCM files and nothing
+ * else.
+ * @param options.signal ends it.
  */
 export async function checkProtocols(
   { programs, hooked }: Pick<Prepared, "programs" | "hooked">,
@@ -178,7 +179,7 @@ export function judgeProtocols(
   });
 }
 
-/** A host after its last boot: what its protocols' recoveries have answered, and its SCM. */
+/** A host after its last boot: the answers of its protocols' recoveries, and its SCM. */
 interface Booted {
   readonly answers: (program: string) => unknown;
   /** By program, in words. */
@@ -201,7 +202,7 @@ function bootOf(
   };
 }
 
-/** A boot after a power failure, reduced to what the protocols' recoveries need of it. */
+/** A boot after a power failure, reduced to the needs of the protocols' recoveries. */
 function recover(
   own: EndedRack["own"],
   { host, domain, scmBytes, programs, memory, log, around }:
@@ -236,7 +237,7 @@ function recover(
   return { answers: (program) => answers.get(program), failures, scm: boot.read };
 }
 
-/** What is wrong, or not known, of noted objects that a program's recoveries answer for: {@link objectsIn}. */
+/** Errors and open questions on noted objects that a program's recoveries answer for: {@link objectsIn}. */
 function judgeObjects(
   { cut, hosts }: CrashView,
   objects: readonly NotedObject[],
@@ -247,7 +248,7 @@ function judgeObjects(
     const refused = wrongCalls(noted);
     if (refused.length > 0) return refused.map((wrong) => ({ wrong }));
     const { recovered } = hosts[on] ?? {};
-    // One that is back has recovered in the middle of the run, and gone on.
+    // A host that is back has recovered in the middle of the run, and gone on.
     if (recovered === undefined || !cut.includes(on)) return [];
     const answered = (recovered as { objects?: Record<string, unknown> } | null)?.objects;
     if (answered === undefined || !Object.hasOwn(answered, object)) {
@@ -301,7 +302,6 @@ function hostIn({ nodes }: RackPlan, host: string): HostPlan {
   return node.config;
 }
 
-/** The answer of a program's recovery at a boot, or later; undefined where there is none. */
 function recoveredIn(
   reports: EndedRack["reports"],
   { host, program, since }: {
@@ -322,7 +322,6 @@ const OURS = new RegExp(
   `\\b${new URL("../..", import.meta.url).href}(?:console|fabric|nodes)/(?!\\S+_test\\.ts:)`,
 );
 
-/** What the error says, and the user's line. */
 function failureText(error: unknown): string {
   if (!(error instanceof Error)) return readableText(() => error);
   const message = readableText(() => error.message);

@@ -1,7 +1,7 @@
 /**
- * What queues have cost a card (Q-11): reads of queue information for a doorbell, its cache, stale pointers,
- * bytes of queue information, latency and throughput. A row for each number of queue pairs that `many-queues`
- * has measured; where that does not run, one for each card whose queues are of interest.
+ * The cost of queues for a card (Q-11): reads of queue information for a doorbell, its cache, stale pointers, bytes
+ * of queue information, latency and throughput. A row for each number of queue pairs that `many-queues` has measured;
+ * where that does not run, one for each card whose queues are of interest.
  */
 import type { QueueCachePlan, QueuePlan, QueueStore } from "../../fabric/rack/plan/queue_plan.ts";
 import { CACHED_QUEUES, QUEUE_PLAN } from "../../fabric/rack/plan/queue_plan.ts";
@@ -42,10 +42,12 @@ export interface QueueRow {
   readonly stalePointers: number | null;
   /** Bytes of queue information in memory: of one queue, and of all that the card has room for. */
   readonly queueBytes: number;
-  /** Of these the words that a write pointer takes: its own, of the classic scheme that of its address as well (Q-10). */
+  /**
+   * The part of these words for a write pointer: its own, in the classic scheme that of its address as well (Q-10).
+   */
   readonly pointerBytes: number;
   readonly storeBytes: number;
-  /** Of what the host's programs sent; null where they do not say, or several do. */
+  /** Of the messages that the host's programs sent; null where no program, or more than one, reports them. */
   readonly latencyPs: Latencies | null;
   readonly messagesPerSecond: number | null;
   readonly throughputBps: number | null;
@@ -115,7 +117,7 @@ function isManyQueues(value: unknown): value is ManyQueuesResult {
   return isMapping(value) && value["program"] === "many-queues" && Array.isArray(value["rows"]);
 }
 
-/** Whether all of a program's result stands in the table of queues. */
+/** All of a program's result stands in the table of queues. */
 export function isInQueueTable({ value }: { readonly value: unknown }): boolean {
   return isManyQueues(value) && value.status === "done";
 }
@@ -139,14 +141,12 @@ function ofCard(variant: string, { name, queues, queueCache, queuePlan = QUEUE_P
   };
 }
 
-/** The rule's name; `own` of one that has none. */
 function nameOf(placement: QueuePlan["placement"]): string {
   const text = JSON.stringify(placement);
   const found = Object.entries(PLACEMENTS).find(([, rule]) => JSON.stringify(rule) === text);
   return found === undefined ? "own" : found[0];
 }
 
-/** `64, oldest`, `64, random 8`. */
 function cacheText({ entries, evict, amount }: QueueCachePlan): string {
   switch (evict) {
     case "oldest":
@@ -180,7 +180,7 @@ function perDoorbell(reads: number, doorbells: number): number {
   return doorbells === 0 ? 0 : reads / doorbells;
 }
 
-/** Latency and throughput as a host's programs say them: that of the only one, and the sum. */
+/** Latency and throughput by the reports of a host's programs: that of the only one, and the sum. */
 function saidBy(
   values: readonly unknown[],
 ): Pick<QueueRow, "latencyPs" | "messagesPerSecond" | "throughputBps"> {

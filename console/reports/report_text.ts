@@ -87,7 +87,7 @@ export function effortText({ virtualPs, wallMs, processes, events }: RunReport):
     `${countOf(processes, "process", "processes")}, ${countOf(events, "event")}`;
 }
 
-/** How much a check has examined: the first variant, and the number of others. */
+/** The amount that a check has examined: the first variant, and the number of others. */
 function lookedText([first, ...more]: readonly string[]): string {
   if (first === undefined) return "";
   return more.length === 0 ? ` (${first})` : ` (${first}; ${countOf(more.length, "more variant")})`;

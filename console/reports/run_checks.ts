@@ -15,17 +15,17 @@ export interface JudgedVariant {
   readonly outcome: Reported;
   readonly rows: readonly MethodRow[];
   readonly protocols: readonly ProtocolVerdict[];
-  /** What each of {@link CHECKERS} has found, in their order; absent without a record. */
+  /** The findings of each of {@link CHECKERS}, in their order; absent without a record. */
   readonly promises?: readonly PromiseVerdict[];
   /** Why the checks say nothing, as nothing was done; absent where something was, or without a record. */
   readonly nothing?: string;
 }
 
-/** What a checker has found in a variant. */
+/** The findings of a checker in a variant. */
 export interface PromiseVerdict extends Pick<Verdict, "looked" | "findings"> {
-  /** Whether its promise is about this run. */
+  /** Its promise applies to this run. */
   readonly isConcerned: boolean;
-  /** Whether there was something to examine. */
+  /** The run had something to examine. */
   readonly hasSubjects: boolean;
 }
 

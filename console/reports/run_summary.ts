@@ -1,4 +1,4 @@
-/** What a run's directory tells of it: its scenario, its verdict, the files that one may want. */
+/** A run's summary from its directory: its scenario, its verdict, the files of interest. */
 import type { RunReport } from "./method_report.ts";
 import { DamagedFileError, ifThere, isThere, jsonIfThere } from "../base/files.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -12,7 +12,7 @@ export interface RunSummary {
   readonly verdict: ReportVerdict | "none";
 }
 
-/** Of the checks in a report; `unchecked`: they say nothing of a variant, as nothing was done. */
+/** Of the checks in a report; `unchecked`: no check was possible for a variant, as nothing was done. */
 export type ReportVerdict = "holds" | "fails" | "unchecked";
 
 export function verdictOf(
@@ -28,7 +28,7 @@ const NOTHING: RunSummary = { scenario: null, seed: null, digest: null, verdict:
 const known = new Map<string, { readonly mtime: number; readonly summary: RunSummary }>();
 const KNOWN_MAX = 1_000;
 
-/** What is known of a run; all null of one that is damaged. */
+/** The known facts on a run; all null for one that is damaged. */
 export function summaryOf(path: string): RunSummary {
   const file = ifThere(() => Deno.statSync(`${path}/report.json`)) ??
     ifThere(() => Deno.statSync(`${path}/run.json`));
@@ -76,8 +76,8 @@ export function variantsOf(path: string): string[] {
 }
 
 /**
- * The folder of a run, or of one of its variants. @param wanted its name, or its number from 1 in
- * {@link variantsOf}; undefined or "": the first.
+ * The folder of a run, or of one of its variants.
+ * @param wanted its name, or its number from 1 in {@link variantsOf}; undefined or "": the first.
  * @throws Refusal where the run has no such variant.
  */
 export function variantFolder({ id, path }: { id: string; path: string }, wanted = ""): string {

@@ -1,7 +1,7 @@
 /**
- * What memory that computers share has cost (C-11): accesses by placement and by the far computer's share of them, with
- * the shares between which another placement begins to cost less; queues and locks. Of programs as those of
- * `scripts/scenarios/coherent_*.yaml`: each computer tells its own part, a row is of all computers of a memory.
+ * The cost of memory that computers share (C-11): accesses by placement and by the far computer's share of them, with
+ * the shares between which another placement begins to cost less; queues and locks. The programs are those of
+ * `scripts/scenarios/coherent_*.yaml`: each computer reports its own part; a row is for all computers of a memory.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
@@ -25,10 +25,10 @@ interface OfMemory {
   readonly placement: string;
 }
 
-/** Accesses of two computers, of which the far one makes so many of a hundred. */
+/** Accesses of two computers; the far one makes `farPercent` of a hundred. */
 export interface AccessRow extends OfMemory {
   readonly farPercent: number;
-  /** Of several with this share, in which other lines and stores were drawn: from 0. */
+  /** Number among several with this share and with other lines and stores, from 0. */
   readonly draw: number;
   /** null where the computer has made none. */
   readonly homeLoadPs: SharedLatency | null;
@@ -40,7 +40,7 @@ export interface AccessRow extends OfMemory {
   readonly meanPs: Time;
   readonly busMessagesPerAccess: number;
   readonly networkMessagesPerAccess: number;
-  /** Of the far computer's accesses, those that the cache of a card has served; null where cards keep none. */
+  /** Share of the far computer's accesses that the cache of a card has served; null where cards keep none. */
   readonly hitRate: number | null;
 }
 
@@ -50,7 +50,7 @@ export interface SharedQueueRow extends OfMemory {
   /** `paced`: each message alone; `at once`: as fast as there is room. */
   readonly load: string;
   readonly messages: number;
-  /** From the store to the load that has found it. */
+  /** From the store to the load that finds it. */
   readonly latencyPs: SharedLatency;
   readonly messagesPerSecond: number;
   /** Looks at memory for each message, of both computers. */
@@ -75,9 +75,9 @@ export interface LockRow extends OfMemory {
 
 /** One access to a line, alone. */
 export interface CostRow extends OfMemory {
-  /** `far load`, `home store` …: by whom, and what. */
+  /** By whom, and which: `far load`, `home store` …. */
   readonly access: string;
-  /** What was done with the line before: `nothing`, `its own load`, `home's store` … */
+  /** The preceding access to the line: `nothing`, `its own load`, `home's store` … */
   readonly after: string;
   readonly tookPs: Time;
   /** Of both computers. */
@@ -86,25 +86,24 @@ export interface CostRow extends OfMemory {
 }
 
 /**
- * Between which measured shares another placement begins to cost less. Up to `fromPercent` one of them costs less in
- * every draw, from `toPercent` on another one; between them draws differ, or nothing was measured.
+ * The measured shares between which another placement begins to cost less. Up to `fromPercent` one of them costs less
+ * in every draw, from `toPercent` on another one; between them draws differ, or nothing was measured.
  */
 export interface Crossover {
   readonly variant: string;
   /** null where no share has the one, or the other, throughout. */
   readonly fromPercent: number | null;
   readonly toPercent: number | null;
-  /** The placement that costs less below, and the one above. */
+  /** The placement that costs less below the range, and the one above it. */
   readonly below: "local" | "remote";
   readonly above: "local" | "remote";
-  /** Draws of each share. */
   readonly draws: number;
 }
 
 export interface SharedReport {
-  /** Of each shared region of the rack, whatever its programs are; none of PCIe cards alone. */
+  /** Of each shared region of the rack, with any programs; none of PCIe cards alone. */
   readonly placements: readonly PlacementRow[];
-  /** Where the time of accesses has passed, of a run that was traced; else none. */
+  /** Time of accesses by module, of a run that was traced; else none. */
   readonly modules: readonly ModuleRow[];
   readonly costs: readonly CostRow[];
   readonly accesses: readonly AccessRow[];
@@ -113,7 +112,7 @@ export interface SharedReport {
   readonly crossovers: readonly Crossover[];
 }
 
-/** What one computer tells of a workload. */
+/** One computer's report on a workload. */
 interface Told {
   readonly program: "shared";
   readonly workload: "cost" | "access" | "queue" | "lock";
@@ -146,16 +145,13 @@ interface Part {
   readonly told: Told;
 }
 
-/** Whether a program's result stands in these tables. */
+/** A program's result that belongs to these tables. */
 export function isInSharedTable({ value }: { readonly value: unknown }): boolean {
   return isMapping(value) && value["program"] === "shared" &&
     typeof value["workload"] === "string" && typeof value["busMessages"] === "number";
 }
 
-/**
- * The rows of one variant, from what its nodes have reported; undefined of a run without shared regions and such
- * programs.
- */
+/** The rows of one variant, from its nodes' reports; undefined for a run without shared regions and such programs. */
 export function sharedReport(
   variant: string,
   { reports, placements = [], modules = [] }: {
@@ -192,7 +188,7 @@ export function sharedReport(
   };
 }
 
-/** The reports of all variants as one; undefined of none. */
+/** The reports of all variants as one; undefined for none. */
 export function joinedReport(reports: readonly SharedReport[]): SharedReport | undefined {
   if (reports.length === 0) return undefined;
   return {
@@ -226,7 +222,7 @@ function costRow(variant: string, parts: readonly Part[]): CostRow[] {
   }];
 }
 
-/** Rows that are to be compared stand together: the same access of different memories. */
+/** Rows to compare stand together: the same access of different memories. */
 function byAccess(one: CostRow, other: CostRow): number {
   const [first, second] = [one, other].map(({ access, after }) => `${access} ${after}`);
   return first === second ? 0 : first! < second! ? -1 : 1;
@@ -297,8 +293,8 @@ function over(count: number, of: number): number {
 }
 
 /**
- * Where `local` and `remote` change places as the one that costs less (C-04), as a range of the shares that were
- * measured: nothing is drawn between them. None where one costs less throughout.
+ * The ranges of measured shares in which `local` and `remote` change places as the cheaper one (C-04): nothing is
+ * drawn between them. None where one costs less throughout.
  */
 function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
   const variants = new Set(rows.map(({ variant }) => variant));
@@ -306,7 +302,7 @@ function crossoversOf(rows: readonly AccessRow[]): Crossover[] {
     const of = (placement: string) =>
       rows.filter((row) => row.variant === variant && row.placement === placement);
     const remote = of("remote");
-    // By share: what `remote` costs more than `local`, of each draw. Equal costs say nothing.
+    // By share: how much more `remote` costs than `local` in each draw. Equal costs do not count.
     const shares = Map.groupBy(
       of("local").flatMap(({ farPercent, draw, meanPs }) => {
         const other = remote.find((row) => row.farPercent === farPercent && row.draw === draw);

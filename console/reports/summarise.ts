@@ -23,7 +23,8 @@ import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
 import { checksOf, type JudgedVariant, promisesOf } from "./run_checks.ts";
 
 /**
- * Examines a variant that was run: its SCM files, every promise of the rack, and the checks of the user's own protocols.
+ * Examines a variant that was run: its SCM files, every promise of the rack, and the checks of the user's own
+ * protocols.
  * @param options.claims check the claims of methods as if they were promises.
  * @param options.signal ends the checks; it then rejects with the signal's reason.
  */
@@ -59,7 +60,7 @@ export function summarise(
     readonly id: string;
     readonly path: string;
     readonly wallMs: number;
-    /** Whether the run's own broker counts among its processes. */
+    /** The run's own broker counts among its processes. */
     readonly nats: boolean;
     /** Checks that must examine something. */
     readonly expect?: readonly string[];

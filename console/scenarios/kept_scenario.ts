@@ -20,8 +20,8 @@ import type { ScenarioSource } from "./scenario_source.ts";
 const FILE = "scenario.yaml";
 
 /**
- * Leaves the scenario in the directory of a run, or of one of its variants, as the run was given it.
- * @param variant what is chosen where the scenario leaves several.
+ * Leaves the scenario in the directory of a run, or of one of its variants, as the run received it.
+ * @param variant the choice where the scenario leaves several.
  */
 export function keepScenario(
   directory: string,

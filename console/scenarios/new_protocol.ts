@@ -1,7 +1,6 @@
 /**
- * A folder for a protocol of one's own, which works as it is: the protocol, its scenario, and what an
- * editor and a debugger need to know of this clone. The protocol is the shipped `my_protocol.ts`
- * under a name of its own.
+ * A folder for a new protocol of the user's, which works as it is: the protocol, its scenario, and the settings that
+ * an editor and a debugger need for this clone. The protocol is the shipped `my_protocol.ts` under a name of its own.
  */
 import { basename, dirname, resolve } from "node:path";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -31,8 +30,9 @@ const TEMPLATES = {
 export type NewKind = keyof typeof TEMPLATES;
 
 /**
- * Writes what is missing of such a folder. @param target the folder, or the protocol's file in it (`x.ts`).
- * @throws Refusal where the protocol or its scenario is there already, before anything is written.
+ * Writes the missing files of such a folder.
+ * @param target the folder, or the protocol's file in it (`x.ts`).
+ * @throws Refusal where the protocol or its scenario exists, before anything is written.
  */
 export async function writeNewProtocol(
   target: string,
@@ -58,7 +58,7 @@ export async function writeNewProtocol(
   return { folder, written, kept, protocol, scenario };
 }
 
-/** What of a kept `deno.json` an editor would miss; undefined where it has the names. */
+/** Entries that an editor needs and a kept `deno.json` lacks; undefined where it has the names. */
 export async function missingImports(folder: string): Promise<string | undefined> {
   const { imports } = await editorConfig();
   const text = await Deno.readTextFile(`${folder}/deno.json`).catch(() => "");
@@ -83,7 +83,7 @@ function stemOf(name: string, { isFile }: { readonly isFile: boolean }): string 
   throw refusal("--protocol", { found: `"${name}.ts"`, expected });
 }
 
-/** @returns whether it was written: false where the file was there. */
+/** @returns false where the file existed. */
 async function writeNew(path: string, text: string): Promise<boolean> {
   try {
     await Deno.mkdir(dirname(path), { recursive: true });
@@ -112,7 +112,7 @@ async function filesOf(stem: string): Promise<Record<string, string>> {
   };
 }
 
-/** The same of rows of the coherent cards' protocol; the programs of its scenario stay in the clone. */
+/** The same for rows of the coherent cards' protocol; the programs of its scenario stay in the clone. */
 async function coherenceFiles(stem: string): Promise<Record<string, string>> {
   const program = fromFileUrl(projectFile("scripts/scenarios/coherent_access.ts"));
   return {
@@ -133,7 +133,6 @@ async function shippedCoherence(ending: ".ts" | ".yaml", stem: string): Promise<
     .replaceAll("my_coherence", stem).replaceAll("my-coherence", name);
 }
 
-/** A shipped file with the names of this protocol. */
 async function shipped(path: string, stem: string): Promise<string> {
   const text = await Deno.readTextFile(projectFile(path));
   const camel = stem.replaceAll(/_+([A-Za-z0-9])/g, (_, letter: string) => letter.toUpperCase())
@@ -144,7 +143,7 @@ async function shipped(path: string, stem: string): Promise<string> {
     .replaceAll("my-protocol", stem.replaceAll(/_+/g, "-").replace(/-$/, ""));
 }
 
-/** The names by which editors and `deno check` find the doors of this clone, which import no package. */
+/** The names by which editors and `deno check` find the public modules of this clone, which import no package. */
 async function editorConfig(): Promise<{ readonly imports: Readonly<Record<string, string>> }> {
   const { imports } = JSON.parse(await Deno.readTextFile(projectFile("deno.json"))) as {
     readonly imports: Readonly<Record<string, string>>;
@@ -153,7 +152,7 @@ async function editorConfig(): Promise<{ readonly imports: Readonly<Record<strin
   return { imports: Object.fromEntries(doors.map(([name, at]) => [name, projectFile(at).href])) };
 }
 
-/** A test in the author's own runner, by the door `rackmesh/testing`. */
+/** A test in the author's own runner, by the module `rackmesh/testing`. */
 function testOf(stem: string): string {
   return `/** What holds of the protocol: deno test --allow-run=deno */
 import { rack } from "rackmesh/testing";

@@ -23,7 +23,7 @@ export async function writeNewScenario(file: string): Promise<string> {
   return name;
 }
 
-/** The file's name, as far as a scenario may be called so. */
+/** The file's name, with the characters that a scenario's name may have. */
 function nameFor(file: string): string {
   const name = file.replace(/.*\//, "").replace(/\.ya?ml$/, "")
     .replaceAll(/[^A-Za-z0-9]+/g, "-").replace(/^-+/, "").slice(0, 40).replace(/-+$/, "");

@@ -1,6 +1,6 @@
 /**
- * The scenario of one run as a text: the user's file with the choices that the run was given, and with what
- * was done to its rack by hand as `faults:`. A run of that text does the same again.
+ * The scenario of one run as a text: the user's file with the choices of the run, and with the faults made by hand as
+ * `faults:`. A run of that text repeats it.
  */
 import { CORE_SCHEMA, dump } from "js-yaml";
 import { formatExact, NEVER, parseTime, type Time } from "../../fabric/base/time.ts";
@@ -26,14 +26,14 @@ import type { ReplayedFaults } from "../rack/fault_lines.ts";
 
 type Mapping = Record<string, unknown>;
 
-/** What a run is of those that its scenario stands for. */
+/** The choices that identify a run among those of its scenario. */
 export type ChosenVariant = Pick<ScenarioVariant, "method" | "ddio" | "seed">;
 
 export interface RunTextOptions extends VariantChoices {
   /** The folder in which the paths of the scenario begin. */
   readonly base: string;
   readonly variant: ChosenVariant;
-  /** As `PrepareOptions` has it: it is asked before the choices are made. */
+  /** As in `PrepareOptions`: it is asked before the choices are made. */
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
 }
 
@@ -52,7 +52,7 @@ export function chosenText(text: string, options: RunTextOptions): string {
   const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
   const chosen = withAbsolutePaths({ ...data, seed: variant.seed, programs }, base);
   if (ddio) Object.assign(chosen, withDdio(chosen, ddio));
-  // What is expected of all runs of a scenario need not hold for one of them.
+  // A scenario's expectations of all its runs need not hold for one of them.
   if (method || ddio) delete chosen["expect"];
   return dumped(chosen);
 }
@@ -159,7 +159,7 @@ interface HostShutdown extends ShutdownPlan {
 export interface ByHand extends ReplayedFaults {
   /** Devices whose failures and returns of power are all on record, up to an instant. */
   readonly onRecord: { readonly nodes: readonly string[]; readonly before: Time };
-  /** Programs that were started by order: what `faults:` cannot say. */
+  /** Programs that were started by order, which `faults:` cannot express. */
   readonly programs: readonly { readonly host: string; readonly run: string }[];
   /** Hosts that were shut down by order. */
   readonly shutdowns: readonly HostShutdown[];
@@ -169,20 +169,20 @@ export interface ByHand extends ReplayedFaults {
 
 export interface RunText {
   readonly text: string;
-  /** What was done by hand, as the items of `faults:` that were added. */
+  /** Number of items of `faults:` that were added for faults made by hand. */
   readonly faults: number;
-  /** What the text cannot say, in sentences. */
+  /** Sentences on events that the text cannot express. */
   readonly notes: readonly string[];
 }
 
-/** The text of {@link chosenText} with what was done to a rack of its `plan` as `faults:`. */
+/** The text of {@link chosenText} with the faults made by hand on a rack of its `plan` as `faults:`. */
 export function withByHand(
   chosen: string,
   { run, plan, byHand, folder }: {
     readonly run: string;
     readonly plan: RackPlan;
     readonly byHand: ByHand;
-    /** Where the text is to be: paths in it are relative. */
+    /** The folder of the text: paths in it are relative. */
     readonly folder?: string;
   },
 ): RunText {
@@ -190,7 +190,7 @@ export function withByHand(
   const power = newPowerFaults(plan, byHand.faults);
   const planned = (Array.isArray(data["faults"]) ? data["faults"] as Mapping[] : [])
     .filter((item) => hasHappened(item, byHand));
-  // The place of a cable's fault in the list is its number, which its random streams are named after.
+  // The place of a cable's fault in the list is its number, which names its random streams.
   const links = byHand.linkFaults.toSorted((x, y) => x.id - y.id);
   const begun = [...byHand.shutdowns, ...plannedShutdowns(plan)];
   const added = [
@@ -223,7 +223,7 @@ export function withByHand(
   };
 }
 
-/** Starts of hosts whose dead cards stayed dead in the run: without a word of it the card comes back, too. */
+/** Starts of hosts whose dead cards stayed dead in the run: by default the card comes back, too. */
 function cardsLeftOff(
   faults: readonly Mapping[],
   { text, known }: { readonly text: string; readonly known: readonly FaultPlan[] },
@@ -253,7 +253,7 @@ function powerIn(text: string): readonly FaultPlan[] | undefined {
   }
 }
 
-/** What the text says otherwise than the run was, such as an own program that has another path. */
+/** Differences between the text and the run, such as another path of an own program. */
 function unsaid(
   text: string,
   { plan, recorded }: { readonly plan: RackPlan; readonly recorded: readonly FaultPlan[] },
@@ -309,8 +309,8 @@ function notesOn({ programs, shutdowns, writebacks, inexact }: ByHand): string[]
 }
 
 /**
- * Those that the plan does not have, in an order that a scenario takes: kills before starts of one instant. The power
- * of a host is that of its card where both return.
+ * Faults that the plan does not have, in an order that a scenario takes: kills before starts of one instant. The
+ * power of a host is that of its card where both return.
  */
 function newPowerFaults(
   { faults: planned, nodes }: RackPlan,
@@ -364,7 +364,9 @@ function powerItem({ at, action, node }: FaultPlan): Mapping {
   return { at: formatExact(at), [action]: node };
 }
 
-/** Whether an item of `faults:` is none of power, or has happened, or is yet to: what is moot is not on record. */
+/**
+ * An item of `faults:` that is not about power, or has happened, or is still to come: moot items are not on record.
+ */
 function hasHappened(
   { at, kill, start, shutdown, within }: Mapping,
   { faults, onRecord }: ByHand,

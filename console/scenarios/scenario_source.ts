@@ -7,7 +7,7 @@ import type { YamlSource } from "../../fabric/rack/scenario/yaml_source.ts";
 import { readInto } from "../base/files.ts";
 
 export interface ScenarioSource {
-  /** Of the file, as its user wrote it: in messages, and in commands that read it again. */
+  /** The file's path as its user wrote it: for messages, and for commands that read it again. */
   readonly path: string;
   /** The folder in which the scenario's relative paths begin. */
   readonly base: string;
@@ -39,7 +39,7 @@ export function sourceOf(
   return { path, base, text, ...readScenarioOf(text, path) };
 }
 
-/** No scenario that a person or a program writes is larger. */
+/** Limit of a scenario, larger than any that a person or a program writes. */
 const SCENARIO_BYTES_MAX = 4 << 20;
 
 /** A pipe can be read only once. */

@@ -8,7 +8,7 @@ import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem
 import { findProgram, lacksInput, prepare } from "../rack/prepare.ts";
 import type { ScenarioSource } from "./scenario_source.ts";
 
-/** What a scenario that can be run stands for. */
+/** The runs of a valid scenario. */
 export interface ValidScenario {
   readonly file: string;
   readonly name: string;
@@ -16,7 +16,7 @@ export interface ValidScenario {
   readonly hosts: number;
   /** Hosts, RNICs and switches. */
   readonly nodes: number;
-  /** Of each run, as they are called. */
+  /** The labels of the runs. */
   readonly runs: readonly string[];
   /** Those that run, each once: shipped ones by name, others by path. */
   readonly programs: readonly string[];
@@ -24,7 +24,7 @@ export interface ValidScenario {
   readonly faults: number;
   /** Hosts whose `put` has no file yet: `--input` names one. */
   readonly needsInput: readonly string[];
-  /** What runs, and perhaps not as it is meant. */
+  /** Legal settings that the user may not have intended. */
   readonly warnings: readonly PlanWarning[];
 }
 
@@ -66,7 +66,7 @@ export async function validateScenario(
   };
 }
 
-/** Own programs that are not there or do not load, each where the file names it first. */
+/** Own programs that are missing or do not load, each where the file names it first. */
 async function programProblems(
   { path: file, base, yaml: source }: ScenarioSource,
   signal: AbortSignal | undefined,

@@ -1,6 +1,6 @@
 /**
- * What all parts of the server share. Everything that a test wants to decide (the wall clock, keys, where
- * runs are) comes in here; nothing reads it from elsewhere.
+ * Data that all parts of the server share. Everything that a test decides (the wall clock, keys, the folder of runs)
+ * comes in here; no other part reads it from elsewhere.
  */
 import type { AuditLog } from "./doors/audit.ts";
 import type { Caller, Keys } from "./doors/keys.ts";
@@ -29,7 +29,7 @@ export interface Env {
   readonly Variables: {
     /** Undefined where the request has no key that is known. */
     caller: Caller | undefined;
-    /** What the audit log is to keep of the request. */
+    /** The part of the request that the audit log keeps. */
     detail: unknown;
   };
   readonly Bindings: {

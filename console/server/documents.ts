@@ -1,4 +1,4 @@
-/** What the parts of a rack look like over HTTP: `console/`'s values in the shape of `console/api`. */
+/** Parts of a rack in their HTTP form: `console/`'s values in the shape of `console/api`. */
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";

@@ -18,7 +18,7 @@ import { listRuns } from "../rack/run_directory.ts";
 import type { Console } from "./context.ts";
 
 const PS = 1e12;
-/** A rack that does not answer holds up a scrape no longer. */
+/** Longest time for which a silent rack holds up a scrape. */
 const CONNECT_MS = 1_000;
 
 export async function metricsText({ jobs, watchers }: Console) {
@@ -193,7 +193,7 @@ async function collect(
   }
 }
 
-/** What waits at the switches' output ports, by cable. */
+/** Queued bytes at the switches' output ports, by cable. */
 function queuesOf({ cables }: RackPlan, nodes: Counters) {
   return cables.flatMap(({ a, b }, cable) =>
     [a, b].flatMap(({ node, port }) => {

@@ -40,7 +40,8 @@ export class Replays {
 
   /**
    * Asks the replay of a run, which is opened where it is not.
-   * @param target.run the whole name. @throws what `Replay` throws; ReplaysBusy.
+   * @param target.run the whole name.
+   * @throws what `Replay` throws; ReplaysBusy.
    */
   async ask<T>(
     target: { readonly run: string; readonly variant?: string },
@@ -58,7 +59,7 @@ export class Replays {
     }
   }
 
-  /** Ends all of them, whatever is being asked, and opens none any more. */
+  /** Ends all of them, whatever their queries, and opens no more. */
   async end(): Promise<void> {
     this.#isOver = true;
     await Promise.all([...this.#open.keys()].map((key) => this.#end(key)));
@@ -83,7 +84,7 @@ export class Replays {
     return open;
   }
 
-  /** One whose process has ended answers no more: the next question opens another. */
+  /** One whose process has ended answers no more: the next query opens another. */
   #forgetEnded(key: string, open: Open): void {
     const forget = ({ isOver }: Replay) => {
       if (isOver && this.#open.get(key) === open) void this.#end(key);

@@ -1,4 +1,4 @@
-/** A console: its server, what it has started, and how it ends. */
+/** A console: its server, its processes, and its end. */
 import type { Role } from "../api/session.ts";
 import { cacheFolder } from "../base/paths.ts";
 import { versionText } from "../base/version.ts";

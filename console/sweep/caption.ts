@@ -1,4 +1,4 @@
-/** What stands under a picture, so that one who finds it can make it again. */
+/** The text under a picture, from which a reader can make it again. */
 
 /** @param command by which it was made; "" where that is not known. */
 export function captionOf(

@@ -4,17 +4,17 @@ import { type Chart, type ChartPoint, type Series, withUnit, type XAxis } from "
 import { figureNamed, labelOfFigure, leadingOf, unitOf } from "./figures.ts";
 import { type Dimension, type Measured, type MeasuredPoint, medianOf } from "./measured.ts";
 
-/** What a picture shows; what is absent is chosen. */
+/** The content of a picture; absent parts are chosen. */
 export interface Choice {
   /** Default: the first thing that varies whose values are numbers, the seed only where there is no other. */
   readonly x?: string | undefined;
-  /** Default: what the report leads with. */
+  /** Default: the leading figure of the report. */
   readonly y?: string | undefined;
-  /** What makes a line, the rest is folded into medians; default: everything else but the seed. */
+  /** The dimensions that make a line, the rest is folded into medians; default: everything else but the seed. */
   readonly by?: readonly string[] | undefined;
 }
 
-/** More lines than these in one panel are told apart by panels instead. */
+/** With more lines in one panel, panels separate them instead. */
 const LINES_MAX = 8;
 const PANELS_MAX = 4;
 const SEED = "seed";
@@ -25,12 +25,12 @@ export function figureOf({ points }: Measured, y: string | undefined): string | 
   return y === undefined ? leadingOf(own)[0] : figureNamed(y, own);
 }
 
-/** @throws Refusal for a name that is none of what varies, or no figure, and where there is nothing to draw. */
+/** @throws Refusal for an unknown name or figure, and where there is nothing to draw. */
 export function chartOf(
   measured: Measured,
   { choice, title, caption }: {
     readonly choice: Choice;
-    /** What was measured: a scenario. */
+    /** The name of the measurement: a scenario. */
     readonly title: string;
     readonly caption: readonly string[];
   },
@@ -97,7 +97,7 @@ function wordFor(name: string): string {
   return /(^|\.)(method|program|run|scenario)$/.test(name) ? "" : `${labelOf(name)} `;
 }
 
-/** `programs[0].depth` as people call it. */
+/** `programs[0].depth` as a label. */
 function labelOf(name: string): string {
   const word = name.replace(/^.*\./, "");
   return word === "ddio" ? "DDIO" : word;
@@ -136,8 +136,8 @@ function named(option: string, name: string, dimensions: readonly Dimension[]): 
 }
 
 /**
- * The first thing is told by colour and symbol, what remains by the kind of line. A symbol alone tells two kinds
- * only, full and hollow: what has more, and few lines in all, has a colour for each.
+ * The first dimension has colour and symbol, the rest the kind of line. A symbol alone shows two values only, full
+ * and hollow: a dimension with more, and few lines in all, has a colour for each.
  */
 function stylesOf(
   by: readonly Dimension[],

@@ -37,7 +37,7 @@ export interface Combinations {
 }
 
 /**
- * What a sweep of a scenario consists of.
+ * The combinations of a scenario's sweep.
  * @param given texts for {@link parseVary}.
  * @throws Refusal for a text that is wrong, and for a name that is no place or several.
  */
@@ -85,7 +85,7 @@ export function* combinationsOf(
 ): Generator<Combination> {
   // Captures of several runs would be written to one place.
   const { capture: _, expect, ...rest } = dataOf(yaml);
-  // What is expected of all runs of a scenario need not hold for one of them, as `rack run --method` has it.
+  // Expectations for all runs of a scenario need not hold for one of them, as with `rack run --method`.
   const isChosen = varied.some(({ places }) =>
     places.some((place) => place.at(-1) === "method" || place.at(-1) === "ddio")
   );

@@ -70,7 +70,7 @@ function keysOfRow(row: Readonly<Record<string, unknown>>): Record<string, strin
   return Object.fromEntries(given.map((name) => [name, String(row[name])]));
 }
 
-/** How the card of a host knows its queues, where the report's table of queues has this row. */
+/** The host's card identifies its queues, where the report's table of queues has this row. */
 function keysOfQueues(
   { node, variant, row }: {
     readonly node: string;
@@ -87,7 +87,7 @@ function keysOfQueues(
   return { scheme, placement, layout, store, cache };
 }
 
-/** Figures of the whole run; what congestion did only of one that has no variants. */
+/** Figures of the whole run; congestion only for a run without variants. */
 function runFigures({ virtualPs, events, congestion }: RunReport): Record<string, number> {
   const hasVariants = new Set(congestion.map(({ variant }) => variant)).size > 1;
   const counters = congestion.flatMap(({ node, counters }) =>
@@ -96,7 +96,7 @@ function runFigures({ virtualPs, events, congestion }: RunReport): Record<string
   return { virtualPs, events, ...(!hasVariants && Object.fromEntries(counters)) };
 }
 
-/** `persist-opcode, ddio off` as what a point is told apart by; of an only variant nothing. */
+/** `persist-opcode, ddio off` as the keys of a point; none for an only variant. */
 function keysOfVariant(variant: string, { scenario }: RunReport): Record<string, string> {
   if (variant === scenario) return {};
   return Object.fromEntries(
@@ -168,7 +168,7 @@ export function labelOfFigure(figure: string): string {
   return words.replace(/^./, (letter) => letter.toUpperCase());
 }
 
-/** What a report leads with, first to last; a bulk transfer's with its throughput. */
+/** The leading figures of a report, first to last; a bulk transfer's with its throughput. */
 const LEADING: readonly string[] = [
   "meanPs",
   "latencyPs.median",

@@ -1,4 +1,4 @@
-/** What kept runs and kept sweeps have measured, and what tells them apart. */
+/** The measurements of kept runs and kept sweeps, and the dimensions that distinguish them. */
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { formatPath, type Path, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -16,7 +16,7 @@ export interface KeptMeasured {
   readonly seeds: readonly string[];
   /** Of a sweep, which has it on record; a run does not say which commit made it. */
   readonly commit: string | null;
-  /** By which the figures, or the comparison, are made again. */
+  /** Command that repeats the figures, or the comparison. */
   readonly command: string;
   /** Names of the runs, or of the sweep. */
   readonly runs: readonly string[];
@@ -25,8 +25,8 @@ export interface KeptMeasured {
 const DIFFERENT_MAX = 12;
 
 /**
- * The points of runs, told apart by the words in which their scenarios differ; of a sweep by what it varied.
- * @param ids names of runs, or how they begin.
+ * The points of runs, distinguished by the words in which their scenarios differ; of a sweep by its varied words.
+ * @param ids names of runs, or their prefixes.
  * @throws Refusal for an unknown run, one without a report, and a sweep among other runs.
  */
 export async function measureKept(ids: readonly string[]): Promise<KeptMeasured> {
@@ -49,7 +49,7 @@ function readSweep(path: string): Sweep | undefined {
   );
 }
 
-/** What a sweep has measured. Combinations that did not run are no part of it. */
+/** The measurements of a sweep. Combinations that did not run are no part of it. */
 export function measuredSweep(sweep: Sweep): KeptMeasured {
   const { run, scenario, seed, commit, command, varied, combinations } = sweep;
   const ended = combinations.filter(({ state }) => state !== "interrupted" && state !== "not run");
@@ -61,7 +61,9 @@ export function measuredSweep(sweep: Sweep): KeptMeasured {
   return { measured, scenarios: [scenario], seeds, commit, command, runs: [run] };
 }
 
-/** The names of the checks that do not hold, or that they say nothing; else "". Findings are too long for a table. */
+/**
+ * The names of the checks that do not hold, or that were not possible; else "". Findings are too long for a table.
+ */
 function brokenIn({ checks, unchecked }: RunReport): string {
   const broken = checks.filter(({ holds }) => !holds);
   if (broken.length > 0) return `FAIL ${broken.map(({ name }) => name).join(", ")}`;
@@ -109,7 +111,7 @@ export function toldApart(rows: readonly KeptRun[]): {
   const words = rows.map(({ path }) => {
     const variants = variantsOf(path), [first] = variants;
     const text = textIfThere(`${path}${first === undefined ? "" : `/${first}`}/scenario.yaml`);
-    // What a run has several of, its points say themselves.
+    // Dimensions of which a run has several are in its points.
     const said = variants.length > 1 ? /\.(ddio|method)$/ : /^$/;
     const all = wordsIn(text === undefined ? {} : readYaml(text, "").source.data);
     return new Map([...all].filter(([path]) => !said.test(path)));

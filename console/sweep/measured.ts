@@ -66,7 +66,7 @@ export function measuredOf(
       values: inOrder(new Set(points.map(({ at }) => at[name] ?? "")), name),
     }))
     .filter(({ values }) => values.length > 1)
-    // Of two that say the same, as where each host writes to the next one, the first.
+    // Of two dimensions with equal values, as where each host writes to the next one, the first.
     .filter(({ name }, i, all) => !all.slice(0, i).some((other) => isAlike(other.name, name)));
   const dimensions = [...varied, ...within].map(dimensionOf);
   const places = dimensions.map(({ name, values }) =>
@@ -82,7 +82,7 @@ export function measuredOf(
   return { dimensions, points, missing };
 }
 
-/** Hosts by their names, numbers in them as numbers; anything else as it came. */
+/** Hosts by their names, numbers in them as numbers; other values in their original order. */
 function inOrder(values: ReadonlySet<string>, name: string): string[] {
   if (name !== "from" && name !== "to") return [...values];
   const keyOf = (host: string) => host.replace(/\d+/g, (digits) => digits.padStart(6, "0"));

@@ -13,7 +13,7 @@ import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts
 
 type Mapping = Record<string, unknown>;
 
-/** In a message; of more, the first ones. */
+/** Limit of names in a message; the first ones. */
 const SHOWN_MAX = 8;
 /** Common to all programs: see `programSchema`. */
 const EVERY_PROGRAM = ["at", "restart", "service"];
@@ -21,8 +21,8 @@ const EVERY_PROGRAM = ["at", "restart", "service"];
 /**
  * The places that a name stands for in a scenario, at least one.
  *
- * A name that begins with a section is a whole path, and need not be written in the scenario. Any other is
- * the end of the path of a word that is written in it, or else of one that could be.
+ * A name that begins with a section is a whole path, and need not be written in the scenario. Any other is the end of
+ * the path of a word that is written in it, or else of one that could be.
  * @param data of the scenario, as YAML has it.
  * @throws Refusal with the candidates where there are none or several.
  */
@@ -40,7 +40,7 @@ export function placesOf(name: string, data: Mapping): Path[] {
   throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
 }
 
-/** Own programs do not say what options they take: one that is not written is named by its whole path. */
+/** Own programs do not declare their options: one that is not written is named by its whole path. */
 function ofOwnProgram(word: string, { programs }: Mapping): string {
   if (!/^[A-Za-z]\w*$/.test(word) || !Array.isArray(programs)) return "";
   const own = programs.findIndex((item) => isMapping(item) && Object.hasOwn(item, "program"));
@@ -70,7 +70,7 @@ function theOnly(
   });
 }
 
-/** `programs[*].depth`, where that stands for these paths and no others. */
+/** `programs[*].depth`, where that stands for exactly these paths. */
 function allOf(paths: readonly Path[], data: Mapping): string | undefined {
   const one = paths[0]!, texts = paths.map(formatPath).join();
   const starred = one.slice(1, -1).map((part, i) => {
@@ -90,7 +90,7 @@ function wholePaths(name: string, data: Mapping): Path[] {
   throw refusal(`--vary ${name}`, { found: "no word of this scenario", expected });
 }
 
-/** `*` leaves out what cannot have the word: `programs[*].depth` a program without a depth. */
+/** `*` leaves out items that cannot have the word: `programs[*].depth` a program without a depth. */
 function starredPaths(name: string, data: Mapping): Path[] {
   const known = new Set([...writtenIn(data), ...possibleIn(data)].map(formatPath));
   return walk(name, data).filter((path) => known.has(formatPath(path)));
@@ -101,7 +101,7 @@ interface Reached {
   readonly value: unknown;
 }
 
-/** The places of a whole path; its last words need not be there. @throws Refusal for an item that is not. */
+/** The places of a whole path; its last words may be absent. @throws Refusal for an absent item. */
 function walk(name: string, data: Mapping): Path[] {
   let reached: Reached[] = [{ path: [], value: data }], rest = name;
   while (rest !== "") {
@@ -121,7 +121,7 @@ function walk(name: string, data: Mapping): Path[] {
   return reached.map(({ path }) => path);
 }
 
-/** The next part of a path. A key that is there may have dots in it: `h1..h8`. */
+/** The next part of a path. An existing key may contain dots: `h1..h8`. */
 function nextKey(
   rest: string,
   reached: readonly Reached[],
@@ -149,7 +149,7 @@ function keysAt(key: string, { path, value }: Reached, name: string): (string | 
   throw refusal(`--vary ${name}`, { found: `a path with ${JSON.stringify(key)}`, expected });
 }
 
-/** Every path at which something is written. */
+/** Every path with a value. */
 function writtenIn(value: unknown, path: Path = []): Path[] {
   const parts = Array.isArray(value)
     ? [...value.keys()]
@@ -162,7 +162,7 @@ function writtenIn(value: unknown, path: Path = []): Path[] {
   });
 }
 
-/** Paths of words that could be written besides those that are. */
+/** Paths of words that could be written besides the present ones. */
 function possibleIn(data: Mapping): Path[] {
   const { properties, definitions } = scenarioJsonSchema() as {
     readonly properties: Readonly<Record<string, JsonShape>>;
@@ -184,7 +184,6 @@ function possibleIn(data: Mapping): Path[] {
   ];
 }
 
-/** The keys of a mapping and of the mappings in it, as paths. */
 function wordsOf(shape: JsonShape): Path[] {
   const { properties = {}, anyOf = [] } = shape as {
     readonly properties?: Readonly<Record<string, JsonShape>>;
@@ -202,7 +201,7 @@ export function withValues(
   data: Mapping,
   values: readonly { readonly places: readonly Path[]; readonly data: unknown }[],
 ): Mapping {
-  // What an alias names stands at several places: only one of them may change.
+  // An alias stands at several places: only one of them may change.
   const copy = JSON.parse(JSON.stringify(data));
   for (const { places, data: value } of values) for (const place of places) put(copy, place, value);
   return copy;

@@ -28,7 +28,7 @@ export interface Sweep {
   /** The scenario's; it may be what varies. */
   readonly seed: number;
   readonly commit: string | null;
-  /** By which it is made again. */
+  /** Command that repeats it. */
   readonly command: string;
   readonly varied: readonly {
     readonly name: string;
@@ -47,13 +47,13 @@ export interface SweepOptions {
   readonly input?: string;
   /** How nodes are packed into processes; default: each combination is one process. */
   readonly packing?: Packing;
-  /** At a time, of one process each; default: as many as there are cores, and as memory has room for. */
+  /** Number at a time, of one process each; default: as many as there are cores, and as memory has room for. */
   readonly jobs?: number;
-  /** At a time, as racks of processes; default: `LANES`. */
+  /** Number at a time, as racks of processes; default: `LANES`. */
   readonly lanes?: number;
   /** Wall time after which a combination is ended, and has failed. */
   readonly limitMs?: number;
-  /** Ends all processes. What was done by then is the result. */
+  /** Ends all processes. The result covers the finished part. */
   readonly signal?: AbortSignal;
   /** Before anything runs. */
   readonly onCount?: (about: { readonly count: number; readonly jobs: number }) => void;
@@ -86,7 +86,7 @@ export async function runSweep(source: ScenarioSource, options: SweepOptions): P
       writeWhole(`${path}/${name}`, text);
       return { number, values, state: "not run", error: "", ...NOTHING, scenario: name };
     });
-    // What any of them lacks is said before the first one runs: a file, a program of one's own.
+    // A lack of any of them is reported before the first one runs: a file, an own program.
     const first = await readScenario(`${path}/${rows[0]!.scenario}`, { base });
     await prepare(first, { packing, ...inputOf(options), signal });
     return rows;

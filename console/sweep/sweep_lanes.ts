@@ -30,7 +30,6 @@ export interface LanesOfSweep {
   readonly onProgress: (row: SweptCombination, share: number) => void;
 }
 
-/** A combination under way. */
 interface Combination {
   readonly row: SweptCombination;
   /** How it was prepared. */
@@ -123,7 +122,6 @@ async function judgeOne(
   judged[variant] = await judge(one, outcome, { signal });
 }
 
-/** The row of a combination that has ended, or has not. */
 async function rowOf(
   { row, directory, variants, judged, error }: Combination,
   { path, isInterrupted }: { readonly path: string; readonly isInterrupted: boolean },

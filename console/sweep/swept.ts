@@ -1,8 +1,8 @@
-/** A combination of a sweep with what came of it: what runs combinations makes, and what a sweep keeps. */
+/** A combination of a sweep with its result. */
 import type { RunReport } from "../reports/method_report.ts";
 import type { Combination } from "./combinations.ts";
 
-/** What came of one combination. */
+/** The result of one combination. */
 export interface SweptCombination extends Pick<Combination, "number" | "values"> {
   /** `done`: its checks hold, as those of a `rack run` with exit code 0. `unchecked`: its programs did nothing. */
   readonly state: "done" | "unchecked" | "failed" | "interrupted" | "not run";
@@ -10,7 +10,7 @@ export interface SweptCombination extends Pick<Combination, "number" | "values">
   readonly error: string;
   /** As `rack run --json` has it; null where the run has come to no end. */
   readonly report: RunReport | null;
-  /** Its scenario, and of one that failed also what its run has left; relative to the sweep's directory. */
+  /** Its scenario, and for one that failed also the files of its run; relative to the sweep's directory. */
   readonly scenario: string;
   readonly directory: string | null;
 }

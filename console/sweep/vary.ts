@@ -15,13 +15,13 @@ export interface Vary {
   readonly values: readonly VaryValue[];
 }
 
-/** More values than these in one range are a mistake in typing. */
+/** Limit of values in one range; more are a mistake in typing. */
 const RANGE_MAX = 100_000;
 const EXPECTED = "NAME=VALUE,VALUE… such as depth=1,4,16 or seed=1..10";
 
 /**
- * Reads each text. Values are written as in a scenario's list, `[a, b]` and `{ k: v }` included;
- * `1..10` stands for ten whole numbers.
+ * Reads each text. Values are written as in a scenario's list, `[a, b]` and `{ k: v }` included; `1..10` stands for
+ * ten whole numbers.
  * @throws Refusal for a text of another form, a name or a value given twice.
  */
 export function parseVary(texts: readonly string[]): Vary[] {
@@ -66,7 +66,6 @@ function rangeOf(data: unknown, name: string): VaryValue[] | undefined {
   return Array.from({ length: count }, (_, i) => ({ data: first + i, text: String(first + i) }));
 }
 
-/** A value as one would write it in a scenario. */
 function show(data: unknown): string {
   if (Array.isArray(data)) return `[${data.map(show).join(", ")}]`;
   if (!isMapping(data)) return String(data);

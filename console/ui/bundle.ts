@@ -12,7 +12,7 @@ export interface PageFile {
   readonly path: string;
   readonly type: string;
   readonly body: Uint8Array<ArrayBuffer>;
-  /** The same, compressed: what goes over the wire to a browser that takes it. */
+  /** The same, compressed, for browsers that accept it. */
   readonly gzip: Uint8Array<ArrayBuffer>;
   /** The path holds a hash of the content: a browser need not ask again. */
   readonly immutable: boolean;

@@ -1,6 +1,6 @@
 /**
- * What the whole page knows of where one is: the view, the rack or run, the selection and the instant. All of it is in
- * the address, so that a view, a reload and a link keep it; a view reads the signals and calls the functions below.
+ * The page's place: the view, the rack or run, the selection and the instant. All of it is in the address, so that a
+ * view, a reload and a link keep it; a view reads the signals and calls the functions below.
  */
 import { computed, signal } from "@preact/signals";
 import type { Time } from "../../fabric/base/time.ts";
@@ -17,7 +17,7 @@ export const VIEW_NAMES = [
 
 export type ViewName = typeof VIEW_NAMES[number];
 
-/** What is selected, the same in every view. Devices and cables by the names that the scenario gives them. */
+/** The selection, the same in every view. Devices and cables by the names that the scenario gives them. */
 export type Selection =
   | { readonly kind: "device"; readonly name: string }
   /** `a-rnic/tor`, as `rack link ls` writes it. */
@@ -37,7 +37,7 @@ export interface Place {
   readonly select?: Selection;
   /** The instant that every view shows; undefined: now, and it moves as time does. */
   readonly at?: Time;
-  /** What one view adds, such as the run that another is compared with. */
+  /** Additions of one view, such as the run that another is compared with. */
   readonly more: Readonly<Record<string, string>>;
 }
 
@@ -69,7 +69,7 @@ function selectionText(selection: Selection): string {
   }
 }
 
-/** The place that an address names; what it does not say, or says wrong, is left out. */
+/** The place that an address names; missing and wrong parts are left out. */
 export function parsePlace(hash: string): Place {
   const [path = "", query = ""] = hash.replace(/^#?\/?/, "").split("?");
   const parameters = new URLSearchParams(query);
@@ -87,7 +87,7 @@ export function parsePlace(hash: string): Place {
   };
 }
 
-/** `#/rack?run=…&select=device~b`: what {@link parsePlace} reads. */
+/** `#/rack?run=…&select=device~b`: the text that {@link parsePlace} reads. */
 export function placeText({ view, run, variant, select, at, more }: Place): string {
   const parameters = new URLSearchParams({
     ...(run !== undefined && { run }),

@@ -1,4 +1,4 @@
-/** What one of the seven views gives to the frame. `views.ts` lists them. */
+/** The interface of one of the seven views to the frame. `views.ts` lists them. */
 import type { ComponentChildren } from "preact";
 import type { Selection, ViewName } from "./state.ts";
 
@@ -6,7 +6,7 @@ import type { Selection, ViewName } from "./state.ts";
 export interface Key {
   /** `KeyboardEvent.key`: `n`, ` `, `?`, `ArrowLeft`. */
   readonly key: string;
-  /** What `?` says of it. */
+  /** Its line in the list of keys (`?`). */
   readonly what: string;
   readonly act: () => void;
 }
@@ -18,7 +18,7 @@ export interface View {
   readonly icon: string;
   /** The whole of the view's area, below no heading: a view has its own `h1`. */
   readonly Page: () => ComponentChildren;
-  /** What the side shows of a selection in this view; undefined: what it shows in every view. */
+  /** The side's content for a selection in this view; undefined: as in every view. */
   readonly side?: (selection: Selection) => ComponentChildren | undefined;
   readonly keys?: readonly Key[];
   /** The selection has no part in it: where the side is a drawer, it stays closed. */

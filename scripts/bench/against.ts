@@ -48,7 +48,6 @@ programs:
   remote: rateScenario("remote", 10_000, SEED),
 };
 
-/** What one process has found. */
 interface Found {
   /** Mean logarithm of the ratios that count. */
   readonly logSpeed: number;

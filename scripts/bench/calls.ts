@@ -13,7 +13,7 @@ interface Coverage {
 
 /**
  * Counts calls of named functions while something runs, which takes longer meanwhile.
- * @param part what the URLs of the counted modules contain.
+ * @param part text in the URLs of the counted modules.
  */
 export async function countCalls(part: string, run: () => void): Promise<number> {
   const session = new Session();

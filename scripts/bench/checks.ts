@@ -71,7 +71,7 @@ export function appendedRecord(records: number): RunRecord {
     image.set(entryOf(put.name, object), DIRECTORY_AT + (1 + i % NAMES) * ENTRY_BYTES);
     note({ kind: "writes", id: -1 - records - i, on: "b", at: freed, bytes: tail });
     note({ kind: "freed", at: freed, length: OBJECT_BYTES }, "b");
-    // What others use is no more what was written.
+    // Places that others use have other content.
     image.fill(0xee, freed, freed + OBJECT_BYTES);
     if (i % 100 === 0 && i / 100 < HOMES_MOST) {
       note({
@@ -187,7 +187,6 @@ function overlappingRecord(writes: number): RunRecord {
 }
 
 interface Kind {
-  /** What there are so many of. */
   readonly what: string;
   readonly recordOf: (size: number) => RunRecord;
 }
@@ -228,7 +227,6 @@ export function measureChecks({ quick }: Measured): Figure[] {
   });
 }
 
-/** What all checks take together, in ms, three times. */
 function costsOf(make: () => RunRecord): number[] {
   return Array.from({ length: 3 }, () => {
     const run = make(), began = performance.now();

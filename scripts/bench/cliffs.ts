@@ -126,7 +126,6 @@ export function runCliff(run: CliffRun): CliffFigure {
 
 const NO_READS = { queue: 0, translation: 0 };
 
-/** What both cards have read so far. */
 function readsOf(simulator: Simulator): typeof NO_READS {
   const cards = Object.values(simulator.statistics());
   const sum = (name: string) => cards.reduce((all, each) => all + (each[name] ?? 0), 0);

@@ -30,7 +30,7 @@ interface Ran {
   /** Wall time from the start of the command to its end. */
   readonly seconds: number;
   readonly code: number;
-  /** What `--json` prints. */
+  /** The output of `--json`. */
   readonly document: string;
 }
 
@@ -97,7 +97,7 @@ interface Compared {
   readonly words: readonly string[];
   /** Of the entry point; default: of `rack`. */
   readonly module?: string;
-  /** What two runs of it have in common; default: all that {@link withoutApart} leaves. */
+  /** The common part of two runs of it; default: all that {@link withoutApart} leaves. */
   readonly inCommon?: (document: string) => string;
   /** Has a target: the work is that of its workers. */
   readonly isAllOfWorkers: boolean;
@@ -132,7 +132,7 @@ function heldIn(document: string): string {
   return JSON.stringify({ rounds, held, broken });
 }
 
-/** What differs from run to run. */
+/** Fields that differ from run to run. */
 const APART: ReadonlySet<string> = new Set([
   ...["wallMs", "perSecond", "run", "directory", "command", "faults", "input", "residentBytes"],
 ]);
@@ -141,7 +141,9 @@ function withoutApart(document: string): string {
   return JSON.stringify(JSON.parse(document), (name, value) => APART.has(name) ? undefined : value);
 }
 
-/** (w) Commands with one worker and with two: what the second core brings. @throws Error where they find something else. */
+/**
+ * (w) Commands with one worker and with two: the gain by the second core. @throws Error where their results differ.
+ */
 export function measureJobs({ quick }: Measured): Promise<Figure[]> {
   return withInput(async (file) => {
     const figures: Figure[] = [];

@@ -54,7 +54,7 @@ export async function measureExplorer({ seed, quick }: Measured): Promise<Figure
 
 const SCENARIOS = new URL("../scenarios/", import.meta.url);
 
-/** Racks with a mistake: what two methods claim, the log whose tail overtakes its record, a weak checksum. */
+/** Racks with a mistake: the claims of two methods, the log whose tail overtakes its record, a weak checksum. */
 function wrongRacks(seed: number): readonly (readonly [what: string, rack: ExploredRack])[] {
   const claimed = (method: string, ddio: typeof FLOWS[number]): ExploredRack => {
     const plan = planOf(`
@@ -85,7 +85,7 @@ programs:
   ];
 }
 
-/** What it takes to find a mistake: one instant of each kind first, over all instants in their order. */
+/** The cost of finding a mistake: one instant of each kind first, over all instants in their order. */
 async function measureFirst({ seed, quick }: Measured): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const [what, rack] of wrongRacks(seed)) {

@@ -1,7 +1,7 @@
 /** A measured figure with its target, and tables of figures. */
 import { columnsOf, tableText } from "../../console/reports/table.ts";
 
-/** What is measured together, by its letter, and what it is. `README.md` has more. */
+/** Groups of measurements, by letter, and their subjects. `README.md` has more. */
 export const GROUPS = {
   a: "one process",
   b: "hops",
@@ -60,7 +60,7 @@ export function median(values: ArrayLike<number>): number {
   return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
 }
 
-/** Whether the median reaches the target; null without one. */
+/** The median reaches the target; null without one. */
 function isReached({ values, target }: Figure): boolean | null {
   if (target === undefined) return null;
   const value = median(values);

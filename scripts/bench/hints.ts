@@ -1,6 +1,6 @@
 /**
- * (r) Hints (H-30): the stall of a cold message against how far ahead its hint is sent, what hints cost that are
- * of no use, both in virtual time and exact, and what they cost this emulator in processor time.
+ * (r) Hints (H-30): the stall of a cold message against how far ahead its hint is sent, the cost of useless hints,
+ * both in virtual time and exact, and their cost for this emulator in processor time.
  */
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
@@ -35,7 +35,7 @@ const MIB = 2 ** 20;
 /** 5: a round trip of the network. */
 const LEADS_US = [0, 5, 100, 200, 300, 400, 500, 550];
 
-/** The stall of a cold WRITE of 1 MiB: what it takes longer than the same again. */
+/** The stall of a cold WRITE of 1 MiB: its extra time compared to a repetition. */
 function measureStall(seed: number): Figure[] {
   const without = stallPs({ seed, bytes: MIB, client: "{}" });
   const ahead = (leadPs: Time) => {
@@ -118,7 +118,7 @@ interface LoadRun {
   readonly events: number;
 }
 
-/** WRITEs into memory all of which is there, though hints are wanted for it: none of them is of use. */
+/** WRITEs into memory that is present, though hints are wanted for it: none of them is of use. */
 function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const { bytes, messages, depth } = options as unknown as Load;
   const pd = allocPd(device);
@@ -147,7 +147,7 @@ function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
       }
     }
   }
-  // Its pages come with the first message; what the cards say of hints comes meanwhile.
+  // Its pages come with the first message; the cards' messages about hints arrive meanwhile.
   yield* write(1);
   yield* cpu.sleep(1_000 * PS_PER_US);
   cpu.report("began", {});
@@ -183,7 +183,7 @@ programs:
 const SIZES = [64, 512, 1024, 2048, 4096, 65_536];
 const DEPTH = 32;
 
-/** Throughput that hints cost which are of no use. */
+/** The throughput that useless hints cost. */
 function measureUseless(seed: number): Figure[] {
   return SIZES.map((bytes): Figure => {
     const load = { seed, bytes, messages: 1024, depth: DEPTH };
@@ -243,7 +243,7 @@ function measureCost({ seed, quick }: Measured): Figure[] {
 }
 
 const COSTS = {
-  // What the machine does besides, and nothing else.
+  // Only other load of the machine.
   "off": "without hints over without",
   "on": "with hints over without",
   "{ backOff: off }": "all announced",

@@ -55,7 +55,6 @@ const GRANT: Grant = {
   breaks: [],
 };
 
-/** What it answers. */
 const REPORT: Report = {
   term: 0,
   partition: "tor",
@@ -82,7 +81,6 @@ export function answerClock(payload: Uint8Array): Uint8Array<ArrayBuffer> {
   return reportToBytes(REPORT);
 }
 
-/** The near end's part: the report is read. */
 function takeAnswer(payload: Uint8Array): void {
   if (reportFromBytes(payload) === undefined) fail("The report has not come as it was");
 }
@@ -91,8 +89,8 @@ const CR = 13, LF = 10, SPACE = 32, DIGIT_0 = 48;
 const END = new Uint8Array([CR, LF]);
 
 /**
- * NATS without a client: what a message costs at least. It knows complete messages of one subscription and
- * nothing else, and lives as long as a measure does.
+ * NATS without a client: the least cost of a message. It knows complete messages of one subscription and nothing
+ * else, and lives as long as a measure does.
  */
 export class BareConnection {
   readonly #socket: Deno.TcpConn;
@@ -174,7 +172,6 @@ const TITLES: Readonly<Record<Way, string>> = {
   clock: "the bus, a grant there and its report back",
 };
 
-/** One way's trips of one turn. */
 interface Turn {
   readonly tripUs: number;
   /** CPU time for a trip: of both ends together, and of nats-server. */

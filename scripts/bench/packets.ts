@@ -102,7 +102,6 @@ function nsOfEach(one: (i: number) => unknown): number {
   return 1e6 * (cpuMs() - before) / (ROUNDS * SAMPLE);
 }
 
-/** Collects the last frames that arrive at an RNIC. */
 function collecting(create: CreateNode, frames: Frame[]): CreateNode {
   let seen = 0;
   return (name, life, unsaved) => {

@@ -23,7 +23,7 @@ export interface ProcessRun {
   readonly allHops: number;
   readonly grants: number;
   readonly residentBytes: readonly number[];
-  /** Of what several share, each has its part. */
+  /** With the proportional part of shared memory. */
   readonly proportionalBytes: readonly number[];
   /** Processes that ended while the rack was up: none was told to. */
   readonly deaths: number;

@@ -23,7 +23,7 @@ export interface PerMessage {
   readonly latencyPs: Time;
   readonly requesterPs: Time;
   readonly responderPs: Time;
-  /** Whether that completion guarantees persistence here. */
+  /** That completion guarantees persistence here. */
   readonly promises: boolean;
 }
 

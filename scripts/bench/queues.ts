@@ -5,7 +5,7 @@ import { planOf, simulatorOf } from "./bench_rack.ts";
 import type { Measured } from "./figure.ts";
 import type { PutTable } from "./put_table.ts";
 
-/** How a card knows its queues. BlueFlame is off: the classic scheme has none. */
+/** Schemes by which a card identifies its queues. BlueFlame is off: the classic scheme has none. */
 const SCHEMES = {
   "classic": "scheme: classic",
   "three spaces": "scheme: three-space",

@@ -110,8 +110,7 @@ function longestGap(durableReports: Ran["durableReports"]): Time {
 type Case = Pick<LogRun, "ddio" | "method" | "record" | "seed">;
 
 /**
- * Two runs that differ only in the number of records: the difference of their costs is that of the
- * additional ones.
+ * Two runs that differ only in the number of records: the difference of their costs is that of the additional ones.
  */
 const FEW = 16, MANY = 80;
 
@@ -140,7 +139,7 @@ function measureOne(each: Case): LogFigure {
   };
 }
 
-/** Whether this method guarantees the log's persistence (P-12, P-10). */
+/** This method guarantees the log's persistence (P-12, P-10). */
 function promises(method: MethodName, ddio: typeof DDIOS[number]): boolean {
   if (method === "write-only") return false;
   return ddio === "off" || (method !== "write-read" && method !== "send-read");
@@ -158,8 +157,7 @@ export function measureLog(seed: number): LogFigure[] {
 const KILL_AT = 550 * PS_PER_US, START_AT = 650 * PS_PER_US;
 
 /**
- * @throws Error where the replica did not return, or there is no report before or after its
- * failure.
+ * @throws Error where the replica did not return, or there is no report before or after its failure.
  */
 function measureFailure(each: Omit<Case, "record">): LogFailure {
   const { ddio, method } = each;

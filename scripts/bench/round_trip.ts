@@ -1,6 +1,6 @@
 /**
- * The yardstick for hops: a request and its answer between two processes by the client of nats-core and nothing of
- * ours but the socket, so that it stays what it is while our bus gets faster.
+ * The yardstick for hops: a request and its answer between two processes by the client of nats-core, with nothing of
+ * this project but the socket, so that the yardstick stays the same while our bus gets faster.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { TcpConnection } from "../../fabric/bus/nats_transport.ts";
@@ -42,7 +42,7 @@ export async function roundTripUs(
   }
 }
 
-/** What is echoed; as long as a rack's subjects. */
+/** The echoed subject; as long as a rack's subjects. */
 export const ECHO = "rack.bench-echo.control.echo";
 
 export function connectClient({ url, user, password }: NatsAddress): Promise<TcpConnection> {

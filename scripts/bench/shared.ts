@@ -1,7 +1,7 @@
 /**
- * (s) Memory that computers share (C-11): what one access costs near and far, accesses by the far computer's share of
- * them, a queue and a lock, with coherent cards and with PCIe cards. The shipped scenarios, in one process: virtual
- * time, and exact.
+ * (s) Memory that computers share (C-11): the cost of one access near and far, accesses by the far computer's share
+ * of them, a queue and a lock, with coherent cards and with PCIe cards. The shipped scenarios, in one process:
+ * virtual time, and exact.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {
@@ -123,7 +123,6 @@ interface OfMemory {
   readonly placement: string;
 }
 
-/** `PCIe`; `coherent, local`. */
 function memoryText({ card, placement }: OfMemory): string {
   return card === "pcie" ? "PCIe" : `coherent, ${placement}`;
 }
@@ -221,7 +220,6 @@ function crossoverTable({ accesses, crossovers }: SharedReport): PutTable {
   };
 }
 
-/** `437 to 445 ns`. */
 function spread(ps: readonly Time[]): string {
   const [least, most] = [Math.min(...ps), Math.max(...ps)].map((each) => Math.round(each / 1e3));
   return `${least} to ${most} ns`;

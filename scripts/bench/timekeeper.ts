@@ -1,7 +1,7 @@
 /**
- * (j) The timekeeper alone, without a bus: what a report and the grants that follow from it cost, by the
- * number of partitions. Each device of a star has its own; all have something to do, and send to one
- * another as far as their cables let them, at random (seeded).
+ * (j) The timekeeper alone, without a bus: the cost of a report and of the grants that follow from it, by the number
+ * of partitions. Each device of a star has its own; all have something to do, and send to one another as far as their
+ * cables let them, at random (seeded).
  */
 import { emptyDigest } from "../../fabric/partition/digest.ts";
 import type { Grant, Report } from "../../fabric/clock/clock.ts";
@@ -20,7 +20,7 @@ const HOSTS = [32, 64, 200, 400];
 export function measureTimekeeper({ seed, quick }: Measured): Figure[] {
   const [reports, times] = quick ? [5_000, 3] : [20_000, 9];
   const loads = HOSTS.map((hosts) => new RandomReports(hosts, seed));
-  // In turns: what else the machine does meets all of them.
+  // In turns: other load of the machine affects all of them.
   const rounds = repeat(times, () => loads.map((load) => 1_000 * load.run(reports) / reports));
   const rows = HOSTS.map((hosts, i): Figure => ({
     group: "j",
@@ -33,7 +33,7 @@ export function measureTimekeeper({ seed, quick }: Measured): Figure[] {
   return [...rows, { group: "j", what, unit: "×", values, target: { is: "at most", value: 2 } }];
 }
 
-/** Partitions that do what they are granted, in any order. */
+/** Partitions that use up their grants, in any order. */
 class RandomReports {
   readonly #rng: Rng;
   readonly #keeper: Timekeeper;

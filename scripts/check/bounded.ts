@@ -1,52 +1,50 @@
 /**
- * Runs a program for a bounded time. One that takes longer is ended with all that it has started, also
- * what has left its session: every process inherits a mark in its environment.
+ * Runs a program for a bounded time. A program that takes longer is ended with all processes that it has started,
+ * also those that have left its session: every process inherits a mark in its environment.
  */
 import { ROOT } from "../../console/base/paths.ts";
 
 export interface Bounded {
   readonly success: boolean;
-  /** Whether it had to be ended. */
   readonly isLate: boolean;
-  /** Both of its outputs. */
+  /** Standard output and standard error. */
   readonly text: string;
   /**
-   * Processor time of the program and of all that was waited for; undefined where it was ended. What lives on in a
-   * session of its own (the supervisor of a rack that is up) is not in it.
+   * Processor time of the program and of all children it waited for; undefined where it was ended. Processes that
+   * live on in a session of their own (the supervisor of a rack that is up) are not included.
    */
   readonly processorSeconds?: number;
 }
 
 const MARK = "RACKMESH_CHECK_RUN";
-/** Runs its arguments, and keeps their processor time, of which only a shell tells. */
+/** Runs its arguments, and keeps their processor time, which only a shell reports. */
 const TIMED = `times=$1; shift; "$@"; code=$?; times >"$times"; exit $code`;
 /**
- * What a file of tests may take by itself, and of several files of one program the longest time in which no test of them
- * ends and no file begins: many times what any takes on a slow machine. What has not ended by then hangs, and is ended and
- * named. It is the one limit in wall time that a test has.
+ * Limit for a file of tests by itself, and for several files of one program the longest time in which no test of them
+ * ends and no file begins: many times the usual time on a slow machine. A file that exceeds it hangs, and is ended
+ * and named. It is the only limit of a test in wall time.
  */
 export const FILE_LIMIT_MS = 20 * 60_000;
 
-/** For processes that were killed to be gone. */
+/** Limit for killed processes to disappear. */
 const GONE_MS = 10_000;
 /** Processes may start others while they are being killed. */
 const ROUNDS = 5;
 
 export interface BoundedOptions {
-  /** In all, in wall ms. */
+  /** Total limit, in wall ms. */
   readonly withinMs: number;
-  /** Without a word from it; default: `withinMs`. Of many files of tests, each of which says when it ends. */
+  /** Limit without a word from it; default: `withinMs`. For many files of tests, each of which reports its end. */
   readonly silentMs?: number;
   /**
-   * Whether this line of its output is a word; the last may be a part of one. Default: any output is. What hangs may
-   * go on to say what it waits for.
+   * This line of its output is a word; the last may be a part of one. Default: any output is. A program that hangs
+   * may still print the reason of its wait.
    */
   readonly isWord?: (line: string) => boolean;
-  /** Variables beside those of this process. */
   readonly env?: Readonly<Record<string, string>>;
   /** Ends it. With a signal, Ctrl-C in a terminal reaches this process alone. */
   readonly signal?: AbortSignal | undefined;
-  /** Is given what it prints, at once. */
+  /** Receives its output at once. */
   readonly onOutput?: (part: Uint8Array) => void;
 }
 
@@ -65,7 +63,7 @@ export async function runBounded(
   }
 }
 
-/** Of the lines of `times`: user and system time of the shell, and of what it has waited for. */
+/** From the lines of `times`: user and system time of the shell, and of the children it waited for. */
 function processorTime(text: string): Pick<Bounded, "processorSeconds"> {
   const parts = [...text.matchAll(/(\d+)m([\d.]+)s/g)];
   if (parts.length !== 4) return {};
@@ -117,7 +115,7 @@ async function runMarked(
 
 async function killMarked(mark: string): Promise<void> {
   for (let round = 0; round < ROUNDS; round++) {
-    // Deno reads other processes' environments only with all permissions, which the checks have not.
+    // Deno reads other processes' environments only with all permissions, which the checks do not have.
     const { stdout } = await new Deno.Command("sh", {
       args: ["-c", `grep -lsz '^${MARK}=${mark}$' /proc/[0-9]*/environ`],
     }).output();
@@ -140,15 +138,15 @@ const COLOURS = /\x1b\[[0-9;]*m/g;
 const FILE_BEGINS = /^running \d+ tests? from (\S+)/;
 const ENDED = /^ (ok|FAILED|ignored)/;
 
-/** Whether `deno test` says with this line that a file begins, or that a test or a step of one has ended. */
+/** With this line `deno test` reports that a file begins, or that a test or a step of one has ended. */
 export function tellsOfTest(line: string): boolean {
   const plain = line.replaceAll(COLOURS, "");
   return FILE_BEGINS.test(plain) || / \.\.\. (ok|FAILED|ignored) \(/.test(plain);
 }
 
 /**
- * The test that had begun last and has not ended, by what `deno test` has printed: its file and the names
- * around it; undefined where each that began has ended.
+ * The test that had begun last and has not ended, by the output of `deno test`: its file and the names around it;
+ * undefined where each that began has ended.
  */
 export function testUnderWay(output: string): string | undefined {
   let file = "";
@@ -167,7 +165,10 @@ export function testUnderWay(output: string): string | undefined {
   return names.length === 0 ? undefined : `${file}: ${names.join(" > ")}`;
 }
 
-/** Whether this is over within so long, and before the signal is aborted. Rejects where it does in that time. */
+/**
+ * @returns true if the promise settles within the time and before the signal is aborted. Rejects if it rejects in
+ * that time.
+ */
 export async function isOverWithin(
   work: Promise<unknown>,
   ms: number,

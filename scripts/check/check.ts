@@ -19,14 +19,14 @@ import { ROOT, toFileUrl } from "../../console/base/paths.ts";
 export interface Stage {
   readonly name: string;
   readonly args: readonly string[];
-  /** Files and folders whose tests are counted; the stage is left out where none of them exists. */
+  /** Files and folders whose tests are counted; a stage without any of them is left out. */
   readonly tests?: readonly string[];
-  /** Files and folders of these without whose tests it runs. */
+  /** Files and folders among these that are not run. */
   readonly without?: readonly string[];
   /**
-   * How its files are run. `apart`: each by a `deno test` of its own, or with others of its folder ({@link TOGETHER}),
-   * some at the same time. `together`: by a few modules that import them, so that code which they share is not loaded
-   * for each. Default: by one `deno test`.
+   * How its files are run. `apart`: each by a `deno test` of its own, or with others of its folder ({@link
+   * TOGETHER}), several at the same time. `together`: by a few modules that import them, so that shared code is
+   * loaded once. Default: by one `deno test`.
    */
   readonly files?: "apart" | "together";
   readonly slow?: boolean;
@@ -35,7 +35,7 @@ export interface Stage {
 export interface Outcome extends TestCount {
   readonly stage: string;
   readonly seconds: number;
-  /** Of all its processes; see {@link Bounded}. */
+  /** Limit for all its processes together; see {@link Bounded}. */
   readonly processorSeconds: number;
 }
 
@@ -51,9 +51,9 @@ export const SEED_PERMISSIONS: readonly string[] = [
 ];
 
 /**
- * Files and folders that take longest come first, so that none of them is left alone at the end: by their time in a
- * whole run, but that those which mostly wait (for a browser, a rack that comes up) stand among those which compute.
- * The others follow in the order of the alphabet.
+ * Files and folders that take longest, so that none of them is left alone at the end: by their time in a whole run,
+ * except that those which mostly wait (for a browser, for a rack to come up) stand among those which compute. The
+ * others follow in alphabetical order.
  */
 export const LONGEST: readonly string[] = [
   "tests/programs",
@@ -100,8 +100,8 @@ export const LONGEST: readonly string[] = [
 ];
 
 /**
- * Folders whose files are run by one `deno test`, but for those of {@link LONGEST}: most of them start no process, and
- * loading and compiling the code of a rack is a sixth to a quarter of their time where each does it for itself.
+ * Folders whose files are run by one `deno test`, except those of {@link LONGEST}: most of them start no process, and
+ * loading and compiling the code of a rack is a sixth to a quarter of their time if each does it alone.
  */
 const TOGETHER: readonly string[] = [
   "tests/checks",
@@ -113,7 +113,7 @@ const TOGETHER: readonly string[] = [
   "tests/verbs",
 ];
 
-/** Seeds that take longer than `--quick` may. */
+/** Files with more seeds than `--quick` has time for. */
 const MANY_SEEDS: readonly string[] = [
   "tests/seeds/hostile_frames_test.ts",
   "tests/seeds/properties_test.ts",
@@ -121,8 +121,8 @@ const MANY_SEEDS: readonly string[] = [
 ];
 
 /**
- * Groups that run one after the other; the stages of a group run at the same time. Types and unit tests stand
- * first: they take longest, and the type check has but one thread.
+ * Groups run one after the other; the stages of a group run at the same time. Types and unit tests stand first: they
+ * take longest, and the type check has only one thread.
  */
 const GROUPS: readonly (readonly Stage[])[] = [
   [
@@ -138,20 +138,20 @@ const GROUPS: readonly (readonly Stage[])[] = [
         "--allow-read",
         "--allow-write",
         "--allow-run",
-        // TypeScript's parser looks at the environment when it is loaded.
+        // TypeScript's parser reads the environment when it is loaded.
         "--allow-env",
         "--allow-sys",
         "scripts/check/check_layers.ts",
       ],
     },
-    // No permission at all: this is the proof that the models are pure.
+    // No permission at all proves that the models are pure.
     { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"], files: "together" },
-    // One after the other: some set variables of the environment, which the modules of a parallel run share. They
-    // wait for half of their time.
+    // One after the other: some set environment variables, which the modules of a parallel run share. They wait for
+    // half of their time.
     { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"], files: "together" },
   ],
   [
-    // These read the tree (what documents name), and run shells (completion) in temporary folders.
+    // These read the tree (names in documents), and run shells (completion) in temporary folders.
     { name: "script tests", args: RACK_PERMISSIONS, tests: ["scripts"], files: "together" },
     {
       name: "seeds",
@@ -176,7 +176,6 @@ const GROUPS: readonly (readonly Stage[])[] = [
   }],
 ];
 
-/** Runs deno with these arguments. @returns whether it succeeded. */
 export type Run = (args: readonly string[]) => Promise<boolean>;
 
 /** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
@@ -198,13 +197,15 @@ async function deno(
   return ended;
 }
 
-/** Each file has its time; of one that hangs no test ends any more. A stage without tests counts as one. */
+/**
+ * Limits for so many files: each adds its time; a file that hangs ends no test. A stage without tests counts as one.
+ */
 export function limitOf(files: number): Pick<BoundedOptions, "withinMs" | "silentMs" | "isWord"> {
   const withinMs = Math.max(1, files) * FILE_LIMIT_MS;
   return { withinMs, silentMs: FILE_LIMIT_MS, isWord: tellsOfTest };
 }
 
-/** How long a unit took: what the machine gave it, and what it cost. @param start of `performance.now`. */
+/** How long a unit took: its share of the processor, and its cost. @param start of `performance.now`. */
 export function timeText(start: number, { processorSeconds }: Bounded): string {
   const wall = `${((performance.now() - start) / 1000).toFixed(1)} s`;
   return processorSeconds === undefined
@@ -212,7 +213,7 @@ export function timeText(start: number, { processorSeconds }: Bounded): string {
     : `${wall}, ${processorSeconds.toFixed(1)} s of processor time`;
 }
 
-/** What hangs. @param name of a stage or a file. */
+/** Message for a unit that hangs. @param name of a stage or a file. */
 export function lateText(name: string, text: string): string {
   const last = testUnderWay(text) ?? "none is known";
   return `FAILED  ${name}: it has not ended, or no test in it, within ${
@@ -235,10 +236,9 @@ export async function runTests(
 ): Promise<TestCount> {
   const report = await Deno.makeTempFile({ prefix: "rackmesh-junit-", suffix: ".xml" });
   try {
-    // A stage of its own checks the types.
     const plain = ["--no-prompt", "--no-check", "--permit-no-files", TEST_V8_FLAGS];
     const flags = [...plain, `--junit-path=${report}`];
-    // Files by name: of a folder with a workspace member in it, Deno finds only the member's.
+    // Files by name: in a folder that contains a workspace member, Deno finds only the member's.
     const ok = await run(["test", ...flags, ...args, ...files]);
     const count = countTests(await Deno.readTextFile(report));
     if (ok || count.failed > 0) return count;
@@ -251,7 +251,7 @@ export async function runTests(
 
 /**
  * Two more than there are cores: tests of racks wait for processes, browsers and timers a third of their time. With
- * one more, a fifth of two cores had nothing to do.
+ * one more, a fifth of two cores was idle.
  */
 const FILES_AT_ONCE = navigator.hardwareConcurrency + 2;
 
@@ -279,7 +279,7 @@ async function runUnits(
   return total;
 }
 
-/** Runs the tests of each list of files from a module that does nothing but import them. */
+/** Runs the tests of each list of files from a module that only imports them. */
 async function runTogether(
   stage: Stage,
   lists: readonly (readonly string[])[],
@@ -302,13 +302,12 @@ async function runTogether(
   }
 }
 
-/** The files in as many lists as suit this machine. */
 function dealt(files: readonly string[]): string[][] {
   const lists = 2 * navigator.hardwareConcurrency;
   return Array.from({ length: lists }, (_, n) => files.filter((_, i) => i % lists === n));
 }
 
-/** What is run by one `deno test`: a file, or the files of a folder. */
+/** The files that one `deno test` runs: one file, or the files of a folder. */
 export interface Unit {
   readonly name: string;
   readonly files: readonly string[];
@@ -327,7 +326,7 @@ export function unitsOf(paths: readonly string[], without: readonly string[]): U
     .sort((x, y) => rank(x.name) - rank(y.name));
 }
 
-/** Test files in the order of the alphabet. */
+/** Test files in alphabetical order. */
 export function filesOf(paths: readonly string[], without: readonly string[]): string[] {
   return paths.flatMap(testFilesIn).filter((file) =>
     !without.some((path) => file === path || file.startsWith(`${path}/`))
@@ -398,8 +397,7 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
 }
 
 /**
- * Runs each group when the one before has ended, and its stages at the same time. All of them run, whatever
- * fails.
+ * Runs each group when the one before has ended, and its stages at the same time. A failure does not stop the others.
  * @returns outcomes in the order of the stages, the last line of the output and the exit code.
  */
 export async function runGroups(

@@ -91,7 +91,7 @@ async function graphOf(files: readonly string[]): Promise<Graph> {
   }
 }
 
-/** What no entry point or no other file uses. */
+/** Exports that no entry point or no other file uses. */
 async function deadCode(files: readonly string[], imports: readonly Import[]): Promise<string[]> {
   const targets = new Map(
     imports.map(({ file, specifier, target }) => [`${file} ${specifier}`, target ?? undefined]),

@@ -5,13 +5,13 @@
 import ts from "typescript";
 import { isTest } from "./tree.ts";
 
-/** What a module offers, and what it takes of others. */
+/** The exports of a module, and its imports from others. */
 export interface ModuleNames {
   readonly file: string;
   readonly exports: readonly Exported[];
   /** `all`: of a namespace, or of what is not told name by name. */
   readonly takes: readonly { readonly specifier: string; readonly name: string | "all" }[];
-  /** Whether it can be started: a person or a process does. */
+  /** It can be started, by a person or a process. */
   readonly isEntry: boolean;
 }
 
@@ -20,7 +20,7 @@ export interface Exported {
   readonly line: number;
   /** A type stands in the signatures of what is used: it need not be imported by its name. */
   readonly isType: boolean;
-  /** Whether the file itself uses it. */
+  /** The file itself uses it. */
   readonly isUsedHere: boolean;
 }
 
@@ -120,14 +120,14 @@ function isExported(node: ts.Node): boolean {
 /** Where the module of a specifier is in the tree; undefined for a package. */
 export type Resolve = (specifier: string, from: string) => string | undefined;
 
-/** Modules that are started, or loaded by a name that is put together: workers, the page, a file for each command. */
+/** Modules that are started, or loaded by a composed name: workers, the page, a file for each command. */
 function isEntryName(file: string): boolean {
   return /(?:^|\/|_)main\.tsx?$|^scripts\/(?:commands\/|bench\/bench\.ts$|soak\/soak\.ts$)/.test(
     file,
   );
 }
 
-/** Modules that others than our own import: doors of own programs and their reference, plugins, scenarios' programs. */
+/** Modules that users import: public modules for own programs and their reference, plugins, scenarios' programs. */
 function isDoor(file: string): boolean {
   return DOORS.includes(file) || file.startsWith("scripts/scenarios/");
 }
@@ -139,7 +139,7 @@ const DOORS: readonly string[] = [
   "scripts/check/lint_plugin.ts",
 ];
 
-/** What is dead, a line for each. */
+/** The dead exports, a line for each. */
 export function deadIn(
   modules: readonly ModuleNames[],
   resolve: Resolve,

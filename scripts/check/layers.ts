@@ -57,7 +57,6 @@ const TEST_PACKAGES: readonly string[] = [
   "node:assert/strict",
 ];
 
-/** True for modules that run in the browser. */
 function isPage(file: string): boolean {
   return file.startsWith("console/ui/") && !isTest(file) && file !== "console/ui/bundle.ts";
 }
@@ -85,7 +84,7 @@ function allowedPackages(file: string): readonly string[] | null {
 
 /** The only folder that may import `target`; null where any may. */
 function ownFolder(target: string): string | null {
-  // By it protocol state is written, which its folder alone does.
+  // Protocol state is written by it, and only in its folder.
   return target === "nodes/rnic/state/writable.ts" ? "nodes/rnic/state/" : null;
 }
 

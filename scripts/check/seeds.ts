@@ -13,7 +13,7 @@ import { type Bounded, runBounded } from "./bounded.ts";
 import { lateText, limitOf, type Run, runTests, SEED_PERMISSIONS, timeText } from "./check.ts";
 import type { TestCount } from "./count_tests.ts";
 
-/** What takes its seed from `RACKMESH_TEST_SEED`, without racks of processes. */
+/** Tests that take their seed from `RACKMESH_TEST_SEED`, without racks of processes. */
 const FILES: readonly string[] = [
   "tests/seeds/properties_test.ts",
   "tests/seeds/transport_test.ts",
@@ -28,7 +28,7 @@ export interface PlayedSeed {
   readonly count: TestCount | undefined;
   /** How long it took. */
   readonly time: string;
-  /** What `deno test` has printed. */
+  /** The output of `deno test`. */
   readonly text: string;
 }
 

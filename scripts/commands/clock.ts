@@ -188,7 +188,6 @@ async function driveUntil(goals: readonly string[], flags: UntilFlags): Promise<
   });
 }
 
-/** Asks the replay of a run. @param signal ends it. */
 async function inReplay<T>(
   target: ReplayTarget,
   signal: AbortSignal,

@@ -1,4 +1,4 @@
-/** `rack completion`: what makes a shell complete the command, from the command's own tree. */
+/** `rack completion`: scripts with which a shell completes the command, from the command's own tree. */
 import type { Command, Option } from "commander";
 import type { OptionTable } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";

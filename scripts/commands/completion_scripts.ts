@@ -4,7 +4,7 @@
  */
 import { NAMES, type NamesOf } from "../../console/rack/live/completion_names.ts";
 
-/** What may stand in a place: some words, files, or names that are asked for when they are needed. */
+/** The words for a place: some words, files, or names that are asked for when they are needed. */
 export type Value = readonly string[] | "files" | "folders" | "scenarios" | NamesOf | "anything";
 
 export interface OptionPlace {
@@ -136,7 +136,7 @@ ${takes.join("\n")}
     esac`;
 }
 
-/** What stands where no option is: a command, or an argument of one. */
+/** The words where no option is: commands, or arguments of one. */
 function placeValues(places: Places, ofWords: (words: readonly string[]) => string): string {
   const cases = places.flatMap(({ path, commands, values }) => [
     ...(commands.length === 0 ? [] : [
@@ -158,7 +158,7 @@ function entrances(places: Places): string[] {
   return places.flatMap(({ path, commands }) => commands.map(({ word }) => `${path}:${word}`));
 }
 
-/** `run:--method`: options behind which a value stands. */
+/** `run:--method`: options that take a value. */
 function takers(places: Places): { readonly key: string; readonly value: Value }[] {
   return places.flatMap(({ path, options }) =>
     options.flatMap(({ names, value }) =>

@@ -132,7 +132,7 @@ async function run(
   await junit.write(exploreSuites(explored));
   if (flags.json) print(JSON.stringify(exploredDocument(explored)));
   else print(exploredText(explored.explored));
-  // What has no oracle: of others the verdict says why they had nothing to judge.
+  // Protocols without an oracle: for others the verdict says why they had nothing to judge.
   const unchecked = explored.explored.filter(({ verdict: { verdict, judgedBy } }) =>
     verdict === "unchecked" && judgedBy.length === 0
   ).map(({ label }) => label);

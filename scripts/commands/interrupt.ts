@@ -1,4 +1,4 @@
-/** Ctrl-C and `kill` of a command end what it has started, once. */
+/** Ctrl-C and `kill` of a command end its processes, once. */
 import { say } from "./output.ts";
 
 const controller = new AbortController();
@@ -6,8 +6,8 @@ let message = "";
 let signalled: Deno.Signal | undefined;
 
 /**
- * A signal that is aborted when the command is interrupted; from this call on, an interrupt does
- * not end the process by itself. To be called before anything is started.
+ * A signal that is aborted when the command is interrupted; from this call on, an interrupt does not end the process
+ * by itself. To be called before anything is started.
  * @param text the message on an interrupt; the last call's message is used.
  */
 export function onInterrupt(text: string): AbortSignal {

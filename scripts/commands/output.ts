@@ -1,4 +1,4 @@
-/** What a command prints: results on stdout, everything else on stderr. */
+/** The output of a command: results on stdout, everything else on stderr. */
 
 const encoder = new TextEncoder();
 
@@ -29,8 +29,8 @@ export class StdoutError extends Error {
 }
 
 /**
- * Names of files and objects come from anywhere: what a terminal would obey is shown as an escape,
- * but for the colours of `colour.ts`.
+ * Names of files and objects come from anywhere: characters that a terminal would obey are shown as escapes, except
+ * the colours of `colour.ts`.
  */
 export function visible(text: string): string {
   return text.replaceAll(
@@ -56,7 +56,7 @@ export function say(text: string): void {
   tell(visible(text) + "\n");
 }
 
-/** Writes on stderr. Where no reader is left, the command does its work all the same. */
+/** Writes on stderr. Without a reader the command does its work nevertheless. */
 function tell(text: string): void {
   try {
     Deno.stderr.writeSync(encoder.encode(text));

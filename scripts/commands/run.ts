@@ -142,7 +142,7 @@ async function runOnChanges(scenario: string, flags: RunFlags): Promise<void> {
   let known: readonly string[] = [];
   while (!signal.aborted) {
     const files = await filesOfScenario(scenario);
-    // While the scenario is wrong, a change of what it had before counts as well.
+    // While the scenario is wrong, a change of its earlier files counts as well.
     known = files.length > 1 ? files : [...new Set([...known, ...files])];
     const watched = watchFiles([...known, ...inputs]);
     const child = new Deno.Command(Deno.execPath(), {
@@ -161,7 +161,6 @@ async function runOnChanges(scenario: string, flags: RunFlags): Promise<void> {
   }
 }
 
-/** It takes its rack down. */
 function end(child: Deno.ChildProcess): void {
   try {
     child.kill("SIGTERM");

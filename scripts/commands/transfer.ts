@@ -105,7 +105,7 @@ async function get(object: string, file: string, flags: TransferFlags): Promise<
   const { bytes } = result;
   const what = `${bytes} B${result.incomplete ? ", incomplete," : ""}`;
   const text = `${object}: ${what} from ${from} to ${file} in ${speed(bytes, result)}`;
-  // What the object is written to has nothing else in it.
+  // The output of the object contains nothing else.
   if (isOutput(file)) say(flags.json ? JSON.stringify(result) : text);
   else printResult(flags, result, text);
 }

@@ -28,15 +28,14 @@ interface AccessOptions {
   /** Accesses of both computers together in a phase: first those of the warm-up, then those that count. */
   readonly warmUp: number;
   readonly accesses: number;
-  /** Of a hundred accesses those that are stores. */
+  /** Stores of a hundred accesses. */
   readonly stores: number;
-  /** Of a hundred accesses those of the far computer, for each phase: `0 50 100`. */
+  /** The far computer's share of a hundred accesses, for each phase: `0 50 100`. */
   readonly shares: string;
   /** Phases of each share, each with other lines and stores drawn; 1 unless given. */
   readonly draws?: number;
 }
 
-/** One phase, as both computers know it. */
 interface Phase {
   readonly number: number;
   readonly farPercent: number;
@@ -45,7 +44,7 @@ interface Phase {
   readonly everyPs: Time;
 }
 
-/** Ahead of the accesses that count, behind them, and for the comparison: accesses and looks have ended by then. */
+/** Pause before and after the accesses that count, and for the comparison: accesses and looks have ended by then. */
 const QUIET_PS = 100e6;
 
 export default function* coherentAccess(context: ProgramContext): Steps<void> {
@@ -68,7 +67,6 @@ export default function* coherentAccess(context: ProgramContext): Steps<void> {
   yield* cpu.sleep(QUIET_PS);
 }
 
-/** The accesses of one computer. */
 class Accesses {
   readonly #context: ProgramContext;
   readonly #shared: Shared;
@@ -123,7 +121,7 @@ class Accesses {
     yield* this.#tellLines(phase);
   }
 
-  /** One access, not before it is due: of the same line in all memories, whoever makes it. */
+  /** One access at its due time: of the same line in all memories, by either computer. */
   *#access(
     { number }: Phase,
     i: number,
@@ -172,7 +170,7 @@ class Accesses {
     return word;
   }
 
-  /** What this computer finds in each line, and its own newest store there. */
+  /** Reports the content that this computer finds in each line, and its own newest store there. */
   *#tellLines({ number }: Phase): Steps<void> {
     const { cpu } = this.#context, { lines } = this.#options;
     const { card, placement, side } = this.#part;
@@ -185,7 +183,7 @@ class Accesses {
   }
 }
 
-/** Whether an access of a phase is the far computer's: so many of a hundred, evenly between the others. */
+/** The access of a phase is the far computer's: a share of a hundred, spread evenly. */
 function farOf(i: number, percent: number): boolean {
   return Math.floor((i + 1) * percent / 100) > Math.floor(i * percent / 100);
 }

@@ -1,7 +1,7 @@
 /**
- * What one access to shared memory costs (C-11): a load and a store of a line, by either computer, after what both have
- * done with the line before. `coherent_cost.yaml` has the same accesses with copies kept locally, kept remotely, and
- * behind PCIe cards. Every step has its time, so that nothing else is on its way, and each has to find what was stored.
+ * The cost of one access to shared memory (C-11): a load and a store of a line, by either computer, after accesses of
+ * both to the line. `coherent_cost.yaml` has the same accesses with copies kept locally, kept remotely, and behind
+ * PCIe cards. Every step has its time, so that nothing else is under way, and each has to find the stored value.
  *
  *   rack run scripts/scenarios/coherent_cost.yaml
  */
@@ -20,7 +20,7 @@ type Step = `${Side} ${"load" | "store"}`;
 
 /** Steps of one line; the last one is measured. */
 interface Case {
-  /** What the line is to the computer that accesses it: as it is read in the table. */
+  /** The line's state for the computer that accesses it, as the table names it. */
   readonly after: string;
   readonly steps: readonly Step[];
 }
@@ -89,7 +89,7 @@ function* access(
     readonly shared: Shared;
     readonly line: number;
     readonly step: Step;
-    /** What a store fills the line with: the number of the step, from 1. */
+    /** The content of a store: the number of the step, from 1. */
     readonly content: number;
     readonly steps: readonly Step[];
   },
@@ -108,7 +108,7 @@ function* access(
   return took;
 }
 
-/** Both computers have told of every access. What each load has found, it has looked at itself. */
+/** Both computers have reported every access. Each checks its loads' results itself. */
 export function check({ hosts, reports }: CrashView): readonly string[] {
   return Object.keys(hosts).filter((host) => isPowered({ hosts }, host)).flatMap((host) => {
     const told = reports.filter(({ node, topic }) => node === host && topic === "result").length;

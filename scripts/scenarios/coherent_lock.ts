@@ -90,7 +90,7 @@ function* lockOften(context: ProgramContext, shared: Shared) {
   return { latencyPs: latencyOf(latencies)!, looks, sectionsPerSecond: perSecond };
 }
 
-/** Of each lock's computers: the counter is the sum of all sections. */
+/** The counter of each lock is the sum of all sections of its computers. */
 export function check({ hosts, reports }: CrashView): readonly string[] {
   interface Told {
     readonly card: string;
@@ -102,7 +102,7 @@ export function check({ hosts, reports }: CrashView): readonly string[] {
     .map(({ value }) => value as Told);
   return told.flatMap(({ card, placement, counter }) => {
     const all = told.filter((each) => each.card === card && each.placement === placement);
-    // Who has given up does not tell how many of its sections are in the others' sum.
+    // A computer that has given up does not report how many of its sections are in the others' sum.
     if (all.some((each) => each.counter === undefined)) return [];
     const sum = all.reduce((sum, { sections }) => sum + sections, 0);
     if (counter === sum) return [];

@@ -40,7 +40,7 @@ type Run = typeof RUNS[number];
 
 /** Of a slot: the message's number, when it was stored, and 48 bytes of its content. */
 const NUMBER_AT = 0, TIME_AT = 8, CONTENT_AT = 16;
-/** Before the first load, and between two: both computers have ended the one before. */
+/** Pause before the first load, and between two: both computers have ended the one before. */
 const QUIET_PS = 50e6;
 
 export default function* coherentQueue(context: ProgramContext): Steps<void> {
@@ -57,7 +57,7 @@ function* shareQueue(context: ProgramContext): Steps<void> {
     yield* cpu.sleep(at - cpu.now);
     const messages = yield* countMessages(cpu);
     yield* cpu.sleep(at + QUIET_PS - cpu.now);
-    // Each load has lines of its own: one that tells what is taken, and the slots.
+    // Each load has lines of its own: one for the number of taken messages, and the slots.
     const queue = { shared, base: number * (options.slots + 1) * LINE_BYTES, options, run };
     const figures = run.from === part.side
       ? yield* produce(context, queue)
@@ -83,7 +83,7 @@ interface Queue {
   readonly run: Run;
 }
 
-/** Stores all messages, each when there is room. @returns how often it looked for room. */
+/** Stores all messages, each when there is room. @returns the number of looks for room. */
 function* produce(context: ProgramContext, queue: Queue): Steps<{ looks: number }> {
   const { cpu, options } = context;
   const { shared, base, run, options: { messages, slots } } = queue;
@@ -105,7 +105,7 @@ function* produce(context: ProgramContext, queue: Queue): Steps<{ looks: number 
   return { looks };
 }
 
-/** Takes all messages in order. @throws Error for one that is not what was stored. */
+/** Takes all messages in order. @throws Error for one that differs from what was stored. */
 function* consume(context: ProgramContext, queue: Queue) {
   const { cpu } = context;
   const { shared, base, options: { messages, slots } } = queue;
@@ -132,7 +132,7 @@ function slotAt({ base, options: { slots } }: Queue, number: number): number {
   return base + (1 + (number - 1) % slots) * LINE_BYTES;
 }
 
-/** A message without its time: all of its content tells its number. */
+/** A message without its time: its number determines all of its content. */
 function messageOf(number: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(LINE_BYTES);
   bytes.set(wordOf(BigInt(number)), NUMBER_AT);

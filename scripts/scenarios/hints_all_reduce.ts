@@ -28,10 +28,9 @@ const SERVICE = "ring";
 const WORD = 4;
 /** Cold, and again. */
 const PASSES = 2;
-/** What the cards say of hints at the start has arrived by then, and the ring is closed. */
+/** The cards' initial messages about hints have arrived by then, and the ring is closed. */
 const AGREED_PS = 200e6;
 
-/** This host's place in the ring. */
 interface Place {
   readonly ring: readonly string[];
   readonly rank: number;
@@ -56,7 +55,10 @@ interface Job extends Place, Ends {
 interface Move {
   readonly from: number;
   readonly to: number;
-  /** What the left neighbour's chunk of the same step is added to; undefined where it comes into its place. */
+  /**
+   * The operand to which the left neighbour's chunk of the same step is added; undefined where it comes into its
+   * place.
+   */
   readonly add?: { readonly from: number; readonly to: number };
 }
 
@@ -78,7 +80,7 @@ export default function* allReduce(context: ProgramContext): Steps<void> {
   const passes: number[][] = [];
   for (let pass = 0; pass < PASSES; pass++) {
     if (pass === 0) fillVector(context, job);
-    // All addresses are known: what is missing are the gradients, which an accelerator computes.
+    // All addresses are known: only the gradients are missing, which an accelerator computes.
     if (options.tell === true) yield* tell(context, job, moves);
     yield* cpu.sleep(Number(options.computeUs) * 1e6);
     const latencies: number[] = [];
@@ -177,13 +179,13 @@ function* leaveRing(
   yield* v.disconnect(fromLeft);
 }
 
-/** Words of this host: so that each sum tells which words it is of. */
+/** Words of this host, from which each sum shows its words. */
 function fillVector({ cpu }: ProgramContext, { rank, mr, chunkBytes, ring }: Job): void {
   const words = new Uint32Array(chunkBytes * ring.length / WORD).map((_, i) => 1000 * rank + i);
   cpu.store(mr.address, new Uint8Array(words.buffer));
 }
 
-/** Each pass adds up what all have: the second one sums that are alike. */
+/** Each pass adds up the hosts' vectors: the second one sums equal vectors. */
 function checkSums(
   { cpu }: ProgramContext,
   { mr, chunkBytes, ring: { length: hosts } }: Job,
@@ -198,7 +200,6 @@ function checkSums(
   }
 }
 
-/** The steps of a pass, in their order. */
 function movesOf({ ring: { length: hosts }, rank, chunkBytes }: Job): Move[] {
   const chunk = (number: number) => (number + 2 * hosts) % hosts * chunkBytes;
   const scratch = (step: number) => (hosts + step) * chunkBytes;

@@ -1,8 +1,8 @@
 /**
- * What hints save of contended atomics (H-23, H-30): a client adds to one word of a server by all of its queue pairs
- * (`hints_atomics.yaml`), alone by one of them, in lists, and by all at once. Where its card announces the atomics, the
- * server's card reads the word ahead and executes them on the chip. With `stores` a core of the server stores into
- * the word's cache line meanwhile, which makes such copies void.
+ * The time that hints save for contended atomics (H-23, H-30): a client adds to one word of a server by all of its
+ * queue pairs (`hints_atomics.yaml`), alone by one of them, in lists, and by all at once. Where its card announces
+ * the atomics, the server's card reads the word ahead and executes them on the chip. With `stores` a core of the
+ * server stores into the word's cache line meanwhile, which makes such copies void.
  *
  *   rack run scripts/scenarios/hints_atomics.yaml
  */
@@ -32,7 +32,6 @@ const COUNTERS = [
   "hintWordsSnooped",
   "hintWordsWasted",
 ] as const;
-/** Between two stores of the server's core. */
 const STORE_PS = 2e6;
 
 export default function* atomics(context: ProgramContext): Steps<void> {
@@ -109,7 +108,7 @@ function* measure(context: ProgramContext): Steps<void> {
     const ends = { to: "server", service: SERVICE, qp, privateData };
     connections.push(yield* connectTo(device, ends));
   }
-  // What both cards say of hints at the start has arrived.
+  // Both cards' initial messages about hints have arrived.
   yield* cpu.sleep(100e6);
   const client = { context, connections, cq, mr };
   const rounds = Number(options.rounds);
@@ -132,7 +131,7 @@ function* measure(context: ProgramContext): Steps<void> {
   for (const connection of connections) yield* v.disconnect(connection);
 }
 
-/** FETCH & ADDs by so many queue pairs, so many of each. @returns how long each took, in ps. */
+/** FETCH & ADDs by several queue pairs, several of each. @returns the time of each, in ps. */
 function* add(
   { context: { cpu, device: { verbs: v } }, connections, cq, mr }: Client,
   queuePairs: number,

@@ -1,8 +1,7 @@
 /**
- * What hints save of the stall of a message whose pages are not there (H-30): clients whose cards announce their
- * requests in different ways write into the memory of a server (`hints_cold_pages.yaml`), each in its turn: a
- * message alone, then another behind other work. Each is written twice, and what it takes longer the first time
- * is its stall.
+ * The time that hints save of the stall of a message whose pages are absent (H-30): clients whose cards announce
+ * their requests in different ways write into the memory of a server (`hints_cold_pages.yaml`), each in its turn: a
+ * message alone, then another behind other work. Each is written twice, and the extra time of the first is its stall.
  *
  *   rack run scripts/scenarios/hints_cold_pages.yaml
  */
@@ -107,14 +106,13 @@ function* measure(context: ProgramContext): Steps<void> {
   }
 }
 
-/** A WRITE of so many bytes to an offset of the server's region. */
 function writeOf({ context, connection, mr }: Client, offset: number, length: number): SendRequest {
   const sges = [context.device.verbs.sge(mr, 0, length)];
   const sendFlags = flagsFor(length);
   return { opcode: "write", sendFlags, sges, remote: remoteOf(connection, offset) };
 }
 
-/** Posts work, and waits until all of it has completed. @returns how long that took, in ps. */
+/** Posts work, and waits until all of it has completed. @returns its time, in ps. */
 function* timeOf(
   { context: { cpu, device: { verbs: v } }, connection, cq }: Client,
   work: readonly SendRequest[],

@@ -24,11 +24,11 @@ import {
 import { connectTo, countersOf, microseconds } from "./peer.ts";
 
 const SERVICE = "hostile", PAGE = 4096;
-/** When tenants begin, with all connections there. */
+/** When tenants begin, with all connections made. */
 const BEGIN_PS = 5e9;
 /** Bits of `HINT_KINDS`. */
 const KINDS = { prefetch: 1, all: 0xff } as const;
-/** Of a server's card, as they stand in its result. */
+/** Counters of a server's card, as they stand in its result. */
 const COUNTERS = [
   "hintsIn",
   "hintsNoAccess",
@@ -38,7 +38,7 @@ const COUNTERS = [
   "hintPagesWasted",
 ] as const;
 
-/** By the first byte of a request's private data: whose memory it gets, and whether it carries hints. */
+/** By the first byte of a request's private data: whose memory it gets, and the use of hints. */
 const ROLES = { tenant: 0, attacker: 1, carrier: 2 } as const;
 
 export default function* hostile(context: ProgramContext): Steps<void> {
@@ -75,7 +75,9 @@ function decodeTarget({ privateData }: Connection, place: number): Target {
   };
 }
 
-/** Memory and a protection domain for each client. Attackers are told all about the tenant: secrets do not protect it. */
+/**
+ * Memory and a protection domain for each client. Attackers learn all about the tenant: secrets do not protect it.
+ */
 function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const v = device.verbs;
   const cq = v.must(yield* v.createCq(device, { entries: 64 }));
@@ -129,7 +131,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   // The command that maps pages takes no longer: driver, bus, firmware and bus again.
   const commandPs = cpu.now - began;
   const counts = Object.fromEntries(COUNTERS.map((name) => [name, counters[name] ?? 0]));
-  // What hints ask for gives way: the driver may be at one batch of it.
+  // Work for hints gives way: the driver may be at one batch of it.
   const { minorFaultPs, rangePagePs } = device.state.timing;
   const boundPs = minorFaultPs + (PAGES_PER_BATCH - 1) * rangePagePs + commandPs;
   cpu.report("server", { memory, boundPs, hints: counts.hintsIn });
@@ -144,7 +146,7 @@ function digestOf(bytes: Uint8Array): string {
   return (hash >>> 0).toString(16).padStart(8, "0");
 }
 
-/** Writes each page, which is not there yet, and reads it back. */
+/** Writes each page, which is not present yet, and reads it back. */
 function* work({ cpu, device, options }: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);
@@ -198,7 +200,7 @@ function* work({ cpu, device, options }: ProgramContext): Steps<void> {
   cpu.report("result", { program: "hints", host: cpu.host, ...result });
 }
 
-/** Each attack by a queue pair of its own: what one is refused for does not keep the others from being tried. */
+/** Each attack uses a queue pair of its own: a refusal of one does not prevent the others. */
 function* attack({ cpu, device, options }: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);
@@ -244,7 +246,7 @@ function hintsOf(name: Attack, { cpu, options, connection, round }: Attacker): H
   const pages = Number(options.bytes) / PAGE;
   const draw = (below: number) => Math.floor(cpu.random() * below);
   switch (name) {
-    // What it has guessed, and the tenant's own key, which is of another protection domain.
+    // Guessed keys, and the tenant's own key, which is of another protection domain.
     case "keys":
       return [
         announce(round, [{ ...ends, entries: [entryOf({ ...tenant, rkey: draw(2 ** 32) })] }]),
@@ -270,7 +272,7 @@ function hintsOf(name: Attack, { cpu, options, connection, round }: Attacker): H
     }
     case "replays":
       return [announce(7, [{ ...ends, entries: [entryOf(own)] }])];
-    // What it wants, and answers: to no question, by another number each time.
+    // Wrong requests, and answers: to no question, by another number each time.
     case "lies": {
       const none = { reason: "none", sequence: draw(64), groups: [] } as const;
       return [
@@ -302,7 +304,7 @@ interface Tenant {
   readonly completions: readonly string[];
 }
 
-/** H-24: what the malicious host may not change. */
+/** H-24: state that the malicious host may not change. */
 export function check({ reports }: CrashView): string[] {
   const of = <T>(topic: string, node: string) =>
     reports.find((each) => each.topic === topic && each.node === node)?.value as T | undefined;

@@ -1,6 +1,6 @@
 /**
- * What the programs of hints say of a workload (H-30): a client what it took, its server what its card has
- * counted meanwhile. `rack run` puts both into a row of one table (`console/reports/hint_report.ts`).
+ * Reports of the programs of hints on a workload (H-30): a client's measurements, and its server's counters of the
+ * same time. `rack run` puts both into a row of one table (`console/reports/hint_report.ts`).
  */
 import type { ProgramContext, Steps } from "rackmesh";
 import { countersOf, type Counts } from "./peer.ts";
@@ -10,14 +10,14 @@ type Cpu = ProgramContext["cpu"];
 /** Of a server's card: faults and misses, and what it did for hints. */
 const SERVED = /^(hint|pageFault|pageStall)|^(rnrNaksOut|translationMisses|contextMisses)$/;
 
-/** What was counted between two looks. */
+/** The difference of the counters between two looks. */
 export function since(before: Counts, now: Counts): Counts {
   return Object.fromEntries(
     Object.entries(now).map(([name, count]) => [name, count - (before[name] ?? 0)]),
   );
 }
 
-/** A server's word about a client. @returns what its card has counted so far. */
+/** Reports a server's counters for a client. @returns the counters so far. */
 export function* tellServed(
   cpu: Cpu,
   { client, before }: { readonly client: string; readonly before: Counts },
@@ -35,7 +35,7 @@ export interface Workload {
   /** From the post to the completion of each operation that has succeeded, in ps. */
   readonly latencies: readonly number[];
   readonly failed: number;
-  /** What it took longer than the same again, in ps. */
+  /** The extra time compared to a repetition, in ps. */
   readonly stallPs?: number;
   /** How long the card has held requests back behind their hints, where that is not all of the time. */
   readonly heldPs?: number;

@@ -1,7 +1,7 @@
 /**
- * What each way of hints takes of the wire, and saves (H-30): clients write a message into cold memory of each of
- * two servers, behind a short command and other work, with hints in each encoding by each transport
- * (`hints_ways.yaml`). Each does it twice, and what it takes longer the first time is its stall.
+ * The share of the wire that each way of hints takes, and the time that it saves (H-30): clients write a message into
+ * cold memory of each of two servers, behind a short command and other work, with hints in each encoding by each
+ * transport (`hints_ways.yaml`). Each does it twice, and the extra time of the first is its stall.
  *
  *   rack run scripts/scenarios/hints_ways.yaml
  */
@@ -34,7 +34,7 @@ const COMMAND_BYTES = 64;
 /** Private data of a connection that is a carrier, by its type. */
 const CARRIERS = { rc: 1, uc: 2 } as const;
 
-/** `by:` of a client: by whom its hints go. H-08 [0113]: a carrier is RC or UC. */
+/** `by:` of a client: the carrier of its hints. H-08 [0113]: a carrier is RC or UC. */
 const CARRIER_TYPES = {
   "own": undefined,
   "carrier": "rc",
@@ -130,7 +130,7 @@ function* measure(context: ProgramContext): Steps<void> {
     const carrier = type && (yield* connect(type));
     servers.push({ data: yield* connect(), carrier });
   }
-  // What the cards say of hints at the start has arrived.
+  // The cards' initial messages about hints have arrived.
   yield* cpu.sleep(100e6);
   const command = ({ data }: Server) => writeOf(data, mr, { offset: 0, length: COMMAND_BYTES });
   const timeOf = function* (offset: number, length: number): Steps<number> {

@@ -36,7 +36,7 @@ import {
 
 const SERVICE = "hints";
 const PAGE = 4096;
-/** What both cards say of hints at the start has arrived by then. */
+/** Both cards' initial messages about hints have arrived by then. */
 const AGREED_PS = 100e6;
 
 export default function* workload(context: ProgramContext): Steps<void> {
@@ -66,7 +66,7 @@ function jobOf({ options }: ProgramContext): Job {
   };
 }
 
-/** Memory for each client, of which nothing is there when it begins. */
+/** Memory for each client, none of which is present when it begins. */
 function* serve(context: ProgramContext): Steps<void> {
   const { cpu, device, options } = context;
   const { workload, bytes, count, depth, stride } = jobOf(context);

@@ -5,7 +5,7 @@
  */
 import { type CoherenceProtocol, HOME_TABLE, type HomeRow } from "rackmesh";
 
-/** GetS of a line that is not lent goes on as GetM does; of one that is shared, as before. */
+/** GetS of a line that is not lent goes on as GetM does; for a shared line the row is unchanged. */
 const lendExclusively: HomeRow = (line, message) => {
   const { GetS, GetM } = HOME_TABLE["idle free"];
   return line.sharers === 0 ? GetM!(line, message) : GetS!(line, message);

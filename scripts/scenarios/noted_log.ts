@@ -28,7 +28,7 @@ export default function* notedLog(context: ProgramContext): Steps<void> {
   yield* context.options.to === undefined ? serve(context) : append(context);
 }
 
-/** What the log says after a power failure: one object, by the name that the notes give it. */
+/** The log's content after a power failure: one object, by the name that the notes give it. */
 export const recover: Recover = function* ({ cpu, options }) {
   const { at } = (options.regions as Regions).log;
   const wordAt = (offset: number) => numberIn(cpu.load(cpu.scm.address + at + offset, 8));

@@ -1,8 +1,8 @@
 /**
- * What memory on demand costs: a client writes a message into the memory of several servers (`paging.yaml`),
- * of which one has it pinned and the others (`pin: false`) have pages that their card has to ask for. First
- * comes a word into its last page, then the message four times: cold, warm, after its pages were taken back, and
- * after that with a prefetch.
+ * The cost of memory on demand: a client writes a message into the memory of several servers (`paging.yaml`), of
+ * which one has it pinned and the others (`pin: false`) have pages that their card has to ask for. First comes a word
+ * into its last page, then the message four times: cold, warm, after its pages were taken back, and after that with a
+ * prefetch.
  *
  *   rack run scripts/scenarios/paging.yaml
  */
@@ -29,7 +29,7 @@ import {
 } from "./peer.ts";
 
 const SERVICE = "paging";
-/** What the client asks of a server by the immediate data of a SEND; the answer has the same. */
+/** The client's orders to a server, as the immediate data of a SEND; the answer has the same. */
 const ORDERS = { pageOut: 1, prefetch: 2, statistics: 3 } as const;
 const WORD_BYTES = 8;
 /** Of the card, as they stand in the result. */
@@ -151,7 +151,6 @@ function* write(
   return microseconds(cpu.now - began);
 }
 
-/** Has the server do something, and waits until it has. */
 function* order(
   { device }: ProgramContext,
   { connection, cq }: Peer,

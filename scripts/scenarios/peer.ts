@@ -1,6 +1,6 @@
 /**
- * What programs of these scenarios share: how a client comes to a server's memory, whose place is the private data of
- * the answer to its connection (VA 8 B, rkey 4 B, 4 B of zeros), and what the host's card has counted.
+ * Functions that programs of these scenarios share: how a client finds a server's memory, whose place is the private
+ * data of the answer to its connection (VA 8 B, rkey 4 B, 4 B of zeros), and the counters of the host's card.
  */
 import {
   type AcceptOptions,

@@ -1,10 +1,10 @@
 /**
  * A port, to lay beside the example of that name in rdma-core (libibverbs/examples): two ends send a buffer to and
- * fro over an RC queue pair that the program connects itself, state by state. What that example says over
- * TCP (QPN, PSN, GID) goes here as private data of librdmacm's messages: there are no sockets.
+ * fro over an RC queue pair that the program connects itself, state by state. The data that the example sends over
+ * TCP (QPN, PSN, GID) go here as private data of librdmacm's messages: there are no sockets.
  *
  * The end that has `server` in its options is the client. The other options are the example's: `size`, `mtu`,
- * `rxDepth`, `iters`, `events` (sleep on completion events), `chk` (look at what has arrived).
+ * `rxDepth`, `iters`, `events` (sleep on completion events), `chk` (check the received content).
  */
 import {
   type CompChannel,
@@ -32,7 +32,7 @@ import {
 const RECV_WRID = 1, SEND_WRID = 2;
 const PORT = 18515;
 
-/** What one end has to know of the other before their queue pairs can be connected. */
+/** The data that one end needs of the other before their queue pairs can be connected. */
 interface Destination {
   readonly qpn: number;
   readonly psn: number;
@@ -63,7 +63,7 @@ export default function* rcPingpong({ cpu, device, options }: ProgramContext): S
   yield* server === undefined ? answerClient(context) : askServer(context, server);
 
   const from = cpu.now;
-  // The client begins; the server answers what it has received.
+  // The client begins; the server answers each received buffer.
   let pending = RECV_WRID;
   if (server !== undefined) {
     yield* postSend(context);
@@ -133,8 +133,8 @@ function* postSend({ device, qp, mr, sendFlags }: Pingpong): Steps<void> {
 }
 
 /**
- * Sleeps until the channel has an event, if there is one: of events that come meanwhile none is missed. Else it
- * polls: `waitCompletion` is the loop around `pollCq`, and a run ends where nothing can complete any more.
+ * Sleeps until the channel has an event, if there is one: no event that comes meanwhile is missed. Else it polls:
+ * `waitCompletion` is the loop around `pollCq`, and a run ends where nothing can complete any more.
  */
 function* nextCompletions({ device, channel, cq }: Pingpong): Steps<WorkCompletion[]> {
   const { getChannelEvent, ackCqEvents, reqNotifyCq, pollCq, waitCompletion } = device.verbs;

@@ -1,6 +1,6 @@
 /**
  * Memory that computers share, as the programs of `coherent_*.yaml` use it: one protocol runs on a region of coherent
- * cards and, for comparison (C-11), on memory behind PCIe cards, where the home computer uses its own memory and the
+ * cards and, for comparison (C-11), on memory behind PCIe cards. There the home computer uses its own memory; the
  * others send it READs, WRITEs and atomics and wait for each.
  */
 import {
@@ -40,9 +40,12 @@ import {
 export const LINE_BYTES = 64;
 export const WORD_BYTES = 8;
 const SERVICE = "shared";
-/** Home waits for connections by then. */
+/** Limit for home to wait for connections. */
 const LISTENS_PS = 100e6;
-/** A choice, for the option `patience`: above the longest wait for a computer that is there, 3 ms of the queues. */
+/**
+ * Default of the option `patience`, a choice: above the longest wait for a computer that is present, 3 ms of the
+ * queues.
+ */
 const PATIENCE_PS = 5 * PS_PER_MS;
 
 /** Memory that several computers load from and store to. Each call returns when the access is done. */
@@ -50,13 +53,14 @@ export interface Shared {
   load(offset: number, length: number): Steps<Uint8Array>;
   store(offset: number, bytes: Uint8Array): Steps<void>;
   /**
-   * Adds to a word, and returns what it was. @throws Error at the home computer of a PCIe card, whose
-   * atomics are none to its processor's accesses (`atomic_cap`: HCA).
+   * Adds to a word, and returns its old value.
+   * @throws Error at the home computer of a PCIe card, whose atomics are not atomic with its processor's accesses
+   * (`atomic_cap`: HCA).
    */
   fetchAdd(offset: number, operand: bigint): Steps<bigint>;
   /**
-   * Returns when the bytes may be others than those loaded last, or at the deadline: another look is due. A far
-   * computer with a PCIe card is told nothing, and looks again at once.
+   * Returns when the bytes may differ from those loaded last, or at the deadline: the caller looks again. A far
+   * computer with a PCIe card receives no notice, and looks again at once.
    */
   waitChange(offset: number, length: number, deadline: Time): Steps<void>;
 }
@@ -72,7 +76,7 @@ export interface Part {
   readonly placement: string;
 }
 
-/** @throws TypeError for a host whose name says none. */
+/** @throws TypeError for a host whose name names no part. */
 export function partOf(host: string): Part {
   const [, side, memory] = /^(home|far)\d*-(\w+)$/.exec(host) ?? [];
   if (side === undefined) throw new TypeError(`Host ${host} must be called home-… or far-…`);
@@ -81,8 +85,8 @@ export function partOf(host: string): Part {
 }
 
 /**
- * Whether all computers of a host's memory have kept their power: else the survivors end as they can, and have not
- * done what a check counts.
+ * All computers of a host's memory have kept their power; otherwise the survivors end early, without the results that
+ * a check counts.
  */
 export function isPowered({ hosts }: Pick<CrashView, "hosts">, host: string): boolean {
   const { placement } = partOf(host);
@@ -112,7 +116,7 @@ function regionMemory(region: Region): Shared {
   };
 }
 
-/** The host's own memory, which its PCIe card lets others reach. */
+/** The host's own memory, which other hosts reach by its PCIe card. */
 function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const v = device.verbs;
   const pd = v.allocPd(device);
@@ -164,7 +168,7 @@ function ownMemory(cpu: ProgramContext["cpu"], { address }: Buffer): Shared {
   };
 }
 
-/** What a far access by a PCIe card needs: one work request at a time, and the line that it reads into. */
+/** Resources of a far access by a PCIe card: one work request at a time, and the line that it reads into. */
 interface Reach {
   readonly device: ProgramContext["device"];
   readonly cpu: ProgramContext["cpu"];
@@ -231,21 +235,20 @@ export function wordIn({ buffer, byteOffset }: Uint8Array, offset = 0): bigint {
   return new DataView(buffer, byteOffset).getBigUint64(offset, true);
 }
 
-/** Which word a computer waits for, and until when. */
 export interface WordWait {
-  /** Of the line in the memory, in bytes, and of the word in the line. */
+  /** Offset of the line in the memory, in bytes, and of the word in the line. */
   readonly line: number;
   readonly offset: number;
   readonly is: (word: bigint) => boolean;
-  /** What the word is, for the report of a wait that was given up. */
+  /** Name of the word, for the report of a wait that was given up. */
   readonly of: string;
 }
 
-/** A word has not become what a computer waited for: others of the memory may have lost their power. */
+/** A word did not become the expected value: others of the memory may have lost their power. */
 export class GivenUp extends Error {
   override readonly name = "GivenUp";
   readonly of: string;
-  /** What the word was at the last look. */
+  /** The word at the last look. */
   readonly word: bigint;
   readonly waitedPs: Time;
 
@@ -258,8 +261,9 @@ export class GivenUp extends Error {
 }
 
 /**
- * Waits until a word of a line is a value, looking whenever it may have changed. @returns the line, and the looks.
- * @throws GivenUp after the time of the option `patience`, as the one to store it may have lost its power.
+ * Waits until a word of a line is a value, looking whenever it may have changed.
+ * @returns the line, and the looks.
+ * @throws GivenUp after the time of the option `patience`, as the host that stores it may have lost its power.
  */
 export function* waitWord(
   { cpu, options }: ProgramContext,
@@ -268,7 +272,7 @@ export function* waitWord(
 ): Steps<{ readonly bytes: Uint8Array; readonly looks: number }> {
   const begin = cpu.now, deadline = begin + patienceOf(options);
   for (let looks = 1;; looks++) {
-    // The last look begins at the deadline or behind it: a value that was there by then is found.
+    // The last look begins at the deadline or later: it finds a value that was there by then.
     const isLast = cpu.now >= deadline;
     const bytes = yield* shared.load(line, LINE_BYTES);
     const word = wordIn(bytes, offset);
@@ -282,7 +286,7 @@ function patienceOf(options: ProgramContext["options"]): Time {
   return timeOption(options, "patience", PATIENCE_PS);
 }
 
-/** Runs a computer's part of a workload, which ends with a result of what it saw last where it has given up. */
+/** Runs a computer's part of a workload; if it gives up, the result is the last word that it saw. */
 export function* untilGivenUp(
   { cpu }: ProgramContext,
   workload: string,
@@ -298,11 +302,11 @@ export function* untilGivenUp(
   }
 }
 
-/** What a card has sent and answered between two looks, in messages (C-11). */
+/** Messages that a card has sent and answered between two looks (C-11). */
 export interface Messages {
   /**
-   * On the host's bus, in both directions: doorbells, DMA writes, and DMA reads with their answers; of regions lines'
-   * messages at home, and elsewhere accesses with their answers.
+   * On the host's bus, in both directions: doorbells, DMA writes, and DMA reads with their answers. For regions:
+   * lines' messages at home; elsewhere, accesses with their answers.
    */
   readonly bus: number;
   /** Frames that the card has sent. */
@@ -312,7 +316,7 @@ export interface Messages {
   readonly hits: number;
 }
 
-/** Looks at the card's counters, and says at each further call what has been counted since; a look counts nothing. */
+/** Reads the card's counters, and returns at each further call the increase since; reading counts nothing. */
 export function* countMessages(cpu: ProgramContext["cpu"]): Steps<() => Steps<Messages>> {
   const first = messagesOf(yield* countersOf(cpu));
   let before = messagesOf(yield* countersOf(cpu));
@@ -347,7 +351,7 @@ function messagesOf(counters: Counts): Messages {
 
 export type Latency = Pick<LatencySummary, "count" | "median" | "p99" | "max" | "mean">;
 
-/** Latencies of operations, in ps; undefined of none. */
+/** Latencies of operations, in ps; undefined for none. */
 export function latencyOf(samples: readonly number[]): Latency | undefined {
   const all = summarize(Float64Array.from(samples));
   if (all === undefined) return undefined;

@@ -72,7 +72,6 @@ function* serve({ cpu, device }: ProgramContext, options: LogOptions): Steps<voi
   }
 }
 
-/** One of the client's queue pairs, and the place of the log. */
 interface Way {
   readonly qp: Qp;
   readonly va: number;

@@ -1,6 +1,6 @@
 /**
- * A full disk: a rack of its own on a small disk. What cannot be written is refused, or the rack goes
- * down in order with the reason; with room again, a rack that goes on has every confirmed object.
+ * A full disk: a rack of its own on a small disk. A write that fails is refused, or the rack goes down in order with
+ * the reason; with room again, a rack that goes on has every confirmed object.
  */
 import type { Rng } from "../../fabric/base/rng.ts";
 import { EXIT } from "../../fabric/base/exit.ts";

@@ -1,6 +1,6 @@
 /**
- * What a rack has promised to keep: of each object the content that was confirmed last, and what was
- * sent to its place since then without a confirmation.
+ * The promises of a rack: for each object the content that was confirmed last, and the contents sent to its place
+ * since then without a confirmation.
  */
 
 /** How an object is found: its content by SHA-256, or what there is in its place. */
@@ -22,24 +22,22 @@ interface Kept {
 export class Ledger {
   readonly #kept = new Map<string, Kept>();
 
-  /** A put begins. From now on its content may be found. */
   sent(place: Place, sha256: string): void {
     this.#at(place).later.add(sha256);
   }
 
-  /** The rack has said that the content is persistent, and no other put to this place is under way. */
+  /** The rack has confirmed that the content is persistent, and no other put to this place is under way. */
   confirmed(place: Place, sha256: string): void {
     const kept = this.#at(place);
     kept.confirmed = sha256;
     kept.later.clear();
   }
 
-  /** Nothing is known of the order's end, so it may come after those that follow. */
+  /** The end of the order is unknown, so its put may come after later ones. */
   abandoned(place: Place, sha256: string): void {
     this.#at(place).loose.add(sha256);
   }
 
-  /** Places of a host with a confirmed object. */
   names(host: string): string[] {
     return [...this.#kept].filter(([key, { confirmed }]) =>
       confirmed !== undefined && key.startsWith(`${host}/`)
@@ -50,7 +48,7 @@ export class Ledger {
     return [...this.#kept.values()].filter(({ confirmed }) => confirmed !== undefined).length;
   }
 
-  /** @returns what is wrong with what was found, undefined where it is as promised. */
+  /** @returns the error of the found content, undefined where it is as promised. */
   judge(place: Place, found: Found): string | undefined {
     const { confirmed, later, loose } = this.#at(place);
     const where = `${place.name} on ${place.host}`;

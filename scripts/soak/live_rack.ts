@@ -20,9 +20,12 @@ export interface Ended {
   readonly isHung: boolean;
 }
 
-/** What a command gives an order: the machine may be busy with other work. */
+/** A command's limit for an order: the machine may be busy with other work. */
 export const ORDER_S = PATIENCE_MS / 1_000;
-/** What has not ended by then hangs. An order to a process that does not answer may take its patience and the command's. */
+/**
+ * A command that has not ended by then hangs. An order to a process that does not answer may take its patience and
+ * the command's.
+ */
 export const HANGS_MS = 4 * PATIENCE_MS;
 
 export const RACK = fromFileUrl(projectFile("scripts/rack"));
@@ -107,13 +110,12 @@ export class LiveRack {
     return rackCommand(args, this);
   }
 
-  /** The process of that name, undefined where it has none. */
   pidOf(name: string): number | undefined {
     return readProcesses(this.link.rack.directory).find((each) => each.name === name)?.pid ??
       undefined;
   }
 
-  /** Takes it down by the command. @returns what is wrong with that, if anything. */
+  /** Takes it down by the command. @returns the error, if any. */
   async down(): Promise<string | undefined> {
     await this.#bus.close();
     const { code, stderr } = await rackCommand(["down", "--all"], this);

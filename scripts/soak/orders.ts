@@ -200,7 +200,7 @@ async function byCommand(run: () => Promise<Ended>): Promise<Outcome> {
   return { value: JSON.parse(stdout), code, message: "" };
 }
 
-/** @returns whether the order succeeded. */
+/** @returns true if the order succeeded. */
 function judge(
   { findings }: Orders,
   { what, outcome, manner }: { what: string; outcome: Outcome; manner: Manner },

@@ -1,4 +1,4 @@
-/** Pages that look at the rack under soak, by a console of its own: what they hold, and what goes wrong in them. */
+/** Pages that watch the rack under soak, by a console of its own: their memory, and their errors. */
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { ifThere } from "../../console/base/files.ts";
 import { statOf } from "../../console/base/process_stat.ts";
@@ -66,7 +66,7 @@ export class SoakPages {
     return new SoakPages(child, browser, pages);
   }
 
-  /** What server and pages hold: of a page what is left after a garbage collection. */
+  /** Memory of server and pages: for a page the rest after a garbage collection. */
   async sample(samples: Samples, transfers: number): Promise<void> {
     const add = (name: string, what: Parameters<Samples["add"]>[0]["what"], value: number) =>
       samples.add({ name, what, transfers, value });
@@ -82,7 +82,7 @@ export class SoakPages {
     }
   }
 
-  /** Ends browser and console. @returns what is wrong with them, a sentence each. */
+  /** Ends browser and console. @returns their errors, a sentence each. */
   async end(): Promise<string[]> {
     const wrong: string[] = [];
     for (const { name, page } of this.#pages) {
@@ -99,7 +99,6 @@ export class SoakPages {
   }
 }
 
-/** Processes that a process has started. */
 function childrenOf(pid: number): number[] {
   const all = [...Deno.readDirSync("/proc")].map(({ name }) => Number(name));
   return all.filter((each) => Number.isSafeInteger(each) && Number(statOf(each)?.[1]) === pid);
@@ -110,7 +109,7 @@ function isReplay(pid: number): boolean {
   return line.includes("/console/replay/main.ts");
 }
 
-/** What `rack console --json` prints when it is there. */
+/** The first output of `rack console --json`. */
 async function firstDocument(
   child: Deno.ChildProcess,
 ): Promise<{ readonly url: string; readonly origin: string }> {

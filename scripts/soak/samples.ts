@@ -19,8 +19,8 @@ export interface FlatRow extends Growth {
 }
 
 /**
- * What a measure may grow by from the first quarter to the last. V8 returns memory when it likes: with
- * the same objects, a host's resident memory goes up and down by that much.
+ * Permitted growth of a measure from the first quarter to the last. V8 returns memory at times of its own: with the
+ * same objects, a host's resident memory varies by that much.
  */
 const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   "resident MB": 32,
@@ -31,17 +31,17 @@ const LIMITS: Readonly<Record<FlatRow["what"], number>> = {
   // Of a page: it knows the rack's power failures and faults, and has as many marks of them as there is room for.
   "heap MB": 8,
   "DOM nodes": 2_500,
-  // It keeps more and more of a run, up to what it may: see MOST.
+  // It keeps more and more of a run, up to its limit: see MOST.
   "replay MB": Infinity,
 };
 
-/** What a measure may be at all. */
+/** Limit of a measure. */
 const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
   // Details of 256 MiB twice, of the present and of an earlier instant, the heap, the rack's own memory, times of events.
   "replay MB": 1_200,
 };
 
-/** Statistics of an RNIC: what programs make with verbs. */
+/** Statistics of an RNIC on the objects that programs make with verbs. */
 const OBJECTS = [
   "queuePairs",
   "completionQueues",
@@ -57,7 +57,7 @@ export class Samples {
     return this.#taken;
   }
 
-  /** Takes one when the rack is at rest; what has no power at present is left out. */
+  /** Takes one when the rack is at rest; devices without power are left out. */
   async take({ link }: LiveRack, transfers: number): Promise<void> {
     this.#taken++;
     await atRest(link);
@@ -111,7 +111,7 @@ export class Samples {
 
 const REST_MS = 10_000;
 
-/** Programs whose result has come may still be about to return what they hold. */
+/** Programs whose result has come may still be about to free their objects. */
 async function atRest({ control }: RackLink): Promise<void> {
   const signal = AbortSignal.timeout(REST_MS);
   await control.waitFor(({ next }) => next === NEVER, { signal }).catch((error) => {

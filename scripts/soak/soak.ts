@@ -151,7 +151,7 @@ async function soakRack(
 
 const LANES = 4;
 
-/** Transfers side by side: what several commands order at once. */
+/** Transfers side by side, as several commands order them at once. */
 async function inLanes(orders: Orders, rng: Rng): Promise<void> {
   const seeds = Array.from({ length: LANES }, () => rng.next());
   await Promise.all(

@@ -118,7 +118,7 @@ local roce_v1_ethertype = 0x${ETHERTYPE_ROCE_V1.toString(16)}
 `;
 }
 
-/** Names of a coherent card's messages, and what their payloads begin with: the rest is a line. */
+/** Names of a coherent card's messages, and the fields at the begin of their payloads: the rest is a line. */
 function coherenceText(): string {
   const classes = OPCODE_ROWS.filter(({ operation }) => operation in COHERENCE_COMMANDS);
   const commands = classes.map(({ code, operation }) => {

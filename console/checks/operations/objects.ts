@@ -1,4 +1,4 @@
-/** What operations do to objects: the sequential specification of each type that a program may note. */
+/** The effect of operations on objects: the sequential specification of each type that a program may note. */
 import type { OperationRecord } from "../../../fabric/audit.ts";
 import { showFound } from "../../../fabric/rack/plan/problem.ts";
 
@@ -6,7 +6,7 @@ import { showFound } from "../../../fabric/rack/plan/problem.ts";
 export type State = unknown;
 
 interface Call extends Pick<OperationRecord, "key" | "value"> {
-  /** Whether the operation has ended with a result, and the result. */
+  /** The operation has ended with a result, and the result. */
   readonly result: unknown;
 }
 
@@ -16,7 +16,7 @@ type Step = (state: State, call: Call) => State | undefined;
 interface ObjectType {
   readonly initial: State;
   readonly calls: Readonly<Record<string, Step>>;
-  /** Whether calls may lead from a state to a later one; absent: from any to any. Keeps searches short. */
+  /** Calls may lead from a state to a later one; absent: from any to any. Keeps searches short. */
   readonly mayBecome?: (state: State, later: State) => boolean;
 }
 
@@ -25,7 +25,7 @@ function reading(answer: (state: State, call: Call) => unknown): Step {
   return (state, call) => isResult(call, answer(state, call)) ? state : undefined;
 }
 
-/** Whether the operation's result is this one, or unknown. */
+/** The operation's result is this one, or unknown. */
 function isResult({ result }: Call, answer: unknown): boolean {
   return result === undefined || keyOf(result) === keyOf(answer);
 }
@@ -78,7 +78,7 @@ function isPrefix(log: readonly unknown[], later: readonly unknown[]): boolean {
     log.every((value, i) => keyOf(value) === keyOf(later[i]));
 }
 
-/** Whether calls of this object's type may lead from a state to a later one, as far as its type tells. */
+/** Calls of this object's type may lead from a state to a later one, as far as its type decides. */
 export function mayBecome(state: State, later: State, { type }: OperationRecord): boolean {
   return TYPES[type].mayBecome?.(state, later) ?? true;
 }

@@ -59,7 +59,7 @@ export function wrongCalls({ on, object, operations }: NotedObject): readonly st
   return [...new Set(found)].map((text) => `operations of ${object} on ${on}: ${text}`);
 }
 
-/** Of a recovered object, in words: what is wrong with it, or why that is not known. */
+/** A recovered object: its error, or why that is unknown, in words. */
 export interface ObjectVerdict {
   readonly wrong?: string;
   readonly unknown?: string;
@@ -86,7 +86,6 @@ export function judgeObject(
   return { wrong: `${what}: no order of its ${ended} ended operations${or} leaves that` };
 }
 
-/** Operations, and the states before them and behind. */
 interface Part {
   readonly operations: readonly NotedOperation[];
   readonly initial: State;
@@ -113,8 +112,8 @@ function partsOf(operations: readonly NotedOperation[], found: State): Part[] {
 }
 
 /**
- * Whether two programs each end an operation and begin another at one instant. Then the order of the notes of each is
- * no order of intervals in time, of which alone it is true that orders of each key make one of all.
+ * Two programs each end an operation and begin another at one instant. Then the order of their notes is no order of
+ * intervals in time, for which alone orders of each key make one of all.
  */
 function haveCommonTurn(operations: readonly NotedOperation[]): boolean {
   const ends = new Set(operations.map(({ by, endedAt }) => `${endedAt} ${by}`));
@@ -146,13 +145,13 @@ function callText({ call, key, value }: OperationRecord): string {
   return shortText(`${call}(${given.join(", ")})`);
 }
 
-/** Whether one program has ended `earlier` at the instant at which it began the other one. */
+/** One program has ended `earlier` at the instant at which it began the other one. */
 function isJustBefore(earlier: NotedOperation, operation: NotedOperation): boolean {
   return earlier.endedAt === operation.beganAt && earlier.by === operation.by &&
     earlier.end < operation.begin;
 }
 
-/** Undefined: no order was found in a bounded search, as so many operations are under way at once. */
+/** Undefined: a bounded search found no order, as so many operations are under way at once. */
 function isLeftBy({ operations, initial, found }: Part): boolean | undefined {
   const sorted = operations.toSorted((x, y) => x.beganAt - y.beganAt);
   const wanted = keyOf(found);

@@ -40,12 +40,12 @@ export interface SharedAccesses {
   readonly wrong: readonly string[];
 }
 
-/** Whether the promises about shared regions are about this run. */
+/** The promises about shared regions apply to this run. */
 export function usesRegions({ notes }: { readonly notes: readonly TimedRecord[] }): boolean {
   return notes.some(({ note }) => note.kind === "region" || note.kind === "line-state");
 }
 
-/** What several checks of a run ask for. Of a record that has grown since it is made anew. */
+/** Data that several checks of a run share, made anew for a record that has grown. */
 const KNOWN = new WeakMap<
   readonly TimedRecord[],
   { readonly count: number; readonly found: SharedAccesses }
@@ -126,7 +126,7 @@ function isSameRegion(x: RegionRecord, y: RegionRecord): boolean {
     x.answerWithinPs === y.answerWithinPs && x.homeWaitPs === y.homeWaitPs;
 }
 
-/** Whether the node had power at all instants [from, to]. */
+/** The node had power at all instants [from, to]. */
 export function hadPower(run: Lives, { node, from, to }: {
   readonly node: string;
   readonly from: Time;

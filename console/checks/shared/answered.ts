@@ -1,6 +1,6 @@
 /**
  * C-10, no answer is lost: each access to a shared region ends within the scenario's bound, whatever fails elsewhere,
- * and an access is told of a loss only where that loss is reported by range.
+ * and an access fails with a loss only where that loss is reported by range.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { countOf, FINDINGS_MAX } from "../finding.ts";
@@ -23,7 +23,7 @@ export const answered = checkerOf({
   steps: checkAnswers,
 });
 
-/** Accesses of programs: what cards do for verbs has no bound, and no program is told. */
+/** Accesses of programs: those of cards for verbs have no bound, and no program receives their result. */
 function accessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access" && note.dma !== true).length;
 }
@@ -50,7 +50,7 @@ function* checkAnswers(run: RunRecord): CheckSteps {
   return texts.slice(0, FINDINGS_MAX).map((text) => ({ text }));
 }
 
-/** What is asked for each access that was told of a loss or a fence. */
+/** Data for the question on each access that ended with a loss or a fence. */
 class KnownOfRegion {
   readonly #run: RunRecord;
   readonly #region: Region;
@@ -85,7 +85,7 @@ class KnownOfRegion {
     return own[firstPlace(own.length, (i) => own[i]!.began.order >= order) - 1];
   }
 
-  /** Whether one report names all bytes of an access; of a flush's lines, those of one: its answer does not say which. */
+  /** One report names all bytes of an access; of a flush's lines, those of one: its answer does not say which. */
   isReported({ offset, length }: Pick<Access["note"], "offset" | "length">): boolean {
     const lost = this.#lost ??= this.#lostRanges();
     const end = offset + length;
@@ -134,7 +134,7 @@ function lossText(
 ): string | undefined {
   const { name, ended, note: { offset } } = access;
   if (ended === undefined) return undefined;
-  // Its program asks for the region anew, and is told that it is refused.
+  // Its program asks for the region anew, and receives a refusal.
   if (ended.note.result === "done" || ended.note.result === "refused") return undefined;
   const { at: { time }, note: { result } } = ended;
   if (time < faultAt) return `${name} ended as ${result} at ${time} ps, before any fault`;

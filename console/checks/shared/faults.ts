@@ -13,7 +13,7 @@ export interface FaultSpan {
   readonly to: Time;
 }
 
-/** A far host and the home of its region: what fails elsewhere fences neither from the other (decision 13). */
+/** A far host and the home of its region: failures elsewhere fence neither from the other (decision 13). */
 export interface Pair {
   readonly host: string;
   readonly home: string;

@@ -1,6 +1,6 @@
 /**
- * Stores to regions in SCM as writes that the checker of persistence judges (P-41, decision 12): what a flush
- * covered that began when the store was done is promised from the flush's end on, wherever the dirty copy was.
+ * Stores to regions in SCM as writes that the checker of persistence judges (P-41, decision 12): stores that were
+ * done when a flush of their bytes began are promised from the flush's end on, wherever the dirty copy was.
  */
 import type { RegionRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -12,7 +12,7 @@ import { isEqual, LINE_BYTES, sumOf } from "./line_content.ts";
 
 /**
  * The writes, in the order of their begins.
- * @param lives of all nodes: what a flush covers after home's return is not what was stored before its failure.
+ * @param lives of all nodes: a flush after home's return does not cover stores before its failure.
  */
 export function flushedWrites(
   notes: readonly TimedRecord[],
@@ -59,7 +59,10 @@ export function* writesOf(
   return writes;
 }
 
-/** What an access writes to its region in SCM, or may have written, by what is known of its end; without a promise. */
+/**
+ * The bytes that an access writes to its region in SCM, or may have written, by the knowledge of its end; without a
+ * promise.
+ */
 export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite | undefined {
   const bytes = at === undefined ? undefined : writtenBy(access);
   if (at === undefined || bytes === undefined) return undefined;
@@ -71,8 +74,8 @@ export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite 
 }
 
 /**
- * Flushes by what they cover, each list in the order of their ends: a line's whole, and of other bytes of it, by word, so
- * that none is looked at for a word that it does not touch.
+ * Flushes by their extent, each list in the order of their ends: a line's whole, and other bytes of it by word, so
+ * that no flush is examined for a word that it does not touch.
  */
 class FlushPlaces {
   readonly #lines = new Map<number, Access[]>();
@@ -144,7 +147,7 @@ function firstFlush(
   flushes: readonly Access[],
   { covered, done }: { readonly covered: number; readonly done: Instant },
 ): Access | undefined {
-  // What began after it has ended after it; those that were under way by then are as many as cores.
+  // A flush that began after it has ended after it; those under way by then are as many as cores.
   const first = firstPlace(flushes.length, (i) => flushes[i]!.ended!.at.order > done.order);
   for (let i = first; i < flushes.length; i++) {
     const { note: { offset, length }, began } = flushes[i]!;
@@ -153,7 +156,7 @@ function firstFlush(
   return undefined;
 }
 
-/** What an access wrote, or may have written; undefined where it wrote nothing, or what is not known. */
+/** The bytes that an access wrote, or may have written; undefined where it wrote none, or they are unknown. */
 function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   const { op, bytes, compare } = note;
   if (ended?.note.result === "refused") return undefined;
@@ -165,7 +168,7 @@ function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   return old !== undefined && !isEqual(old, compare) ? undefined : bytes;
 }
 
-/** By home: units of SCM that an access may have changed in a way that its record does not tell. */
+/** By home: units of SCM that an access may have changed without a record of the change. */
 export function* unknownUnits(
   notes: readonly TimedRecord[],
 ): Steps<ReadonlyMap<string, ReadonlySet<number>>> {
@@ -185,7 +188,7 @@ export function* unknownUnits(
   return byHome;
 }
 
-/** Whether an access may have changed memory in a way that its record does not tell: a sum without its old value. */
+/** An access may have changed memory without a record of the change: a sum without its old value. */
 export function isUnknown({ note: { op }, ended }: Access): boolean {
   return op === "add" && ended?.note.bytes === undefined && ended?.note.result !== "refused";
 }

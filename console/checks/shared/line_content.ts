@@ -1,5 +1,5 @@
 /**
- * What a line of a region may have, and what an access makes of it: bytes, and what is known of each. Read
+ * Possible contents of a region's line, and the effect of an access on them: bytes, and the knowledge of each. Read
  * `line_order.ts` for the orders in which accesses are tried.
  */
 import { areEqual } from "../../base/bytes.ts";
@@ -7,7 +7,7 @@ import { areEqual } from "../../base/bytes.ts";
 export const LINE_BYTES = 64;
 const WORD_BYTES = 8;
 
-/** Whether a word of the line may have these bytes, from `at` in the line on: at most to the word's end. */
+/** A word of the line may have these bytes, from `at` in the line on: at most to the word's end. */
 export type MayHave = (at: number, bytes: Uint8Array) => boolean;
 
 /** An access, as far as it is about this line. */
@@ -20,18 +20,18 @@ export interface LineOp {
   /** Of `store`, `add` and `compare-swap`: see `AccessRecord`. */
   readonly bytes?: Uint8Array | undefined;
   readonly compare?: Uint8Array | undefined;
-  /** What a load returned, or an atomic's old value; undefined: its program does not know. */
+  /** A load's result, or an atomic's old value; undefined: its program does not know. */
   readonly seen?: Uint8Array | undefined;
   /** The program was told that the bytes are lost. */
   readonly isLost?: boolean;
-  /** Of `lose`: it need not have been so. */
+  /** For `lose`: it may be wrong. */
   readonly isPossible?: boolean;
 }
 
-/** Of a byte: it is what was persistent when home's power failed; it is known; anything. */
+/** State of a byte: persistent content at home's power failure; known; anything. */
 const PERSISTENT = 0, KNOWN = 1, ANYTHING = 2;
 
-/** A line's content; `known` says of each byte what is known of it. */
+/** A line's content; `known` has the state of each byte. */
 interface Bytes {
   readonly bytes: Uint8Array;
   readonly known: Uint8Array;
@@ -40,13 +40,13 @@ interface Bytes {
 /** Null: the content is lost. Contents that are alike have one {@link keyOf}. */
 export type Content = Bytes | null;
 
-/** What a region begins with. */
+/** The initial content of a region. */
 export const ZEROS: Content = {
   bytes: new Uint8Array(LINE_BYTES),
   known: new Uint8Array(LINE_BYTES).fill(KNOWN),
 };
 
-/** After a power failure of home: what was persistent. */
+/** After a power failure of home: the persistent content. */
 export const UNSEEN: Bytes = {
   bytes: new Uint8Array(LINE_BYTES),
   known: new Uint8Array(LINE_BYTES).fill(PERSISTENT),
@@ -78,7 +78,7 @@ function isKnown({ known }: Bytes, { from, length }: Pick<LineOp, "from" | "leng
   return true;
 }
 
-/** Whether the access can be done now, and changes nothing that is known: a load, or a swap that finds something else. */
+/** The access can be done now, and changes nothing known: a load, or a swap that finds another value. */
 export function isPlainRead(content: Content, op: LineOp): boolean {
   if (content === null || op.seen === undefined || op.isLost === true) return false;
   const isRead = op.op === "load" || (op.op === "compare-swap" && !isEqual(op.seen, op.compare));
@@ -87,9 +87,9 @@ export function isPlainRead(content: Content, op: LineOp): boolean {
   return op.seen.every((byte, i) => byte === bytes[op.from + i]);
 }
 
-/** The content after an access that saw what it saw; undefined where it cannot have seen that. */
+/** The content after an access with its result; undefined where it cannot have that result. */
 export function contentAfter(content: Content, op: LineOp, mayHave: MayHave): Content | undefined {
-  // The line may be lost by then: what is reported later counts from its report on.
+  // The line may be lost by then: a later report counts from its time on.
   if (op.op === "lose" || op.isLost === true) return null;
   const isWhole = op.op === "store" && op.length === LINE_BYTES;
   if (content === null) return isWhole ? stored(UNSEEN, { ...op, at: op.from }) : undefined;
@@ -106,7 +106,7 @@ export function contentAfter(content: Content, op: LineOp, mayHave: MayHave): Co
   }
 }
 
-/** The content, where these bytes are seen in it: those that were unknown are known now. */
+/** The content, given that these bytes were seen in it: unknown ones become known. */
 function bound(
   content: Bytes,
   { from, seen, mayHave }: {
@@ -144,13 +144,13 @@ function stored(
   return after;
 }
 
-/** An atomic's effect on what is there: its old value is bound already, where its program knows it. */
+/** An atomic's effect on the content: its old value is bound already, where its program knows it. */
 function changed(
   content: Bytes,
   { op, from, bytes, compare }: LineOp,
 ): Bytes {
   const old = content.bytes.slice(from, from + WORD_BYTES);
-  // Of a word that no access has seen since home's power failed, an atomic makes one that is not known either.
+  // An atomic on a word that no access has seen since home's power failed leaves it unknown.
   if (content.known.subarray(from, from + WORD_BYTES).some((each) => each !== KNOWN)) {
     const after = stored(content, { at: from });
     after.known.fill(ANYTHING, from, from + WORD_BYTES);

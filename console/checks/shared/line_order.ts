@@ -1,19 +1,20 @@
 /**
- * Whether the accesses to one line can have happened one after the other, each at an instant between its begin and
- * its end, so that every load returns the last store (C-09): linearizability, which holds for a rack where it holds
- * for each line (Herlihy and Wing, "Linearizability", TOPLAS 12(3), 1990, theorem 1). All orders of what overlaps in
- * time are kept as *ways*, and each end leaves those in which its access is done: just-in-time linearization (Lowe,
- * "Testing for linearizability", CCPE 29(4), 2017). A way that allows no more than another one is left out:
+ * Checks that the accesses to one line can have happened one after the other, each at an instant between its begin
+ * and its end, so that every load returns the last store (C-09): linearizability, which holds for a rack where it
+ * holds for each line (Herlihy and Wing, "Linearizability", TOPLAS 12(3), 1990, theorem 1). All orders of accesses
+ * that overlap in time are kept as *ways*, and each end leaves those in which its access is done: just-in-time
+ * linearization (Lowe, "Testing for linearizability", CCPE 29(4), 2017). A way that allows no more than another one
+ * is left out:
  *
- * - a load that finds what it saw is done at once, as doing it later allows no more;
- * - an access that need not happen, as its program was never told, is better left open than done;
+ * - a load whose value is present is done at once, as doing it later allows no more;
+ * - an access that need not happen, as its program received no result, is better left open than done;
  * - a store under way when another one covers all its bytes may have been done just before that one: it need not
  *   happen any more, either;
- * - accesses that share no byte, and none with what lies between, have no order.
+ * - accesses that share no byte, and none with an access in between, have no order.
  *
- * So atomics that tell their old values have one way, and n stores of the same bytes n of them.
+ * So atomics that return their old values have one way, and n stores of the same bytes have n.
  *
- * A line whose last value is gone is *lost* (decision 13): loads say so, and a store to the whole line ends that.
+ * A line whose last value is gone is *lost* (decision 13): loads report it, and a store to the whole line ends that.
  */
 import type { Steps } from "../run_record.ts";
 import {
@@ -32,41 +33,39 @@ import {
 export type LineEvent =
   | { readonly kind: "begin"; readonly op: LineOp }
   | { readonly kind: "end"; readonly op: LineOp }
-  /** Home's power fails: from now on the line has what was persistent. */
+  /** Home's power fails: from now on the line has its persistent content. */
   | { readonly kind: "restart"; readonly mayHave: MayHave };
 
 export interface LineVerdict {
   /** The first access that no order allows, and the contents that the line can have had then. */
   readonly wrong?: { readonly op: LineOp; readonly mayBe: readonly string[] };
-  /** More was under way at a time than is tried: the rest of the line's accesses are not judged. */
+  /** Too many accesses were under way at once: the rest of the line's accesses are not judged. */
   readonly unchecked?: { readonly op: LineOp; readonly why: string };
 }
 
 /** Accesses under way at a time, ways in which they can have been done, and steps from one end to the next. */
 const LIMITS = { open: 256, ways: 4_096, steps: 50_000 } as const;
 
-/** What may have happened, a bit for each open access. */
+/** One history of the open accesses: a bit for each. */
 interface Way {
   readonly content: Content;
-  /** It is done. */
   readonly done: bigint;
-  /** It is not done, and need not happen by its end: see the file's comment. */
+  /** The access is not done, and need not happen by its end: see the file's comment. */
   readonly free: bigint;
 }
 
-/** An access under way. */
 interface Open {
   readonly op: LineOp;
   readonly bit: bigint;
-  /** Bytes that it is about: all of them where it finds or makes the line lost. */
+  /** Its bytes: all of them where it finds or makes the line lost. */
   readonly from: number;
   readonly to: number;
-  /** Its end is never told. Those that are alike to the bytes are tried in the order of their places. */
+  /** Its end is unknown. Of those with equal effect on the bytes, the lower place is tried first. */
   isEndless: boolean;
   readonly kind: string;
 }
 
-/** In steps: each end may try {@link LIMITS}. */
+/** Judges the events of one line, in steps: each end may try {@link LIMITS}. */
 export function* lineSteps(events: Iterable<LineEvent>): Steps<LineVerdict> {
   const all = [...events];
   const ended = new Set(all.flatMap((event) => event.kind === "end" ? [event.op] : []));
@@ -81,9 +80,8 @@ export function* lineSteps(events: Iterable<LineEvent>): Steps<LineVerdict> {
 
 class Line {
   readonly #ended: ReadonlySet<LineOp>;
-  /** By place. */
   readonly #open: (Open | undefined)[] = [];
-  /** Accesses that home's power failure has met, done before it or after it. */
+  /** Accesses under way at home's power failure, done before it or after it. */
   readonly #met = new Set<LineOp>();
   #ways: readonly Way[] = [{ content: ZEROS, done: 0n, free: 0n }];
   #mayHave: MayHave = () => true;
@@ -122,7 +120,7 @@ class Line {
     return undefined;
   }
 
-  /** What was under way may be done after it, and need not be: its effect may be in what is found. */
+  /** Accesses under way may be done after the restart, and need not be: their effect may be in the content. */
   #restart(mayHave: MayHave): undefined {
     this.#mayHave = mayHave;
     let free = 0n;
@@ -169,7 +167,7 @@ class Line {
     return undefined;
   }
 
-  /** The open accesses that the order of this one matters to: all that share bytes with it, or with one of them. */
+  /** The open accesses whose order with this one matters: all that share bytes with it, or with one of them. */
   #around(own: Open): Open[] {
     const found = [own];
     const left = new Set(this.#open.filter((open) => open !== undefined && open !== own));
@@ -183,7 +181,7 @@ class Line {
     return found;
   }
 
-  /** Whether an access like this one is before it in the order of places: it makes no difference which is done. */
+  /** An access like this one is before it in the order of places: their order makes no difference. */
   #isTwin({ done }: Way, { op, kind, isEndless }: Open): boolean {
     if (!isEndless) return false;
     for (const open of this.#open) {
@@ -193,7 +191,7 @@ class Line {
     return false;
   }
 
-  /** The way on which the access is done next; undefined where it cannot have seen what it saw. */
+  /** The way on which the access is done next; undefined where it cannot have returned its result. */
   #after({ content, done, free }: Way, { op, bit, from, to }: Open): Way | undefined {
     const after = contentAfter(content, op, this.#mayHave);
     if (after === undefined) return undefined;
@@ -222,7 +220,7 @@ class Ways {
   readonly #byContent = new Map<string, Way[]>();
   size = 0;
 
-  /** @returns whether it allows something that those before do not. */
+  /** @returns true if it allows something that those before do not. */
   add(way: Way): boolean {
     const key = keyOf(way.content);
     const alike = this.#byContent.get(key) ?? [];
@@ -239,7 +237,7 @@ class Ways {
   }
 }
 
-/** Of two ways to one content: whether the first one allows whatever the second does. */
+/** Of two ways to one content: the first one allows whatever the second does. */
 function allows(one: Way, other: Way): boolean {
   return (other.free & ~one.free) === 0n && ((one.done ^ other.done) & ~one.free) === 0n;
 }

@@ -24,7 +24,7 @@ export const loads = checkerOf({
   steps: checkLoads,
 });
 
-/** Those of verbs too. */
+/** Includes those of verbs. */
 function allAccessesIn({ notes }: RunRecord): number {
   return notes.filter(({ note }) => note.kind === "access").length;
 }
@@ -46,7 +46,7 @@ function* checkLoads(run: RunRecord): CheckSteps {
   return findings;
 }
 
-/** A line that is not judged to its end is no line that is right. */
+/** A line that is not judged to its end is not correct. */
 function textOf({ wrong, unchecked }: LineVerdict): string | undefined {
   if (unchecked !== undefined) {
     return `unchecked from ${unchecked.op.name} on: ${unchecked.why}`;
@@ -60,7 +60,6 @@ function textOf({ wrong, unchecked }: LineVerdict): string | undefined {
   }`;
 }
 
-/** A begin or an end, where it is in the order of the line's events. */
 interface Placed {
   readonly event: LineEvent;
   readonly time: Time;
@@ -68,7 +67,7 @@ interface Placed {
   readonly phase: number;
 }
 
-/** What happens to each line, in time: begins before ends of the same instant, as they may have overlapped. */
+/** The events of each line, in time: begins before ends of the same instant, as they may have overlapped. */
 function* linesOf(run: RunRecord, region: Region): Steps<Map<number, LineEvent[]>> {
   const placed = new Map<number, Placed[]>();
   const add = (line: number, event: LineEvent, { time, phase }: Omit<Placed, "event">) => {
@@ -110,8 +109,8 @@ function* linesOf(run: RunRecord, region: Region): Steps<Map<number, LineEvent[]
       const mayHave = mayHaveOf(run, region, { line, at: to });
       const event: LineEvent = { kind: "restart", mayHave };
       all.push({ event, time: to, phase: -1 });
-      // What was lost while home had no power is as it was persistent when home serves again; until then far hosts
-      // load what their cards have of the old life.
+      // Bytes that were lost while home had no power have their persistent content when home serves again; until then
+      // far hosts load the copies of their cards from the old life.
       const back = lives[i + 1];
       if (back === undefined) continue;
       all.push({ event, time: back.from + region.record.homeWaitPs, phase: -1 });
@@ -123,8 +122,8 @@ function* linesOf(run: RunRecord, region: Region): Steps<Map<number, LineEvent[]
 }
 
 /**
- * When home serves again, where its power has returned and it does not at `at`. What it reports to be lost by then is
- * lost from its first answer on.
+ * When home serves again, if its power has returned and it does not serve at `at`. A loss that it reports by then
+ * counts from its first answer on.
  */
 function opensAfter(
   run: RunRecord,
@@ -177,8 +176,8 @@ function lineOf(offset: number): number {
 }
 
 /**
- * An access as what it does to each of its lines, and whether that is sure to be done by its end. One that has no
- * effect and saw nothing is left out.
+ * An access by its effect on each of its lines, with a flag for those that are done by its end for sure. One that has
+ * no effect and saw nothing is left out.
  */
 function* piecesOf(
   access: Access,
@@ -236,7 +235,7 @@ function* seenBytes(accesses: readonly Access[]): Steps<SeenBytes> {
   return seenAt;
 }
 
-/** Whether an access has seen a byte of a store that may not have been done: else it makes no difference. */
+/** An access has seen a byte of a store that may not have been done; otherwise the store makes no difference. */
 function isEverSeen({ note: { offset, bytes }, began }: Access, seenAt: SeenBytes): boolean {
   return bytes?.some((byte, i) => (seenAt.get(seenKey(offset + i, byte)) ?? -1) >= began.time) ===
     true;

@@ -26,8 +26,8 @@ import { isUnknown, writeOf, writesOf } from "./flushed.ts";
 import { LINE_BYTES, type MayHave } from "./line_content.ts";
 
 /**
- * Whether bytes of the line may be found after a power failure of home at `at`. DRAM, and words that were changed
- * in a way that is not known, may have anything.
+ * Bytes of the line that may be found after a power failure of home at `at`. DRAM, and words with an unknown change,
+ * may have any content.
  */
 export function mayHaveOf(
   run: Pick<RunRecord, "notes" | "lives">,
@@ -51,14 +51,14 @@ export function mayHaveOf(
 
 const EMPTY: WriteOrder = { promised: [], behind: [[]] };
 
-/** An access that may have written a word, with what it has written in the end. */
+/** An access that may have written a word, with its final content. */
 interface Touch {
   readonly access: Access;
   readonly region: Region;
   readonly write: NotedWrite | undefined;
 }
 
-/** One word of home's SCM: what accesses before an instant have done to it. */
+/** One word of home's SCM: the effects of accesses before an instant. */
 class Word {
   readonly #unit: number;
   /** In the order of their begins. */
@@ -66,7 +66,7 @@ class Word {
   /** By touch: when the last of those up to it had its answer; those without one are apart. */
   readonly #answeredBy: Time[] = [];
   readonly #unanswered: Touch[] = [];
-  /** By touch: up to when one of those up to it has changed the word in a way that is not known. */
+  /** By touch: the end of the interval in which an unknown change may have been made to the word. */
   readonly #unknownUntil: Time[] = [];
   #last: { readonly at: Time; readonly found: WriteOrder | "unknown" } | undefined;
 
@@ -89,7 +89,7 @@ class Word {
     this.#unknownUntil.push(Math.max(this.#unknownUntil.at(-1) ?? -1, until));
   }
 
-  /** The writes that count, as they stood at an instant; `unknown`: it may have anything. */
+  /** The writes that count, as they stood at an instant; `unknown`: any content is possible. */
   at(at: Time): WriteOrder | "unknown" {
     if (this.#last?.at !== at) this.#last = { at, found: this.#orderAt(at) };
     return this.#last.found;
@@ -100,7 +100,7 @@ class Word {
       this.#touches.length,
       (i) => this.#touches[i]!.access.began.time >= at,
     );
-    // What is answered at that instant has not been by then.
+    // An answer at that instant does not count.
     if (count > 0 && this.#unknownUntil[count - 1]! >= at) return "unknown";
     const writes: NotedWrite[] = [], seen = new Set<Touch>();
     let covered = 0, floor: NotedWrite | undefined;
@@ -116,7 +116,7 @@ class Word {
       if (covered === WHOLE) floor = write;
     };
     let i = count;
-    // Nothing earlier is above the floor but what is not answered.
+    // Only unanswered accesses before the floor are above it.
     const isBelow = () => floor !== undefined && this.#answeredBy[i - 1]! < floor.issued.time;
     while (i > 0 && !isBelow()) take(this.#touches[--i]!);
     for (const touch of this.#unanswered) {
@@ -127,7 +127,7 @@ class Word {
   }
 }
 
-/** What a touch had written by an instant at which home's power failed. */
+/** The part of a touch that was written by an instant at which home's power failed. */
 function asOf({ access, region: { record }, write }: Touch, at: Time): NotedWrite | undefined {
   if (access.ended !== undefined && access.ended.at.time >= at) {
     return writeOf(record, { ...access, ended: undefined });

@@ -36,7 +36,8 @@ function* checkTurns(run: RunRecord): CheckSteps {
   const queues = new Map<string, Waiting[]>();
   yield* inSteps(run.notes, ({ time, node, note }) => {
     if (note.kind !== "line-turn") return undefined;
-    // A card that has lost its power has forgotten what it had taken. One that is reset with its host has dropped it.
+    // A card that has lost its power has lost its accepted requests. One that is reset with its host has dropped
+    // them.
     const key = `${node} ${lifeAt(run, node, time)} ${note.region} ${note.line}`;
     const queue = queues.get(key) ?? [];
     queues.set(key, queue);

@@ -25,7 +25,7 @@ function statesIn({ notes }: RunRecord): number {
 interface Change {
   readonly time: Time;
   readonly node: string;
-  /** Absent: the node's power fails, and it has no line any more. */
+  /** Absent: the node's power fails, and it loses the line. */
   readonly note?: LineStateRecord;
 }
 

@@ -1,14 +1,13 @@
 /**
- * Whether store buffers are those of x86-TSO (Sewell et al., CACM 53(7), 2010; `memory: tso`), by what cores noted:
+ * Checks store buffers against x86-TSO (Sewell et al., CACM 53(7), 2010; `memory: tso`), by the notes of cores:
  * stores leave in the order in which they came; a load has its bytes from the newest store to them in its own core's
- * buffer, or from memory where there is none; fences and atomics find the buffer empty. What `line_order.ts` then
- * judges is the order in which stores leave, as that is the order in which others see them.
+ * buffer, or from memory where there is none; fences and atomics find the buffer empty. `line_order.ts` then judges
+ * the order in which stores leave, as that is the order in which others see them.
  */
 import type { AccessRecord, BufferedRecord } from "../../../fabric/audit.ts";
 import { isEqual, LINE_BYTES } from "./line_content.ts";
 import { inSteps, type RunRecord, type Steps } from "../run_record.ts";
 
-/** A store in a buffer. */
 interface Held {
   readonly note: BufferedRecord;
   readonly by: string;
@@ -17,13 +16,11 @@ interface Held {
   isRefused: boolean;
 }
 
-/** A load whose bytes are in a buffer. */
 interface Forwarded {
   readonly note: AccessRecord;
   readonly store: BufferedRecord;
 }
 
-/** What is wrong, as text. */
 export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[]> {
   const buffers = new Map<string, Held[]>();
   const open = new Map<string, Forwarded>();
@@ -98,7 +95,7 @@ export function* wrongBuffers({ notes, lives, until }: RunRecord): Steps<string[
   return wrong;
 }
 
-/** What an access that no buffer has given out does past one; undefined where it may. */
+/** The error of an access that bypasses a buffer; undefined where it may. */
 function pastBuffer(held: readonly Held[], note: AccessRecord, by: string): string | undefined {
   const name = `${note.op} ${note.id} of ${by}`;
   switch (note.op) {

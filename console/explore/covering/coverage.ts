@@ -1,4 +1,4 @@
-/** What explorations have covered at instants at which not every choice was tried, counted and in words. */
+/** The coverage of explorations at instants at which not every choice was tried, counted and in words. */
 import { countOf } from "../../checks/finding.ts";
 import { type Cell, WORD_BYTES } from "../choices.ts";
 import { LINE_BYTES } from "../history.ts";
@@ -21,7 +21,6 @@ export class CoverageCount {
     this.merge([{ ...weakest, cells, instants: 1 }]);
   }
 
-  /** Adds what another count has. */
   merge(others: readonly Covered[]): void {
     for (const other of others) {
       const { strength, inOrder, aside, unit } = other;
@@ -45,7 +44,7 @@ function byStrength(x: Coverage, y: Coverage): number {
   return x.strength - y.strength || Number(x.inOrder) - Number(y.inOrder) || x.aside - y.aside;
 }
 
-/** What cells are called: torn pieces of 8 B are words. */
+/** The word for cells: torn pieces of 8 B are words. */
 export function unitOf(cells: readonly Pick<Cell, "length">[]): Coverage["unit"] {
   if (cells.every(({ length }) => length <= WORD_BYTES)) return "words";
   return cells.every(({ length }) => length === LINE_BYTES) ? "lines" : "pieces";

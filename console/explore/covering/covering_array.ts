@@ -1,14 +1,14 @@
 /**
- * Covering arrays (combinatorial testing; D. Cohen et al., IEEE TSE 1997): rows in which any `strength`
- * factors show every combination of their values. Of 512 factors with two values each, all triples take some
- * hundred rows, where all rows would be 2⁵¹².
+ * Covering arrays (combinatorial testing; D. Cohen et al., IEEE TSE 1997): rows in which any `strength` factors show
+ * every combination of their values. For 512 factors with two values each, all triples take some hundred rows, where
+ * all rows would be 2⁵¹².
  *
  * Few factors are covered greedily, row by row (AETG). Many are folded onto few: a factor is a polynomial over a
- * prime field, and at a point it is the column that is its value there. Two polynomials of degree < d agree at
- * d − 1 points at most, so of so many points that the pairs of `strength` factors cannot spoil all, one tells
- * these factors apart, and a small array in its columns covers them (a perfect hash family of Reed–Solomon
- * codes; Colbourn and Martirosyan). That takes milliseconds for 512 factors, where a greedy search for
- * triples alone goes through 180 million of them, and unlike random rows it proves what it covers.
+ * prime field, and at each point it is assigned the column of its value there. Two polynomials of degree < d agree at
+ * d − 1 points at most. With more points than the pairs of `strength` factors can spoil, one point tells these
+ * factors apart, and a small array in its columns covers them (a perfect hash family of Reed–Solomon codes; Colbourn
+ * and Martirosyan). That takes milliseconds for 512 factors, where a greedy search for triples alone goes through 180
+ * million of them, and unlike random rows it proves its coverage.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { rngFor } from "../../../fabric/base/rng.ts";
@@ -21,18 +21,16 @@ export type Strength = typeof STRENGTHS[number];
 
 /** Factors with more combinations of values are folded. */
 const UNFOLDED_MAX = 40_000;
-/** A greedy search is not begun where its combinations times the least number of rows are more: a second or so. */
+/** Limit of combinations times the least number of rows for a greedy search: a second or so. */
 const WORK_MAX = 4_000_000;
 /** Rows that the greedy search draws, to take the best: fewer where each takes longer. */
 const CANDIDATES = { least: 3, most: 24, combinations: 400_000 } as const;
-/** Ways to fold that are tried. */
 const FOLDINGS_MAX = 3;
 
 /**
- * Rows in which any `strength` factors show every combination of their values. The same arguments have the same
- * rows.
- * @param levels how many values each factor has, from 0 on: at least 1.
- * @param most rows that are wanted at most.
+ * Rows in which any `strength` factors show every combination of their values; deterministic.
+ * @param levels the number of each factor's values, from 0 on: at least 1.
+ * @param most the most rows wanted.
  * @returns undefined where it would take more rows, or more than a second to find them.
  */
 export function coveringArray(
@@ -54,7 +52,7 @@ export function coveringArray(
   });
 }
 
-/** No array has fewer rows: the factors with the most values show all their combinations. */
+/** A lower bound: the factors with the most values show all their combinations. */
 function leastRows(levels: readonly number[], strength: number): number {
   const most = levels.toSorted((x, y) => y - x).slice(0, strength);
   return most.reduce((rows, count) => rows * count, 1);
@@ -96,14 +94,13 @@ function folded(levels: readonly number[], strength: Strength, most: number) {
 interface Folding {
   readonly prime: number;
   readonly points: number;
-  /** Factors that are folded onto `prime` columns, and those that have columns of their own behind these. */
+  /** Factors that are folded onto `prime` columns, and those with columns of their own behind these. */
   readonly narrow: readonly number[];
   readonly wide: readonly number[];
-  /** Values of each column. */
   readonly columns: readonly number[];
 }
 
-/** Those which are likely to have the fewest rows: a factor with many values costs less in a column of its own. */
+/** Those likely to have the fewest rows: a factor with many values costs less in a column of its own. */
 function foldingsOf(levels: readonly number[], strength: Strength): readonly Folding[] {
   const found: Folding[] = [];
   for (const count of new Set(levels)) {
@@ -123,7 +120,6 @@ function foldingsOf(levels: readonly number[], strength: Strength): readonly Fol
   return found.sort((x, y) => rows(x) - rows(y)).slice(0, FOLDINGS_MAX);
 }
 
-/** Of the greedy search. */
 function workOf(levels: readonly number[], strength: number): number {
   return combinationsOf(levels, strength) * leastRows(levels, strength);
 }
@@ -138,7 +134,6 @@ function valueAt(number: number, point: number, prime: number): number {
   return value;
 }
 
-/** The least prime that is not less. */
 function primeFrom(least: number): number {
   for (let number = Math.max(2, least);; number++) {
     let divisor = 2;
@@ -147,7 +142,7 @@ function primeFrom(least: number): number {
   }
 }
 
-/** By what arrays of few columns were asked for: they are used again at every instant. */
+/** Arrays of few columns by their arguments: they are used again at every instant. */
 const known = new Map<string, readonly Row[]>();
 const KNOWN_MAX = 256;
 
@@ -174,7 +169,7 @@ class Greedy {
   /** By set: where its combinations begin in {@link #isMissing}. */
   readonly #begins: readonly number[];
   readonly #isMissing: Uint8Array;
-  /** By column: the sets that it is in. */
+  /** By column: the sets that contain it. */
   readonly #setsOf: readonly (readonly number[])[];
   readonly #rng = rngFor(1, "covering array");
   #missing: number;
@@ -242,13 +237,13 @@ class Greedy {
         gains[value]! += this.#isMissing[this.#at(id, row)]!;
       }
     }
-    // Where several values cover as much, chance decides.
+    // Ties are broken at random.
     const most = Math.max(...gains);
     const best = [...gains.keys()].filter((value) => gains[value] === most);
     row[column] = best[this.#rng.below(best.length)]!;
   }
 
-  /** Place of the combination that a row has of a set. */
+  /** Place of the row's combination for a set. */
   #at(set: number, row: ArrayLike<number>): number {
     let at = 0;
     for (const column of this.#sets[set]!) at = at * this.#levels[column]! + row[column]!;

@@ -1,7 +1,7 @@
 /**
- * All ways in which code can find open memory: a read chooses. The code, which is short and pure, runs from
- * its beginning for each way (as in Jaaru, ASPLOS'21); cells that it does not read cost nothing. Where there
- * are too many ways, those of `ways.ts` are tried.
+ * All ways in which code can find open memory: a read chooses. The code, which is short and pure, runs from its
+ * beginning for each way (as in Jaaru, ASPLOS'21); cells that it does not read cost nothing. Where there are too many
+ * ways, those of `ways.ts` are tried.
  */
 import type { Cell, Picker } from "../choices.ts";
 import { unitOf } from "./coverage.ts";
@@ -13,22 +13,22 @@ export type Trail = ReadonlyMap<Cell, number>;
 
 export interface PathsDone {
   readonly paths: number;
-  /** What was covered, where there were more ways than could be tried; undefined: all ways were tried. */
+  /** Coverage, where there were more ways than could be tried; undefined: all ways were tried. */
   readonly coverage: Coverage | undefined;
   /** Choices of the run that returned true. */
   readonly ended: Trail | undefined;
 }
 
-/** Runs code where reads find the choices of a picker; true ends the search. */
+/** Runs code whose reads find the choices of a picker; true ends the search. */
 type Run = (pick: Picker, trail: Trail) => boolean;
 
-/** The same where it takes long: it yields where the search may be given up. */
+/** The same for long runs: it yields where the search may be given up. */
 type LongRun = (pick: Picker, trail: Trail) => Generator<undefined, boolean>;
 
 /**
- * Runs `run` for every way to decide what it reads, or for those that cover them.
- * @param options.most ways that are run one after the other: all of them where there are so many or fewer;
- *   and, where there are more, ways that cover what was read.
+ * Runs `run` for every way to decide its reads, or for those that cover them.
+ * @param options.most number of ways up to which all are run, one after the other;
+ *   if there are more, the number of ways that cover the reads.
  * @param run is called with the picker, and the choices that it makes; true ends it.
  */
 export function forEachPath(options: { readonly most: number }, run: Run): PathsDone {
@@ -38,7 +38,7 @@ export function forEachPath(options: { readonly most: number }, run: Run): Paths
   }));
 }
 
-/** What is found without being given up on the way. */
+/** The result of the steps, run to their end. */
 export function toItsEnd<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = steps.next();
@@ -46,7 +46,7 @@ export function toItsEnd<T>(steps: Generator<undefined, T>): T {
   }
 }
 
-/** {@link forEachPath} that yields after each way: the search is given up where it is not resumed. */
+/** {@link forEachPath} that yields after each way: to give up the search, the caller does not resume it. */
 export function* stepsThroughPaths(
   options: { readonly most: number },
   run: LongRun,
@@ -60,12 +60,12 @@ export function* stepsThroughPaths(
   if (paths.ended !== undefined) return found();
   let isFew = waysOf(first) <= most;
   if (!isFew) {
-    // Code may look at less where more is there.
+    // Code may read less where more is present.
     isFew = waysOf(yield* paths.go(({ alternatives }) => alternatives.length - 1)) <= most;
     if (paths.ended !== undefined) return found();
   }
   if (isFew) {
-    // The run that found everything there comes again among these, so it takes none of their number.
+    // The run that found everything present recurs among these, so it does not count.
     for (let trail = first, tried = 1;; tried++) {
       const prefix = nextPrefix(trail);
       if (prefix === undefined) return found();
@@ -80,7 +80,7 @@ export function* stepsThroughPaths(
 /** Runs, and all cells that any of them has read. */
 class Paths {
   readonly #run: LongRun;
-  /** In the order in which they were read first. */
+  /** In the order of the first read. */
   readonly seen = new Map<Cell, number>();
   count = 0;
   ended: Trail | undefined;
@@ -89,7 +89,7 @@ class Paths {
     this.#run = run;
   }
 
-  /** @param choose is given how many cells the run has read before this one. */
+  /** @param choose `place`: the number of cells that the run has read before this one. */
   *go(choose: (cell: Cell, place: number) => number): Generator<undefined, Trail> {
     const trail = new Map<Cell, number>();
     const ends = yield* this.#run((cell) => {
@@ -108,9 +108,9 @@ class Paths {
 }
 
 /**
- * Tries the ways of `ways.ts` to find all cells that are read. Where a run reads others, it begins again
- * with these among them.
- * @returns what was covered in the end.
+ * Tries the ways of `ways.ts` to find all cells that are read. Where a run reads others, it begins again with these
+ * among them.
+ * @returns the final coverage.
  */
 function* cover(paths: Paths, most: number): Generator<undefined, Coverage> {
   const done = new Set<string>();
@@ -121,7 +121,7 @@ function* cover(paths: Paths, most: number): Generator<undefined, Coverage> {
     for (const { covers, rows } of phasesOf(cells)) {
       const left = most - done.size;
       const fitting = rows(left) ?? (areFew(rows(most), { done, placing, left }) && rows(most));
-      // Rows are made one by one: that of much memory is long, and they may be many.
+      // Rows are made one by one: that of much memory is long, and there may be many.
       for (const row of fitting || []) {
         const key = keyOf(row, placing);
         if (done.has(key)) continue;
@@ -136,7 +136,7 @@ function* cover(paths: Paths, most: number): Generator<undefined, Coverage> {
   }
 }
 
-/** How rows are told apart, whichever cells they are about. */
+/** Identifies rows, whatever their cells. */
 interface Placing {
   /** By cell: its column in a row; by place in the order of {@link Paths.seen}, the same. */
   readonly columns: ReadonlyMap<Cell, number>;
@@ -152,7 +152,7 @@ function placingOf(seen: ReadonlyMap<Cell, number>, cells: readonly Cell[]): Pla
   return { columns, columnAt, bits: 32 - Math.clz32(most - 1) };
 }
 
-/** Whether no more than `left` of these rows were not tried. */
+/** At most `left` of these rows were not tried. */
 function areFew(
   rows: Iterable<Row> = [],
   { done, placing, left }: {
@@ -175,8 +175,8 @@ const CHUNK = 8192;
 const UNIT_BITS = 16;
 
 /**
- * A row as text, in the order of {@link Paths.seen}. A cell that is seen later was found durable until then, so it
- * is the key of a row that has it durable, too: cells at the end that are durable are left out.
+ * A row as text, in the order of {@link Paths.seen}. A cell that is seen later was found durable until then, so this
+ * is also the key of a row that has it durable: durable cells at the end are left out.
  */
 function keyOf(row: Row, { columnAt, bits }: Placing): string {
   const end = columnAt.findLastIndex((column) => row[column] !== 0) + 1;
@@ -194,12 +194,11 @@ function keyOf(row: Row, { columnAt, bits }: Placing): string {
   return key;
 }
 
-/** The cells of an instant arrive in the order of their places. */
 function byArrival(x: Cell, y: Cell): number {
   return x.at - y.at || x.from - y.from;
 }
 
-/** Ways to find the cells of a trail, if a run reads all of them whatever it finds. */
+/** The number of ways to find the cells of a trail, if every run reads all of them. */
 function waysOf(trail: Trail): number {
   return [...trail.keys()].reduce((ways, { alternatives }) => ways * alternatives.length, 1);
 }

@@ -10,7 +10,7 @@ import { coveringArray, type Row, type Strength, STRENGTHS } from "./covering_ar
 
 /** Which ways to find memory were tried, where it was not every way. */
 export interface Coverage {
-  /** Cells that were read in any of them, and what they are: torn words, lines of the cache, or both. */
+  /** Cells that were read in any of them, and their kind: torn words, lines of the cache, or both. */
   readonly cells: number;
   readonly unit: "words" | "lines" | "pieces";
   /** Any so many cells were found in every combination of their contents; 0: not even each in each content. */
@@ -21,12 +21,12 @@ export interface Coverage {
   readonly aside: 0 | 1 | 2;
 }
 
-/** What is covered, of whatever cells. */
+/** The coverage, of cells of any kind. */
 type Extent = Omit<Coverage, "cells" | "unit">;
 
 export const NOTHING_COVERED: Extent = { strength: 0, inOrder: false, aside: 0 };
 
-/** Rows that belong together, and what is covered once all of them were tried. */
+/** Rows that belong together, and the coverage once all of them were tried. */
 export interface Phase {
   readonly covers: Partial<Extent>;
   /** @returns undefined where there are more than `most`. */
@@ -34,7 +34,7 @@ export interface Phase {
 }
 
 /**
- * What is tried, the most telling first.
+ * The rows to try, the most telling first.
  * @param cells in the order of their arrival. A row has the alternative of each.
  */
 export function phasesOf(cells: readonly Pick<Cell, "alternatives">[]): readonly Phase[] {
@@ -62,7 +62,7 @@ export function phasesOf(cells: readonly Pick<Cell, "alternatives">[]): readonly
   ];
 }
 
-/** The first cells there and the others missing; the last ones there and the others missing. */
+/** The first cells present and the others missing; the last ones present and the others missing. */
 function* inOrder(levels: readonly number[]): Generator<Row> {
   for (let count = 0; count <= levels.length; count++) {
     yield levels.map((level, i) => i < count ? level - 1 : 0);
@@ -70,12 +70,12 @@ function* inOrder(levels: readonly number[]): Generator<Row> {
   }
 }
 
-/** How many different rows {@link inOrder} has. A row of much memory is long: rows are counted before any is made. */
+/** Number of different rows of {@link inOrder}. A row of much memory is long: rows are counted before any is made. */
 function rowsInOrder(levels: readonly number[]): number {
   return Math.max(1, 2 * levels.filter((level) => level > 1).length);
 }
 
-/** Each cell with each content: where all others are missing, and where all others are there. */
+/** Each cell with each content: with all others missing, and with all others present. */
 function* aside(levels: readonly number[]): Generator<Row> {
   for (const background of backgrounds(levels)) {
     for (const [i, level] of levels.entries()) {
@@ -84,14 +84,14 @@ function* aside(levels: readonly number[]): Generator<Row> {
   }
 }
 
-/** How many different rows {@link aside} has, or less: the backgrounds of two cells share some. */
+/** Number of different rows of {@link aside}, or less: the backgrounds of two cells share some. */
 function rowsAside(levels: readonly number[]): number {
   const open = levels.filter((level) => level > 1);
   const rows = open.reduce((sum, level) => sum + level - 1, 1);
   return open.length > 2 ? 2 * rows : rows;
 }
 
-/** The same for any two cells: where all others are there first, as that is where a checksum misses two. */
+/** The same for any two cells: with all others present first, as a checksum misses two there. */
 function* twoAside(levels: readonly number[]): Generator<Row> {
   for (const background of backgrounds(levels).toReversed()) {
     for (let i = 0; i < levels.length; i++) {
@@ -114,7 +114,6 @@ function* pairRows(
   }
 }
 
-/** How many rows {@link twoAside} has. */
 function pairsAside(levels: readonly number[]): number {
   let sum = 0, squares = 0;
   for (const level of levels) {

@@ -1,15 +1,15 @@
 /**
  * Interleavings of programs that share regions: runs of the rack in which programs are stopped before accesses, or
  * stores kept in their cores' buffers, so that others' accesses come first. From each run the races are taken
- * (`order.ts`), and each is turned round in a run of its own: dynamic partial-order reduction, bounded by the number of
- * preemptions (CHESS: Musuvathi and Qadeer, PLDI 2007: two or three show nearly all mistakes), fewest first. A
- * program that is stopped is what any system does, so each run is one that the machine can have, and a failure in
- * one is a counterexample that `rack run --faults` repeats. What one run shows depends on no other one: `search.ts`
- * has several processes make them.
+ * (`order.ts`), and each is reversed in a run of its own: dynamic partial-order reduction, bounded by the number of
+ * preemptions (CHESS: Musuvathi and Qadeer, PLDI 2007: two or three show nearly all mistakes), fewest first. Any
+ * system may stop a program, so each run is one that the machine can have, and a failure in one is a counterexample
+ * that `rack run --faults` repeats. The result of a run depends on no other one: `search.ts` spreads them over
+ * several processes.
  *
- * The stop is timed. So an order that no stopping of programs makes (two messages on a cable, verbs of a card later) is
- * not tried, and a race is not turned where the second program waits for the first. Programs that wait for each other by
- * the clock keep their order, as a stop is short (`stall`).
+ * The stop is timed. So an order that no stopping of programs makes (two messages on a cable, verbs of a card later)
+ * is not tried, and a race is not reversed where the second program waits for the first. Programs that wait for each
+ * other by the clock keep their order, as a stop is short (`stall`).
  */
 import type { TimedRecord } from "../../../fabric/audit.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -26,38 +26,37 @@ import {
   type StepPlace,
 } from "./order.ts";
 
-/** A hold, and when it begins: when the step came without it. */
+/** A hold, and its begin: when the step came without it. */
 export interface Held extends HoldPlan {
   readonly from: Time;
 }
 
-/** A run that is to be made: the holds before, and the race that it turns round. Plain data. */
+/** A run to be made: the earlier holds, and the race that it reverses. Plain data. */
 export interface Planned {
   readonly holds: readonly Held[];
   readonly race: Race;
 }
 
-/** What came of it. Plain data. */
+/** Its result. Plain data. */
 export interface Turned {
   /** Runs of the rack that it took, the last of which counts. */
   readonly runs: number;
   readonly holds: readonly Held[];
-  /** Whether the second step came first in it. */
+  /** The second step came first in it. */
   readonly isTurned: boolean;
-  /** Null: it has no end. */
+  /** Null: the run has no end. */
   readonly found: RunRaces | null;
   readonly counterexample: Counterexample | null;
 }
 
-/** The second step may come later where the first is held: the hold is made longer so often. */
+/** The second step may come later where the first is held: the most times that the hold is made longer. */
 const LONGER_MOST = 4;
 
-/** Whether there are interleavings to vary. */
 export function hasInterleavings({ nodes }: RackPlan): boolean {
   return nodes.some((node) => node.kind === "host" && (node.config.shared?.length ?? 0) > 0);
 }
 
-/** Whether a step could be held until then: not one of a card for a verb. */
+/** A step can be held until then: not one of a card for a verb. */
 export function canHold(
   { kind, begin }: StepPlace,
   until: Time,
@@ -67,7 +66,7 @@ export function canHold(
 }
 
 /**
- * Makes a run in which a race is turned round, or up to {@link LONGER_MOST} of them with longer holds.
+ * Makes a run in which a race is reversed, or up to {@link LONGER_MOST} of them with longer holds.
  * @param more.recording the run without a change.
  */
 export function turnRound(
@@ -91,7 +90,7 @@ export function turnRound(
     const order = orderOf(run.notes), { key, races } = order, found = { key, races };
     const failure = failureIn(longer, run, options);
     if (failure !== undefined) {
-      // What fails with the scenario's own end in another way, or not at all, is no failure that `rack run` repeats.
+      // A failure that does not occur with the scenario's own end cannot be repeated by `rack run`.
       const own = longer === held ? failure : failureIn(held, runRack(held, more), options);
       if (own?.checker !== failure.checker || own.found !== failure.found) return withoutEnd;
       const counterexample = counterexampleOf(run, { order, holds: plans, failure });
@@ -106,7 +105,7 @@ export function turnRound(
   }
 }
 
-/** Programs that are stopped have as much more time until the scenario's end. */
+/** Extends the scenario's end by the time that programs are stopped. */
 function withTimeFor(holds: readonly Held[], rack: ExploredRack): ExploredRack {
   const { until } = rack.plan;
   if (until === null) return rack;
@@ -150,7 +149,6 @@ function counterexampleOf(
   };
 }
 
-/** Most accesses that are shown. */
 const SHOWN = 60;
 
 /** The accesses of a run in the order in which they took effect, one on a line. */

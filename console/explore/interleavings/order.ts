@@ -1,9 +1,9 @@
 /**
- * The order of a run's accesses to shared regions: what happened before what, and which pairs could have come the other
- * way round. Accesses are *dependent* where they share a byte and one of them writes; independent ones commute, so runs
- * that order dependent ones alike are one interleaving (Mazurkiewicz trace). Happens-before is kept in vector clocks,
- * as in dynamic partial-order reduction (Flanagan and Godefroid, POPL 2005). A store in a buffer (`memory: tso`) is a
- * step of its own when it leaves: between its program's store and its next fence it may come at any time.
+ * The order of a run's accesses to shared regions, and the pairs that could have come in reverse. Accesses are
+ * *dependent* where they share a byte and one of them writes; independent ones commute, so runs that order dependent
+ * ones alike are one interleaving (Mazurkiewicz trace). Happens-before is kept in vector clocks, as in dynamic
+ * partial-order reduction (Flanagan and Godefroid, POPL 2005). A store in a buffer (`memory: tso`) is a step of its
+ * own when it leaves: between its program's store and its next fence it may come at any time.
  */
 import type { AccessRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -31,7 +31,7 @@ export interface Race {
   readonly second: StepPlace;
 }
 
-/** What else could come of a run. Plain data. */
+/** Alternatives to a run. Plain data. */
 export interface RunRaces {
   readonly races: readonly Race[];
   /** The same for runs that order dependent steps alike. */
@@ -46,7 +46,7 @@ export function keyOf({ by, kind, number }: Pick<Step, "by" | "kind" | "number">
   return `${by} ${kind} ${number}`;
 }
 
-/** What changes the order of a program's steps: they themselves, stores into its buffer, fences. */
+/** Events that change the order of a program's steps: the steps themselves, stores into its buffer, fences. */
 type Moment =
   & { readonly time: Time; readonly order: number }
   & (
@@ -132,7 +132,7 @@ function bufferOf(by: string): string {
   return `${by}, buffer`;
 }
 
-/** The steps before this one that could have come behind it: the nearest that nothing orders before it. */
+/** The earlier steps that could have come after this one: the nearest that nothing orders before it. */
 function* racesOf(kept: readonly Placed[], step: Step, before: Clock): Generator<Race> {
   const found: Placed[] = [];
   for (const placed of kept.toReversed()) {
@@ -236,11 +236,11 @@ function momentsOf(notes: readonly TimedRecord[]): Moment[] {
 const LOOKS_MOST = 2;
 
 class Looks {
-  /** By program: what it has looked at since it did something else, with the number of writes by then. */
+  /** By program: its looks since its last other action, with the number of writes by then. */
   readonly #looked = new Map<string, Map<string, { writes: number; count: number }>>();
   readonly #writes: AccessRecord[] = [];
 
-  /** The program does something else. */
+  /** The program takes another action. */
   end(by: string): void {
     this.#looked.delete(by);
   }

@@ -1,7 +1,7 @@
 /**
- * The search among interleavings: which runs are made, and what they have shown together. Runs of one number of
- * preemptions depend only on those with fewer, so several processes make them; what they find is taken in the order of
- * the plan, and a verdict is the same for any number of processes.
+ * The search among interleavings: it chooses the runs, and combines their results. Runs of one number of preemptions
+ * depend only on those with fewer, so several processes make them; results are taken in the order of the plan, and a
+ * verdict is the same for any number of processes.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { countOf } from "../../checks/finding.ts";
@@ -9,7 +9,6 @@ import type { Counterexample, ExploreOptions, Interleavings } from "../types.ts"
 import { canHold, type Held, keyOfHold, type Planned, type Turned } from "./interleavings.ts";
 import { keyOf, type RunRaces } from "./order.ts";
 
-/** What a search has found. */
 export interface Interleaved {
   readonly counts: Interleavings;
   readonly counterexample: Counterexample | null;
@@ -36,7 +35,8 @@ const TURN_MS = 50;
 /**
  * Searches from a run without a change.
  * @param options.stopped and `forMs`: where either ends the search, runs that are under way are not waited for.
- * @returns undefined where no two programs access the same bytes. @throws what a run throws.
+ * @returns undefined where no two programs access the same bytes.
+ * @throws what a run throws.
  */
 export async function interleave(
   begun: RunRaces,
@@ -90,10 +90,10 @@ export async function interleave(
   return { counts: search.counts, counterexample: null, ...(why !== undefined && { why }) };
 }
 
-/** Of the time that is given, so much is for interleavings. */
+/** The share of the given time that is for interleavings. */
 const SHARE = 1 / 2;
 
-/** Why a search is to end, so many runs after its begin, which is now. */
+/** Returns why a search has to end, by the number of runs and the time since its begin, which is now. */
 function stopper({ stopped, forMs = Infinity }: ExploreOptions) {
   const began = performance.now();
   return (runs: number): string | undefined => {
@@ -111,7 +111,7 @@ function whyMost(preemptions: number, most: number): string {
   return `${more} than were tried (--interleavings ${most})`;
 }
 
-/** What came of each, in the order of the plan; undefined where time has passed. What is under way is not waited for. */
+/** Results in the order of the plan; undefined where time has passed. Runs under way are not waited for. */
 async function* inOrderOf(
   planned: readonly Planned[],
   { ready, turn }: Turning,
@@ -166,7 +166,7 @@ class Search {
     return { runs, orders: this.#orders.size, ...limits, untried };
   }
 
-  /** @returns whether no run before ordered its accesses alike. */
+  /** @returns true if no run before ordered its accesses alike. */
   see({ key }: RunRaces): boolean {
     if (this.#orders.has(key)) return false;
     this.#orders.add(key);
@@ -180,7 +180,7 @@ class Search {
     return turned;
   }
 
-  /** Its races, each to be turned round: with the holds before them, as those behind change nothing by then. */
+  /** Its races, each to be reversed: with the holds before them, as later ones do not matter by then. */
   planned({ races }: RunRaces, holds: readonly Held[]): Planned[] {
     return races.flatMap((race): Planned[] => {
       const kept = holds.filter((hold) =>

@@ -4,7 +4,7 @@ import { type Steps, verdictOf } from "../steps/verdict.ts";
 import type { ExploreOptions, ExploreProgress, Verdict } from "../types.ts";
 import { interleave, type Interleaved, type Turning } from "./search.ts";
 
-/** Of the progress of an exploration that has both, so much is for interleavings. */
+/** The share of interleavings in the progress of an exploration that has both. */
 const SHARE = 1 / 2;
 
 /**
@@ -44,7 +44,7 @@ export async function verdictOfAll(
   return withInterleavings(verdict, interleaved);
 }
 
-/** The verdict where power failures are not looked at: an interleaving breaks something, or nothing else is wanted. */
+/** The verdict without power failures: an interleaving breaks something, or nothing else is wanted. */
 function verdictWithout(
   { hosts, judgedBy, writes, promises, failure }: Opening,
   found: Interleaved | undefined,

@@ -1,6 +1,6 @@
 /**
- * A protocol of one's own for coherent cards: every state that small racks can reach with its rows in the tables. What is
- * looked at in each state, and what links may do, is the explorer's of `fabric/coherence` (its README).
+ * A user's own protocol for coherent cards: every state that small racks can reach with its rows in the tables. The
+ * explorer of `fabric/coherence` (its README) defines the checks of each state, and the freedom of links.
  */
 import { RackError } from "../../base/rack_error.ts";
 import { findProgram, misplaced } from "../../rack/prepare.ts";
@@ -20,7 +20,7 @@ export interface ExploreProtocolOptions {
   readonly statesMax?: number;
   /** Racks, else {@link PROTOCOL_RACKS}. */
   readonly racks?: readonly ProtocolRack[];
-  /** True ends with what is known by then. */
+  /** True ends with the results so far. */
   readonly stopped: () => boolean;
   readonly onProgress?: (title: string, share: number) => void;
 }
@@ -30,7 +30,8 @@ const STATES_MAX = 300_000;
 
 /**
  * Explores all racks, however many are broken.
- * @param file the protocol's, from the current folder. @throws Refusal where it is no protocol.
+ * @param file the protocol's, from the current folder.
+ * @throws Refusal where it is no protocol.
  */
 export async function exploreProtocol(
   file: string,
@@ -73,11 +74,11 @@ export async function exploreProtocol(
 }
 
 const WORKER = "console/rack/own/protocol_main.ts";
-/** Processor time without a word of the process: a row does not end, or rows call for one another for ever. */
+/** Processor time without a message of the process: a row does not end, or rows call each other endlessly. */
 const STEP_MS = 60_000;
 const LOOK_MS = 250;
 
-/** @throws RackError where the process computes, and gets no further. */
+/** @throws RackError where the process computes without progress. */
 async function askWatched(
   worker: ConfinedWorker,
   job: StatesJob,
@@ -103,7 +104,6 @@ async function askWatched(
   }
 }
 
-/** A rack that was not begun. */
 function untouched({ computers, lines, what }: ProtocolRack): StatesAnswer {
   const found: RackFound = {
     computers,

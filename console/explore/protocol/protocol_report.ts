@@ -1,4 +1,4 @@
-/** What `rack explore --protocol` has found, as text, and as suites of cases. */
+/** The results of `rack explore --protocol`, as text, and as suites of cases. */
 import type { Lane } from "../../../fabric/coherence/explore.ts";
 import { readStable, STABLE_BEGIN } from "../../../fabric/coherence/invariants.ts";
 import { stepsText } from "../../../fabric/trace/trace_text.ts";
@@ -19,7 +19,7 @@ export function protocolText({ racks, rows, unmet, verdict }: ProtocolExplored):
       : `; after ${countOf(counterexample.steps.length, "step")}: ${counterexample.found}`;
     return `${rack.verdict.padEnd(9)} ${rackText(rack)}: ${counts}${found}`;
   });
-  // The racks are in the order of their size: the first way to what several have in common is told.
+  // The racks are in the order of their size: a common finding is reported by its first way.
   const told = new Set<string>();
   const ladders = racks.flatMap((rack) => {
     const { counterexample } = rack;
@@ -72,7 +72,7 @@ function rackText({ computers, lines, what }: RackFound): string {
   return `${countOf(computers, "computer")}, ${countOf(lines, "line")}, ${what}`;
 }
 
-/** The way to it, a line for each step with what has changed, and what is found at its end. */
+/** The way to it, a line for each step with its changes, and the finding at its end. */
 function counterexampleText(
   { computers }: RackFound,
   { steps, found }: ProtocolCounterexample,
@@ -87,7 +87,7 @@ function counterexampleText(
   return `${stepsText(columns, rows)}\n${found}`;
 }
 
-/** What of the lines is not as it was: `llc I → E`. At the beginning no cache has anything. */
+/** The changes of lines: `llc I → E`. At the beginning no cache has anything. */
 function changesOf(before: string | null, after: string): string[] {
   const lines = after.split("; "), was = before?.split("; ") ?? [];
   return lines.flatMap((line, number) => {
@@ -101,7 +101,7 @@ function changesOf(before: string | null, after: string): string[] {
   });
 }
 
-/** Each value of a line by the name of whose it is. */
+/** Each value of a line by its owner's name. */
 function fieldsOf(line: string): Map<string, string> {
   const { phase, llc, memory, right, sharers, owner, local, fars } = readStable(line);
   return new Map([

@@ -8,7 +8,7 @@ import type { Exploration, PathStep } from "../../../fabric/coherence/explore.ts
 export interface ProtocolRack {
   readonly computers: number;
   readonly lines: number;
-  /** What may happen in it besides loads, stores and evictions, for people. */
+  /** Possible events besides loads, stores and evictions, for messages. */
   readonly what: string;
   readonly with: NonNullable<Exploration["with"]>;
 }
@@ -22,7 +22,7 @@ export const PROTOCOL_RACKS: readonly ProtocolRack[] = [
   { computers: 3, lines: 1, what: "ownership", with: ["own"] },
 ];
 
-/** What the explorer is given of a rack. */
+/** The explorer's input for a rack. */
 export function explorationOf(
   { computers, lines, with: also }: ProtocolRack,
 ): Pick<Exploration, "size" | "with"> {
@@ -41,7 +41,7 @@ export interface RackFound extends Omit<ProtocolRack, "with"> {
   readonly counterexample: ProtocolCounterexample | null;
 }
 
-/** A shortest way from the beginning to what is broken. */
+/** A shortest way from the beginning to the broken rule. */
 export interface ProtocolCounterexample {
   readonly found: string;
   readonly steps: readonly PathStep[];

@@ -1,14 +1,14 @@
 /**
- * Robustness, the oracle that needs no check (as in PSan, PLDI'22): what recovery reads after a power
- * failure must be readable after one of a rack with strict persistency, too (`strict_history.ts`).
+ * Robustness, the oracle that needs no check (as in PSan, PLDI'22): the content that recovery reads after a power
+ * failure must also be readable after a power failure of a rack with strict persistency (`strict_history.ts`).
  *
- * Each word that recovery reads says that a write has happened, and that the word's next one has not. With a
- * write, all that come before it have happened. Where no set of writes fits all words, two of them tell why:
- * one is found, and one that comes before it is not.
+ * Each word that recovery reads says that a write has happened, and that the word's next one has not. With a write,
+ * all that come before it have happened. Where no set of writes fits all words, two of them tell why: one is found,
+ * and one that comes before it is not.
  *
- * So a recovery that reads a tail or a flag before what that decides about is robust where the two are ordered, and one
+ * So a recovery that reads a tail or a flag before the data it governs is robust where the two are ordered, and one
  * that reads all bytes finds any two unordered writes. Not judged: words that recovery has written before it reads
- * them, reads of a second recovery, and what an earlier power failure of the scenario has lost.
+ * them, reads of a second recovery, and bytes that an earlier power failure of the scenario has lost.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -26,7 +26,7 @@ export interface UnorderedPair {
   readonly missing: StrictWrite;
   /** The same where a write is torn. */
   readonly found: StrictWrite;
-  /** Offset of a word that has not what `missing` wrote. */
+  /** Offset of a word that lacks the content of `missing`. */
   readonly word: number;
 }
 
@@ -56,7 +56,7 @@ export class Robustness {
   readonly #written = new Map<string, Set<number>>();
   /** Words that were read and that the run had written: without any, nothing was judged. */
   words = 0;
-  /** Words with a content that no write of the run explains: nothing follows from these. */
+  /** Words with a content that no write of the run explains: they permit no conclusion. */
   unexplained = 0;
 
   constructor(history: StrictHistory, judged: ReadonlySet<string>) {
@@ -64,7 +64,6 @@ export class Robustness {
     this.#judged = judged;
   }
 
-  /** The programs, with recoveries that are watched. */
   watch(own: Readonly<Record<string, MakeProgram>>): Record<string, MakeProgram> {
     return Object.fromEntries(
       Object.entries(own).map(([name, make]): [string, MakeProgram] => {
@@ -77,13 +76,12 @@ export class Robustness {
     );
   }
 
-  /** Forgets what was read: other recoveries begin. */
   begin(): void {
     this.#reads.clear();
     this.#written.clear();
   }
 
-  /** Judges what was read after a power failure at `at`. */
+  /** Judges the reads after a power failure at `at`. */
   finding(at: Time): NotRobust | undefined {
     const words = this.#found(at);
     const happened = new Happened(this.#history);
@@ -127,7 +125,7 @@ export class Robustness {
         happened.add(write);
         return happened.has(missing);
       });
-    // The nearest one behind it, a part of itself first.
+    // The nearest later one, a part of itself first.
     const [found] = seen.sort((x, y) =>
       Number(y === missing) - Number(x === missing) || x.beganAt - y.beganAt || x.order - y.order
     );
@@ -178,23 +176,25 @@ export class Robustness {
   }
 }
 
-/** A word that recovery has read. */
 interface FoundWord {
   readonly word: number;
   readonly versions: readonly Version[];
-  /** Versions that have its value, and which of them is assumed. */
+  /** Versions that have its value; `fit` is the assumed one. */
   readonly fits: readonly number[];
   fit: number;
 }
 
-/** Assumes a later version where one after the assumed one has happened. @returns it where none is left. */
+/**
+ * Assumes a later version where one after the assumed one has happened.
+ * @returns the missing write if none is left.
+ */
 function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
   const { versions, fits } = word;
   const hasHappened = ({ write }: Version) => write !== undefined && happened.has(write);
   const last = versions.findLastIndex(hasHappened);
   if (last <= fits[word.fit]!) return undefined;
   const next = fits.findIndex((fit) => fit >= last);
-  // The first that is missing is the one that a reader looks for.
+  // The first missing one is the one that helps a reader.
   if (next < 0) {
     return versions.find((version, i) => i > fits.at(-1)! && hasHappened(version))!.write;
   }
@@ -205,7 +205,7 @@ function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
 /** The writes that must have happened: with one, all that come before it. */
 class Happened {
   readonly #history: StrictHistory;
-  /** By initiator: all up to this order. */
+  /** By initiator: the order up to which all have happened. */
   readonly #until = new Map<string, number>();
 
   constructor(history: StrictHistory) {
@@ -216,7 +216,7 @@ class Happened {
     return order <= (this.#until.get(initiator) ?? 0);
   }
 
-  /** @returns whether more has happened than was known. */
+  /** @returns true if more has happened than was known. */
   add(write: StrictWrite): boolean {
     if (this.has(write)) return false;
     const { initiator, order, beganAt } = write;
@@ -250,7 +250,7 @@ function written({ initiator, beganAt, host, from, to, request, by }: StrictWrit
   } on queue pair ${request.qpn}`;
 }
 
-/** What would have kept the order. */
+/** The step that would have kept the order. */
 function missingStep(
   { missing, found }: Pick<UnorderedPair, "missing" | "found">,
   at: Time,
@@ -270,7 +270,6 @@ function missingStep(
   }, and ${step} of ${host} ${between} covers it`;
 }
 
-/** Offsets of the words of SCM that these bytes touch. */
 function* wordsIn(address: number, length: number): Generator<number> {
   const offset = address - VIRTUAL_SCM_BASE;
   const { from, to } = wordsAround({ from: offset, to: offset + length });

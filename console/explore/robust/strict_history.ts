@@ -1,11 +1,11 @@
 /**
- * The writes to SCM of a run as a rack with strict persistency has them: each is persistent, whole, at one
- * moment after its begin, and those of one host are in the order in which it began them. Nothing waits in an
- * RNIC, an IIO, a cache or a write queue. `robustness.ts` compares with it what recovery finds.
+ * The writes to SCM of a run on a rack with strict persistency: each becomes persistent as a whole, at one moment
+ * after its begin, and those of one host in the order in which it began them. Nothing waits in an RNIC, an IIO, a
+ * cache or a write queue. `robustness.ts` compares this with the SCM that recovery finds.
  *
- * Written A is before B where one host began both, A first, or where A was visible to the cores of its host
- * before another host began B. Begin is the post of the work request, or the store. The order of begins
- * contains both relations, so they have no cycle.
+ * Write A is before B where one host began both, A first, or where A was visible to the cores of its host before
+ * another host began B. Begin is the post of the work request, or the store. The order of begins contains both
+ * relations, so they have no cycle.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -23,12 +23,11 @@ import type { BusWrite, Placed, RackRun } from "../rerun.ts";
 
 /** A work request that writes to SCM, or a store of a core (a word of it: a core stores them in turn). */
 export interface StrictWrite {
-  /** The host that began it, or the RNIC that wrote, where no work request is known. */
+  /** The host that began it, or the RNIC that wrote if no work request is known. */
   readonly initiator: string;
   readonly beganAt: Time;
-  /** Its place among the writes of its initiator. */
   order: number;
-  /** The host whose SCM is written, and the bytes [from, to) that have come so far. */
+  /** The host whose SCM is written, and the bytes [from, to) that have arrived so far. */
   readonly host: string;
   from: number;
   to: number;
@@ -39,15 +38,15 @@ export interface StrictWrite {
   readonly by: "core" | "card";
 }
 
-/** Content of a word, from a write on; of the first version, from before all of them. */
+/** Content of a word after a write; the first version is the content before all writes. */
 export interface Version {
   readonly value: bigint;
   readonly write: StrictWrite | undefined;
-  /** No power failure before it leaves the bytes. */
+  /** A power failure before this time does not leave the bytes. */
   readonly at: Time;
 }
 
-/** Lines of a trace that {@link StrictHistory} needs: posts, and what cards do for a packet. */
+/** Lines of a trace that {@link StrictHistory} needs: posts, and a card's steps for a packet. */
 export function isOfWrites({ step, psn, wqe }: TraceStep): boolean {
   return step === "wqe" || psn !== undefined || wqe !== undefined;
 }
@@ -55,14 +54,13 @@ export function isOfWrites({ step, psn, wqe }: TraceStep): boolean {
 /** Between two power failures of the scenario. */
 interface Era {
   readonly from: Time;
-  /** By the offset of the word. */
   readonly words: Map<number, Version[]>;
 }
 
-/** Bytes of a write that get visible at `at`. */
+/** Bytes of a write that become visible at `at`. */
 interface Effect {
   readonly at: Time;
-  /** No power failure before it leaves them. */
+  /** A power failure before this time does not leave them. */
   readonly leftFrom: Time;
   readonly write: StrictWrite;
   readonly offset: number;
@@ -72,7 +70,7 @@ interface Effect {
 export class StrictHistory {
   /** By host, latest era last. */
   readonly #eras = new Map<string, Era[]>();
-  /** By initiator: in the order in which they get visible, with the highest order so far. */
+  /** By initiator: times at which writes become visible, each with the highest order so far. */
   readonly #visible = new Map<string, { readonly at: Time; readonly order: number }[]>();
 
   /** @param lines of the run's trace, at least those of {@link isOfWrites}. */
@@ -95,7 +93,7 @@ export class StrictHistory {
     return this.#eras.get(host)?.findLast(({ from }) => from <= at)?.words.get(word);
   }
 
-  /** By other initiators: the last order that is visible before `at`. */
+  /** Of each other initiator: its last order that is visible before `at`. */
   *visibleBefore(at: Time, initiator: string): Generator<[initiator: string, order: number]> {
     for (const [other, visible] of this.#visible) {
       if (other === initiator) continue;
@@ -109,9 +107,8 @@ export class StrictHistory {
     }
   }
 
-  /** Numbers the writes of each initiator. */
   #number(writes: StrictWrite[]): void {
-    // A program's stores at one instant come before its posts: most often it posts what it has stored.
+    // A program's stores at one instant come before its posts: it usually posts what it has stored.
     const late = ({ by }: StrictWrite) => by === "card" ? 1 : 0;
     writes.sort((x, y) => x.beganAt - y.beganAt || late(x) - late(y) || x.order - y.order);
     const counts = new Map<string, number>();
@@ -133,7 +130,7 @@ export class StrictHistory {
 /** Words at the begin of an era, of those that it changes. */
 type Before = ReadonlyMap<number, bigint>;
 
-/** What gets visible in a host's SCM, by eras. */
+/** The effects in a host's SCM, by eras. */
 function effectsOf(
   run: RackRun,
   host: string,
@@ -151,7 +148,7 @@ function effectsOf(
     for (; next < arriving.length && arriving[next]!.arrivesAt <= at; next++) {
       const { rnic, at: sentAt, arrivesAt, offset, bytes } = arriving[next]!;
       const write = posts.writeOf(arriving[next]!, { host, rnic });
-      // Such a card keeps what it sends until it knows of the failure (`holdJournal`).
+      // Such a card keeps what it sends until it has detected the failure (`holdJournal`).
       const leftFrom = keeps ? edgeOf(sentAt, noticePs) : arrivesAt;
       writer.add({ at: arrivesAt, leftFrom, write, offset, bytes });
     }
@@ -180,9 +177,9 @@ function effectsOf(
         }
         break;
       case "durable":
-        // What no card has written, and what was in no cache, a core has stored into memory.
+        // Bytes that no card has written, and that were in no cache, were stored by a core.
         for (const { offset, bytes } of writer.becomesDurable(entry.offset, entry.bytes)) {
-          // Such a card keeps it since its local cache has it, in the order of its coming.
+          // Such a card keeps it from the time its local cache has it, in the order of arrival.
           const since = keeps ? keptSince(run, rnics, { entry, offset, bytes }) : undefined;
           store(entry.at, offset, bytes, since);
         }
@@ -198,7 +195,7 @@ function effectsOf(
   return writer.eras;
 }
 
-/** Since when a card of the host has had the bytes that get durable. */
+/** The time from which a card of the host has had the bytes that become durable. */
 function keptSince(
   run: RackRun,
   rnics: readonly string[],
@@ -218,7 +215,7 @@ class EraWriter {
     readonly effects: Effect[];
   }[] = [];
   readonly #durable = new Pages();
-  /** Values that a word has had since the begin of the era, the last one is visible. */
+  /** Values that a word has had since the begin of the era; the last one is visible. */
   #values = new Map<number, bigint[]>();
 
   constructor(readonly host: string) {
@@ -249,13 +246,15 @@ class EraWriter {
       const from = Math.max(word, offset), to = Math.min(word + WORD_BYTES, offset + bytes.length);
       found.push({ offset: from, bytes: bytes.subarray(from - offset, to - offset) });
     }
-    // Known before the caller adds them: see `#valuesOf`.
+    // Recorded before the caller adds them: see `#valuesOf`.
     for (const { offset: at } of found) this.#valuesOf(at - at % WORD_BYTES);
     this.#durable.write(offset, bytes);
     return found;
   }
 
-  /** Whether an effect explains that a word has this value: those before the durable one are over, a value may come again. */
+  /**
+   * An effect explains that a word has this value: effects before the durable one are over, and a value may recur.
+   */
   #isExplained(word: number, value: bigint): boolean {
     const values = this.#valuesOf(word);
     values.splice(0, values.indexOf(this.#durableAt(word)));
@@ -277,7 +276,7 @@ class EraWriter {
   }
 }
 
-/** The words of these bytes, with what they leave of each; `at` answers what it was. */
+/** The words of these bytes, each with its new value; `at` returns the old one. */
 function* wordsOf(
   offset: number,
   bytes: Uint8Array,
@@ -293,7 +292,6 @@ function* wordsOf(
   }
 }
 
-/** Eight bytes as a number. */
 export function valueOf(word: Uint8Array): bigint {
   return new DataView(word.buffer, word.byteOffset, WORD_BYTES).getBigUint64(0, true);
 }
@@ -310,13 +308,13 @@ function addVersions({ words }: Era, before: Before, effects: readonly Effect[])
       if (versions === undefined) {
         words.set(word, versions = [{ value: before.get(word) ?? 0n, write: undefined, at: 0 }]);
       }
-      // Bytes that are there already tell nothing.
+      // Bytes that are equal to the old ones prove nothing.
       if (versions.at(-1)!.value !== value) versions.push({ value, write, at });
     }
   }
 }
 
-/** A work request that was posted, with the numbers of its packets once its card begins with it. */
+/** A work request that was posted; it has the numbers of its packets once its card has begun it. */
 interface Post {
   readonly host: string;
   readonly at: Time;
@@ -330,12 +328,14 @@ interface Post {
 
 const PSN_MASK = 0xff_ffff;
 
-/** Finds the work request of what a card writes: by the message whose payload it is, and its requester's trace. */
+/** Finds the work request of a card's write, by the message whose payload it is, and by its requester's trace. */
 class Posts {
   readonly #names: ReadonlyMap<string, string>;
-  /** By connection and requester: begun work requests. */
+  /** Begun work requests, by connection and requester. */
   readonly #begun = new Map<string, Post[]>();
-  /** By card and time: payload that it writes, with the bytes of it that no write was looked for yet. */
+  /**
+   * Payload that a card writes, by card and time, with the number of its bytes that are not yet matched to a write.
+   */
   readonly #placed = new Map<string, { readonly payload: Placed; left: number }[]>();
 
   constructor({ plan, sendings }: RackRun, lines: readonly TraceLine[]) {
@@ -364,7 +364,7 @@ class Posts {
     }
   }
 
-  /** The write that these bytes of a card are of; one of its own where no work request is known. */
+  /** The write to which these bytes of a card belong; a new one where no work request is known. */
   writeOf(
     bus: BusWrite,
     { host, rnic }: { readonly host: string; readonly rnic: string },

@@ -1,11 +1,11 @@
 /**
- * Deals the steps of an exploration to processes, and hands out what they find in the order of the steps: so a
- * verdict is the same for any number of them. Each has recorded the run for itself.
+ * Deals the steps of an exploration to processes, and hands out their findings in the order of the steps: so a
+ * verdict is the same for any number of processes. Each has recorded the run for itself.
  *
- * What a step finds depends on the others in one respect: second power failures may cost so much in all
- * (`AGAIN_COST`), and none is tried behind that. A process counts from what was known when its steps were dealt, which
- * is less than it may be by then. As long as the sum stays below the limit this makes no difference. The step that
- * reaches it is judged again, with what had been spent by then, and so are all behind it.
+ * The finding of a step depends on the others in one respect: second power failures have a limit of total cost
+ * (`AGAIN_COST`), beyond which none is tried. A process counts from the cost that was known when its steps were
+ * dealt, which may be lower than the actual one. As long as the sum stays below the limit this makes no difference.
+ * The step that reaches it is judged again, with the actual cost, and so are all behind it.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Planned, Turned } from "../interleavings/interleavings.ts";
@@ -16,29 +16,25 @@ import type { ExploreOptions } from "../types.ts";
 import { isLast, type StepFound, type StepRange } from "./judge_steps.ts";
 import type { Step } from "./verdict.ts";
 
-/** A process that explores. */
 export interface StepWorker {
-  /** Records the run. */
   open(): Promise<Opening>;
-  /** Makes a run with its accesses in another order. */
   turn(planned: Planned): Promise<Turned>;
   /** Judges steps, up to the last one that counts, or until it is stopped. */
   judge(range: StepRange): Promise<readonly StepFound[]>;
-  /** Has it give up what it judges. */
   stop(): void;
 }
 
 /** Processes that record the run, each for itself. */
 export interface Opened {
-  /** As the first process has it that is ready. */
+  /** From the first process that is ready. */
   readonly opening: Opening;
   /** By process: resolves when it is ready, rejects where it cannot record the run. */
   readonly ready: readonly Promise<unknown>[];
 }
 
-/** Dealt steps take about so long: much longer than to deal them, and none is waited for long at the end. */
+/** Target duration of dealt steps: much longer than dealing them, and short enough for the wait at the end. */
 const RANGE_MS = 100;
-/** The first ones, of which nothing is known. */
+/** The first ones, whose duration is unknown. */
 const FIRST_STEPS = 4;
 /** Without a result for so long, the caller is told that time has passed. */
 const TURN_MS = 50;
@@ -50,7 +46,7 @@ export async function openWorkers(workers: readonly StepWorker[]): Promise<Opene
   return { opening: await Promise.race(ready), ready };
 }
 
-/** Has these processes make runs with accesses in other orders. */
+/** Makes runs with accesses in other orders in these processes. */
 export function turningBy(workers: readonly StepWorker[], { ready }: Opened): Turning {
   return { ready, turn: (planned, lane) => workers[lane]!.turn(planned) };
 }
@@ -66,7 +62,7 @@ export function dealSteps(
   return dealer.steps();
 }
 
-/** Steps that were dealt, and what was found: an error where their process could not judge them. */
+/** Dealt steps and their findings; an error where their process could not judge them. */
 interface Hand extends StepRange {
   found: readonly StepFound[] | undefined;
   failure: unknown;
@@ -75,15 +71,17 @@ interface Hand extends StepRange {
 class Dealer {
   readonly #sweeps: readonly SweepSize[];
   readonly #workers: readonly StepWorker[];
-  /** In the order of their steps; those whose results were handed out are gone. */
+  /** In the order of their steps, without those whose results were handed out. */
   #hands: Hand[] = [];
-  /** The next step to be dealt; undefined where none is any more. */
+  /** The next step to be dealt; undefined after the last. */
   #next: { readonly sweep: number; readonly step: number } | undefined;
-  /** What second power failures have cost, of the steps that were handed out. */
+  /** Cost of second power failures, of the steps that were handed out. */
   #spent = 0;
-  /** Whether there is a limit to that. */
+  /** That cost has a limit. */
   readonly #isLimited: boolean;
-  /** Whether the next step is one that is judged again, and was not dealt; all behind it find the limit reached. */
+  /**
+   * `#isAgain`: the next step is judged again, and was not dealt. `#isSpent`: all behind it find the limit reached.
+   */
   #isAgain = false;
   #isSpent = false;
   /** Wall time and number of the steps that were judged. */
@@ -102,12 +100,12 @@ class Dealer {
     this.#next = sweeps.length > 0 ? { sweep: 0, step: 0 } : undefined;
   }
 
-  /** Has a process judge steps as long as there are any. */
+  /** Lets a process judge steps until there are none. */
   async serve(worker: StepWorker, opened: Promise<unknown>): Promise<void> {
     try {
       await opened;
     } catch {
-      // Another one has recorded the run; with none left the first that failed has ended the exploration.
+      // Another one has recorded the run; if none is left, the first failure has ended the exploration.
       return;
     }
     while (!this.#isOver) {
@@ -125,7 +123,7 @@ class Dealer {
       }
       this.#pace.ms += performance.now() - began;
       this.#pace.steps += hand.found.length;
-      // The process is lost, also where what it was judging is dealt anew.
+      // The process is lost, even if its steps are dealt anew.
       if (hand.failure !== undefined && !this.#hands.includes(hand)) this.#hands.push(hand);
       // Nothing behind it counts.
       const isEnd = hand.failure !== undefined || hand.found.some(isLast);
@@ -135,7 +133,7 @@ class Dealer {
     }
   }
 
-  /** What is found, step by step; undefined where time has passed without a result. */
+  /** Findings, step by step; undefined where time has passed without a result. */
   async *steps(): AsyncGenerator<Step | undefined> {
     try {
       for (;;) {
@@ -167,13 +165,13 @@ class Dealer {
     this.#hands.shift();
   }
 
-  /** Whether a step finds the same where second power failures have cost `spent`, and what they have cost. */
+  /** A step has the same finding where second power failures have cost `spent`. */
   #isSame(spent: number, { again: { cost } }: StepFound): boolean {
     return !this.#isLimited || cost === 0 || spent === this.#spent ||
       this.#spent + cost < AGAIN_COST.most;
   }
 
-  /** Has a step, and all behind it, judged again. */
+  /** Deals a step, and all behind it, again. */
   #restart(next: { readonly sweep: number; readonly step: number }): void {
     this.#hands = [];
     this.#next = next;
@@ -202,7 +200,9 @@ class Dealer {
     return sweep + 1 < this.#sweeps.length ? { sweep: sweep + 1, step: 0 } : undefined;
   }
 
-  /** The end of steps from `from` on that take about {@link RANGE_MS}: they share runs of survivors where they can. */
+  /**
+   * The end of steps from `from` on that take about {@link RANGE_MS}: they share runs of survivors where they can.
+   */
   #endOf(sweep: number, from: number): number {
     const { instants, frames } = this.#sweeps[sweep]!, { ms, steps } = this.#pace;
     const wanted = steps === 0 ? FIRST_STEPS : Math.floor(RANGE_MS * steps / ms);

@@ -1,5 +1,5 @@
 /**
- * An exploration before its first step: the recorded run, whose power is cut, at which instants, in which order.
+ * An exploration before its first step: the recorded run, the hosts whose power is cut, the instants and their order.
  * Each process that takes part makes it anew, from the same run: see `deal.ts`.
  */
 import { hasContent, whyNothingToKeep } from "../../checks/activity.ts";
@@ -38,7 +38,7 @@ export interface Exploration {
   readonly options: ExploreOptions;
   readonly recording: RackRun;
   readonly robustness: Robustness | undefined;
-  /** In the order in which they are judged; none where there is nothing to look at after a power failure. */
+  /** In the order of judging; none where a power failure has nothing to break. */
   readonly sweeps: readonly Sweep[];
 }
 
@@ -49,34 +49,37 @@ export interface Sweep {
   readonly isInTurn: (at: Time) => boolean;
 }
 
-/** What a verdict needs of an exploration beside what its steps find. Plain data. */
+/** The part of a verdict that does not come from steps. Plain data. */
 export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" | "promises"> {
-  /** What fails without a further power failure; null: nothing. */
+  /** The failure without a further power failure; null: none. */
   readonly failure: string | null;
-  /** Why there is nothing to look at after a power failure; null where there is something. */
+  /** Why a power failure has nothing to break; null where it has something. */
   readonly nothing: string | null;
-  /** The end of the recorded run, and whether the plan's `until` cut it off. */
+  /** The end of the recorded run; the plan's `until` cut it off if `isCutOff`. */
   readonly endPs: Time;
   readonly isCutOff: boolean;
-  /** Whether recoveries are judged by robustness. */
+  /** Recoveries are judged by robustness. */
   readonly isRobust: boolean;
-  /** About so many runs show what survivors do, at the instants that were asked for; null where no host survives. */
+  /**
+   * Approximate number of runs that show the behaviour of survivors at the chosen instants; null where no host
+   * survives.
+   */
   readonly futures: number | null;
   readonly sweeps: readonly SweepSize[];
-  /** From where interleavings are searched; null where none are wanted, or this run fails. */
+  /** The start of the search of interleavings; null where none are wanted, or this run fails. */
   readonly races: RunRaces | null;
 }
 
 export interface SweepSize {
   /** Names whose power is cut: sweeps with the same share the runs of survivors. */
   readonly cut: string;
-  /** Instants; behind them comes one step more. */
+  /** Instants; one more step comes behind them. */
   readonly instants: number;
   /** By instant: frames that survivors see. Empty where no host survives. */
   readonly frames: readonly number[];
 }
 
-/** @throws Error where a host is to be cut that the rack has not. */
+/** @throws Error where a host to be cut is not in the rack. */
 export function openExploration(
   rack: ExploredRack,
   options: ExploreOptions,
@@ -90,7 +93,7 @@ export function openExploration(
   const cuts = isWorth
     ? targets.map((hosts) => cutOf(rack, { recording, hosts, options, of: targets.length }))
     : [];
-  // Of all hosts first, what is likely to show a mistake.
+  // The likely mistakes of all hosts come first.
   const sweeps = turns.flatMap((turn) => cuts.map((cut) => sweepOf(recording, cut, turn)));
   const failure = plainFailure(rack, recording, options) ?? null;
   const opening: Opening = {
@@ -108,7 +111,7 @@ export function openExploration(
   return { exploration: { rack, options, recording, robustness, sweeps }, opening };
 }
 
-/** Whether an exploration varies interleavings: not where only some instants are asked for. */
+/** An exploration varies interleavings unless only some instants are asked for. */
 function areInterleaved(
   { plan }: ExploredRack,
   { preemptions = 0, from, until }: ExploreOptions,
@@ -121,10 +124,10 @@ function racesOf({ notes }: RackRun): RunRaces {
   return { races, key };
 }
 
-/** So many runs of survivors, of all cuts together, are kept for the second turn. */
+/** Runs of survivors, of all cuts together, that are kept for the second turn. */
 const KEPT_MAX = 48;
 
-/** The hosts of one cut, and what others see of it. @param cut.of how many such cuts there are. */
+/** The hosts of one cut, and the survivors' view of it. @param cut.of how many such cuts there are. */
 function cutOf(
   rack: ExploredRack,
   cut: {
@@ -181,7 +184,7 @@ function futuresOf(
   return frames.length + targets.length;
 }
 
-/** The run without a further power failure; and what robustness is judged by, where it is asked for. */
+/** The run without a further power failure; and the data for robustness, where it is asked for. */
 function record(rack: ExploredRack, options: ExploreOptions) {
   const judged = judgedByRobustness(rack.own, options);
   if (judged.size === 0) {
@@ -194,19 +197,19 @@ function record(rack: ExploredRack, options: ExploreOptions) {
       if (isOfWrites(step)) lines.push({ time, node, ...step });
     },
   });
-  // Operations that are noted say what has to hold, as a check does.
+  // Noted operations state requirements, as a check does.
   const isSaid = options.robust !== true &&
     recording.notes.some(({ note }) => note.kind === "operation");
   if (isSaid) return { recording, robustness: undefined };
   return { recording, robustness: new Robustness(new StrictHistory(recording, lines), judged) };
 }
 
-/** Of what a program notes, that which concerns SCM: all but its queues. */
+/** A program's notes that concern SCM: all but its queues. */
 const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log", "access"]);
 
 /**
- * Why there is nothing to look at after a power failure: it takes noted writes, or a protocol that recovers or
- * checks, whose programs have done something that a power failure could undo.
+ * Why a power failure has nothing to break: it takes noted writes, or a protocol that recovers or checks, whose
+ * programs have made a change that a power failure could undo.
  */
 function whyNothing({ own, plan }: ExploredRack, recording: RackRun): string | undefined {
   const { notes, reports, histories } = recording;
@@ -222,8 +225,8 @@ function whyNothing({ own, plan }: ExploredRack, recording: RackRun): string | u
 }
 
 /**
- * Whether a program has made it, and not the service of each host, which stores a new directory of objects past the
- * cache. A program may write at the same place.
+ * A program has made it, not the service of each host, which stores a new directory of objects past the cache. A
+ * program may write at the same place.
  */
 function isOfProgram(entry: Entry, directory: Range | undefined): boolean {
   if (entry.kind !== "durable") return entry.kind === "dirty";
@@ -244,7 +247,7 @@ function plainFailure(
   return `the plain run failed: ${checker === OF_PROGRAMS ? found : `${checker}: ${found}`}`;
 }
 
-/** By what a power failure could be judged: promises, and the demands of protocols. */
+/** Judges of a power failure: promises, and the demands of protocols. */
 function oraclesOf(
   { own }: ExploredRack,
   { recording, robustness, options: { claims = false } }: {
@@ -272,7 +275,6 @@ function isJudgedByOperations({ recover, check }: OwnProgram): boolean {
   return recover !== undefined && check === undefined;
 }
 
-/** Groups of hosts, each cut at once. */
 function targetsOf(
   rack: ExploredRack,
   recording: RackRun,
@@ -286,7 +288,7 @@ function targetsOf(
   const wanted = new Set(
     recording.notes.flatMap(({ node, note }) => {
       if (note.kind === "writes") return [note.on];
-      // Each end of a shared region: what survives at home, and what survivors are told (C-10).
+      // Each end of a shared region: content that survives at home, and errors reported to survivors (C-10).
       return note.kind === "region" ? [note.home, node] : [];
     }),
   );
@@ -295,7 +297,7 @@ function targetsOf(
     const isJudged = (run: string) => rack.own[run] !== undefined && hasHooks(rack.own[run]);
     if (programs.some(({ run }) => isJudged(run))) wanted.add(node.name);
   }
-  // A check looks at any host, also at one that runs none of its protocol's programs.
+  // A check examines any host, also one that runs none of its protocol's programs.
   if (Object.values(rack.own).some((make) => make().check !== undefined)) {
     for (const [host, { entries }] of recording.histories) if (entries.length > 0) wanted.add(host);
   }

@@ -1,7 +1,7 @@
 /**
- * The steps of an exploration: each instant of each sweep, and the rest of the run behind all instants. What is
- * found at a step depends on nothing that another step finds, but for what second power failures have cost before:
- * so steps can be judged in several processes.
+ * The steps of an exploration: each instant of each sweep, and the rest of the run behind all instants. The finding
+ * of a step depends on other steps only by the cost of earlier second power failures: so steps can be judged in
+ * several processes.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { explain } from "../../rack/failure.ts";
@@ -11,7 +11,7 @@ import type { Again, Counterexample } from "../types.ts";
 import type { Covered } from "../covering/coverage.ts";
 import type { Exploration } from "./exploration.ts";
 
-/** What is found at a step. Plain data. */
+/** The finding of a step. Plain data. */
 export interface StepFound {
   /** 1 where an instant was judged to its end. */
   readonly instants: number;
@@ -23,12 +23,12 @@ export interface StepFound {
   /** Runs of survivors that were looked at, by the number of frames that survivors see. */
   readonly runs: readonly number[];
   readonly isCutOff: boolean;
-  /** What goes on without end in one of them; null: nothing. */
+  /** The endless activity in one of them; null: none. */
   readonly endless: string | null;
   /** Robustness: words that were read and that the run had written, and those that no write explains. */
   readonly words: number;
   readonly unexplained: number;
-  /** What could not be told of noted operations: no more is judged; null: all could. */
+  /** Questions on noted operations without a verdict: no more is judged; null: none. */
   readonly unknown: string | null;
   readonly counterexample: Counterexample | null;
   /** It could not be judged, and with which message and exit code the command ends; null: it could. */
@@ -40,11 +40,11 @@ export interface StepRange {
   readonly sweep: number;
   readonly from: number;
   readonly to: number;
-  /** What second power failures have cost before. */
+  /** Cost of earlier second power failures. */
   readonly spent: number;
 }
 
-/** Whether nothing behind this step counts any more. */
+/** The steps behind this one do not count. */
 export function isLast({ counterexample, unknown, failed }: StepFound): boolean {
   return counterexample !== null || unknown !== null || failed !== null;
 }
@@ -104,12 +104,12 @@ export class StepJudge {
   }
 }
 
-/** Wall time between turns of the event loop, in which a process hears that it is to stop. */
+/** Wall time between turns of the event loop, in which a process receives a stop. */
 const TURN_MS = 50;
 
 /**
  * Judges steps for another process, up to the last one that counts.
- * @param stopped whether the rest is no longer wanted.
+ * @param stopped true if the rest is not wanted.
  */
 export async function judgeRange(
   judge: StepJudge,
@@ -146,7 +146,7 @@ function nextOf(judging: Generator<undefined, StepFound>): IteratorResult<undefi
   }
 }
 
-/** What is found at a step with nothing to judge. */
+/** The finding of a step with nothing to judge. */
 export const NOTHING: StepFound = {
   ...{ instants: 0, crashPoints: 0, paths: 0, bounded: 0, covered: [], runs: [] },
   again: { recoveries: 0, cut: 0, ways: 0, cost: 0 },

@@ -16,7 +16,7 @@ import {
 import type { Opening } from "./exploration.ts";
 import type { StepFound } from "./judge_steps.ts";
 
-/** What is found at a step, and which one it is. */
+/** The finding of a step, and its place. */
 export interface Step {
   readonly sweep: number;
   /** An instant of the sweep, or, behind all of them, the rest of the run. */
@@ -31,12 +31,11 @@ export type Steps = AsyncIterable<Step | undefined>;
 const TURN_MS = 50;
 
 /**
- * Steps whose survivors have no end. Each takes seconds, to run them and to judge what they note, and has made the verdict
- * partial: after so many the exploration stops, and says what would end them.
+ * Steps whose survivors have no end. Each takes seconds, to run them and to judge their notes, and has made the
+ * verdict partial: after so many the exploration stops, and says how to end them.
  */
 const ENDLESS_MOST = 16;
 
-/** Sums of what was found. */
 class Counts {
   instants = 0;
   crashPoints = 0;
@@ -72,7 +71,6 @@ class Counts {
   }
 }
 
-/** An exploration under way. */
 interface Exploring {
   readonly opening: Opening;
   readonly options: ExploreOptions;
@@ -111,7 +109,7 @@ export async function verdictOf(
   return documentOf(exploring, conclude(exploring), null);
 }
 
-/** The failure of the run without a power failure stands before all but a counterexample. */
+/** The failure of the run without a power failure precedes all but a counterexample. */
 function documentOf(
   { opening, options: { from, until }, counts, began }: Exploring,
   conclusion: Conclusion,
@@ -137,7 +135,7 @@ function documentOf(
   };
 }
 
-/** Takes steps up to the first violation, or until it is to stop. */
+/** Takes steps up to the first violation, or until it is stopped. */
 async function takeSteps(
   exploring: Exploring,
   steps: Steps,
@@ -177,7 +175,7 @@ async function takeSteps(
 
 const NOTHING_READ = "recovery reads nothing that the run has written";
 
-/** What an exploration without a violation says. */
+/** The verdict of an exploration without a violation. */
 function conclude({ opening, options, counts }: Exploring): Conclusion {
   const { judgedBy, isRobust } = opening;
   const why = counts.endless ?? whyUnsure(opening, counts, options.cuts === 1) ??
@@ -189,7 +187,7 @@ function conclude({ opening, options, counts }: Exploring): Conclusion {
   return isEmpty ? { verdict: "unchecked", why: NOTHING_READ } : { verdict: "safe" };
 }
 
-/** Why robustness says nothing of some words; undefined where it has judged all that were read. */
+/** Why robustness ignores some words; undefined where it has judged all that were read. */
 function whyUnexplained({ unexplained }: Counts): string | undefined {
   if (unexplained === 0) return undefined;
   const words = countOf(unexplained, "word");
@@ -216,7 +214,7 @@ function whyUnsure(
   return reasons.length > 0 ? reasons.join("; ") : undefined;
 }
 
-/** That some recoveries were not cut again, and what would do it. */
+/** Text: some recoveries were not cut again, and the option that would do it. */
 function whyNotAgain({ recoveries, cut, ways }: Again, isOnce: boolean): string {
   if (isOnce) {
     return `${countOf(recoveries, "recovery that writes was", "recoveries that write were")} not ` +
@@ -226,7 +224,7 @@ function whyNotAgain({ recoveries, cut, ways }: Again, isOnce: boolean): string 
     `with ${countOf(ways, "way")} to find memory: --cuts 2 has it fail during all`;
 }
 
-/** What was tried where there were more choices, and that the rest was not. */
+/** Text: the tried choices where there were more, and that the rest was not tried. */
 function whyBounded(bounded: number, covered: readonly Covered[]): string {
   const others = bounded - covered.reduce((sum, { instants }) => sum + instants, 0);
   const tried = [
@@ -247,7 +245,7 @@ function whyStop(
   return elapsedMs >= forMs ? `its time of ${forMs / 1_000} s is over ${size()}` : undefined;
 }
 
-/** What makes an exploration large, and how much of that is done. */
+/** Text: the reason why an exploration is large, and the part of it that is done. */
 function sizeText({ opening: { futures, endPs }, counts: { instants, runs } }: Exploring): string {
   if (futures === null) return `${countOf(instants, "instant")} of a run of ${formatTime(endPs)}`;
   return `${runs.size} of about ${futures} runs of the rack, one for each frame ` +

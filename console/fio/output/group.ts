@@ -19,7 +19,7 @@ import type { FioThread } from "../run_fio.ts";
 export interface Row {
   readonly name: string;
   readonly host: string;
-  /** Of the first thread, from 1, in the place of fio's process. */
+  /** Number of the first thread, from 1, in the place of fio's process. */
   readonly number: number;
   readonly groupId: number;
   readonly threads: number;
@@ -101,7 +101,7 @@ function rowOf({ job, host, groupId, shown, options, result }: FioThread): Row |
 
 const NO_MOMENTS: Moments = { samples: 0, min: 0, max: 0, mean: 0, squares: 0 };
 export const NO_LATENCY: Latency = { ...NO_MOMENTS, buckets: [] };
-/** Of a direction in which nothing moves. */
+/** A direction without I/O. */
 export const NO_IO: DirectionStats = {
   bytes: 0,
   ios: 0,
@@ -113,7 +113,7 @@ export const NO_IO: DirectionStats = {
   bw: NO_MOMENTS,
   iops: NO_MOMENTS,
 };
-/** Of a thread that failed before its first I/O. */
+/** A thread that failed before its first I/O. */
 const NOTHING: ThreadStats = {
   read: NO_IO,
   write: NO_IO,
@@ -202,7 +202,7 @@ function mergedLatency(one: Latency, other: Latency): Latency {
   };
 }
 
-/** What threads do at once adds up (fio's `pure_sum`). */
+/** Parallel work of threads adds up (fio's `pure_sum`). */
 function added(one: Moments, other: Moments): Moments {
   if (one.samples === 0 || other.samples === 0) return one.samples === 0 ? other : one;
   return {

@@ -24,7 +24,7 @@ import {
 import { ctime } from "./ctime.ts";
 import { num2str, rateText } from "./num2str.ts";
 
-/** What the command adds: fio's name and version, and its clock. */
+/** The command's additions: fio's name and version, and its clock. */
 export interface TextContext {
   readonly version: string;
   readonly now: Date;
@@ -70,7 +70,7 @@ function jobLines(threads: readonly FioThread[]) {
   };
 }
 
-/** Of a server that no file has it is fio's default. */
+/** For an assumed server it is fio's default. */
 function rwText(given: FioThread["given"]): string {
   const text = String(given.get("rw")?.value ?? "read");
   return text === "readwrite" ? "rw" : text;
@@ -152,7 +152,7 @@ function directionLines(
   return lines;
 }
 
-/** Whether values are shown in µs or ms (nsec_to_usec, nsec_to_msec). */
+/** Values are shown in µs or ms (nsec_to_usec, nsec_to_msec). */
 function unitOf(
   { min, max, deviation = Infinity }: {
     readonly min: number;

@@ -13,15 +13,15 @@ export interface Attached {
   readonly runFile: RunFile;
   readonly address: NatsAddress;
   readonly viewer: Omit<NatsAddress, "url">;
-  /** The timekeeper's state: what the run has on record. */
+  /** The timekeeper's state: the run's record. */
   readonly record: string;
   /** The states of the partitions, by name. */
   readonly states: string;
-  /** What the broker has refused. */
+  /** The refusals of the broker. */
   readonly brokerLog: string;
 }
 
-/** What the timekeeper leaves (`fabric/clock/timekeeper_main.ts`), and a replay and the page read. */
+/** Files that the timekeeper leaves (`fabric/clock/timekeeper_main.ts`), and that a replay and the page read. */
 const RECORDS = [
   "faults.jsonl",
   "planned.jsonl",

@@ -20,7 +20,7 @@ export const IN_CONTAINER = {
   natsConfig: "/etc/rackmesh/nats.conf",
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
-  /** In the containers of nats-server, which writes its log there, and of those that read it. */
+  /** In the containers of nats-server, which writes its log there, and in those that read it. */
   brokerLog: "/var/log/rackmesh",
   /** For the report and the console: the state of the timekeeper and, by partition, of the hosts. */
   record: "/mnt/record",
@@ -33,7 +33,7 @@ export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report", 
 /** Variables of `.env` and of the console's container: an operator's key, and the port on the loopback interface. */
 export const CONSOLE_KEY = "RACKMESH_CONSOLE_KEY", CONSOLE_PORT = "RACKMESH_CONSOLE_PORT";
 
-/** In the console's container: the password of the broker's user that may watch and not drive. */
+/** In the console's container: the password of the broker's user that may watch but not drive. */
 export const VIEWER_PASSWORD = "RACKMESH_VIEWER_PASSWORD";
 
 export interface ComposeOptions {
@@ -58,8 +58,8 @@ const RETRIES = 5;
 
 const BUS_URL = `nats://nats:${NATS_PORT}`;
 /**
- * The parent of a device's process: it may start Deno and talk to the bus. The device's process has fewer
- * rights (`device_rights.ts`), which its parent gives it.
+ * The parent of a device's process may start Deno and talk to the bus. The device's process has fewer rights
+ * (`device_rights.ts`), which its parent gives it.
  */
 const PARENT = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only", "--deny-import"],
@@ -67,9 +67,9 @@ const PARENT = [
   `--allow-net=${BUS_URL.replace("nats://", "")}`,
   ...["--allow-read", "--allow-env", "--allow-sys", "--allow-run=deno"],
 ];
-/** The console's name on its own network: no host has an underscore in its name. */
+/** The console's name on its own network: no host's name has an underscore. */
 const CONSOLE_NAME = "console_page";
-/** Looking for processes and ending them takes all of Deno's rights; the container has few. */
+/** Finding and ending processes takes all of Deno's rights; the container has few. */
 const CONSOLE = [
   ...["deno", "run", "--quiet", "--no-prompt", "--frozen", "--cached-only"],
   v8Flags(),
@@ -88,13 +88,11 @@ export function passwordVariable(place: number): string {
 
 type Service = Readonly<Record<string, unknown>>;
 
-/** The volume with the broker's log. */
 const BROKER_LOG = "broker-log";
 
-/** The broker's log, as its container and the report's see it. */
 export const BROKER_LOG_FILE = `${IN_CONTAINER.brokerLog}/nats-server.log`;
 
-/** The compose file. It holds no passwords: it refers to the variables of `.env`. */
+/** The compose file. It holds no passwords, but refers to the variables of `.env`. */
 export function composeFile(options: ComposeOptions): string {
   const { runFile } = options;
   const { plan, partitions } = runFile;
@@ -112,9 +110,9 @@ export function composeFile(options: ComposeOptions): string {
       console: consoleService(options),
     },
     networks: {
-      // No route to or from other networks: the rack needs none.
+      // No route to or from other networks, as the rack needs none.
       rack: { internal: true },
-      // Docker publishes no port of an internal network. Without masquerading no answer from outside finds back.
+      // Docker publishes no port of an internal network. Without masquerading, answers from outside do not find back.
       console: { driver_opts: { "com.docker.network.bridge.enable_ip_masquerade": "false" } },
     },
     volumes: Object.fromEntries(
@@ -151,7 +149,6 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** What every container has. */
 function process({ image }: ComposeOptions): Service {
   return {
     image: text(image),
@@ -207,7 +204,7 @@ function partitionService(options: ComposeOptions, partition: Partition): Servic
       ...(hasState(runFile, partition) ? [volumeMount(stateOf(name), IN_CONTAINER.state)] : []),
     ],
     depends_on: ["nats"],
-    // Its parent starts the process again. A container that ends has failed, or its user has ended it.
+    // The process's parent starts it again. A container that ends has failed, or its user has ended it.
     restart: "no",
   };
 }
@@ -225,7 +222,7 @@ function reportService(options: ComposeOptions): Service {
   };
 }
 
-/** The page: its port is published on the loopback interface of Docker's machine, as the same number. */
+/** The page's port is published on the loopback interface of Docker's machine, under the same number. */
 function consoleService(options: ComposeOptions): Service {
   const { runFile } = options;
   const port = valueOf(CONSOLE_PORT), looks = lookingInto(runFile);
@@ -235,7 +232,7 @@ function consoleService(options: ComposeOptions): Service {
     ports: [`127.0.0.1:${port}:${port}`],
     pids_limit: CONSOLE_PIDS_MAX,
     entrypoint: CONSOLE,
-    // On one of its networks, which no device is on. What is published on loopback alone needs no TLS.
+    // Listens on a network without devices. A port published on loopback alone needs no TLS.
     command: [
       "docker/console_main.ts",
       ...["console", "--listen", CONSOLE_NAME, "--insecure", "--host", "127.0.0.1", "--port", port],
@@ -255,13 +252,13 @@ function consoleService(options: ComposeOptions): Service {
   };
 }
 
-/** Reads what containers leave on their volumes, and writes to none. */
+/** Reads the files of other containers on their volumes, and writes to none. */
 function lookingInto(
   runFile: RunFile,
 ): { readonly group_add: string[]; readonly volumes: Service[] } {
   const readOnly = { read_only: true };
   return {
-    // The log is of nats-server's user and group, which is root in the public images.
+    // The log belongs to nats-server's user and group, which is root in the public images.
     group_add: ["0"],
     volumes: [
       RUN_FILE_MOUNT,
@@ -298,7 +295,7 @@ function passwordOf(runFile: RunFile, user: string): string {
   return valueOf(passwordVariable(busUsers(runFile).indexOf(user)));
 }
 
-/** Compose puts the value of this variable of `.env` in. */
+/** Compose replaces it with the value of this variable of `.env`. */
 function valueOf(variable: string): string {
   return `\${${variable}}`;
 }
@@ -308,7 +305,7 @@ function text(value: string): string {
   return value.replaceAll("$", "$$$$");
 }
 
-/** In the long form, in which a path may hold a colon. */
+/** In the long form, in which a path may contain a colon. */
 function fileMount(from: string, to: string): Service {
   return { type: "bind", source: text(from), target: text(to), read_only: true };
 }
@@ -338,8 +335,8 @@ function inputMounts(runFile: RunFile, partition: Partition): Service[] {
 }
 
 /**
- * The NATS server's configuration. Each user may publish and receive on its own subjects only, so
- * that no container can send as another or listen to a cable that does not end at it.
+ * The NATS server's configuration. Each user may publish and receive on its own subjects only, so that no container
+ * can send as another or listen to a cable that does not end at it.
  */
 export function natsConfig(runFile: RunFile): string {
   const passwords = new Map(

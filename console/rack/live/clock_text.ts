@@ -36,7 +36,7 @@ function nextText({ now, next }: ClockStatus): string {
   return next < now ? "under way" : `next event at ${formatTime(next)}`;
 }
 
-/** What holds time until an order lets it go on; empty where nothing does. */
+/** The reason why time is held until an order releases it; empty where there is none. */
 function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   if (clock.finished) return ["finished"];
   if (clock.paused) return ["paused"];
@@ -44,7 +44,7 @@ function heldBy(clock: Omit<ClockStatus, "driven">): string[] {
   return [];
 }
 
-/** Whether an event is scheduled that happens only after an order. A pace moves its limit itself. */
+/** An event is scheduled that happens only after an order. A pace moves its limit itself. */
 export function isTimeHeld(
   { paused, next, limit, pace }: Pick<ClockStatus, "paused" | "next" | "limit" | "pace">,
 ): boolean {
@@ -63,7 +63,7 @@ function wallText(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }
 
-/** One sentence: whether time moves, and if not, which process or order holds it. */
+/** One sentence: time moves, or the process or order that holds it. */
 export function whyText(status: Omit<ClockStatus, "driven">): string {
   const time = `Virtual time is ${formatTime(status.now)}`;
   const held = heldBy(status);

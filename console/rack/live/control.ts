@@ -24,21 +24,21 @@ export type Answer<T = Readonly<Record<string, unknown>>> =
   };
 
 export interface AskOptions {
-  /** Whether an unanswered request may be sent again, although its first copy may have arrived. */
+  /** An unanswered request may be sent again, although its first copy may have arrived. */
   readonly repeats?: boolean;
-  /** So long it is sent again; default: {@link PATIENCE_MS}. */
+  /** Duration of repetitions; default: {@link PATIENCE_MS}. */
   readonly forMs?: number;
-  /** Of each attempt; default: {@link PATIENCE_MS} of one that is sent once. */
+  /** Timeout of each attempt; default: {@link PATIENCE_MS} for a request that is sent once. */
   readonly timeoutMs?: number;
-  /** Ends the wait; the request may have arrived all the same. */
+  /** Ends the wait; the request may have arrived nevertheless. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Of a request that is sent again where no answer comes; and between these. */
+/** Timeout of a request that is repeated, and the pause before each repetition. */
 const TIMEOUT_MS = 1_000, AGAIN_MS = 50;
-/** Timeout of a request that is sent once, and whose answer the caller can do without. */
+/** Timeout of a request that is sent once and whose answer is optional. */
 const ATTEMPT_MS = 500;
-/** Of a partition's report, before its power is looked at again. */
+/** Timeout of a partition's report, after which its power is checked again. */
 const FINAL_LOOK_MS = 500;
 
 export class ControlClient {
@@ -51,8 +51,7 @@ export class ControlClient {
   }
 
   /**
-   * Sends a request, and repeats it while no process listens (a timekeeper or broker that is
-   * starting).
+   * Sends a request, and repeats it while no process listens (a timekeeper or broker that is starting).
    * @throws BusError without an answer; the signal's reason.
    */
   async ask<T = Readonly<Record<string, unknown>>>(
@@ -83,8 +82,8 @@ export class ControlClient {
   }
 
   /**
-   * One attempt. @returns undefined without an answer, or where the signal is aborted: the request may have
-   * arrived all the same.
+   * One attempt.
+   * @returns undefined without an answer, or where the signal is aborted: the request may have arrived nevertheless.
    */
   async attempt<T = Readonly<Record<string, unknown>>>(
     verb: string,
@@ -121,8 +120,8 @@ export class ControlClient {
   }
 
   /**
-   * Polls the status until the condition holds. @throws BusError where the clock stops answering;
-   * the signal's reason.
+   * Polls the status until the condition holds.
+   * @throws BusError where the clock stops answering; the signal's reason.
    */
   async waitFor(
     isSo: (status: ClockStatus) => boolean,
@@ -137,8 +136,8 @@ export class ControlClient {
   }
 
   /**
-   * A partition's report on its devices, with all reports of its programs; undefined where its
-   * process does not answer for `forMs`, or not with all of it. 0: it is asked once.
+   * A partition's report on its devices, with all reports of its programs; undefined where its process does not
+   * answer for `forMs`, or answers in part only. 0: it is asked once.
    * @throws the signal's reason.
    */
   async final(
@@ -159,13 +158,13 @@ export class ControlClient {
         const { reportsLeft, ...final } = answer.ok;
         if (reportsLeft === 0) return { ...final, reports };
       } else if (performance.now() >= deadline) return undefined;
-      // Behind an outage of the bus, this process may be back before the partition is.
+      // After an outage of the bus, this process may be back before the partition is.
       else await sleep(AGAIN_MS);
     }
   }
 
   /**
-   * A partition's report (see {@link final}); undefined where it has no power. A process that is busy is waited for.
+   * A partition's report (see {@link final}); undefined where it has no power. Waits for a busy process.
    * @throws RackError where one with power has not answered for {@link PATIENCE_MS}.
    */
   async finalIfPowered(partition: string): Promise<FinalReply | undefined> {
@@ -181,19 +180,18 @@ export class ControlClient {
   }
 }
 
-/** Partitions without power, as the timekeeper sees them. One whose process comes up has none yet. */
+/** Partitions without power, as the timekeeper sees them, including those whose process is coming up. */
 export const WITHOUT_POWER: ReadonlySet<MemberStatus["status"]> = new Set([
   "dead",
   "absent",
   "joining",
 ]);
 
-/** For people: which partitions gave no final report. */
+/** Message that these partitions gave no final report. */
 export function noFinal(partitions: readonly string[]): string {
   return `Found no final report of ${partitions.join(", ")}: nothing is known of their programs`;
 }
 
-/** Rejects with the signal's reason where that is aborted first. */
 async function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return await work;
   const aborted = Promise.withResolvers<never>();

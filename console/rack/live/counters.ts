@@ -1,4 +1,4 @@
-/** What the devices of a running rack have counted so far, and what their cables carry. */
+/** The counters of a running rack's devices so far, and the traffic of their cables. */
 import { finalVerb } from "../../../fabric/bus/access.ts";
 import type { FinalPage } from "../../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";

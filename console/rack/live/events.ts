@@ -168,7 +168,7 @@ function powerEvent({ action, nodes, at }: Seen["power"][number]): RackEvent {
   return { event: "power", action, nodes, atPs: at };
 }
 
-/** What can be seen of a rack at one moment. */
+/** The observable state of a rack at one moment. */
 export interface Seen {
   readonly clock: ClockStatus | undefined;
   readonly processes: readonly Omit<ProcessEvent, "event">[];
@@ -258,7 +258,7 @@ function processChanges(
   return [...ended, { event: "process", ...now }];
 }
 
-/** What holds the clock; its progress is no event. At a pace its limit moves all the time. */
+/** The reason why the clock is held; its progress is no event. At a pace its limit moves all the time. */
 function holdOf(clock: ClockStatus | undefined): string {
   if (clock === undefined) return "";
   const { paused, finished, pace, limit } = clock;

@@ -13,7 +13,7 @@ export interface Healed {
   readonly healed: readonly string[];
   /** Devices that have power again. */
   readonly started: readonly string[];
-  /** What could not be healed, and why. */
+  /** Devices and cables that could not be healed, and why. */
   readonly problems: readonly string[];
 }
 

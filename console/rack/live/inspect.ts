@@ -1,4 +1,4 @@
-/** Asks a device of a running rack what it is doing, without any effect on the run. */
+/** Asks a device of a running rack about its work, without any effect on the run. */
 import { inspectVerb } from "../../../fabric/bus/access.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { DeviceInspection, PartitionInspection } from "../../../fabric/partition/inspect.ts";

@@ -18,7 +18,6 @@ import { goneDown, isInContainers, type RackLink, type RackUp } from "./racks.ts
 /** Processes that are no devices; the supervisor restarts each of them when it ends. */
 const SERVICES: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
 
-/** Whether the name is that of a service process. */
 export function isService(name: string): boolean {
   return SERVICES.has(name);
 }
@@ -79,11 +78,10 @@ export async function killDeviceAt(link: RackLink, node: string, at: Time): Prom
 }
 
 /**
- * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and
- * the rack goes on without it, unless the damage is accepted.
+ * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and the rack goes on
+ * without it, unless the damage is accepted.
  * @throws Refusal, ScmFileError
- * @returns in `started` the partitions that were started; in `nodes` the devices that have power
- * again.
+ * @returns in `started` the partitions that were started; in `nodes` the devices that have power again.
  */
 export async function startDevice(
   link: RackLink,
@@ -105,7 +103,7 @@ export async function startDevice(
   const at = await recordedSince(link, before, ({ faults, powered }, isThere) => {
     const start = faults.find(isOf(entry, "start"));
     if (start !== undefined) return start.at;
-    // Its first process had been killed before it came up: this one begins with the run.
+    // Its first process was killed before it came up: this one begins with the run.
     if (powered[entry.name] === instance) return 0;
     if (isThere) return undefined;
     throw new RackError(`Found that the process of ${node} ended before the device had power`);
@@ -113,7 +111,7 @@ export async function startDevice(
   return { nodes: [...new Set([...entry.nodes, ...started])], started, at };
 }
 
-/** A rack that does not stay up has nothing on record any more. @throws Refusal behind its end. */
+/** A rack that does not stay up records nothing after its end. @throws Refusal after its end. */
 export async function checkEnd(
   { rack: { id, file }, control }: Pick<RackLink, "rack" | "control">,
   to: string,
@@ -125,8 +123,8 @@ export async function checkEnd(
 type Booted = { readonly started: readonly string[] } & DeviceProcess;
 
 /**
- * Has the parents in the containers start the device's process and, with a host's, that of its card if
- * that has none (a power cycle).
+ * The parents in the containers start the device's process and, with a host's, that of its card if that has none (a
+ * power cycle).
  */
 async function bootContainers(link: RackLink, entry: ProcessEntry, node: string): Promise<Booted> {
   const { rack: { file: { plan, partitions } }, control } = link;
@@ -146,7 +144,7 @@ async function bootContainers(link: RackLink, entry: ProcessEntry, node: string)
     const answer = await control.attempt<Booted>(bootVerb(partition.name), {}, {
       timeoutMs: PATIENCE_MS,
     });
-    // One that has power is refused; where no container listens, the broker says so at once.
+    // A device that has power is refused; where no container listens, the broker says so at once.
     if (answer !== undefined && "ok" in answer) started.push(...answer.ok.started);
   }
   return { ...booted, started };
@@ -159,7 +157,7 @@ function patience(rack: RackUp): { readonly forMs?: number } {
 
 const PARENT_MS = 3_000;
 
-/** Says of a parent that does not answer where it is. */
+/** Adds to the error of a silent parent where it runs. */
 async function answered<T>(
   asked: Promise<T>,
   { rack }: RackLink,
@@ -172,7 +170,7 @@ async function answered<T>(
   });
 }
 
-/** Whether this process of a partition in a container is there, as its parent says. */
+/** A partition's process in a container is alive, according to its parent. */
 async function hasProcess(
   { control }: RackLink,
   { name }: ProcessEntry,
@@ -207,7 +205,9 @@ async function checkStart(
   }
 }
 
-/** A process that is ending has its files for a while after `/proc` has lost its command line (Linux: `do_exit`). */
+/**
+ * A process that is ending holds its files for a while after `/proc` has lost its command line (Linux: `do_exit`).
+ */
 async function whenReleased(look: () => void): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -264,10 +264,10 @@ export async function countFaults({ control }: RackLink): Promise<number> {
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record
- * where the process never had power: it was killed while the rack came up.
- * @param isStillThere `find` is called with whether the process was there before the record was read.
- * @throws what `find` throws; Error where the rack goes down meanwhile.
+ * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record if the process
+ * never had power: it was killed while the rack came up.
+ * @param isStillThere tells `find` that the process was alive before the record was read.
+ * @throws the error of `find`; Error where the rack goes down meanwhile.
  */
 async function recordedSince(
   { rack, control }: Pick<RackLink, "rack" | "control">,

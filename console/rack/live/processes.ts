@@ -45,7 +45,7 @@ export async function processesOf(rack: RackUp) {
   return { processes, clock };
 }
 
-/** Of a rack in containers, what the timekeeper says of its partitions; nothing where it is silent. */
+/** For a rack in containers, the timekeeper's list of its partitions; none where it is silent. */
 export function entriesOf(rack: RackUp, clock: ClockStatus | undefined): SeenProcess[] {
   if (!isInContainers(rack)) {
     return readProcesses(rack.directory).map((entry) => {
@@ -66,7 +66,7 @@ export function entriesOf(rack: RackUp, clock: ClockStatus | undefined): SeenPro
   ];
 }
 
-/** Resident bytes as the processes of the partitions say. */
+/** Resident bytes, as the processes of the partitions report them. */
 async function bytesThere({ file }: RackUp, control: ControlClient): Promise<Map<string, number>> {
   const rows = await Promise.all(file.partitions.map(async ({ name }) => {
     const body = { after: Number.MAX_SAFE_INTEGER };

@@ -31,8 +31,7 @@ export interface RackLink {
 }
 
 /**
- * The run of that name, or of that name by the user (`rack runs keep`), or the only one whose name
- * begins so.
+ * The run of that name, or of that name by the user (`rack runs keep`), or the only one whose name begins so.
  * @param prefix of the message.
  * @throws Refusal where there is none, or more than one.
  */
@@ -66,7 +65,7 @@ export async function findUp(run?: string): Promise<RackUp> {
   throw refusal("", { found: `${rows.length} racks are up`, expected });
 }
 
-/** Of the latest run, where it has ended by itself. */
+/** The end of the latest run, if it has ended by itself. */
 function endOf({ id, path }: RunRow): string {
   const end = readEnd(path);
   return end === undefined ? "" : ` (${id} has gone down: ${end.message})`;
@@ -95,8 +94,8 @@ export function goneDown(id: string, directory: string): Error {
 export interface LinkOptions {
   readonly timeoutMs?: number;
   /**
-   * `viewer`: the broker refuses every order, and answers queries. On a broker of somebody else
-   * (`--nats`) there is one credential for all, with the rights that its owner gave it.
+   * `viewer`: the broker refuses every order, and answers queries. On a broker of another owner (`--nats`) there is
+   * one credential for all, with the rights that its owner gave it.
    */
   readonly as?: "supervisor" | "viewer";
 }
@@ -155,7 +154,7 @@ export async function linkedTo<T>(
   }
 }
 
-/** Whether its processes are in containers, of which this machine sees only what the bus brings. */
+/** Its processes are in containers, of which this machine sees only their messages on the bus. */
 export function isInContainers({ supervisor }: RackUp): boolean {
   return supervisor.pid === null;
 }

@@ -26,7 +26,7 @@ export interface ShutDownOptions {
   readonly onHeld?: (status: ClockStatus) => void;
 }
 
-/** A shutdown that has ended: what the host has reported of it, and when its power went off. */
+/** A shutdown that has ended: the host's report, and the time at which its power went off. */
 export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"> {
   readonly nodes: readonly string[];
   readonly offAt: Time;
@@ -92,7 +92,6 @@ export async function shutDownHost(
   }
 }
 
-/** @throws Refusal where the name is not a host's. */
 function checkHost({ rack: { file: { plan } } }: RackLink, host: string): void {
   const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   if (hosts.includes(host)) return;
@@ -109,7 +108,7 @@ interface Said {
 
 type Take = (topic: unknown, value: unknown) => void;
 
-/** Takes what the host reports of shutdowns, by the number of their order. */
+/** Takes the host's reports of shutdowns, by the number of their order. */
 function listen({ rack, bus }: RackLink, host: string) {
   const steps = new Map<number, ShutdownStep>(), reports = new Map<number, ShutdownReport>();
   let isUnsure = false;

@@ -9,10 +9,9 @@ import { listRuns, readSupervisorOf, type RunRow } from "../run_directory.ts";
 import { findRun, listed } from "./racks.ts";
 
 /**
- * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
- * ended.
- * @returns for each rack the number of its processes, the paths of its captures, and why there are
- * none where they could not be written.
+ * Takes down the named rack, the only running rack, or all racks, also where the supervisor has ended.
+ * @returns for each rack the number of its processes, the paths of its captures, and why there are none where they
+ * could not be written.
  * @throws Refusal where the choice is ambiguous.
  */
 export async function takeRacksDown(which: WhichRacks) {
@@ -64,14 +63,13 @@ async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
 const SUPERVISOR_MS = 8_000;
 const GRACE_MS = 2_000;
 
-/** Writes what the rack has recorded, and loads what writes it only where there is something. */
+/** Writes the rack's captures, and loads the writing module only where there is a recording. */
 async function capturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];
   const { writeCapturesOf } = await import("../../captures/captures.ts");
   return await writeCapturesOf(directory);
 }
 
-/** How long to wait before another look at processes, in wall ms. */
 const LOOK_AGAIN_MS = 30;
 
 /** Ends a rack's processes; returns when they are gone. @returns how many there were. */

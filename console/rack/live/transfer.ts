@@ -44,7 +44,7 @@ export interface TransferResult {
 export interface GetOptions extends TransferOptions {
   readonly from: string;
   readonly object: string;
-  /** Otherwise an incomplete object is refused. */
+  /** Return an incomplete object; default: refuse it. */
   readonly partial: boolean;
 }
 
@@ -97,7 +97,7 @@ export interface PutOutcome extends TransferResult {
   readonly promises: boolean;
   readonly confirmedMessages: number;
   readonly messages: number;
-  /** Whether the object that had the name had to go first, as there was no room for both. */
+  /** The old object of that name was removed first, as there was no room for both. */
   readonly withdrawn?: boolean;
 }
 
@@ -124,8 +124,8 @@ export async function putObject(
 }
 
 /**
- * The objects in a host's SCM, as its service lists them to another host. @throws Refusal,
- * RackError
+ * The objects in a host's SCM, as its service lists them to another host.
+ * @throws Refusal, RackError
  */
 export async function listObjects(
   link: RackLink,
@@ -171,7 +171,7 @@ function checkName(name: string): void {
   throw refusal("", { found, expected: OBJECT_NAME_EXPECTED });
 }
 
-/** The host that runs the program. @throws Refusal where one of the two is no host. */
+/** @throws Refusal where one of the two is no host. */
 function hostFor(
   { rack }: RackLink,
   { peer, option, on }: {
@@ -192,7 +192,7 @@ function hostFor(
   throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others, host) });
 }
 
-/** @throws Refusal of an RNIC that the host has not. */
+/** @throws Refusal for an RNIC that the host does not have. */
 function checkNic({ rack }: RackLink, host: string, nic: number): void {
   const node = rack.file.plan.nodes.find(({ name }) => name === host);
   const count = node?.kind === "host" ? node.config.rnics.length : 0;
@@ -211,8 +211,9 @@ interface Order {
 type Result = Readonly<Record<string, unknown>>;
 
 /**
- * Starts a program and waits for its result. @returns with the number of the order.
- * @throws RackError where it fails or none comes.
+ * Starts a program and waits for its result.
+ * @returns it with the number of the order.
+ * @throws RackError where the program fails or no result comes.
  */
 async function runProgram(
   link: RackLink,
@@ -258,7 +259,8 @@ async function runProgram(
 }
 
 /**
- * Whether the timekeeper that took the order has ended before it was on record. A host that has answered the next timekeeper takes no grant of the earlier one any more.
+ * The timekeeper that took the order has ended before it was on record. A host that has answered the next timekeeper
+ * takes no grant of the earlier one any more.
  */
 export async function isForgotten(
   { rack, control }: Pick<RackLink, "rack" | "control">,
@@ -286,11 +288,9 @@ interface Reported {
 
 interface OrderReport {
   readonly result?: Reported;
-  /** The part of the program's work that is done, in [0, 1]. */
   readonly share: number;
 }
 
-/** Subscribes to the reports of a host's programs, by the number of their order. */
 function listen({ rack, bus }: RackLink, host: string) {
   const latest = new Map<number, OrderReport>();
   const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
@@ -313,8 +313,8 @@ function listen({ rack, bus }: RackLink, host: string) {
 const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
 
 /**
- * Sends the order to the clock, and repeats it while the clock is busy with another. @returns the
- * order's number.
+ * Sends the order to the clock, and repeats it while the clock is busy with another.
+ * @returns the order's number.
  */
 async function hand(
   link: RackLink,
@@ -365,7 +365,7 @@ async function keptResult(
   { host, number }: { host: string; number: number },
 ): Promise<Reported | undefined> {
   const final = await control.final(partitionOf(rack, host)!, { forMs: 0 });
-  // The reports of a program that has not ended say what it waits for.
+  // Reports of a program that has not ended say why it waits.
   return final?.reports.map(({ topic, value }) => ({ topic, value: value as Result })).find(
     ({ topic, value }) => FINAL_TOPICS.has(topic) && value?.["order"] === number,
   );

@@ -5,7 +5,7 @@ import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { type Goal, goalText } from "../../../fabric/trace/predicate.ts";
 import type { ControlClient } from "./control.ts";
 
-/** States of a partition that waits for a process, or for what is known of one. */
+/** States of a partition that waits for a process, or for news of one. */
 const AWAITED: ReadonlySet<string> = new Set(["absent", "unknown", "joining", "dying"]);
 
 export interface Driven {
@@ -49,8 +49,8 @@ export async function step(
 }
 
 /**
- * Runs to a time, or to a break: then `status.hits` has which, on which device and when, and
- * `status.standsAt` is the instant behind it, at which the whole rack stands.
+ * Runs to a time, or to a break: then `status.hits` has which, on which device and when, and `status.standsAt` is the
+ * instant behind it, at which the whole rack stands.
  * @param signal pauses the rack before this function rejects.
  * @throws Refusal where the time is past, or there is no such device or step.
  */
@@ -132,15 +132,14 @@ function isAtRest(status: ClockStatus): boolean {
 }
 
 /**
- * Whether no partition is ahead of another. One that has no process, and is to have one, holds the
- * others back until it comes.
+ * No partition is ahead of another. One that has no process, and is to have one, holds the others back until it
+ * comes.
  */
 function isLevel(status: ClockStatus): boolean {
   const lacks = status.why.some((row) => AWAITED.has(row.status));
   return isAtRest(status) && (status.standsAt !== null || lacks);
 }
 
-/** Whether all events before the limit have happened. */
 function hasCome(status: ClockStatus): boolean {
   return status.next >= status.limit || status.next === Infinity || status.finished;
 }

@@ -13,7 +13,7 @@ export interface WaitingProgram extends UnfinishedProgram {
   readonly host: string;
 }
 
-/** What a card has refused and why, or given up. */
+/** A card's refusals and surrenders, with their reasons. */
 export interface WarningOfCard extends CardWarning {
   readonly card: string;
 }

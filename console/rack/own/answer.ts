@@ -1,13 +1,12 @@
-/** The end of `confined.ts` in the process that does the work: what its entry points share. */
+/** The end of `confined.ts` in the process that does the work: functions that its entry points share. */
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { ROOT, toFileUrl } from "../../base/paths.ts";
 import { explain } from "../failure.ts";
 import { framed, framesOf, type Said, STOP } from "./frames.ts";
 
-/** What an entry point gets beside its job. */
 export interface Asker<Progress> {
   tell(progress: Progress): void;
-  /** Whether the work shall end early. */
+  /** True when the work shall end early. */
   stopped(): boolean;
 }
 
@@ -61,8 +60,8 @@ async function saidOf<Progress>(
 }
 
 /**
- * What a failure says that comes from a user's file though no program of theirs runs: it has put its own function in the
- * place of one that is built into JavaScript (`Map.prototype.get = …`), and ours has called it.
+ * The text of a failure that comes from a user's file though no program of theirs runs: it has replaced a function
+ * that is built into JavaScript (`Map.prototype.get = …`), and ours has called it.
  */
 function changedBuiltIn(error: unknown): { message: string; code: number } | undefined {
   if (!(error instanceof Error) || explain(error).code !== EXIT.internal) return undefined;

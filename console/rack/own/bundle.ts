@@ -20,7 +20,7 @@ interface BundleError {
 const ENTRY = "own-program";
 const MAP_MARK = "//# sourceMappingURL=data:application/json;base64,";
 
-/** Whether the first instance of a program stops a debugger; name of a variable of the module. */
+/** Name of a module variable: the first instance of a program stops a debugger. */
 const IS_FIRST = "rackmeshIsFirst$";
 const STOP = `if (${IS_FIRST}) { ${IS_FIRST} = false; debugger; } `;
 
@@ -30,9 +30,9 @@ export interface BundleOptions {
 }
 
 /**
- * The module text: its default export makes an instance of the program, `Instantiate` of
- * `own_programs.ts`. A source map in it names the user's files, for stacks and debuggers.
- * @throws Refusal where a file cannot be read or parsed, or imports what is not a file.
+ * The module text: its default export makes an instance of the program, `Instantiate` of `own_programs.ts`. A source
+ * map in it names the user's files, for stacks and debuggers.
+ * @throws Refusal where a file cannot be read or parsed, or imports something other than a file.
  */
 export async function bundleProgram(
   path: string,
@@ -51,7 +51,7 @@ export async function bundleProgram(
         loader: path.endsWith(".js") ? "js" : "ts",
       },
       bundle: true,
-      // What a protocol imports by name, wherever its file is.
+      // The module that a protocol imports by name, wherever its file is.
       alias: { rackmesh: fromFileUrl(projectFile("nodes/protocol.ts")) },
       write: false,
       format: "cjs",
@@ -102,7 +102,6 @@ function isEntry(file: string): boolean {
   return absolute(file).endsWith(`/${ENTRY}`);
 }
 
-/** A path as esbuild writes it, relative to the root. */
 function absolute(file: string): string {
   return `/${file.replace(/^\/+/, "")}`;
 }

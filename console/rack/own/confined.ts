@@ -1,6 +1,6 @@
 /**
- * Work with own programs is done in a process with few rights, of which this is the command's end;
- * `answer.ts` is the other. What the programs print goes to the command's stderr.
+ * Work with own programs runs in a process with few rights; this is the command's end, and `answer.ts` the other. The
+ * programs' output goes to the command's stderr.
  */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
@@ -11,22 +11,21 @@ import { RackError } from "../../base/rack_error.ts";
 import { framed, framesOf, isSaid, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";
 
-/** Of a process: its entry point, and what it may do. */
+/** A process: its entry point and its rights. */
 export interface Confined {
   /** The entry point, a path in the project. */
   readonly module: string;
-  /** Its own programs, for people. */
+  /** Its own programs, for messages. */
   readonly programs: readonly string[];
   /** Paths below `directory` that the process may read and write; all may be read with `"all"`. */
   readonly reads?: readonly string[] | "all";
   readonly writes?: readonly string[];
-  /** Flags of a process that loads no own program itself; default: what `reads` and `writes` allow. */
+  /** Flags of a process that loads no own program itself; default: the rights of `reads` and `writes`. */
   readonly flags?: readonly string[];
-  /** The port of loopback at which it waits for a debugger before it does anything; 0: any. */
+  /** The port of loopback at which it waits for a debugger at its start; 0: any. */
   readonly inspect?: number | undefined;
-  /** The folder in which it runs. */
   readonly directory?: string;
-  /** The directory of its run, by which it is found; default: the folder in which it runs. */
+  /** The directory of its run, which identifies it; default: the folder in which it runs. */
   readonly runDirectory?: string;
   /** Ends the process; the work then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
@@ -39,27 +38,31 @@ export interface Asked<Progress> extends Confined {
   readonly stopped?: (() => boolean) | undefined;
 }
 
-/** A process that does one job after the other: so it loads and compiles its code once. */
+/** A process for several jobs, one after the other: it loads and compiles its code once. */
 export interface ConfinedWorker {
   /**
-   * Hands it a job, which it begins when those before have ended.
-   * @returns its answer. @throws RackError where the work fails, or the process ends without an answer.
+   * Hands it a job, which it begins when earlier ones have ended.
+   * @returns its answer.
+   * @throws RackError where the work fails, or the process ends without an answer.
    */
   ask<Answer, Progress = never>(
     job: unknown,
     onProgress?: (progress: Progress) => void,
   ): Promise<Answer>;
-  /** The processor time that it has used, in ms; undefined where it has ended. */
+  /** Its processor time in ms; undefined where it has ended. */
   usedMs(): number | undefined;
-  /** Whether it has ended, or failed otherwise than in a job: it does no more. */
+  /** It has ended, or failed otherwise than in a job: it accepts no more. */
   readonly isOver: boolean;
-  /** Asks it to end early, with an answer, each job that it has been given. */
+  /** Asks it to end all of its jobs early, with an answer. */
   stop(): void;
-  /** Ends it. What it has not answered rejects. */
+  /** Ends it; unanswered jobs reject. */
   end(): Promise<void>;
 }
 
-/** Processor time of a process between the question to stop and its end, where it does not answer: it does not look. */
+/**
+ * Limit of a process's processor time between the request to stop and its answer; beyond it the process ignores the
+ * request.
+ */
 const STOP_MS = 3_000;
 const LOOK_MS = 100;
 /** A terminal interrupts this process and the other at once. */
@@ -79,14 +82,14 @@ export async function askConfined<Answer, Progress = never>(
 }
 
 /**
- * The result of work of processes: they are asked to end it early as soon as that is wanted, and ended where
- * they do not.
+ * The result of work of processes: they are asked to end early as soon as `stopped` says so, and ended if they do not
+ * answer.
  * @throws RackError where they were ended.
  */
 export async function stoppable<Result>(
   work: Promise<Result>,
   { workers, stopped, programs }: Pick<Confined, "programs"> & Pick<Asked<never>, "stopped"> & {
-    /** Those that there are now: one that has ended may have been replaced. */
+    /** The present processes: one that has ended may have been replaced. */
     readonly workers: () => readonly ConfinedWorker[];
   },
 ): Promise<Result> {
@@ -115,7 +118,7 @@ export function startConfined(
 ): ConfinedWorker {
   signal?.throwIfAborted();
   const { directory, runDirectory = directory, inspect } = rights;
-  // The last word says whose process it is.
+  // The last word identifies the process's run.
   const words = runDirectory === undefined ? [] : [`${runDirectory}/run.json`];
   const child = new Deno.Command(Deno.execPath(), {
     args: [
@@ -132,7 +135,7 @@ export function startConfined(
   const kill = killerOf(child);
   signal?.addEventListener("abort", kill);
   const input = child.stdin.getWriter();
-  // A process that has ended does not read: its end is what is reported.
+  // A process that has ended does not read: its end is reported instead.
   const send = (frame: unknown) => void input.write(framed(frame)).catch(() => {});
   const pending: Pending[] = [];
   let failure: unknown;
@@ -163,7 +166,7 @@ export function startConfined(
   };
 }
 
-/** What ends the process, unless it has ended. */
+/** @returns a function that ends the process, unless it has ended. */
 export function killerOf(child: Deno.ChildProcess): () => void {
   let isThere = true;
   void child.status.then(() => isThere = false);
@@ -171,13 +174,13 @@ export function killerOf(child: Deno.ChildProcess): () => void {
     try {
       if (isThere) child.kill("SIGKILL");
     } catch (error) {
-      // It has ended, and the promise that tells of it is about to.
+      // It has ended, and the promise of its status is about to resolve.
       if (!(error instanceof TypeError)) throw error;
     }
   };
 }
 
-/** Hands on what the process says; always rejects, at the latest when it has ended. */
+/** Passes on the process's messages; always rejects, at the latest when it has ended. */
 async function listen(
   child: Deno.ChildProcess,
   { programs, signal, pending }: Pick<Confined, "programs" | "signal"> & {
@@ -206,7 +209,7 @@ async function listen(
   throw new RackError(`${found}: expected it to answer`);
 }
 
-/** Deno says where it listens, but not where it is to be quiet. */
+/** Deno prints its address, and has no option to suppress that. */
 function withInspector(flags: readonly string[], port: number | undefined): readonly string[] {
   if (port === undefined) return flags;
   return [`--inspect-wait=127.0.0.1:${port}`, ...flags.filter((flag) => flag !== "--quiet")];
@@ -214,14 +217,14 @@ function withInspector(flags: readonly string[], port: number | undefined): read
 
 interface StopWatch {
   readonly timer: ReturnType<typeof setInterval>;
-  /** How long they went on, for people, where they were ended. */
+  /** How long they went on, for messages, where they were ended. */
   readonly lateBy: string | undefined;
 }
 
-/** Asks processes to stop as soon as that is wanted, and ends them where they do not. */
+/** Asks processes to stop as soon as `stopped` says so, and ends those that do not. */
 function watchStop(stopped: () => boolean, workers: () => readonly ConfinedWorker[]): StopWatch {
   let askedAt: number | undefined, lateBy: string | undefined;
-  /** What each had used when it was asked. */
+  /** Processor time of each when it was asked. */
   const usedBefore = new Map<ConfinedWorker, number>();
   const hasTooMuch = () =>
     [...usedBefore].some(([worker, before]) => (worker.usedMs() ?? 0) - before > STOP_MS);
@@ -249,7 +252,7 @@ function watchStop(stopped: () => boolean, workers: () => readonly ConfinedWorke
   };
 }
 
-/** Flags of a process that may do no more than this. */
+/** Flags of a process with no more rights than these. */
 export function flagsOf(
   { reads = [], writes = [] }: Pick<Confined, "reads" | "writes">,
 ): string[] {

@@ -32,7 +32,7 @@ export interface ExploreJob {
 
 /**
  * A rack to be explored, which is answered with an {@link Opening}; then runs with its accesses in another order, and
- * steps, with what is found in each.
+ * steps, with the findings of each.
  */
 export type ExploreRequest =
   | { readonly open: ExploreJob }

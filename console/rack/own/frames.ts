@@ -11,7 +11,7 @@ export type Said =
   | readonly ["answer", unknown]
   | readonly ["failed", { readonly message: string; readonly code: number }];
 
-/** Whether the process says it: a program that has found a way to stdout may have written anything. */
+/** The process itself has sent it: a program that has found a way to stdout may have written anything. */
 export function isSaid(frame: unknown): frame is Said {
   if (!Array.isArray(frame)) return false;
   const [kind, value] = frame;
@@ -23,7 +23,9 @@ export function isSaid(frame: unknown): frame is Said {
 /** To the process: end early, with an answer, each job so far. */
 export const STOP = "stop";
 
-/** What a process that tries a program says when it is about to load it; its answer follows (`probe_main.ts`). */
+/**
+ * The message of a process that tries a program when it is about to load it; its answer follows (`probe_main.ts`).
+ */
 export const PROBE_BEGINS = "begins\n";
 
 export function framed(value: unknown): Uint8Array<ArrayBuffer> {
@@ -34,7 +36,7 @@ export function framed(value: unknown): Uint8Array<ArrayBuffer> {
   return frame;
 }
 
-/** The frames of a stream, up to its end. @throws RackError for what is none. */
+/** The frames of a stream, up to its end. @throws RackError for invalid bytes. */
 export async function* framesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<unknown> {
   let parts: Uint8Array[] = [], length = 0, wanted = 4, isHead = true;
   for await (const part of stream) {

@@ -20,14 +20,13 @@ export interface LoopWatchStart {
 /** For people. */
 export interface Watched {
   readonly name: string;
-  /** What is expected of it. */
   readonly expected: string;
 }
 
 export interface LoopWatch {
   /** Does `work`, a hook of a protocol, which is watched. @param name for people. */
   readonly around: Around;
-  /** Creates nodes as before; the steps of hosts of the plan with own programs are watched. */
+  /** Creates nodes with `create`; the steps of hosts of the plan with own programs are watched. */
   steps(create: CreateNode, plan: RackPlan, own: Readonly<Record<string, unknown>>): CreateNode;
 }
 

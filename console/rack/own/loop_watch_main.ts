@@ -5,10 +5,9 @@
 import type { LoopWatchStart } from "./loop_watch.ts";
 
 const LOOK_MS = 1_000;
-/** When it is said first, in looks; then each time that it has taken twice as long. */
+/** The first message comes after so many looks; then each time that the step has taken twice as long. */
 const FIRST = 5;
 
-/** The latest message. */
 let start: LoopWatchStart | undefined;
 
 function watch(): void {

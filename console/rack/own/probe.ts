@@ -20,18 +20,18 @@ const TOP_LEVEL_MS = 10_000;
 const ORPHAN_S = 30;
 const LOOK_MS = 100;
 
-/** What is known of a program that has been tried. */
+/** Properties of a program that has been tried. */
 export interface Probed {
   /** Why it cannot be loaded. */
   readonly why?: string;
-  /** Whether it exports `recover` or `check`. */
+  /** It exports `recover` or `check`. */
   readonly isHooked: boolean;
-  /** Whether it is no program, but rows of the coherent cards' protocol. */
+  /** It is no program, but rows of the coherent cards' protocol. */
   readonly isProtocol: boolean;
 }
 
 interface Limits {
-  /** What the program's top level may use of a processor. */
+  /** Limit of processor time for the program's top level. */
   readonly processorMs: number;
   /** In wall ms. */
   readonly patienceMs: number;
@@ -39,8 +39,10 @@ interface Limits {
 
 /**
  * Makes one instance of a bundled program.
- * @throws Refusal where that fails, the top level has used too much of a processor, or it waits: when the patience ends,
- *   half of the looks at its process, or more, have found it asleep. RackError where the process does not answer though
+ * @throws Refusal where that fails, the top level has used too much of a processor, or it waits: when the patience
+ * ends,
+ *   half of the looks at its process, or more, have found it asleep. RackError where the process does not answer
+ * though
  *   it is ready to go on: then the machine, not the program, holds it up. The signal's reason.
  */
 export async function probeProgram(
@@ -105,7 +107,7 @@ function startProbe() {
     ],
     stdin: "piped",
     stdout: "piped",
-    // What the top level prints is shown when the program runs.
+    // The top level's output is shown when the program runs.
     stderr: "piped",
   }).spawn();
 }
@@ -113,7 +115,7 @@ function startProbe() {
 /** Why the process was ended: its program computes or waits without an end, or the machine does not let it go on. */
 type Late = "busy" | "asleep" | "held up";
 
-/** Looks at the process until it has ended, and kills it when it is late. */
+/** Watches the process until it has ended, and kills it when it is late. */
 function watchProbe(pid: number, limits: Limits, kill: () => void) {
   let begunAtMs: number | undefined, late: Late | undefined;
   // Looks since its top level has begun, and how many found it asleep: some, on a busy machine, find it waiting for a

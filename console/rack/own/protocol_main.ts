@@ -18,7 +18,7 @@ export interface StatesJob {
   readonly statesMax: number;
 }
 
-/** What is found, and which of the protocol's rows have not been met: all of them, those that are taken out too. */
+/** The findings, and the protocol's rows that have not been met: all of them, removed ones included. */
 export interface StatesAnswer {
   readonly found: RackFound;
   readonly rows: readonly string[];

@@ -18,7 +18,7 @@ import { watchLoops } from "./loop_watch.ts";
 
 export interface RunJob {
   readonly runFilePath: string;
-  /** Whether it is recorded for checkers. */
+  /** It is recorded for checkers. */
   readonly isChecked: boolean;
   readonly limitMs?: number | undefined;
   /**
@@ -33,7 +33,7 @@ export type RunProgress = readonly [node: string, topic: string, value: unknown]
 
 export interface RunAnswer extends Simulated {
   readonly durable: DurableLog["durable"];
-  /** Where a debugger may stop in them: what recoveries and checks have found. */
+  /** Where a debugger may stop in them: the findings of recoveries and checks. */
   readonly protocols?: readonly ProtocolVerdict[];
 }
 
@@ -65,7 +65,9 @@ async function run(
   return { ...simulated, durable: log?.durable ?? [], ...(protocols && { protocols }) };
 }
 
-/** What recoveries and checks say of the run, which has just ended: as `checkProtocols` in a process of theirs. */
+/**
+ * The verdicts of recoveries and checks on the run, which has just ended: as `checkProtocols` in a process of theirs.
+ */
 function judgedHere(
   { plan, directory }: RunFile,
   watch: Watch,

@@ -12,7 +12,8 @@ export class WorkerPool {
 
   /**
    * Has the process of a lane do a job.
-   * @returns its answer. @throws RackError where the job fails, or its process ends without an answer.
+   * @returns its answer.
+   * @throws RackError where the job fails, or its process ends without an answer.
    */
   async ask<Answer, Progress = never>(
     lane: number,
@@ -42,7 +43,7 @@ export class WorkerPool {
     }
   }
 
-  /** Asks the process of a lane, or all, to end early, with an answer, each job that it has been given. */
+  /** Asks the process of a lane, or all, to end all of their jobs early, with an answer. */
   stop(lane?: number): void {
     for (const [own, worker] of this.#workers) {
       if (lane === undefined || own === lane) worker.stop();
@@ -60,7 +61,7 @@ export class WorkerPool {
     await worker?.end();
   }
 
-  /** Ends all processes. What they have not answered rejects. */
+  /** Ends all processes. Unanswered jobs reject. */
   async end(): Promise<void> {
     await Promise.all([...this.#workers.keys()].map((lane) => this.#end(lane)));
   }

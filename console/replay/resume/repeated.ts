@@ -1,4 +1,4 @@
-/** A rack of processes that repeats a run up to an instant: what its run file and its record begin with. */
+/** A rack of processes that repeats a run up to an instant: the begin of its run file and of its record. */
 import type { RecordedLinkFault, RecordedOrder } from "../../../fabric/clock/record.ts";
 import { ordersBehind } from "../../../fabric/clock/timekeeper.ts";
 import { type PartitionPlan, partitionsOf } from "../../../fabric/rack/assembly/topology.ts";
@@ -19,8 +19,8 @@ export interface Repeated extends Pick<RunFile, "plan" | "partitions"> {
 export interface RepeatOptions {
   readonly at: Time;
   /**
-   * Whether all that is on record counts, as at a checkpoint, also what takes effect at the instant or
-   * later; else only what was before the instant.
+   * All of the record counts, as at a checkpoint, also faults that take effect at the instant or later; else only
+   * those before the instant.
    */
   readonly withPending?: boolean;
   /** Power failures that orders had added to the plan. */
@@ -72,7 +72,7 @@ function partitionsFor(
   return isFit ? partitions : partitionsOf(plan, "node");
 }
 
-/** What the plan still has for each device behind what has happened, as its timekeeper takes it. */
+/** The rest of the plan for each device after the past events, as its timekeeper takes it. */
 function pendingOf(scripted: readonly FaultPlan[], happened: readonly FaultPlan[]): FaultPlan[] {
   const byNode = Map.groupBy(scripted, ({ node }) => node);
   for (const { node, action, at } of happened) {

@@ -45,24 +45,24 @@ export interface Resumed {
   /** The run that it repeats, and up to where. */
   readonly from: string;
   readonly at: Time;
-  /** Of the rack at that instant: of all its devices. */
+  /** Of all of the rack's devices at that instant. */
   readonly digest: string;
   readonly events: number;
 }
 
-/** What the devices are to have come to at the instant. */
+/** The expected state of the devices at the instant. */
 interface Expected {
   readonly run: string;
   readonly at: Time;
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
 }
 
-/** The part of the work that the replay is, which is faster than processes are. */
+/** The replay's share of the work: it is faster than processes are. */
 const REPLAY_SHARE = 0.2;
 
 /**
- * @throws Refusal for an unknown run, instant or checkpoint, and for a run that cannot be replayed exactly;
- * RackError where a device comes to another digest: then the rack is taken down.
+ * @throws Refusal for an unknown run, instant or checkpoint, and for a run that cannot be replayed exactly; RackError
+ * where a device comes to another digest: then the rack is taken down.
  */
 export async function resumeRun(run: string, options: ResumeOptions): Promise<Resumed> {
   const { signal, onProgress, go = false } = options;
@@ -108,10 +108,9 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
   return { rack, from: target.run, at, digest, events };
 }
 
-/** What a rack was compared with before it was up. */
+/** The values with which a rack was compared before it was up. */
 const RESUMED_FILE = "resumed.json";
 
-/** The run up to the instant, as its replay in one process has it. */
 async function readRun(
   run: string,
   { variant, at: where, signal, onProgress }: ResumeOptions,
@@ -164,7 +163,6 @@ function writeRecord(directory: string, { orders, links }: Repeated): void {
   writeWhole(`${directory}/orders.jsonl`, lines);
 }
 
-/** How often one looks. */
 const LOOK_MS = 20, STATUS_MS = 500;
 
 /** Returns when the rack stands at the instant to which its clock lets it come. */

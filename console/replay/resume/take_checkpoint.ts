@@ -40,9 +40,9 @@ export interface Taken {
 }
 
 /**
- * Writes a checkpoint, and keeps the run from being pruned. A rack whose time moves stands still for a
- * moment. @throws Refusal for a wrong name, an instant that is not known, a run that cannot be replayed
- * exactly; RackError where the rack does not come to stand.
+ * Writes a checkpoint, and keeps the run from being pruned. A rack whose time moves stands still for a moment.
+ * @throws Refusal for a wrong name, an instant that is not known, a run that cannot be replayed exactly; RackError
+ * where the rack does not come to stand.
  */
 export async function takeCheckpoint(options: TakeOptions): Promise<Taken> {
   const { run, variant, name, at } = options;
@@ -78,7 +78,6 @@ async function atInstant(
   return { at, nodes, digest: rackDigest(nodes), events, faults, planned: [] };
 }
 
-/** A replay for one question. */
 function askOwn(options: ReplayOptions): AskReplay {
   return async (target, question) => {
     const replay = await Replay.open(target, options);
@@ -90,7 +89,7 @@ function askOwn(options: ReplayOptions): AskReplay {
   };
 }
 
-/** @throws Refusal where the rack is up and has not come to the instant: what is before it is not known. */
+/** @throws Refusal where the rack is up and has not come to the instant: the state before it is not known. */
 export async function checkInstant(target: ReplayTarget, at: Time): Promise<void> {
   const { id, up } = await placeOf(target);
   if (!up || target.checkpoint !== undefined) return;
@@ -123,7 +122,7 @@ async function asItStands(rack: RackUp): Promise<State> {
   });
 }
 
-/** As it was before, unless somebody else has given an order for time. */
+/** Restores the order for time, unless another command has given one. */
 async function goOn(
   control: ControlClient,
   { before: { pace, limit }, order }: { before: ClockStatus; order: number },
@@ -142,7 +141,7 @@ function isStill({ standsAt, paused, next, limit, pace }: ClockStatus): boolean 
 
 const TRIES = 20;
 
-/** All from one moment: nothing has been put on record, and no time has passed, meanwhile. */
+/** All from one moment: nothing was put on record, and no time passed, meanwhile. */
 async function standing(rack: RackUp, control: ControlClient): Promise<State> {
   const { directory, id } = rack;
   for (let tries = 0; tries < TRIES; tries++) {
@@ -157,7 +156,7 @@ async function standing(rack: RackUp, control: ControlClient): Promise<State> {
     const isSame = after.standsAt === standsAt && after.events === events &&
       end.events === events && recordOf(directory).length === faults.length;
     if (!isSame) continue;
-    // Not before: what is found here is from that moment or an earlier one.
+    // Not earlier: the state read here is from that moment or an earlier one.
     refuseInexact(id, directory);
     const nodes = digestsOf(end, faults, standsAt);
     const isWhole = nodes.length === rack.file.plan.nodes.length;

@@ -22,7 +22,7 @@ export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): 
       cases: [...checksOf([variant]).map(caseOfCheck), ...nothingDone(variant)],
     };
   });
-  // What a scenario expects of its checks holds of all variants together.
+  // A scenario's expectations of its checks hold for all variants together.
   const failed = new Set(
     suites.flatMap(({ cases }) => cases.flatMap(({ name, problem }) => problem ? [name] : [])),
   );
@@ -31,7 +31,7 @@ export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): 
   return [...suites, { name: "all variants", classname, cases: others.map(caseOfCheck) }];
 }
 
-/** A variant that did nothing could not be told: as an exploration that is unchecked. */
+/** A variant that did nothing has no verdict, like an exploration that is unchecked. */
 function nothingDone({ nothing }: JudgedVariant): JunitCase[] {
   if (nothing === undefined) return [];
   const problem = { kind: "error", type: "unchecked", message: nothing } as const;
@@ -44,12 +44,12 @@ function caseOfCheck({ name, promise, looked, holds, detail }: Check): JunitCase
   return { name, problem: { kind: "failure", type: name, message: detail, text } };
 }
 
-/** What is a case of each variant that is explored. */
+/** The case of each variant that is explored. */
 const EXPLORED = "power-failure-at-every-instant";
 
 /**
  * A suite for each variant that was explored, with one case: the verdict.
- * @param isWhole whether no variant is missing.
+ * @param isWhole no variant is missing.
  */
 export function exploreSuites(
   { scenario: classname, seed, explored, isWhole }: {
@@ -76,7 +76,7 @@ export function exploreSuites(
   return [...suites, { name: "other variants", classname, cases: [{ name: EXPLORED, problem }] }];
 }
 
-/** What is neither kept nor broken could not be told: an error, as a case that is skipped passes for good. */
+/** A promise that is neither kept nor broken has no verdict: an error, as a skipped case passes for good. */
 function problemOfVerdict({ verdict: found }: Explored, text: string): JunitProblem | undefined {
   const { verdict, why = "", counterexample } = found;
   switch (verdict) {
@@ -97,8 +97,8 @@ function problemOfVerdict({ verdict: found }: Explored, text: string): JunitProb
 }
 
 /**
- * A suite for each method of the matrix, with a case for each of its cells: an unsafe one is a failure, as
- * `rack explore --claims` of it would be.
+ * A suite for each method of the matrix, with a case for each of its cells: an unsafe one is a failure, as `rack
+ * explore --claims` of it would be.
  * @param missing cells that were not explored, as the command was stopped.
  */
 export function matrixSuites(cells: readonly MatrixCell[], missing: number): JunitSuite[] {

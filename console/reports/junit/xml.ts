@@ -4,7 +4,7 @@
  * and a text (the schema of Jenkins's plug-in, `jenkins-junit.xsd`; "Unit test reports", docs.gitlab.com).
  */
 
-/** What became of a case: `error` is one that could not be told. */
+/** The outcome of a case: `error` has no verdict. */
 export interface JunitProblem {
   readonly kind: "failure" | "error";
   /** A word for its kind, and one line. */
@@ -18,7 +18,7 @@ export interface JunitCase {
   readonly name: string;
   /** Absent: it holds. */
   readonly problem?: JunitProblem | undefined;
-  /** What a case that holds has looked at, or what a problem is reproduced by. */
+  /** The subject of a case that holds, or the command that reproduces a problem. */
   readonly output?: string | undefined;
   /** Wall time in ms; absent: none of its own. */
   readonly wallMs?: number | undefined;
@@ -35,8 +35,9 @@ export interface JunitSuite {
 }
 
 /**
- * The document. @param name of the command. @param suites at least one case in all: a report without any is
- * taken for success.
+ * The document.
+ * @param name of the command.
+ * @param suites at least one case in all: a report without any is taken for success.
  */
 export function junitXml(name: string, suites: readonly JunitSuite[]): string {
   const cases = suites.flatMap((suite) => suite.cases);

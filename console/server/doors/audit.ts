@@ -1,4 +1,4 @@
-/** Who did what to what, when and with which result: in memory for the page, in a file for later. */
+/** The log of changes: user, action, object, time and result; in memory for the page, in a file for later. */
 import type { AuditEntry } from "../../api/session.ts";
 
 /** Entries that the page can see; the file has all. */

@@ -1,8 +1,8 @@
 /**
- * The doors: what every request has to pass before a route sees it. A page of another origin can send
- * requests to this server (a port of the loopback interface is open to every page of the browser), so: only
- * our own names as Host (rebinding), no foreign Origin or Sec-Fetch-Site, changes only with a header that no
- * form can set and no other origin may set without CORS, which there is not; keys in a header, never cookies.
+ * Checks that every request must pass before a route sees it. A page of another origin can send requests to this
+ * server (a port of the loopback interface is open to every page of the browser), so: only our own names as Host
+ * (rebinding), no foreign Origin or Sec-Fetch-Site, changes only with a header that no form can set and no other
+ * origin may set without CORS, which is not offered; keys in a header, never cookies.
  */
 import { createMiddleware } from "hono/factory";
 import { secureHeaders } from "hono/secure-headers";
@@ -108,7 +108,7 @@ export function rateGuard({ wallMs }: Pick<Console, "wallMs">): MiddlewareHandle
     const taken = [
       all.take(who),
       ...(isChange ? [changes.take(who)] : []),
-      // By anybody: guessing from many addresses is guessing all the same.
+      // From all addresses: guessing from many addresses counts as well.
       ...(isSignIn ? [signIns.take("")] : []),
     ];
     const waitMs = Math.max(...taken);
@@ -133,7 +133,7 @@ export function keyIn(authorization: string | undefined): string | undefined {
   return /^Bearer ([\w.~+/=-]{1,200})$/.exec(authorization ?? "")?.[1];
 }
 
-/** 401 without a key; 403 where a viewer wants to change something, or to read what is the operator's. */
+/** 401 without a key; 403 where a viewer wants a change, or data that are the operator's. */
 export const roleGuard: MiddlewareHandler<Env> = createMiddleware<Env>(async (c, next) => {
   const { method, path } = c.req;
   const isOpen = path === "/api/v1/session" && method === "POST";
@@ -171,7 +171,7 @@ export function auditGuard({ audit }: Pick<Console, "audit">): MiddlewareHandler
   });
 }
 
-/** The kind of thing that was done, without its names: `/api/v1/racks/…/power`. */
+/** The kind of action, without its names: `/api/v1/racks/…/power`. */
 function routeOf(path: string): string {
   return path.split("/").map((part, i) => i === 4 || i > 5 ? "…" : part).join("/").slice(0, 100);
 }

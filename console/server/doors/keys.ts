@@ -5,7 +5,6 @@
  */
 import type { Role, SignedIn } from "../../api/session.ts";
 
-/** Who sends a request. */
 export interface Caller {
   readonly session: string;
   readonly role: Role;
@@ -21,7 +20,7 @@ export interface KeysOptions {
 }
 
 const TOKEN_MS = 24 * 3_600_000, KEY_MS = 12 * 3_600_000;
-/** More at once are not given out: the oldest key goes. */
+/** Limit of keys and tokens: with more the oldest one goes. */
 const KEYS_MAX = 200, TOKENS_MAX = 200;
 /** Letters of a fixed key at least. */
 export const FIXED_KEY_LETTERS = 32;

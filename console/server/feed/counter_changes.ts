@@ -3,7 +3,7 @@ import type { Counters } from "../../rack/live/counters.ts";
 
 type Of = Counters[string];
 
-/** What has another value than before, by node. A counter that is no longer there is 0. */
+/** Counters whose value has changed, by node. A counter that has disappeared is 0. */
 export function changedCounters(before: Counters, now: Counters): Record<string, Of> {
   const changes: Record<string, Of> = {};
   for (const [node, of] of Object.entries(now)) {

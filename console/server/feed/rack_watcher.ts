@@ -120,7 +120,7 @@ export class RackWatcher {
       this.#options.onChange();
       return;
     }
-    // What holds time has changed; the next look shows it in full.
+    // The reason why time is held has changed; the next look shows it in full.
     if (event.event === "clock") return await this.#lookAtClock(control);
     this.#push(changeOf(event, (name) => this.#nodesOf(name)));
   }
@@ -132,7 +132,6 @@ export class RackWatcher {
   }
 
   #push(change: Change): void {
-    // What was under way when the rack went down.
     if (this.isOver) return;
     // As JSON has it, once for all readers: bytes in hex, big numbers as text.
     const plain: Change = change.type === "report"
@@ -184,7 +183,7 @@ export class RackWatcher {
   }
 }
 
-/** Whether nothing that a person would call a change has changed: a wait of less than a second is none. */
+/** Nothing has changed that a person would call a change: a wait of less than a second is none. */
 function isSameHold(
   before: NonNullable<StateMessage["clock"]>,
   now: NonNullable<StateMessage["clock"]>,

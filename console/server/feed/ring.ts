@@ -1,7 +1,7 @@
 /**
- * The last messages of a rack, each with a number, for any number of readers. A reader has a place in the
- * ring and nothing else, so a slow one costs no memory: what is overwritten before it reads is lost to it, and
- * it is told how much that was.
+ * The last messages of a rack, each with a number, for any number of readers. A reader has a place in the ring and
+ * nothing else, so a slow one costs no memory: messages that are overwritten before it reads are lost to it, and it
+ * receives their number.
  */
 import type { Change } from "../../api/feed.ts";
 import { withChanged } from "./counter_changes.ts";
@@ -19,7 +19,7 @@ interface Slot {
   readonly letters: number;
 }
 
-/** What a reader gets: changes in order, or how many it has missed. */
+/** A reader's result: changes in order, or how many it has missed. */
 export type Read =
   | { readonly seq: number; readonly changes: readonly Change[] }
   | { readonly seq: number; readonly missed: number };
@@ -59,7 +59,7 @@ export class Ring {
     this.#letters = 0;
   }
 
-  /** What is behind a number. One that this ring has never given out counts as too old. */
+  /** The changes after a number. One that this ring has never given out counts as too old. */
   after(seq: number): Read {
     if (seq < this.#first || seq > this.seq) {
       return { seq: this.seq, missed: Math.max(1, this.#first - seq) };

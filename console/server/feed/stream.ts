@@ -3,9 +3,9 @@ import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Batch, Message } from "../../api/feed.ts";
 import type { Console } from "../context.ts";
 
-/** Gathers what comes within this time into one line: the page draws no faster. */
+/** Gathers the messages within this time into one line: the page draws no faster. */
 const BATCH_MS = 25;
-/** A line without messages says that the server is there. */
+/** A line without messages shows that the server is alive. */
 const ALIVE_MS = 5_000;
 
 export interface FeedOptions extends Pick<Console, "watchers" | "jobs"> {
@@ -51,7 +51,7 @@ export async function feed(options: FeedOptions): Promise<void> {
           if (seq >= 0) messages.push({ type: "dropped", count: read.missed });
           messages.push(await watcher.state());
         }
-        // The state is at least as new as the number: what comes twice changes nothing.
+        // The state is at least as new as the number: a repeated change has no effect.
         seq = read.seq;
       } else seq = Math.max(seq, 0);
       for (const id of changedJobs) {
@@ -72,7 +72,7 @@ export async function feed(options: FeedOptions): Promise<void> {
   }
 }
 
-/** Until the given function is called, or it is time to say that the server is there. */
+/** Waits until the given function is called, or a sign of life is due. */
 async function woken(give: (resolve: () => void) => void): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   give(resolve);

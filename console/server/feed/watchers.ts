@@ -28,7 +28,7 @@ export class Watchers {
     return this.#watched.size;
   }
 
-  /** @param wake called after each change. @returns the watcher, and how to leave it. */
+  /** @param wake called after each change. @returns the watcher, and a function to leave it. */
   join(
     run: string,
     wake: () => void,

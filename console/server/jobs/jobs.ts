@@ -59,7 +59,6 @@ export class Jobs {
     this.#own.add(run);
   }
 
-  /** The list of runs has changed. */
   tellRuns(): void {
     this.runsVersion++;
     for (const reader of this.#readers) reader(undefined);
@@ -71,7 +70,7 @@ export class Jobs {
     return () => this.#readers.delete(reader);
   }
 
-  /** @param name of the scenario, for people. */
+  /** @param name of the scenario, for messages. */
   start(work: JobWork, name: string): Job {
     const { order } = work;
     const id = `job-${++this.#count}`;
@@ -196,7 +195,7 @@ async function give(child: Deno.ChildProcess, work: JobWork): Promise<void> {
     await writer.write(new TextEncoder().encode(JSON.stringify(work)));
     await writer.close();
   } catch {
-    // The process has ended: that is what is reported.
+    // The process has ended, which is reported instead.
   }
 }
 

@@ -28,7 +28,7 @@ const FEEDS_MAX = 100;
 
 export function feedRoutes(console: Console, feeds: Set<() => void>) {
   const routes = newRoutes();
-  // What a line is stands in the document, though no answer is one.
+  // The type of a line is in the document, though it is no answer.
   routes.openAPIRegistry.register("Batch", batch);
   return routes.openapi(get, async (c) => {
     if (feeds.size >= FEEDS_MAX) {
@@ -62,7 +62,7 @@ export function feedRoutes(console: Console, feeds: Set<() => void>) {
   });
 }
 
-/** Until the rack's first state is known. @throws ApiFailure, RackError where it cannot be looked at. */
+/** Waits until the rack's first state is known. @throws ApiFailure, RackError where the rack cannot be reached. */
 async function untilSeen({ watchers }: Console, run: string): Promise<void> {
   const { id, up } = await runNamed(run);
   if (!up) throw new ApiFailure("not-found", `${id} is not up`);

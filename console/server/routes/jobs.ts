@@ -1,4 +1,4 @@
-/** What takes a while: each is a process of its own, which a page can leave and find again. */
+/** Long work: each job is a process of its own, which a page can leave and find again. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { done, name } from "../../api/common.ts";
 import * as api from "../../api/jobs.ts";

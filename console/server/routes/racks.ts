@@ -212,7 +212,7 @@ async function shutDown(
   }
 }
 
-/** @param signal the page has gone: what waits for a time or a step pauses the rack. */
+/** @param signal the page has gone: a wait for a time or a step then pauses the rack. */
 function drive(
   { control }: RackLink,
   order: orders.TimeOrder,

@@ -18,7 +18,7 @@ function ask<Path extends string, Query extends z.ZodObject, Schema extends z.Zo
     path: `/runs/{run}/${path}`,
     summary,
     request: { params: runParams, query },
-    // What a replay answers is read-only, which types of schemas are not.
+    // Answers of a replay are read-only, which types of schemas are not.
     responses: answers(schema as unknown as z.ZodType<Plain<Schema>>, summary),
   });
 }
@@ -90,7 +90,7 @@ export function replayRoutes(console: Console) {
     question: (replay: Replay) => Promise<T>,
   ): Promise<T> {
     const row = await runNamed(run);
-    // By whatever words a variant is meant, it has one replay.
+    // A variant has one replay under all of its names.
     const folder = variantFolder(row, variant).slice(row.path.length + 1);
     return await replays.ask({ run: row.id, variant: folder }, question);
   }

@@ -1,4 +1,4 @@
-/** Scenario files: what is shipped, what one says, what is wrong with one. */
+/** Scenario files: the shipped ones, their content, and the problems of a text. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { name } from "../../api/common.ts";
@@ -55,7 +55,7 @@ const ofRun = createRoute({
   responses: answers(api.runScenario, "A run of this text does the same again"),
 });
 
-/** What is wrong with a text, without the name of its file, which says nothing to who has typed it. */
+/** The problems of a text, without the name of its file, which means nothing to the user who typed it. */
 function problemsOf(error: unknown) {
   if (!(error instanceof Refusal)) throw error;
   return error.problems.map(({ file: _, ...problem }) => problem);

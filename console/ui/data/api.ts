@@ -55,7 +55,7 @@ function part(name: string): string {
   return encodeURIComponent(name);
 }
 
-/** A path of the API with its query; what is undefined is left out. */
+/** A path of the API with its query; undefined values are left out. */
 function withQuery(path: string, query: Readonly<Record<string, unknown>>): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
@@ -77,7 +77,7 @@ export const api = {
     json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
   snapshot: (run: string, query: { readonly at: Time; readonly variant?: string | undefined }) =>
     json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
-  /** What a power cut of these devices would lose, at an instant or now. */
+  /** The loss by a power cut of these devices, at an instant or now. */
   loss: (run: string, query: {
     readonly nodes: string;
     readonly at?: Time;
@@ -86,10 +86,10 @@ export const api = {
   /** A replay tells operations by their begin: at most 1,000. */
   operations: (run: string, variant?: string) =>
     json<Operations>(withQuery(`/runs/${part(run)}/operations`, { most: 1_000, variant })),
-  /** The step that fits: what `until` stops at, in the past. */
+  /** The step at which `until` would stop, in the past. */
   find: (run: string, query: FindQuery) =>
     json<{ event: EventRow | null }>(withQuery(`/runs/${part(run)}/find`, { ...query })),
-  /** What differs between two runs, or two variants, and the first event at which they part. */
+  /** The differences between two runs, or two variants, and the first event at which they part. */
   compare: (run: string, query: {
     readonly with: string;
     readonly variant?: string | undefined;
@@ -114,7 +114,7 @@ export const api = {
     json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
   scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
   scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
-  /** Of a run, with what was done by hand as its faults. */
+  /** Of a run, with the faults made by hand. */
   scenarioOf: (run: string, variant?: string) =>
     json<RunScenario>(withQuery(`/runs/${part(run)}/scenario`, { variant })),
   scenarioSchema: () => json<Record<string, unknown>>("/scenario-schema"),

@@ -1,4 +1,4 @@
-/** What is wrong with each cable at an instant. */
+/** The faults of each cable at an instant. */
 import type { StateMessage } from "../../api/feed.ts";
 import type { Topology } from "../../api/rack.ts";
 import type { Time } from "../../../fabric/base/time.ts";

@@ -6,14 +6,14 @@ import { signal } from "@preact/signals";
 import type { Batch, Message } from "../../api/feed.ts";
 import { request } from "./session.ts";
 
-/** Whether what is shown is what is. `since` is wall time, in ms since 1970. */
+/** States of the shown data: current or not. `since` is wall time, in ms since 1970. */
 export type Connection =
   | { readonly state: "connecting" | "live" }
   | { readonly state: "interrupted"; readonly since: number; readonly why: string };
 
 export const connection = signal<Connection>({ state: "connecting" });
 
-/** The server sends an empty batch every few seconds: without any for so long, it is not there. */
+/** The server sends an empty batch every few seconds: without any for so long, it is away. */
 const SILENCE_MS = 12_000;
 const AGAIN_MS = [100, 250, 500, 1_000, 2_000];
 

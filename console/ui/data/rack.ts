@@ -1,6 +1,6 @@
 /**
- * What the page knows of the rack that it looks at: its topology, fetched once, and what the feed says of it since.
- * Views read the signals; nothing else writes them.
+ * The page's data on its rack: its topology, fetched once, and the news of the feed. Views read the signals; nothing
+ * else writes them.
  */
 import { batch, computed, effect, signal, untracked } from "@preact/signals";
 import type { Message, StateMessage } from "../../api/feed.ts";
@@ -16,14 +16,12 @@ import { session } from "./session.ts";
 export const runs = signal<Runs | undefined>(undefined);
 export const jobs = signal<readonly Job[]>([]);
 export const topology = signal<Topology | undefined>(undefined);
-/** Why the topology of the run that is looked at cannot be shown. */
+/** Why the topology of the shown run is missing. */
 export const trouble = signal<string | undefined>(undefined);
 export const clock = signal<Clock | null>(null);
-/** Whether a device has power, by name. */
 export const power = signal<ReadonlyMap<string, boolean>>(new Map());
 export const processes = signal<ReadonlyMap<string, ProcessState>>(new Map());
 export const links = signal<StateMessage["links"]>([]);
-/** Counters of a device by its name. */
 export const counters = signal<ReadonlyMap<string, Readonly<Record<string, number>>>>(new Map());
 /** Why the rack is down; empty: it was taken down; undefined: it is up. */
 export const ended = signal<string | undefined>(undefined);
@@ -54,19 +52,19 @@ export interface PowerNews {
 }
 
 const NEWS_MAX = 20_000;
-/** In the order of their arrival; the oldest go. */
+/** In the order of their arrival; the oldest are dropped. */
 export const powerNews = signal<readonly PowerNews[]>([]);
 
-/** The run has ended, or was never a rack that stays: everything that is shown of it comes from its replay. */
+/** The run has ended, or was never a rack that stays up: the page shows its replay. */
 export const isKept = signal(false);
 /** Folders of the run's parts, where it has several. */
 export const variants = signal<readonly string[]>([]);
-/** The part that is looked at, of a run that has several. */
+/** The shown part of a run that has several. */
 export const variant = computed(() =>
   variants.value.find((each) => each === place.value.variant) ?? variants.value[0]
 );
 
-/** The run that is looked at is up. */
+/** The shown run is up. */
 export const isUp = computed(() =>
   topology.value !== undefined && ended.value === undefined && !isKept.value
 );
@@ -94,7 +92,7 @@ function forget(): void {
   lastClock = lastTraffic = undefined;
 }
 
-/** Over so long the speed is taken: two looks of the server. */
+/** Interval of the speed: two looks of the server. */
 const SPEED_MS = 900;
 /** Without news for so long, virtual time stands. */
 const STANDS_MS = 2_500;
@@ -109,7 +107,7 @@ function takeClock(now: Clock | null): void {
       speed.value = Math.max(0, (now.virtualPs - lastClock.ps) / (atMs - lastClock.atMs) * 1_000);
     }
     lastClock = { atMs, ps: now.virtualPs };
-    // The feed tells of a clock only when it has moved.
+    // The feed reports a clock only when it has moved.
     clearTimeout(standstill);
     standstill = setTimeout(() => speed.value = 0, STANDS_MS);
   }
@@ -141,7 +139,7 @@ function takeState(state: StateMessage): void {
   ended.value = state.ended?.message;
 }
 
-/** A job stays where it is in the list, which has the newest first. */
+/** A job keeps its place in the list, which has the newest first. */
 export function takeJob(job: Job): void {
   jobs.value = [job, ...jobs.value.filter(({ id }) => id !== job.id)]
     .sort((x, y) => x.startedAt < y.startedAt ? 1 : -1);
@@ -194,13 +192,13 @@ function take(message: Message): void {
   }
 }
 
-/** A list that cannot be read stays as it is: the feed says that the server is not there. */
+/** A list that cannot be read stays as it is: the feed reports that the server is away. */
 async function readRuns(): Promise<void> {
   const read = await api.runs().catch(() => undefined);
   if (read !== undefined) runs.value = read;
 }
 
-/** The run to look at where the address names none: the one of this console, else the newest that is up. */
+/** The default run: the one of this console, else the newest that is up. */
 function firstRun(): string | undefined {
   const own = session.value?.rack ?? undefined;
   return own ?? runs.value?.runs.find(({ state }) => state === "up")?.id;
@@ -214,8 +212,9 @@ async function readVariant(id: string): Promise<void> {
 }
 
 /**
- * Whether a run is followed live: decided once for a run. The list may be older than its coming up, so that of one that
- * is not up in it the server is asked. @returns undefined where it is not looked at any more.
+ * A run is followed live: decided once for a run. The list may be older than the run's coming up, so the server is
+ * asked about a run that is not up in it.
+ * @returns undefined where it is no longer shown.
  */
 async function isLive(id: string, signal: AbortSignal): Promise<boolean | undefined> {
   if (runs.peek()?.runs.find((each) => each.id === id)?.state === "up") return true;
@@ -225,7 +224,7 @@ async function isLive(id: string, signal: AbortSignal): Promise<boolean | undefi
   return found.state === "up";
 }
 
-/** Reads a run, and follows what happens: to it, where its rack is up, and in the list of jobs and runs. */
+/** Reads a run, and follows its events, if its rack is up, and the list of jobs and runs. */
 async function follow(id: string | undefined, signal: AbortSignal): Promise<void> {
   let follows = false;
   try {
@@ -252,7 +251,7 @@ function sayTrouble(id: string | undefined, error: unknown): void {
   if (run.peek() === id) trouble.value = (error as Error).message;
 }
 
-/** Reads what there is and follows the run of the address, from the moment somebody is signed in. */
+/** Reads the data and follows the run of the address, from the moment a user is signed in. */
 export function followRack(): void {
   effect(() => {
     if (session.value === undefined) return;

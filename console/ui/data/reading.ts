@@ -1,6 +1,6 @@
 /**
- * Documents that views read by address: each is asked for once, and again only where it may have changed. What a view
- * shows stays until the next document is there, so that a slider does not flicker.
+ * Documents that views read by address: each is requested once, and again only where it may have changed. A view
+ * shows the present document until the next one has come, so that a slider does not flicker.
  */
 import { signal } from "@preact/signals";
 import { request } from "./session.ts";
@@ -65,7 +65,7 @@ async function readDocument<T>(path: string): Promise<Reading<T>> {
   }
 }
 
-/** A path of the API: parts are encoded, and what is undefined is left out of the query. */
+/** A path of the API: parts are encoded, and undefined values are left out of the query. */
 export function pathOf(
   parts: readonly (string | number)[],
   query: Readonly<Record<string, string | number | boolean | undefined>> = {},

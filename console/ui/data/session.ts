@@ -1,5 +1,5 @@
 /**
- * Who is signed in. The address that the command prints carries a one-time token in its fragment, which goes to no
+ * The signed-in user. The address that the command prints carries a one-time token in its fragment, which goes to no
  * server log: it is exchanged once for a key. The key is in localStorage, which no other port of this host can read,
  * as it could read a cookie.
  */
@@ -23,7 +23,7 @@ export const session = computed(() =>
   signedIn.value.state === "in" ? signedIn.value.session : undefined
 );
 
-/** Whether the page offers what changes something. */
+/** The page offers changes. */
 export const isOperator = computed(() => session.value?.role === "operator");
 
 /** An answer that is no success; its message is the server's, or says that there was none. */

@@ -23,7 +23,7 @@ import {
 } from "./rack.ts";
 import { faultsAt } from "./cable_faults.ts";
 
-/** The snapshot of the instant that the address names; while it is read, the one before stays. */
+/** The snapshot of the address's instant; while it is read, the one before stays. */
 const snapshot = signal<Snapshot | undefined>(undefined);
 /** Why there is no snapshot of that instant. */
 export const snapshotTrouble = signal<string | undefined>(undefined);
@@ -38,7 +38,6 @@ const past = computed(() => replayedAt.value === undefined ? undefined : snapsho
 /** In ps. */
 export const shownAt = computed(() => replayedAt.value ?? clock.value?.virtualPs ?? 0);
 
-/** Whether a device has power, by name. */
 export const shownPower = computed<ReadonlyMap<string, boolean>>(() =>
   past.value === undefined
     ? power.value
@@ -51,7 +50,7 @@ export const shownCounters = computed<ReadonlyMap<string, Readonly<Record<string
     : new Map(past.value.devices.map(({ node, counters }) => [node, counters]))
 );
 
-/** By `flowKey`: what has gone over a direction of a cable. */
+/** By `flowKey`: the flow in a direction of a cable. */
 export const shownFlows = computed<ReadonlyMap<string, Flow>>(() =>
   past.value === undefined ? flows.value : new Map(past.value.cables.map((cable) => [
     flowKey(cable.cable, cable.from),
@@ -77,7 +76,7 @@ const NO_FAULTS: ReturnType<typeof faultsAt> = new Map();
 export const shownFaults = computed(() => {
   const rack = topology.value;
   const known = rack === undefined ? [] : isKept.value ? replayedFaults(rack) : links.value;
-  // The same value at every instant: what reads it has nothing to do.
+  // The same value at every instant, so its readers have nothing to do.
   if (rack === undefined || known.length === 0) return NO_FAULTS;
   // An order is dated a picosecond behind an instant at which time stands.
   return faultsAt(rack, known, shownAt.value + (replayedAt.value === undefined ? 1 : 0));
@@ -94,7 +93,7 @@ function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["lin
   });
 }
 
-/** A process that computes for longer is worth a mark. */
+/** A process that computes for longer gets a mark. */
 const SLOW_MS = 500;
 
 /** Their names in one text: equal while they are the same ones. */

@@ -1,4 +1,7 @@
-/** What a rack has stopped at, and exactly where: looked for in its past by the replay, also where another page or a command gave the order. */
+/**
+ * The reason for which a rack has stopped, and the exact place: the replay looks for it in the rack's past, also
+ * where another page or a command gave the order.
+ */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { EventRow } from "../../api/replay.ts";
@@ -6,7 +9,7 @@ import { api } from "./api.ts";
 import { clock, isUp } from "./rack.ts";
 import { lookAt, run, select } from "../state.ts";
 
-/** The replay's word: the step, or why it has none. */
+/** The replay's answer: the step, or why there is none. */
 interface Found {
   readonly of: string;
   readonly row?: EventRow;

@@ -27,12 +27,12 @@ export interface PowerSpan {
   readonly to: Time;
 }
 
-/** The end of what is known of the run, in ps. */
+/** The known end of the run, in ps. */
 export const endPs = computed(() =>
   Math.max(timeline.value?.endPs ?? 0, clock.value?.virtualPs ?? 0, 1)
 );
 
-/** When the page came to the run, in ps: what was before is known once the replay has been asked. */
+/** When the page came to the run, in ps: the time before is known once the replay has answered. */
 const cameAt = signal<Time | undefined>(undefined);
 
 /** Where time stands, in ps; undefined: it moves. A rack in which nothing is left to do stands, too. */
@@ -46,7 +46,7 @@ const stand = computed(() => {
 
 const readings = signal(0);
 
-/** What is known of the time before the page came, of a rack whose time moves. */
+/** The knowledge of the time before the page came, of a rack whose time moves. */
 export const past = computed((): "read" | "unread" | "being read" => {
   const isRead = timeline.value !== undefined || timelineTrouble.value !== undefined;
   if (isRead || isKept.value || (cameAt.value ?? 0) === 0) return "read";
@@ -54,7 +54,7 @@ export const past = computed((): "read" | "unread" | "being read" => {
   return stand.value === undefined ? "unread" : "read";
 });
 
-/** What the feed has told of the power of each device. */
+/** The feed's news of the power of each device. */
 const newsOf = computed(() => {
   const of = new Map<string, PowerNews[]>();
   for (const news of powerNews.value) {
@@ -87,7 +87,6 @@ export function powerSpans(name: string): PowerSpan[] {
   return spans;
 }
 
-/** Whether the device had power when the page came. */
 function hadPower(name: string): boolean {
   const next = newsOf.value.get(name)?.[0];
   return next === undefined ? power.value.get(name) !== false : next.action === "kill";
@@ -126,7 +125,6 @@ export const marks = computed<readonly Mark[]>(() => {
   return all.sort((x, y) => x.at - y.at);
 });
 
-/** A host stands for its card, too. */
 function hostsOf(nodes: readonly string[]): readonly string[] {
   const kinds = new Map(topology.value?.nodes.map(({ name, host }) => [name, host]));
   return nodes.filter((name) => !nodes.includes(kinds.get(name) ?? ""));

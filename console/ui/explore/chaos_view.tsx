@@ -88,7 +88,7 @@ function Form({ isBusy }: { readonly isBusy: boolean }) {
   );
 }
 
-/** A campaign of this one round: what is done in it follows from seed and number. */
+/** A campaign of this one round: seed and number determine its actions. */
 async function doAgain(
   order: JobDetail["order"],
   { seed, round }: { readonly seed: number; readonly round: number },
@@ -143,7 +143,7 @@ const OUTCOMES: Readonly<
   untold: { tone: "off", letter: "?" },
 };
 
-/** All rounds as cells, so that a broken one among a thousand is seen. */
+/** All rounds as cells, so that a broken one among a thousand is visible. */
 function Rounds(
   { rounds, shown }: { readonly rounds: readonly Round[]; readonly shown: number | undefined },
 ) {
@@ -253,7 +253,7 @@ function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(2)}\u202fs`;
 }
 
-/** What was done to the rack, on the wall clock: from the first act of the round to its last. */
+/** The actions on the rack, on the wall clock: from the first of the round to its last. */
 function Blows({ round: { blows, wallMs: roundMs } }: { readonly round: Round }) {
   if (blows.length === 0) return <p class="quiet">Nothing was done to the rack in this round.</p>;
   const times = blows.map(({ wallMs }) => wallMs);

@@ -79,7 +79,7 @@ export function CounterexampleDetail(
 
 const BAR_PX = 640;
 
-/** The bytes of each write as a bar: colour and letter say where they were, a cross which are gone. */
+/** The bytes of each write as a bar: colour and letter show their place, a cross those that are lost. */
 function Places({ places }: { readonly places: readonly Span[] }) {
   const writes = Map.groupBy(places, ({ by, id, host }) => `write ${id} of ${by}, to ${host}`);
   return (

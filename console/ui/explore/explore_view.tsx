@@ -28,7 +28,7 @@ import { details, followDetail, isRunning, jobNow, type Kind, showPart, startJob
 const KINDS: readonly Kind[] = ["explore", "cut", "matrix"];
 
 const shipped = signal<readonly Shipped[]>([]);
-/** What the form has. */
+/** The form's values. */
 const scenario = signal("persist_pair"), typed: Typed = signal({});
 
 const OPTIONS = { ...CHOICES, ...EXPLORE_OPTIONS };

@@ -1,10 +1,10 @@
-/** Verdicts as a grid: what is the same in a row or a column is said once; a cell is pressed to see why. */
+/** Verdicts as a grid: equal verdicts of a row or a column are one cell; a click on a cell shows the reason. */
 
 export interface GridCell {
   readonly row: string;
   readonly column: string;
   readonly verdict: string;
-  /** What a pointer over it says. */
+  /** Text under the pointer. */
   readonly title: string;
   readonly key: string;
 }

@@ -62,7 +62,7 @@ function JobState(
       </>
     );
   }
-  // What ended as it should, and found something wrong, has a verdict.
+  // A job that ended normally and found an error has a verdict.
   if (state === "failed" && error !== "") {
     return (
       <span>

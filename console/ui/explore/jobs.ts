@@ -53,7 +53,7 @@ export async function startJob(order: JobOrderInput): Promise<Job | undefined> {
   }
 }
 
-/** What a job has found so far, by its id. */
+/** The results so far of a job, by its id. */
 export const details = signal<ReadonlyMap<string, JobDetail>>(new Map());
 
 const READ_MS = 500;
@@ -86,7 +86,7 @@ async function readDetail(id: string): Promise<void> {
   try {
     const detail = await api.job(id);
     details.value = new Map([...details.value, [id, detail]]);
-    // What the feed has not told yet.
+    // Jobs that the feed has not reported yet.
     const listed = jobs.value.find((each) => each.id === id);
     if (listed !== undefined && isRunning(listed)) {
       jobs.value = jobs.value.map((each) => each.id === id ? detail.job : each);

@@ -1,11 +1,11 @@
-/** What the explorer's view says of a verdict, in words. */
+/** The text of a verdict in the explorer's view. */
 import type { ExploreResult } from "../../api/jobs.ts";
 import { interleavingsText, leftText } from "../../api/explore_text.ts";
 import { plural } from "../figures.ts";
 
 type Explored = ExploreResult["runs"][number];
 
-/** What has judged, and what the answer yes means. */
+/** The judge, and the meaning of its approval. */
 const KEPT: Readonly<Record<Explored["judgedBy"][number], string>> = {
   promises: "every promise is kept",
   check: "the protocol's check holds",

@@ -131,7 +131,7 @@ function WhyOfClock() {
   );
 }
 
-/** The rack stops, the replay says exactly where: one click shows that instant. */
+/** The rack stops, the replay finds the exact place: one click shows that instant. */
 function Stopped({ stop }: { readonly stop: Stop }) {
   const { node, step, at, row, trouble } = stop;
   const what = row === undefined ? step : `${row.name}: ${row.text}`;

@@ -14,7 +14,7 @@ export interface Command {
   /** As `rack --help` writes it. */
   readonly usage: string;
   readonly what: string;
-  /** Carries it out. @throws Error that says what was found and what is expected. */
+  /** Carries it out. @throws Error with the found and the expected text. */
   readonly act: (words: readonly string[]) => void;
 }
 
@@ -112,7 +112,7 @@ function pace(words: readonly string[]): void {
   void drive({ order: "pace", psPerSecond: text === "full" ? 0 : timeOf(text.replace("/s", "")) });
 }
 
-/** Of time, or at an instant of the run that is looked at. */
+/** Resumes time, or the shown run at an instant. */
 function resume(words: readonly string[]): void {
   if (words.length === 0) return void drive({ order: "resume" });
   if (words[0] !== "--at") throw new Error(`Found ${words[0]}: expected --at and an instant`);
@@ -185,7 +185,7 @@ export function commandIn(line: string): Command | undefined {
   return COMMANDS.find(({ usage }) => usage.split(" ")[0] === name);
 }
 
-/** Carries out a line. @throws Error that says what is wrong with it. */
+/** Carries out a line. @throws Error with its problem. */
 export function runCommand(line: string): void {
   const [name, ...words] = line.trim().replace(/^(?::|rack\s+)/, "").split(/\s+/);
   const command = COMMANDS.find(({ usage }) => usage.split(" ")[0] === name);

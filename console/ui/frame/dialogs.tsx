@@ -17,7 +17,7 @@ export function close(): void {
 export function OpenDialog() {
   const element = useRef<HTMLDialogElement>(null);
   const Content = dialog.value;
-  // Before the next key is pressed, however fast somebody types.
+  // Before the next key is pressed, however fast the user types.
   useLayoutEffect(() => {
     if (Content !== undefined && element.current?.open === false) element.current.showModal();
   }, [Content]);

@@ -1,4 +1,4 @@
-/** A view, or a part of one, that has nothing to show: what it would show, and the one thing to do. */
+/** A view, or a part of one, without content: its purpose, and the one thing to do. */
 import type { ComponentChildren } from "preact";
 
 export function Empty(

@@ -1,4 +1,4 @@
-/** A value that a view fetches: asked for again where what it depends on changes. */
+/** A value that a view fetches, again when its dependencies change. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
@@ -9,8 +9,8 @@ export interface Fetched<T> {
 }
 
 /**
- * @param key names what is fetched; undefined: nothing. An answer to an earlier key is dropped.
- * @param version of the same thing: what is shown of an earlier one stays until the new one has come.
+ * @param key names the fetched value; undefined: nothing. An answer to an earlier key is dropped.
+ * @param version of the same value: an earlier one is shown until the new one has come.
  */
 export function useFetched<T>(
   key: string | undefined,

@@ -1,4 +1,4 @@
-/** What the keyboard does. */
+/** The keys and their actions. */
 import { signal } from "@preact/signals";
 import type { Key } from "../view.ts";
 import { COMMANDS } from "./commands.ts";

@@ -11,7 +11,6 @@ const NEAR = 6;
 const NAMED = 8;
 /** Less room than this, in px, is too little for a label. */
 const ROOM_LEAST = 40;
-/** A letter takes so many px. */
 const LETTER = 6.5;
 
 export interface DrawnMark {
@@ -31,8 +30,8 @@ interface Group {
 
 /**
  * @param marks in the order of their instants.
- * @param line from where to where it is drawn, and where a time stands, in px.
- * @returns at most one for each {@link STROKE} of its width. What is outside of it is left out.
+ * @param line the bounds of the drawing, and the position of a time, in px.
+ * @returns at most one for each {@link STROKE} of its width. Marks outside of it are left out.
  */
 export function drawnMarks(
   marks: readonly Mark[],
@@ -46,7 +45,7 @@ export function drawnMarks(
   for (const mark of marks) {
     const place = x(mark.at), end = mark.to === undefined ? place : x(mark.to);
     if (place > right || end < left) continue;
-    // What has begun before the line reaches into it.
+    // A mark that has begun before the line reaches into it.
     const from = Math.max(place, left - STROKE), last = groups.at(-1);
     if (last !== undefined && from - last.x < STROKE) last.marks.push(mark);
     else groups.push({ marks: [mark], x: from });

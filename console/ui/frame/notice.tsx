@@ -1,4 +1,4 @@
-/** What an order has done, or why it was refused: one sentence over the foot of the view, until the next one. */
+/** The result of an order, or why it was refused: one sentence over the foot of the view, until the next one. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { view } from "../state.ts";
@@ -20,7 +20,7 @@ export function refuse(error: unknown): void {
   notice.value = { text: error instanceof Error ? error.message : String(error), isRefusal: true };
 }
 
-/** Waits for an order; what it answers, or why it was refused, is the notice. True where it was carried out. */
+/** Waits for an order; its answer, or why it was refused, is the notice. True where it was carried out. */
 export async function order<T>(answer: Promise<T>, done: (value: T) => string): Promise<boolean> {
   try {
     const text = done(await answer);
@@ -36,7 +36,7 @@ const STAYS_MS = 6_000;
 
 export function NoticeLine() {
   const now = notice.value;
-  // What was said in another view is read.
+  // A notice of another view counts as read.
   useEffect(() => () => void (notice.value = undefined), [view.value]);
   if (now === undefined) return null;
   // A refusal stays until it is read.

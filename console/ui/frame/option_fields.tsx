@@ -1,4 +1,4 @@
-/** Fields of a form for the options of a table, and what is typed in them as the members of an order. */
+/** Fields of a form for the options of a table, and their values as the members of an order. */
 import type { Signal } from "@preact/signals";
 import {
   expectedOf,
@@ -10,7 +10,7 @@ import {
   readTyped,
 } from "../../../fabric/rack/plan/option_rows.ts";
 
-/** What a form has, by the option's name; `on` of a switch. Absent: not given. */
+/** A form's values, by the option's name; `on` of a switch. Absent: not given. */
 export type Typed = Signal<Readonly<Record<string, string>>>;
 
 /** The members of an order for the fields that have something in them. */
@@ -91,7 +91,7 @@ function Field({ name, row, value, onChange }: FieldProps) {
   );
 }
 
-/** Numbers, sizes, times, and names of hosts, with the words that may stand in their place. */
+/** Numbers, sizes, times, and names of hosts, with the words that may replace them. */
 function Text({ name, row, value, onChange }: FieldProps) {
   const words = row.type === "host" ? row.words : [], list = `${name}-words`;
   return (

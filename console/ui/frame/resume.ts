@@ -25,7 +25,7 @@ export function bringUpHere(): void {
   bringUpAt(run.value, { at: instant.value, variant: variant.value });
 }
 
-/** Goes to the rack when it is up, or says why it is not. */
+/** Goes to the rack when it is up, or reports why it is not. */
 function follow(id: string): void {
   const stop = effect(() => {
     const job = jobs.value.find((each) => each.id === id);

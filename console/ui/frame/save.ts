@@ -24,7 +24,7 @@ export function json(value: unknown): Blob {
   return new Blob([JSON.stringify(value, undefined, 2)], { type: "application/json" });
 }
 
-/** What the style sheet says of a shape, which a file does not have. */
+/** Properties of shapes from the style sheet, which a file does not have. */
 const STYLES = [
   ...["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity"],
   ...["font-family", "font-size", "font-weight", "text-anchor", "display", "visibility"],

@@ -1,4 +1,4 @@
-/** Whether the window is small: the style sheet has the same width. */
+/** Tells if the window is small: the style sheet has the same width. */
 import { signal } from "@preact/signals";
 
 const small = matchMedia("(max-width: 1279px)");

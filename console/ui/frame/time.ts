@@ -11,13 +11,13 @@ import { roughTime } from "../figures.ts";
 import { lookAt, run } from "../state.ts";
 import { order, refuse } from "./notice.tsx";
 
-/** Whether time can be ordered about. */
+/** The user may give orders for time. */
 export const canDrive = computed(() =>
   isUp.value && isOperator.value && connection.value.state !== "interrupted" &&
   clock.value !== null && !clock.value.finished
 );
 
-/** Whether time stands only because it was told to, or has reached what it was told. */
+/** Time stands only because of an order, or at the instant of an order. */
 export const isHeld = computed(() => {
   const now = clock.value;
   // A pace moves its limit itself.

@@ -29,7 +29,7 @@ interface Span {
 const LEFT = 96, RIGHT = 20, TOP = 6, ROW = 17, AXIS = 16;
 const DEVICE_ROWS = 4;
 
-/** Of what the page does not know of the past: it stands where the last row would. */
+/** Text for the unknown past, in the place of the last row. */
 const note = computed(() => {
   if (timelineTrouble.value !== undefined) {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
@@ -43,7 +43,7 @@ const note = computed(() => {
     : undefined;
 });
 
-/** The devices that have a row: what is selected, then hosts whose power has failed, then the first ones. */
+/** The devices that have a row: the selected one, then hosts whose power has failed, then the first ones. */
 function rowsOf(): string[] {
   const rack = topology.value;
   if (rack === undefined) return [];
@@ -72,13 +72,13 @@ function rowsOf(): string[] {
   return rows.sort((x, y) => hosts.indexOf(x) - hosts.indexOf(y));
 }
 
-/** One vertical stroke for each pixel in which something happened. */
+/** One vertical stroke for each pixel with an event. */
 function strokes(times: readonly Time[], x: (at: Time) => number, y: number, h: number): string {
   const pixels = new Set(times.map((at) => Math.round(x(at))));
   return [...pixels].map((pixel) => `M${pixel} ${y}v${h}`).join("");
 }
 
-/** What is drawn at times moves with them: `x` reads what is shown, and draws anew who has called it. */
+/** Marks at times move with them: `x` reads the shown span, and redraws its caller. */
 interface Moving {
   /** Where a time stands, to half a pixel: a smaller change is not seen. */
   readonly x: (at: Time) => number;
@@ -107,7 +107,7 @@ function Axis({ shown, x, y }: Moving & { readonly y: number }) {
   );
 }
 
-/** How much happens, of all devices: for racks with more hosts than rows. */
+/** The number of events of all devices: for racks with more hosts than rows. */
 function Density({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   const density = timeline.value?.density;
   if (density === undefined || density.counts.length === 0) return null;

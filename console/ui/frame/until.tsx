@@ -20,7 +20,7 @@ function goalOr<T>(words: readonly string[], wrong: (error: Error) => T): Goal |
   }
 }
 
-/** What is typed into the form as a goal. @throws Refusal */
+/** The goal that the form describes. @throws Refusal */
 function goalOf(form: FormData): Goal {
   const given = (name: string) => String(form.get(name) ?? "").trim();
   const latest = given("latest");

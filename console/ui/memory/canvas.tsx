@@ -54,7 +54,7 @@ export function MapCanvas({ map, cellPx, selected, onSelect, label }: MapProps) 
     if (y < scrollTop) box.current!.scrollTop = y;
     if (y + cellPx > scrollTop + size.height) box.current!.scrollTop = y + cellPx - size.height;
   };
-  // Another stretch begins with what is selected in it, else with what is on its way.
+  // Another stretch begins with its selected line, else with bytes under way.
   useEffect(() => {
     const first = selected ?? firstOpen(map);
     if (size.height > 0 && first !== undefined) show(first);
@@ -162,7 +162,7 @@ function draw(element: HTMLCanvasElement, drawing: Drawing): void {
   context.strokeRect(at.x - 1, at.y - 1, cellPx, cellPx);
 }
 
-/** The page's colours as it has them now, dark or light. */
+/** The page's present colours, dark or light. */
 function coloursOf(element: HTMLElement) {
   const probe = document.createElement("i");
   element.parentElement!.append(probe);

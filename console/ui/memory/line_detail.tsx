@@ -1,4 +1,4 @@
-/** One line of memory, byte by byte: what the side shows of a selected line. */
+/** One line of memory, byte by byte: the side's content for a selected line. */
 import type { MemoryLine, MemorySpan, MemoryView, WriteRef } from "../../api/replay.ts";
 import { time } from "../figures.ts";
 import { lookAt } from "../state.ts";

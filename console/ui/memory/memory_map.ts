@@ -1,16 +1,16 @@
 /**
- * Memory as a picture: a line of 64 B is a cell, a row has as many cells as fit. Pure, but for the painting itself. What
- * is known of a line is one number, so that a million of them are an array of a megabyte and one `putImageData`.
+ * Memory as a picture: a line of 64 B is a cell, a row has as many cells as fit. Pure, but for the painting itself.
+ * The state of a line is one number, so that a million of them are an array of a megabyte and one `putImageData`.
  */
 import type { MemoryLine, MemoryPart, MemoryView } from "../../api/replay.ts";
 import type { Place } from "../../api/replay_terms.ts";
 
 export const LINE_BYTES = 64;
 
-/** What is shown of a line, as bits: where the newest copy of its worst byte is, and what holds of it. */
+/** The state of a line, as bits: the place of the newest copy of its worst byte, and flags. */
 export type LineCode = number;
 
-/** In the order of what a power failure takes first; a line is shown as the first of its bytes' places. */
+/** In the order in which a power failure takes them; a line is shown as the first of its bytes' places. */
 export const STATES = [
   "never written",
   "medium",
@@ -31,14 +31,14 @@ const STATE_BITS = 0xf;
 export const PROMISED = 0x10;
 /** A promise of a part of the line only. */
 export const PARTLY = 0x20;
-/** Bytes of it were promised that a power failure now would not leave. */
+/** Promised bytes of it would not survive a power failure now. */
 export const BROKEN = 0x40;
 
 export function stateOf(code: LineCode): LineState {
   return STATES[code & STATE_BITS] ?? "never written";
 }
 
-/** The four colours of the page, and two for what holds nothing. */
+/** The four colours of the page, and two for empty cells. */
 export type Tone = "durable" | "volatile" | "flight" | "lost" | "empty";
 
 interface Look {
@@ -68,7 +68,6 @@ function stateAt(place: Place, survives: boolean): LineState {
   return place;
 }
 
-/** The code of a line. */
 export function codeOf(
   { spans, torn }: MemoryLine,
   { writes }: Pick<MemoryView, "writes">,
@@ -102,7 +101,7 @@ export function firstOpen({ codes }: LineMap): number | undefined {
   return found < 0 ? undefined : found;
 }
 
-/** What a power failure would leave of a line. */
+/** The remainder of a line after a power failure. */
 export function leftOf(code: LineCode): LineCode {
   const state = stateOf(code), kept = code & ~STATE_BITS;
   if (state === "never written" || state === "torn") return code;
@@ -128,7 +127,7 @@ export function mapOf(view: MemoryView, from: number = view.from, to: number = v
   return { from: first, codes };
 }
 
-/** How many lines are in each state, and of how many something is promised. */
+/** Number of lines in each state, and of lines with promises. */
 export function countsOf(
   { codes }: LineMap,
 ): ReadonlyMap<LineState | "promised" | "broken", number> {
@@ -143,7 +142,7 @@ export function countsOf(
   return counts;
 }
 
-/** Where cells are. A cell of 8 px or more has a gap beside it, one of 16 px or more a letter. */
+/** The geometry of cells. A cell of 8 px or more has a gap beside it, one of 16 px or more a letter. */
 export interface Grid {
   readonly cellPx: number;
   readonly columns: number;
@@ -176,7 +175,7 @@ export type Palette = Readonly<Record<Tone, number>> & {
   readonly ground: number;
 };
 
-/** How much of a medium's cell is its colour: the mass of what is durable stays quiet. */
+/** Opacity of a medium's cell: durable lines are many, and stay unobtrusive. */
 const QUIET = 0.5;
 
 function mixed(over: number, under: number, share: number): number {
@@ -189,8 +188,8 @@ function mixed(over: number, under: number, share: number): number {
 }
 
 /**
- * Paints rows [fromRow, toRow) of a map into an image of the grid's width. The last pixels of a cell say what is
- * promised of the line; cells of less than 4 px have no room for that.
+ * Paints rows [fromRow, toRow) of a map into an image of the grid's width. The last pixels of a cell show the line's
+ * promises; cells of less than 4 px have no room for that.
  */
 export function paint(
   { codes }: LineMap,

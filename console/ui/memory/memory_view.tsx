@@ -1,4 +1,4 @@
-/** A host's persistent memory at the instant that is looked at: where each line is, what is promised of it, what a power cut loses. */
+/** A host's persistent memory at the shown instant: the place of each line, its promises, the loss by a power cut. */
 import { computed, signal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Loss, MemoryMap, MemoryView } from "../../api/replay.ts";
@@ -22,17 +22,17 @@ import {
 } from "./memory_map.ts";
 
 const memory = new Reader<MemoryView>(), loss = new Reader<Loss>();
-/** The written stretch that is looked at, and the chosen part of it, where they have more lines than are shown. */
+/** The shown written stretch, and the chosen part of it, where they have more lines than are shown. */
 const wholeMap = new Reader<MemoryMap>(), partMap = new Reader<MemoryMap>();
 /** The selected line with its bytes. */
 const detail = new Reader<MemoryView>();
 
-/** The picture shows what a power cut would leave, instead of what is. */
+/** The picture shows the remainder after a power cut, instead of the present content. */
 const showsLeft = signal(false);
 const CELLS_PX = [2, 4, 8, 16, 24, 40] as const;
 const zoom = signal(3);
 
-/** Live memory is read again so often, where time moves. */
+/** Interval at which live memory is read again, where time moves. */
 const LIVE_MS = 1_000;
 const livePs = signal<number | undefined>(undefined);
 
@@ -40,7 +40,7 @@ const hosts = computed(() =>
   (topology.value?.nodes ?? []).flatMap(({ kind, name }) => kind === "host" ? [name] : [])
 );
 
-/** Of whom the memory is shown: the selected host, else the chosen one, else the one that is written to. */
+/** The host whose memory is shown: the selected host, else the chosen one, else the one that is written to. */
 const host = computed(() => {
   const what = selection.value;
   if (what?.kind === "line") return what.host;
@@ -67,7 +67,7 @@ const stretch = computed(() => {
     : { from: Number(from), to: Number(to) };
 });
 
-/** Of which ranges there is a strip above the picture. */
+/** Ranges with a strip above the picture. */
 const mapped = computed((): { readonly whole?: Range; readonly part?: Range } => {
   const view = memory.value;
   if (view === undefined || view.touched.length === 0) return {};
@@ -77,7 +77,7 @@ const mapped = computed((): { readonly whole?: Range; readonly part?: Range } =>
   return { whole, ...(isPart && view.moreLines > 0 && { part: shown }) };
 });
 
-/** A view has so many lines at most (`GET /runs/{run}/memory`). */
+/** Limit of a view's lines (`GET /runs/{run}/memory`). */
 const LINES_MAX = 4_096;
 
 function readMaps(): void {
@@ -183,7 +183,7 @@ function Head({ view }: { readonly view: MemoryView }) {
   );
 }
 
-/** What a power cut now would lose, and what one can do with that. */
+/** The loss by a power cut now, and links to what the user can do about it. */
 function CutNote({ view }: { readonly view: MemoryView }) {
   const found = loss.value;
   if (!view.hasPower) {
@@ -243,7 +243,7 @@ function touchedAround({ touched }: MemoryView, range: Range): Range {
   return found === undefined ? range : { from: found[0], to: found[1] };
 }
 
-/** What there are lines of: of a stretch with too many its begin. */
+/** The range whose lines are drawn: for a stretch with too many, its begin. */
 function drawnRange(view: MemoryView): Range {
   const range = shownRange(view), last = view.lines.at(-1);
   return view.moreLines > 0 && last !== undefined
@@ -321,7 +321,7 @@ function Map({ view }: { readonly view: MemoryView }) {
   );
 }
 
-/** So many stretches are buttons; more are a list. */
+/** Up to so many stretches are buttons; more are a list. */
 const BUTTONS_MAX = 4;
 
 function Stretches({ view }: { readonly view: MemoryView }) {

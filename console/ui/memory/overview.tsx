@@ -14,7 +14,7 @@ export interface Range {
   readonly to: number;
 }
 
-/** @param shown what the picture below shows. */
+/** @param shown the part in the picture below. */
 export function Overview({ map, shown }: { readonly map: MemoryMap; readonly shown: Range }) {
   const strip = useRef<HTMLDivElement>(null);
   const known = new Map(map.parts.map((part) => [part.from, part]));

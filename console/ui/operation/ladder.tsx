@@ -22,7 +22,7 @@ export function Ladders(
     readonly shown: readonly ShownLadder[];
     /** The instant that all views show; undefined: none, or another run's. */
     readonly instant: Time | undefined;
-    /** What is written above each where there are several. */
+    /** Text above each ladder where there are several. */
     readonly title?: (ladder: LadderDocument) => ComponentChildren;
   },
 ) {
@@ -84,7 +84,7 @@ export function sinceText(ps: Time): string {
   return ps === 0 ? "0" : `${ps < 0 ? "−" : "+"}${roughTime(Math.abs(ps))}`;
 }
 
-/** Two short waves: here the axis is cut. */
+/** Two short waves, which mark a cut of the axis. */
 function breakPath(x: number, y: number): string {
   return [0, 5].map((down) => `M${x - 8} ${y + down}q4 -4 8 0t8 0`).join("");
 }
@@ -172,7 +172,7 @@ interface ArrowProps {
 
 const POINT_PX = 4;
 
-/** A step: a point, and an arrow to where its message goes; that of a frame ends when its last bit is there. */
+/** A step: a point, and an arrow to its message's destination; that of a frame ends when its last bit has arrived. */
 function Arrow({ row, ladder, layout, xOf, y, isSelected }: ArrowProps) {
   const from = { x: xOf(row.node), y: HEAD_PX + y };
   const state = `${row.place.replace(" ", "-")} ${isSelected ? "is-selected" : ""}`;

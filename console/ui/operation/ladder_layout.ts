@@ -1,6 +1,6 @@
 /**
- * Where the steps of ladders stand. Pure. Time runs down in proportion; an instant with several steps takes a row for
- * each, and a long pause is cut short, with a mark: so no two labels overlap, and what comes later stands lower. Several
+ * Positions of ladders' steps. Pure. Time runs down in proportion; an instant with several steps takes a row for
+ * each, and a long pause is cut short, with a mark: so no two labels overlap, and later steps stand lower. Several
  * ladders share one axis, on which each begins at 0.
  */
 import type { Time } from "../../../fabric/base/time.ts";
@@ -43,7 +43,7 @@ export function layoutLadders(
   const counts = ladders.map(countByTime);
   const times = [...new Set(counts.flatMap((each) => [...each.keys()]))].sort((x, y) => x - y);
   const instants: LaidInstant[] = [];
-  /** By ladder: where its next row may stand. */
+  /** By ladder: the lowest free row. */
   const free = ladders.map(() => rowPx / 2);
   let top = rowPx / 2;
   for (const [i, sincePs] of times.entries()) {

@@ -19,7 +19,6 @@ const here = new Reader<LadderDocument>(), there = new Reader<LadderDocument>();
 /** Operations in the list at once. */
 const LISTED = 200;
 
-/** What this view adds to the address. */
 interface More {
   /** The number of the operation; without: that of the selection, else the first. */
   readonly number?: string;
@@ -43,7 +42,6 @@ function change(to: { readonly [K in keyof More]: More[K] | undefined }): void {
   go({ more: Object.fromEntries(given) });
 }
 
-/** The number of the operation that is looked at. */
 function numberNow(): number {
   const what = selection.value, { number } = more();
   if (number !== undefined) return Number(number);
@@ -55,14 +53,13 @@ function choose(number: number): void {
   if (selection.value?.kind === "operation") select(undefined);
 }
 
-/** Reads what the address asks for. */
 function readAll(): void {
   const id = run.value;
   if (id === undefined) return;
   // With the topology it is known which variant is meant.
   if (topology.value === undefined) return;
   const { with: other, on } = more(), of = variant.value, at = instant.value;
-  // From the instant on: what is under way there stands first.
+  // From the instant on: an operation under way there stands first.
   void list.read(
     pathOf(["runs", id, "operations"], { variant: of, on, from: at, most: LISTED }),
     id,
@@ -286,7 +283,7 @@ function selectStep(
   select({ kind: "operation", number: numberNow() });
 }
 
-/** From the post to what the program knows at the end, in ps. */
+/** From the post to the program's last knowledge, in ps. */
 function durationOf({ conclusion }: LadderDocument): number {
   return conclusion.sincePs;
 }
@@ -306,7 +303,7 @@ function PromiseNote(
   );
 }
 
-/** The selected step moves among the rows of the ladder in which it is. */
+/** The selected step moves among the rows of the ladder that contain it. */
 function move(by: 1 | -1): void {
   const { step, other } = more();
   const ladder = other === undefined ? here.value : there.value;

@@ -1,4 +1,4 @@
-/** What one can do to a cable: cut it, lose or delay its frames, heal it. */
+/** Actions on a cable: cut it, lose or delay its frames, heal it. */
 import type { ComponentChildren } from "preact";
 import { parseTime } from "../../../fabric/base/time.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";

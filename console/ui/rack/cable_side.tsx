@@ -1,4 +1,4 @@
-/** A cable: what goes over it each way, what is wrong with it, and what one can do. */
+/** A cable: its traffic each way, its faults, and the actions on it. */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Topology } from "../../api/rack.ts";
 import { api, type LinkFault } from "../data/api.ts";
@@ -45,7 +45,7 @@ function Way(
   );
 }
 
-/** What each fault of this cable has done: asked for again with each new fault. */
+/** The effect of each fault of this cable: requested again with each new fault. */
 function useFaults(name: string) {
   const faults = useSignal<readonly LinkFault[]>([]);
   useSignalEffect(() => {

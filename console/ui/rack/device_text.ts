@@ -1,4 +1,4 @@
-/** What the picture and the side say of a device: the few counters that tell how it is. */
+/** Texts of the picture and the side on a device: the few counters that show its state. */
 import type { Node } from "../../api/rack.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { bytes, count, plural, roughTime } from "../figures.ts";
@@ -9,12 +9,12 @@ export function kindText(kind: Node["kind"]): string {
   return kind === "rnic" ? "RNIC" : kind;
 }
 
-/** Of a host, whether its card is on the processor's coherent bus. */
+/** The host's card is on the processor's coherent bus. */
 export function isCoherent({ config }: Node): boolean {
   return config["attach"] === "coherent";
 }
 
-/** `coherent bus`, `PCIe`: what is between a host and its card. */
+/** `coherent bus`, `PCIe`: the connection between a host and its card. */
 export function busText(host: Node): string {
   return isCoherent(host) ? "coherent bus" : "PCIe";
 }
@@ -31,7 +31,7 @@ export function deviceText(node: Node, counters: Counters | undefined): string {
   if (node.kind === "rnic") {
     const { queuePairs = 0, framesIn = 0, framesOut = 0 } = counters;
     const { remoteCacheLines: remote, localCacheLines: local = 0 } = counters;
-    // Of a card with shared regions: what its two caches have.
+    // The content of the two caches, for a card with shared regions.
     if (remote !== undefined) {
       return `lines: ${count(remote)} remote, ${count(local)} local · ${count(framesOut)} ↑ ${
         count(framesIn)
@@ -58,7 +58,7 @@ export function busyShare({ config }: Node, counters: Counters | undefined, now:
   return now === 0 ? 0 : Math.min(1, (counters?.["cpuPs"] ?? 0) / (now * cores));
 }
 
-/** What a host's box shows. `now` is in ps. */
+/** The gauges in a host's box. `now` is in ps. */
 export function gaugesOf(node: Node, counters: Counters | undefined, now: Time): Gauge[] {
   const of = counters ?? {};
   const cores = Number(node.config["cores"] ?? 1);

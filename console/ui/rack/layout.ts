@@ -1,5 +1,5 @@
 /**
- * Where devices and cables stand in the picture, in a plane of its own units (a pixel at zoom 1): a rack for each
+ * Positions of devices and cables in the picture, in a plane of its own units (a pixel at zoom 1): a rack for each
  * switch that has hosts, and above these a row of switches for each hop that they are away from hosts: spines, or
  * aggregation and core switches. A rack of a few hosts is drawn large, with card and memory apart; one of many is a
  * stack of units.
@@ -17,7 +17,7 @@ export interface Box {
 export interface HostBox {
   readonly host: string;
   readonly box: Box;
-  /** Its RNICs: side by side, of a unit one over the other, as their cables come from the side. */
+  /** Its RNICs: side by side; in a unit one over the other, as their cables come from the side. */
   readonly cards: readonly { readonly name: string; readonly box: Box }[];
 }
 
@@ -32,7 +32,6 @@ export interface CableLine {
   readonly name: string;
   /** From end `a` to end `b`. */
   readonly points: readonly (readonly [x: number, y: number])[];
-  /** Where its figures stand. */
   readonly label: readonly [x: number, y: number];
 }
 
@@ -53,7 +52,7 @@ const UNIT = { w: 216, h: 34, gap: 6, gutter: 20, card: 64, columns: 28 };
 const SWITCH = { w: 216, h: 50, gap: 28 };
 const RISE = 76;
 const MARGIN = 8;
-/** Width to height that a picture of many columns should have. */
+/** Width to height of a picture of many columns. */
 const ASPECT = 1.7;
 
 type Shape = Pick<Topology, "nodes" | "cables">;
@@ -109,7 +108,6 @@ function largeGroup(group: Group, at: { x: number; y: number }) {
   return { hosts, w, h: LARGE.card + LARGE.bus + LARGE.host };
 }
 
-/** Hosts as units in columns. */
 function unitGroup(group: Group, at: { x: number; y: number; rows: number }) {
   const hosts = group.hosts.map((host, i) => {
     const column = Math.floor(i / at.rows), row = i % at.rows;
@@ -193,7 +191,6 @@ export function layOut(shape: Shape): Layout {
   };
 }
 
-/** Parts of a box, with a little room between them. */
 function sideBySide({ x, y, w, h }: Box, count: number): Box[] {
   const room = Math.min(8, w / 16), width = (w - room * (count - 1)) / count;
   return Array.from({ length: count }, (_, i) => ({ x: x + i * (width + room), y, w: width, h }));
@@ -203,7 +200,7 @@ function stacked({ x, y, w, h }: Box, count: number): Box[] {
   return Array.from({ length: count }, (_, i) => ({ x, y: y + i * h / count, w, h: h / count }));
 }
 
-/** Above the switches of each rack, from there upward: those that are one hop, two hops … away from them. */
+/** Rows above the switches of each rack, upward: switches that are one hop, two hops … away from them. */
 function rowsOf({ nodes, cables }: Shape, leaves: readonly string[]): string[][] {
   const isSwitch = new Set(nodes.flatMap(({ name, kind }) => kind === "switch" ? [name] : []));
   const neighbours = new Map<string, string[]>();
@@ -222,7 +219,7 @@ function rowsOf({ nodes, cables }: Shape, leaves: readonly string[]): string[][]
       below.flatMap((name) => neighbours.get(name) ?? [])
         .filter((name) => left.has(name)),
     );
-    // What no cable leads to stands on top.
+    // Switches without cables stand on top.
     const row = [...next.size > 0 ? next : left].sort(byNumber);
     for (const name of row) left.delete(name);
     rows.push(row);
@@ -282,14 +279,12 @@ function cableLines(
   });
 }
 
-/** Whether both are switches of one row, so that a cable between them goes over those in between. */
 function isBeside(one: Box, other: Box): boolean {
   return one.y === other.y && one.h === SWITCH.h && other.h === SWITCH.h;
 }
 
 type Points = [[number, number], [number, number], [number, number], [number, number]];
 
-/** From a switch up, across and down to another one of its row. */
 function lane(
   { y, fromX, toX, rise }: {
     readonly y: number;
@@ -329,7 +324,7 @@ function lanesOf(
   return lanes;
 }
 
-/** The x at which each cable ends at each device: side by side, sorted by where they lead. */
+/** The x at which each cable ends at each device: side by side, sorted by their other ends. */
 function portsOf(cables: Shape["cables"], boxes: ReadonlyMap<string, Box>): Map<string, number> {
   const at = new Map<string, { readonly index: number; readonly to: Box }[]>();
   for (const [index, { kind, a, b }] of cables.entries()) {

@@ -1,4 +1,4 @@
-/** What a power cut would lose, in one note: said before anybody asks for one, and again before it is done. */
+/** The loss by a power cut, in one note: shown before the user asks for a cut, and again before it is done. */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import type { Loss } from "../../api/replay.ts";
 import { api } from "../data/api.ts";

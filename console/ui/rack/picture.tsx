@@ -1,7 +1,6 @@
 /**
- * The picture of the rack: hosts with card and memory, switches, cables and what is on them. Its elements are made once
- * for a topology. What changes is bound to them as signals of what is seen, rounded: a figure that looks as before
- * touches no element.
+ * The picture of the rack: hosts with card and memory, switches, cables and frames. Its elements are made once for a
+ * topology. Changes are bound to them as signals of visible values, rounded: an unchanged figure touches no element.
  */
 import { type ReadonlySignal, useComputed } from "@preact/signals";
 import { useMemo } from "preact/hooks";
@@ -31,7 +30,7 @@ import { type Box, type CableLine, type HostBox, type Layout, layOut } from "./l
 import { hostOfRnic, indexOfRnic } from "../../../fabric/rack/plan/names.ts";
 import { Zoomed } from "./zoom.tsx";
 
-/** To half a unit of the drawing: a smaller change is not seen, and nothing is drawn for it. */
+/** To half a unit of the drawing: a smaller change is invisible, and causes no drawing. */
 function halves(value: number): number {
   return Math.round(2 * value) / 2;
 }
@@ -52,11 +51,11 @@ function choose(what: Parameters<typeof select>[0]) {
   };
 }
 
-/** A box that can be selected; its class says whether it has power, and whether time waits for it. */
+/** A box that can be selected; its class shows its power, and that time waits for it. */
 function Device(
   { name, label, box, children }: {
     readonly name: string;
-    /** What the texts in the box do not say. */
+    /** Label for texts that the box does not show. */
     readonly label?: string;
     readonly box: Box;
     readonly children?: preact.ComponentChildren;
@@ -94,7 +93,6 @@ function stateText(name: string): string {
   return waitedFor.value.has(name) ? "time waits for it" : "";
 }
 
-/** A card, and where it stands. */
 interface CardAt {
   readonly card: Node;
   readonly box: Box;
@@ -199,10 +197,9 @@ function Bar(
   );
 }
 
-/** A card or a switch. */
 function SmallDevice({ node, box }: { readonly node: Node; readonly box: Box }) {
   const kind = node.kind === "rnic" ? "RNIC" : "switch";
-  // Of several RNICs each has a part of the room: its name, and whether it is off.
+  // Each of several RNICs has a part of the room: its name, and a mark if it is off.
   const isNarrow = box.w < NARROW;
   const state = useComputed(() => stateText(node.name) || (isNarrow ? "" : kind));
   const text = useComputed(() => deviceText(node, shownCounters.value.get(node.name)));
@@ -224,7 +221,7 @@ function SmallDevice({ node, box }: { readonly node: Node; readonly box: Box }) 
   );
 }
 
-/** Narrower devices have their name alone; a letter of it is so wide, and fewer of them say nothing. */
+/** Narrower devices have their name alone; `LETTER`: width of a letter; fewer than `LETTERS_LEAST` are not shown. */
 const NARROW = 140, LETTER = 8, LETTERS_LEAST = 8;
 
 function Unit(
@@ -247,7 +244,7 @@ function Unit(
   );
 }
 
-/** A line of text is so high. */
+/** Height of a line of text. */
 const LINE = 14;
 
 function UnitCard(
@@ -263,7 +260,7 @@ function UnitCard(
   );
 }
 
-/** How busy the cores of a host are, or why it does nothing. */
+/** The load of a host's cores, or why it does nothing. */
 function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
   const state = useComputed(() => cut(stateText(node.name), 10));
   const filled = useComputed(() =>
@@ -274,7 +271,7 @@ function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
     : <text class="quiet" x={box.w - 8} y="21" text-anchor="end">{state}</text>;
 }
 
-/** 1.5 to 7: the share of its bandwidth that goes over a direction. */
+/** 1.5 to 7: the share of its bandwidth in a direction. */
 function widthOf(flowing: number, bitsPerSecond: number): number {
   const share = Math.min(1, flowing / bitsPerSecond);
   return share === 0 ? 1.5 : halves(2 + 5 * Math.sqrt(share));
@@ -350,7 +347,7 @@ function CableText(
   return isThere.value ? <text class="num" x={x} y={y}>{text}</text> : null;
 }
 
-/** The piece at the card, whichever end that is. */
+/** The piece at the card, at either end. */
 function lastPiece({ points, index }: CableLine, rack: Topology): CableLine["points"] {
   const isFirst = hostOfRnic(rack.cables[index]!.a.node) !== undefined;
   return isFirst ? points.slice(0, 2) : points.slice(-2);
@@ -374,7 +371,7 @@ function pointAt(points: CableLine["points"], share: number): readonly [number, 
   return points.at(-1)!;
 }
 
-/** The way along a cable between two shares of it, with the bends that lie between them. */
+/** The way along a cable between two shares of it, with the bends in between. */
 function partOf(points: CableLine["points"], from: number, to: number): CableLine["points"] {
   const ways = [0];
   for (const [i, [x, y]] of points.slice(1).entries()) {
@@ -385,7 +382,7 @@ function partOf(points: CableLine["points"], from: number, to: number): CableLin
   return [pointAt(points, from), ...bends, pointAt(points, to)];
 }
 
-/** Frames on the cables at a past instant: from where the first bit is to where the last bit is. */
+/** Frames on the cables at a past instant, from the first bit to the last. */
 function Frames({ lines, rack }: { readonly lines: Layout["cables"]; readonly rack: Topology }) {
   const all = inFlight.value;
   if (all.size === 0) return null;
@@ -442,7 +439,6 @@ function Devices({ rack, layout }: { readonly rack: Topology; readonly layout: L
   );
 }
 
-/** Where the selected device is drawn. */
 function boxOf({ hosts, switches }: Layout): Box | undefined {
   const what = selection.value;
   if (what?.kind !== "device" && what?.kind !== "queue pair") return undefined;

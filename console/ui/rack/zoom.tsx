@@ -26,7 +26,7 @@ export function Zoomed(
     readonly width: number;
     readonly height: number;
     readonly label: string;
-    /** What is selected: it is brought into what is shown. */
+    /** The selection, which is scrolled into view. */
     readonly focus: Box | undefined;
     readonly children: ComponentChildren;
   },
@@ -72,7 +72,7 @@ export function Zoomed(
     };
   }, [focus?.x, focus?.y, w, h]);
 
-  /** Buttons go to what is selected, or to the middle. */
+  /** Buttons go to the selection, or to the middle. */
   function target(): { x: number; y: number } {
     if (focus === undefined) return { x: w / 2, y: h / 2 };
     return {

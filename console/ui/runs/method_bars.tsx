@@ -1,4 +1,4 @@
-/** What methods cost, as bars with their figures: latency from median to p99, and bytes per message. */
+/** The cost of methods, as bars with their figures: latency from median to p99, and bytes per message. */
 import type { MethodRow } from "../../api/report.ts";
 import { useRef } from "preact/hooks";
 import { cut, rough, roughTime } from "../figures.ts";

@@ -1,4 +1,4 @@
-/** One run: verdict, checks, what its methods, queues and hints cost, plots, and everything it left as files. */
+/** One run: verdict, checks, the cost of its methods, queues and hints, plots, and all of its files. */
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";
@@ -251,7 +251,7 @@ function Methods({ report }: { readonly report: Report }) {
 
 const FINDINGS_SHOWN = 5;
 
-/** What a check has found, which is a sentence for each byte that is wrong. */
+/** The findings of a check, a sentence for each wrong byte. */
 function Findings({ detail }: { readonly detail: string }) {
   const all = detail.split("; "), more = all.length - FINDINGS_SHOWN;
   return (

@@ -37,7 +37,7 @@ export interface HistogramProps {
   readonly step: number;
   /** Names of the two in a file. */
   readonly columns: readonly [x: string, y: string];
-  /** What stands at the axes. */
+  /** Texts at the axes. */
   readonly x: (value: number) => string;
   readonly y: (value: number) => string;
 }

@@ -13,11 +13,11 @@ export interface ReportColumn<Row> {
   readonly raw: (row: Row) => Value;
   /** The value for people; "" where there is none. */
   readonly text: (row: Row) => string;
-  /** Whether it holds numbers. */
+  /** It holds numbers. */
   readonly isFigure: boolean;
 }
 
-/** A column of the table, unless no row has anything to say in it. */
+/** A column of the table, unless it is empty in all rows. */
 type Draft<Row> = ReportColumn<Row> & { readonly isShown: (rows: readonly Row[]) => boolean };
 
 function column<Row>(

@@ -1,4 +1,4 @@
-/** What may stand at a place of a scenario's text, by the JSON schema of scenarios. */
+/** Completions at a place of a scenario's text, by the JSON schema of scenarios. */
 import {
   isMap,
   isPair,
@@ -17,17 +17,17 @@ export interface Word {
   readonly text: string;
   /** One sentence; empty where the schema has none. */
   readonly about: string;
-  /** What is put there: a key has its colon. */
+  /** The inserted text: a key has its colon. */
   readonly insert: string;
 }
 
 export interface Completions {
-  /** What has been typed of the word. */
+  /** The typed part of the word. */
   readonly typed: string;
   readonly words: readonly Word[];
 }
 
-/** Where in the document a place is. */
+/** A place in the document. */
 interface Place {
   readonly isKey: boolean;
   /** Of the mapping for a key, of the value else; `*` is an item of a list. */
@@ -39,7 +39,7 @@ interface Place {
 
 const SHOWN_MAX = 12;
 
-/** What may follow at `at`, an offset in the text; no words where the schema knows none. */
+/** Completions at `at`, an offset in the text; no words where the schema knows none. */
 export function completionsAt(schema: Schema, text: string, at: number): Completions {
   const place = placeAt(text.slice(0, at));
   if (place === undefined) return { typed: "", words: [] };
@@ -56,7 +56,7 @@ export function completionsAt(schema: Schema, text: string, at: number): Complet
   return { typed, words: fitting.slice(0, SHOWN_MAX) };
 }
 
-/** Stands for the cursor: ends the word that is being typed, and is one where nothing is typed yet. */
+/** Stands for the cursor: ends the word that is being typed, or is one where none is typed yet. */
 const CURSOR = "\ue000";
 
 /** @param before the text up to the cursor. */
@@ -102,7 +102,7 @@ function isSchema(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The schema itself, what it refers to, and all that it may be instead. */
+/** The schema itself, its references, and all of its alternatives. */
 function alternatives(
   node: Schema,
   root: Schema,
@@ -123,7 +123,7 @@ function alternatives(
   return [node, ...others.flatMap((each) => alternatives(each, root, siblings))];
 }
 
-/** Whether a condition of the schema holds for what is known of a mapping. */
+/** A condition of the schema holds for the known part of a mapping. */
 function holds(condition: Schema, siblings: Readonly<Record<string, string>>): boolean {
   const { required, properties, anyOf } = condition;
   if (Array.isArray(required) && !required.every((name) => name in siblings)) return false;

@@ -1,4 +1,4 @@
-/** What is under way: runs and racks that this console has started. */
+/** Work under way: runs and racks that this console has started. */
 import { jobs } from "../data/rack.ts";
 import { api } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";

@@ -1,4 +1,7 @@
-/** Scenarios: what is shipped as a gallery, one of them in an editor that says what is wrong as one types, and the run of it. */
+/**
+ * Scenarios: the shipped ones as a gallery, one of them in an editor that reports errors as the user types, and the
+ * run of it.
+ */
 import { signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { readTyped, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
@@ -42,7 +45,7 @@ function Gallery() {
   );
 }
 
-/** The run that is looked at, as a scenario. */
+/** The shown run, as a scenario. */
 function OfThisRun() {
   const id = run.value;
   if (id === undefined) return null;
@@ -75,7 +78,7 @@ function Card({ shipped: { name, about } }: { readonly shipped: Shipped }) {
 
 const PAUSE_MS = 250;
 
-/** What is wrong with a text, asked for when typing rests. */
+/** The errors of a text, requested when typing rests. */
 function useValidation(text: string, like: string | undefined) {
   const valid = useSignal<Validation | undefined>(undefined), trouble = useSignal("");
   useEffect(() => {
@@ -133,7 +136,7 @@ function Problems(
   );
 }
 
-/** What the editor has: a shipped scenario, one to begin with, or that of a run. */
+/** The source of the editor's text: a shipped scenario, one to begin with, or that of a run. */
 interface Source {
   readonly text: string;
   /** Whose paths begin where those of the text do. */
@@ -155,7 +158,7 @@ async function sourceOf(name: string): Promise<Source> {
   return { text, title: id, about, notes };
 }
 
-/** What is chosen by the name of a run: `write-read, ddio on`. */
+/** The choices in the name of a run: `write-read, ddio on`. */
 function choicesIn(label: string) {
   const parts = label.split(", "), ddio = parts.find((part) => part.startsWith("ddio "));
   return valuesIn(CHOICES, {
@@ -164,7 +167,7 @@ function choicesIn(label: string) {
   });
 }
 
-/** What was typed, by the name of its source: it is still there when one comes back from its run. */
+/** Edited text, by the name of its source: it is kept while the user visits its run. */
 const edits = signal<ReadonlyMap<string, string>>(new Map());
 
 function edit(name: string, text: string | undefined): void {

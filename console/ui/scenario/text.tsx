@@ -38,7 +38,7 @@ export function Text(
     cursor.current = undefined;
   }, [text]);
 
-  /** @param least letters that have to be there before words are offered. */
+  /** @param least letters that must be typed before words are offered. */
   function offer({ value, selectionStart: at }: HTMLTextAreaElement, least: number): void {
     open.value = undefined;
     if (schema === undefined || /\S/.test(value[at] ?? "")) return;

@@ -46,7 +46,7 @@ async function scenarioFile({ folder }: Rig, name: string, text: string): Promis
   return path;
 }
 
-/** Kept runs of two lengths: what a click on the time line takes, and the first paint of the shorter one. */
+/** Kept runs of two lengths: the time of a click on the time line, and the first paint of the shorter one. */
 async function measurePast(rig: Rig): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (
@@ -73,7 +73,7 @@ async function measurePast(rig: Rig): Promise<Figure[]> {
               prepare: { packing: "all", seed: rig.seed },
               signal,
             }),
-          // A run has taken its rack down; what it has left goes with the folder.
+          // A run has taken its rack down; its files go with the folder.
           down: () => Promise.resolve(),
         },
       ),
@@ -221,7 +221,7 @@ async function measureFrames(rig: Rig): Promise<Figure[]> {
   return figures;
 }
 
-/** A device's process is killed from outside; the page's own clock says when it shows that. */
+/** A device's process is killed from outside; the page's own clock measures when it is shown. */
 async function measureDeath(rig: Rig): Promise<Figure[]> {
   say("a kill from outside");
   const text = "hosts: { a: {}, b: {} }\n" +

@@ -18,10 +18,10 @@ programs:
   - { on: [a, b], run: bulk, to: next, size: 16KiB, depth: 4, time: 5s }
 `;
 
-/** Nobody; a reader of the feed that draws nothing; pages. Each watched span stands between two unwatched ones. */
+/** No reader; a reader of the feed that draws nothing; pages. Each watched span stands between two unwatched ones. */
 const WATCHED = ["feed", 1, 3] as const;
 type Watch = 0 | typeof WATCHED[number];
-/** Until what was opened or closed has settled. */
+/** Time for opened and closed readers to settle. */
 const SETTLE_MS = 2_000;
 
 interface Span {
@@ -120,7 +120,7 @@ function nameOf(watch: Watch): string {
   return watch === 1 ? "one page" : `${watch} pages`;
 }
 
-/** @returns what ends the looking. */
+/** @returns a function that ends the watching. */
 async function watched(
   watch: Watch,
   { rack: { id } }: RackLink,

@@ -11,7 +11,7 @@ export class Problems {
     this.#problems.push({ path, found, expected });
   }
 
-  /** What `read` gives; undefined where it refuses, which is kept. */
+  /** The result of `read`; undefined where it refuses, which is kept. */
   of<T>(read: () => T): T | undefined {
     try {
       return read();
@@ -28,7 +28,7 @@ export class Problems {
   }
 }
 
-/** A command line: what of it has no effect, and what is wrong with it. */
+/** A command line: its parts without effect, and its errors. */
 export class Line {
   readonly problems = new Problems();
   readonly #command: Command;
@@ -62,12 +62,12 @@ export class Line {
     this.#command.on(`option:${option.name()}`, (value) => take(name, value));
   }
 
-  /** What of the line has no effect, and why. */
+  /** A part of the line without effect, and why. */
   addIdle(word: string, why: string): void {
     this.#idle.set(word, why);
   }
 
-  /** What has no effect, in one line; undefined where all has. */
+  /** The parts without effect, in one line; undefined where there is none. */
   get note(): string | undefined {
     if (this.#idle.size === 0) return undefined;
     return `No effect here: ${[...this.#idle].map(([name, why]) => `${name} (${why})`).join(", ")}`;

@@ -1,4 +1,4 @@
-/** Options of `rack perftest`: what they are for the client, for its output, and what does not go together. */
+/** Options of `rack perftest`: their meaning for the client and for its output, and those that exclude each other. */
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -82,7 +82,7 @@ function refuseTo(problems: Problems): Refuse {
   return (option, why, expected) => problems.add("", { found: `${option} ${why}`, expected });
 }
 
-/** What is printed. @param problems takes what is wrong. */
+/** The form of the output. @param problems collects errors. */
 export function formOf(
   test: PerftestName,
   flags: PerftestFlags,
@@ -124,7 +124,7 @@ export function formOf(
   return given({ gbits, noPeak, reportBoth, output, samples });
 }
 
-/** Least figures (`-w`, `-y`), and what does not reach them. @param problems takes what is wrong. */
+/** Least figures (`-w`, `-y`), and the results below them. @param problems collects errors. */
 export function limitsOf(
   test: PerftestName,
   { limit_bw, limit_msgrate, report_gbits: gbits = false }: PerftestFlags,
@@ -168,7 +168,6 @@ function secondsOf(option: string, text: string): number {
   return time / PS_PER_US;
 }
 
-/** Options that the test does not have. */
 function checkOfTest(test: PerftestName, flags: PerftestFlags, problems: Problems): void {
   const refuse = refuseTo(problems);
   const { verb, measures } = PERFTEST[test];
@@ -203,7 +202,6 @@ function checkOfTest(test: PerftestName, flags: PerftestFlags, problems: Problem
   }
 }
 
-/** Options that do not go together. */
 function checkTogether(
   { duration, events, all, iters, rdma_cm, tos, tclass }: PerftestFlags,
   problems: Problems,
@@ -222,7 +220,7 @@ function checkTogether(
   }
 }
 
-/** Checks and converts the options. @param problems takes what is wrong. */
+/** Checks and converts the options. @param problems collects errors. */
 export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Problems) {
   const kind = PERFTEST[test];
   const { size, iters, mtu, duration, margin, all } = flags;

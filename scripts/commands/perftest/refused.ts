@@ -1,7 +1,7 @@
 /**
- * Options of perftest (linux-rdma/perftest) that `rack perftest` does not have, each with the reason. What asks for
- * another measurement is refused: a command line that was written for perftest gets a sentence, not a figure that
- * means something else. What says how the lab's machines are reached or set up means nothing here, and is taken.
+ * Options of perftest (linux-rdma/perftest) that `rack perftest` does not have, each with the reason. An option that
+ * asks for another measurement is refused: a command line that was written for perftest gets a sentence, not a figure
+ * of another meaning. An option for reaching or setting up the lab's machines has no meaning here, and is accepted.
  */
 const SOCKETS = "the two ends find each other by their hosts' names";
 const GPU = "the rack has no GPUs or accelerators; --memory has dram and scm";
@@ -25,7 +25,7 @@ export interface IdleOption {
 /** Names of a host's cards, as `getDeviceList` has them. */
 export const DEVICE_NAME = /^rackmesh(\d+)$/;
 
-/** What is taken without effect, which is said. */
+/** Options that are accepted without effect, which is reported. */
 export const IDLE: readonly IdleOption[] = [
   { flags: "-F, --CPU-freq", why: "virtual time has one clock" },
   { flags: "-i, --ib-port <port>", why: "a card has one port, 1", only: "1" },

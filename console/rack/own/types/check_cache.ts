@@ -11,14 +11,14 @@ export interface Checked {
 }
 
 interface KeptCheck extends Checked {
-  /** Every file of the module graph, and what they held. */
+  /** Every file of the module graph, and the digest of their contents. */
   readonly modules: readonly string[];
   readonly content: string;
 }
 
-/** Of all checks together, those that were not asked for longest go. */
+/** Limit of kept checks; those that were not used for longest go. */
 const KEPT_MAX = 100;
-/** A change of these changes what is found. */
+/** Files whose change changes the results. */
 const CHECKERS = [
   "console/rack/own/types/check_types.ts",
   "console/rack/own/types/compile_main.ts",
@@ -43,7 +43,7 @@ export async function keyOf(
   return await digestOf([...programs, "", ...configs, "", Deno.version.deno, ...checkers]);
 }
 
-/** What an earlier check has found, where it would find the same now. */
+/** The result of an earlier check, if it is still valid. */
 export async function keptCheck(key: string): Promise<Checked | undefined> {
   const text = textIfThere(pathOf(key));
   const kept = text === undefined ? undefined : keptIn(text);

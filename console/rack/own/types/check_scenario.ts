@@ -7,7 +7,8 @@ import { type CheckedTypes, type CheckOptions, checkTypes, ownFilesOf } from "./
 
 /**
  * Checks the types of a scenario's own programs, or of one program by its path.
- * @param more programs that are asked for beside the scenario's. @returns undefined where it has none.
+ * @param more programs that are asked for beside the scenario's.
+ * @returns undefined where it has none.
  * @throws Refusal for a scenario that cannot be read, and with all that is wrong in programs.
  */
 export async function checkScenarioTypes(
@@ -21,8 +22,8 @@ export async function checkScenarioTypes(
 }
 
 /**
- * The files of which a run consists: the scenario, its own programs with what they import, and their
- * `deno.json`. Of a scenario that cannot be read, itself.
+ * The files of a run: the scenario, its own programs with their imports, and their `deno.json`. For a scenario that
+ * cannot be read, itself.
  */
 export async function filesOfScenario(scenario: string): Promise<string[]> {
   const folder = await Deno.realPath(scenario.replace(/[^/]*$/, "") || ".");

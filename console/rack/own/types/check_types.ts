@@ -1,7 +1,7 @@
 /**
- * Types of the user's own programs, checked before anything runs, by TypeScript's compiler in a process of its own, with
- * a rule about steps that nothing does. No program is loaded for it. What was found is kept in the cache, and holds as
- * long as no file of the programs' module graph has changed, this clone's included.
+ * Types of the user's own programs, checked before anything runs, by TypeScript's compiler in a process of its own,
+ * with a rule about steps that are never done. No program is loaded for it. Results are kept in the cache, and hold
+ * as long as no file of the programs' module graph has changed, this clone's included.
  */
 import { PATIENCE_MS } from "../../../../fabric/base/patience.ts";
 import { type Problem, Refusal } from "../../../../fabric/rack/plan/problem.ts";
@@ -22,13 +22,14 @@ export interface CheckOptions {
 export interface CheckedTypes {
   /** The user's files: the programs and what they import. */
   readonly files: readonly string[];
-  /** Whether nothing has changed since they were checked. */
+  /** Nothing has changed since they were checked. */
   readonly isKept: boolean;
 }
 
 /**
  * Checks programs, by the `compilerOptions` and imports of the `deno.json` above each.
- * @param programs absolute paths. @throws Refusal with all that is wrong, by file and line.
+ * @param programs absolute paths.
+ * @throws Refusal with all that is wrong, by file and line.
  */
 export async function checkTypes(
   programs: readonly string[],
@@ -43,7 +44,7 @@ export async function checkTypes(
       if (isKept) onBegin?.();
       isKept = false;
       const found = await ask({ ...group, isListed: false }, signal);
-      // What is missing has no content by which to see that it has come.
+      // A missing file has no content by which its arrival can be detected.
       if (found.isWhole) {
         await keepChecked(key, { ...found, modules: [...found.configs, ...found.modules] });
       }
@@ -61,7 +62,7 @@ export async function ownFilesOf(programs: readonly string[]): Promise<string[]>
   const files = new Set(programs);
   for (const group of byConfig(programs)) {
     const { own, configs } = await ask({ ...group, isListed: true }, undefined);
-    // What the configuration names may be in a folder that is not there, which nothing can watch.
+    // Folders that the configuration may name and that do not exist, which cannot be watched.
     const watched = configs.filter((file) => isThere(file.slice(0, file.lastIndexOf("/")) || "/"));
     for (const file of [...own, ...watched]) files.add(file);
   }
@@ -70,7 +71,7 @@ export async function ownFilesOf(programs: readonly string[]): Promise<string[]>
 
 type Group = Pick<TypesJob, "programs" | "configs">;
 
-/** Programs with one `deno.json` are seen alike. */
+/** Programs with one `deno.json` are compiled alike. */
 function byConfig(programs: readonly string[]): readonly Group[] {
   const groups = Map.groupBy(programs.toSorted(), (file) => JSON.stringify(configsAbove(file)));
   return [...groups].map(([configs, programs]) => ({ configs: JSON.parse(configs), programs }));
@@ -89,7 +90,7 @@ function configsAbove(file: string): string[] {
   return configs;
 }
 
-/** What people call the file of a problem. */
+/** The file of a problem under its user's name. */
 function called(problem: Problem): Problem {
   const here = `${Deno.cwd()}/`;
   if (!problem.file?.startsWith(here)) return problem;

@@ -12,7 +12,7 @@ export interface TypesJob {
   readonly configs: readonly string[];
   /** The file with the types of Deno. */
   readonly library: string;
-  /** Whether only their files are asked for. */
+  /** Only their files are asked for. */
   readonly isListed: boolean;
 }
 
@@ -23,12 +23,15 @@ export interface TypesAnswer {
   readonly configs: readonly string[];
   /** The user's files and those of the clone that they reach. */
   readonly modules: readonly string[];
-  /** Whether each import is there. */
+  /** Each import exists. */
   readonly isWhole: boolean;
   readonly problems: readonly Problem[];
 }
 
-/** All that is wrong, once: the compiler says of one line what the rule about steps says, or says it of two columns. */
+/**
+ * All problems, once: the compiler may report a line that the rule about steps reports, too, or report it for two
+ * columns.
+ */
 function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
   const { program, own, wrong } = compiled;
   const torn = own.flatMap((file) => program.getSyntacticDiagnostics(file));

@@ -1,12 +1,11 @@
 /**
- * Own programs as TypeScript's compiler sees them: by the `deno.json` above them, as an editor does, but with the doors
- * of this clone, which is what runs them. Only the user's files are checked: of the clone's, the types that they use.
+ * Own programs as TypeScript's compiler sees them: by the `deno.json` above them, as an editor does, but with the
+ * modules of this clone, which runs them. Only the user's files are checked, and the clone's types that they use.
  */
 import ts from "typescript";
 import { textIfThere } from "../../../base/files.ts";
 import { fromFileUrl, projectFile, ROOT, toFileUrl } from "../../../base/paths.ts";
 
-/** Programs and all that they import. */
 export interface Compiled {
   readonly program: ts.Program;
   readonly checker: ts.TypeChecker;
@@ -18,15 +17,15 @@ export interface Compiled {
   readonly configs: readonly string[];
   /** The user's files and those of the clone that they reach. */
   readonly modules: readonly string[];
-  /** Whether each import of the user's files is there. */
+  /** Each import of the user's files exists. */
   readonly isWhole: boolean;
-  /** What is wrong in the configuration itself. */
+  /** Errors in the configuration itself. */
   readonly wrong: readonly ts.Diagnostic[];
 }
 
 type Names = Readonly<Record<string, string>>;
 
-/** Names of modules and what they stand for, as URLs; those of a scope hold in files below it. */
+/** Names of modules and their URLs; those of a scope hold in files below it. */
 interface ImportMap {
   readonly imports: Names;
   readonly scopes: Readonly<Record<string, Names>>;
@@ -42,14 +41,14 @@ interface Config {
   readonly wrong: readonly ts.Diagnostic[];
 }
 
-/** What Deno checks programs by where their `deno.json` says nothing else. */
+/** Deno's options for programs whose `deno.json` says nothing else. */
 const DEFAULTS: ts.CompilerOptions = {
   strict: true,
   noImplicitOverride: true,
   useUnknownInCatchVariables: true,
 };
 
-/** What a `deno.json` cannot change. */
+/** Options that a `deno.json` cannot change. */
 const FIXED: ts.CompilerOptions = {
   allowImportingTsExtensions: true,
   allowJs: true,
@@ -66,7 +65,8 @@ const FIXED: ts.CompilerOptions = {
 
 /**
  * Reads programs and what they import.
- * @param programs absolute paths. @param options.configs each `deno.json` above them, the nearest first.
+ * @param programs absolute paths.
+ * @param options.configs each `deno.json` above them, the nearest first.
  * @param options.library the file with the types of Deno.
  */
 export function compile(
@@ -111,10 +111,10 @@ export function compile(
   };
 }
 
-/** What a bundler makes of a file that is no code. */
+/** A bundler's module for a file that is no code. */
 const AS_TEXT = "declare const text: string;\nexport default text;\n";
 
-/** Where the types of an import are, if not in its file, as Deno has it: a comment before it, or one in JavaScript. */
+/** The place of an import's types, if not in its file, as Deno has it: a comment before it, or one in JavaScript. */
 function typesOf(
   file: string,
   name: ts.StringLiteralLike,
@@ -130,7 +130,7 @@ function typesOf(
   return itself === undefined ? undefined : { name: itself, from: file };
 }
 
-/** Whether a file is the user's: their compiler options may complain of the clone's. */
+/** The file is the user's: their compiler options may complain of the clone's. */
 function isOwn(file: string): boolean {
   return !file.startsWith(`${ROOT}/`) ||
     !/^(fabric|nodes|console)\//.test(file.slice(ROOT.length + 1));
@@ -180,7 +180,6 @@ function workspaceOf(config: string, above: readonly string[]) {
   });
 }
 
-/** The file of the import map, where one is named. */
 function mapOf(config: string, { importMap }: Json): string | undefined {
   if (typeof importMap !== "string") return undefined;
   return pathOf(importMap, toFileUrl(config)) ?? plain(`${folderOf(config)}/${importMap}`);
@@ -194,7 +193,6 @@ interface Json {
   readonly scopes?: unknown;
 }
 
-/** JSON with comments and trailing commas. */
 function jsonOf(path: string) {
   const { config = {}, error } = ts.readConfigFile(path, textIfThere);
   return { files: [path], json: config as Json, wrong: error === undefined ? [] : [error] };
@@ -210,7 +208,7 @@ function absolute({ imports, scopes }: Json, base: URL): ImportMap {
   const names = (map: unknown): Names =>
     Object.fromEntries(
       Object.entries(map ?? {}).map(([name, place]) =>
-        // A name for which nothing stands, as null says, is not there.
+        // A name that is mapped to null does not exist.
         [name, /^\.{0,2}\//.test(place) ? URL.parse(place, base)?.href ?? "" : `${place}`] as const
       ),
     );
@@ -225,7 +223,7 @@ function absolute({ imports, scopes }: Json, base: URL): ImportMap {
   };
 }
 
-/** The file that an import means; undefined where it is not there, or no file. */
+/** The file that an import means; undefined where it is missing, or no file. */
 function fileOf(name: string, from: string, { imports, scopes }: ImportMap): string | undefined {
   if (/^\.{1,2}\//.test(name)) {
     // As a bundler takes it, as text, or as a URL.
@@ -240,7 +238,7 @@ function fileOf(name: string, from: string, { imports, scopes }: ImportMap): str
   return pathOf(name) ?? (isFile(name) ? name : undefined);
 }
 
-/** What a name stands for; one that ends with `/` stands for all that begin with it. */
+/** The target of a name; a name that ends with `/` maps all that begin with it. */
 function placeOf(name: string, names: Names): string | undefined {
   if (Object.hasOwn(names, name)) return names[name];
   const folder = Object.keys(names).filter((each) => each.endsWith("/") && name.startsWith(each))
@@ -261,7 +259,7 @@ function plain(path: string): string {
   return parts.join("/");
 }
 
-/** The file that a URL means; undefined where it is not there, or where `%` begins nothing that can be decoded. */
+/** The file that a URL means; undefined where it is missing, or where `%` begins nothing that can be decoded. */
 function pathOf(url: string, base?: URL): string | undefined {
   const at = URL.parse(url, base);
   if (at?.protocol !== "file:") return undefined;

@@ -7,7 +7,7 @@ import ts from "typescript";
 import type { Problem } from "../../../../fabric/rack/plan/problem.ts";
 import type { Compiled } from "./compiler.ts";
 
-/** A call in a place where its steps are not done: see the head of the file. */
+/** A call whose steps are not done: see the head of the file. */
 interface Call {
   readonly node: ts.Expression;
   /** The variable that has its answer. */
@@ -16,7 +16,7 @@ interface Call {
 
 type Ask = (node: ts.Expression | undefined, variable?: ts.Identifier) => void;
 
-/** Whether a value of this type is a generator, or may be one. */
+/** A value of this type is a generator, or may be one. */
 export function isGenerator(type: ts.Type): boolean {
   return membersOf(type).some(({ symbol }) => symbol?.name === "Generator");
 }
@@ -32,7 +32,7 @@ export function unusedSteps(
   { program, checker }: Pick<Compiled, "program" | "checker">,
 ): Problem[] {
   const calls: Call[] = [];
-  /** Variables whose value is asked for more than whether it is there. */
+  /** Variables whose value is used for more than a test of its presence. */
   const read = new Set<ts.Symbol>();
   const ask: Ask = (given, variable) => {
     const node = given && unwrapped(given);
@@ -77,8 +77,8 @@ export function unusedSteps(
 }
 
 /**
- * Whether a call surely returns a generator, or a function does that `forEach` calls. What may be undefined is asked
- * whether it is there, and JavaScript's own methods hand out steps that were kept: `queue.shift()`.
+ * A call surely returns a generator, or is `forEach` with a function that does. A value that may be undefined is
+ * tested for its presence, and JavaScript's own methods return steps that were kept: `queue.shift()`.
  */
 function makesSteps(
   node: ts.Expression,
@@ -95,10 +95,10 @@ function makesSteps(
   return membersOf(signature.getReturnType()).every(isGenerator);
 }
 
-/** Methods of functions that return what the function does. */
+/** Methods of functions that return the function's result. */
 const CALLING = ["call", "apply"];
 
-/** Where a statement or an expression leaves calls whose value is dropped, or not looked at. */
+/** Finds calls in a statement or an expression whose value is dropped, or not used. */
 function look(node: ts.Node, ask: Ask): void {
   if (ts.isExpressionStatement(node)) return dropped(node.expression, ask);
   if (ts.isVariableDeclaration(node)) {
@@ -118,7 +118,7 @@ function look(node: ts.Node, ask: Ask): void {
   } else if (ts.isCallExpression(node) && isCondition(node)) ask(node);
 }
 
-/** What stands where its value is dropped. */
+/** An expression whose value is dropped. */
 function dropped(expression: ts.Expression, ask: Ask): void {
   const node = unwrapped(expression);
   if (ts.isCallExpression(node)) return ask(node);
@@ -138,7 +138,7 @@ function dropped(expression: ts.Expression, ask: Ask): void {
   if (!isKept) dropped(right, ask);
 }
 
-/** Methods of lists that ask no more of what a function returns than whether it is there. */
+/** Methods of lists that only test a function's result for its presence. */
 const TESTS = ["filter", "some", "every", "find", "findIndex"];
 
 /** `queues.forEach((qp) => destroyQp(qp))`: forEach drops what the function returns. */
@@ -153,7 +153,7 @@ function methodOf({ expression }: ts.CallExpression): string | undefined {
   return ts.isPropertyAccessExpression(expression) ? expression.name.text : undefined;
 }
 
-/** Functions that ask nothing of steps that have not begun. */
+/** Functions that make no use of steps that have not begun. */
 const ASKING = ["failed", "refused", "Boolean", "String", "log"];
 
 const EQUALITY: ReadonlySet<ts.SyntaxKind> = new Set([
@@ -170,7 +170,7 @@ const LOGICAL: ReadonlySet<ts.SyntaxKind> = new Set([
   ts.SyntaxKind.QuestionQuestionToken,
 ]);
 
-/** Whether nothing but its being there is asked, which is so of steps before they are done, or its text. */
+/** Only the presence of the value is tested, which is always true of steps, or its text. */
 function isCondition(node: ts.Node): boolean {
   const { parent } = node;
   if (isWrapper(parent)) return isCondition(parent);
@@ -226,7 +226,7 @@ function unwrapped(node: ts.Expression): ts.Expression {
 
 const OWNERS: Readonly<Record<string, string>> = { Cpu: "cpu", ProgramCpu: "cpu" };
 
-/** What a function is called: `postSend`, `cpu.sleep`, `region.load` by the variable that has the region. */
+/** The name of a function: `postSend`, `cpu.sleep`, `region.load` by the variable that has the region. */
 function called(given: ts.Expression, checker: ts.TypeChecker): string {
   const node = unwrapped(given);
   if (ts.isIdentifier(node)) return node.text;

@@ -1,7 +1,7 @@
 /**
- * What the compiler finds, as problems in the form of the product: file, line, what was found, what was expected.
- * Mistakes that are common in protocols are said in their words, by the compiler's number and what stands at the place;
- * others in the compiler's.
+ * The compiler's errors as problems in the form of the product: file, line, what was found, what was expected.
+ * Mistakes that are common in protocols have their own texts, by the compiler's number and the code at the place;
+ * others have the compiler's.
  */
 import ts from "typescript";
 import { nearest, oneOf, type Problem } from "../../../../fabric/rack/plan/problem.ts";
@@ -24,7 +24,7 @@ interface Place {
 
 type Say = (place: Place) => Words | undefined;
 
-/** By the compiler's number: the first that has words for it. */
+/** By the compiler's number: the first that returns a text. */
 const SAY: Readonly<Record<number, readonly Say[]>> = {
   1308: [() => ({ found: "await, which waits in real time", expected: "yield* in its place" })],
   2304: [unknownName],
@@ -52,7 +52,7 @@ const SAY: Readonly<Record<number, readonly Say[]>> = {
   2820: [wrongText],
 };
 
-/** @returns what is wrong with a program, in the compiler's order. */
+/** @returns the problem of a program, in the compiler's order. */
 export function problemOf(compiled: Place["compiled"], diagnostic: ts.Diagnostic): Problem {
   const { code, file, start = 0, length = 0 } = diagnostic;
   const text = `(TS${code})`;
@@ -78,14 +78,13 @@ function wordsOf(code: number, place: Place): Words | undefined {
   return undefined;
 }
 
-/** The compiler's sentence, and the last of those that say why. */
+/** The compiler's sentence, and the last of its reasons. */
 function saidOf({ messageText }: ts.Diagnostic): string {
   const lines = ts.flattenDiagnosticMessageText(messageText, "\n").split("\n")
     .map((line) => line.trim().replace(/\.$/, ""));
   return lines.length === 1 ? lines[0]! : `${lines[0]}; ${lines.at(-1)}`;
 }
 
-/** The innermost node from `from` to `to`. */
 function nodeAt(file: ts.SourceFile, from: number, to: number): ts.Node {
   let found: ts.Node = file;
   const visit = (node: ts.Node): void => {
@@ -97,7 +96,7 @@ function nodeAt(file: ts.SourceFile, from: number, to: number): ts.Node {
   return found;
 }
 
-/** Of a value that its place cannot have. */
+/** Errors of a value that its place cannot have. */
 const OF_FIELD: ReadonlySet<number> = new Set([2322, 2375, 2412, 2820]);
 
 /** The field of an object that is marked, by its name or its value. */
@@ -106,7 +105,7 @@ function fieldAt({ parent }: ts.Node): string {
   return isField ? parent.name.getText() : "";
 }
 
-/** The value that is wrong where its name, its argument, its `return` or a member of it is marked. */
+/** The wrong value where its name, its argument, its `return` or a member of it is marked. */
 function valueAt(node: ts.Node): ts.Expression | undefined {
   const { parent } = node;
   if (ts.isReturnStatement(node)) return node.expression;
@@ -117,7 +116,6 @@ function valueAt(node: ts.Node): ts.Expression | undefined {
   return ts.isExpression(node) ? node : undefined;
 }
 
-/** What a pattern takes apart. */
 function takenApart(node: ts.BindingElement): ts.Expression | undefined {
   let at: ts.Node = node;
   while (ts.isBindingElement(at) || ts.isBindingName(at)) at = at.parent;
@@ -144,7 +142,7 @@ function needlessYield({ compiled: { checker }, node }: Place): Words | undefine
   };
 }
 
-/** A comparison with what libibverbs calls a text: `status === "IBV_WC_SUCCESS"`. */
+/** A comparison with a constant of libibverbs: `status === "IBV_WC_SUCCESS"`. */
 function neverEqual({ node }: Place): Words | undefined {
   const comparison = ts.isBinaryExpression(node) ? node : node.parent;
   if (!ts.isBinaryExpression(comparison)) return undefined;
@@ -158,14 +156,14 @@ function neverEqual({ node }: Place): Words | undefined {
   return undefined;
 }
 
-/** The value that is here what libibverbs' constant is there: `send` for IBV_WR_SEND. */
+/** The value for a constant of libibverbs: `send` for IBV_WR_SEND. */
 function valueFor(constant: string): string | number | undefined {
   return Object.hasOwn(VALUES_THERE, constant) ? VALUES_THERE[constant] : undefined;
 }
 
 const quoted = (text: string | number) => JSON.stringify(text);
 
-/** Of an object, also where one or a list of them may be given. */
+/** A field of an object, also where one or a list of them may be given. */
 function unknownField({ compiled: { checker }, node }: Place): Words | undefined {
   const object = ts.findAncestor(node, ts.isObjectLiteralExpression);
   const wanted = object && checker.getContextualType(object);
@@ -180,7 +178,7 @@ function unknownField({ compiled: { checker }, node }: Place): Words | undefined
   };
 }
 
-/** The field of a type here that rdma-core calls so: `sges` of SendRequest for `sg_list` and `sgList`. */
+/** The field of a type for rdma-core's name: `sges` of SendRequest for `sg_list` and `sgList`. */
 function fieldFor(type: string, word: string): string | undefined {
   const plain = (name: string) => name.replaceAll("_", "").toLowerCase();
   return FIELDS_THERE.find(([of, , ...there]) =>
@@ -188,13 +186,11 @@ function fieldFor(type: string, word: string): string | undefined {
   )?.[1];
 }
 
-/** What a type is called; undefined for one without a name. */
 function nameOf({ aliasSymbol, symbol }: ts.Type): string | undefined {
   const name = aliasSymbol?.name ?? symbol?.name;
   return name?.startsWith("__") ? undefined : name;
 }
 
-/** Of `device.verbs`. */
 function unknownVerb({ compiled, node }: Place): Words | undefined {
   const value = valueAt(node), type = value && compiled.checker.getTypeAtLocation(value);
   if (type?.getProperty("postSend") === undefined || type.getProperty("allocPd") === undefined) {
@@ -227,7 +223,7 @@ function mayBeRefusal({ compiled: { checker }, node }: Place): Words | undefined
   return { found, expected: ASK_FIRST[kind]! };
 }
 
-/** Too few arguments, where the function is marked, or too many, where the first of them is. */
+/** Too few arguments, where the function is marked, or too many, where the first surplus one is. */
 function wrongCount({ compiled: { checker }, node }: Place): Words | undefined {
   const call = ts.findAncestor(node, ts.isCallExpression);
   const signature = call && checker.getResolvedSignature(call);
@@ -246,7 +242,7 @@ function wrongCount({ compiled: { checker }, node }: Place): Words | undefined {
   };
 }
 
-/** The type of the value that is marked, and of the values that have their place there. */
+/** The type of the value that is marked, and the type that its place expects. */
 function mismatch({ compiled: { checker }, node }: Place) {
   const value = valueAt(node);
   const wanted = value && checker.getContextualType(value);
@@ -255,7 +251,6 @@ function mismatch({ compiled: { checker }, node }: Place) {
     : { value: value!, found: checker.getTypeAtLocation(value!), wanted: membersOf(wanted) };
 }
 
-/** Flags of another kind. */
 function wrongFlags(place: Place): Words | undefined {
   const { found, wanted = [] } = mismatch(place) ?? {};
   const is = found && flagsOf(place, found);
@@ -264,7 +259,7 @@ function wrongFlags(place: Place): Words | undefined {
   return { found: `${is} flags`, expected: `${must} flags` };
 }
 
-/** `IBV_SEND_…` for the type SendFlags: what its constants begin with. */
+/** The constants' prefix of the type SendFlags: `IBV_SEND_…`. */
 function flagsOf({ compiled: { checker, program } }: Place, type: ts.Type): string | undefined {
   const alias = type.aliasSymbol;
   if (alias === undefined || !alias.name.endsWith("Flags")) return undefined;
@@ -282,7 +277,7 @@ function flagsOf({ compiled: { checker, program } }: Place, type: ts.Type): stri
 
 const DOOR = fromFileUrl(projectFile("nodes/protocol.ts"));
 
-/** What `rackmesh` exports; nothing where no program imports it. */
+/** The exports of `rackmesh`; none where no program imports it. */
 function doorOf(program: ts.Program, checker: ts.TypeChecker): readonly ts.Symbol[] {
   const file = program.getSourceFile(DOOR), module = file && checker.getSymbolAtLocation(file);
   return module === undefined
@@ -292,7 +287,6 @@ function doorOf(program: ts.Program, checker: ts.TypeChecker): readonly ts.Symbo
     );
 }
 
-/** A text that the field cannot have. */
 function wrongText(place: Place): Words | undefined {
   const { found, wanted = [] } = mismatch(place) ?? {};
   if (found === undefined || !found.isStringLiteral()) return undefined;
@@ -303,7 +297,6 @@ function wrongText(place: Place): Words | undefined {
   return { found: quoted(found.value), expected: oneOf(texts as string[], found.value) };
 }
 
-/** A number that is none of those that a field can have. */
 function wrongNumber(place: Place): Words | undefined {
   const { found, wanted = [] } = mismatch(place) ?? {};
   const values = valuesOf(wanted);
@@ -350,7 +343,6 @@ function unknownName({ compiled: { checker, program }, node }: Place): Words | u
   return { found: `${word}, which is no name of the file`, expected: verb };
 }
 
-/** A name that the door does not have. */
 function unknownExport({ compiled: { checker, program }, node }: Place): Words | undefined {
   const from = ts.findAncestor(node, ts.isImportDeclaration)?.moduleSpecifier ?? valueAt(node);
   const module = from &&
