@@ -1,6 +1,6 @@
-/** The interface of one of the seven views to the frame. `views.ts` lists them. */
+/** The interface of a view to the frame. `views.ts` lists them. */
 import type { ComponentChildren } from "preact";
-import type { Selection, ViewName } from "./state.ts";
+import type { Selection } from "./state.ts";
 
 /** A key of the keyboard, while no field has the focus. */
 export interface Key {
@@ -12,7 +12,6 @@ export interface Key {
 }
 
 export interface View {
-  readonly name: ViewName;
   readonly title: string;
   /** The picture on the rail: the `d` of a path in a box of 20 by 20. */
   readonly icon: string;

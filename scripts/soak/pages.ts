@@ -1,6 +1,7 @@
 /** Pages that watch the rack under soak, by a console of its own: their memory, and their errors. */
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { ifThere } from "../../console/base/files.ts";
+import type { ViewName } from "../../console/ui/state.ts";
 import { statOf } from "../../console/base/process_stat.ts";
 import { residentBytes } from "../../console/rack/process_table.ts";
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
@@ -10,7 +11,7 @@ import { RACK, rackEnv } from "./live_rack.ts";
 import type { Samples } from "./samples.ts";
 
 /** Each page shows another view, in this order. */
-const VIEWS = ["rack", "memory", "operation", "runs", "chaos"] as const;
+const VIEWS = ["rack", "memory", "operation", "runs", "chaos"] satisfies readonly ViewName[];
 
 interface Watched {
   readonly name: string;

@@ -353,7 +353,6 @@ function Goals(
 }
 
 export const CHAOS: View = {
-  name: "chaos",
   title: "Chaos",
   icon: "M11 2L5 11h4l-1 7 7-10h-5z",
   Page,

@@ -361,7 +361,6 @@ function Matrix({ matrix }: { readonly matrix: MatrixResult }) {
 }
 
 export const EXPLORE: View = {
-  name: "explore",
   title: "Explore",
   icon: "M3 10h5l5-6h4M8 10l5 6h4",
   Page,

@@ -6,7 +6,7 @@ import { isUp, topology } from "../data/rack.ts";
 import { isOperator, signedIn } from "../data/session.ts";
 import { go, hrefOf, isPast, lookAt, run, select, selection, view } from "../state.ts";
 import type { Key } from "../view.ts";
-import { VIEWS } from "../views.ts";
+import { viewOf, VIEWS } from "../views.ts";
 import { Bar, healAll } from "./bar.tsx";
 import { dialog, OpenDialog } from "./dialogs.tsx";
 import { Empty, Loading } from "./empty.tsx";
@@ -40,7 +40,7 @@ function Rail() {
 
 function Side() {
   const what = selection.value;
-  const shown = VIEWS.find(({ name }) => name === view.value), own = shown?.side;
+  const shown = viewOf(view.value), own = shown.side;
   const isOpen = what !== undefined && shown?.isApart === undefined;
   return (
     <aside
@@ -78,7 +78,7 @@ const ofTime: readonly Key[] = [
 
 /** The keys that act now, in the order in which `?` lists them. */
 function keysNow(): Key[] {
-  const own = VIEWS.find(({ name }) => name === view.value)?.keys ?? [];
+  const own = viewOf(view.value).keys ?? [];
   return [
     { key: "?", what: "this list", act: openHelp },
     { key: "/", what: "search devices, cables, runs, views", act: () => openSearch("") },
@@ -148,7 +148,7 @@ export function Frame() {
       </main>
     );
   }
-  const Page = (VIEWS.find(({ name }) => name === view.value) ?? VIEWS[0]!).Page;
+  const { Page } = viewOf(view.value);
   return (
     <>
       <p class="too-narrow">

@@ -394,7 +394,6 @@ function Legend({ counts }: { readonly counts: ReturnType<typeof countsOf> }) {
 }
 
 export const MEMORY: View = {
-  name: "memory",
   title: "Memory",
   icon: "M3 3h14v14H3zM3 8h14M3 12h14M8 3v14M12 3v14",
   Page,

@@ -316,7 +316,6 @@ function move(by: 1 | -1): void {
 }
 
 export const OPERATION: View = {
-  name: "operation",
   title: "Operation",
   icon: "M4 2v16M16 2v16M4 6l12 3M16 13L4 16",
   Page,

@@ -71,7 +71,6 @@ function Page() {
 }
 
 export const RACK: View = {
-  name: "rack",
   title: "Rack",
   icon: "M3 3h14v4H3zM3 9h6v8H3zM11 9h6v8h-6z",
   Page,

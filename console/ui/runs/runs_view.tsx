@@ -129,7 +129,6 @@ function Page() {
 }
 
 export const RUNS: View = {
-  name: "runs",
   title: "Runs",
   icon: "M4 5h12M4 10h12M4 15h8",
   Page,

@@ -308,7 +308,6 @@ function Page() {
 }
 
 export const SCENARIO: View = {
-  name: "scenario",
   title: "Scenario",
   icon: "M5 2h7l3 3v13H5zM12 2v3h3",
   Page,
