@@ -1,0 +1,43 @@
+/** The host's way to the processes of its native programs; `nodes/native_process.ts` has the pipes. */
+
+/** What starts a native program. */
+export interface NativeStart {
+  /** The program's name on its host and in its life: names its working folder. */
+  readonly name: string;
+  /** The file as the scenario's run found it, and the arguments with the name that the program sees first. */
+  readonly file: string;
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+/**
+ * A thread of a native program. It runs from a reply to its next request; while it waits for a reply it
+ * serves accesses to the memory of its process.
+ */
+export interface NativeThread {
+  /**
+   * Sends a reply and waits, in real time, for the next request: a view that is valid until the next
+   * call. Undefined where the program has ended: see {@link NativeProcess.end}.
+   */
+  resume(reply: Uint8Array): Uint8Array<ArrayBuffer> | undefined;
+  /** Bytes at an address of the process; undefined where it has no memory there. */
+  read(address: number, length: number): Uint8Array<ArrayBuffer> | undefined;
+  /** They are there before the thread runs on, and before the next {@link read}. */
+  write(address: number, bytes: Uint8Array): void;
+}
+
+export interface NativeProcess {
+  readonly main: NativeThread;
+  /** The first request of its main thread; undefined where it has ended before one. */
+  readonly first: Uint8Array<ArrayBuffer> | undefined;
+  /** New bytes of its standard output or error, up to `bytes` in all so far; to the end without it. */
+  output(stream: "stdout" | "stderr", bytes?: number): Uint8Array<ArrayBuffer>;
+  /** How it has ended: waits for it. A code of 128 and more: by that signal. */
+  end(): number;
+  kill(): void;
+}
+
+export interface NativePort {
+  /** @throws Error where the process cannot be started, with the reason. */
+  start(options: NativeStart): NativeProcess;
+}

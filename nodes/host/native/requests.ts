@@ -1,0 +1,293 @@
+/**
+ * The requests of a native program's library to its host, one row for each: the one place from which
+ * the C side (`header.ts` makes `requests.h`) and this side know numbers and places of their words.
+ *
+ * A thread of a native program runs from a reply until its next request; meanwhile no virtual time
+ * passes. Two pipes carry the messages, all words little-endian of 64 bits:
+ *
+ * - **Request** (program to host): {@link HEAD}, then the row's `args`, then `rows` of equal length
+ *   (each followed by the elements that it counts, see `sges`), then bytes to the end.
+ * - **Message** (host to program): {@link MESSAGE}, then `length` bytes. Kind {@link MESSAGES}`.reply`
+ *   ends the wait: {@link REPLY}, then `answer`, rows, bytes. Before it, while the thread waits, it
+ *   serves the card's accesses to its memory: `read` is answered by a word (0, or EFAULT) and the
+ *   bytes, in the request pipe; `write` is answered by nothing.
+ */
+
+/** Of a request. `bytes` is its whole length with this head. */
+export const HEAD = ["bytes", "request", "thread", "usedPs", "stdout", "stderr"] as const;
+/** In front of everything that the host sends; `length` counts the bytes behind it. */
+export const MESSAGE = ["kind", "length", "address"] as const;
+export const MESSAGES = { reply: 0, read: 1, write: 2, kill: 3 } as const;
+/**
+ * The begin of a reply. `error` is an errno, 0 for none. `nowPs`: virtual time of the thread.
+ * `leasePs`: until then nothing changes that the thread could see, so the library reads the clock
+ * and polls empty queues itself; NEVER (2^63 - 1) where only the thread's own requests change it.
+ */
+export const REPLY = ["error", "nowPs", "leasePs"] as const;
+
+export interface RequestRow {
+  readonly args: readonly string[];
+  /** Words of each of the repeated rows behind the arguments. */
+  readonly rows?: readonly string[];
+  readonly answer?: readonly string[];
+  readonly answerRows?: readonly string[];
+}
+
+/** Words of an element of a work request; `sges` in a row counts those that follow it. */
+export const SGE = ["addr", "length", "lkey"] as const;
+
+/** ibv_ah_attr, as far as this rack's ports have it. The GID's halves are as numbers, high first. */
+const AH = [
+  "is_global",
+  "dgid_high",
+  "dgid_low",
+  "flow_label",
+  "sgid_index",
+  "hop_limit",
+  "traffic_class",
+  "sl",
+  "port_num",
+] as const;
+
+const QP_CAPS = [
+  "max_send_wr",
+  "max_recv_wr",
+  "max_send_sge",
+  "max_recv_sge",
+  "max_inline_data",
+] as const;
+
+/** ibv_qp_attr; `attr_mask` says which are given. */
+const QP_ATTR = [
+  "qp_state",
+  "cur_qp_state",
+  "path_mtu",
+  "qkey",
+  "rq_psn",
+  "sq_psn",
+  "dest_qp_num",
+  "qp_access_flags",
+  "pkey_index",
+  "en_sqd_async_notify",
+  "max_rd_atomic",
+  "max_dest_rd_atomic",
+  "min_rnr_timer",
+  "attr_port_num",
+  "timeout",
+  "retry_cnt",
+  "rnr_retry",
+  ...QP_CAPS,
+  ...AH,
+] as const;
+
+const SEND = [
+  "wr_id",
+  "opcode",
+  "send_flags",
+  "imm",
+  "remote_addr",
+  "rkey",
+  "compare_add",
+  "swap",
+  "ah",
+  "remote_qpn",
+  "remote_qkey",
+  "mw",
+  "mw_rkey",
+  "mw_mr",
+  "mw_addr",
+  "mw_length",
+  "mw_access",
+  "flush_placement",
+  "flush_selectivity",
+  "sges",
+] as const;
+const RECV = ["wr_id", "sges"] as const;
+const WC = [
+  "wr_id",
+  "status",
+  "opcode",
+  "vendor_err",
+  "byte_len",
+  "imm",
+  "qp_num",
+  "src_qp",
+  "wc_flags",
+  "timestamp",
+] as const;
+
+export const REQUESTS = {
+  /** The first of a process: `version` is that of this table, `pid` the kernel's number. */
+  hello: {
+    args: ["version", "pid"],
+    // Bytes: the host's name, a newline, and the names of its devices, each with a newline.
+    answer: [
+      "pid",
+      "clockPs",
+      "tscPs",
+      "ticksPerUs",
+      "pollPs",
+      "spinUs",
+      "stuckUs",
+      "devices",
+      "address",
+    ],
+  },
+  /** Lets the used time pass; the reply has the time and a new lease. */
+  clock: { args: [] },
+  sleep: { args: ["ps"] },
+  /** The thread loads the same memory in a loop: waits until the card has written to its process. */
+  spin: { args: ["instruction"] },
+  /** The thread has run for `stuckUs` of real time: `function` is at its program counter (bytes: names). */
+  stuck: { args: ["instruction"] },
+  /** The program ends with this code; the reply is the last one. */
+  exit: { args: ["code"] },
+
+  open_device: { args: ["device"], answer: ["guid", "vectors"] },
+  query_device: {
+    args: ["device"],
+    answer: [
+      "fw_ver",
+      "node_guid",
+      "sys_image_guid",
+      "max_mr_size",
+      "page_size_cap",
+      "vendor_id",
+      "vendor_part_id",
+      "hw_ver",
+      "max_qp",
+      "max_qp_wr",
+      "device_cap_flags",
+      "max_sge",
+      "max_sge_rd",
+      "max_cq",
+      "max_cqe",
+      "max_mr",
+      "max_pd",
+      "max_qp_rd_atom",
+      "max_res_rd_atom",
+      "max_qp_init_rd_atom",
+      "atomic_cap",
+      "max_mw",
+      "max_mcast_grp",
+      "max_mcast_qp_attach",
+      "max_total_mcast_qp_attach",
+      "max_ah",
+      "max_srq",
+      "max_srq_wr",
+      "max_srq_sge",
+      "max_pkeys",
+      "phys_port_cnt",
+      "device_cap_flags_ex",
+      "odp_general",
+      "odp_rc",
+      "odp_uc",
+      "odp_ud",
+      "timestamp_mask",
+      "core_clock_khz",
+    ],
+  },
+  query_port: {
+    args: ["device", "port"],
+    answer: [
+      "state",
+      "max_mtu",
+      "active_mtu",
+      "gid_tbl_len",
+      "port_cap_flags",
+      "max_msg_sz",
+      "pkey_tbl_len",
+      "lid",
+      "active_width",
+      "active_speed",
+      "phys_state",
+      "link_layer",
+    ],
+  },
+  query_gid: {
+    args: ["device", "port", "index"],
+    answer: ["gid_high", "gid_low", "type", "ndev_ifindex"],
+  },
+  query_pkey: { args: ["device", "port", "index"], answer: ["pkey"] },
+  query_rt_values: { args: ["device"], answer: ["raw_clock"] },
+
+  alloc_pd: { args: ["device"], answer: ["handle"] },
+  dealloc_pd: { args: ["pd"] },
+  reg_mr: { args: ["pd", "addr", "length", "iova", "access"], answer: ["handle", "lkey", "rkey"] },
+  rereg_mr: { args: ["mr", "flags", "pd", "addr", "length", "access"] },
+  dereg_mr: { args: ["mr"] },
+  alloc_null_mr: { args: ["pd"], answer: ["handle", "lkey"] },
+  advise_mr: { args: ["pd", "advice", "flags"], rows: SGE },
+  alloc_mw: { args: ["pd", "type"], answer: ["handle", "rkey"] },
+  bind_mw: {
+    args: ["qp", "mw", "wr_id", "send_flags", "mr", "addr", "length", "access"],
+    answer: ["rkey"],
+  },
+  dealloc_mw: { args: ["mw"] },
+
+  create_comp_channel: { args: ["device"], answer: ["handle"] },
+  destroy_comp_channel: { args: ["channel"] },
+  /** `wait` 0: EAGAIN where there is none. */
+  get_cq_event: { args: ["channel", "wait"], answer: ["cq"] },
+  ack_cq_events: { args: ["cq", "count"] },
+  create_cq: {
+    args: ["device", "cqe", "channel", "vector", "wc_flags", "flags"],
+    answer: ["handle", "cqe"],
+  },
+  resize_cq: { args: ["cq", "cqe"], answer: ["cqe"] },
+  req_notify_cq: { args: ["cq", "solicited_only"] },
+  poll_cq: { args: ["cq", "most"], answerRows: WC },
+  destroy_cq: { args: ["cq"] },
+
+  create_qp: {
+    args: ["pd", "send_cq", "recv_cq", "srq", "qp_type", "sq_sig_all", ...QP_CAPS],
+    answer: ["handle", "qp_num", ...QP_CAPS],
+  },
+  modify_qp: { args: ["qp", "attr_mask", ...QP_ATTR], answer: [...QP_CAPS] },
+  query_qp: { args: ["qp"], answer: [...QP_ATTR] },
+  destroy_qp: { args: ["qp"] },
+  /** `bad`: the number of the refused request, those before it are posted. */
+  post_send: { args: ["qp"], rows: SEND, answer: ["bad"] },
+  post_recv: { args: ["qp"], rows: RECV, answer: ["bad"] },
+  create_srq: {
+    args: ["pd", "max_wr", "max_sge"],
+    answer: ["handle", "srqn", "max_wr", "max_sge"],
+  },
+  modify_srq: { args: ["srq", "attr_mask", "max_wr", "srq_limit"] },
+  query_srq: { args: ["srq"], answer: ["max_wr", "max_sge", "srq_limit"] },
+  destroy_srq: { args: ["srq"] },
+  post_srq_recv: { args: ["srq"], rows: RECV, answer: ["bad"] },
+  create_ah: { args: ["pd", ...AH], answer: ["handle"] },
+  destroy_ah: { args: ["ah"] },
+  attach_mcast: { args: ["qp", "gid_high", "gid_low"] },
+  detach_mcast: { args: ["qp", "gid_high", "gid_low"] },
+  /** `object`: the handle of the queue that the event is about, 0 for the port's and the card's. */
+  get_async_event: { args: ["device", "wait"], answer: ["event", "type", "object"] },
+  ack_async_event: { args: ["device", "event"] },
+
+  // Sockets of TCP between native programs (`sockets.ts`). Handles are the host's.
+  socket_listen: { args: ["port", "backlog"], answer: ["handle", "port"] },
+  socket_accept: { args: ["listener", "wait"], answer: ["handle", "address", "port"] },
+  socket_connect: { args: ["address", "port"], answer: ["handle", "port"] },
+  /** Bytes follow. */
+  socket_send: { args: ["socket"], answer: ["sent"] },
+  /** The answer is bytes: none at the end of the stream. `peek` keeps them. */
+  socket_receive: { args: ["socket", "most", "wait", "peek"] },
+  socket_shutdown: { args: ["socket", "how"] },
+  socket_close: { args: ["socket"] },
+  /** An IPv4 address by a host's name (bytes). */
+  resolve: { args: [], answer: ["address"] },
+  /**
+   * Waits for the first of several things that could be read or written, or for `timeoutPs` (NEVER:
+   * for ever; 0: not at all). `kind`: see `POLLED`; `events` and `ready` are poll(2)'s bits.
+   */
+  poll: { args: ["timeoutPs"], rows: ["kind", "handle", "events"], answerRows: ["ready"] },
+} as const satisfies Readonly<Record<string, RequestRow>>;
+
+export type RequestName = keyof typeof REQUESTS;
+
+/** What `poll` waits for. */
+export const POLLED = { socket: 0, listener: 1, channel: 2, async: 3 } as const;
+
+/** Names in their order: a request's number is its place. */
+export const REQUEST_NAMES = Object.keys(REQUESTS) as readonly RequestName[];
