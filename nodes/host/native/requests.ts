@@ -133,7 +133,10 @@ export const REQUESTS = {
       "address",
     ],
   },
-  /** Lets the used time pass; the reply has the time and a new lease. */
+  /**
+   * Lets the used time pass, in which this read's own cost (of a clock or of the counter) already is:
+   * the host charges nothing more. The reply has the time and a new lease.
+   */
   clock: { args: [] },
   sleep: { args: ["ps"] },
   /** The thread loads the same memory in a loop: waits until the card has written to its process. */
