@@ -59,7 +59,8 @@ uint64_t *request_row(size_t words);               /* appends a zeroed row; earl
 void request_bytes(const void *bytes, size_t length);
 /*
  * Waits for the reply and serves the host's accesses to memory meanwhile: 0, or an errno of the
- * host. Raises SIGALRM where it is due. Does not touch errno.
+ * host. Does not touch errno. An alarm that has become due meanwhile is raised when the next request
+ * begins: its handler may make requests, and this one's answer must be read before.
  */
 int request_send(void);
 const uint64_t *answer(void); /* the words behind REPLY, valid until the next request begins */
@@ -103,11 +104,20 @@ static inline bool socket_refused(int domain, int protocol)
 uint64_t virtual_now_ps(void);     /* reads the clock: costs clockPs */
 bool use_locally(uint64_t ps);     /* takes so much time without a request, where the lease has it */
 void raise_alarm_if_due(void);
+/*
+ * Before a request that may wait for `events` (as poll(2) has them) of an object of kind POLLED_*:
+ * waits until it will not, and raises alarms meanwhile. Without an alarm it returns at once.
+ */
+void wait_with_alarm(int kind, uint64_t handle, int events);
 void clock_start(void);
+void clock_stop(void);
 /* spin.c */
 void spin_start(void);
-void spin_stop(void);              /* in a fork's child */
-extern volatile uint64_t turns;    /* requests of this thread: the watchdog looks whether it moves */
+void spin_stop(void);
+void spin_wake(void);              /* a request has ended: the watchdog ticks again */
+void spin_wait(uint64_t instruction);
+extern volatile uint64_t turns;    /* calls of the library: the watchdog looks whether they move */
+extern volatile bool in_request;
 
 #pragma GCC visibility pop
 
