@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,8 +106,7 @@ EXPORT int gettimeofday(struct timeval *restrict now, void *restrict zone)
 	if (!native.active)
 		return LIBC(gettimeofday)(now, zone);
 	struct timespec time = since(EPOCH_S, virtual_now_ps());
-	if (now)
-		*now = (struct timeval){ time.tv_sec, time.tv_nsec / 1000 };
+	*now = (struct timeval){ time.tv_sec, time.tv_nsec / 1000 };
 	if (zone)
 		memset(zone, 0, sizeof(struct timezone));
 	return 0;
@@ -300,6 +300,19 @@ EXPORT int execv(const char *path, char *const argv[])
 EXPORT int execvp(const char *file, char *const argv[])
 {
 	return UNTRAPPED(LIBC(execvp)(file, argv));
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	return UNTRAPPED(LIBC(posix_spawn)(pid, path, actions, attributes, argv, envp));
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attributes, char *const argv[],
+			char *const envp[])
+{
+	return UNTRAPPED(LIBC(posix_spawnp)(pid, file, actions, attributes, argv, envp));
 }
 
 EXPORT int system(const char *command)
