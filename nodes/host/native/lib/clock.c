@@ -42,8 +42,9 @@ bool use_locally(uint64_t ps)
 static uint64_t pass(uint64_t ps)
 {
 	if (!use_locally(ps)) {
-		native.used_ps += ps;
+		/* Begun first: alarms come between calls, with a lease and without one. */
 		request_begin(REQUEST_clock, ARG_clock_WORDS);
+		native.used_ps += ps;
 		request_send();
 	}
 	return native.now_ps + native.used_ps;
