@@ -290,7 +290,7 @@ describe("Connecting", () => {
           const [bits] = yield* sockets.poll(cpu, { timeoutPs: NEVER, rows });
           assert.equal(bits! & POLL.err, error === undefined ? 0 : POLL.err);
           assert.ok(bits! & POLL.out);
-          const status = good(yield* sockets.status(cpu, { socket: handle }));
+          const status = good(yield* sockets.status(cpu, { socket: handle, take: true }));
           assert.equal(status.error, error);
           if (error === undefined) good(yield* write(side, handle, text("abc")));
           yield* sockets.close(cpu, { socket: handle });

@@ -286,8 +286,8 @@ export const REQUESTS = {
   socket_shutdown: { args: ["socket", "how"] },
   /** Of a stream or a listener. */
   socket_close: { args: ["socket"] },
-  /** `error`: SO_ERROR as an errno, which it clears. */
-  socket_status: { args: ["socket"], answer: ["error", "connected", "unread", "unsent"] },
+  /** `error`: SO_ERROR as an errno, which `take` clears. */
+  socket_status: { args: ["socket", "take"], answer: ["error", "connected", "unread", "unsent"] },
   /** An IPv4 address by a host's name (bytes). */
   resolve: { args: [], answer: ["address"] },
   /**

@@ -328,10 +328,10 @@ export class Sockets {
     return undefined;
   }
 
-  /** SO_ERROR, which it clears, and the bytes that can be read (FIONREAD). */
+  /** SO_ERROR, which `take` clears, and the bytes that can be read (FIONREAD). */
   *status(
     cpu: Cpu,
-    { socket }: { readonly socket: number },
+    { socket, take }: { readonly socket: number; readonly take: boolean },
   ): Steps<
     | {
       readonly error: TcpErrno | undefined;
@@ -344,7 +344,7 @@ export class Sockets {
     const tcp = this.#streams.get(socket);
     yield* this.#pay(cpu);
     if (tcp === undefined) return "EBADF";
-    const error = takeError(tcp);
+    const error = take ? takeError(tcp) : tcp.error;
     const isConnected = tcp.state === "open";
     return { error, isConnected, unread: tcp.received.length, unsent: tcp.unsent.length };
   }
