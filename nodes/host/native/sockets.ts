@@ -368,7 +368,9 @@ export class Sockets {
     cpu: Cpu,
     { timeoutPs, rows }: { readonly timeoutPs: Time; readonly rows: readonly PollRow[] },
   ): Steps<number[]> {
-    const deadline = timeoutPs >= NEVER - cpu.now ? NEVER : cpu.now + timeoutPs;
+    // What the caller owes is before the call.
+    yield* cpu.settle();
+    const deadline = cpu.now + timeoutPs;
     yield* this.#pay(cpu);
     const sources = rows.flatMap((row) => this.#sourcesOf(row));
     for (;;) {
