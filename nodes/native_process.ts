@@ -93,8 +93,10 @@ class PipedProcess implements NativeProcess, NativeThread {
       const piece = Math.min(PIECE_BYTES, length - at);
       const isSent = this.#send({ kind: MESSAGES.read, address: address + at }, undefined, piece);
       const status = isSent ? this.#take(WORD) : undefined;
-      const found = status && this.#take(piece);
-      if (found === undefined || viewOf(status!).getBigUint64(0, true) !== 0n) return undefined;
+      // No bytes follow an error.
+      if (status === undefined || viewOf(status).getBigUint64(0, true) !== 0n) return undefined;
+      const found = this.#take(piece);
+      if (found === undefined) return undefined;
       bytes.set(found, at);
     }
     return bytes;

@@ -142,11 +142,12 @@ export class NativeObjects implements ForeignMemory {
     if (this.isWatched) this.cpu.signal(this.#signal);
   }
 
-  /** Waits until the card has written into the memory of the process. */
-  *written(): Steps<void> {
+  /** Waits until the card has written into the memory of the process, or for so long. */
+  *written(timeoutPs: Time): Steps<void> {
+    const deadline = this.cpu.now + timeoutPs;
     this.isWatched = true;
     try {
-      yield* this.cpu.waitSignal(this.#signal, NEVER);
+      yield* this.cpu.waitSignal(this.#signal, deadline);
     } finally {
       this.isWatched = false;
     }
