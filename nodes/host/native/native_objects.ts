@@ -2,7 +2,7 @@
  * A native program as its host has it: the handles that the program knows its objects by, and the parts
  * of its memory that the card may reach.
  */
-import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import type { ForeignMemory, ForeignPages } from "../memory/foreign_pages.ts";
 import { type Buffer, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
