@@ -275,13 +275,20 @@ export const REQUESTS = {
   // Sockets of TCP between native programs (`sockets.ts`). Handles are the host's.
   socket_listen: { args: ["port", "backlog"], answer: ["handle", "port"] },
   socket_accept: { args: ["listener", "wait"], answer: ["handle", "address", "port"] },
-  socket_connect: { args: ["address", "port"], answer: ["handle", "port"] },
-  /** Bytes follow. */
-  socket_send: { args: ["socket"], answer: ["sent"] },
+  /** `wait` 0: the answer may be a socket that is still connecting. `local_port` 0: any. */
+  socket_connect: {
+    args: ["address", "port", "local_port", "wait"],
+    answer: ["handle", "port", "connected"],
+  },
+  /** Bytes follow. A part of them may be sent, also with `wait`: an error follows at the next call. */
+  socket_send: { args: ["socket", "wait"], answer: ["sent"] },
   /** The answer is bytes: none at the end of the stream. `peek` keeps them. */
   socket_receive: { args: ["socket", "most", "wait", "peek"] },
   socket_shutdown: { args: ["socket", "how"] },
+  /** Of a stream or a listener. */
   socket_close: { args: ["socket"] },
+  /** `error`: SO_ERROR as an errno, which `take` clears. */
+  socket_status: { args: ["socket", "take"], answer: ["error", "connected", "unread", "unsent"] },
   /** An IPv4 address by a host's name (bytes). */
   resolve: { args: [], answer: ["address"] },
   /**

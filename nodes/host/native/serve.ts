@@ -26,6 +26,7 @@ import { ERRNO } from "./numbers.ts";
 import { Lines } from "./output_lines.ts";
 import type { NativePort, NativeProcess } from "./port.ts";
 import type { RequestName } from "./requests.ts";
+import { SOCKETS } from "./socket_requests.ts";
 import { type Answered, encodeReply, Request, timeOf } from "./words.ts";
 
 /** The numbers that programs see as their process's, in the order of their start on a host. */
@@ -45,6 +46,7 @@ export function nativeProgram(port: NativePort, { native }: ProgramPlan): Progra
     } finally {
       process.kill();
       serving.objects.end();
+      yield* serving.objects.sockets.end(cpu);
     }
   };
 }
@@ -194,6 +196,6 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
   },
 };
 
-const HANDLERS = { ...TIME, ...CONTROL, ...DATA } as unknown as {
+const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS } as unknown as {
   readonly [Name in RequestName]: Handler<Name>;
 };
