@@ -204,20 +204,6 @@ EXPORT unsigned alarm(unsigned seconds)
 	return old.it_value.tv_sec + (old.it_value.tv_usec > 0);
 }
 
-/* Sleeps until the alarm; without one for ever, and the host sees a program that waits for nothing. */
-EXPORT int pause(void)
-{
-	if (!native.active)
-		return LIBC(pause)();
-	raise_alarm_if_due();
-	request_begin(REQUEST_sleep, ARG_sleep_WORDS)[ARG_sleep_ps] =
-		native.alarm_ps == NEVER ? NEVER : native.alarm_ps - native.now_ps - native.used_ps;
-	request_send();
-	raise_alarm_if_due();
-	errno = EINTR;
-	return -1;
-}
-
 /* A read of the counter: the trap below comes from it, and from any other fault of the program. */
 static struct sigaction segv_of_program;
 
