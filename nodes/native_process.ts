@@ -3,15 +3,13 @@
  * writes on them, so that a program's turn is a call (see `host/native/port.ts`). One of the few files
  * of `nodes/` with I/O.
  */
-import { HEAD, MESSAGE, MESSAGES } from "./host/native/requests.ts";
+import { MESSAGE, MESSAGES } from "./host/native/requests.ts";
 import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./host/native/port.ts";
 
 /** Bytes of a word of a message. */
 const WORD = 8;
 /** The kernel's default of a pipe: longer pieces of memory go in several messages. */
 const PIECE_BYTES = 1 << 16;
-/** Words of `hello` behind the head: the table's version, and the kernel's number of the process. */
-const PID_AT = (HEAD.length + 1) * WORD;
 
 /** The shell writes the status when the program, and all that has its pipes, has ended. */
 const LAUNCH = `cd "$1" && shift && ` +
@@ -40,7 +38,6 @@ class PipedProcess implements NativeProcess, NativeThread {
   #buffer = new Uint8Array(PIECE_BYTES);
   /** Messages that wait for the next resumption. */
   #pending: Uint8Array[] = [];
-  #pid: number | undefined;
   #code: number | undefined;
 
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
@@ -75,8 +72,6 @@ class PipedProcess implements NativeProcess, NativeThread {
     });
     this.#outputs = { stdout: outputOf("stdout"), stderr: outputOf("stderr") };
     this.first = this.#next();
-    if (this.first === undefined) return;
-    this.#pid = Number(viewOf(this.first).getBigUint64(PID_AT, true));
   }
 
   get main(): NativeThread {
@@ -93,8 +88,10 @@ class PipedProcess implements NativeProcess, NativeThread {
       const piece = Math.min(PIECE_BYTES, length - at);
       const isSent = this.#send({ kind: MESSAGES.read, address: address + at }, undefined, piece);
       const status = isSent ? this.#take(WORD) : undefined;
-      const found = status && this.#take(piece);
-      if (found === undefined || viewOf(status!).getBigUint64(0, true) !== 0n) return undefined;
+      // No bytes follow an error.
+      if (status === undefined || viewOf(status).getBigUint64(0, true) !== 0n) return undefined;
+      const found = this.#take(piece);
+      if (found === undefined) return undefined;
       bytes.set(found, at);
     }
     return bytes;
@@ -129,14 +126,8 @@ class PipedProcess implements NativeProcess, NativeThread {
     return this.#code = Number(status);
   }
 
+  /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
   kill(): void {
-    if (this.#code !== undefined) return;
-    try {
-      if (this.#pid !== undefined) Deno.kill(this.#pid, "SIGKILL");
-    } catch (error) {
-      // It has ended by itself meanwhile.
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
     this.end();
   }
 

@@ -2,7 +2,7 @@
  * A native program as its host has it: the handles that the program knows its objects by, and the parts
  * of its memory that the card may reach.
  */
-import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import type { ForeignMemory, ForeignPages } from "../memory/foreign_pages.ts";
 import { type Buffer, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
 import type { Steps } from "../cpu/program.ts";
@@ -148,11 +148,12 @@ export class NativeObjects implements ForeignMemory {
     if (this.isWatched) this.cpu.signal(this.#signal);
   }
 
-  /** Waits until the card has written into the memory of the process. */
-  *written(): Steps<void> {
+  /** Waits until the card has written into the memory of the process, or for so long. */
+  *written(timeoutPs: Time): Steps<void> {
+    const deadline = this.cpu.now + timeoutPs;
     this.isWatched = true;
     try {
-      yield* this.cpu.waitSignal(this.#signal, NEVER);
+      yield* this.cpu.waitSignal(this.#signal, deadline);
     } finally {
       this.isWatched = false;
     }

@@ -3,7 +3,7 @@
  * runs from a reply to its next request, in no virtual time; a request is the verb that it names, at
  * that verb's cost.
  */
-import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
@@ -27,7 +27,7 @@ import { Lines } from "./output_lines.ts";
 import type { NativePort, NativeProcess } from "./port.ts";
 import type { RequestName } from "./requests.ts";
 import { SOCKETS } from "./socket_requests.ts";
-import { type Answered, encodeReply, Request } from "./words.ts";
+import { type Answered, encodeReply, Request, timeOf } from "./words.ts";
 
 /** The numbers that programs see as their process's, in the order of their start on a host. */
 const FIRST_PID = 4001;
@@ -124,7 +124,7 @@ class Serving {
       const cq = this.objects.get<Cq>(request.args(name).cq, "completion queue");
       if (!("errno" in cq) && hasEntry(cq)) return cpu.now;
     }
-    return Math.min(cpu.quietUntil ?? cpu.now, NEVER);
+    return cpu.quietUntil ?? cpu.now;
   }
 
   /** Refusals are the program's to handle; the trace has the reasons. */
@@ -165,8 +165,7 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
     };
   },
 
-  *clock(_, { cpu }) {
-    cpu.charge(CLOCK_PS);
+  *clock() {
     return {};
   },
 
@@ -175,8 +174,8 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
     return {};
   },
 
-  *spin(_, objects) {
-    yield* objects.written();
+  *spin({ timeoutPs }, objects) {
+    yield* objects.written(timeOf(timeoutPs));
     objects.cpu.charge(objects.device.state.timing.pollPs);
     return {};
   },
