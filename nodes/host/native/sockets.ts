@@ -124,7 +124,7 @@ function numbersOf(agent: CmAgent): HostNumbers {
 }
 
 /** The name of the service that stands for a port: readable in a capture of the REQ. */
-export function serviceOf(port: number): string {
+function serviceOf(port: number): string {
   return `tcp${String(port).padStart(5, "0")}`;
 }
 
