@@ -214,8 +214,20 @@ export interface ProgramPlan {
   /** Share of the line that its queue pairs get beside others of the host, 1 to 255; absent: 1. */
   readonly weight?: number;
   readonly options: Readonly<Record<string, unknown>>;
+  /** A binary of the machine that the rack runs on; {@link run} is its name as given. */
+  readonly native?: NativePlan;
   /** The number of the order that started the program from outside; its results carry it. */
   readonly order?: number;
+}
+
+/** How a native program is started. */
+export interface NativePlan {
+  /** With the name that the program sees first. */
+  readonly argv: readonly string[];
+  /** The binary's absolute path. */
+  readonly file: string;
+  /** Its whole environment. */
+  readonly env: Readonly<Record<string, string>>;
 }
 
 export interface RnicPlan {
