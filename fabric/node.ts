@@ -199,6 +199,8 @@ export interface Node {
   nextDurableAt?(): Time;
   /** Counters for the run's report, plain numbers by name. */
   statistics(): Record<string, number>;
+  /** Its power fails now: it lets go of what it holds outside of the rack. Hosts with native programs only. */
+  end?(): void;
   /** The programs that have not ended: hosts only. At any time, without an effect on the run. */
   unfinished?(): UnfinishedProgram[];
   /** RNICs only: queue pairs and memory. At any time, without an effect on the run. */

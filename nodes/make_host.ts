@@ -16,6 +16,8 @@ import type { MakeProgram, OwnProgram } from "./host/own_programs.ts";
 import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
 import { bootDevice, type OpenDevice, reopenDevice } from "./host/open_device.ts";
 import { ownTables, withOwnRows } from "./own_tables.ts";
+import type { NativePort, NativeProcess } from "./host/native/port.ts";
+import { nativeProgram } from "./host/native/serve.ts";
 import { takeBack } from "./host/take_back.ts";
 import { handleEvent } from "./host/verbs/device.ts";
 import { serveEvents } from "./host/verbs/event_queue.ts";
@@ -30,6 +32,8 @@ export interface FactoryOptions {
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
   /** The user's own programs, by their path in the scenario. */
   readonly own?: Readonly<Record<string, MakeProgram>>;
+  /** Starts a host's native programs; absent: there are none. */
+  readonly native?: ((host: string) => NativePort) | undefined;
   /** The log of a host's SCM in one of its lives, from 0; absent: none. */
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
   /** The log of what an RNIC has of its host's SCM, in one of its lives, from 0; absent: none. */
@@ -59,6 +63,7 @@ export function makeHost(
   const recovery: Recovery = { state: life === 0 ? "done" : "due" };
   const retryPs = config.queuePlan?.doorbell.retryPs;
   const memoryLog = options.memoryLog?.(name, life);
+  const native = options.native && livingOf(options.native(name));
   const made = new Host(name, config, {
     seed: options.plan.seed,
     tables: ownTables(options.plan, options.own ?? {}),
@@ -73,6 +78,7 @@ export function makeHost(
         return [run, (context) => instance().program(context)];
       }),
     ),
+    ...(native && { native: (plan) => nativeProgram(native, plan) }),
     // A file's default export is what it is used as: a program, or a rule of the judge.
     judgeRule: (path) => (window) => (own[path]!().program as unknown as JudgeRule)(window),
     services: SERVICES,
@@ -85,7 +91,22 @@ export function makeHost(
     ...(config.queuePlan?.events === "queue" && { serveEvents }),
     onEvent: handleEvent,
   });
-  return withOwnRows(made, options.plan);
+  return withOwnRows(native === undefined ? made : Object.assign(made, native), options.plan);
+}
+
+/** A port that ends with its host: no process outlives the life in which it was started. */
+function livingOf(port: NativePort): NativePort & Required<Pick<Node, "end">> {
+  const started: NativeProcess[] = [];
+  return {
+    start(options) {
+      const process = port.start(options);
+      started.push(process);
+      return process;
+    },
+    end() {
+      for (const process of started) process.kill();
+    },
+  };
 }
 
 /** The host's own programs and rules: one instance of each in this life, made when it is first needed. */

@@ -406,6 +406,7 @@ export class Partition {
     this.#events++;
     digestEvent(localNode.digest, event);
     this.#saveDurable(localNode, event.time);
+    localNode.node?.end?.();
     localNode.node = undefined;
     this.#deadlines.set(localNode.slot, NEVER);
     this.#outgoing.announce(localNode, event.time, false);

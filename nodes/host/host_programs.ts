@@ -36,6 +36,8 @@ export interface ProgramOptions {
   readonly programs: Readonly<Record<string, Program>>;
   /** The user's own programs, by their path in the scenario. */
   readonly own?: Readonly<Record<string, Program>>;
+  /** Makes the program that runs a binary; absent: the host runs none. */
+  readonly native?: (plan: ProgramPlan) => Program;
   /** Programs that start at every boot, before those of the plan. */
   readonly services?: readonly string[];
   /**
@@ -403,13 +405,15 @@ export class HostPrograms {
   }
 
   #start(program: ProgramPlan, startAt: Time): void {
-    const { machine, options: { programs, own = {} } } = this.#parts;
+    const { machine, options: { programs, own = {}, native } } = this.#parts;
     const name = `${program.run}#${this.scheduled++}`;
     const onReturn = () => machine.out.report("program-ended", { program: name });
     const at = Math.max(startAt, machine.now);
     this.#contexts.set(program, newContext());
     this.#add({ name, plan: program, startAt: at, onReturn }, (context) => {
-      const run = programNamed(Object.hasOwn(own, program.run) ? own : programs, program.run);
+      const run = program.native !== undefined && native !== undefined
+        ? native(program)
+        : programNamed(Object.hasOwn(own, program.run) ? own : programs, program.run);
       return run({ ...context, options: program.options });
     });
   }
@@ -441,7 +445,7 @@ export class HostPrograms {
 
   #add({ name, plan, startAt, onReturn }: Job, run: (context: ThreadContext) => Steps<void>): void {
     const { serves, order } = plan;
-    const watch = this.#isShipped(plan.run) ? undefined : new CallWatch();
+    const watch = this.#isShipped(plan) ? undefined : new CallWatch();
     this.#parts.processor.add({
       name,
       ...(serves && { serves }),
@@ -472,7 +476,8 @@ export class HostPrograms {
         // Shipped programs end their connections themselves, and each program of the plan runs once
         // in a life: their objects stay. Programs that an order starts, and programs that fail, may
         // be any number: their objects are taken back.
-        if (order !== undefined || watch !== undefined) this.#takeBack?.leave(name);
+        const isEnded = order !== undefined || plan.native !== undefined;
+        if (isEnded || watch !== undefined) this.#takeBack?.leave(name);
         this.#takeBack?.start();
       },
       onFailure: (error) => {
@@ -484,8 +489,10 @@ export class HostPrograms {
     });
   }
 
-  #isShipped(run: string): boolean {
-    return Object.hasOwn(PROGRAMS, run) || (this.#parts.options.services ?? []).includes(run);
+  /** Its calls are made by code of this project. */
+  #isShipped({ run, native }: ProgramPlan): boolean {
+    return native !== undefined || Object.hasOwn(PROGRAMS, run) ||
+      (this.#parts.options.services ?? []).includes(run);
   }
 
   /** @param card the number of the card whose bus it uses. */

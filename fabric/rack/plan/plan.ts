@@ -230,6 +230,19 @@ export interface NativePlan {
   readonly env: Readonly<Record<string, string>>;
 }
 
+/** The native programs of those hosts of a plan that are among `nodes`; absent: of all. */
+export function nativeIn(
+  { nodes }: Pick<RackPlan, "nodes">,
+  among?: readonly string[],
+): { readonly host: string; readonly program: ProgramPlan & { readonly native: NativePlan } }[] {
+  return nodes.flatMap((node) => {
+    if (node.kind !== "host" || among?.includes(node.name) === false) return [];
+    return node.config.programs.flatMap(({ native, ...program }) =>
+      native === undefined ? [] : [{ host: node.name, program: { ...program, native } }]
+    );
+  });
+}
+
 export interface RnicPlan {
   readonly host: string;
   /** As its host's: to the coherent bus, of this rate; absent: PCIe. */
