@@ -145,6 +145,11 @@ export interface Outputs {
    * @returns when the transmitter is free for the next message.
    */
   send(port: number, message: Message, departAt: Time): Time;
+  /**
+   * In a step: the earliest time at which anything outside of the node can reach it. It depends on the
+   * packing and on the horizon, so no output may depend on it.
+   */
+  quietUntil?(): Time;
   /** True where an observer takes {@link trace}: check it before building a text. */
   readonly tracing: boolean;
   /** True where an observer takes `busy` steps. */

@@ -123,7 +123,9 @@ export interface Viewpoint {
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
   const { scope } = observer;
   const now = () => ({ time: at.time(), node: at.node, event: at.event() });
+  const { quietUntil } = outputs;
   const always = {
+    ...(quietUntil !== undefined && { quietUntil }),
     report(topic: string, value: unknown) {
       if (topic !== OUTPUT_TOPIC) observer.see({ kind: "report", ...now(), topic, value });
       outputs.report(topic, value);

@@ -93,6 +93,17 @@ export class EventQueue {
     return this.#size === 0 ? NEVER : this.#times[0]!;
   }
 
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Each event's target and time, in no order. */
+  visit(see: (target: number, time: Time) => void): void {
+    for (let at = 0; at < this.#size; at++) {
+      see(this.#events[this.#places[at]!]!.target, this.#times[at]!);
+    }
+  }
+
   /** The time of the last removed event: an earlier event is rejected. */
   get now(): Time {
     return this.#now;

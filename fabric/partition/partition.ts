@@ -22,6 +22,7 @@ import type {
   UnfinishedProgram,
 } from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
+import { Quiet } from "./quiet.ts";
 import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { AuditRecord } from "../audit.ts";
@@ -104,6 +105,8 @@ export class Partition {
   /** Durable bytes of hosts that lost power since the last {@link takeDurable}. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
   #reached: Time = 0;
+  #horizon: Time = 0;
+  readonly #quiet: Quiet;
   #stopOn: ((node: string, step: TraceStep) => boolean) | undefined;
   #events = 0;
 
@@ -113,6 +116,7 @@ export class Partition {
     this.#outgoing = new Outgoing({ queue: this.#queue, returnDelay: options.returnDelay });
     this.#indexOf = nodeIndexes(options.plan.nodes);
     this.#deadlines = new Deadlines(options.nodes.length);
+    this.#quiet = new Quiet(options.plan);
     for (const name of options.nodes) {
       const index = this.#indexOf.get(name);
       assert(index !== undefined, `Node ${name} is not in the plan`);
@@ -225,6 +229,7 @@ export class Partition {
   advance(horizon: Time, { stopOn, eventsMost = Infinity }: AdvanceOptions = {}): Advance {
     const outgoing = this.#outgoing;
     outgoing.limit = NEVER;
+    this.#horizon = horizon;
     outgoing.isNarrow = stopOn !== undefined;
     this.#stopOn = stopOn;
     let left = eventsMost, last = -1;
@@ -412,6 +417,15 @@ export class Partition {
     this.#outgoing.announce(localNode, event.time, false);
   }
 
+  #quietUntil(node: number): Time {
+    return this.#quiet.until(node, {
+      queue: this.#queue,
+      deadlines: this.#deadlines,
+      slots: this.#bySlot,
+      limit: Math.min(this.#horizon, this.#outgoing.limit),
+    });
+  }
+
   #localNode(name: string, index: number): LocalNode {
     const outgoing = this.#outgoing;
     const { onTrace, onReport, onAudit } = this.#options;
@@ -419,6 +433,7 @@ export class Partition {
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
       send: (port, message, departAt) => outgoing.send(localNode, port, message, departAt),
+      quietUntil: () => this.#quietUntil(index),
       // `stopOn` needs the steps even if no observer takes them.
       get tracing() {
         return isTraced() || stops();

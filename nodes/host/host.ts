@@ -258,6 +258,14 @@ export class Host implements Node, Machine<ThreadContext> {
     return this.regions === undefined ? next : Math.min(next, this.regions.nextAt);
   }
 
+  /** In a step: the earliest time at which anything but the running thread itself acts on this host. */
+  quietUntil(): Time {
+    const { iio, regions, now } = this;
+    const own = Math.min(this.#processor.nextOfOthers, iio.nextAt, iio.nextDurableAt, this.#atsAt);
+    const outside = this.out.quietUntil?.() ?? now;
+    return Math.max(now, Math.min(own, regions?.nextAt ?? NEVER, outside));
+  }
+
   nextDurableAt(): Time {
     return this.iio.nextDurableAt;
   }

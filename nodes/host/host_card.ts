@@ -82,7 +82,8 @@ export class HostCard {
           host.out.report("iommu-fault", index === 0 ? access : { ...access, rnic: index });
         },
         visible: (from, length) => processor.memoryChanged({ from, length }, host.now),
-        isWatched: (from, length) => processor.isWatched(from, length),
+        isWatched: (from, length) =>
+          processor.isWatched(from, length) || memory.foreign.isWatched(from, length),
         written: (write, flow) => {
           const times = { fromPs: this.iio.leftSince, untilPs: host.now };
           traceWritten(host.out, write, { flow, rnic: index, ...times });

@@ -20,6 +20,14 @@ export class PlacedHeap<Item extends { place: number }> {
     return this.#items.length === 0 ? undefined : this.#items[0];
   }
 
+  /** The first of the other items; undefined where there is none. */
+  firstBut(item: Item): Item | undefined {
+    const items = this.#items, first = items[0];
+    if (first !== item) return first;
+    const left = items[1], right = items[2];
+    return left !== undefined && right !== undefined && this.#isBefore(right, left) ? right : left;
+  }
+
   get size(): number {
     return this.#items.length;
   }
@@ -125,6 +133,16 @@ export class Agenda<Of extends Turn> {
     if (this.#queued === 0) return next;
     for (const { queue, queueAt } of this.cores) {
       if (queue.size > 0 && queueAt < next) next = queueAt;
+    }
+    return next;
+  }
+
+  /** {@link nextAt} of all threads but one. */
+  nextBut(turn: Of): Time {
+    let next = this.#later.firstBut(turn)?.at ?? NEVER;
+    if (this.#queued === 0) return next;
+    for (const { queue, queueAt } of this.cores) {
+      if (queue.firstBut(turn) !== undefined && queueAt < next) next = queueAt;
     }
     return next;
   }

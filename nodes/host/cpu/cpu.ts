@@ -26,6 +26,7 @@ import type { CardMemory } from "../memory/card_memory.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { IioStacks } from "../memory/iio_stacks.ts";
 import type { QueueGuard } from "../memory/queue_guard.ts";
+import type { ForeignPages } from "../memory/foreign_pages.ts";
 import type { MemorySystem } from "../memory/memory_system.ts";
 import type { PageTable } from "../memory/page_table.ts";
 import type { DemandPaging } from "./demand_paging.ts";
@@ -72,6 +73,7 @@ export interface Machine<Context> {
    */
   readonly payer: Account | undefined;
   readonly processingPs: Time;
+  quietUntil(): Time;
   /** Regions that this host shares with others; absent without one. */
   readonly regions: SharedRegions | undefined;
   signal(name: string): void;
@@ -192,6 +194,14 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       ? hold({ kind: "spin", address: poll.address, ...rounds, answers: true })
       : this.settle();
     streak.ended(this.#machine.now);
+  }
+
+  get quietUntil(): Time {
+    return this.#machine.quietUntil();
+  }
+
+  get foreign(): ForeignPages {
+    return this.#machine.memory.foreign;
   }
 
   get paging(): DemandPaging {

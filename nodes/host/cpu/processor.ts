@@ -164,6 +164,8 @@ export class Processor {
   interrupts = 0;
   readonly #spins: Spins;
   payer: Account | undefined;
+  /** The thread whose turn it is. */
+  #running: Task | undefined;
   readonly #plan: ProcessorPlan;
   readonly #latched = new Set<number>();
   readonly #agenda: Agenda<Task>;
@@ -198,6 +200,12 @@ export class Processor {
 
   get nextAt(): Time {
     return Math.min(this.#planned.first?.at ?? NEVER, this.#agenda.nextAt);
+  }
+
+  /** {@link nextAt} of all threads but the one whose turn it is. */
+  get nextOfOthers(): Time {
+    if (this.#running === undefined) return this.nextAt;
+    return Math.min(this.#planned.first?.at ?? NEVER, this.#agenda.nextBut(this.#running));
   }
 
   unfinished(): Unfinished[] {
@@ -464,6 +472,7 @@ export class Processor {
     task.lastResume = now;
     let result: IteratorResult<Wait, unknown>;
     this.payer = task.account;
+    this.#running = task;
     try {
       task.steps ??= stepsOf(task.plan.start(task.account), "A program");
       const error = task.resumesAtOnce < RESUMES_AT_ONCE_MAX
@@ -473,14 +482,14 @@ export class Processor {
       result = error === undefined ? task.steps.next(task.wake) : task.steps.throw(error);
       if (!result.done) this.#wait(task, result.value, now);
     } catch (error) {
-      this.payer = undefined;
+      this.payer = this.#running = undefined;
       this.#leave(task, now);
       this.#interruptOthers(task, { readyAt, now });
       if (error instanceof InvariantError) throw error;
       task.plan.onFailure(error);
       return;
     }
-    this.payer = undefined;
+    this.payer = this.#running = undefined;
     if (!task.spin) this.#interruptOthers(task, { readyAt, now });
     if (!result.done) return;
     this.#leave(task, now);

@@ -8,6 +8,7 @@ import type { TraceStep } from "../../../fabric/node.ts";
 import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Buffer } from "../memory/address_map.ts";
+import type { ForeignPages } from "../memory/foreign_pages.ts";
 import type { DemandPaging } from "./demand_paging.ts";
 import type { Poll, Rounds } from "./spin.ts";
 
@@ -103,6 +104,12 @@ export interface Cpu {
   // `settle` after a poll of a completion queue; after many empty ones, also for those that follow.
   /** @ignore */
   polled?(poll: Poll): Steps<void>;
+
+  // For native programs.
+  /** Nothing but the caller acts on its host before: depends on the packing. @ignore */
+  readonly quietUntil?: Time;
+  /** Pages of the host whose content is a process's memory. @ignore */
+  readonly foreign?: ForeignPages;
 
   /**
    * A region that hosts share, by its name in the scenario; it is registered at its first use

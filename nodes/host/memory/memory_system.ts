@@ -16,6 +16,7 @@ import { DurableRecord, wordsOf } from "./durable_record.ts";
 import type { Imc } from "./imc.ts";
 import { CORE_FILL, LINE_BYTES, Llc, overlayDirty, writeIntoCache } from "./llc.ts";
 import { IN_ORDER, type MemoryLog } from "./memory_log.ts";
+import { ForeignPages } from "./foreign_pages.ts";
 import { offsetOf, PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES, stickTo } from "./scm.ts";
 import { type ImageReader, overlay } from "./sparse_bytes.ts";
@@ -42,6 +43,7 @@ export class MemorySystem {
   readonly physical: PhysicalMemory;
   readonly combining: WriteCombining;
   readonly durable: DurableRecord;
+  readonly foreign = new ForeignPages();
   /** Called when a core has changed bytes, in the cache or in a write-combining buffer. */
   onStored: (address: number, length: number) => void = () => {};
   /** Lines of plugged memory that cores and the device have loaded. */
@@ -112,6 +114,7 @@ export class MemorySystem {
       cost += done === 0 ? latency : Math.ceil(latency / LINE_FILL_BUFFERS);
       done += length;
     }
+    this.foreign.read(address, target);
     return cost;
   }
 
@@ -143,6 +146,7 @@ export class MemorySystem {
 
   /** Flow 2: a DMA write into the LLC (P-02, P-04). `bytes` must not change afterwards. */
   dmaWriteCache(address: number, bytes: Uint8Array): void {
+    this.foreign.write(address, bytes);
     this.#writeCache(address, bytes, "dma");
     if (this.#llcSurvives && address >= SCM_BASE) this.#record(address, bytes);
   }
@@ -152,6 +156,7 @@ export class MemorySystem {
    * of the line in the LLC is merged and evicted. `bytes` must not change afterwards.
    */
   writeThrough(address: number, bytes: Uint8Array): void {
+    this.foreign.write(address, bytes);
     this.combining.drain(address, bytes.length);
     const imc = this.physical.imcOf(address);
     const base = address >= SCM_BASE ? SCM_BASE : 0;
@@ -242,6 +247,7 @@ export class MemorySystem {
       this.combining.drain(address, length);
       this.physical.read(address, data);
       if (!noSnoop) overlayDirty(this.llc, this.#rangeOf(address), data);
+      this.foreign.read(address, data);
     }
     return data;
   }
@@ -257,6 +263,7 @@ export class MemorySystem {
     overlayDirty(this.llc, this.#rangeOf(address), data);
     this.combining.overlay(address, data);
     overlay(data, address, this.streams.values());
+    this.foreign.read(address, data);
     return data;
   }
 

@@ -1,0 +1,78 @@
+/**
+ * How long a node is left alone: the earliest instant at which anything outside of it can reach it.
+ * A program that runs outside of virtual time (a native one) may do by itself until then what
+ * changes nothing.
+ */
+import { NEVER, type Time } from "../base/time.ts";
+import { crossings } from "../rack/plan/cabling.ts";
+import { Distances } from "../rack/plan/distances.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import type { Deadlines } from "../base/deadlines.ts";
+import type { EventQueue } from "./event_queue.ts";
+
+/** With more nodes or events than that the least distance stands for each of them. */
+const LOOKED_AT_MAX = 64;
+
+export class Quiet {
+  readonly #plan: RackPlan;
+  #distances: Distances | undefined;
+  readonly #least = new Map<number, Time>();
+
+  constructor(plan: RackPlan) {
+    this.#plan = plan;
+  }
+
+  /**
+   * @param node its index in the plan; its own deadlines do not count. @param of the partition's events and
+   * the deadlines of its nodes, by their indexes. @param limit of its horizon.
+   */
+  until(
+    node: number,
+    of: {
+      readonly queue: EventQueue;
+      readonly deadlines: Deadlines;
+      readonly slots: ReadonlyArray<{ readonly index: number; readonly slot: number }>;
+      readonly limit: Time;
+    },
+  ): Time {
+    const { queue, deadlines, slots, limit } = of;
+    let until = limit;
+    const bound = (index: number, at: Time) => {
+      if (at < until) until = Math.min(until, at + this.#delay(index, node));
+    };
+    const own = slots.find(({ index }) => index === node)!.slot;
+    if (slots.length > LOOKED_AT_MAX) {
+      until = Math.min(until, deadlines.earliestBut(own) + this.#leastDelay(node));
+    } else {
+      for (const { index, slot } of slots) if (slot !== own) bound(index, deadlines.at(slot));
+    }
+    if (queue.size > LOOKED_AT_MAX) return Math.min(until, queue.nextTime);
+    queue.visit(bound);
+    return until;
+  }
+
+  #delay(from: number, to: number): Time {
+    if (from === to) return 0;
+    return this.#between.between(from, to);
+  }
+
+  get #between(): Distances {
+    return this.#distances ??= distancesOf(this.#plan);
+  }
+
+  #leastDelay(node: number): Time {
+    const known = this.#least.get(node);
+    if (known !== undefined) return known;
+    let least = NEVER;
+    for (let from = 0; from < this.#plan.nodes.length; from++) {
+      if (from !== node) least = Math.min(least, this.#delay(from, node));
+    }
+    this.#least.set(node, least);
+    return least;
+  }
+}
+
+function distancesOf(plan: RackPlan): Distances {
+  const each = plan.nodes.map(({ name }) => ({ nodes: [name] }));
+  return new Distances(each.length, crossings(plan, each));
+}

@@ -1,0 +1,154 @@
+/**
+ * A native program as its host has it: the handles that the program knows its objects by, and the parts
+ * of its memory that the card may reach.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { ForeignMemory, ForeignPages } from "../memory/foreign_pages.ts";
+import { type Buffer, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
+import type { Cpu, Steps } from "../cpu/program.ts";
+import type { OpenDevice } from "../open_device.ts";
+import type { ProgramContext } from "../program_context.ts";
+import { verbError } from "../verbs/errors.ts";
+import type { VerbError } from "../verbs/objects.ts";
+import type { ErrnoName } from "./numbers.ts";
+import type { NativeProcess } from "./port.ts";
+
+/** A call that the host refuses, by the errno that the program gets. */
+export interface NativeError {
+  readonly errno: ErrnoName;
+  readonly reason: string;
+}
+
+/**
+ * [choice] The cost of a read of the clock through the vDSO, and of `rdtsc`: some 20 ns and 20 cycles on
+ * processors of 2.5 GHz (Agner Fog, Instruction tables, RDTSC: 20 to 40 cycles).
+ */
+export const CLOCK_PS: Time = 20_000, TSC_PS: Time = 10_000;
+/** [choice] Ticks of the time stamp counter. */
+export const TICKS_PER_US = 2_500;
+/** Real time after which a thread without a request is looked at, and after which it is given up. */
+export const SPIN_US = 200, STUCK_US = 20_000_000;
+
+/** The largest bounce buffer for inline data: the WQEs' room is less. */
+const INLINE_BYTES = DRAM_PAGE_BYTES;
+
+export class NativeObjects implements ForeignMemory {
+  readonly cpu: Cpu;
+  readonly device: OpenDevice;
+  readonly process: NativeProcess;
+  /** The devices that it has opened, by their place in the list. */
+  readonly opened = new Map<number, OpenDevice>();
+  isWatched = false;
+  readonly #signal: string;
+  readonly #foreign: ForeignPages;
+  readonly #byHandle = new Map<number, object>();
+  readonly #handles = new Map<object, number>();
+  readonly #mapped = new Map<object, Buffer>();
+  #next = 1;
+  #inline: Buffer | undefined;
+  #inlineUsed = 0;
+
+  constructor({ cpu, device }: Pick<ProgramContext, "cpu" | "device">, process: NativeProcess) {
+    this.cpu = cpu;
+    this.device = device;
+    this.process = process;
+    this.#foreign = cpu.foreign!;
+    this.#signal = `native-written:${cpu.program}`;
+  }
+
+  /** A new handle, above 0. */
+  handle(object: object): number {
+    const handle = this.#next++;
+    this.#byHandle.set(handle, object);
+    this.#handles.set(object, handle);
+    return handle;
+  }
+
+  /** 0 for an object without a handle. */
+  handleOf(object: object): number {
+    return this.#handles.get(object) ?? 0;
+  }
+
+  /** The object of a kind by its handle. */
+  get<T extends object>(handle: number, kind: string): T | VerbError {
+    const object = this.#byHandle.get(handle);
+    return object === undefined
+      ? verbError("EINVAL", `There is no ${kind} of number ${handle}`)
+      : object as T;
+  }
+
+  /** The handle is the program's no more. */
+  forget(object: object): void {
+    this.#byHandle.delete(this.handleOf(object));
+    this.#handles.delete(object);
+  }
+
+  /** Memory of the host whose content is the process's from `address` on. */
+  map(address: number, length: number): { readonly buffer: Buffer; readonly offset: number } {
+    const offset = address % DRAM_PAGE_BYTES;
+    const buffer = this.cpu.allocate(offset + length);
+    buffer.pages.forEach((frame, i) => {
+      this.#foreign.map(frame, this, address - offset + i * DRAM_PAGE_BYTES);
+    });
+    return { buffer, offset };
+  }
+
+  /** The memory belongs to this region, until {@link unmap}. */
+  keep(region: object, buffer: Buffer): void {
+    this.unmap(region);
+    this.#mapped.set(region, buffer);
+  }
+
+  unmap(region: object): void {
+    const buffer = this.#mapped.get(region);
+    if (buffer === undefined) return;
+    this.#mapped.delete(region);
+    this.discard(buffer);
+  }
+
+  discard(buffer: Buffer): void {
+    // Before the memory is given out anew: its clearing must not reach the process.
+    for (const frame of buffer.pages) this.#foreign.unmap(frame);
+    this.cpu.free(buffer);
+  }
+
+  /** The program has ended: its memory is no more. */
+  end(): void {
+    for (const region of [...this.#mapped.keys()]) this.unmap(region);
+    if (this.#inline !== undefined) this.cpu.free(this.#inline);
+    this.#inline = undefined;
+  }
+
+  /** Inline data, copied as the driver does it: an address of the host's. */
+  inline(address: number, length: number): number | undefined {
+    const bytes = this.process.main.read(address, length);
+    if (bytes === undefined) return undefined;
+    this.#inline ??= this.cpu.allocate(INLINE_BYTES);
+    if (this.#inlineUsed + length > INLINE_BYTES) this.#inlineUsed = 0;
+    const at = this.#inline.address + this.#inlineUsed;
+    this.#inlineUsed += length;
+    this.cpu.store(at, bytes);
+    return at;
+  }
+
+  // The memory of the process.
+
+  read(address: number, length: number): Uint8Array | undefined {
+    return this.process.main.read(address, length);
+  }
+
+  write(address: number, bytes: Uint8Array): void {
+    this.process.main.write(address, bytes);
+    if (this.isWatched) this.cpu.signal(this.#signal);
+  }
+
+  /** Waits until the card has written into the memory of the process. */
+  *written(): Steps<void> {
+    this.isWatched = true;
+    try {
+      yield* this.cpu.waitSignal(this.#signal, NEVER);
+    } finally {
+      this.isWatched = false;
+    }
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * A native program on its host: a generator like every program. Between two of its waits the process
+ * runs from a reply to its next request, in no virtual time; a request is the verb that it names, at
+ * that verb's cost.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Program, ProgramContext } from "../program_context.ts";
+import { ProgramError } from "../verbs/errors.ts";
+import { unreadEntries } from "../verbs/completion_queue.ts";
+import type { Cq } from "../verbs/objects.ts";
+import { CONTROL, type Handler, type Handlers } from "./control_requests.ts";
+import { DATA } from "./data_requests.ts";
+import { tableVersion } from "./header.ts";
+import {
+  CLOCK_PS,
+  type NativeError,
+  NativeObjects,
+  SPIN_US,
+  STUCK_US,
+  TICKS_PER_US,
+  TSC_PS,
+} from "./native_objects.ts";
+import { ERRNO } from "./numbers.ts";
+import { Lines } from "./output_lines.ts";
+import type { NativePort, NativeProcess } from "./port.ts";
+import type { RequestName } from "./requests.ts";
+import { type Answered, encodeReply, Request } from "./words.ts";
+
+/** The numbers that programs see as their process's, in the order of their start on a host. */
+const FIRST_PID = 4001;
+
+/** A program that starts the process of a native one and serves it until its end. */
+export function nativeProgram(port: NativePort, { native }: ProgramPlan): Program {
+  const { file, argv, env } = native!;
+  return function* native(context) {
+    const { cpu } = context;
+    // A folder's name: the number tells programs of one name apart.
+    const name = cpu.program.replaceAll(/[^A-Za-z0-9.#_-]/g, "_");
+    const process = port.start({ name, file, argv, env });
+    const serving = new Serving(context, process);
+    try {
+      yield* serving.run();
+    } finally {
+      process.kill();
+      serving.objects.end();
+    }
+  };
+}
+
+class Serving {
+  readonly objects: NativeObjects;
+  readonly #context: ProgramContext;
+  readonly #process: NativeProcess;
+  readonly #lines: { readonly stdout: Lines; readonly stderr: Lines };
+
+  constructor(context: ProgramContext, process: NativeProcess) {
+    this.#context = context;
+    this.#process = process;
+    this.objects = new NativeObjects(context, process);
+    const { cpu } = context;
+    const lines = () => new Lines((line) => cpu.log(line));
+    this.#lines = { stdout: lines(), stderr: lines() };
+  }
+
+  *run(): Steps<void> {
+    let bytes = this.#process.first;
+    while (bytes !== undefined) {
+      const request = new Request(bytes);
+      this.#show(request.head("stdout"), request.head("stderr"));
+      this.#context.cpu.charge(request.head("usedPs"));
+      bytes = this.#process.main.resume(yield* this.#answer(request));
+    }
+    this.#show();
+    for (const lines of Object.values(this.#lines)) lines.end();
+    const code = this.#process.end();
+    this.#context.cpu.report("native-ended", { program: this.#context.cpu.program, code });
+    if (code !== 0) throw new ProgramError(this.#ended(code));
+  }
+
+  #ended(code: number): string {
+    const last = this.#lines.stderr.last ?? this.#lines.stdout.last;
+    const how = code > 128 ? `ended by signal ${code - 128}` : `exit code ${code}`;
+    return last === undefined ? how : `${how}: ${last}`;
+  }
+
+  /** Shows what the program has printed, up to these numbers of bytes. */
+  #show(stdout?: number, stderr?: number): void {
+    this.#lines.stdout.take(this.#process.output("stdout", stdout));
+    this.#lines.stderr.take(this.#process.output("stderr", stderr));
+  }
+
+  *#answer(request: Request): Steps<Uint8Array<ArrayBuffer>> {
+    const { cpu } = this.#context, { name } = request;
+    if (name === undefined) {
+      throw new ProgramError(
+        `The library has sent request ${request.head("request")}: there is none`,
+      );
+    }
+    const handler = HANDLERS[name] as Handler<RequestName>;
+    const answered = yield* handler(request.args(name), this.objects, request);
+    const isError = "errno" in answered;
+    if (isError) this.#note(name, answered);
+    yield* cpu.settle();
+    const head = {
+      error: isError ? ERRNO[answered.errno] : 0,
+      nowPs: cpu.now,
+      leasePs: this.#lease(name, request),
+    };
+    const bad = isError && "bad" in answered ? { words: { bad: answered.bad as number } } : {};
+    return encodeReply(name, head, (isError ? bad : answered) as Answered<RequestName>);
+  }
+
+  /**
+   * Until when nothing changes that the thread could see. A queue that got an entry while a poll was
+   * under way is not empty: a local poll would miss it.
+   */
+  #lease(name: RequestName, request: Request): Time {
+    const { cpu } = this.#context;
+    if (name === "poll_cq") {
+      const cq = this.objects.get<Cq>(request.args(name).cq, "completion queue");
+      if (!("errno" in cq) && hasEntry(cq)) return cpu.now;
+    }
+    return Math.min(cpu.quietUntil ?? cpu.now, NEVER);
+  }
+
+  /** Refusals are the program's to handle; the trace has the reasons. */
+  #note(name: RequestName, { errno, reason }: NativeError): void {
+    const { cpu } = this.#context;
+    if (cpu.tracing) cpu.trace({ step: "native-refused", text: `${name}: ${errno}: ${reason}` });
+  }
+}
+
+function hasEntry(cq: Cq): boolean {
+  for (const _ of unreadEntries(cq)) return true;
+  return false;
+}
+
+const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = {
+  *hello({ version }, objects) {
+    if (version !== tableVersion()) {
+      throw new ProgramError(
+        `The library is of table ${version}: expected ${tableVersion()}, build it anew`,
+      );
+    }
+    const { cpu, device } = objects, { timing } = device.state;
+    const names = device.verbs.getDeviceList(device).map(({ name }) => name);
+    return {
+      words: {
+        pid: FIRST_PID + Number(/#(\d+)/.exec(cpu.program)?.[1] ?? 0),
+        clockPs: CLOCK_PS,
+        tscPs: TSC_PS,
+        ticksPerUs: TICKS_PER_US,
+        // A poll of an empty queue whose next entry is in the cache.
+        pollPs: timing.pollPs + timing.llcHitPs,
+        spinUs: SPIN_US,
+        stuckUs: STUCK_US,
+        devices: names.length,
+        address: device.state.address,
+      },
+      bytes: new TextEncoder().encode([cpu.host, ...names, ""].join("\n")),
+    };
+  },
+
+  *clock(_, { cpu }) {
+    cpu.charge(CLOCK_PS);
+    return {};
+  },
+
+  *sleep({ ps }, { cpu }) {
+    yield* cpu.sleep(ps);
+    return {};
+  },
+
+  *spin(_, objects) {
+    yield* objects.written();
+    objects.cpu.charge(objects.device.state.timing.pollPs);
+    return {};
+  },
+
+  *stuck({ instruction }, objects, request) {
+    const where = new TextDecoder().decode(request.bytes("stuck"));
+    const seconds = STUCK_US / 1e6;
+    throw new ProgramError(
+      `It has run for ${seconds} s of real time without a call, at 0x${
+        instruction.toString(16)
+      } ${where}`,
+    );
+  },
+
+  *exit({ code }, { cpu }) {
+    if (cpu.tracing) cpu.trace({ step: "native-exit", text: `exit code ${code}` });
+    return {};
+  },
+};
+
+const HANDLERS = { ...TIME, ...CONTROL, ...DATA } as unknown as {
+  readonly [Name in RequestName]: Handler<Name>;
+};

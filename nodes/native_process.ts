@@ -1,0 +1,232 @@
+/**
+ * The processes of a host's native programs: a folder with pipes for each, and blocking reads and
+ * writes on them, so that a program's turn is a call (see `host/native/port.ts`). One of the few files
+ * of `nodes/` with I/O.
+ */
+import { HEAD, MESSAGE, MESSAGES } from "./host/native/requests.ts";
+import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./host/native/port.ts";
+
+/** Bytes of a word of a message. */
+const WORD = 8;
+/** The kernel's default of a pipe: longer pieces of memory go in several messages. */
+const PIECE_BYTES = 1 << 16;
+/** Words of `hello` behind the head: the table's version, and the kernel's number of the process. */
+const PID_AT = (HEAD.length + 1) * WORD;
+
+/** The shell writes the status when the program, and all that has its pipes, has ended. */
+const LAUNCH = `cd "$1" && shift && ` +
+  `{ (exec 3>requests 4<replies >stdout 2>stderr </dev/null; exec "$@"); echo $? >status; } 2>/dev/null`;
+
+export interface NativeOptions {
+  /** The preloaded library. */
+  readonly library: string;
+  /** Each program has a folder in it, by its name. */
+  readonly directory: string;
+  /** In front of the program's command, as \`bwrap\` with its arguments; @param folder its own. */
+  readonly wrap?: (folder: string) => readonly string[];
+}
+
+/** Needs the right to run \`sh\` and \`mkfifo\`, and to read and write \`directory\`. */
+export function createNativePort(options: NativeOptions): NativePort {
+  return { start: (start) => new PipedProcess(options, start) };
+}
+
+class PipedProcess implements NativeProcess, NativeThread {
+  readonly first: Uint8Array<ArrayBuffer> | undefined;
+  readonly #folder: string;
+  readonly #requests: Deno.FsFile;
+  readonly #replies: Deno.FsFile;
+  readonly #outputs: Record<"stdout" | "stderr", { readonly file: Deno.FsFile; read: number }>;
+  #buffer = new Uint8Array(PIECE_BYTES);
+  /** Messages that wait for the next resumption. */
+  #pending: Uint8Array[] = [];
+  #pid: number | undefined;
+  #code: number | undefined;
+
+  constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
+    const folder = `${directory}/${name}`;
+    Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
+    this.#folder = folder;
+    const pipes = ["requests", "replies", "status"].map((pipe) => `${folder}/${pipe}`);
+    run("mkfifo", ["-m", "600", ...pipes]);
+    const variables = Object.entries({
+      PATH: "/usr/local/bin:/usr/bin:/bin",
+      HOME: folder,
+      LANG: "C.UTF-8",
+      ...env,
+      LD_PRELOAD: library,
+      RACKMESH_NATIVE: "3,4",
+    }).map(([key, value]) => `${key}=${value}`);
+    // The program sees its name in the scenario as its first argument where the shell can give it.
+    const [, ...given] = argv;
+    const command = [...wrap?.(folder) ?? [], "env", "-i", ...variables, file, ...given];
+    const child = new Deno.Command("sh", {
+      args: ["-c", LAUNCH, "sh", folder, ...command],
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).spawn();
+    child.unref();
+    this.#requests = Deno.openSync(pipes[0]!, { read: true });
+    this.#replies = Deno.openSync(pipes[1]!, { write: true });
+    const outputOf = (stream: string) => ({
+      file: Deno.openSync(`${folder}/${stream}`, { read: true }),
+      read: 0,
+    });
+    this.#outputs = { stdout: outputOf("stdout"), stderr: outputOf("stderr") };
+    this.first = this.#next();
+    if (this.first === undefined) return;
+    this.#pid = Number(viewOf(this.first).getBigUint64(PID_AT, true));
+  }
+
+  get main(): NativeThread {
+    return this;
+  }
+
+  resume(reply: Uint8Array): Uint8Array<ArrayBuffer> | undefined {
+    return this.#send({ kind: MESSAGES.reply, address: 0 }, reply) ? this.#next() : undefined;
+  }
+
+  read(address: number, length: number): Uint8Array<ArrayBuffer> | undefined {
+    const bytes = new Uint8Array(length);
+    for (let at = 0; at < length; at += PIECE_BYTES) {
+      const piece = Math.min(PIECE_BYTES, length - at);
+      const isSent = this.#send({ kind: MESSAGES.read, address: address + at }, undefined, piece);
+      const status = isSent ? this.#take(WORD) : undefined;
+      const found = status && this.#take(piece);
+      if (found === undefined || viewOf(status!).getBigUint64(0, true) !== 0n) return undefined;
+      bytes.set(found, at);
+    }
+    return bytes;
+  }
+
+  write(address: number, bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+      const piece = bytes.subarray(at, at + PIECE_BYTES);
+      this.#pending.push(
+        head({ kind: MESSAGES.write, address: address + at }, piece.length),
+        piece,
+      );
+    }
+  }
+
+  output(stream: "stdout" | "stderr", upTo = Infinity): Uint8Array<ArrayBuffer> {
+    const output = this.#outputs[stream], parts: Uint8Array[] = [];
+    while (output.read < upTo) {
+      const part = new Uint8Array(Math.min(PIECE_BYTES, upTo - output.read));
+      const count = output.file.readSync(part);
+      if (count === null || count === 0) break;
+      output.read += count;
+      parts.push(part.subarray(0, count));
+    }
+    return joined(parts);
+  }
+
+  end(): number {
+    if (this.#code !== undefined) return this.#code;
+    this.#close();
+    const status = Deno.readTextFileSync(`${this.#folder}/status`).trim();
+    return this.#code = Number(status);
+  }
+
+  kill(): void {
+    if (this.#code !== undefined) return;
+    try {
+      if (this.#pid !== undefined) Deno.kill(this.#pid, "SIGKILL");
+    } catch (error) {
+      // It has ended by itself meanwhile.
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+    this.end();
+  }
+
+  #close(): void {
+    for (const file of [this.#requests, this.#replies]) {
+      try {
+        file.close();
+      } catch (error) {
+        if (!(error instanceof Deno.errors.BadResource)) throw error;
+      }
+    }
+  }
+
+  /** @returns whether the program has taken it: false where it has ended. */
+  #send(
+    message: { readonly kind: number; readonly address: number },
+    bytes?: Uint8Array,
+    length = bytes?.length ?? 0,
+  ): boolean {
+    const all = joined([...this.#pending, head(message, length), ...(bytes ? [bytes] : [])]);
+    this.#pending = [];
+    try {
+      for (let at = 0; at < all.length;) at += this.#replies.writeSync(all.subarray(at));
+      return true;
+    } catch (error) {
+      if (error instanceof Deno.errors.BrokenPipe) return false;
+      throw error;
+    }
+  }
+
+  #next(): Uint8Array<ArrayBuffer> | undefined {
+    const first = this.#read(this.#buffer);
+    if (first === 0) return undefined;
+    let have = first;
+    const length = () => Number(viewOf(this.#buffer).getBigUint64(0, true));
+    while (have < WORD || have < length()) {
+      if (have >= WORD && length() > this.#buffer.length) {
+        const larger = new Uint8Array(2 ** Math.ceil(Math.log2(length())));
+        larger.set(this.#buffer.subarray(0, have));
+        this.#buffer = larger;
+      }
+      const count = this.#read(this.#buffer.subarray(have));
+      if (count === 0) return undefined;
+      have += count;
+    }
+    return this.#buffer.subarray(0, length());
+  }
+
+  #take(length: number): Uint8Array<ArrayBuffer> | undefined {
+    const bytes = new Uint8Array(length);
+    for (let have = 0; have < length;) {
+      const count = this.#read(bytes.subarray(have));
+      if (count === 0) return undefined;
+      have += count;
+    }
+    return bytes;
+  }
+
+  #read(target: Uint8Array): number {
+    return this.#requests.readSync(target) ?? 0;
+  }
+}
+
+function head(
+  { kind, address }: { readonly kind: number; readonly address: number },
+  length: number,
+) {
+  const bytes = new Uint8Array(MESSAGE.length * WORD), view = viewOf(bytes);
+  const values: Record<typeof MESSAGE[number], number> = { kind, length, address };
+  MESSAGE.forEach((name, i) => view.setBigUint64(i * WORD, BigInt(values[name]), true));
+  return bytes;
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  if (parts.length === 1) return parts[0] as Uint8Array<ArrayBuffer>;
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+/** @throws Error with what the command said. */
+function run(command: string, args: readonly string[]): void {
+  const { success, stderr } = new Deno.Command(command, { args: [...args] }).outputSync();
+  if (!success) throw new Error(`${command}: ${new TextDecoder().decode(stderr).trim()}`);
+}
