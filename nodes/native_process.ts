@@ -15,7 +15,7 @@ const PID_AT = (HEAD.length + 1) * WORD;
 
 /** The shell writes the status when the program, and all that has its pipes, has ended. */
 const LAUNCH = `cd "$1" && shift && ` +
-  `{ (exec 3>requests 4<replies >stdout 2>stderr </dev/null; exec "$@"); echo $? >status; } 2>/dev/null`;
+  `{ (exec >stdout 2>stderr </dev/null 3>requests 4<replies; exec "$@"); echo $? >status; } 2>/dev/null`;
 
 export interface NativeOptions {
   /** The preloaded library. */

@@ -133,11 +133,17 @@ export const REQUESTS = {
       "address",
     ],
   },
-  /** Lets the used time pass; the reply has the time and a new lease. */
+  /**
+   * Lets the used time pass, in which this read's own cost (of a clock or of the counter) already is:
+   * the host charges nothing more. The reply has the time and a new lease.
+   */
   clock: { args: [] },
   sleep: { args: ["ps"] },
-  /** The thread loads the same memory in a loop: waits until the card has written to its process. */
-  spin: { args: ["instruction"] },
+  /**
+   * The thread loads the same memory in a loop: waits until the card has written to its process, or
+   * for `timeoutPs` (NEVER: for ever), which an alarm of the program sets. Costs nothing.
+   */
+  spin: { args: ["instruction", "timeoutPs"] },
   /** The thread has run for `stuckUs` of real time: `function` is at its program counter (bytes: names). */
   stuck: { args: ["instruction"] },
   /** The program ends with this code; the reply is the last one. */

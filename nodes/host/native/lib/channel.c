@@ -1,0 +1,396 @@
+/*
+ * The library's start and end, the pipes to the host, and the service of the host's accesses to this
+ * process's memory while a request waits.
+ *
+ * The truth of the emulated host's memory is this process's own, so the card reads and writes it
+ * here: with process_vm_readv(2) and process_vm_writev(2), which answer EFAULT where a load or a
+ * store would raise a signal.
+ */
+#define _GNU_SOURCE
+#include "rackmesh.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+struct native native = { .alarm_ps = NEVER };
+volatile uint64_t turns;
+volatile bool in_request;
+
+/*
+ * All that this file does by itself are direct system calls: net.c takes over `read`, `write` and
+ * their kin, also for this library's own references.
+ */
+
+/* Pages of their own that grow by mremap: malloc is not allowed in a signal handler. */
+struct buffer {
+	char *at;
+	size_t length;
+	size_t room;
+};
+static struct buffer out, in;
+static size_t message; /* bytes of the message at the begin of `in` */
+static int requests_fd = -1, replies_fd = -1;
+static uint64_t output_bytes[2];
+static __thread bool is_main_thread;
+
+static void buffer_need(struct buffer *buffer, size_t room)
+{
+	if (room <= buffer->room)
+		return;
+	size_t grown = buffer->room ? buffer->room : 1 << 16;
+	while (grown < room)
+		grown *= 2;
+	void *at = buffer->at ? mremap(buffer->at, buffer->room, grown, MREMAP_MAYMOVE)
+			      : mmap(NULL, grown, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (at == MAP_FAILED)
+		native_fail("no memory for a message of %zu bytes", room);
+	buffer->at = at;
+	buffer->room = grown;
+}
+
+_Noreturn void native_fail(const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	int length = snprintf(line, sizeof(line), "rackmesh: ");
+
+	va_start(args, format);
+	length += vsnprintf(line + length, sizeof(line) - length - 1, format, args);
+	va_end(args);
+	if (length > (int)sizeof(line) - 2)
+		length = sizeof(line) - 2;
+	line[length++] = '\n';
+	if (syscall(SYS_write, STDERR_FILENO, line, length) < 0) {
+		/* It has no standard error: the code must do. */
+	}
+	_exit(70);
+}
+
+/* The host's process is gone, or the host has lost power: the program ends as by SIGKILL. */
+static _Noreturn void end_at_once(void)
+{
+	syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
+	_exit(137);
+}
+
+static void write_whole(const char *bytes, size_t length)
+{
+	while (length > 0) {
+		ssize_t written = syscall(SYS_write, requests_fd, bytes, length);
+		if (written < 0 && errno == EINTR)
+			continue;
+		if (written < 0)
+			end_at_once();
+		bytes += written;
+		length -= written;
+	}
+}
+
+/* Reads until `in` holds so many bytes of the present message. */
+static void read_until(size_t length)
+{
+	buffer_need(&in, length);
+	while (in.length < length) {
+		ssize_t count = syscall(SYS_read, replies_fd, in.at + in.length,
+					in.room - in.length);
+		if (count < 0 && errno == EINTR)
+			continue;
+		if (count <= 0)
+			end_at_once();
+		in.length += count;
+	}
+}
+
+static bool copy_own_memory(uint64_t address, void *bytes, size_t length, bool to_memory)
+{
+	struct iovec here = { bytes, length }, there = { (void *)address, length };
+	pid_t self = syscall(SYS_getpid);
+	ssize_t done = to_memory ? process_vm_writev(self, &here, 1, &there, 1, 0)
+				 : process_vm_readv(self, &here, 1, &there, 1, 0);
+
+	if (done < 0 && errno != EFAULT)
+		native_fail("the card cannot access the program's memory: %s", strerror(errno));
+	return done == (ssize_t)length;
+}
+
+static void serve_read(uint64_t address, size_t length)
+{
+	buffer_need(&out, sizeof(uint64_t) + length);
+	bool there = copy_own_memory(address, out.at + sizeof(uint64_t), length, false);
+	*(uint64_t *)out.at = there ? 0 : EFAULT;
+	write_whole(out.at, sizeof(uint64_t) + (there ? length : 0));
+}
+
+/* Standard output and error are files: what the program has written so far is their length. */
+static void measure_output(void)
+{
+	for (int i = 0; i < 2; i++) {
+		struct stat status;
+		if (fstat(STDOUT_FILENO + i, &status) == 0 && S_ISREG(status.st_mode))
+			output_bytes[i] = status.st_size;
+	}
+}
+
+uint64_t *request_begin(int request, size_t args)
+{
+	size_t length = (HEAD_WORDS + args) * sizeof(uint64_t);
+
+	if (native.active && !is_main_thread)
+		native_fail("a second thread of the program calls the host: only the first one can");
+	raise_alarm_if_due();
+	in_request = true;
+	buffer_need(&out, length);
+	memset(out.at, 0, length);
+	((uint64_t *)out.at)[HEAD_request] = request;
+	out.length = length;
+	return (uint64_t *)out.at + HEAD_WORDS;
+}
+
+uint64_t *request_row(size_t words)
+{
+	size_t at = out.length;
+
+	out.length += words * sizeof(uint64_t);
+	buffer_need(&out, out.length);
+	return memset(out.at + at, 0, words * sizeof(uint64_t));
+}
+
+void request_bytes(const void *bytes, size_t length)
+{
+	buffer_need(&out, out.length + length);
+	memcpy(out.at + out.length, bytes, length);
+	out.length += length;
+}
+
+int request_send(void)
+{
+	if (!native.active) {
+		in_request = false;
+		return ENODEV;
+	}
+	int saved = errno;
+	uint64_t *head = (uint64_t *)out.at;
+	bool polls = head[HEAD_request] == REQUEST_poll_cq || head[HEAD_request] == REQUEST_clock;
+
+	/* Polls and clock reads show no output, so that it does not matter which of them are requests. */
+	if (!polls)
+		measure_output();
+	head[HEAD_bytes] = out.length;
+	head[HEAD_usedPs] = native.used_ps;
+	head[HEAD_stdout] = output_bytes[0];
+	head[HEAD_stderr] = output_bytes[1];
+	write_whole(out.at, out.length);
+
+	for (;;) {
+		/* What comes next begins at the buffer's begin: its words are aligned. */
+		memmove(in.at, in.at + message, in.length - message);
+		in.length -= message;
+		message = MESSAGE_WORDS * sizeof(uint64_t);
+		read_until(message);
+		uint64_t kind = ((uint64_t *)in.at)[MESSAGE_kind];
+		uint64_t length = ((uint64_t *)in.at)[MESSAGE_length];
+		uint64_t address = ((uint64_t *)in.at)[MESSAGE_address];
+		if (kind == MESSAGE_KIND_read) {
+			serve_read(address, length);
+			continue;
+		}
+		message += length;
+		read_until(message);
+		if (kind == MESSAGE_KIND_reply)
+			break;
+		if (kind != MESSAGE_KIND_write)
+			end_at_once();
+		copy_own_memory(address, in.at + MESSAGE_WORDS * sizeof(uint64_t), length, true);
+	}
+
+	const uint64_t *reply = (uint64_t *)in.at + MESSAGE_WORDS;
+	if (!polls || reply[REPLY_nowPs] >= native.lease_ps)
+		native.epoch++;
+	native.now_ps = reply[REPLY_nowPs];
+	native.lease_ps = native.lease ? reply[REPLY_leasePs] : 0;
+	native.used_ps = 0;
+	turns++;
+	in_request = false;
+	spin_wake();
+	errno = saved;
+	return reply[REPLY_error];
+}
+
+const uint64_t *answer(void)
+{
+	return (uint64_t *)in.at + MESSAGE_WORDS + REPLY_WORDS;
+}
+
+size_t answer_bytes(void)
+{
+	return message - (MESSAGE_WORDS + REPLY_WORDS) * sizeof(uint64_t);
+}
+
+void *libc_function(const char *name)
+{
+	void *function = dlsym(RTLD_NEXT, name);
+	if (!function)
+		native_fail("the C library has no %s", name);
+	return function;
+}
+
+static struct descriptor descriptors[4096];
+
+int descriptor_open(int kind, uint64_t handle)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	if (fd >= (int)(sizeof(descriptors) / sizeof(descriptors[0]))) {
+		syscall(SYS_close, fd);
+		errno = EMFILE;
+		return -1;
+	}
+	if (fd >= 0)
+		descriptors[fd] = (struct descriptor){ .open = true, .kind = kind, .handle = handle };
+	return fd;
+}
+
+struct descriptor *descriptor_of(int fd)
+{
+	if (fd < 0 || fd >= (int)(sizeof(descriptors) / sizeof(descriptors[0])))
+		return NULL;
+	return descriptors[fd].open ? &descriptors[fd] : NULL;
+}
+
+void descriptor_close(int fd)
+{
+	if (descriptor_of(fd))
+		descriptors[fd].open = false;
+	syscall(SYS_close, fd);
+}
+
+bool descriptor_waits(int fd)
+{
+	return !(syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK);
+}
+
+/* The last words of `hello` are text: the host's name and those of its devices, a line each. */
+static void read_names(const char *text, size_t length)
+{
+	char *names = strndup(text, length), *next = names;
+
+	native.host = strsep(&next, "\n");
+	for (unsigned i = 0; i < native.devices; i++)
+		native.device[i] = next ? strsep(&next, "\n") : "";
+}
+
+static void say_hello(void)
+{
+	uint64_t *arg = request_begin(REQUEST_hello, ARG_hello_WORDS);
+
+	arg[ARG_hello_version] = TABLE_VERSION;
+	arg[ARG_hello_pid] = syscall(SYS_getpid);
+	int error = request_send();
+	if (error)
+		native_fail("the host refuses the program: %s", strerror(error));
+	const uint64_t *hello = answer();
+	native.pid = hello[ANSWER_hello_pid];
+	native.clock_ps = hello[ANSWER_hello_clockPs];
+	native.tsc_ps = hello[ANSWER_hello_tscPs];
+	native.poll_ps = hello[ANSWER_hello_pollPs];
+	native.ticks_per_us = hello[ANSWER_hello_ticksPerUs];
+	native.spin_us = hello[ANSWER_hello_spinUs];
+	native.stuck_us = hello[ANSWER_hello_stuckUs];
+	native.address = hello[ANSWER_hello_address];
+	native.devices = hello[ANSWER_hello_devices];
+	if (native.devices > sizeof(native.device) / sizeof(native.device[0]))
+		native_fail("the host has %lu devices: too many", native.devices);
+	read_names((const char *)(hello + ANSWER_hello_WORDS),
+		   answer_bytes() - ANSWER_hello_WORDS * sizeof(uint64_t));
+}
+
+/* By exit(3) and the end of main; what ends otherwise, the host sees by its end of the pipe. */
+static void say_exit(int code, void *unused)
+{
+	(void)unused;
+	if (!native.active)
+		return;
+	fflush(NULL);
+	request_begin(REQUEST_exit, ARG_exit_WORDS)[ARG_exit_code] = code & 0xff;
+	request_send();
+	spin_stop();
+	clock_stop();
+	native.active = false;
+}
+
+/* The child of a fork is no program of the rack: two processes cannot share one place in time. */
+static void be_child(void)
+{
+	if (!native.active)
+		return;
+	native.active = false;
+	native.forked = true;
+	spin_stop();
+	clock_stop();
+	syscall(SYS_close, requests_fd);
+	syscall(SYS_close, replies_fd);
+}
+
+/* Equal runs need equal addresses: they stand in rkeys' neighbours, hash tables and output. */
+static void fix_addresses(char **argv)
+{
+	int persona = personality(0xffffffff);
+
+	if (persona < 0 || (persona & ADDR_NO_RANDOMIZE))
+		return;
+	if (personality(persona | ADDR_NO_RANDOMIZE) >= 0)
+		execve("/proc/self/exe", argv, environ);
+}
+
+__attribute__((constructor)) static void start(int argc, char **argv)
+{
+	const char *fds = getenv("RACKMESH_NATIVE");
+	const char *lease = getenv("RACKMESH_LEASE");
+
+	(void)argc;
+	if (!fds || sscanf(fds, "%d,%d", &requests_fd, &replies_fd) != 2)
+		return;
+	fix_addresses(argv);
+	/* Out of the way of the program's own descriptors, which begin at 3 as everywhere. */
+	int high[2] = { syscall(SYS_fcntl, requests_fd, F_DUPFD_CLOEXEC, 900),
+			syscall(SYS_fcntl, replies_fd, F_DUPFD_CLOEXEC, 900) };
+	if (high[0] < 0 || high[1] < 0)
+		native_fail("descriptors %s are not those of the host's pipes", fds);
+	syscall(SYS_close, requests_fd);
+	syscall(SYS_close, replies_fd);
+	requests_fd = high[0];
+	replies_fd = high[1];
+	native.lease = !lease || strcmp(lease, "off") != 0;
+	bool instrumented = getenv("RACKMESH_INSTRUMENTED") != NULL;
+	unsetenv("RACKMESH_NATIVE");
+	unsetenv("RACKMESH_LEASE");
+	unsetenv("RACKMESH_INSTRUMENTED");
+	unsetenv("LD_PRELOAD");
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	buffer_need(&out, 1);
+	buffer_need(&in, 1);
+	is_main_thread = true;
+	native.active = true;
+	say_hello();
+	on_exit(say_exit, NULL);
+	pthread_atfork(NULL, NULL, be_child);
+	/* valgrind executes rdtsc itself and cannot single-step: under it both stay the machine's. */
+	if (!instrumented) {
+		clock_start();
+		spin_start();
+	}
+}

@@ -1,0 +1,469 @@
+/*
+ * Virtual time for every clock that a program can read: libc's functions, the time stamp counter
+ * (trapped by prctl(PR_SET_TSC), since rdtsc is no call), the alarm, and what else would differ
+ * between two runs: the process's number, random bytes, the machine's description of its CPU.
+ */
+#define _GNU_SOURCE
+#include "rackmesh.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#define PS_PER_NS 1000ull
+#define PS_PER_US 1000000ull
+#define PS_PER_S 1000000000000ull
+/* Virtual time begins at 2020-01-01 00:00:00 UTC for those clocks that count from 1970. */
+#define EPOCH_S 1577836800ull
+
+bool use_locally(uint64_t ps)
+{
+	raise_alarm_if_due();
+	turns++;
+	if (native.now_ps + native.used_ps + ps >= native.lease_ps)
+		return false;
+	native.used_ps += ps;
+	return true;
+}
+
+static uint64_t pass(uint64_t ps)
+{
+	if (!use_locally(ps)) {
+		/* Begun first: alarms come between calls, with a lease and without one. */
+		request_begin(REQUEST_clock, ARG_clock_WORDS);
+		native.used_ps += ps;
+		request_send();
+	}
+	return native.now_ps + native.used_ps;
+}
+
+uint64_t virtual_now_ps(void)
+{
+	return pass(native.clock_ps);
+}
+
+static struct timespec since(uint64_t epoch_s, uint64_t ps)
+{
+	return (struct timespec){ epoch_s + ps / PS_PER_S, ps % PS_PER_S / PS_PER_NS };
+}
+
+/* Since 1970, or since the begin: a host that has just started. CPU time is all of the time. */
+static uint64_t epoch_of(clockid_t clock)
+{
+	switch (clock) {
+	case CLOCK_REALTIME:
+	case CLOCK_REALTIME_COARSE:
+	case CLOCK_REALTIME_ALARM:
+	case CLOCK_TAI:
+		return EPOCH_S;
+	default:
+		return 0;
+	}
+}
+
+EXPORT int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (!native.active)
+		return LIBC(clock_gettime)(clock, now);
+	*now = since(epoch_of(clock), virtual_now_ps());
+	return 0;
+}
+
+EXPORT int clock_getres(clockid_t clock, struct timespec *resolution)
+{
+	if (!native.active)
+		return LIBC(clock_getres)(clock, resolution);
+	if (resolution)
+		*resolution = (struct timespec){ 0, 1 };
+	return 0;
+}
+
+EXPORT int timespec_get(struct timespec *now, int base)
+{
+	if (!native.active)
+		return LIBC(timespec_get)(now, base);
+	if (base != TIME_UTC)
+		return 0;
+	*now = since(EPOCH_S, virtual_now_ps());
+	return base;
+}
+
+/* Its second argument is void * or struct timezone * by the version of libc; both are obsolete. */
+EXPORT int gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+	if (!native.active)
+		return LIBC(gettimeofday)(now, zone);
+	struct timespec time = since(EPOCH_S, virtual_now_ps());
+	*now = (struct timeval){ time.tv_sec, time.tv_nsec / 1000 };
+	if (zone)
+		memset(zone, 0, sizeof(struct timezone));
+	return 0;
+}
+
+EXPORT time_t time(time_t *now)
+{
+	if (!native.active)
+		return LIBC(time)(now);
+	time_t seconds = since(EPOCH_S, virtual_now_ps()).tv_sec;
+	if (now)
+		*now = seconds;
+	return seconds;
+}
+
+EXPORT clock_t clock(void)
+{
+	return native.active ? (clock_t)(virtual_now_ps() / PS_PER_US) : LIBC(clock)();
+}
+
+/* The alarm: one timer of the process, by alarm(2) or by setitimer(2) of ITIMER_REAL. */
+static uint64_t alarm_interval_ps;
+
+void raise_alarm_if_due(void)
+{
+	while (native.now_ps + native.used_ps >= native.alarm_ps && native.active && !in_request) {
+		native.alarm_ps = alarm_interval_ps ? native.alarm_ps + alarm_interval_ps : NEVER;
+		raise(SIGALRM);
+	}
+}
+
+void wait_with_alarm(int kind, uint64_t handle, int events)
+{
+	while (native.alarm_ps != NEVER && native.active) {
+		raise_alarm_if_due();
+		uint64_t now = native.now_ps + native.used_ps, alarm = native.alarm_ps;
+		if (alarm == NEVER)
+			return;
+		request_begin(REQUEST_poll, ARG_poll_WORDS)[ARG_poll_timeoutPs] = alarm - now;
+		uint64_t *row = request_row(ROW_poll_WORDS);
+		row[ROW_poll_kind] = kind;
+		row[ROW_poll_handle] = handle;
+		row[ROW_poll_events] = events;
+		if (request_send() || answer()[ANSWER_ROW_poll_ready])
+			return;
+	}
+}
+
+static uint64_t timer_ps(const struct timeval *time)
+{
+	return time->tv_sec * PS_PER_S + time->tv_usec * PS_PER_US;
+}
+
+static struct timeval timer_value(uint64_t ps)
+{
+	return (struct timeval){ ps / PS_PER_S, ps % PS_PER_S / PS_PER_US };
+}
+
+EXPORT int getitimer(__itimer_which_t which, struct itimerval *value)
+{
+	if (!native.active)
+		return LIBC(getitimer)(which, value);
+	if (which != ITIMER_REAL) {
+		errno = EINVAL;
+		return -1;
+	}
+	uint64_t now = virtual_now_ps();
+	value->it_interval = timer_value(alarm_interval_ps);
+	value->it_value = timer_value(native.alarm_ps == NEVER ? 0 : native.alarm_ps - now);
+	return 0;
+}
+
+EXPORT int setitimer(__itimer_which_t which, const struct itimerval *value, struct itimerval *old)
+{
+	if (!native.active)
+		return LIBC(setitimer)(which, value, old);
+	struct itimerval previous;
+	if (getitimer(which, old ? old : &previous) < 0)
+		return -1;
+	uint64_t ps = timer_ps(&value->it_value);
+	native.alarm_ps = ps ? native.now_ps + native.used_ps + ps : NEVER;
+	alarm_interval_ps = timer_ps(&value->it_interval);
+	return 0;
+}
+
+EXPORT unsigned alarm(unsigned seconds)
+{
+	struct itimerval value = { .it_value.tv_sec = seconds }, old;
+
+	if (!native.active)
+		return LIBC(alarm)(seconds);
+	setitimer(ITIMER_REAL, &value, &old);
+	return old.it_value.tv_sec + (old.it_value.tv_usec > 0);
+}
+
+/* A read of the counter: the trap below comes from it, and from any other fault of the program. */
+static struct sigaction segv_of_program;
+
+static void on_segv(int signal, siginfo_t *info, void *context)
+{
+	greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
+	const uint8_t *code = (const uint8_t *)reg[REG_RIP];
+
+	/* The trap of a privileged instruction has no address; a jump to nowhere has its own. */
+	if (info->si_code == SI_KERNEL && info->si_addr == NULL && code[0] == 0x0f &&
+	    (code[1] == 0x31 || (code[1] == 0x01 && code[2] == 0xf9))) {
+		unsigned __int128 ticks = pass(native.tsc_ps);
+		ticks = ticks * native.ticks_per_us / PS_PER_US;
+		reg[REG_RAX] = (uint32_t)ticks;
+		reg[REG_RDX] = (uint64_t)ticks >> 32;
+		reg[REG_RIP] += code[1] == 0x31 ? 2 : 3;
+		if (code[1] != 0x31)
+			reg[REG_RCX] = 0; /* rdtscp: the CPU's number */
+		return;
+	}
+	if (segv_of_program.sa_flags & SA_SIGINFO)
+		segv_of_program.sa_sigaction(signal, info, context);
+	else if (segv_of_program.sa_handler != SIG_DFL && segv_of_program.sa_handler != SIG_IGN)
+		segv_of_program.sa_handler(signal);
+	else
+		LIBC(sigaction)(SIGSEGV, &segv_of_program, NULL); /* the fault comes again */
+}
+
+/* The program's own handler of SIGSEGV runs behind ours. */
+EXPORT int sigaction(int signal, const struct sigaction *action, struct sigaction *old)
+{
+	if (!native.active || signal != SIGSEGV)
+		return LIBC(sigaction)(signal, action, old);
+	if (old)
+		*old = segv_of_program;
+	if (action)
+		segv_of_program = *action;
+	return 0;
+}
+
+EXPORT sighandler_t signal(int number, sighandler_t handler)
+{
+	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
+
+	if (!native.active || number != SIGSEGV)
+		return LIBC(signal)(number, handler);
+	sigaction(number, &action, &old);
+	return old.sa_handler;
+}
+
+static bool counter_traps;
+
+static void trap_counter(bool trap)
+{
+	if (counter_traps)
+		prctl(PR_SET_TSC, trap ? PR_TSC_SIGSEGV : PR_TSC_ENABLE);
+}
+
+void clock_start(void)
+{
+	struct sigaction action = { .sa_sigaction = on_segv, .sa_flags = SA_SIGINFO | SA_NODEFER };
+
+	LIBC(sigaction)(SIGSEGV, &action, &segv_of_program);
+	counter_traps = true;
+	trap_counter(true);
+}
+
+void clock_stop(void)
+{
+	trap_counter(false);
+	counter_traps = false;
+}
+
+/*
+ * The trap outlives execve, and the loader of the next program reads the counter. Where a program
+ * starts another one, the trap is off until the call returns.
+ */
+#define UNTRAPPED(call)                        \
+	({                                     \
+		trap_counter(false);           \
+		typeof(call) result_ = (call); \
+		trap_counter(true);            \
+		result_;                       \
+	})
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+	return UNTRAPPED(LIBC(execve)(path, argv, envp));
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+	return UNTRAPPED(LIBC(execv)(path, argv));
+}
+
+EXPORT int execvp(const char *file, char *const argv[])
+{
+	return UNTRAPPED(LIBC(execvp)(file, argv));
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	return UNTRAPPED(LIBC(posix_spawn)(pid, path, actions, attributes, argv, envp));
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *attributes, char *const argv[],
+			char *const envp[])
+{
+	return UNTRAPPED(LIBC(posix_spawnp)(pid, file, actions, attributes, argv, envp));
+}
+
+EXPORT int system(const char *command)
+{
+	return UNTRAPPED(LIBC(system)(command));
+}
+
+EXPORT FILE *popen(const char *command, const char *type)
+{
+	return UNTRAPPED(LIBC(popen)(command, type));
+}
+
+EXPORT pid_t getpid(void)
+{
+	return native.active ? (pid_t)native.pid : syscall(SYS_getpid);
+}
+
+EXPORT pid_t getppid(void)
+{
+	return native.active ? 1 : syscall(SYS_getppid);
+}
+
+EXPORT int kill(pid_t pid, int signal)
+{
+	bool own = native.active && pid == (pid_t)native.pid;
+	return LIBC(kill)(own ? syscall(SYS_getpid) : pid, signal);
+}
+
+/* Random bytes: splitmix64 of the host's name and the process's number, so each run has the same. */
+static void fill_randomly(void *bytes, size_t length)
+{
+	static uint64_t state;
+
+	if (state == 0) {
+		state = native.pid;
+		for (const char *c = native.host; *c; c++)
+			state = (state ^ (uint8_t)*c) * 0x100000001b3ull;
+	}
+	for (size_t i = 0; i < length; i++) {
+		uint64_t z = state += 0x9e3779b97f4a7c15ull;
+		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+		z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+		((uint8_t *)bytes)[i] = (z ^ (z >> 31)) & 0xff;
+	}
+}
+
+EXPORT ssize_t getrandom(void *bytes, size_t length, unsigned flags)
+{
+	if (!native.active)
+		return LIBC(getrandom)(bytes, length, flags);
+	fill_randomly(bytes, length);
+	return length;
+}
+
+EXPORT int getentropy(void *bytes, size_t length)
+{
+	if (!native.active)
+		return LIBC(getentropy)(bytes, length);
+	fill_randomly(bytes, length);
+	return 0;
+}
+
+/*
+ * The contents of a file that this library has in the file's place: what the CPU says of itself
+ * (programs take the counter's rate from it), and a stretch of random bytes. 0: the file is the
+ * machine's.
+ */
+static size_t file_contents(const char *path, char *bytes, size_t room)
+{
+	if (!native.active)
+		return 0;
+	if (strcmp(path, "/dev/urandom") == 0 || strcmp(path, "/dev/random") == 0) {
+		fill_randomly(bytes, room);
+		return room;
+	}
+	if (strcmp(path, "/proc/cpuinfo") != 0)
+		return 0;
+	return snprintf(bytes, room,
+			"processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Rackmesh\n"
+			"cpu MHz\t\t: %lu.000\nphysical id\t: 0\nsiblings\t: 1\ncore id\t\t: 0\n"
+			"cpu cores\t: 1\nflags\t\t: fpu tsc constant_tsc nonstop_tsc rdtscp\n\n",
+			native.ticks_per_us);
+}
+
+/* A descriptor of such a file, or -1. */
+static int open_virtual(const char *path)
+{
+	char bytes[1 << 14];
+	size_t length = file_contents(path, bytes, sizeof(bytes));
+
+	if (length == 0)
+		return -1;
+	int fd = memfd_create("rackmesh", MFD_CLOEXEC);
+	if (fd >= 0 && pwrite(fd, bytes, length, 0) < 0) {
+		syscall(SYS_close, fd);
+		return -1;
+	}
+	return fd;
+}
+
+static int open_file(int folder, const char *path, int flags, mode_t mode)
+{
+	int fd = open_virtual(path);
+	return fd >= 0 ? fd : LIBC(openat)(folder, path, flags, mode);
+}
+
+/* The mode is there only with these flags; a register that nobody set is read else, and unused. */
+#define MODE_ARGUMENT                                            \
+	({                                                       \
+		va_list args_;                                   \
+		va_start(args_, flags);                          \
+		mode_t mode_ = flags & (O_CREAT | __O_TMPFILE) ? \
+				       va_arg(args_, mode_t) : 0; \
+		va_end(args_);                                   \
+		mode_;                                           \
+	})
+
+EXPORT int open(const char *path, int flags, ...)
+{
+	return open_file(AT_FDCWD, path, flags, MODE_ARGUMENT);
+}
+
+EXPORT int openat(int folder, const char *path, int flags, ...)
+{
+	return open_file(folder, path, flags, MODE_ARGUMENT);
+}
+
+EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+	int fd = open_virtual(path);
+	return fd >= 0 ? fdopen(fd, mode) : LIBC(fopen)(path, mode);
+}
+
+/* The same on x86-64; _FORTIFY_SOURCE's are called where the flags ask for no mode. */
+EXPORT int open64(const char *path, int flags, ...) __attribute__((alias("open")));
+EXPORT int openat64(int folder, const char *path, int flags, ...) __attribute__((alias("openat")));
+EXPORT FILE *fopen64(const char *restrict path, const char *restrict mode)
+	__attribute__((alias("fopen")));
+
+EXPORT int __open_2(const char *path, int flags)
+{
+	return open_file(AT_FDCWD, path, flags, 0);
+}
+
+EXPORT int __open64_2(const char *path, int flags) __attribute__((alias("__open_2")));
+
+EXPORT int __openat_2(int folder, const char *path, int flags)
+{
+	return open_file(folder, path, flags, 0);
+}
+
+EXPORT int __openat64_2(int folder, const char *path, int flags)
+	__attribute__((alias("__openat_2")));

@@ -1,0 +1,128 @@
+/*
+ * What the files of the library share. It is preloaded into a native program and makes its calls
+ * requests to the emulated host: channel.c has the pipes, clock.c time, spin.c loops that wait for
+ * memory, verbs.c and post.c the card, net.c sockets and waits. `requests.h` is made from the table
+ * in requests.ts, which says what each request means.
+ */
+#pragma once
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <linux/netlink.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "requests.h"
+
+/* A function that the program's references find before libc's and libibverbs' own. */
+#define EXPORT __attribute__((visibility("default")))
+#define NEVER INT64_MAX
+
+/* What `hello` answered and how time stands. Only channel.c and clock.c write it. */
+struct native {
+	bool active;           /* false in a program that the rack did not start, and in a fork's child */
+	bool forked;           /* in that child: its verbs answer ENODEV */
+	bool lease;            /* RACKMESH_LEASE=off makes each poll and each clock read a request */
+	uint64_t pid;          /* virtual */
+	uint64_t clock_ps;     /* cost of a clock read, of rdtsc, of a poll of an empty queue */
+	uint64_t tsc_ps;
+	uint64_t poll_ps;
+	uint64_t ticks_per_us; /* of the time stamp counter */
+	uint64_t spin_us;      /* real time between the ticks of the watchdog */
+	uint64_t stuck_us;     /* real time of one turn after which the thread is stuck */
+	uint64_t devices;
+	uint32_t address;      /* IPv4, of the first port; host order */
+	const char *host;      /* the host's name */
+	const char *device[16];
+
+	uint64_t now_ps;       /* of the last reply */
+	uint64_t lease_ps;     /* of the last reply; 0 where local answers are off */
+	uint64_t used_ps;      /* by local answers since then */
+	uint64_t alarm_ps;     /* SIGALRM is due; NEVER */
+	/*
+	 * What a request saw stays true while this number stands: it changes with each request but for
+	 * polls and clock reads that were over before the lease before them was.
+	 */
+	uint64_t epoch;
+};
+extern struct native native __attribute__((visibility("hidden")));
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * A request of this thread: begin, fill, send. Not reentrant; never called with a lock held that a
+ * signal handler takes. Nothing here calls malloc: spin.c sends from a signal handler.
+ */
+uint64_t *request_begin(int request, size_t args); /* the arguments, zeroed */
+uint64_t *request_row(size_t words);               /* appends a zeroed row; earlier pointers become invalid */
+void request_bytes(const void *bytes, size_t length);
+/*
+ * Waits for the reply and serves the host's accesses to memory meanwhile: 0, or an errno of the
+ * host. Does not touch errno. An alarm that has become due meanwhile is raised when the next request
+ * begins: its handler may make requests, and this one's answer must be read before.
+ */
+int request_send(void);
+const uint64_t *answer(void); /* the words behind REPLY, valid until the next request begins */
+size_t answer_bytes(void);    /* bytes behind REPLY: words, rows, bytes */
+/* The program cannot go on: a line on standard error, and its end with code 70. */
+_Noreturn void native_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The function `name` behind this library's own: libc's. */
+void *libc_function(const char *name);
+#define LIBC(name)                                                    \
+	({                                                            \
+		static typeof(&name) function_;                       \
+		if (!function_)                                       \
+			function_ = (typeof(&name))libc_function(#name); \
+		function_;                                            \
+	})
+
+/*
+ * Descriptors that stand for objects of the host: real numbers (an eventfd that is never ready), so
+ * that fcntl's flags, dup's refusal of them and the kernel's limits are the kernel's. `kind` is one
+ * of POLLED_*.
+ */
+struct descriptor {
+	bool open;
+	uint8_t kind;
+	uint64_t handle;
+	void *data; /* net.c's own */
+};
+int descriptor_open(int kind, uint64_t handle);  /* the number, or -1 and errno */
+struct descriptor *descriptor_of(int fd);        /* NULL where the host knows nothing of it */
+void descriptor_close(int fd);                   /* closes the kernel's part, too */
+bool descriptor_waits(int fd);                   /* not O_NONBLOCK */
+
+/* net.c's `socket` asks first: sockets of RDMA netlink would show the machine's own devices. */
+static inline bool socket_refused(int domain, int protocol)
+{
+	return domain == AF_NETLINK && protocol == NETLINK_RDMA;
+}
+
+/* clock.c */
+uint64_t virtual_now_ps(void);     /* reads the clock: costs clockPs */
+bool use_locally(uint64_t ps);     /* takes so much time without a request, where the lease has it */
+void raise_alarm_if_due(void);
+/*
+ * Before a request that may wait for `events` (as poll(2) has them) of an object of kind POLLED_*:
+ * waits until it will not, and raises alarms meanwhile. Without an alarm it returns at once.
+ */
+void wait_with_alarm(int kind, uint64_t handle, int events);
+void clock_start(void);
+void clock_stop(void);
+/* spin.c */
+void spin_start(void);
+void spin_stop(void);
+void spin_wake(void);              /* a request has ended: the watchdog ticks again */
+void spin_wait(uint64_t instruction);
+extern volatile uint64_t turns;    /* calls of the library: the watchdog looks whether they move */
+extern volatile bool in_request;
+
+#pragma GCC visibility pop
+
+/*
+ * For programs that can be compiled for the rack: waits until the card has written to this process's
+ * memory, as a loop that loads the byte at `address` does. Returns at once without the rack.
+ */
+EXPORT void rackmesh_spin(const volatile void *address);
