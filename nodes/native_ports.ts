@@ -10,14 +10,15 @@ export const NATIVE_FOLDER = "native";
 /** @returns what starts a host's native programs; undefined where the run has none. */
 export function nativePorts(
   { directory, native }: Pick<RunFile, "directory" | "native">,
-): ((host: string) => NativePort) | undefined {
+): ((host: string, life: number) => NativePort) | undefined {
   if (native === undefined) return undefined;
   const { library, bwrap, runs } = native;
   const hidden = directory.startsWith(`${runs}/`) ? [runs] : [runs, directory];
-  return (host) =>
+  return (host, life) =>
     createNativePort({
       library,
-      directory: `${directory}/${NATIVE_FOLDER}/${host}`,
+      // A program that starts again finds what it left in the SCM, and no file of its earlier life.
+      directory: `${directory}/${NATIVE_FOLDER}/${host}${life === 0 ? "" : `.${life}`}`,
       ...(bwrap !== undefined && {
         wrap: (folder: string) => sandboxWords({ bwrap, hidden, folder }),
       }),

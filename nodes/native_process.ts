@@ -10,8 +10,6 @@ import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./hos
 const WORD = 8;
 /** The kernel's default of a pipe: longer pieces of memory go in several messages. */
 const PIECE_BYTES = 1 << 16;
-/** Words of `hello` behind the head: the table's version, and the kernel's number of the process. */
-const PID_AT = (HEAD.length + 1) * WORD;
 
 /** The shell writes the status when the program, and all that has its pipes, has ended. */
 const LAUNCH = `cd "$1" && shift && ` +
@@ -22,11 +20,11 @@ export interface NativeOptions {
   readonly library: string;
   /** Each program has a folder in it, by its name. */
   readonly directory: string;
-  /** In front of the program's command, as \`bwrap\` with its arguments; @param folder its own. */
+  /** In front of the program's command, as `bwrap` with its arguments; @param folder its own. */
   readonly wrap?: (folder: string) => readonly string[];
 }
 
-/** Needs the right to run \`sh\` and \`mkfifo\`, and to read and write \`directory\`. */
+/** Needs the right to run `sh`, and to read and write `directory`. */
 export function createNativePort(options: NativeOptions): NativePort {
   return { start: (start) => new PipedProcess(options, start) };
 }
@@ -40,7 +38,6 @@ class PipedProcess implements NativeProcess, NativeThread {
   #buffer = new Uint8Array(PIECE_BYTES);
   /** Messages that wait for the next resumption. */
   #pending: Uint8Array[] = [];
-  #pid: number | undefined;
   #code: number | undefined;
 
   constructor({ library, directory, wrap }: NativeOptions, { name, file, argv, env }: NativeStart) {
@@ -48,7 +45,7 @@ class PipedProcess implements NativeProcess, NativeThread {
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
     this.#folder = folder;
     const pipes = ["requests", "replies", "status"].map((pipe) => `${folder}/${pipe}`);
-    run("mkfifo", ["-m", "600", ...pipes]);
+    makePipes(pipes);
     const variables = Object.entries({
       PATH: "/usr/local/bin:/usr/bin:/bin",
       HOME: folder,
@@ -65,6 +62,8 @@ class PipedProcess implements NativeProcess, NativeThread {
       stdin: "null",
       stdout: "null",
       stderr: "null",
+      // A session of its own: Ctrl-C reaches the command, and the end of its pipe the program.
+      detached: true,
     }).spawn();
     child.unref();
     this.#requests = Deno.openSync(pipes[0]!, { read: true });
@@ -75,8 +74,6 @@ class PipedProcess implements NativeProcess, NativeThread {
     });
     this.#outputs = { stdout: outputOf("stdout"), stderr: outputOf("stderr") };
     this.first = this.#next();
-    if (this.first === undefined) return;
-    this.#pid = Number(viewOf(this.first).getBigUint64(PID_AT, true));
   }
 
   get main(): NativeThread {
@@ -131,12 +128,9 @@ class PipedProcess implements NativeProcess, NativeThread {
 
   kill(): void {
     if (this.#code !== undefined) return;
-    try {
-      if (this.#pid !== undefined) Deno.kill(this.#pid, "SIGKILL");
-    } catch (error) {
-      // It has ended by itself meanwhile.
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
+    // It waits for a reply, as always while its host does something. Deno would need the right to run any
+    // command, and a sandbox has numbers of its own for processes.
+    this.#send({ kind: MESSAGES.kill, address: 0 });
     this.end();
   }
 
@@ -225,8 +219,9 @@ function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return all;
 }
 
-/** @throws Error with what the command said. */
-function run(command: string, args: readonly string[]): void {
-  const { success, stderr } = new Deno.Command(command, { args: [...args] }).outputSync();
-  if (!success) throw new Error(`${command}: ${new TextDecoder().decode(stderr).trim()}`);
+/** By the shell, the only command that this process may run. @throws Error with what it said. */
+function makePipes(paths: readonly string[]): void {
+  const args = ["-c", 'mkfifo -m 600 "$@"', "sh", ...paths];
+  const { success, stderr } = new Deno.Command("sh", { args }).outputSync();
+  if (!success) throw new Error(`mkfifo: ${new TextDecoder().decode(stderr).trim()}`);
 }
