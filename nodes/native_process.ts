@@ -3,7 +3,7 @@
  * writes on them, so that a program's turn is a call (see `host/native/port.ts`). One of the few files
  * of `nodes/` with I/O.
  */
-import { HEAD, MESSAGE, MESSAGES } from "./host/native/requests.ts";
+import { MESSAGE, MESSAGES } from "./host/native/requests.ts";
 import type { NativePort, NativeProcess, NativeStart, NativeThread } from "./host/native/port.ts";
 
 /** Bytes of a word of a message. */
@@ -90,8 +90,10 @@ class PipedProcess implements NativeProcess, NativeThread {
       const piece = Math.min(PIECE_BYTES, length - at);
       const isSent = this.#send({ kind: MESSAGES.read, address: address + at }, undefined, piece);
       const status = isSent ? this.#take(WORD) : undefined;
-      const found = status && this.#take(piece);
-      if (found === undefined || viewOf(status!).getBigUint64(0, true) !== 0n) return undefined;
+      // No bytes follow an error.
+      if (status === undefined || viewOf(status).getBigUint64(0, true) !== 0n) return undefined;
+      const found = this.#take(piece);
+      if (found === undefined) return undefined;
       bytes.set(found, at);
     }
     return bytes;
@@ -126,11 +128,8 @@ class PipedProcess implements NativeProcess, NativeThread {
     return this.#code = Number(status);
   }
 
+  /** It waits for a reply, and the pipe's end kills it: a sandbox may hide its number. */
   kill(): void {
-    if (this.#code !== undefined) return;
-    // It waits for a reply, as always while its host does something. Deno would need the right to run any
-    // command, and a sandbox has numbers of its own for processes.
-    this.#send({ kind: MESSAGES.kill, address: 0 });
     this.end();
   }
 

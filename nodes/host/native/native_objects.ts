@@ -2,16 +2,17 @@
  * A native program as its host has it: the handles that the program knows its objects by, and the parts
  * of its memory that the card may reach.
  */
-import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import type { ForeignMemory, ForeignPages } from "../memory/foreign_pages.ts";
 import { type Buffer, DRAM_PAGE_BYTES } from "../memory/address_map.ts";
-import type { Cpu, Steps } from "../cpu/program.ts";
+import type { Steps } from "../cpu/program.ts";
 import type { OpenDevice } from "../open_device.ts";
-import type { ProgramContext } from "../program_context.ts";
+import type { ProgramContext, ProgramCpu } from "../program_context.ts";
 import { verbError } from "../verbs/errors.ts";
-import type { VerbError } from "../verbs/objects.ts";
+import type { CompChannel, VerbError } from "../verbs/objects.ts";
 import type { ErrnoName } from "./numbers.ts";
 import type { NativeProcess } from "./port.ts";
+import { Sockets } from "./sockets.ts";
 
 /** A call that the host refuses, by the errno that the program gets. */
 export interface NativeError {
@@ -33,8 +34,9 @@ export const SPIN_US = 200, STUCK_US = 20_000_000;
 const INLINE_BYTES = DRAM_PAGE_BYTES;
 
 export class NativeObjects implements ForeignMemory {
-  readonly cpu: Cpu;
+  readonly cpu: ProgramCpu;
   readonly device: OpenDevice;
+  readonly sockets: Sockets;
   readonly process: NativeProcess;
   /** The devices that it has opened, by their place in the list. */
   readonly opened = new Map<number, OpenDevice>();
@@ -51,6 +53,10 @@ export class NativeObjects implements ForeignMemory {
   constructor({ cpu, device }: Pick<ProgramContext, "cpu" | "device">, process: NativeProcess) {
     this.cpu = cpu;
     this.device = device;
+    this.sockets = new Sockets({ cpu, device }, {
+      channel: (handle) => this.#byHandle.get(handle) as CompChannel | undefined,
+      device: (place) => this.opened.get(place),
+    });
     this.process = process;
     this.#foreign = cpu.foreign!;
     this.#signal = `native-written:${cpu.program}`;
@@ -142,11 +148,12 @@ export class NativeObjects implements ForeignMemory {
     if (this.isWatched) this.cpu.signal(this.#signal);
   }
 
-  /** Waits until the card has written into the memory of the process. */
-  *written(): Steps<void> {
+  /** Waits until the card has written into the memory of the process, or for so long. */
+  *written(timeoutPs: Time): Steps<void> {
+    const deadline = this.cpu.now + timeoutPs;
     this.isWatched = true;
     try {
-      yield* this.cpu.waitSignal(this.#signal, NEVER);
+      yield* this.cpu.waitSignal(this.#signal, deadline);
     } finally {
       this.isWatched = false;
     }

@@ -9,8 +9,9 @@
  *   (each followed by the elements that it counts, see `sges`), then bytes to the end.
  * - **Message** (host to program): {@link MESSAGE}, then `length` bytes. Kind {@link MESSAGES}`.reply`
  *   ends the wait: {@link REPLY}, then `answer`, rows, bytes. Before it, while the thread waits, it
- *   serves the card's accesses to its memory: `read` is answered by a word (0, or EFAULT) and the
- *   bytes, in the request pipe; `write` is answered by nothing.
+ *   serves the card's accesses to its memory: `read` (`length` is that of the answer, no bytes come
+ *   behind it) is answered in the request pipe by a word, 0 and the bytes or EFAULT and none; `write`
+ *   is answered by nothing.
  */
 
 /** Of a request. `bytes` is its whole length with this head. */
@@ -141,7 +142,7 @@ export const REQUESTS = {
   sleep: { args: ["ps"] },
   /**
    * The thread loads the same memory in a loop: waits until the card has written to its process, or
-   * for `timeoutPs` (NEVER: for ever), which an alarm of the program sets. Costs nothing.
+   * for `timeoutPs` (NEVER: for ever), which an alarm of the program sets.
    */
   spin: { args: ["instruction", "timeoutPs"] },
   /** The thread has run for `stuckUs` of real time: `function` is at its program counter (bytes: names). */
@@ -274,13 +275,20 @@ export const REQUESTS = {
   // Sockets of TCP between native programs (`sockets.ts`). Handles are the host's.
   socket_listen: { args: ["port", "backlog"], answer: ["handle", "port"] },
   socket_accept: { args: ["listener", "wait"], answer: ["handle", "address", "port"] },
-  socket_connect: { args: ["address", "port"], answer: ["handle", "port"] },
-  /** Bytes follow. */
-  socket_send: { args: ["socket"], answer: ["sent"] },
+  /** `wait` 0: the answer may be a socket that is still connecting. `local_port` 0: any. */
+  socket_connect: {
+    args: ["address", "port", "local_port", "wait"],
+    answer: ["handle", "port", "connected"],
+  },
+  /** Bytes follow. A part of them may be sent, also with `wait`: an error follows at the next call. */
+  socket_send: { args: ["socket", "wait"], answer: ["sent"] },
   /** The answer is bytes: none at the end of the stream. `peek` keeps them. */
   socket_receive: { args: ["socket", "most", "wait", "peek"] },
   socket_shutdown: { args: ["socket", "how"] },
+  /** Of a stream or a listener. */
   socket_close: { args: ["socket"] },
+  /** `error`: SO_ERROR as an errno, which `take` clears. */
+  socket_status: { args: ["socket", "take"], answer: ["error", "connected", "unread", "unsent"] },
   /** An IPv4 address by a host's name (bytes). */
   resolve: { args: [], answer: ["address"] },
   /**

@@ -3,7 +3,7 @@
  * runs from a reply to its next request, in no virtual time; a request is the verb that it names, at
  * that verb's cost.
  */
-import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { Time } from "../../../fabric/base/time.ts";
 import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
@@ -26,7 +26,8 @@ import { ERRNO } from "./numbers.ts";
 import { Lines } from "./output_lines.ts";
 import type { NativePort, NativeProcess } from "./port.ts";
 import type { RequestName } from "./requests.ts";
-import { type Answered, encodeReply, Request } from "./words.ts";
+import { SOCKETS } from "./socket_requests.ts";
+import { type Answered, encodeReply, Request, timeOf } from "./words.ts";
 
 /** The numbers that programs see as their process's, in the order of their start on a host. */
 const FIRST_PID = 4001;
@@ -45,6 +46,7 @@ export function nativeProgram(port: NativePort, { native }: ProgramPlan): Progra
     } finally {
       process.kill();
       serving.objects.end();
+      yield* serving.objects.sockets.end(cpu);
     }
   };
 }
@@ -122,7 +124,7 @@ class Serving {
       const cq = this.objects.get<Cq>(request.args(name).cq, "completion queue");
       if (!("errno" in cq) && hasEntry(cq)) return cpu.now;
     }
-    return Math.min(cpu.quietUntil ?? cpu.now, NEVER);
+    return cpu.quietUntil ?? cpu.now;
   }
 
   /** Refusals are the program's to handle; the trace has the reasons. */
@@ -163,8 +165,7 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
     };
   },
 
-  *clock(_, { cpu }) {
-    cpu.charge(CLOCK_PS);
+  *clock() {
     return {};
   },
 
@@ -173,8 +174,8 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
     return {};
   },
 
-  *spin(_, objects) {
-    yield* objects.written();
+  *spin({ timeoutPs }, objects) {
+    yield* objects.written(timeOf(timeoutPs));
     objects.cpu.charge(objects.device.state.timing.pollPs);
     return {};
   },
@@ -195,6 +196,6 @@ const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = 
   },
 };
 
-const HANDLERS = { ...TIME, ...CONTROL, ...DATA } as unknown as {
+const HANDLERS = { ...TIME, ...CONTROL, ...DATA, ...SOCKETS } as unknown as {
   readonly [Name in RequestName]: Handler<Name>;
 };

@@ -1,8 +1,11 @@
 /** The bytes of requests and replies: see `requests.ts` for their words. */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { HEAD, REPLY, REQUEST_NAMES, REQUESTS, SGE } from "./requests.ts";
 import type { RequestName, RequestRow } from "./requests.ts";
 
 export const WORD_BYTES = 8;
+/** NEVER in a message: the largest number that is a time to C, too. */
+const WORD_NEVER = 2n ** 63n - 1n;
 
 /** Words whose 64 bits a program chooses: a bigint where a number would lose some. */
 const WIDE = [
@@ -111,8 +114,13 @@ export interface ReplyHead {
   /** An errno; 0: none. */
   readonly error: number;
   readonly nowPs: number;
-  /** NEVER or beyond: no limit. */
+  /** NEVER: no limit. */
   readonly leasePs: number;
+}
+
+/** A time that a message has, where {@link WORD_NEVER} stands for NEVER. */
+export function timeOf(word: number): Time {
+  return word >= Number(WORD_NEVER) ? NEVER : word;
 }
 
 export function encodeReply<Name extends RequestName>(
@@ -126,7 +134,8 @@ export function encodeReply<Name extends RequestName>(
   const view = new DataView(reply.buffer);
   let at = 0;
   const put = (value: number | bigint) => {
-    view.setBigUint64(at, BigInt.asUintN(64, BigInt(value)), true);
+    const word = value === NEVER ? WORD_NEVER : BigInt(value);
+    view.setBigUint64(at, BigInt.asUintN(64, word), true);
     at += WORD_BYTES;
   };
   for (const each of REPLY) put(head[each]);

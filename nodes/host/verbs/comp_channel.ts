@@ -31,6 +31,20 @@ function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }
 
+/** Whether {@link getChannelEvent} would return at once. */
+export function channelHasEvent({ cqs }: CompChannel): boolean {
+  for (const cq of cqs) if (hasEvent(cq)) return true;
+  return false;
+}
+
+/** What may bring its next event, or end it: check after the wait, as of all sources. */
+export function channelSources(channel: CompChannel): Source[] {
+  return [
+    { kind: "interrupt", vector: channel.vector },
+    { kind: "signal", name: goneChannelSignal(channel) },
+  ];
+}
+
 function hasEvent(cq: Cq): boolean {
   const { armed, fired } = cq.place;
   if (fired > 0) return isThere(cq);
@@ -64,10 +78,7 @@ export function* getChannelEvent(
   options: { readonly deadline?: Time } = {},
 ): Steps<Cq | "timeout" | VerbError> {
   const { cpu } = channel.device;
-  const sources: Source[] = [
-    { kind: "interrupt", vector: channel.vector },
-    { kind: "signal", name: goneChannelSignal(channel) },
-  ];
+  const sources = channelSources(channel);
   for (;;) {
     if (!channel.uses.alive) return verbError("EINVAL", "The completion channel is gone");
     for (const cq of channel.cqs) {

@@ -271,6 +271,14 @@ struct descriptor *descriptor_of(int fd)
 	return descriptors[fd].open ? &descriptors[fd] : NULL;
 }
 
+bool descriptor_copy(int fd, int to)
+{
+	if (to >= (int)(sizeof(descriptors) / sizeof(descriptors[0])))
+		return false;
+	descriptors[to] = descriptors[fd];
+	return true;
+}
+
 void descriptor_close(int fd)
 {
 	if (descriptor_of(fd))

@@ -61,7 +61,7 @@ static struct timespec since(uint64_t epoch_s, uint64_t ps)
 }
 
 /* Since 1970, or since the begin: a host that has just started. CPU time is all of the time. */
-static uint64_t epoch_of(clockid_t clock)
+uint64_t clock_epoch_s(clockid_t clock)
 {
 	switch (clock) {
 	case CLOCK_REALTIME:
@@ -78,7 +78,7 @@ EXPORT int clock_gettime(clockid_t clock, struct timespec *now)
 {
 	if (!native.active)
 		return LIBC(clock_gettime)(clock, now);
-	*now = since(epoch_of(clock), virtual_now_ps());
+	*now = since(clock_epoch_s(clock), virtual_now_ps());
 	return 0;
 }
 
@@ -135,6 +135,7 @@ void raise_alarm_if_due(void)
 {
 	while (native.now_ps + native.used_ps >= native.alarm_ps && native.active && !in_request) {
 		native.alarm_ps = alarm_interval_ps ? native.alarm_ps + alarm_interval_ps : NEVER;
+		native.alarm_count++;
 		raise(SIGALRM);
 	}
 }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "requests.h"
 
@@ -40,6 +41,7 @@ struct native {
 	uint64_t lease_ps;     /* of the last reply; 0 where local answers are off */
 	uint64_t used_ps;      /* by local answers since then */
 	uint64_t alarm_ps;     /* SIGALRM is due; NEVER */
+	int alarm_count;       /* alarms that were raised: a wait that saw one ends with EINTR */
 	/*
 	 * What a request saw stays true while this number stands: it changes with each request but for
 	 * polls and clock reads that were over before the lease before them was.
@@ -92,6 +94,7 @@ struct descriptor {
 int descriptor_open(int kind, uint64_t handle);  /* the number, or -1 and errno */
 struct descriptor *descriptor_of(int fd);        /* NULL where the host knows nothing of it */
 void descriptor_close(int fd);                   /* closes the kernel's part, too */
+bool descriptor_copy(int fd, int to);            /* after dup(2); false: the table is too small */
 bool descriptor_waits(int fd);                   /* not O_NONBLOCK */
 
 /* net.c's `socket` asks first: sockets of RDMA netlink would show the machine's own devices. */
@@ -109,6 +112,7 @@ void raise_alarm_if_due(void);
  * waits until it will not, and raises alarms meanwhile. Without an alarm it returns at once.
  */
 void wait_with_alarm(int kind, uint64_t handle, int events);
+uint64_t clock_epoch_s(clockid_t clock); /* what the clock shows at the begin, in seconds */
 void clock_start(void);
 void clock_stop(void);
 /* spin.c */

@@ -320,6 +320,12 @@ static bool same_state(const greg_t *reg, const struct _libc_fpstate *vectors)
 	return end == 0 || memcmp((const char *)vectors + 576, search.vectors + 576, end - 576) == 0;
 }
 
+/* Not stepped: it would block without another tick, and around clone glibc blocks the trap. */
+static bool is_system_call(const uint8_t *code)
+{
+	return code[0] == 0x0f && code[1] == 0x05;
+}
+
 static void end_search(greg_t *reg, bool found)
 {
 	search.on = false;
@@ -377,9 +383,8 @@ static void on_trap(int number, siginfo_t *info, void *context)
 		reg[REG_EFL] &= ~TRAP_FLAG;
 		return;
 	}
-	/* In front of a system call: glibc blocks all signals around clone, and this trap then kills. */
 	if (in_request || turns != search.turn || search.step++ == steps_most ||
-	    (code[0] == 0x0f && code[1] == 0x05) || !note_store(rip))
+	    is_system_call(code) || !note_store(rip))
 		return end_search(reg, false);
 
 	if (search.found) {
@@ -470,7 +475,8 @@ static void on_tick(int number, siginfo_t *info, void *context)
 		begin_turn();
 	} else if (real_us() - turn_began_us > native.stuck_us) {
 		say_stuck(reg[REG_RIP]);
-	} else if (!sigismember(&ucontext->uc_sigmask, SIGTRAP)) {
+	} else if (!sigismember(&ucontext->uc_sigmask, SIGTRAP) &&
+		   !is_system_call((const uint8_t *)reg[REG_RIP])) {
 		begin_search(reg);
 		return;
 	}

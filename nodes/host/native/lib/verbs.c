@@ -132,9 +132,9 @@ EXPORT int ibv_get_device_index(struct ibv_device *device)
 
 EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	if (failed(ASK(query_device, [ARG_query_device_device] = device - devices)))
+	if (failed(ASK(open_device, [ARG_open_device_device] = device - devices)))
 		return 0;
-	return htobe64(GOT(query_device, node_guid));
+	return htobe64(GOT(open_device, guid));
 }
 
 static int query_device(unsigned device, struct ibv_device_attr *attr)

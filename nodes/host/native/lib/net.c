@@ -1,0 +1,819 @@
+/*
+ * Sockets: TCP between the hosts of the rack, which the host's process carries (sockets.ts), and
+ * what reads, writes and closes descriptors. Descriptors of the machine itself (files, pipes, sockets
+ * of AF_UNIX) stay libc's.
+ */
+#define _GNU_SOURCE
+#include "net.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* Bytes of one request: more are several, which take no time between them. */
+#define PART_BYTES (64u << 10)
+
+void complain(const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	int length = snprintf(line, sizeof(line), "rackmesh: ");
+
+	va_start(args, format);
+	length += vsnprintf(line + length, sizeof(line) - length - 1, format, args);
+	va_end(args);
+	if (length > (int)sizeof(line) - 2)
+		length = sizeof(line) - 2;
+	line[length++] = '\n';
+	if (syscall(SYS_write, STDERR_FILENO, line, length) < 0) {
+		/* It has no standard error. */
+	}
+}
+
+static struct net_socket *socket_of(struct descriptor *descriptor)
+{
+	struct data *data = descriptor ? descriptor->data : NULL;
+	return data && data->type == DATA_SOCKET ? (struct net_socket *)data : NULL;
+}
+
+/* The socket of a call; NULL: not the host's, or `*error` is set. */
+static struct net_socket *socket_at(int fd, int *error)
+{
+	struct descriptor *descriptor = host_descriptor(fd);
+	struct net_socket *socket = socket_of(descriptor);
+
+	*error = lost_by_fork(fd) ? EBADF : descriptor && !socket ? ENOTSOCK : 0;
+	return *error ? NULL : socket;
+}
+
+/* In a function that has `fd` and takes over only the host's sockets: `socket` is one behind this. */
+#define HOST_SOCKET_OR(call)                              \
+	int error_;                                       \
+	struct net_socket *socket = socket_at(fd, &error_); \
+	if (error_)                                       \
+		return fail(error_);                      \
+	if (!socket)                                      \
+		return call
+
+static int add_socket(struct net_socket *made, int flags, uint8_t kind)
+{
+	int fd = descriptor_open(kind, made->handle);
+
+	if (fd < 0) {
+		free(made);
+		return -1;
+	}
+	descriptor_of(fd)->data = made;
+	made->data.users = 1;
+	if (flags & SOCK_NONBLOCK)
+		syscall(SYS_fcntl, fd, F_SETFL, O_RDWR | O_NONBLOCK);
+	if (!(flags & SOCK_CLOEXEC))
+		syscall(SYS_fcntl, fd, F_SETFD, 0);
+	return fd;
+}
+
+static struct net_socket *new_socket(int family)
+{
+	struct net_socket *made = calloc(1, sizeof(*made));
+
+	if (!made)
+		return NULL;
+	made->data.type = DATA_SOCKET;
+	made->family = family;
+	made->receive_ps = made->send_ps = NEVER;
+	return made;
+}
+
+EXPORT int socket(int family, int type, int protocol)
+{
+	if (!native.active)
+		return LIBC(socket)(family, type, protocol);
+	/* Linux's own networks: the rack's host has none of the machine's. */
+	if (family == AF_NETLINK || socket_refused(family, protocol))
+		return fail(EPROTONOSUPPORT);
+	if (family == AF_UNIX)
+		return LIBC(socket)(family, type, protocol);
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (family != AF_INET && family != AF_INET6) {
+		complain("socket: address family %d is refused: the rack carries TCP over IPv4", family);
+		return fail(EAFNOSUPPORT);
+	}
+	if (kind != SOCK_STREAM || (protocol != 0 && protocol != IPPROTO_TCP)) {
+		complain("socket: type %d, protocol %d are refused: the rack carries TCP alone", kind,
+			 protocol);
+		return fail(kind == SOCK_STREAM ? EPROTONOSUPPORT : ESOCKTNOSUPPORT);
+	}
+	struct net_socket *made = new_socket(family);
+	if (!made)
+		return fail(ENOMEM);
+	return add_socket(made, type, POLLED_socket);
+}
+
+EXPORT int socketpair(int family, int type, int protocol, int pair[2])
+{
+	/* Within the process or to its children: the kernel's. */
+	return LIBC(socketpair)(family, type, protocol, pair);
+}
+
+EXPORT int bind(int fd, const struct sockaddr *given, socklen_t length)
+{
+	HOST_SOCKET_OR(LIBC(bind)(fd, given, length));
+	uint32_t address;
+	uint16_t port;
+
+	if (!parse_address(given, length, &address, &port))
+		return fail(EINVAL);
+	if (socket->bound || socket->connected || socket->connecting)
+		return fail(EINVAL);
+	if (address != 0 && address >> 24 != IN_LOOPBACKNET && address != native.address)
+		return fail(EADDRNOTAVAIL);
+	socket->bound = true;
+	socket->local_address = address;
+	socket->local_port = port;
+	return 0;
+}
+
+/* The socket has this handle at the host from now on: in all its descriptors. */
+static void set_handle(struct net_socket *socket, uint8_t kind, uint64_t handle)
+{
+	socket->handle = handle;
+	for (int fd = 0, left = socket->data.users; left > 0 && fd < 4096; fd++) {
+		struct descriptor *descriptor = descriptor_of(fd);
+		if (!descriptor || descriptor->data != socket)
+			continue;
+		descriptor->kind = kind;
+		descriptor->handle = handle;
+		left--;
+	}
+}
+
+EXPORT int listen(int fd, int backlog)
+{
+	HOST_SOCKET_OR(LIBC(listen)(fd, backlog));
+	if (socket->listening)
+		return 0;
+	if (socket->connected || socket->connecting)
+		return fail(EINVAL);
+	uint64_t *arg = request_begin(REQUEST_socket_listen, ARG_socket_listen_WORDS);
+	arg[ARG_socket_listen_port] = socket->local_port;
+	arg[ARG_socket_listen_backlog] = backlog < 0 ? 0 : backlog;
+	int error = request_send();
+	if (error)
+		return fail(error);
+	socket->listening = true;
+	socket->local_port = answer()[ANSWER_socket_listen_port];
+	set_handle(socket, POLLED_listener, answer()[ANSWER_socket_listen_handle]);
+	return 0;
+}
+
+/* Waits as SO_RCVTIMEO and SO_SNDTIMEO say, and for alarms; false: the time is over. */
+static bool wait_in_time(int fd, struct net_socket *socket, int events)
+{
+	int64_t ps = events == POLLOUT ? socket->send_ps : socket->receive_ps;
+	struct pollfd polled = { fd, events, 0 };
+
+	if (ps != NEVER)
+		return wait_for(&polled, 1, ps) > 0;
+	wait_with_alarm(socket->listening ? POLLED_listener : POLLED_socket, socket->handle, events);
+	return true;
+}
+
+EXPORT int accept4(int fd, struct sockaddr *restrict peer, socklen_t *restrict length, int flags)
+{
+	HOST_SOCKET_OR(LIBC(accept4)(fd, peer, length, flags));
+	bool waits = descriptor_waits(fd);
+
+	if (!socket->listening)
+		return fail(EINVAL);
+	note_tried(fd, POLLIN);
+	if (waits && !wait_in_time(fd, socket, POLLIN))
+		return fail(EAGAIN);
+	uint64_t *arg = request_begin(REQUEST_socket_accept, ARG_socket_accept_WORDS);
+	arg[ARG_socket_accept_listener] = socket->handle;
+	arg[ARG_socket_accept_wait] = waits;
+	int error = request_send();
+	if (error)
+		return fail(error);
+	struct net_socket *made = new_socket(socket->family);
+	if (!made)
+		return fail(ENOMEM);
+	made->bound = made->connected = true;
+	made->handle = answer()[ANSWER_socket_accept_handle];
+	made->peer_address = answer()[ANSWER_socket_accept_address];
+	made->peer_port = answer()[ANSWER_socket_accept_port];
+	made->local_address = native.address;
+	made->local_port = socket->local_port;
+	show_address(made->family, made->peer_address, made->peer_port, peer, length);
+	return add_socket(made, flags, POLLED_socket);
+}
+
+EXPORT int accept(int fd, struct sockaddr *restrict peer, socklen_t *restrict length)
+{
+	if (!host_descriptor(fd) && !lost_by_fork(fd))
+		return LIBC(accept)(fd, peer, length);
+	return accept4(fd, peer, length, 0);
+}
+
+/* SO_ERROR, and whether the connection stands. */
+static int socket_status(struct net_socket *socket, bool take,
+			 uint64_t status[ANSWER_socket_status_WORDS])
+{
+	uint64_t *arg = request_begin(REQUEST_socket_status, ARG_socket_status_WORDS);
+	arg[ARG_socket_status_socket] = socket->handle;
+	arg[ARG_socket_status_take] = take;
+	int error = request_send();
+	if (error)
+		return error;
+	memcpy(status, answer(), ANSWER_socket_status_WORDS * sizeof(uint64_t));
+	if (status[ANSWER_socket_status_connected]) {
+		socket->connecting = false;
+		socket->connected = true;
+	}
+	if (status[ANSWER_socket_status_error] && socket->connecting)
+		socket->connecting = false;
+	return 0;
+}
+
+static int go_on_connecting(struct net_socket *socket)
+{
+	uint64_t status[ANSWER_socket_status_WORDS];
+	int error = socket_status(socket, true, status);
+
+	if (!error)
+		error = status[ANSWER_socket_status_error];
+	if (error)
+		return fail(error);
+	return socket->connected ? 0 : fail(EALREADY);
+}
+
+static void close_handle(struct net_socket *socket)
+{
+	if (!socket->handle)
+		return;
+	request_begin(REQUEST_socket_close, ARG_socket_close_WORDS)[ARG_socket_close_socket] =
+		socket->handle;
+	request_send();
+}
+
+EXPORT int connect(int fd, const struct sockaddr *given, socklen_t length)
+{
+	HOST_SOCKET_OR(LIBC(connect)(fd, given, length));
+	uint32_t address;
+	uint16_t port;
+
+	if (socket->connected)
+		return fail(EISCONN);
+	if (socket->listening)
+		return fail(EOPNOTSUPP);
+	if (socket->connecting)
+		return go_on_connecting(socket);
+	if (!parse_address(given, length, &address, &port))
+		return fail(given->sa_family == AF_UNSPEC ? EINVAL : EAFNOSUPPORT);
+	/* A connection that was refused before: the host has closed nothing. */
+	close_handle(socket);
+	set_handle(socket, POLLED_socket, 0);
+	note_tried(fd, POLLOUT);
+	bool waits = descriptor_waits(fd) && native.alarm_ps == NEVER && socket->send_ps == NEVER;
+	uint64_t *arg = request_begin(REQUEST_socket_connect, ARG_socket_connect_WORDS);
+	arg[ARG_socket_connect_address] = address;
+	arg[ARG_socket_connect_port] = port;
+	arg[ARG_socket_connect_local_port] = socket->local_port;
+	arg[ARG_socket_connect_wait] = waits;
+	int error = request_send();
+	if (error == ENETUNREACH)
+		complain("connect to %u.%u.%u.%u: no host of the rack has that address", address >> 24,
+			 address >> 16 & 255, address >> 8 & 255, address & 255);
+	if (error)
+		return fail(error);
+	set_handle(socket, POLLED_socket, answer()[ANSWER_socket_connect_handle]);
+	socket->local_address = native.address;
+	socket->local_port = answer()[ANSWER_socket_connect_port];
+	socket->peer_address = address;
+	socket->peer_port = port;
+	socket->connected = answer()[ANSWER_socket_connect_connected];
+	socket->connecting = !socket->connected;
+	if (socket->connected)
+		return 0;
+	if (!descriptor_waits(fd) || !wait_in_time(fd, socket, POLLOUT))
+		return fail(EINPROGRESS);
+	return go_on_connecting(socket);
+}
+
+/* Whether a call may use the stream; what a connect without waiting has come to is found here. */
+static int refuse_stream(struct net_socket *socket)
+{
+	uint64_t status[ANSWER_socket_status_WORDS];
+
+	if (socket->connected)
+		return 0;
+	if (!socket->connecting)
+		return ENOTCONN;
+	int error = socket_status(socket, true, status);
+	if (error)
+		return error;
+	if (status[ANSWER_socket_status_error])
+		return status[ANSWER_socket_status_error];
+	return socket->connected ? 0 : EAGAIN;
+}
+
+static ssize_t send_bytes(int fd, struct net_socket *socket, const char *bytes, size_t length,
+			  int flags)
+{
+	bool waits = descriptor_waits(fd) && !(flags & MSG_DONTWAIT);
+	size_t done = 0;
+	int error = refuse_stream(socket);
+
+	if (error)
+		return fail(error == ENOTCONN && !(flags & MSG_NOSIGNAL) ? EPIPE : error);
+	note_tried(fd, POLLOUT);
+	do {
+		size_t part = length - done < PART_BYTES ? length - done : PART_BYTES;
+		if (waits && !wait_in_time(fd, socket, POLLOUT)) {
+			error = EAGAIN;
+			break;
+		}
+		uint64_t *arg = request_begin(REQUEST_socket_send, ARG_socket_send_WORDS);
+		arg[ARG_socket_send_socket] = socket->handle;
+		arg[ARG_socket_send_wait] = waits;
+		request_bytes(bytes + done, part);
+		error = request_send();
+		if (error)
+			break;
+		size_t sent = answer()[ANSWER_socket_send_sent];
+		done += sent;
+		if (sent < part && !waits)
+			break;
+	} while (done < length);
+	if (done > 0 || !error)
+		return done;
+	if (error == EPIPE && !(flags & MSG_NOSIGNAL))
+		raise(SIGPIPE);
+	return fail(error);
+}
+
+static ssize_t receive_bytes(int fd, struct net_socket *socket, char *bytes, size_t length,
+			     int flags)
+{
+	bool waits = descriptor_waits(fd) && !(flags & MSG_DONTWAIT);
+	bool peeks = flags & MSG_PEEK;
+	size_t done = 0, got;
+	int error = refuse_stream(socket);
+
+	if (error)
+		return fail(error);
+	note_tried(fd, POLLIN);
+	do {
+		size_t part = length - done < PART_BYTES ? length - done : PART_BYTES;
+		if (waits && !wait_in_time(fd, socket, POLLIN)) {
+			error = EAGAIN;
+			break;
+		}
+		uint64_t *arg = request_begin(REQUEST_socket_receive, ARG_socket_receive_WORDS);
+		arg[ARG_socket_receive_socket] = socket->handle;
+		arg[ARG_socket_receive_most] = part;
+		arg[ARG_socket_receive_wait] = waits;
+		arg[ARG_socket_receive_peek] = peeks;
+		error = request_send();
+		if (error)
+			break;
+		got = answer_bytes();
+		if (!(flags & MSG_TRUNC))
+			memcpy(bytes + done, answer(), got);
+		done += got;
+		/* Whole parts of a large read: what is there at this instant follows. */
+		if (got == part && !(flags & MSG_WAITALL))
+			waits = false;
+		else if (!(flags & MSG_WAITALL))
+			break;
+	} while (got > 0 && done < length && !peeks);
+	return done > 0 || !error ? (ssize_t)done : fail(error);
+}
+
+EXPORT ssize_t send(int fd, const void *bytes, size_t length, int flags)
+{
+	HOST_SOCKET_OR(LIBC(send)(fd, bytes, length, flags));
+	return send_bytes(fd, socket, bytes, length, flags);
+}
+
+EXPORT ssize_t sendto(int fd, const void *bytes, size_t length, int flags,
+		      const struct sockaddr *to, socklen_t to_length)
+{
+	HOST_SOCKET_OR(LIBC(sendto)(fd, bytes, length, flags, to, to_length));
+	return to ? fail(EISCONN) : send_bytes(fd, socket, bytes, length, flags);
+}
+
+EXPORT ssize_t recv(int fd, void *bytes, size_t length, int flags)
+{
+	HOST_SOCKET_OR(LIBC(recv)(fd, bytes, length, flags));
+	return receive_bytes(fd, socket, bytes, length, flags);
+}
+
+EXPORT ssize_t recvfrom(int fd, void *restrict bytes, size_t length, int flags,
+			struct sockaddr *restrict from, socklen_t *restrict from_length)
+{
+	HOST_SOCKET_OR(LIBC(recvfrom)(fd, bytes, length, flags, from, from_length));
+	if (from_length)
+		*from_length = 0;
+	return receive_bytes(fd, socket, bytes, length, flags);
+}
+
+static ssize_t vector_length(const struct iovec *parts, int count)
+{
+	ssize_t length = 0;
+
+	if (count < 0 || count > IOV_MAX)
+		return -1;
+	for (int i = 0; i < count; i++)
+		if (__builtin_add_overflow(length, parts[i].iov_len, &length))
+			return -1;
+	return length;
+}
+
+static ssize_t send_vector(int fd, struct net_socket *socket, const struct iovec *parts, int count,
+			   int flags)
+{
+	ssize_t length = vector_length(parts, count);
+	if (length < 0)
+		return fail(EINVAL);
+	if (count == 1)
+		return send_bytes(fd, socket, parts[0].iov_base, length, flags);
+	char *bytes = malloc(length + 1), *at = bytes;
+	if (!bytes)
+		return fail(ENOMEM);
+	for (int i = 0; i < count; i++)
+		at = mempcpy(at, parts[i].iov_base, parts[i].iov_len);
+	ssize_t sent = send_bytes(fd, socket, bytes, length, flags);
+	int error = errno;
+	free(bytes);
+	errno = error;
+	return sent;
+}
+
+static ssize_t receive_vector(int fd, struct net_socket *socket, const struct iovec *parts,
+			      int count, int flags)
+{
+	ssize_t length = vector_length(parts, count);
+	if (length < 0)
+		return fail(EINVAL);
+	if (count == 1)
+		return receive_bytes(fd, socket, parts[0].iov_base, length, flags);
+	char *bytes = malloc(length + 1), *at = bytes;
+	if (!bytes)
+		return fail(ENOMEM);
+	ssize_t got = receive_bytes(fd, socket, bytes, length, flags);
+	int error = errno;
+	for (int i = 0; i < count && at < bytes + (got > 0 ? got : 0); i++) {
+		size_t left = bytes + got - at;
+		size_t part = parts[i].iov_len < left ? parts[i].iov_len : left;
+		memcpy(parts[i].iov_base, at, part);
+		at += part;
+	}
+	free(bytes);
+	errno = error;
+	return got;
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	HOST_SOCKET_OR(LIBC(sendmsg)(fd, message, flags));
+	if (message->msg_name)
+		return fail(EISCONN);
+	if (message->msg_controllen)
+		return fail(EINVAL);
+	return send_vector(fd, socket, message->msg_iov, message->msg_iovlen, flags);
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	HOST_SOCKET_OR(LIBC(recvmsg)(fd, message, flags));
+	message->msg_namelen = 0;
+	message->msg_controllen = 0;
+	message->msg_flags = 0;
+	return receive_vector(fd, socket, message->msg_iov, message->msg_iovlen, flags);
+}
+
+/* Reads and writes of the host's other descriptors: a completion channel has no bytes. */
+#define HOST_STREAM_OR(call)                                                   \
+	struct net_socket *socket = socket_of(host_descriptor(fd));            \
+	if (lost_by_fork(fd))                                                  \
+		return fail(EBADF);                                            \
+	if (!socket && host_descriptor(fd))                                    \
+		return fail(EINVAL);                                           \
+	if (!socket)                                                           \
+		return call
+
+EXPORT ssize_t read(int fd, void *bytes, size_t length)
+{
+	HOST_STREAM_OR(LIBC(read)(fd, bytes, length));
+	return receive_bytes(fd, socket, bytes, length, 0);
+}
+
+EXPORT ssize_t write(int fd, const void *bytes, size_t length)
+{
+	HOST_STREAM_OR(LIBC(write)(fd, bytes, length));
+	return send_bytes(fd, socket, bytes, length, 0);
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *parts, int count)
+{
+	HOST_STREAM_OR(LIBC(readv)(fd, parts, count));
+	return receive_vector(fd, socket, parts, count, 0);
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+	HOST_STREAM_OR(LIBC(writev)(fd, parts, count));
+	return send_vector(fd, socket, parts, count, 0);
+}
+
+/* What _FORTIFY_SOURCE calls in their place. */
+_Noreturn void __chk_fail(void);
+
+EXPORT ssize_t __read_chk(int fd, void *bytes, size_t length, size_t room)
+{
+	if (length > room)
+		__chk_fail();
+	return read(fd, bytes, length);
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t length, size_t room, int flags)
+{
+	if (length > room)
+		__chk_fail();
+	return recv(fd, bytes, length, flags);
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *restrict bytes, size_t length, size_t room, int flags,
+			      struct sockaddr *restrict from, socklen_t *restrict from_length)
+{
+	if (length > room)
+		__chk_fail();
+	return recvfrom(fd, bytes, length, flags, from, from_length);
+}
+
+EXPORT int shutdown(int fd, int how)
+{
+	HOST_SOCKET_OR(LIBC(shutdown)(fd, how));
+	if (!socket->handle)
+		return fail(ENOTCONN);
+	uint64_t *arg = request_begin(REQUEST_socket_shutdown, ARG_socket_shutdown_WORDS);
+	arg[ARG_socket_shutdown_socket] = socket->handle;
+	arg[ARG_socket_shutdown_how] = how;
+	int error = request_send();
+	return error ? fail(error) : 0;
+}
+
+EXPORT int getsockname(int fd, struct sockaddr *restrict shown, socklen_t *restrict length)
+{
+	HOST_SOCKET_OR(LIBC(getsockname)(fd, shown, length));
+	show_address(socket->family, socket->local_address, socket->local_port, shown, length);
+	return 0;
+}
+
+EXPORT int getpeername(int fd, struct sockaddr *restrict shown, socklen_t *restrict length)
+{
+	HOST_SOCKET_OR(LIBC(getpeername)(fd, shown, length));
+	if (!socket->connected)
+		return fail(ENOTCONN);
+	show_address(socket->family, socket->peer_address, socket->peer_port, shown, length);
+	return 0;
+}
+
+static int64_t timeout_of(const struct timeval *time)
+{
+	int64_t ps = time->tv_sec * 1000000000000ll + time->tv_usec * 1000000ll;
+	return ps ? ps : NEVER;
+}
+
+EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t length)
+{
+	HOST_SOCKET_OR(LIBC(setsockopt)(fd, level, name, value, length));
+	if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO)) {
+		if (length < sizeof(struct timeval))
+			return fail(EINVAL);
+		*(name == SO_RCVTIMEO ? &socket->receive_ps : &socket->send_ps) = timeout_of(value);
+		return 0;
+	}
+	if (length < sizeof(int))
+		return 0;
+	int at = 0, most = sizeof(socket->options) / sizeof(socket->options[0]);
+	while (at < socket->option_count &&
+	       (socket->options[at].level != level || socket->options[at].name != name))
+		at++;
+	if (at == most)
+		return 0;
+	if (at == socket->option_count)
+		socket->option_count++;
+	socket->options[at].level = level;
+	socket->options[at].name = name;
+	memcpy(&socket->options[at].value, value, sizeof(int));
+	return 0;
+}
+
+static int take_error(struct net_socket *socket)
+{
+	uint64_t status[ANSWER_socket_status_WORDS];
+
+	if (socket->listening || !socket->handle)
+		return 0;
+	int error = socket_status(socket, true, status);
+	return error ? error : (int)status[ANSWER_socket_status_error];
+}
+
+static bool known_option(struct net_socket *socket, int level, int name, int *value)
+{
+	for (int i = 0; i < socket->option_count; i++) {
+		if (socket->options[i].level != level || socket->options[i].name != name)
+			continue;
+		*value = socket->options[i].value;
+		return true;
+	}
+	*value = 0;
+	if (level == IPPROTO_TCP)
+		return name == TCP_NODELAY || name == TCP_QUICKACK || name == TCP_CORK ||
+		       name == TCP_KEEPIDLE || name == TCP_KEEPINTVL || name == TCP_KEEPCNT ||
+		       name == TCP_USER_TIMEOUT;
+	if (level == IPPROTO_IP || level == IPPROTO_IPV6)
+		return true;
+	if (level != SOL_SOCKET)
+		return false;
+	switch (name) {
+	case SO_ERROR:
+		*value = take_error(socket);
+		return true;
+	case SO_TYPE:
+		*value = SOCK_STREAM;
+		return true;
+	case SO_DOMAIN:
+		*value = socket->family;
+		return true;
+	case SO_PROTOCOL:
+		*value = IPPROTO_TCP;
+		return true;
+	case SO_ACCEPTCONN:
+		*value = socket->listening;
+		return true;
+	case SO_RCVBUF:
+	case SO_SNDBUF:
+		*value = 131072; /* BUFFER_BYTES of tcp_connection.ts */
+		return true;
+	default:
+		return true;
+	}
+}
+
+EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict length)
+{
+	HOST_SOCKET_OR(LIBC(getsockopt)(fd, level, name, value, length));
+	int found;
+
+	if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO)) {
+		int64_t ps = name == SO_RCVTIMEO ? socket->receive_ps : socket->send_ps;
+		struct timeval time = { 0, 0 };
+		if (ps != NEVER)
+			time = (struct timeval){ ps / 1000000000000ll, ps % 1000000000000ll / 1000000 };
+		*length = *length < sizeof(time) ? *length : sizeof(time);
+		memcpy(value, &time, *length);
+		return 0;
+	}
+	if (!known_option(socket, level, name, &found))
+		return fail(ENOPROTOOPT);
+	*length = *length < sizeof(found) ? *length : sizeof(found);
+	memcpy(value, &found, *length);
+	return 0;
+}
+
+/* The last descriptor of a socket is gone. */
+static void free_data(struct data *data)
+{
+	if (--data->users > 0)
+		return;
+	if (data->type == DATA_SOCKET)
+		close_handle((struct net_socket *)data);
+	free(data);
+}
+
+EXPORT int close(int fd)
+{
+	struct descriptor *descriptor = descriptor_of(fd);
+
+	if (!descriptor)
+		return LIBC(close)(fd);
+	struct data *data = descriptor->data;
+	if (native.active)
+		forget_polled(fd);
+	descriptor->data = NULL;
+	descriptor_close(fd);
+	if (data && native.active)
+		free_data(data);
+	return 0;
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	for (unsigned fd = first; fd <= last && fd < 4096 && !(flags & CLOSE_RANGE_CLOEXEC); fd++)
+		if (descriptor_of(fd))
+			close(fd);
+	return LIBC(close_range)(first, last, flags);
+}
+
+EXPORT void closefrom(int first)
+{
+	for (int fd = first < 0 ? 0 : first; fd < 4096; fd++)
+		if (descriptor_of(fd))
+			close(fd);
+	LIBC(closefrom)(first);
+}
+
+/* `made` is a copy of `fd` that the kernel has made. */
+static int note_copy(int fd, int made)
+{
+	struct descriptor *descriptor = descriptor_of(fd);
+
+	if (made < 0 || !descriptor)
+		return made;
+	if (!descriptor_copy(fd, made)) {
+		LIBC(close)(made);
+		return fail(EMFILE);
+	}
+	if (descriptor->data)
+		((struct data *)descriptor->data)->users++;
+	return made;
+}
+
+EXPORT int dup(int fd)
+{
+	return note_copy(fd, LIBC(dup)(fd));
+}
+
+EXPORT int dup3(int fd, int to, int flags)
+{
+	if (fd != to && descriptor_of(to) && syscall(SYS_fcntl, fd, F_GETFD) >= 0)
+		close(to);
+	return note_copy(fd, LIBC(dup3)(fd, to, flags));
+}
+
+EXPORT int dup2(int fd, int to)
+{
+	if (fd == to)
+		return syscall(SYS_fcntl, fd, F_GETFD) < 0 ? -1 : to;
+	return dup3(fd, to, 0);
+}
+
+/* Arguments are a number or an address: a word on x86-64. */
+EXPORT int fcntl(int fd, int command, ...)
+{
+	va_list args;
+
+	va_start(args, command);
+	long argument = va_arg(args, long);
+	va_end(args);
+	int result = LIBC(fcntl)(fd, command, argument);
+	return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? note_copy(fd, result) : result;
+}
+
+EXPORT int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
+
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+
+	va_start(args, request);
+	void *argument = va_arg(args, void *);
+	va_end(args);
+	if (lost_by_fork(fd))
+		return fail(EBADF);
+	struct net_socket *socket = socket_of(host_descriptor(fd));
+	/* FIONBIO is the kernel's, of any descriptor. */
+	if (!socket || request == FIONBIO || request == FIOCLEX || request == FIONCLEX)
+		return LIBC(ioctl)(fd, request, argument);
+	if (request != FIONREAD && request != TIOCOUTQ)
+		return fail(ENOTTY);
+	if (socket->listening)
+		return fail(EINVAL);
+	uint64_t status[ANSWER_socket_status_WORDS] = { 0 };
+	int error = socket->handle ? socket_status(socket, false, status) : 0;
+	if (error)
+		return fail(error);
+	*(int *)argument = request == FIONREAD ? status[ANSWER_socket_status_unread] :
+						 status[ANSWER_socket_status_unsent];
+	return 0;
+}
+
+EXPORT ssize_t sendfile(int to, int from, off_t *offset, size_t count)
+{
+	/* As of files that have no pages: programs then read and write. */
+	if (descriptor_of(to) || descriptor_of(from))
+		return fail(EINVAL);
+	return LIBC(sendfile)(to, from, offset, count);
+}

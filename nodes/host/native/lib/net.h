@@ -1,0 +1,71 @@
+/* What net.c (sockets), waits.c (poll and its kin, sleeps) and names.c (names of hosts) share. */
+#pragma once
+#include "rackmesh.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+
+#pragma GCC visibility push(hidden)
+
+/* One of these is behind `data` of a descriptor that net.c or waits.c has made. */
+enum { DATA_SOCKET, DATA_EPOLL };
+/* `kind` of an epoll descriptor: none of the host's POLLED_*. */
+enum { KIND_EPOLL = 100 };
+
+struct data {
+	int type;
+	int users; /* descriptors that dup(2) made of it */
+};
+
+/* A stream socket. Its handle at the host is the descriptor's, once it listens or connects. */
+struct net_socket {
+	struct data data;
+	int family;
+	bool bound, listening, connecting, connected;
+	uint64_t handle;
+	uint16_t local_port, peer_port; /* host order, as the addresses */
+	uint32_t local_address, peer_address;
+	/* setsockopt's values, which getsockopt returns; none of them changes what the host does. */
+	struct {
+		int level, name, value;
+	} options[16];
+	int option_count;
+	int64_t receive_ps, send_ps; /* SO_RCVTIMEO, SO_SNDTIMEO: NEVER without */
+};
+
+/* A descriptor of the host in a program that runs on it; a fork's child must not touch one. */
+static inline struct descriptor *host_descriptor(int fd)
+{
+	return native.active ? descriptor_of(fd) : NULL;
+}
+static inline bool lost_by_fork(int fd)
+{
+	return native.forked && descriptor_of(fd);
+}
+
+static inline int fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+/* A line on standard error: what the rack has not. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* names.c: an address of the rack in host order by what a program says; false: complained. */
+bool parse_address(const struct sockaddr *given, socklen_t length, uint32_t *address,
+		   uint16_t *port);
+void show_address(int family, uint32_t address, uint16_t port, struct sockaddr *shown,
+		  socklen_t *length);
+
+/*
+ * waits.c: as poll(2), over descriptors of the host and the machine's own. `timeout_ps` NEVER: for
+ * ever. The number of ready ones, or -1 and EINTR after an alarm.
+ */
+int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps);
+/* The descriptor's number is free from now on. */
+void forget_polled(int fd);
+/* A call has tried to read or to write: the next edge is a new one (EPOLLET). */
+void note_tried(int fd, unsigned events);
+
+#pragma GCC visibility pop

@@ -1,0 +1,405 @@
+/**
+ * The library that is preloaded into native programs (`nodes/host/native/lib/`), against a host that is
+ * only this test: the pipes, the service of memory, clocks, and loops that wait for memory.
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe } from "@std/testing/bdd";
+import { createNativePort } from "../../nodes/native_process.ts";
+import { requestsHeader } from "../../nodes/host/native/header.ts";
+import type { NativeProcess } from "../../nodes/host/native/port.ts";
+import type { RequestName } from "../../nodes/host/native/requests.ts";
+import { type Answered, encodeReply, Request } from "../../nodes/host/native/words.ts";
+import { itUnless } from "../support/skipping.ts";
+
+const SOURCES = "nodes/host/native/lib";
+const FLAGS = ["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Werror"];
+const CLOCK_PS = 20_000, TSC_PS = 10_000, POLL_PS = 50_000;
+const FOREVER = 2n ** 63n - 1n;
+
+/** Undefined where the library can be built here. */
+function missing(): string | undefined {
+  try {
+    const { code } = new Deno.Command("cc", {
+      args: ["-fsyntax-only", "-x", "c", "-include", "infiniband/verbs.h", "/dev/null"],
+      stderr: "null",
+    }).outputSync();
+    return code === 0 ? undefined : "infiniband/verbs.h is not here";
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "there is no C compiler";
+    throw error;
+  }
+}
+
+function compile(...args: readonly string[]): void {
+  const { success, stderr } = new Deno.Command("cc", { args: [...args] }).outputSync();
+  assert.ok(success, new TextDecoder().decode(stderr));
+}
+
+interface Turn {
+  readonly request: Request;
+  readonly name: RequestName;
+  readonly process: NativeProcess;
+  /** Virtual time, with what the program has used. */
+  readonly nowPs: number;
+}
+type Reply = Answered<RequestName> & { readonly error?: number; readonly takesPs?: number };
+/** The host ends the program. */
+const KILL = "kill";
+
+const reason = missing();
+const it = itUnless(reason, "nodes/host/native/lib");
+
+describe("the library of native programs", () => {
+  let folder: string, library: string, runs = 0;
+
+  beforeAll(() => {
+    if (reason !== undefined) return;
+    folder = Deno.makeTempDirSync();
+    library = `${folder}/librackmesh.so`;
+    Deno.writeTextFileSync(`${folder}/requests.h`, requestsHeader());
+    const files = [...Deno.readDirSync(SOURCES)].map(({ name }) => name).sort()
+      .filter((name) => name.endsWith(".c")).map((name) => `${SOURCES}/${name}`);
+    compile(...FLAGS, "-shared", `-I${folder}`, "-o", library, ...files, "-ldl", "-lpthread");
+  });
+  afterAll(() => {
+    if (reason === undefined) Deno.removeSync(folder, { recursive: true });
+  });
+
+  /** Runs C code, with `leasePs` in each reply; `serve` answers what is not `hello` and time. */
+  function run(
+    code: string,
+    { serve, lease = true, leasePs = 0, flags = ["-O2"] }: {
+      readonly serve?: (turn: Turn) => Reply | typeof KILL | undefined;
+      readonly lease?: boolean;
+      readonly leasePs?: number;
+      readonly flags?: readonly string[];
+    } = {},
+  ) {
+    const name = `program${runs++}`, file = `${folder}/${name}`;
+    Deno.writeTextFileSync(`${file}.c`, HEAD + code);
+    compile(...flags, "-w", `-I${SOURCES}`, "-o", file, `${file}.c`, "-libverbs", "-rdynamic");
+    const port = createNativePort({ library, directory: `${folder}/runs` });
+    const env: Record<string, string> = lease ? {} : { RACKMESH_LEASE: "off" };
+    const process = port.start({ name, file, argv: [name], env });
+    const requests: string[] = [];
+    let bytes = process.first, nowPs = 0;
+    while (bytes !== undefined) {
+      const request = new Request(bytes), asked = request.name!;
+      requests.push(asked);
+      nowPs += request.head("usedPs");
+      const served = serve?.({ request, name: asked, process, nowPs });
+      if (served === KILL) {
+        process.kill();
+        break;
+      }
+      const { error = 0, takesPs = 0, ...answered } = served ?? TIME[asked]?.(request) ?? {};
+      nowPs += takesPs;
+      const reply = encodeReply(asked, { error, nowPs, leasePs: nowPs + leasePs }, answered);
+      bytes = process.main.resume(reply);
+    }
+    const text = (stream: "stdout" | "stderr") => new TextDecoder().decode(process.output(stream));
+    return {
+      code: process.end(),
+      stdout: text("stdout"),
+      stderr: text("stderr"),
+      requests,
+      nowPs,
+    };
+  }
+
+  it("starts a program with its own descriptors and tells the host its code", () => {
+    const { code, stdout, requests } = run(`int main(void) {
+      printf("%d %d %s\\n", dup(1), getpid(), getenv("LD_PRELOAD") ? "preloaded" : "clean");
+      return 3;
+    }`);
+    assert.deepEqual([code, stdout, requests], [3, "3 4001 clean\n", ["hello", "exit"]]);
+  });
+
+  it("says how far each request's output is", () => {
+    const seen: number[] = [];
+    const serve = ({ request, name }: Turn) => {
+      if (name === "open_device") seen.push(request.head("stdout"), request.head("stderr"));
+      return undefined;
+    };
+    run(
+      `int main(void) {
+        struct ibv_device *device = ibv_get_device_list(NULL)[0];
+        printf("one\\n"); ibv_get_device_guid(device);
+        fprintf(stderr, "three"); printf("tw"); ibv_get_device_guid(device);
+      }`,
+      { serve },
+    );
+    assert.deepEqual(seen, [4, 0, 4, 5]);
+  });
+
+  it("reads and writes the program's memory while it waits, and EFAULT does not end it", () => {
+    const serve = ({ request, name, process }: Turn): Reply | undefined => {
+      if (name !== "reg_mr") return undefined;
+      const { addr, length } = request.args("reg_mr");
+      assert.equal(new TextDecoder().decode(process.main.read(addr, length)), "before\0");
+      assert.equal(process.main.read(4096, 8), undefined, "no memory at all");
+      assert.equal(process.main.read(addr, 1 << 30), undefined, "beyond its end");
+      process.main.write(8, new Uint8Array(3));
+      process.main.write(addr, new TextEncoder().encode("after!"));
+      process.main.write(addr + 8, new Uint8Array(200_000).fill(7));
+      assert.equal(process.main.read(addr + 100_000, 1)![0], 7);
+      return { words: { handle: 1, lkey: 2, rkey: 3 } };
+    };
+    const { stdout, code } = run(
+      `char bytes[300000] = "before";
+      int main(void) {
+        struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+        struct ibv_mr *mr = ibv_reg_mr(ibv_alloc_pd(context), bytes, 7, 1);
+        printf("%s %d %d %u %u\\n", bytes, bytes[200007], bytes[200008], mr->lkey, mr->rkey);
+      }`,
+      { serve },
+    );
+    assert.deepEqual([stdout, code], ["after! 7 0 2 3\n", 0]);
+  });
+
+  const CLOCKS = `int main(void) {
+    struct timespec now; struct timeval day; unsigned core;
+    uint64_t sum = 0;
+    for (int i = 0; i < 100; i++) {
+      clock_gettime(i % 4, &now); sum += now.tv_nsec;
+      gettimeofday(&day, NULL); sum += day.tv_usec;
+      sum += __rdtsc() + __rdtscp(&core) + time(NULL) + clock();
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    printf("%lu %ld %d %ld\\n", sum, now.tv_nsec, core, (long)time(NULL));
+  }`;
+
+  it("answers clocks within the lease with the same numbers as the host, to the end", () => {
+    const [with_, without] = [
+      run(CLOCKS, { leasePs: 777_777 }),
+      run(CLOCKS, { lease: false }),
+    ];
+    assert.equal(with_.stdout, without.stdout);
+    assert.equal(with_.nowPs, without.nowPs);
+    // 100 rounds of 4 clocks and 2 reads of the counter, and two clocks behind them.
+    assert.equal(without.nowPs, 402 * CLOCK_PS + 200 * TSC_PS);
+    assert.equal(without.requests.length, 604);
+    assert.ok(with_.requests.length < 20, `${with_.requests.length} requests`);
+  });
+
+  it("raises the alarm at the same call with a lease and without one", () => {
+    const code = `volatile int rang; struct timeval now;
+    void ring(int signal) { rang++; gettimeofday(&now, NULL); }
+    int main(void) {
+      int reads = 0; struct timeval day;
+      struct itimerval value = { { 0, 10 }, { 0, 20 } };
+      signal(SIGALRM, ring);
+      setitimer(ITIMER_REAL, &value, NULL);
+      while (rang < 4) { gettimeofday(&day, NULL); reads++; }
+      printf("%d %ld %ld\\n", reads, (long)day.tv_usec, (long)now.tv_usec);
+    }`;
+    const with_ = run(code, { leasePs: 1_234_567 }), without = run(code, { lease: false });
+    assert.equal(with_.stdout, without.stdout);
+    assert.match(with_.stdout, /^\d+ 5\d 5\d\n$/);
+  });
+
+  const FLAG = `volatile uint32_t flag; volatile uint64_t count;
+    __attribute__((noinline)) int ready(void) { return flag; }
+    int main(void) {
+      struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+      ibv_reg_mr(ibv_alloc_pd(context), (void *)&flag, 4, 1);
+      LOOP;
+      printf("%u %lu\\n", flag, count);
+    }`;
+  /** Two writes of the flag, at the first two spins: the first one ends no loop. */
+  const writes = () => {
+    let address = 0, written = 0;
+    return ({ request, name, process }: Turn): Reply | undefined => {
+      if (name === "reg_mr") address = request.args("reg_mr").addr;
+      if (name !== "spin") return undefined;
+      assert.equal(BigInt(request.args("spin").timeoutPs), FOREVER + 1n, "as a number");
+      process.main.write(address + written, new Uint8Array([0, 1].slice(written, written + 1)));
+      written++;
+      return { takesPs: 1000 };
+    };
+  };
+
+  for (
+    const [what, loop, flags] of [
+      ["plain", "while (!flag)", ["-O2"]],
+      ["with a pause", "while (!flag) __builtin_ia32_pause()", ["-O2"]],
+      ["of unoptimized code", "while (!flag)", ["-O0"]],
+      ["with a call, which stores the return address", "while (!ready())", ["-O2"]],
+      ["with a call of unoptimized code", "while (!ready()) ready()", ["-O0"]],
+      ["of two loads", "while (!flag && !count)", ["-O2"]],
+      ["with vector registers", 'while (!flag) asm volatile("pxor %%xmm1, %%xmm1" ::: "xmm1")', [
+        "-O2",
+      ]],
+    ] as const
+  ) {
+    it(`makes a loop ${what} a request, at the same instruction each time`, () => {
+      const results = [1, 2, 3].map(() => {
+        const places: number[] = [], serve = writes();
+        const watched = (turn: Turn) => {
+          if (turn.name === "spin") places.push(turn.request.args("spin").instruction);
+          return serve(turn);
+        };
+        return { ...run(FLAG.replace("LOOP", loop), { serve: watched, flags }), places };
+      });
+      for (const { stdout, requests, places } of results) {
+        assert.equal(stdout, "256 0\n");
+        assert.equal(requests.filter((name) => name === "spin").length, 2);
+        assert.deepEqual(places, results[0]!.places);
+      }
+    });
+  }
+
+  it("does not wait for memory in a loop that counts in memory: it is stuck, with the store's place", () => {
+    let said = "";
+    const serve = (turn: Turn) => {
+      assert.notEqual(turn.name, "spin");
+      if (turn.name !== "stuck") return undefined;
+      said = new TextDecoder().decode(turn.request.bytes("stuck"));
+      return KILL;
+    };
+    const { code } = run(FLAG.replace("LOOP", "while (!flag) count++"), { serve });
+    assert.match(said, /^a loop that stores, at main in program\d+\nmain in program\d+\n/);
+    assert.equal(code, 128 + 9);
+  });
+
+  it("names the function that waits outside the library", () => {
+    let said = "";
+    const serve = (turn: Turn) => {
+      if (turn.name !== "stuck") return undefined;
+      said = new TextDecoder().decode(turn.request.bytes("stuck"));
+      return KILL;
+    };
+    run("int main(void) { int ends[2]; pipe(ends); read(ends[0], ends, 4); }", { serve });
+    assert.match(said, /read in libc\.so\.6\nmain in program\d+\n/);
+  });
+
+  it("leaves a bounded loop alone, and the documented function waits without a loop", () => {
+    const bounded = run(
+      `int main(void) { for (volatile long i = 0; i < 30000000; i++); puts("done"); }`,
+      { flags: ["-O0"] },
+    );
+    assert.deepEqual(bounded.requests, ["hello", "exit"]);
+    const called = run(
+      `void rackmesh_spin(const volatile void *); int main(void) { rackmesh_spin(main); }`,
+      { flags: ["-O2", "-Wl,--unresolved-symbols=ignore-all"] },
+    );
+    assert.deepEqual(called.requests, ["hello", "spin", "exit"]);
+  });
+
+  it("has no devices in a child, which ends as it likes and runs other programs", () => {
+    const { stdout, code, requests } = run(`int main(void) {
+      struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+      int count = -1, status;
+      fflush(stdout);
+      if (fork() == 0) {
+        struct ibv_device *device = *ibv_get_device_list(&count);
+        __rdtsc();
+        printf("%d %p %d\\n", count, device, ibv_alloc_pd(context) ? 0 : errno);
+        exit(5);
+      }
+      wait(&status);
+      printf("%d\\n", WEXITSTATUS(status));
+      fflush(stdout);
+      system("echo from a shell");
+      __rdtsc();
+    }`);
+    assert.equal(stdout, "0 (nil) 19\n5\nfrom a shell\n");
+    assert.equal(code, 0);
+    assert.deepEqual(requests, ["hello", "open_device", "clock", "exit"]);
+  });
+
+  it("gives each run the same addresses, numbers and random bytes", () => {
+    const code = `int main(void) {
+      uint64_t random, device; char line[256]; int local;
+      getrandom(&random, 8, 0);
+      FILE *file = fopen("/dev/urandom", "r"); fread(&device, 8, 1, file);
+      file = fopen("/proc/cpuinfo", "r");
+      printf("%p %p %p %lx %lx\\n", &local, malloc(100), main, random, device);
+      while (fgets(line, sizeof(line), file)) if (!strncmp(line, "cpu MHz", 7)) printf(line);
+    }`;
+    const first = run(code), second = run(code.replace("main,", "main ,"));
+    assert.match(first.stdout, /cpu MHz\t\t: 2500\.000\n$/);
+    assert.equal(first.stdout, second.stdout);
+  });
+
+  it("ends with the host, and a fault of the program is its own", () => {
+    const { code } = run(`int main(void) { for (;;) time(NULL); }`, {
+      serve: ({ name }) => name === "clock" ? KILL : undefined,
+    });
+    assert.equal(code, 128 + 9);
+    assert.equal(run("int main(void) { *(volatile int *)0 = 1; }").code, 128 + 11);
+    assert.equal(run("int main(void) { abort(); }").code, 128 + 6);
+    assert.equal(run("int main(void) { _exit(9); }").code, 9);
+    const handled = run(`jmp_buf there;
+      void caught(int signal) { siglongjmp(there, 1); }
+      int main(void) {
+        signal(SIGSEGV, caught);
+        if (sigsetjmp(there, 1) == 0) *(volatile int *)0 = 1;
+        puts("caught");
+      }`);
+    assert.equal(handled.stdout, "caught\n");
+  });
+
+  it("polls an empty queue within the lease at the same instants as the host", () => {
+    const code = `int main(void) {
+      struct ibv_context *context = ibv_open_device(ibv_get_device_list(NULL)[0]);
+      struct ibv_cq *one = ibv_create_cq(context, 8, NULL, NULL, 0);
+      struct ibv_cq *two = ibv_create_cq(context, 8, NULL, NULL, 0);
+      struct ibv_wc wc[4]; int polls = 0, found; struct timespec now;
+      do {
+        polls++;
+        found = ibv_poll_cq(one, 4, wc);
+      } while (!found && !(found = ibv_poll_cq(two, 4, wc)));
+      clock_gettime(CLOCK_MONOTONIC, &now);
+      printf("%d %d %lx %ld\\n", polls, found, wc[0].wr_id, now.tv_nsec);
+    }`;
+    let handles = 0;
+    const serve = ({ request, name, nowPs }: Turn): Reply | undefined => {
+      if (name === "create_cq") return { words: { handle: 1 + handles++ % 2, cqe: 8 } };
+      if (name !== "poll_cq") return undefined;
+      const isThere = request.args("poll_cq").cq === 2 && nowPs + POLL_PS >= 6_000_000;
+      return {
+        takesPs: POLL_PS,
+        rows: isThere ? [{ wr_id: 0xfedcba9876543210n, status: 0 }] : [],
+      };
+    };
+    const without = run(code, { serve, lease: false });
+    assert.match(without.stdout, /^\d+ 1 fedcba9876543210 \d+\n$/);
+    // A lease that ends where the completion comes, whenever it is asked for.
+    const leased = run(code, { serve, leasePs: 0 });
+    assert.equal(leased.stdout, without.stdout);
+  });
+
+  const TIME: Partial<Record<RequestName, (request: Request) => Reply>> = {
+    hello: () => ({
+      words: {
+        pid: 4001,
+        clockPs: CLOCK_PS,
+        tscPs: TSC_PS,
+        pollPs: POLL_PS,
+        ticksPerUs: 2500,
+        spinUs: 200,
+        stuckUs: 300_000,
+        devices: 1,
+        address: 0x0a000001,
+      },
+      bytes: new TextEncoder().encode("host\nmlx\n"),
+    }),
+  };
+});
+
+const HEAD = `#define _GNU_SOURCE
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+`;
