@@ -70,8 +70,10 @@ class Serving {
     let bytes = this.#process.first;
     while (bytes !== undefined) {
       const request = new Request(bytes);
-      this.#show(request.head("stdout"), request.head("stderr"));
+      // What the library has used lies before the request: also before what is shown with it.
       this.#context.cpu.charge(request.head("usedPs"));
+      yield* this.#context.cpu.settle();
+      this.#show(request.head("stdout"), request.head("stderr"));
       bytes = this.#process.main.resume(yield* this.#answer(request));
     }
     this.#show();
