@@ -1,4 +1,4 @@
-/** Sockets, waits and names of native programs: `net_check.c` on two hosts (`nodes/host/native/lib/net.c`). */
+/** Sockets, waits and names of native programs on two hosts (`nodes/host/native/lib/net.c`, `waits.c`, `names.c`). */
 import assert from "node:assert/strict";
 import { afterAll, describe } from "@std/testing/bdd";
 import { compiled, nativeMissing, runNative } from "../support/native_rack.ts";
@@ -43,10 +43,24 @@ describe("sockets of native programs", () => {
     ]);
   });
 
-  it("run the same without leases", async () => {
-    const file = compiled(folder, "net_check.c");
-    const on = await runNative(folder, scenario(file));
-    const off = await runNative(folder, scenario(file), { env: { RACKMESH_LEASE: "off" } });
-    assert.deepEqual(off.transcript, on.transcript);
+  it("wait for completion channels, too: poll, epoll and select", async () => {
+    const file = compiled(folder, "channel_check.c", ["-libverbs"]);
+    const { rack, lines } = await runNative(folder, scenario(file));
+    assert.deepEqual(rack.reported("program-failed"), []);
+    assert.deepEqual(lines.b, [
+      "poll: message 0",
+      "epoll: message 1",
+      "select: message 2",
+      "end of the peer",
+    ]);
   });
+
+  for (const [source, ...libraries] of [["net_check.c"], ["channel_check.c", "-libverbs"]]) {
+    it(`${source}: the same without leases`, async () => {
+      const file = compiled(folder, source!, libraries);
+      const on = await runNative(folder, scenario(file));
+      const off = await runNative(folder, scenario(file), { env: { RACKMESH_LEASE: "off" } });
+      assert.deepEqual(off.transcript, on.transcript);
+    });
+  }
 });
