@@ -45,6 +45,8 @@ export interface RackOptions {
   readonly change?: (plan: RackPlan) => RackPlan;
   /** Who is told what becomes of each host's SCM, and when. */
   readonly memoryLog?: FactoryOptions["memoryLog"];
+  /** Starts its native programs: see `native_rack.ts`. */
+  readonly native?: FactoryOptions["native"];
   /** Why this run is not held to the rack's promises (see {@link assertSound}): it breaks one. */
   readonly unsound?: string;
 }
@@ -83,6 +85,7 @@ export class SimulatedRack {
           ]),
         ),
         memoryLog: options.memoryLog ?? this.#watch.memoryLog,
+        native: options.native,
       }),
       onDurable: (host, writes) => {
         for (const { offset, data } of writes) this.scm.get(host)!.set(data, offset);

@@ -281,8 +281,10 @@ bool descriptor_copy(int fd, int to)
 
 void descriptor_close(int fd)
 {
-	if (descriptor_of(fd))
+	if (descriptor_of(fd)) {
+		forget_polled(fd);
 		descriptors[fd].open = false;
+	}
 	syscall(SYS_close, fd);
 }
 

@@ -710,9 +710,6 @@ EXPORT int close(int fd)
 	if (!descriptor)
 		return LIBC(close)(fd);
 	struct data *data = descriptor->data;
-	if (native.active)
-		forget_polled(fd);
-	descriptor->data = NULL;
 	descriptor_close(fd);
 	if (data && native.active)
 		free_data(data);

@@ -63,8 +63,6 @@ void show_address(int family, uint32_t address, uint16_t port, struct sockaddr *
  * ever. The number of ready ones, or -1 and EINTR after an alarm.
  */
 int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps);
-/* The descriptor's number is free from now on. */
-void forget_polled(int fd);
 /* A call has tried to read or to write: the next edge is a new one (EPOLLET). */
 void note_tried(int fd, unsigned events);
 

@@ -95,6 +95,7 @@ int descriptor_open(int kind, uint64_t handle);  /* the number, or -1 and errno 
 struct descriptor *descriptor_of(int fd);        /* NULL where the host knows nothing of it */
 void descriptor_close(int fd);                   /* closes the kernel's part, too */
 bool descriptor_copy(int fd, int to);            /* after dup(2); false: the table is too small */
+void forget_polled(int fd);                      /* waits.c: no epoll waits for it any more */
 bool descriptor_waits(int fd);                   /* not O_NONBLOCK */
 
 /* net.c's `socket` asks first: sockets of RDMA netlink would show the machine's own devices. */
