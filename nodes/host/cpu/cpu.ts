@@ -236,6 +236,16 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return program.rng.unit();
   }
 
+  peek(address: number, length: number): Uint8Array<ArrayBuffer> {
+    const { map, memory } = this.#machine, bytes = allocate(length);
+    for (let done = 0; done < length;) {
+      const part = Math.min(map.run(address + done), length - done);
+      bytes.set(memory.peek(map.physical(address + done), part), done);
+      done += part;
+    }
+    return bytes;
+  }
+
   load(address: number, length: number): Uint8Array<ArrayBuffer> {
     const { map, memory } = this.#machine, { cardMemory } = this.#card;
     if (cardMemory?.holds(address)) {

@@ -108,6 +108,8 @@ export interface Cpu {
   // For native programs.
   /** Nothing but the caller acts on its host before: depends on the packing. @ignore */
   readonly quietUntil?: Time;
+  /** Bytes of the host as a load would find them, at no cost: what no program may do. @ignore */
+  peek?(address: number, length: number): Uint8Array<ArrayBuffer>;
   /** Pages of the host whose content is a process's memory. @ignore */
   readonly foreign?: ForeignPages;
 

@@ -8,7 +8,7 @@ import type { ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Program, ProgramContext } from "../program_context.ts";
 import { ProgramError } from "../verbs/errors.ts";
-import { unreadEntries } from "../verbs/completion_queue.ts";
+import { hasEntry } from "../verbs/completion_queue.ts";
 import type { Cq } from "../verbs/objects.ts";
 import { CONTROL, type Handler, type Handlers } from "./control_requests.ts";
 import { DATA } from "./data_requests.ts";
@@ -70,8 +70,10 @@ class Serving {
     let bytes = this.#process.first;
     while (bytes !== undefined) {
       const request = new Request(bytes);
-      this.#show(request.head("stdout"), request.head("stderr"));
+      // What the thread did by itself lies before the request and before what it has printed.
       this.#context.cpu.charge(request.head("usedPs"));
+      yield* this.#context.cpu.settle();
+      this.#show(request.head("stdout"), request.head("stderr"));
       bytes = this.#process.main.resume(yield* this.#answer(request));
     }
     this.#show();
@@ -132,11 +134,6 @@ class Serving {
     const { cpu } = this.#context;
     if (cpu.tracing) cpu.trace({ step: "native-refused", text: `${name}: ${errno}: ${reason}` });
   }
-}
-
-function hasEntry(cq: Cq): boolean {
-  for (const _ of unreadEntries(cq)) return true;
-  return false;
 }
 
 const TIME: Handlers<"hello" | "clock" | "sleep" | "spin" | "stuck" | "exit"> = {

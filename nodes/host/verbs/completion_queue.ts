@@ -49,6 +49,12 @@ function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 
+/** Whether a poll would find an entry now; costs nothing, so it is no program's to ask. */
+export function hasEntry(cq: Cq): boolean {
+  const bytes = cq.device.cpu.peek!(nextEntry(cq), CQE_BYTES);
+  return decodeCqe(bytes, cq.place.taken, cq.entries) !== undefined;
+}
+
 /** The written, unread entries, in order, each with its position. */
 export function* unreadEntries(
   { device, address, entries, place }: Cq,
