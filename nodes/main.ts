@@ -13,6 +13,7 @@ import { block, wallMs } from "../fabric/bus/wall_time.ts";
 import { EXIT } from "../fabric/base/exit.ts";
 import type { FinalPage, FinalReply, RunFile } from "../fabric/rack/assembly/run_file.ts";
 import { delaysTo } from "../fabric/rack/plan/distances.ts";
+import { nativeIn } from "../fabric/rack/plan/plan.ts";
 import { judgeRulesOf } from "../fabric/rack/plan/shared_region.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
@@ -134,8 +135,14 @@ async function prepareRack(
   const stores = openStores(runFile, nodes);
   const inputs = readInputs(runFile, nodes);
   const own: Record<string, MakeProgram> = {};
+  const native = nativeIn(plan, nodes).length === 0
+    ? undefined
+    : (await loadModule<typeof import("./native_ports.ts")>("./native_ports.ts")).nativePorts(
+      runFile,
+    );
   const factory = await factoryFor(nodes, {
     plan,
+    native,
     image: (host) => {
       const store = stores.get(host);
       return store && ((offset, length) => store.readImage(offset, length));

@@ -32,8 +32,8 @@ export interface FactoryOptions {
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
   /** The user's own programs, by their path in the scenario. */
   readonly own?: Readonly<Record<string, MakeProgram>>;
-  /** Starts a host's native programs; absent: there are none. */
-  readonly native?: ((host: string) => NativePort) | undefined;
+  /** Starts native programs of a host in one of its lives, from 0; absent: there are none. */
+  readonly native?: ((host: string, life: number) => NativePort) | undefined;
   /** The log of a host's SCM in one of its lives, from 0; absent: none. */
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
   /** The log of what an RNIC has of its host's SCM, in one of its lives, from 0; absent: none. */
@@ -63,7 +63,7 @@ export function makeHost(
   const recovery: Recovery = { state: life === 0 ? "done" : "due" };
   const retryPs = config.queuePlan?.doorbell.retryPs;
   const memoryLog = options.memoryLog?.(name, life);
-  const native = options.native && livingOf(options.native(name));
+  const native = options.native && livingOf(options.native(name, life));
   const made = new Host(name, config, {
     seed: options.plan.seed,
     tables: ownTables(options.plan, options.own ?? {}),

@@ -20,11 +20,11 @@ export interface NativeOptions {
   readonly library: string;
   /** Each program has a folder in it, by its name. */
   readonly directory: string;
-  /** In front of the program's command, as \`bwrap\` with its arguments; @param folder its own. */
+  /** In front of the program's command, as `bwrap` with its arguments; @param folder its own. */
   readonly wrap?: (folder: string) => readonly string[];
 }
 
-/** Needs the right to run \`sh\` and \`mkfifo\`, and to read and write \`directory\`. */
+/** Needs the right to run `sh`, and to read and write `directory`. */
 export function createNativePort(options: NativeOptions): NativePort {
   return { start: (start) => new PipedProcess(options, start) };
 }
@@ -45,7 +45,7 @@ class PipedProcess implements NativeProcess, NativeThread {
     Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
     this.#folder = folder;
     const pipes = ["requests", "replies", "status"].map((pipe) => `${folder}/${pipe}`);
-    run("mkfifo", ["-m", "600", ...pipes]);
+    makePipes(pipes);
     const variables = Object.entries({
       PATH: "/usr/local/bin:/usr/bin:/bin",
       HOME: folder,
@@ -62,6 +62,8 @@ class PipedProcess implements NativeProcess, NativeThread {
       stdin: "null",
       stdout: "null",
       stderr: "null",
+      // A session of its own: Ctrl-C reaches the command, and the end of its pipe the program.
+      detached: true,
     }).spawn();
     child.unref();
     this.#requests = Deno.openSync(pipes[0]!, { read: true });
@@ -216,8 +218,9 @@ function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return all;
 }
 
-/** @throws Error with what the command said. */
-function run(command: string, args: readonly string[]): void {
-  const { success, stderr } = new Deno.Command(command, { args: [...args] }).outputSync();
-  if (!success) throw new Error(`${command}: ${new TextDecoder().decode(stderr).trim()}`);
+/** By the shell, the only command that this process may run. @throws Error with what it said. */
+function makePipes(paths: readonly string[]): void {
+  const args = ["-c", 'mkfifo -m 600 "$@"', "sh", ...paths];
+  const { success, stderr } = new Deno.Command("sh", { args }).outputSync();
+  if (!success) throw new Error(`mkfifo: ${new TextDecoder().decode(stderr).trim()}`);
 }

@@ -3,6 +3,7 @@
  * loads a user's program (`giveUpRights` of `nodes/files.ts`).
  */
 import { DEVICE_WRITES, LANE_WRITES } from "../../nodes/files.ts";
+import { NATIVE_FOLDER } from "../../nodes/native_ports.ts";
 import { v8Flags } from "../base/v8_flags.ts";
 
 const BUS_PORT = 4222;
@@ -17,21 +18,50 @@ export const SMALL_HEAP = "--max-semi-space-size=1";
 const LANES_HEAP = "--max-semi-space-size=8";
 
 /**
- * @param url of the bus.
- * @param directory of the run; the process runs in it where it is absent.
+ * What a process with native programs may do besides: a shell makes their pipes and starts them, so it may do what
+ * the user may.
  */
-export function deviceRights(url: string, directory = "."): string[] {
-  return rightsTo(url, { heap: SMALL_HEAP, writes: pathsIn(directory, DEVICE_WRITES) });
+export const NATIVE_RIGHTS = { writes: [NATIVE_FOLDER], flags: ["--allow-run=sh"] } as const;
+
+/**
+ * @param url of the bus.
+ * @param options.directory of the run; the process runs in it where it is absent.
+ * @param options.isNative one of its hosts has native programs.
+ */
+export function deviceRights(
+  url: string,
+  { directory = ".", isNative = false }: {
+    readonly directory?: string;
+    readonly isNative?: boolean;
+  } = {},
+): string[] {
+  return rightsTo(url, {
+    heap: SMALL_HEAP,
+    writes: pathsIn(directory, writesOf(DEVICE_WRITES, isNative)),
+    isNative,
+  });
+}
+
+function writesOf(writes: readonly string[], isNative: boolean): readonly string[] {
+  return isNative ? [...writes, ...NATIVE_RIGHTS.writes] : writes;
 }
 
 /**
  * Rights of a process with several racks.
  * @param url of the bus.
- * @param directories of the racks, below that in which the process runs.
+ * @param options.directories of the racks, below that in which the process runs.
+ * @param options.isNative see {@link deviceRights}.
  */
-export function laneRights(url: string, directories: readonly string[]): string[] {
-  const writes = directories.flatMap((directory) => pathsIn(directory, LANE_WRITES));
-  return rightsTo(url, { heap: LANES_HEAP, writes });
+export function laneRights(
+  url: string,
+  { directories, isNative = false }: {
+    readonly directories: readonly string[];
+    readonly isNative?: boolean;
+  },
+): string[] {
+  const parts = writesOf(LANE_WRITES, isNative);
+  const writes = directories.flatMap((directory) => pathsIn(directory, parts));
+  return rightsTo(url, { heap: LANES_HEAP, writes, isNative });
 }
 
 function pathsIn(directory: string, parts: readonly string[]): string[] {
@@ -40,7 +70,11 @@ function pathsIn(directory: string, parts: readonly string[]): string[] {
 
 function rightsTo(
   url: string,
-  { heap, writes }: { readonly heap: string; readonly writes: readonly string[] },
+  { heap, writes, isNative }: {
+    readonly heap: string;
+    readonly writes: readonly string[];
+    readonly isNative: boolean;
+  },
 ): string[] {
   // A scheme that URL knows host and port of.
   const { hostname, port } = new URL(url.replace(/^\w+:/, "http:"));
@@ -53,5 +87,6 @@ function rightsTo(
     `--allow-write=${writes.join(",")}`,
     "--allow-env",
     "--allow-sys",
+    ...(isNative ? NATIVE_RIGHTS.flags : []),
   ];
 }

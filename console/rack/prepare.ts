@@ -15,7 +15,7 @@ import {
   withHolds,
   type WritebackPlan,
 } from "../../fabric/rack/plan/plan.ts";
-import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
+import type { NativeSetUp, RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
   type ScenarioVariant,
@@ -30,6 +30,7 @@ import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
 import { oneOf, type Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../base/rack_error.ts";
+import { type NativeDoor, withBinaries } from "./native/native.ts";
 import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 
@@ -45,6 +46,8 @@ export interface Prepared {
   /** The user's own programs and protocol: name in the scenario → module text, see `own/bundle.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   readonly hooked: readonly string[];
+  /** For its native programs; absent: it has none, or is only looked at. */
+  readonly native?: NativeSetUp;
 }
 
 export interface PrepareOptions extends VariantChoices {
@@ -56,6 +59,8 @@ export interface PrepareOptions extends VariantChoices {
   /** The user has typed the choices, so an option that no program reads is an error. */
   readonly isTyped?: boolean;
   readonly seed?: number;
+  /** What becomes of native programs; absent: they are refused, as what runs them would have to run them again. */
+  readonly native?: NativeDoor;
   /** Replaces the scenario's faults, for a replay. */
   readonly faults?: readonly FaultPlan[];
   /** Early write-backs of caches (see `WritebackPlan`). */
@@ -77,7 +82,10 @@ export async function prepare(
   options: PrepareOptions,
 ): Promise<Prepared[]> {
   if (options.isTyped) refuseUnused(read, { path, options });
-  const programs = options.programs ?? read.programs;
+  const { programs, native } = await withBinaries(options.programs ?? read.programs, {
+    base,
+    door: options.native,
+  });
   const scenario = {
     ...read,
     ...(options.seed !== undefined && { seed: options.seed }),
@@ -90,6 +98,7 @@ export async function prepare(
   for (const { programs, ...rest } of variants(scenario, options)) {
     const variant = { ...rest, programs: [...programs, ...options.morePrograms ?? []] };
     checkMethods(variant);
+    checkApart(variant, options.packing);
     const plan = withFaults(makePlan(variant), options);
     prepared.push({
       label: variant.label,
@@ -98,6 +107,7 @@ export async function prepare(
       partitions: partitionsOf(plan, options.packing),
       base,
       inputs: await findInputs(plan, { base, given: options.input }),
+      ...(native && { native }),
       ...await findPrograms(variant, {
         base,
         bundled,
@@ -132,6 +142,29 @@ function checkMethods({ programs }: ScenarioVariant): void {
     const found = `${showFound(method)}, which program ${run} on ${on} has not`;
     throw refusal("--method", { found, expected: oneOf(METHODS, String(method)) });
   }
+}
+
+/** Programs of one's own run with few rights, and native ones need more. @throws Refusal */
+function checkApart({ programs, shared, coherence }: ScenarioVariant, packing: Packing): void {
+  const native = programs.find((program) => program.native !== undefined);
+  const own = programs.filter(({ run }) => isOwnProgram(run));
+  const rules = shared.flatMap(({ judge }) => judge?.rule ?? []);
+  const first = own[0]?.run ?? rules[0] ?? coherence;
+  if (native === undefined || first === undefined) return;
+  const at = `${native.run} on ${native.on}`;
+  if (packing === "all") {
+    const found = `all, and native program ${at} in one process with ${first}`;
+    throw refusal("--pack", { found, expected: "node or machine: they have different rights" });
+  }
+  const beside = programs.find((each) =>
+    each.native !== undefined && own.some(({ on }) => on === each.on)
+  );
+  if (beside === undefined && rules.length === 0 && coherence === undefined) return;
+  const { run, on } = beside ?? native;
+  const other = own.find((each) => beside?.on === each.on)?.run ?? rules[0] ?? coherence;
+  const found = `Native program ${run} and ${other} are in the process of ${on}`;
+  const where = beside === undefined ? "one of them" : "hosts of their own";
+  throw refusal("", { found, expected: `${where}: they have different rights` });
 }
 
 function withFaults(plan: RackPlan, options: PrepareOptions): RackPlan {
@@ -229,7 +262,7 @@ export function runFileOf(
       readonly observe?: RunFile["observe"] | undefined;
     },
 ): RunFile {
-  const { plan, partitions, inputs, programs } = prepared;
+  const { plan, partitions, inputs, programs, native } = prepared;
   return {
     stayUp: false,
     livenessMs: 0,
@@ -237,6 +270,7 @@ export function runFileOf(
     delayMsMax: 0,
     ...options,
     ...(observe && { observe }),
+    ...(native && { native }),
     plan,
     partitions,
     inputs,

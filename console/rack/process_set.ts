@@ -97,11 +97,17 @@ export class ProcessSet {
     };
   }
 
-  /** Rights of a device's process, and the folder in which it runs. @param url of the bus. */
-  rightsOn(url: string): Required<Pick<ChildOptions, "rights" | "cwd">> {
+  /**
+   * Rights of a device's process, and the folder in which it runs.
+   * @param url of the bus. @param options see {@link laneRights}.
+   */
+  rightsOn(
+    url: string,
+    options: { readonly isNative: boolean },
+  ): Required<Pick<ChildOptions, "rights" | "cwd">> {
     const { directory, runFiles } = this.#options;
-    const folders = runFiles.map((path) => path.slice(directory.length + 1, path.lastIndexOf("/")));
-    return { rights: laneRights(url, folders), cwd: directory };
+    const directories = runFiles.map((path) => path.slice(directory.length + 1, path.lastIndexOf("/")));
+    return { rights: laneRights(url, { directories, ...options }), cwd: directory };
   }
 
   /** This rack has ended: a process that starts from now on does not prepare for it. */

@@ -20,6 +20,8 @@ import { eventsIn } from "../captures/captures.ts";
 import { inexactIn } from "./fault_lines.ts";
 import { askConfined } from "./own/confined.ts";
 import type { RunAnswer, RunJob, RunProgress } from "./own/run_main.ts";
+import { nativeIn } from "../../fabric/rack/plan/plan.ts";
+import { NATIVE_RIGHTS } from "./device_rights.ts";
 import { type Prepared, runFileOf } from "./prepare.ts";
 import type { ProtocolVerdict } from "../reports/protocol_checks.ts";
 import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
@@ -182,14 +184,15 @@ export function runFileOfProcesses(
 }
 
 /**
- * Runs the rack without a bus: in this process, or, with own programs, in one that gives up its rights when it loads
- * them.
+ * Runs the rack without a bus: in this process; with own programs, in one that gives up its rights when it loads
+ * them; with native ones, which may hold their process up, in one that the command can end.
  */
 export async function runSimulated(prepared: Prepared, options: RunOptions): Promise<Outcome> {
   const began = performance.now();
   options.signal?.throwIfAborted();
   const isOwn = Object.keys(prepared.programs).length > 0;
-  const { digest, virtualPs, events, final, nodes, record, protocols } = isOwn
+  const isNative = prepared.native !== undefined;
+  const { digest, virtualPs, events, final, nodes, record, protocols } = isOwn || isNative
     ? await simulateConfined(prepared, options)
     : await simulateHere(prepared, options);
   const wallMs = performance.now() - began;
@@ -241,9 +244,15 @@ async function simulateConfined(prepared: Prepared, options: RunOptions): Promis
     module: "console/rack/own/run_main.ts",
     job: { runFilePath, isChecked, limitMs, isInspected: inspect !== undefined } satisfies RunJob,
     inspect,
-    programs: Object.keys(prepared.programs),
+    programs: [
+      ...Object.keys(prepared.programs),
+      ...nativeIn(prepared.plan).map(({ program }) => program.run),
+    ],
     reads: "all",
-    writes: DEVICE_WRITES,
+    ...(prepared.native === undefined ? { writes: DEVICE_WRITES } : {
+      writes: [...DEVICE_WRITES, ...NATIVE_RIGHTS.writes],
+      more: NATIVE_RIGHTS.flags,
+    }),
     directory,
     signal,
     onProgress: (told) => onProgress?.(...told),

@@ -16,6 +16,7 @@ import {
   traceWriter,
   writeOutput,
 } from "../../nodes/files.ts";
+import { nativePorts } from "../../nodes/native_ports.ts";
 import type { ImageView } from "../checks/run_record.ts";
 import type { Watch } from "./run_record.ts";
 import { RackError } from "../base/rack_error.ts";
@@ -73,6 +74,7 @@ export async function simulate(runFile: RunFile, options: SimulateOptions): Prom
         image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
         inputs: (host) => inputs.get(host) ?? {},
         own,
+        native: nativePorts(runFile),
         ...(watch?.memoryLog && { memoryLog: watch.memoryLog }),
       })),
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),

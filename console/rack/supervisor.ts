@@ -21,6 +21,7 @@ import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import type { Broker } from "./nats_server.ts";
 import { type Child, type ChildOptions, endChildren, startChild, statusText } from "./children.ts";
 import type { ProcessSet } from "./process_set.ts";
+import { nativeIn } from "../../fabric/rack/plan/plan.ts";
 import { deviceRights } from "./device_rights.ts";
 import { type DeviceProcess, DeviceSlot } from "./device_slot.ts";
 import type { ProcessEntry } from "./process_table.ts";
@@ -267,7 +268,7 @@ export class Supervisor {
           module: "nodes/main.ts",
           args: [runFilePath, name, instance],
           instance,
-          ...this.#rightsOf(broker.addressOf(name)),
+          ...this.#rightsOf(broker.addressOf(name), nodes),
         }),
       onStart: (child) => this.#announce("started", child, ""),
       onEnd: (child, status) => {
@@ -284,10 +285,14 @@ export class Supervisor {
     });
   }
 
-  #rightsOf({ url }: { readonly url: string }): Pick<ChildOptions, "rights" | "cwd"> {
-    const { runFile, processes } = this.#options;
-    if (processes !== undefined) return processes.rightsOn(url);
-    return { rights: deviceRights(url), cwd: runFile.directory };
+  #rightsOf(
+    { url }: { readonly url: string },
+    nodes: readonly string[],
+  ): Pick<ChildOptions, "rights" | "cwd"> {
+    const { runFile: { plan, directory }, processes } = this.#options;
+    const isNative = nativeIn(plan, nodes).length > 0;
+    if (processes !== undefined) return processes.rightsOn(url, { isNative });
+    return { rights: deviceRights(url, { isNative }), cwd: directory };
   }
 
   #spawn(

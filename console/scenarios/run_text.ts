@@ -19,7 +19,7 @@ import {
   variants,
 } from "../../fabric/rack/scenario/variants.ts";
 import { readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
-import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { isNative, isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ReplayedFaults } from "../rack/fault_lines.ts";
@@ -108,6 +108,10 @@ export function withAbsolutePaths(data: Mapping, base: string): Mapping {
 }
 
 function withProgramPaths(item: Mapping, base: string): Mapping {
+  if (isNative(item) && Array.isArray(item["native"])) {
+    const [run, ...words] = item["native"];
+    return String(run).includes("/") ? { ...item, native: [absolute(run, base), ...words] } : item;
+  }
   const { run, options } = programOf(item);
   const key = "run" in item ? "run" : "program", { file } = options;
   return {

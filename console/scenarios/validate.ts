@@ -43,6 +43,7 @@ export async function validateScenario(
   const prepared = await prepare(source, {
     packing: "node",
     signal,
+    native: { kind: "look" },
     change: (program) => {
       if (!lacksInput(program, undefined)) return program;
       needsInput.add(program.on);

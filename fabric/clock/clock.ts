@@ -24,11 +24,12 @@ import { isLinkFaultPlan, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
 import type { Time } from "../base/time.ts";
 
-/** Whether the value is a program of a scenario. */
+/** Whether the value is a program that an order may start: the scenario alone names binaries of this machine. */
 export function isProgram(value: unknown): boolean {
   const program = value as Partial<ProgramPlan> | null;
   return typeof program === "object" && program !== null && typeof program.run === "string" &&
     isTime(program.at) && typeof program.service === "boolean" &&
+    program.native === undefined &&
     (program.rnic === undefined || isWhole(program.rnic, { least: 0, most: MAX_RNICS - 1 })) &&
     typeof program.options === "object" && program.options !== null;
 }

@@ -71,6 +71,7 @@ async function runIt(path: string, flags: RunFlags): Promise<void> {
   const progress = new Progress({ quiet: quiet || inspect !== undefined });
   const running = runScenario(scenario, {
     ...manner,
+    prepare: { ...manner.prepare, native: { kind: "run", onNotice: quiet ? () => {} : say } },
     ...given({ faultsFile, claims, inspect }),
     ...atOnce,
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),

@@ -43,7 +43,7 @@ function slotOn(
         args: [runFilePath, partition, instance],
         // The address and the credential of the bus are in the environment, and go on to it.
         env: {},
-        rights: ["--frozen", ...deviceRights(url, directory)],
+        rights: ["--frozen", ...deviceRights(url, { directory })],
       }),
     onStart: ({ pid }) => console.log(`${partition} started, pid ${pid}`),
     onEnd: (_, status) => {

@@ -20,6 +20,8 @@ export interface Confined {
   /** Paths below `directory` that the process may read and write; all may be read with `"all"`. */
   readonly reads?: readonly string[] | "all";
   readonly writes?: readonly string[];
+  /** Flags for further rights. */
+  readonly more?: readonly string[];
   /** Flags of a process that loads no own program itself; default: the rights of `reads` and `writes`. */
   readonly flags?: readonly string[];
   /** The port of loopback at which it waits for a debugger at its start; 0: any. */
@@ -254,7 +256,7 @@ function watchStop(stopped: () => boolean, workers: () => readonly ConfinedWorke
 
 /** Flags of a process with no more rights than these. */
 export function flagsOf(
-  { reads = [], writes = [] }: Pick<Confined, "reads" | "writes">,
+  { reads = [], writes = [], more = [] }: Pick<Confined, "reads" | "writes" | "more">,
 ): string[] {
   const watch = fromFileUrl(projectFile(WATCH_MODULE)).replaceAll(",", ",,");
   return [
@@ -263,5 +265,6 @@ export function flagsOf(
     ...["--config", fromFileUrl(projectFile("deno.json"))],
     reads === "all" ? "--allow-read" : `--allow-read=${[watch, ...reads].join(",")}`,
     ...(writes.length > 0 ? [`--allow-write=${writes.join(",")}`] : []),
+    ...more,
   ];
 }

@@ -1,6 +1,7 @@
 /**
  * A process that runs a rack with own programs (`--pack all`): it opens the run's files, gives up its
- * rights, and only then loads the programs. Its job comes from `run_variant.ts`.
+ * rights, and only then loads the programs. Or a rack with native programs, and none of those. Its job
+ * comes from `run_variant.ts`.
  */
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
 import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
@@ -56,7 +57,7 @@ async function run(
     },
     async load() {
       const loops = await watchLoops();
-      await giveUpRights([directory]);
+      if (runFile.native === undefined) await giveUpRights([directory]);
       own = await loadOwnPrograms(runFile);
       const replace = (create: CreateNode) => isInspected ? create : loops.steps(create, plan, own);
       return { own, replace };

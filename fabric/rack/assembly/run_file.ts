@@ -16,6 +16,8 @@ export interface RunFile {
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** The user's own programs: name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
+  /** What native programs need of this machine; absent: the run has none. */
+  readonly native?: NativeSetUp;
   readonly stayUp: boolean;
   /** For a run that begins by repeating another one. */
   readonly resumed?: ResumedFrom;
@@ -28,6 +30,18 @@ export interface RunFile {
   readonly livenessMs: number;
   /** For tests: maximum delay in ms before each span and some reports of a process. 0: none. */
   readonly delayMsMax: number;
+}
+
+/** The run of native programs on this machine. */
+export interface NativeSetUp {
+  /** The path of the library that is preloaded into them. */
+  readonly library: string;
+  /** Their binaries, by path, each with its SHA-256 in hexadecimal digits. */
+  readonly binaries: Readonly<Record<string, string>>;
+  /** The path of the `bwrap` in which they run; absent: they run with the user's rights. */
+  readonly bwrap?: string;
+  /** The folder of all runs, which is hidden from them. */
+  readonly runs: string;
 }
 
 /**

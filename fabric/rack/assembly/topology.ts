@@ -10,6 +10,7 @@ import type {
   CablePlan,
   FaultPlan,
   HostPlan,
+  NativePlan,
   NodePlan,
   ProgramPlan,
   RackPlan,
@@ -20,7 +21,7 @@ import { cardsKeepWrites } from "../plan/persistence_domain.ts";
 import { createPowerTracker } from "../plan/power.ts";
 import { hostProcessingPs } from "../plan/processing.ts";
 import { flipsOf, stuckBitsOf } from "./device_faults.ts";
-import type { ProgramScenario } from "../scenario/scenario.ts";
+import type { NativeScenario, ProgramScenario } from "../scenario/scenario.ts";
 import type { HostVariant, ScenarioVariant } from "../scenario/variants.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 import { regionsOf, type SharedRegion } from "../plan/shared_region.ts";
@@ -111,6 +112,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     ...(program.privileged === true && { privileged: true }),
     ...(program.weight !== undefined && { weight: program.weight }),
     options: { ...regions, ...inItsOwnWords(program) },
+    ...(program.native && { native: nativePlan(program.native) }),
   }));
   const shutdowns = variant.faults.flatMap(({ node, at, shutDownAt }) =>
     node === name && shutDownAt !== undefined ? [{ at: shutDownAt, offAt: at }] : []
@@ -139,6 +141,11 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     ...stuckBitsOf(variant.deviceFaults, name),
     programs: [...services, ...programs],
   };
+}
+
+/** A plan that only shows the rack has no binary's path yet. */
+function nativePlan({ argv, file = "", env }: NativeScenario): NativePlan {
+  return { argv, file, env };
 }
 
 function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknown> {

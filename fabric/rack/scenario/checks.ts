@@ -18,6 +18,7 @@ import { checkNetwork, optionPath } from "./fabric_checks.ts";
 import { machinesIn, peersIn } from "./network_hosts.ts";
 import { checkCongestion, checkPfcKeys, HEADERS_BYTES } from "./congestion.ts";
 import { checkShared } from "./shared_regions.ts";
+import { isOwnFile } from "./values.ts";
 
 /** Bytes of queue information and doorbell records per queue, rounded up. */
 const QUEUE_BYTES = 256;
@@ -181,8 +182,9 @@ function checkProgram(
   report: Report,
 ): void {
   const { hostNames } = draft;
-  const { on, run, options } = program;
+  const { on, run, options, native } = program;
   checkNic({ path, program, draft }, report);
+  if (native !== undefined) checkNativeName([...path, "native", 0], run, report);
   if (!(on.length === 1 && on[0] === "all")) {
     const places = namePaths(draft.data, [...path, "on"]);
     on.forEach((name, i) => {
@@ -205,6 +207,22 @@ function checkProgram(
   }
   if (program.run === "log" || program.run === "log-read") checkQuorum(program, path, report);
 }
+
+/** A report names a program by its run: a binary's name is told from those of other programs. */
+function checkNativeName(path: Path, run: string, report: Report): void {
+  if (Object.hasOwn(PROGRAMS, run)) {
+    const found = `${showFound(run)}, the name of a shipped program`;
+    report(path, { found, expected: "the binary's path" });
+  } else if (isOwnFile(run)) {
+    const found = `${showFound(run)}, a program in TypeScript`;
+    report(path, { found, expected: "a binary, or program: for this one" });
+  } else if (!NATIVE_NAME.test(run)) {
+    report(path, { found: showFound(run), expected: "a binary's name or path" });
+  }
+}
+
+/** Without blanks and control characters, by which reports would be misread, and no folder. */
+const NATIVE_NAME = /^[^\s\0-\x1f#]*[^\s\0-\x1f/#]$/;
 
 /** Copies on two RNICs of one host are lost with one host. */
 function checkMachine(

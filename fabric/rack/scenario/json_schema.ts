@@ -22,6 +22,7 @@ import {
   fabricSchema,
   hostSchema,
   NAME_PATTERN,
+  nativeSchema,
   OPTION_SCHEMAS,
   programSchema,
   SECTIONS,
@@ -101,11 +102,16 @@ function programItem(): JsonShape {
   };
   const own = textLike(String.raw`\.{0,2}/.*\.[jt]s`);
   const run = { ...properties["run"], anyOf: [{ enum: Object.keys(PROGRAMS) }, own] };
+  const native = partOf(nativeSchema);
+  const { description } = (native["properties"] as Record<"native", JsonShape>).native;
   return {
     type: "object",
-    properties: { ...properties, run, program: run },
+    // An option of a user's own program may have its name.
+    properties: { ...properties, run, program: run, native: { description } },
     required: ["on"],
-    anyOf: [{ required: ["run"] }, { required: ["program"] }],
+    anyOf: ["run", "program", "native"].map(having),
+    if: { not: { anyOf: ["run", "program"].map(having) } },
+    then: native,
     allOf: Object.keys(PROGRAMS).map((name) => ({
       if: { anyOf: [named("run", name), named("program", name)] },
       then: programOptions(name, Object.keys(properties)),

@@ -20,6 +20,7 @@ import {
   type FabricSection,
   hostSchema,
   type HostSection,
+  nativeSchema,
   OPTION_SCHEMAS,
   programSchema,
   SECTIONS,
@@ -164,20 +165,46 @@ function readHosts(
 
 function readPrograms(reading: Reading): Draft["programs"] {
   return readList(reading, ["programs"]).flatMap(({ path }) => {
+    if (isNative(valueAt(reading.source.data, path))) return readNative(reading, path);
     const section = read(reading, path, programSchema);
     if (section === undefined) return [];
-    const { on, run, at, restart = false, service = false, privileged = false, ...rest } = section;
-    const { weight, nic, ...options } = rest;
+    const { on, run, at, restart, service, privileged, weight, nic, ...options } = section;
     const checked = readOptions(reading, path, { run, options });
-    const flags = {
-      ...(restart && { restart }),
-      ...(service && { service }),
-      ...(privileged && { privileged }),
-      ...(weight !== undefined && { weight }),
+    const given = {
+      ...givenOf({ restart, service, privileged, weight }),
       ...(nic !== undefined && { nic }),
     };
-    return [{ path, program: { on, run, at: at ?? 0, ...flags, options: checked } }];
+    return [{ path, program: { on, run, at: at ?? 0, ...given, options: checked } }];
   });
+}
+
+/** An item of `programs` with a command in the place of a program's name. */
+export function isNative(item: unknown): boolean {
+  return isMapping(item) && "native" in item && !("run" in item) && !("program" in item);
+}
+
+function readNative(reading: Reading, path: Path): Draft["programs"] {
+  const section = read(reading, path, nativeSchema);
+  if (section === undefined) return [];
+  const { on, native: argv, env = {}, at, ...rest } = section;
+  const native = { argv, env };
+  const program = { on, run: argv[0]!, at: at ?? 0, ...givenOf(rest), options: {}, native };
+  return [{ path, program }];
+}
+
+/** Keys of any program, without those that say what holds anyway. */
+function givenOf({ restart, service, privileged, weight }:
+  & {
+    readonly [Key in "restart" | "service" | "privileged"]?: boolean | undefined;
+  }
+  & { readonly weight?: number | undefined }
+): Pick<DraftProgram, "restart" | "service" | "privileged" | "weight"> {
+  return {
+    ...(restart && { restart }),
+    ...(service && { service }),
+    ...(privileged && { privileged }),
+    ...(weight !== undefined && { weight }),
+  };
 }
 
 const PROGRAM_KEYS = ["on", "run", "at", "restart", "service", "privileged", "weight", "nic"];
@@ -217,7 +244,7 @@ export function isOwnProgram(run: string): boolean {
 /** One program for each of its hosts; `next` is the next host by name, cyclically. */
 function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
   const sorted = names.toSorted();
-  const { on, run, at, restart, service, privileged, weight, nic, options } = program;
+  const { on, run, at, nic, options, native } = program;
   const hosts = on.length === 1 && on[0] === "all" ? sorted : on;
   return hosts.map((host) => {
     const next = sorted[(sorted.indexOf(host) + 1) % sorted.length];
@@ -228,12 +255,10 @@ function expand(program: DraftProgram, names: readonly string[]): ProgramScenari
       on: host,
       run,
       at,
-      ...(restart && { restart }),
-      ...(service && { service }),
-      ...(privileged && { privileged }),
-      ...(weight !== undefined && { weight }),
+      ...givenOf(program),
       ...(nic !== undefined && { nic }),
       options: Object.fromEntries(resolved),
+      ...(native !== undefined && { native }),
     };
   });
 }

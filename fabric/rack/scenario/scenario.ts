@@ -2,7 +2,14 @@
  * The types of a scenario: {@link Scenario} as `parse_scenario.ts` returns it, and {@link Draft},
  * the partly read scenario with the position of each part in the file, which the checks read.
  */
-import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "../plan/plan.ts";
+import type {
+  HostPlan,
+  HostTiming,
+  NativePlan,
+  RnicPlan,
+  RnicTiming,
+  SwitchPlan,
+} from "../plan/plan.ts";
 import type { PowerFault } from "../plan/power.ts";
 import type { Time } from "../../base/time.ts";
 import type { DeviceFaultScenario } from "../assembly/device_faults.ts";
@@ -114,7 +121,13 @@ export interface ProgramScenario {
   readonly nic?: number;
   /** By the scenario's names; `method` of a shipped program is a list. */
   readonly options: Readonly<Record<string, unknown>>;
+  /** A binary of the machine that the rack runs on: see {@link NativePlan}. Absent: none. */
+  readonly native?: NativeScenario;
 }
+
+/** `file` is absent as long as the binary has not been looked for. */
+export interface NativeScenario
+  extends Omit<NativePlan, "file">, Partial<Pick<NativePlan, "file">> {}
 
 /** A partly read scenario, each part with its position in the file, for the checks. */
 export interface Draft {

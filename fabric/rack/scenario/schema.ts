@@ -430,12 +430,26 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
 };
 
 const programName = leaf(
-  "a shipped program's name, or in its place program: with the path of your own",
+  "a shipped program's name, or in its place program: with the path of your own, or native: with a command",
   TEXT_SHAPE,
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
-/** Keys of every program; `options` depends on the program. */
+/** What every program of a scenario may say. */
+const COMMON_KEYS = {
+  on: hostNames.describe("the host that runs it, a range like s1..s4, a list of hosts, or all"),
+  at: duration.optional().describe("so long after its host's boot, like 200us"),
+  restart: flag.optional().describe("whether it starts again at every later boot of its host"),
+  service: flag.optional().describe("whether it only serves, so that it need not end"),
+  privileged: flag.optional().describe(
+    "whether it may do what a kernel asks CAP_NET_RAW for, like having a card's trusted group",
+  ),
+  weight: integer(1, 255).optional().describe(
+    "its queue pairs' share of the line beside the host's others; 1 unless given",
+  ),
+};
+
+/** Keys of every shipped program, and every one of the user's own; `options` depends on the program. */
 export const programSchema = z.preprocess(
   // `program: ./my_protocol.ts` is an alias of `run:` for a user's own file.
   (value) => {
@@ -444,24 +458,52 @@ export const programSchema = z.preprocess(
     return program === undefined || "run" in rest ? value : { run: program, ...rest };
   },
   z.looseObject({
-    on: hostNames.describe("the host that runs it, a range like s1..s4, a list of hosts, or all"),
+    ...COMMON_KEYS,
     run: programName.describe(
       "a shipped program's name, or the path of your own, like ./my_protocol.ts",
-    ),
-    at: duration.optional().describe("so long after its host's boot, like 200us"),
-    restart: flag.optional().describe("whether it starts again at every later boot of its host"),
-    service: flag.optional().describe("whether it only serves, so that it need not end"),
-    privileged: flag.optional().describe(
-      "whether it may do what a kernel asks CAP_NET_RAW for, like having a card's trusted group",
-    ),
-    weight: integer(1, 255).optional().describe(
-      "its queue pairs' share of the line beside the host's others; 1 unless given",
     ),
     nic: integer(1, MAX_RNICS).optional().describe(
       "which of its host's RNICs it uses, counted from 1; the first one unless given",
     ),
   }, { error: "a mapping with on and run" }),
 );
+
+const argument = leaf(
+  'a text, a number in quotes, like "100"',
+  { type: "string" },
+  (value) => typeof value === "string" && !value.includes("\0") ? value : undefined,
+);
+export const NATIVE_EXPECTED =
+  'a list of a program and its arguments, like [ib_write_lat, -x, "1"]';
+
+/** The names that are the rack's own: what is preloaded, and the pipes of a program. */
+const RESERVED_VARIABLE = /^(LD_PRELOAD|LD_AUDIT|RACKMESH_.*)$/;
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const environment = z.record(z.string(), argument, { error: "a mapping of variables to texts" })
+  .superRefine((variables, context) => {
+    for (const name of Object.keys(variables)) {
+      const message = !VARIABLE.test(name)
+        ? "a variable's name: letters, digits and _, no digit first"
+        : RESERVED_VARIABLE.test(name)
+        ? "another variable, as this one is the rack's own"
+        : undefined;
+      if (message !== undefined) context.addIssue({ code: "custom", message, path: [name] });
+    }
+  });
+
+/** Keys of a native program. */
+export const nativeSchema = mapping({
+  on: COMMON_KEYS.on,
+  native: z.array(argument, { error: NATIVE_EXPECTED })
+    .min(1, { error: NATIVE_EXPECTED })
+    .describe("a binary of this machine, by name or path, and its arguments"),
+  env: environment.optional().describe("its environment, besides PATH, HOME and LANG"),
+  at: COMMON_KEYS.at,
+  restart: COMMON_KEYS.restart,
+  service: COMMON_KEYS.service,
+  privileged: COMMON_KEYS.privileged,
+  weight: COMMON_KEYS.weight,
+});
 
 /** `true` denotes the run's own directory. */
 const captureTarget = leaf(

@@ -70,7 +70,7 @@ class Serving {
     let bytes = this.#process.first;
     while (bytes !== undefined) {
       const request = new Request(bytes);
-      // What the thread did by itself lies before the request and before what it has printed.
+      // What the library has used lies before the request: also before what is shown with it.
       this.#context.cpu.charge(request.head("usedPs"));
       yield* this.#context.cpu.settle();
       this.#show(request.head("stdout"), request.head("stderr"));

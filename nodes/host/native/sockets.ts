@@ -124,7 +124,7 @@ function numbersOf(agent: CmAgent): HostNumbers {
 }
 
 /** The name of the service that stands for a port: readable in a capture of the REQ. */
-export function serviceOf(port: number): string {
+function serviceOf(port: number): string {
   return `tcp${String(port).padStart(5, "0")}`;
 }
 
@@ -368,7 +368,9 @@ export class Sockets {
     cpu: Cpu,
     { timeoutPs, rows }: { readonly timeoutPs: Time; readonly rows: readonly PollRow[] },
   ): Steps<number[]> {
-    const deadline = timeoutPs >= NEVER - cpu.now ? NEVER : cpu.now + timeoutPs;
+    // What the caller owes is before the call.
+    yield* cpu.settle();
+    const deadline = cpu.now + timeoutPs;
     yield* this.#pay(cpu);
     const sources = rows.flatMap((row) => this.#sourcesOf(row));
     for (;;) {

@@ -46,9 +46,9 @@ export type TcpErrno =
   | "ETIMEDOUT";
 
 /** Receives of an end, and as many sends. [choice] 64 KiB under way: more than a rack's links hold. */
-export const RING = 16;
+const RING = 16;
 /** [choice] A page, and the payload of a packet at the largest MTU. */
-export const SEGMENT_BYTES = 4096;
+const SEGMENT_BYTES = 4096;
 /** Bytes of a direction that a host keeps for its program (Linux: the default of `tcp_rmem`). */
 export const BUFFER_BYTES = 131_072;
 /**

@@ -174,25 +174,24 @@ int wait_for(struct pollfd *fds, nfds_t count, uint64_t timeout_ps)
 	int result = 0, alarms = native.alarm_count;
 
 	raise_alarm_if_due();
+	uint64_t until = timeout_ps < NEVER - now_ps() ? now_ps() + timeout_ps : NEVER;
 	for (nfds_t i = 0; i < count; i++) {
 		fds[i].revents = 0;
 		add_descriptor(&rows, i, &fds[i], 0);
 	}
 	result = look_at_natives(&rows, fds);
-	if (result == 0) {
-		uint64_t now = now_ps(), least = timeout_ps;
-		if (count_ready(fds, count) > 0)
-			least = 0;
-		else if (native.alarm_ps != NEVER && native.alarm_ps - now < least)
-			least = native.alarm_ps - now;
-		result = ask_host(&rows, fds, least);
-	}
-	if (result == 0)
-		result = count_ready(fds, count);
+	bool is_look = timeout_ps == 0 || count_ready(fds, count) > 0;
+	do {
+		uint64_t end = native.alarm_ps < until ? native.alarm_ps : until;
+		if (result == 0)
+			result = ask_host(&rows, fds, is_look ? 0 : end == NEVER ? NEVER : end - now_ps());
+		raise_alarm_if_due();
+		if (result == 0)
+			result = count_ready(fds, count);
+	} while (result == 0 && !is_look && now_ps() < until && native.alarm_count == alarms);
 	free(rows.rows);
 	free(rows.natives);
 	free(rows.native_places);
-	raise_alarm_if_due();
 	/* poll(2) and its kin never go on after a handler. */
 	if (result == 0 && native.alarm_count != alarms && timeout_ps != 0)
 		return fail(EINTR);

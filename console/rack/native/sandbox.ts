@@ -1,0 +1,42 @@
+/** Whether native programs run in `bwrap`, and what they may do with it and without. */
+import { sandboxWords } from "../../../nodes/native_sandbox.ts";
+
+export type Sandbox =
+  | { readonly bwrap: string }
+  /** Why there is none. */
+  | { readonly none: string };
+
+/** Tries bubblewrap once: where it is installed, a machine may still forbid what it needs. */
+export async function sandboxHere(): Promise<Sandbox> {
+  const folders = (Deno.env.get("PATH") ?? "").split(":");
+  const bwrap = folders.map((folder) => `${folder}/bwrap`).find((path) => {
+    try {
+      return path.startsWith("/") && Deno.statSync(path).isFile;
+    } catch {
+      return false;
+    }
+  });
+  if (bwrap === undefined) return { none: "bwrap is not installed" };
+  const directory = await Deno.makeTempDir({ prefix: "rackmesh-bwrap-" });
+  try {
+    const [program, ...words] = sandboxWords({ bwrap, hidden: [directory], folder: directory });
+    const { success, stderr } = await new Deno.Command(program!, {
+      args: [...words, "true"],
+      stdin: "null",
+      stdout: "null",
+    }).output();
+    if (success) return { bwrap };
+    const [why = ""] = new TextDecoder().decode(stderr).trim().split("\n");
+    return { none: `bwrap does not work here (${why})` };
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+}
+
+/** What the programs may do, for people. */
+export function rightsText(sandbox: Sandbox): string {
+  if ("bwrap" in sandbox) {
+    return "in bwrap: no network, files to read only, except a folder of its own";
+  }
+  return `with your rights, as ${sandbox.none}`;
+}
