@@ -1,6 +1,6 @@
 /**
- * The guarantees of a bus, and their limits. `nats_bus.ts` is the implementation for racks,
- * `memory_bus_testing.ts` the one for tests; `bus_contract.ts` is the suite that both pass.
+ * The guarantees of a bus, and their limits: `nats_bus.ts` for racks, `memory_bus_testing.ts` for
+ * tests; `bus_contract.ts` is the suite that both pass.
  *
  * - At most once: a message without a subscriber, or during an outage, is dropped without an error.
  * - In order between two connections; no order across connections.
@@ -9,7 +9,7 @@
  */
 
 export interface Bus {
-  /** Maximum payload size in bytes: the publisher splits larger messages. */
+  /** In bytes: the publisher splits larger messages. */
   readonly maxPayload: number;
   /** False during an outage, and after {@link close}. */
   readonly connected: boolean;
@@ -29,9 +29,8 @@ export interface Bus {
   subscribe(pattern: string, handler: BusHandler): Subscription;
 
   /**
-   * Publishes and waits for one answer of the user that answers it.
-   * @throws BusError `no-responders`, `timeout` (also where request or answer was lost), `forbidden`,
-   * `closed`.
+   * Waits for one answer. @throws BusError `no-responders`, `timeout` (also where request or answer
+   * was lost), `forbidden`, `closed`.
    */
   request(
     subject: string,
@@ -40,13 +39,12 @@ export interface Bus {
   ): Promise<Uint8Array<ArrayBuffer>>;
 
   /**
-   * Waits until the server has read everything that was published and subscribed before. This does
-   * not mean that subscribers have received it.
-   * @throws BusError `disconnected`, `closed`.
+   * Waits until the server has read everything that was published and subscribed before, not until
+   * subscribers have received it. @throws BusError `disconnected`, `closed`.
    */
   flush(): Promise<void>;
 
-  /** Calls `handler` at every change, but not with the current state. */
+  /** At every change, but not with the current state. */
   onStatus(handler: (status: BusStatus) => void): void;
 
   /** Sends what was published, then closes the connection. Idempotent. */
@@ -54,7 +52,7 @@ export interface Bus {
 }
 
 export interface RequestOptions {
-  /** The only user that can answer, by the name of its connection (see `access.ts`). */
+  /** The only user that can answer, by the name of its connection (`access.ts`). */
   readonly by: string;
   readonly timeoutMs: number;
 }
@@ -97,10 +95,9 @@ export class BusError extends Error {
   }
 }
 
-/** Receives errors that have no caller: `handler` and `forbidden`. Must not throw. */
+/** For errors that have no caller: `handler` and `forbidden`. Must not throw. */
 export type BusErrorHook = (error: BusError) => void;
 
-/** The error of a bus that is used after its end. */
 export function closedError(): BusError {
   return new BusError("closed", "The bus is closed");
 }

@@ -1,5 +1,5 @@
 /**
- * What every bus does, as a test suite: run by `memory_bus_test.ts` and, over a real server, by
+ * The suite that every bus passes: `memory_bus_test.ts` and, over a real server,
  * `tests/rig/nats_bus_test.ts`.
  */
 import assert from "node:assert/strict";
@@ -9,7 +9,6 @@ import { PATIENCE_MS } from "../base/patience.ts";
 import { type Bus, BusError, type BusErrorKind } from "./bus.ts";
 import { sleep, wallMs } from "./wall_time.ts";
 
-/** A server, and connections to it. */
 export interface BusRig {
   connect(name: string, onError: (error: BusError) => void): Promise<Bus>;
   /** The server dies silently. */
@@ -19,7 +18,7 @@ export interface BusRig {
   close(): Promise<void>;
 }
 
-/** Registers the suite under `name`; every test gets a rig of its own. */
+/** Every test gets a rig of its own. */
 export function busContract(name: string, openRig: () => Promise<BusRig>): void {
   describe(name, () => {
     let rig: BusRig;
@@ -277,7 +276,6 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
   });
 }
 
-/** Resolves once `condition` holds. */
 export async function until(condition: () => boolean): Promise<void> {
   const deadline = wallMs() + PATIENCE_MS;
   while (!condition()) {

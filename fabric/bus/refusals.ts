@@ -1,6 +1,6 @@
 /**
- * Counts the messages that a process refused: malformed, or beyond the rights of their subject's
- * sender. A genuine message is never refused, regardless of losses and repetitions of the bus.
+ * Messages that a process refused: malformed, or beyond the rights of their subject's sender. A
+ * genuine message is never refused, regardless of losses and repetitions of the bus.
  */
 
 /**
@@ -11,14 +11,14 @@ export class ForgeryError extends Error {
   override readonly name = "ForgeryError";
 }
 
-/** Messages of one subject that `by` refused. */
+/** Of one subject, refused by `by`. */
 export interface RefusedMessages {
   readonly by: string;
   readonly subject: string;
   readonly count: number;
 }
 
-/** Limit of subjects that are counted singly: a forger may invent any number. */
+/** Counted singly: a forger may invent any number. */
 const SUBJECTS_MAX = 256;
 const OTHERS = "others";
 

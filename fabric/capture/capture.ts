@@ -28,19 +28,19 @@ interface Waiting extends Omit<CapturedFrame, "comment"> {
   readonly steps: string;
 }
 
-/** Maximum bytes of a frame on the wire: the longest IPv4 packet with its encapsulation. */
+/** The longest IPv4 packet with its encapsulation. */
 const FRAME_BYTES_MAX = 65_600;
 
 interface Ports {
   readonly interfaces: readonly CaptureInterface[];
-  /** `node index:port` → place among the interfaces. */
+  /** Of `node index:port`, among the interfaces. */
   readonly places: ReadonlyMap<string, number>;
-  /** By place: the place of the cable's other end. */
+  /** By place: that of the cable's other end. */
   readonly far: readonly number[];
   readonly latenciesPs: readonly Time[];
 }
 
-/** Ends of network cables, by the plan's order of nodes, then by port. */
+/** By the plan's order of nodes, then by port. */
 function portsOf(plan: RackPlan): Ports {
   const index = nodeIndexes(plan.nodes);
   const ends = plan.cables.filter(({ kind }) => kind === "network").flatMap((cable) => [
@@ -135,7 +135,7 @@ class Remarks {
   }
 }
 
-/** Orders frames: one is observed when it is sent, before it leaves, or when it has arrived. */
+/** A frame is observed when it is sent, before it leaves, or when it has arrived. */
 class Sorter {
   readonly #ports: Ports;
   /** A frame that is observed or reported lost later has passed at most this long before. */
@@ -156,7 +156,7 @@ class Sorter {
     this.#waiting.push({ ...frame, order: this.#order++ });
   }
 
-  /** The recorded frame that was lost on its way, as its cable was cut. */
+  /** Lost on its way, as its cable was cut. */
   findLost({ node, port, startPs, frame }: CutOffSeen): Waiting | undefined {
     const { places, far, latenciesPs } = this.#ports;
     const place = places.get(`${node}:${port}`)!;
@@ -167,7 +167,7 @@ class Sorter {
     );
   }
 
-  /** Blocks of the frames that no later observation can precede, at time `now`. */
+  /** Of frames that no later observation can precede. */
   *before(now: Time): Generator<Uint8Array> {
     // In batches: sorting at every event would dominate the run time.
     if (now !== NEVER && now - this.#sortedAt <= 2 * this.#slackPs) return;

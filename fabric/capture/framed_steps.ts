@@ -1,6 +1,6 @@
 /**
  * The steps of a run as trace lines, each with the frame that carries it out or caused it, and the
- * frames with their ways from port to port: a ladder shows them beside its steps.
+ * frames' ways from port to port, for a ladder.
  */
 import type { TimedRecord } from "../audit.ts";
 import type { Time } from "../base/time.ts";
@@ -16,23 +16,23 @@ import { type FrameSeen, isFrameSeen } from "./observation.ts";
 export interface FramePass {
   readonly node: string;
   readonly kind: "sent" | "received";
-  /** When its first and its last bit pass this end. */
+  /** First and last bit. */
   readonly startPs: Time;
   readonly endPs: Time;
-  /** The cable's effect on it from here on, if any. */
+  /** The cable's, from here on. */
   readonly effect?: string;
 }
 
 export interface FollowedFrame {
-  /** The kept part of the frame, as its first sender sent it. */
+  /** Its kept part, as its first sender sent it. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** In order; passes of a multicast's copies in the order of observation. */
+  /** In order; of a multicast's copies in the order of observation. */
   readonly passes: readonly FramePass[];
 }
 
 export interface FramedSteps {
   readonly lines: readonly TraceLine[];
-  /** By number: {@link TraceLine.frame}. */
+  /** By {@link TraceLine.frame}. */
   readonly frames: readonly FollowedFrame[];
   /** The programs' writes and observations. */
   readonly notes: readonly TimedRecord[];
@@ -45,7 +45,7 @@ interface Following {
   bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Limit of frames at one place that the next place has not shown: more than a port ever queues. */
+/** Frames that the next place has not shown: more than a port ever queues. */
 const FOLLOWED_MAX = 1024;
 
 /** @param events with steps and frames, in the order of `eventsOf`. */
@@ -58,9 +58,9 @@ export function framedSteps(plan: RackPlan, events: Iterable<SeenEvent>): Framed
 class FrameFollower implements FramedSteps {
   readonly #plan: RackPlan;
   readonly #commentator: Commentator;
-  /** `node:port` → the cable's other end. */
+  /** The cable's other end, by `node:port`. */
   readonly #far = new Map<string, string>();
-  /** By the end at which it comes next, or by the switch that holds it. */
+  /** By the end at which the frame comes next, or by the switch that holds it. */
   readonly #awaited = new Map<string, Following[]>();
   readonly #lineOf = new Map<TraceStep, number>();
   readonly lines: { -readonly [K in keyof TraceLine]: TraceLine[K] }[] = [];
@@ -155,10 +155,10 @@ function endOf({ node, port }: Endpoint): string {
   return `${node}:${port}`;
 }
 
-/** First byte behind a switch's mark: ECN, and IPv4's checksum. */
+/** ECN, and IPv4's checksum. */
 const BEHIND_MARKS = 26;
 
-/** Whether a switch sends what it has received, with or without its mark. */
+/** A switch sends what it has received, with or without its mark. */
 function isForwarded(x: Uint8Array, y: Uint8Array): boolean {
   return x.length === y.length && isSame(x.subarray(BEHIND_MARKS), y.subarray(BEHIND_MARKS)) &&
     isSame(x.subarray(0, 15), y.subarray(0, 15));

@@ -11,7 +11,7 @@ export interface SeenEvent {
   readonly seen: readonly Observation[];
 }
 
-/** A partition's observations in the order in which they were made: times never decrease. */
+/** Of one partition, as they were made: times never decrease. */
 export type Source = Iterable<Observation>;
 
 interface Reader {
@@ -19,7 +19,6 @@ interface Reader {
   first: Observation;
 }
 
-/** All events of these sources that have observations. */
 export function* eventsOf(sources: readonly Source[]): Generator<SeenEvent> {
   let readers: Reader[] = [];
   for (const source of sources) {
@@ -39,7 +38,7 @@ export function* eventsOf(sources: readonly Source[]): Generator<SeenEvent> {
   }
 }
 
-/** Moves the reader's observations of this time. @returns whether the reader has later ones. */
+/** @returns whether the reader has observations of later times. */
 function takeInstant(reader: Reader, time: Time, to: Observation[]): boolean {
   while (reader.first.time === time) {
     to.push(reader.first);

@@ -21,7 +21,7 @@ export class Hold {
     this.limit = NEVER;
   }
 
-  /** Nothing happens from here on until the run is resumed; NEVER without such a limit. */
+  /** Nothing happens from here on until the run is resumed; NEVER: no limit. */
   get limit(): Time {
     return this.#limit;
   }
@@ -53,21 +53,19 @@ export class Hold {
     this.limit = limit;
   }
 
-  /** The rack is level: breaks are watched from here on. */
   watch(): void {
     this.isLevelling = false;
     this.breaks.from = this.#levelAt;
   }
 
-  /** To be called when no partition is running. */
   level(members: readonly Member[]): void {
     this.#levelAt = furthestOf(members);
   }
 }
 
 /**
- * The first instant that no partition has run past; none of them may be running. A process that
- * waits for a later return of power has run nothing.
+ * The first instant that no partition has run past; none may be running. A process that waits for a
+ * later return of power has run nothing.
  */
 function furthestOf(members: readonly Member[]): Time {
   const hasBegun = members.some((member) => spansDone(member) > 0);
@@ -75,8 +73,8 @@ function furthestOf(members: readonly Member[]): Time {
 }
 
 /**
- * Where the rack stands as a whole: every event before this instant has happened, and none from it
- * on. Undefined while it moves, or while a partition without a process is behind.
+ * Every event before this instant has happened, and none from it on. Undefined while the rack
+ * moves, or while a partition without a process is behind.
  */
 export function standsAt(members: readonly Member[]): Time | undefined {
   if (members.some(({ status }) => status === "running" || status === "unknown")) return undefined;

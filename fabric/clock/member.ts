@@ -1,6 +1,6 @@
 /**
- * The timekeeper's state of one partition: its process, its life, its progress, its inbound messages.
- * Only files of this folder write it; a change of several fields is a function here.
+ * The timekeeper's state of one partition: its process, life, progress and inbound messages. Only
+ * files of this folder write it; a change of several fields is a function here.
  */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
@@ -14,7 +14,7 @@ import { NEVER, type Time } from "../base/time.ts";
  */
 export type Status = "unknown" | "joining" | "absent" | "idle" | "running" | "dying" | "dead";
 
-/** Number of partitions in each status, shared by all members. */
+/** Partitions in each status, shared by all members. */
 export type Census = Record<Status, number>;
 
 export function newCensus(): Census {
@@ -31,7 +31,7 @@ export interface Inbound {
 
 type LifeOrder = RunOrder & { readonly incarnation: number; readonly powerOffAt?: Time };
 
-/** Number of messages that the partition has taken from an incarnation of a peer. */
+/** Messages that the partition has taken from an incarnation of a peer. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
 
 export type Member = ReturnType<typeof newMember>;
@@ -55,31 +55,31 @@ export function newMember(
     census,
     /** Begin of this status, or time of the last grant, in wall ms. */
     sinceMs: 0,
-    /** The process that is here, "" for none that is known. */
+    /** Of the present process, "" for none that is known. */
     instance: "",
     incarnation: 0,
     next: 0 as Time,
-    /** Times of the last event that happened, and of the last that was looked at. */
+    /** Of the last event that happened; `ran`: of the last that was looked at. */
     now: 0 as Time,
     ran: 0 as Time,
     reached: 0 as Time,
     events: 0,
-    /** Grants of this incarnation, and the unanswered one. */
+    /** In this incarnation; `grant`: the unanswered one. */
     grants: 0,
     grant: undefined as Grant | undefined,
-    /** The last span of an earlier process that counts (see {@link spanNumber}). */
+    /** Of an earlier process (see {@link spanNumber}). */
     settledSpan: 0,
-    /** Number of messages of this life to each peer. */
+    /** Messages of this life to each peer. */
     sent: new Map<string, number>(),
     inbound: [] as Inbound[],
     /** Messages taken by the last report to this timekeeper, by {@link lifeKey} of the sender. */
     taken: new Map<string, number>(),
-    /** Messages of this partition that peers have taken: part of its next grant. */
+    /** Its messages that peers have taken: part of its next grant. */
     toConfirm: new Map<string, number>(),
-    /** Part of its next grant: news of cables, programs to start, faults of its cables. */
+    /** Part of its next grant. */
     links: [] as LinkChange[],
     runs: [] as RunOrder[],
-    /** On record for later lives, in a rack that replays another run up to an instant. */
+    /** For later lives, in a rack that replays another run up to an instant. */
     later: [] as LifeOrder[],
     cables: [] as LinkFaultPlan[],
     cableHistory: [] as LinkFaultPlan[],
@@ -88,22 +88,18 @@ export function newMember(
     bootAt: 0 as Time,
     /** Counts the boots of all partitions; 0 if it has been up from the start. */
     bootOrder: 0,
-    /** Time of the earlier incarnation's power failure. */
+    /** The earlier incarnation's power failure. */
     failedAt: 0 as Time,
-    /** Time of the planned return of power, else NEVER; the process may not be here. */
+    /** Planned return of power, else NEVER; the process may not be here. */
     startAt: NEVER,
     /** The entry of `faults` that ends an orderly shutdown of this life by order. */
     powerOff: undefined as FaultPlan | undefined,
-    /** Faults of the plan still to come for this partition. */
+    /** Still to come. */
     faults: nodes.length === 1 ? faults.filter(({ node }) => node === nodes[0]) : [],
   };
 }
 
-// Derived values.
-
-/**
- * The earliest possible event of the partition: its own, or one by a message or news not yet taken.
- */
+/** Its own event, or one by a message or news not yet taken. */
 export function effectiveNext(member: Member): Time {
   switch (member.status) {
     case "unknown":
@@ -124,7 +120,7 @@ export function effectiveNext(member: Member): Time {
   return next;
 }
 
-/** Spans that this life is known to have done; before the first it has not even got power. */
+/** Known to be done in this life; before the first it has not even got power. */
 export function spansDone({ grants, grant }: Member): number {
   return grant === undefined ? grants : grants - 1;
 }
@@ -169,9 +165,8 @@ function lifeKey(partition: string, incarnation: number): string {
   return `${partition}/${incarnation}`;
 }
 
-// Its process and its power: what happened.
+// Its process and its power.
 
-/** Changes the status at `atMs` of wall time, and the census. */
 export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
   member.census[member.status]--;
   member.census[to.status]++;
@@ -179,7 +174,7 @@ export function setStatus(member: Member, to: { status: Status; atMs: number }):
   member.sinceMs = to.atMs;
 }
 
-/** Lets in the present process, which begins with its first grant. */
+/** The present process begins with its first grant. */
 export function welcomed(member: Member, atMs: number): void {
   member.next = member.bootAt;
   member.grants = 0;
@@ -187,7 +182,7 @@ export function welcomed(member: Member, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/** The partition's power failed. `settledSpan` is the last span of its process that counts. */
+/** `settledSpan` is the last span of its process that counts. */
 export function failed(
   member: Member,
   by: { at: Time; settledSpan: number; atMs: number },
@@ -210,7 +205,7 @@ export function failed(
   member.startAt = start?.action === "start" ? start.at : NEVER;
 }
 
-/** The partition's power returned: its next life begins, with news of its cables. */
+/** The next life begins, with news of its cables. */
 export function booted(
   member: Member,
   by: { at: Time; bootOrder: number; links: readonly LinkChange[] },
@@ -233,14 +228,14 @@ export function booted(
   member.cables = [...member.cableHistory];
 }
 
-/** Adds a power failure at `at` to what is planned for the one node of a partition. */
+/** For the one node of a partition. */
 export function addFault(member: Member, at: Time): FaultPlan {
   const fault: FaultPlan = { at, action: "kill", node: member.nodes[0]! };
   member.faults = [...member.faults, fault].sort((x, y) => x.at - y.at);
   return fault;
 }
 
-/** Adds the power failure that ends an orderly shutdown of this life. */
+/** It ends an orderly shutdown of this life. */
 export function addPowerOff(member: Member, at: Time): void {
   // The plan of a run that repeats another one may already have it.
   const known = member.faults.find((fault) => fault.action === "kill" && fault.at === at);
@@ -270,22 +265,17 @@ export function dropPastFaults(member: Member, at: Time): void {
 
 // Its grants, and their content.
 
-/**
- * The orders of a partition for one instant, which one grant carries: their content may fill a
- * message of the bus.
- */
+/** Of one instant, which one grant carries: their content may fill a message of the bus. */
 export function dueOrders({ runs }: Member): RunOrder[] {
   return runs.filter(({ at }) => at === runs[0]!.at);
 }
 
-/**
- * Time of the next order after {@link dueOrders}: the partition must have it before it runs past.
- */
+/** The partition must have the next orders before it runs past. */
 export function followingOrderAt({ runs }: Member): Time {
   return runs.find(({ at }) => at > runs[0]!.at)?.at ?? NEVER;
 }
 
-/** The partition was granted its work from `next` on; the grant carries all its news. */
+/** The grant carries all the partition's news; its work begins at `next`. */
 export function granted(member: Member, grant: Grant, at: { next: Time; atMs: number }): void {
   member.grants = grant.id;
   member.grant = grant;
@@ -299,7 +289,7 @@ export function granted(member: Member, grant: Grant, at: { next: Time; atMs: nu
   setStatus(member, { status: "running", atMs: at.atMs });
 }
 
-/** The partition has done its last grant. */
+/** The last grant is done. */
 export function reported(member: Member, report: Report, atMs: number): void {
   member.grants = report.grant;
   member.grant = undefined;
@@ -320,10 +310,7 @@ export function resumeOrders(member: Member): void {
   member.recalled = [];
 }
 
-/**
- * Notes that `from` has sent `count` messages in all; the first not yet taken arrives at
- * `earliest`.
- */
+/** `from` has sent `count` messages in all; the first not yet taken arrives at `earliest`. */
 export function noteInbound(member: Member, inbound: Inbound): void {
   const { from, incarnation, count } = inbound;
   if (count <= (member.taken.get(lifeKey(from, incarnation)) ?? 0)) return;
@@ -333,7 +320,6 @@ export function noteInbound(member: Member, inbound: Inbound): void {
   else known[at] = { ...inbound, earliest: Math.min(known[at]!.earliest, inbound.earliest) };
 }
 
-/** Removes messages from inbound that the partition has taken. */
 export function noteTaken(member: Member, taken: readonly Taken[]): void {
   for (const [peer, incarnation, count] of taken) {
     member.taken.set(lifeKey(peer, incarnation), count);
@@ -343,10 +329,7 @@ export function noteTaken(member: Member, taken: readonly Taken[]): void {
   for (const each of inbound) noteInbound(member, each);
 }
 
-/**
- * A fault of one of its cables: part of its next grant, and repeated to each of its later
- * processes.
- */
+/** Part of its next grant, and repeated to each of its later processes. */
 export function addCableFault(member: Member, fault: LinkFaultPlan): void {
   member.cableHistory.push(fault);
   if (member.status !== "dead") member.cables.push(fault);

@@ -6,10 +6,10 @@ import type { LinkChange } from "./clock.ts";
 import { EVENT_KINDS, ownEvent } from "../partition/event_queue.ts";
 import type { Time } from "../base/time.ts";
 
-/** A node's digest state as the clock's messages carry it. */
+/** As the clock's messages carry it. */
 export type DigestRow = readonly [node: string, high: number, low: number, events: number];
 
-/** One direction of a cable, and the time until its far end notices a change of the near one. */
+/** Of a cable; `noticePs`: until its far end notices a change of the near one. */
 interface Direction {
   readonly near: Endpoint;
   readonly far: Endpoint;
@@ -49,17 +49,14 @@ export class PowerState {
     }
   }
 
-  /** Takes up digests as a partition reports them; rows of unknown nodes are ignored. */
+  /** From a partition's report; rows of unknown nodes are ignored. */
   note(rows: readonly DigestRow[]): void {
     for (const [node, high, low, events] of rows) {
       if (this.#digests.has(node)) this.#digests.set(node, { high, low, events });
     }
   }
 
-  /**
-   * Counts the power failure as the last event of the nodes' lives, which no process is left to
-   * count.
-   */
+  /** The power failure is the last event of the nodes' lives, which no process is left to count. */
   cut(nodes: readonly string[], at: Time): DigestRow[] {
     return nodes.map((node) => {
       const digest = this.#digests.get(node)!;
@@ -71,7 +68,7 @@ export class PowerState {
     });
   }
 
-  /** Whether planned changes of power within a process are not on record. */
+  /** Planned changes of power within a process are not on record. */
   get isUnrecorded(): boolean {
     return this.#faults.length > 0;
   }
@@ -101,7 +98,7 @@ export class PowerState {
     }
   }
 
-  /** The changes that the far ends of the nodes' cables notice. */
+  /** Changes that the far ends of the nodes' cables notice. */
   news(nodes: readonly string[]): { node: string; change: LinkChange }[] {
     const leaving = this.#directions.filter(({ near, far }) =>
       nodes.includes(near.node) && !nodes.includes(far.node)
@@ -118,8 +115,8 @@ export class PowerState {
   }
 
   /**
-   * The state at each end of the cables of nodes that get power at `at`: the last change noticed
-   * before. Two cables to one neighbour may differ, as one is longer.
+   * The last change noticed before `at` at each end of the nodes' cables, as they get power. Two
+   * cables to one neighbour may differ, as one is longer.
    */
   noticed(nodes: readonly string[], at: Time): LinkChange[] {
     return this.#newsOver(nodes, at).flatMap((changes) =>
@@ -140,7 +137,7 @@ export class PowerState {
     });
   }
 
-  /** A node's power failures and returns so far, oldest first; a scripted node's are the plan's. */
+  /** Oldest first; a scripted node's are the plan's. */
   #history(node: string): readonly Life[] {
     const past = this.#past.get(node)!;
     if (past.length > 0) return past;
@@ -163,7 +160,6 @@ export class PowerState {
     };
   }
 
-  /** Life and digest of each node, for the process that takes them up. */
   lives(nodes: readonly string[]): (readonly [string, number, number, number, number])[] {
     return nodes.map((node) => {
       const { high, low, events } = this.#digests.get(node)!;
@@ -175,7 +171,6 @@ export class PowerState {
     return [...this.#digests].map(([name, digest]) => [name, digestText(digest)]);
   }
 
-  /** Name, digest and number of events of each node. */
   digestsOf(nodes: readonly string[]): [name: string, digest: string, events: number][] {
     return nodes.map((name) => {
       const digest = this.#digests.get(name)!;

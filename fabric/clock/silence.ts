@@ -1,13 +1,13 @@
 /**
- * Detects silent processes where no parent reports a death to the timekeeper (containers). A process that
- * is silent for `livenessMs` is dead. If processes of several machines of the rack fell silent at one
- * moment, the link to their computer, or the computer, is suspected first instead of power failures: that
- * is reported, and they get the same time once more.
+ * Detects silent processes where no parent reports a death to the timekeeper (containers). A
+ * process that is silent for `livenessMs` is dead. If processes of several machines fell silent at
+ * one moment, the link to their computer, or the computer, is suspected first: that is reported,
+ * and they get the same time once more.
  */
 
 import type { RackPlan } from "../rack/plan/plan.ts";
 
-/** A process's last sign of life; `instance` is "" if unknown. */
+/** `instance` is "" if unknown. */
 interface Heard {
   readonly instance: string;
   /** In wall ms. */
@@ -52,13 +52,13 @@ export class Silence {
     );
   }
 
-  /** Its power failure is on record: its process is expected to be silent. */
+  /** Its power failure is on record: it is expected to be silent. */
   forget(partition: string): void {
     this.#heard.delete(partition);
     this.#suspected.delete(partition);
   }
 
-  /** Restarts the time of each process: the timekeeper itself could not hear. */
+  /** The timekeeper itself could not hear. */
   forgive(now: number): void {
     for (const [partition, heard] of this.#heard) {
       this.#heard.set(partition, { ...heard, atMs: now });
@@ -66,7 +66,7 @@ export class Silence {
     this.#suspected.clear();
   }
 
-  /** The processes to be declared dead, which are forgotten. */
+  /** They are forgotten. */
   dead(now: number): { readonly partition: string; readonly instance: string }[] {
     const { livenessMs } = this.#options;
     const dead: { readonly partition: string; readonly instance: string }[] = [];
@@ -108,9 +108,8 @@ export class Silence {
   }
 
   /**
-   * Whether processes of other machines of the rack fell silent with this one; their time need not
-   * be over yet. Undefined if one was last heard of at that moment and has not missed two
-   * heartbeats so far.
+   * Processes of other machines fell silent with this one; their time need not be over yet.
+   * Undefined if one was last heard of at that moment and has not missed two heartbeats so far.
    */
   #isSilentWithOthers(partition: string, { atMs }: Heard, now: number): boolean | undefined {
     const machine = this.#machines.get(partition);

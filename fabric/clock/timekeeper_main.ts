@@ -1,11 +1,11 @@
 /**
- * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`. It keeps the time of a rack, with
- * a file of lanes also that of others (`lanes.ts`). For each it records the number of its starts
- * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), the reason why the run cannot
- * be replayed (`inexact.jsonl`), failures, returns and cable orders (`faults.jsonl`), and ordered programs
- * (`orders.jsonl`, their content in `orders/`). When it is stopped it writes the state that a replay has to
- * equal (`clock.json`). A resumed run begins with the recorded orders of another one, and stops at the
- * instant up to which it repeats that one.
+ * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`. It keeps the time of a
+ * rack, with a file of lanes also that of others (`lanes.ts`). For each it records the number of
+ * its starts (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run
+ * cannot be replayed (`inexact.jsonl`), failures, returns and cable orders (`faults.jsonl`), and
+ * ordered programs (`orders.jsonl`, their content in `orders/`). When it is stopped it writes the
+ * state that a replay has to equal (`clock.json`). A resumed run begins with the recorded orders of
+ * another one, and stops where that one's repetition ends.
  */
 import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";
@@ -93,17 +93,14 @@ function startClock(
   return { close: () => service.stop() };
 }
 
-/** A rack that is up for weeks does not fill the disk with ordered programs' content. */
+/** Ordered programs' content does not fill the disk of a rack that is up for weeks. */
 const CONTENT_MOST = 2 ** 30;
 
-/**
- * The ordered programs of a run. An accepted order has its room reserved, even if the disk fills up
- * later.
- */
+/** An accepted order has its room reserved, even if the disk fills up later. */
 class OrderRecord {
   readonly #file: string;
   readonly #folder: string;
-  /** Place and maximum length of each accepted order's line, by its number. */
+  /** Of each accepted order's line, by its number. */
   readonly #rooms = new Map<number, { readonly at: number; readonly length: number }>();
   readonly #settled: string;
   #bytes = 0;
@@ -125,9 +122,8 @@ class OrderRecord {
   }
 
   /**
-   * @param before state of all earlier orders.
-   * @returns false beyond {@link CONTENT_MOST}.
-   * @throws RecordError
+   * @param before state of all earlier orders. @returns false beyond {@link CONTENT_MOST}. @throws
+   * RecordError
    */
   accept(order: RecordedOrder, before: OrdersBefore): boolean {
     if (before === "done") this.#settle();
@@ -141,7 +137,7 @@ class OrderRecord {
     return true;
   }
 
-  /** Writes an accepted order, in one piece. @throws RecordError */
+  /** In one piece. @throws RecordError */
   add(order: RecordedOrder): void {
     const room = this.#rooms.get(order.counter);
     if (room === undefined) return;
@@ -177,7 +173,7 @@ class OrderRecord {
 
 const BLANK = 0x20;
 
-/** Length of the record's part whose orders have been carried out, and of their content. */
+/** The record's part whose orders have been carried out, and their content. */
 interface Settled {
   readonly at: number;
   readonly bytes: number;
@@ -185,14 +181,14 @@ interface Settled {
 
 const NOTHING_SETTLED = '{"at":0,"bytes":0}';
 
-/** Number of earlier starts of this run's timekeepers, which may be killed at any point of this. */
+/** Earlier starts of this run's timekeepers, which may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
   recorded(path, () => replaceFile(path, String(term + 1)));
   return term;
 }
 
-/** Files that could not be written at the last attempt. */
+/** At the last attempt. */
 const unwritten = new Set<string>();
 
 function leave(path: string, value: ClockEnd | Settled): void {

@@ -5,16 +5,16 @@ import { formatTime, type Time } from "../base/time.ts";
 import type { Fate } from "./fault.ts";
 
 export interface CableEffect {
-  /** One text for each kind of fault: `lost by the cable here (loss 3%)`. */
+  /** One for each kind of fault: `lost by the cable here (loss 3%)`. */
   readonly says: readonly string[];
   readonly copies: number;
-  /** The delay relative to a cable without faults; a held frame arrives even later. */
+  /** Beyond a cable without faults; a held frame arrives even later. */
   readonly latePs: Time;
-  /** The arriving bytes, where they differ from those sent. */
+  /** Where they differ from those sent. */
   readonly damaged?: Uint8Array<ArrayBuffer>;
 }
 
-/** A frame that is sent into a cable that its sender knows to be cut. */
+/** The sender knows that the cable is cut. */
 export const CUT_OFF: CableEffect = { says: [lostText("cut")], copies: 0, latePs: 0 };
 
 /** `lost by the cable here (cut)` */
@@ -73,7 +73,7 @@ function holdText({ overtakenBy, holdPs }: Fate): string {
   }`;
 }
 
-/** The first byte that differs, counted from 0 as in Wireshark, and its bits. */
+/** The first byte that differs, from 0 as in Wireshark, and its bits. */
 function damageText(sent: Uint8Array, arrives: Uint8Array): string {
   const at = sent.findIndex((byte, i) => byte !== arrives[i]);
   if (at < 0) return "two faults flipped the same bit";

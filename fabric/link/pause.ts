@@ -13,11 +13,11 @@ import {
 
 export interface Pauses {
   readonly bitsPerSecond: number;
-  /** No frame of the priority starts before this time. */
+  /** By priority: no frame starts before this time. */
   readonly until: Float64Array;
   /** When the pause that ends at `until` began; NEVER without one. */
   readonly since: Float64Array;
-  /** Total time of finished pauses, over all priorities. */
+  /** Finished pauses, over all priorities. */
   pastPs: Time;
 }
 
@@ -27,12 +27,12 @@ export function createPauses(bitsPerSecond: number): Pauses {
   return { bitsPerSecond, until, since, pastPs: 0 };
 }
 
-/** Duration of these quanta at this rate, rounded up. */
+/** Rounded up. */
 export function pauseTime(quanta: number, bitsPerSecond: number): Time {
   return Math.ceil(quanta * QUANTUM_BITS * PS_PER_S / bitsPerSecond);
 }
 
-/** Applies a received frame: a time replaces the current pause, 0 ends it. */
+/** A time replaces the current pause, 0 ends it. */
 export function takePfc(pauses: Pauses, now: Time, pfc: Pfc): void {
   for (let priority = 0; priority < PRIORITIES; priority++) {
     const quanta = pfc.quanta[priority];
@@ -55,12 +55,12 @@ export function isPaused(pauses: Pauses, priority: number, now: Time): boolean {
   return pauses.until[priority]! > now;
 }
 
-/** The link went down: the pauses end, as the peer that requested them is gone. */
+/** The link went down: the peer that requested the pauses is gone. */
 export function endPauses(pauses: Pauses, now: Time): void {
   takePfc(pauses, now, { sourceMac: 0, quanta: new Array(PRIORITIES).fill(0) });
 }
 
-/** Total time in pauses up to `now`, summed over priorities. */
+/** Up to `now`, summed over priorities. */
 export function pausedTime(pauses: Pauses, now: Time): Time {
   let sum = pauses.pastPs;
   for (let priority = 0; priority < PRIORITIES; priority++) {
@@ -70,13 +70,13 @@ export function pausedTime(pauses: Pauses, now: Time): Time {
   return sum;
 }
 
-/** The pauses that a port has requested from the other end, repeated before they expire. */
+/** Repeated before they expire. */
 export interface PauseRequests {
   readonly sourceMac: number;
   readonly bitsPerSecond: number;
   /** Bit mask of priorities. */
   asked: number;
-  /** When to repeat the request; NEVER without one. */
+  /** NEVER without a request. */
   refreshAt: Time;
 }
 
@@ -84,7 +84,7 @@ export function createPauseRequests(sourceMac: number, bitsPerSecond: number): P
   return { sourceMac, bitsPerSecond, asked: 0, refreshAt: NEVER };
 }
 
-/** The frame that requests the longest possible pause of these priorities. */
+/** The longest possible pause. */
 export function askPause(
   requests: PauseRequests,
   now: Time,
@@ -96,7 +96,6 @@ export function askPause(
   return encodePfc({ sourceMac, priorities: requests.asked, quanta: PAUSE_QUANTA_MAX });
 }
 
-/** The frame that resumes these priorities. */
 export function askResume(requests: PauseRequests, priorities: number): Uint8Array<ArrayBuffer> {
   requests.asked &= ~priorities;
   if (requests.asked === 0) requests.refreshAt = NEVER;

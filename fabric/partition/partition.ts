@@ -33,25 +33,25 @@ import { type Event, EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts"
 import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** Creates a node for life number `life`. `unsaved`: durable writes not yet collected. */
+/** For life number `life`. `unsaved`: durable writes not yet collected. */
 export type CreateNode = (name: string, life: number, unsaved: readonly DurableWrite[]) => Node;
 
 export interface PartitionOptions {
   readonly plan: RackPlan;
   readonly nodes: readonly string[];
-  /** Node name → partition name, for every node of the plan. */
+  /** Partition of every node of the plan. */
   readonly partitionOf: ReadonlyMap<string, string>;
-  /** Creates a node, at its first power-on and at each later one. */
+  /** At its first power-on and at each later one. */
   readonly create: CreateNode;
-  /** Whether this partition executes the plan's power failures; else the supervisor does. */
+  /** This partition executes the plan's power failures; else the supervisor does. */
   readonly scriptedFaults: boolean;
-  /** Minimum delay in ps from another partition back to this one, for the limit in `advance`. */
+  /** In ps from another partition back to this one, for the limit in `advance`. */
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
-  /** Whether `onTrace` takes steps at the moment; default: always. It has no effect on the run. */
+  /** `onTrace` takes steps at the moment; default: always. It has no effect on the run. */
   readonly isTraced?: () => boolean;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
-  /** Receives audit records at once: see `audit.ts`. */
+  /** See `audit.ts`. */
   readonly onAudit?: OnAudit;
   readonly observer?: Observer;
 }
@@ -66,9 +66,8 @@ export interface Advance {
 
 export interface AdvanceOptions {
   /**
-   * Called with each trace step; where it returns true, the instant is the last. With it, nothing
-   * happens from the arrival of what was sent to another partition on, so that none that stops as
-   * soon is overtaken.
+   * Where it returns true, the instant is the last. With it, nothing happens from the arrival of
+   * what was sent to another partition on, so that none that stops as soon is overtaken.
    */
   readonly stopOn?: ((node: string, step: TraceStep) => boolean) | undefined;
   readonly eventsMost?: number;
@@ -91,7 +90,7 @@ export class Partition {
   readonly #options: PartitionOptions;
   readonly #observer: Observer | undefined;
   readonly #indexOf: ReadonlyMap<string, number>;
-  /** Cuts and heals of cables from before this partition had power. */
+  /** From before this partition had power. */
   readonly #cableHistory = new Map<Port, Event[]>();
   /** Wakes are never queued, so all share one event object. */
   readonly #wakeEvent: { -readonly [Field in keyof Event]: Event[Field] } = ownEvent(0, 0, {
@@ -101,7 +100,7 @@ export class Partition {
     input: { kind: "wake" },
   });
   #bootAt: Time = 0;
-  /** Durable bytes of hosts that lost power since the last {@link takeDurable}. */
+  /** Of hosts that lost power since the last {@link takeDurable}. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
   #reached: Time = 0;
   #stopOn: ((node: string, step: TraceStep) => boolean) | undefined;
@@ -126,7 +125,7 @@ export class Partition {
     return this.#outgoing.now;
   }
 
-  /** The time of the last event processed, including events for nodes without power. */
+  /** Of the last event processed, including events for nodes without power. */
   get ran(): Time {
     return Math.max(this.#outgoing.now, this.#queue.now);
   }
@@ -144,7 +143,7 @@ export class Partition {
     return this.#events;
   }
 
-  /** Applies power to all nodes; `lives` has their life numbers and earlier digests. */
+  /** `lives` has the nodes' life numbers and earlier digests. */
   powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
     this.#bootAt = time;
     const { nodes, plan, scriptedFaults } = this.#options;
@@ -169,19 +168,19 @@ export class Partition {
     for (const event of writebackEvents(own, this.#indexOf)) this.#queue.push(event);
   }
 
-  /** Records a change of a cable from before this partition had power. */
+  /** A change of a cable from before this partition had power. */
   noteLink(event: Event): void {
     const localNode = this.#localNodes.get(event.target);
     const port = event.input.kind === "link" ? localNode?.ports[event.input.port] : undefined;
     if (port !== undefined && event.time > port.changedAt) changeLink(localNode!, event);
   }
 
-  /** Queues an event from outside (another partition, the timekeeper). */
+  /** From another partition, or the timekeeper. */
   accept(event: Event): void {
     this.#queue.push(event);
   }
 
-  /** Adds a fault of a cable at its ends here, once; its instant must not have been processed. */
+  /** At its ends here, once; its instant must not have been processed. */
   addLinkFault(fault: LinkFaultPlan): void {
     for (const localNode of this.#localNodes.values()) {
       for (const [number, port] of localNode.ports.entries()) {
@@ -203,10 +202,7 @@ export class Partition {
     );
   }
 
-  /**
-   * Starts a program on a host of this partition at `time`. `counter` is unique in the run.
-   * @param order.life of the host; absent: its present one.
-   */
+  /** `counter` is unique in the run. @param order.life of the host; absent: its present one. */
   run(
     host: string,
     order: { time: Time; counter: number; program: ProgramPlan; life?: number },
@@ -250,12 +246,12 @@ export class Partition {
     return { events: this.#events - before, reached: this.#reached };
   }
 
-  /** Events sent to other partitions since the last call, in the order of sending. */
+  /** Events to other partitions since the last call, in the order of sending. */
   takeDepartures(): Departure[] {
     return this.#outgoing.takeDepartures();
   }
 
-  /** Bytes that became durable since the last call, for each host of the partition. */
+  /** Since the last call, for each host of the partition. */
   takeDurable(visit: (host: string, writes: DurableWrite[]) => void): void {
     for (const localNode of this.#localNodes.values()) this.#saveDurable(localNode, this.#reached);
     for (const [host, writes] of this.#unsaved) visit(host, writes);
@@ -270,12 +266,12 @@ export class Partition {
     else for (const write of writes) unsaved.push(write);
   }
 
-  /** Digest state by node, with which a later life continues (see {@link powerOn}). */
+  /** A later life continues with it (see {@link powerOn}). */
   digestStates(): [name: string, digest: NodeDigest][] {
     return [...this.#localNodes.values()].map(({ name, digest }) => [name, { ...digest }]);
   }
 
-  /** Counters of every node that has power. */
+  /** Of every node that has power. */
   statistics(): Record<string, Record<string, number>> {
     const all: Record<string, Record<string, number>> = {};
     for (const { name, node } of this.#localNodes.values()) {
@@ -284,7 +280,7 @@ export class Partition {
     return all;
   }
 
-  /** The devices' state at {@link Advance.reached}. Has no effect on the run. */
+  /** At {@link Advance.reached}. Has no effect on the run. */
   inspect({ node, loss = false }: InspectOptions = {}): PartitionInspection {
     const { plan } = this.#options;
     const chosen = [...this.#localNodes.values()].filter(({ name }) => name === (node ?? name));
@@ -292,7 +288,6 @@ export class Partition {
     return { reachedPs: this.#reached, devices };
   }
 
-  /** A report for each program that has not ended. */
   unfinished(): UnfinishedReport[] {
     return [...this.#localNodes.values()].flatMap(({ name, node }) =>
       (node?.unfinished?.() ?? []).map((value) => ({
@@ -304,10 +299,7 @@ export class Partition {
     );
   }
 
-  /**
-   * Resources held when no event is left: see {@link Node.heldAtRest}. Texts begin with the
-   * device's name.
-   */
+  /** When no event is left: see {@link Node.heldAtRest}. Texts begin with the device's name. */
   heldAtRest(): HeldThing[] {
     return [...this.#localNodes.values()].flatMap(({ name, node }) =>
       (node?.heldAtRest?.() ?? []).map(({ kind, text }) => ({ kind, text: `${name}: ${text}` }))
@@ -319,7 +311,7 @@ export class Partition {
     if (localNode === undefined) fail(`Event for node ${event.target}, which does not live here`);
     if (event.kind === EVENT_KINDS.powerOn) return this.#applyPower(localNode, event);
     if (event.kind === EVENT_KINDS.powerOff) return this.#cutPower(localNode, event);
-    // The state of a cable is kept for a node without power, too: the node finds it at power-on.
+    // Also for a node without power, which finds the state at power-on.
     if (event.input.kind === "link") {
       if (!changeLink(localNode, event)) return;
     } else if (event.targetLife !== localNode.life && event.kind !== EVENT_KINDS.writeback) return;

@@ -6,14 +6,13 @@ import type { Time } from "../base/time.ts";
 
 /** In the order of tables. */
 export const ACCESS_MODULES = [
-  /** The core's own: the store's instruction. */
+  /** The store's instruction. */
   "core",
   "LLC",
   /** DRAM or SCM, read by the host, and the iMC's acceptance of a write. */
   "memory",
   /** From a decision in the host to the bus. */
   "host port",
-  /** The coherent bus between a host and its card. */
   "bus",
   /** A card's stages at its ports: receiving, scheduling. */
   "card",
@@ -31,9 +30,9 @@ export const ACCESS_MODULES = [
 /** One of {@link ACCESS_MODULES}. */
 export type AccessModule = typeof ACCESS_MODULES[number];
 
-/** A device's time by the departure of a message, or by the end of an access at its core. */
+/** A device's time by a message's departure, or by an access's end at its core. */
 export interface Spent {
-  /** Time of the departure, or of the end. */
+  /** Departure or end. */
   readonly untilPs: Time;
   /** Consecutive parts that end there; those of 0 may be left out. */
   readonly by: Readonly<Partial<Record<AccessModule, Time>>>;

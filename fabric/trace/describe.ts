@@ -67,7 +67,7 @@ export function describePacket(packet: RocePacket, naming: Naming = formatAddres
   return words.join(" ");
 }
 
-/** The opcode's name; for an ACKNOWLEDGE that is a NAK, its kind: `RC NAK PSN sequence error`. */
+/** `RC NAK PSN sequence error`, or the opcode's name. */
 function nameOf({ bth, aeth }: RocePacket): string {
   const row = opcodeRow(bth.opcode);
   if (row === undefined) return `opcode ${hex(bth.opcode)}`;
@@ -107,7 +107,7 @@ function describeCm(message: CmMessage): string {
   }
 }
 
-/** The line of a bus message: `DMA write 0x1000 64 B no-snoop`. */
+/** `DMA write 0x1000 64 B no-snoop`. */
 export function describePcie(message: PcieMessage): string {
   switch (message.kind) {
     case "memory-write":

@@ -1,8 +1,9 @@
 /**
- * What a rack is to stop at, and what is looked for in the past of a run: a time, or a step of a device. The command
- * line, the API, the page, the timekeeper and the replay have this one language.
+ * What a rack is to stop at, and what is looked for in the past of a run: a time, or a step of a
+ * device. The command line, the API, the page, the timekeeper and the replay have this one
+ * language.
  *
- *     2ms                 a time: nothing happens at it or later
+ *    2ms                 a time: nothing happens at it or later
  *     S907, 4504          a step by its number in the documents, on any device
  *     b-rnic:S907         on this one
  *     b:persistence-ack   a word of `step_words.ts`
@@ -17,13 +18,12 @@ import { nearest, oneOf, type Problem, refusal } from "../rack/plan/problem.ts";
 import { STEP_WORDS } from "./step_words.ts";
 import { documentSteps, documentText, tracedAs } from "./trace_figures.ts";
 
-/** A step of a device. */
 export interface Predicate {
   /** A number of the documents, a word, or `/` and a part of the step's text. */
   readonly step: string;
-  /** The device; absent: any. */
+  /** Absent: any. */
   readonly node?: string;
-  /** The occurrence, counted over all matching devices. Default: 1, the first. */
+  /** Over all matching devices. Default: 1. */
   readonly count?: number;
 }
 
@@ -44,7 +44,7 @@ export interface GoalTerms {
   readonly count?: string | undefined;
 }
 
-/** The goal of words as `["b-rnic:S907", "10ms"]`. @throws Refusal */
+/** `["b-rnic:S907", "10ms"]`. @throws Refusal */
 export function parseGoal(words: readonly string[], { node, count = "" }: GoalTerms = {}): Goal {
   const given = words.map((word) => ({ word, time: timeIn(word) }));
   const times = given.flatMap(({ time }) => time ?? []);
@@ -89,7 +89,7 @@ function parsePredicate(text: string): Predicate {
 const GOAL_EXPECTED = "a time as 2ms, or a step of a device as b-rnic:S907";
 const WORDS = Object.keys(STEP_WORDS), NUMBERS = documentSteps();
 
-/** The error of {@link Predicate.step}; undefined if it is valid. */
+/** Undefined if {@link Predicate.step} is valid. */
 export function stepProblem(step: string): Omit<Problem, "path"> | undefined {
   const isText = step.startsWith("/");
   if (isText && step.length > 1 && step.length <= STEP_LETTERS_MAX) return undefined;
@@ -114,7 +114,7 @@ function figureOf(number: string | undefined): string | undefined {
   return number?.slice(0, -2);
 }
 
-/** The error of a foreign predicate in a rack of these devices; undefined if it is valid. */
+/** Of a foreign value in a rack of these devices; undefined if it is valid. */
 export function predicateProblem(
   value: unknown,
   nodes: readonly string[],
@@ -130,7 +130,7 @@ export function predicateProblem(
   return { found: `count ${count}`, expected: wholeText(COUNTS) };
 }
 
-/** Whether a device's step matches. A `busy` line is no step. */
+/** A `busy` line is no step. */
 export function matcherOf(
   { step, node = "" }: Predicate,
 ): (on: string, done: Pick<TraceStep, "step" | "text" | "busy">) => boolean {
@@ -154,7 +154,7 @@ export function predicateText({ step, node = "any device", count = 1 }: Predicat
   return what + occurrenceText(count);
 }
 
-/** With the numbers of the documents, if the word's steps have some. */
+/** With the numbers of the documents, if there are some. */
 function wordText(word: string, node: string): string {
   const { text, steps = [] } = STEP_WORDS[word] ?? { text: `@ takes ${word}` };
   const said = text.replace("@", node);

@@ -6,33 +6,31 @@ import type { LinkFaultCount } from "../plan/link_plan.ts";
 import type { RackPlan } from "../plan/plan.ts";
 
 export interface RunFile {
-  /** The run's name on the bus, a subject token. */
+  /** On the bus, a subject token. */
   readonly run: string;
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
-  /** The directory of SCM files, outputs, traces and the record of faults. */
+  /** Of SCM files, outputs, traces and the record of faults. */
   readonly directory: string;
   /** Host → name in the program → file. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The user's own programs: name in the scenario → module text, see `nodes/files.ts`. */
+  /** Name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   readonly stayUp: boolean;
   /** For a run that begins by repeating another one. */
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
-  /** Scope of each process's records for a capture; absent: none. */
+  /** Of each process's records for a capture. */
   readonly observe?: ObservationScope;
-  /** Paths of the captures of a background rack, written when it is taken down. */
+  /** Of a background rack, written when it is taken down. */
   readonly captures?: CaptureFiles;
   /** Without a supervisor: a partition that is silent for this time is dead. 0: with one. */
   readonly livenessMs: number;
-  /** For tests: maximum delay in ms before each span and some reports of a process. 0: none. */
+  /** For tests: maximum delay in ms before each span and some reports of a process. */
   readonly delayMsMax: number;
 }
 
-/**
- * The repeated run, the end of the repetition (exclusive), and the least number for later orders.
- */
+/** `at`: end of the repetition, exclusive; `ordersFrom`: least number of later orders. */
 export interface ResumedFrom {
   readonly run: string;
   readonly at: Time;
@@ -45,20 +43,20 @@ export interface ResumedFrom {
  */
 export const RESUMING_FILE = "resuming.json";
 
-/** Requested captures, as absolute paths. */
+/** Absolute paths. */
 export interface CaptureFiles {
   /** A folder for pcapng files, one for each variant. */
   readonly pcap?: string;
   readonly perfetto?: string;
 }
 
-/** A partition's answer when the run has ended. */
+/** When the run has ended. */
 export interface FinalReply {
   readonly partition: string;
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** Effects of cable faults at the ends in this partition: counts of rows with one name add up. */
+  /** At the ends in this partition: counts of rows with one name add up. */
   readonly linkFaults: readonly LinkFaultCount[];
-  /** Final reports of programs (results, failures), oldest first. */
+  /** Results and failures, oldest first. */
   readonly reports: ReadonlyArray<
     {
       readonly time: number;
@@ -74,13 +72,12 @@ export interface FinalReply {
   readonly residentBytes: number;
 }
 
-/** A final reply as the bus carries it: it may take several messages. */
+/** It may take several messages. */
 export interface FinalPage extends FinalReply {
-  /** Number of later reports for which the message has no room. */
+  /** For which the message has no room. */
   readonly reportsLeft: number;
 }
 
-/** Environment variables that carry the bus address. */
 export const BUS_ENVIRONMENT = {
   url: "RACKMESH_NATS_URL",
   user: "RACKMESH_NATS_USER",
@@ -102,7 +99,7 @@ export function busPatienceMs(get: (variable: string) => string | undefined): nu
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
-/** The bus's address from variables, by `get`; an empty one counts as absent. */
+/** By `get`; an empty variable counts as absent. */
 export function busAddressFrom(get: (variable: string) => string | undefined): NatsAddress {
   const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
   const user = get(BUS_ENVIRONMENT.user);
@@ -111,7 +108,7 @@ export function busAddressFrom(get: (variable: string) => string | undefined): N
   return { url, ...(user && { user }), ...(password && { password }), ...(token && { token }) };
 }
 
-/** The environment of a process that connects to the bus; inapplicable variables are empty. */
+/** Inapplicable variables are empty. */
 export function busEnvironment(address: NatsAddress): Record<string, string> {
   const { url, user = "", password = "", token = "" } = address;
   return {
@@ -123,7 +120,6 @@ export function busEnvironment(address: NatsAddress): Record<string, string> {
 }
 
 /**
- * The file of a program's output.
  * @param output.order that started the program: several may read objects of one name at once, from
  * different hosts.
  */

@@ -1,6 +1,6 @@
 /**
- * The words of a scenario for programs and their options, methods and expectations, implemented in
- * other folders. Tests in `tests/` compare the lists of programs and checkers with them.
+ * The words of a scenario for programs, their options, methods and expectations. Tests in `tests/`
+ * compare the implementations' lists with them.
  */
 import type { OptionRow, ValueKind } from "./option_rows.ts";
 
@@ -26,21 +26,21 @@ export const METHODS = [
 
 /** How `put` verifies that its data has arrived (V-01). */
 export const VERIFY_METHODS = [
-  /** V-10, the baseline: a WRITE and a READ of all data, which the program compares. */
+  /** V-10, the baseline: a WRITE, and a READ of all data, which the program compares. */
   "write-compare",
   /** V-01: a verified write. */
   "write-verify",
-  /** V-09: a verified write that is also persistent. */
+  /** V-09: verified and persistent. */
   "verify-persist",
-  /** V-10, its baseline: the write that persists, then a READ of all data. */
+  /** V-10: the persistent write, then a READ of all data. */
   "persist-compare",
 ] as const;
 
-/** The methods of `put`: {@link METHODS}, which `all` denotes, and {@link VERIFY_METHODS}. */
+/** Of `put`; `all` denotes {@link METHODS}. */
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
 export type MethodName = typeof PUT_METHODS[number];
 
-/** V-02: the maker of a verified write's CRC, the sender's card or the program. */
+/** V-02: of a verified write's CRC. */
 export const CRC_MAKERS = ["card", "program"] as const;
 
 /** P-29: when a persistent write completes at its requester. */
@@ -49,13 +49,12 @@ export const POLICIES = ["persistence", "reception", "auto"] as const;
 /** How `append` makes a compound update; all but the first are deliberately wrong. */
 export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
 
-/** `many-queues`: the order of queue pairs for messages. */
+/** Of `many-queues`. */
 export const QUEUE_ORDERS = ["round-robin", "random", "zipf"] as const;
 export const MANY_QUEUES_MAX = 65_536;
 
 const MANY = Number.MAX_SAFE_INTEGER;
 
-/** Types of options whose values are the same in every place. */
 export const VALUE_KINDS = {
   "crc-maker": { type: "word", words: CRC_MAKERS },
   "policy": { type: "word", words: POLICIES },
@@ -70,7 +69,7 @@ export const VALUE_KINDS = {
   "whole": { type: "whole", least: 0, most: MANY },
 } as const satisfies Readonly<Record<string, ValueKind>>;
 
-/** The type of a shipped program's option. `host` is another host's name, or `next`. */
+/** `host` is another host's name, or `next`. */
 export type OptionKind =
   | keyof typeof VALUE_KINDS
   | "host"
@@ -83,7 +82,6 @@ export type OptionKind =
   | "object"
   | "text";
 
-/** An option in a scenario: its type, and the program's name for it. */
 export interface OptionWord {
   readonly kind: OptionKind;
   readonly required?: boolean;
@@ -114,7 +112,7 @@ export const TRANSFER_CHOICES = Object.fromEntries(
     & Pick<Transfer[Name], "what">;
 };
 
-/** Choices at the start of a run, in place of the scenario's. */
+/** At the start of a run, in place of the scenario's. */
 export const CHOICES = {
   method: { type: "word", words: PUT_METHODS, what: "how programs make their data persistent" },
   ddio: {
@@ -127,9 +125,9 @@ export const CHOICES = {
   seed: { ...VALUE_KINDS.whole, what: "of all that is drawn by chance" },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
-/** Shipped programs, as `run:` names them, with their options. */
+/** As `run:` names them. */
 export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWord>>>> = {
-  /** Makes a file, or `bytes` of generated data, persistent in another host's SCM under a name. */
+  /** Makes a file, or `bytes` of generated data, persistent in another host's SCM. */
   put: {
     to: { kind: "host", required: true },
     file: { kind: "text" },
@@ -145,7 +143,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Appends records to a log in another host's SCM: a record, then the tail that counts it. */
+  /** Appends to a log in another host's SCM: a record, then the tail that counts it. */
   append: {
     to: { kind: "host", required: true },
     name: { kind: "object" },
@@ -156,7 +154,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Reads the object of a name. */
   get: {
     from: { kind: "host", required: true },
     name: { kind: "object", required: true },
@@ -164,9 +161,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Lists the objects of a host. */
   list: { from: { kind: "host", required: true }, ...CLIENT },
-  /** Removes the object of a name. */
   remove: {
     from: { kind: "host", required: true },
     name: { kind: "object", required: true },
@@ -194,7 +189,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     record: { kind: "bytes" },
     ...CLIENT,
   },
-  /** A latency or bandwidth test under its perftest name, against a host with `perftest-server`. */
+  /** A latency or bandwidth test by its perftest name, against a host with `perftest-server`. */
   perftest: {
     to: { kind: "host", required: true },
     test: { kind: "text", required: true },
@@ -247,13 +242,13 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   "many-queues-server": { bytes: { kind: "bytes" } },
 };
 
-/** Programs of every host without `services: none`. */
+/** Of every host without `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
-/** The program of an order that shuts a host down; a scenario cannot use the name. */
+/** Shuts a host down by order; a scenario cannot use the name. */
 export const SHUTDOWN = "shutdown";
 
-/** Promises that every run must keep: the parts of P-41, as `console/checks/all.ts` checks them. */
+/** P-41: promises that every run must keep, as `console/checks/all.ts` checks them. */
 export const EXPECTATIONS = [
   "survives-what-was-reported",
   "completes-once-in-order",

@@ -1,6 +1,6 @@
 /**
- * The JSON schema of scenario files, by which editors check and complete, from the schemas that read
- * them. Conditions on several values (`checks.ts`) are not in it.
+ * The JSON schema of scenario files, from the schemas that read them, by which editors check and
+ * complete. Conditions on several values (`checks.ts`) are not in it.
  */
 import { z } from "zod";
 import { IMPAIRMENTS } from "../plan/link_plan.ts";
@@ -35,7 +35,7 @@ export function scenarioJsonSchema(): JsonShape {
   return { $schema, title: "A scenario of rackmesh", ...shape };
 }
 
-/** The sections together: they are read one by one, so that all problems are found at once. */
+/** Sections are read one by one, so that all problems are found at once; here they are together. */
 function scenarioShape() {
   const host = hostSchema.meta({ id: "host" }).nullish();
   const name = NAME_PATTERN.source.slice(1, -1);
@@ -94,7 +94,7 @@ function partOf(schema: z.ZodType): JsonShape {
   return shape;
 }
 
-/** An item of `programs`: the program's name determines its other keys. */
+/** The program's name determines the item's other keys. */
 function programItem(): JsonShape {
   const { properties } = partOf(programSchema) as {
     readonly properties: Readonly<Record<string, JsonShape>>;
@@ -117,7 +117,7 @@ function named(key: string, name: string): JsonShape {
   return { properties: { [key]: { const: name } }, required: [key] };
 }
 
-/** The options of a shipped program, and no others; {@link programItem} has the common ones. */
+/** Of a shipped program, and no others; {@link programItem} has the common ones. */
 function programOptions(name: string, common: readonly string[]): JsonShape {
   const words = Object.entries(PROGRAMS[name]!);
   return {
@@ -131,7 +131,7 @@ function programOptions(name: string, common: readonly string[]): JsonShape {
   };
 }
 
-/** An item of `faults`: its keys determine its kind, in the order of `fault_reading.ts`. */
+/** The keys determine the kind, in the order of `fault_reading.ts`. */
 function faultItem(): JsonShape {
   const impairment = {
     ...partOf(linkFaultSchema),
@@ -159,7 +159,7 @@ function having(key: string): JsonShape {
   return { required: [key] };
 }
 
-/** The shape of the first whose keys one has; `otherwise` of one that has none of them. */
+/** The shape of the first row of which a key is there; else `otherwise`. */
 function choice(
   rows: readonly (readonly [keys: readonly string[], shape: JsonShape])[],
   otherwise: JsonShape,

@@ -28,7 +28,7 @@ import {
   successRate,
 } from "./values.ts";
 
-/** A field of queue information, in a space that may hold it. */
+/** In a space that may hold it. */
 function spaceOf(field: QueueField) {
   const spaces = PLACEABLE[field];
   const expected = spaces.length === 1
@@ -84,7 +84,7 @@ const evictSchema = orShort(
   },
 );
 
-/** `queues` of a host: how host and card know their queues (Q-03 to Q-07). */
+/** How host and card know their queues (Q-03 to Q-07). */
 export const queuesSchema = orShort(
   mapping({
     count: queueCount.optional().describe("queues that the card has room for"),

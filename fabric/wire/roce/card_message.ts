@@ -1,8 +1,8 @@
 /**
- * Messages between coherent cards ↔ header and payload of a packet (C-02): those of the protocol's tables
- * (`fabric/coherence/messages.ts`) and those of the cards' firmware (`control_messages.ts`). `FORMS`
- * (`coherence_eth.ts`) has the form of a command's header and payload; a decoded message encodes to the
- * same bytes.
+ * Messages between coherent cards ↔ header and payload of a packet (C-02): those of the protocol's
+ * tables (`fabric/coherence/messages.ts`) and of the cards' firmware (`control_messages.ts`).
+ * `FORMS` (`coherence_eth.ts`) has the form of each command; a decoded message encodes to the same
+ * bytes.
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
@@ -27,20 +27,17 @@ import {
   FORMS,
 } from "./coherence_eth.ts";
 
-/** A message between two cards. */
 export type CardMessage = WireMessage | ControlMessage;
 
-/** A packet's fields beside the message. */
 export interface CardContext {
-  /** Key of the message's region; 0 for none. */
+  /** Of the message's region; 0 for none. */
   readonly region: number;
   /** The requester's number of the access; 0 if no answer is awaited. */
   readonly transaction: number;
 }
 
-/** The parts of a packet that carry a message. */
 export interface CardPacket {
-  /** The class, by which the opcode is found: `opcodeFor({ service: "rc", operation }, "only")`. */
+  /** The opcode is `opcodeFor({ service: "rc", operation }, "only")`. */
   readonly operation: CoherenceClass;
   readonly header: CoherenceEth;
   readonly payload: Uint8Array<ArrayBuffer>;
@@ -57,7 +54,6 @@ export interface CardMessageRefusal {
   readonly expected: string;
 }
 
-/** Command codes with their class, by the message's name. */
 const CODES = Object.fromEntries(
   (Object.keys(COHERENCE_COMMANDS) as CoherenceClass[]).flatMap((operation) =>
     COHERENCE_COMMANDS[operation].map((kind, command) => [kind, { operation, command }])
@@ -79,10 +75,7 @@ export function isCardRefusal(
   return "field" in answer;
 }
 
-// ── encoding ─────────────────────────────────────────────────────────────────────────────────────
-
 /**
- * Header and payload of a message.
  * @throws for a message that its command cannot carry: content that is no line of bytes, a missing
  * placement, a number too large for its field.
  */
@@ -206,9 +199,7 @@ function fieldsPayload(
   return payload;
 }
 
-// ── decoding ─────────────────────────────────────────────────────────────────────────────────────
-
-/** The message of a packet, or its first error. Never throws. */
+/** The message, or its first error. Never throws. */
 export function decodeCardMessage(packet: CardPacket): DecodedCardMessage | CardMessageRefusal {
   const { operation, header } = packet;
   const kind = coherenceCommand(operation, header.command);
