@@ -1,8 +1,6 @@
-/**
- * A piece of a message's payload that a card writes into its host's memory, for observers of bytes.
- */
+/** Payload that a card writes into its host's memory, for observers of bytes. */
 export interface PlacedPayload {
-  /** The message, as in a trace: see `TraceStep` of `node.ts`. */
+  /** As in `TraceStep` (`node.ts`). */
   readonly connection?: string;
   readonly psn: number;
   readonly inbound?: true;

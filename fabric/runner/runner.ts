@@ -26,12 +26,9 @@ import type { Event } from "../partition/event_queue.ts";
 import { formatTime, type Time } from "../base/time.ts";
 import { EventExchange, type EventExchangeOptions } from "./event_exchange.ts";
 
-/**
- * Storage by which a host's persistent bytes outlive its process: one all-or-nothing write per
- * span.
- */
+/** Persistent bytes outlive their process: one all-or-nothing write per span. */
 export interface DurableStore {
-  /** Completes an earlier process's work: the span `lastSpan` and all before it happened. */
+  /** Of an earlier process the span `lastSpan` and all before it happened. */
   settle(lastSpan: number): void;
   commit(span: number, writes: readonly DurableWrite[]): void;
   close(): void;
@@ -46,11 +43,11 @@ export interface RunnerOptions extends
   readonly instance: string;
   readonly bus: Pick<Bus, "maxPayload" | "publish" | "subscribe">;
   readonly stores: ReadonlyMap<string, DurableStore>;
-  /** Called with an error that makes this process useless: a broken invariant, a full disk. */
+  /** The error makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
-  /** Loads the code of programs that are about to be started by order. */
+  /** The code of programs that are about to be started by order. */
   readonly load?: (programs: readonly string[]) => Promise<void>;
-  /** Called when a span has been reported. */
+  /** When a span has been reported. */
   readonly afterSpan?: (span: number) => void;
   /** For tests: waits before each span, to show that results do not depend on it. */
   readonly delay?: () => Promise<void>;
@@ -58,7 +55,7 @@ export interface RunnerOptions extends
   readonly hesitate?: () => void;
 }
 
-/** How long a grant waits for its events before the first and each later request to resend, ms. */
+/** A grant waits so long for its events before the first and each later request to resend. */
 const RESEND_FIRST_MS = 20;
 const RESEND_AGAIN_MS = 200;
 const JOIN_AGAIN_MS = 250;
@@ -90,8 +87,8 @@ export class Runner {
   #joinTimer: ReturnType<typeof setInterval> | undefined;
   #aliveTimer: ReturnType<typeof setInterval> | undefined;
   /**
-   * The last news of each kind that was carried out, by its number, which only grows: a new
-   * timekeeper may repeat news. There are few kinds, however long the rack stays up.
+   * By kind, the number of the last news that was carried out, which only grows: a new timekeeper
+   * may repeat news. There are few kinds, however long the rack stays up.
    */
   readonly #carriedOut = new Map<string, number>();
 
@@ -108,7 +105,7 @@ export class Runner {
     return this.#refusals;
   }
 
-  /** Messages of this life of the partition to others. */
+  /** In this life of the partition. */
   get sent(): number {
     return this.#buffer.allSent().reduce((sum, [, count]) => sum + count, 0);
   }
@@ -117,7 +114,7 @@ export class Runner {
     return this.#partition;
   }
 
-  /** Subscribes, and repeats its join until the timekeeper answers. */
+  /** Repeats its join until the timekeeper answers. */
   start(): void {
     const { bus, run, partition } = this.#options;
     const on = (pattern: string, handler: (payload: Uint8Array) => void) => {
@@ -143,7 +140,7 @@ export class Runner {
     this.#aliveTimer = setInterval(() => this.#sayAlive(), ALIVE_MS);
   }
 
-  /** Stops listening and closes the stores; reported spans are durable. */
+  /** Reported spans are durable. */
   stop(): void {
     clearInterval(this.#joinTimer);
     clearInterval(this.#aliveTimer);
@@ -217,10 +214,7 @@ export class Runner {
     return true;
   }
 
-  /**
-   * Runs the grant in hand if all its events are here; else requests the missing ones after a
-   * while.
-   */
+  /** If all events of the grant in hand are here; else requests the missing ones after a while. */
   #tryGrant(patienceMs: number): void {
     clearTimeout(this.#resendTimer);
     const grant = this.#waiting;
@@ -356,7 +350,7 @@ export class Runner {
     this.#options.bus.publish(this.#reportSubject, reportToBytes(report));
   }
 
-  /** A new timekeeper asks: a grant that has not begun did not happen, the rest is reported. */
+  /** To a new timekeeper: a grant that has not begun did not happen, the rest is reported. */
   #onAsk(value: unknown): boolean {
     if (!Number.isSafeInteger(value)) return false;
     if ((value as number) < this.#term) return true;

@@ -1,10 +1,11 @@
 /**
- * The time that hints save for contended atomics (H-23, H-30): a client adds to one word of a server by all of its
- * queue pairs (`hints_atomics.yaml`), alone by one of them, in lists, and by all at once. Where its card announces
- * the atomics, the server's card reads the word ahead and executes them on the chip. With `stores` a core of the
- * server stores into the word's cache line meanwhile, which makes such copies void.
+ * The time that hints save for contended atomics (H-23, H-30): a client adds to one word of a
+ * server by all of its queue pairs (`hints_atomics.yaml`), alone by one of them, in lists, and by
+ * all at once. Where its card announces the atomics, the server's card reads the word ahead and
+ * executes them on the chip. With `stores` a core of the server stores into the word's cache line
+ * meanwhile, which makes such copies void.
  *
- *   rack run scripts/scenarios/hints_atomics.yaml
+ *  rack run scripts/scenarios/hints_atomics.yaml
  */
 import {
   type Connection,
@@ -22,7 +23,7 @@ import { admit, connectTo, countersOf, type Counts, microseconds, remoteOf } fro
 
 const SERVICE = "atomics";
 const WORD_BYTES = 8;
-/** Of the server's card, as they stand in its results. */
+/** Of the server's card, as in its results. */
 const COUNTERS = [
   "atomicsExecuted",
   "hintsIn",
@@ -131,7 +132,7 @@ function* measure(context: ProgramContext): Steps<void> {
   for (const connection of connections) yield* v.disconnect(connection);
 }
 
-/** FETCH & ADDs by several queue pairs, several of each. @returns the time of each, in ps. */
+/** Several FETCH & ADDs by each. @returns the time of each, in ps. */
 function* add(
   { context: { cpu, device: { verbs: v } }, connections, cq, mr }: Client,
   queuePairs: number,

@@ -1,13 +1,14 @@
 /**
- * Workloads by which hints are measured (H-30), each between a client and a server whose memory is not there:
+ * Workloads by which hints are measured (H-30), each between a client and a server whose memory is
+ * not there:
  *
- *     small      `count` WRITEs of `bytes` each, a page apart
+ *    small      `count` WRITEs of `bytes` each, a page apart
  *     storage    READs and WRITEs of `bytes` each, of blocks that are drawn, each of them once
  *     huge       one WRITE of `bytes`
- *     rpc        `count` requests by SEND, each into a receive buffer of its own, and a reply to each
+ *     rpc `count` requests by SEND, each into a receive buffer of its own, and a reply to each
  *
- * `huge` is written twice: what it takes longer the first time is its stall. The next client starts when the one
- * before has ended, so that what the server's card counts is one client's.
+ * `huge` is written twice: the extra time of the first is its stall. Clients take turns, so that
+ * the server's card counts for one at a time.
  */
 import {
   type Connection,
@@ -45,10 +46,10 @@ export default function* workload(context: ProgramContext): Steps<void> {
 
 interface Job {
   readonly workload: string;
-  /** Bytes of a message, and how many there are. */
+  /** Of a message; `count`: how many. */
   readonly bytes: number;
   readonly count: number;
-  /** Messages that are outstanding at a time. */
+  /** Outstanding messages. */
   readonly depth: number;
   /** Of the server's memory for each message. */
   readonly stride: number;
@@ -66,7 +67,7 @@ function jobOf({ options }: ProgramContext): Job {
   };
 }
 
-/** Memory for each client, none of which is present when it begins. */
+/** Of each client, none of which is present when it begins. */
 function* serve(context: ProgramContext): Steps<void> {
   const { cpu, device, options } = context;
   const { workload, bytes, count, depth, stride } = jobOf(context);
@@ -160,7 +161,6 @@ function nameOf({ workload, bytes, count }: Job): string {
   return `${workload}: ${count} of ${bytes} B`;
 }
 
-/** The requests of a workload, in their order. */
 function requestsOf(
   { cpu, device: { verbs: v } }: ProgramContext,
   { connection, mr }: End,
