@@ -1,4 +1,4 @@
-/** Measures of a rack in one process, without files: the cost of the models and the event loop. */
+/** A rack in one process, without files: the cost of the models and the event loop. */
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
@@ -45,7 +45,7 @@ function simulate(rack: BenchRack) {
     // After all writers have started.
     events: simulator.events - setUpEvents,
     ms: wholeMs - setUpMs,
-    // The whole run, including set-up.
+    // Including set-up.
     writes,
     wholeMs,
     wholeEvents: simulator.events,
@@ -76,7 +76,7 @@ export function measureOneProcess({ seed, quick }: Measured): Figure[] {
   });
 }
 
-/** (d) The cost of an event by number of hosts, every host writing to the next. */
+/** (d) By number of hosts, every host writing to the next. */
 export function measureGrowth({ seed, quick }: Measured): Figure[] {
   const sizes = quick ? [2, 16] : [2, 4, 8, 16, 32, 64];
   const load = { writes: quick ? 500 : 1_000, bytes: 64, depth: 16 };

@@ -1,6 +1,5 @@
 /**
- * Measures of the transport: the cost of a packet in one process, and the throughput of WRITEs in
- * virtual time.
+ * The transport: the cost of a packet in one process, and the throughput of WRITEs in virtual time.
  */
 import type { Frame } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
@@ -60,7 +59,7 @@ function nsPerPacket({ packets, cpuMs }: TrafficRun): number {
   return 1e6 * cpuMs / packets;
 }
 
-/** Sampled frames of a run: few enough to stay in the CPU's cache, as in the run. */
+/** Few enough to stay in the CPU's cache, as in the run. */
 const SAMPLE = 512;
 
 /** (f) The same packets through the codec alone, relative to the total cost of a packet. */
@@ -141,16 +140,14 @@ function figure(what: string, value: number, target?: Figure["target"]): Figure 
   return { group: "g", what, unit: "%", values: [value], ...(target && { target }) };
 }
 
-/** Payload rate in bit/s of a line that carries only WRITE packets of this size. */
+/** In bit/s, of a line that carries only WRITE packets of this size. */
 function payloadRate(pathMtu: number, { bitsPerSecond }: { bitsPerSecond: number }): number {
   const headers = 14 + 20 + 8 + 12;
   const bytes = new Uint8Array(headers + pathMtu + ICRC_BYTES);
   return bitsPerSecond * pathMtu / wireBytes({ kind: "frame", bytes });
 }
 
-/**
- * (h) The cost of a packet by number of queue pairs, with the same number of outstanding messages.
- */
+/** (h) By number of queue pairs, with the same number of outstanding messages. */
 export function measureQueuePairs({ seed, quick }: Measured): Figure[] {
   const counts = quick ? [1, 64] : [1, 64, 4096];
   const rack = (qps: number): TrafficRack => ({

@@ -11,13 +11,13 @@ import { planOf, simulatorOf } from "./bench_rack.ts";
 export const SIZES = [64, 256, 1024, 4096, 65_536] as const;
 export const DDIOS = ["off", "on"] as const;
 
-/** Figures of one message; times in ps. */
+/** Of one message; times in ps. */
 export interface PerMessage {
   readonly ddio: typeof DDIOS[number];
   readonly size: number;
   readonly requests: number;
   readonly packets: number;
-  /** Captured bytes on the requester's cable, both ways. */
+  /** Captured on the requester's cable, both ways. */
   readonly bytes: number;
   /** Median, from the post to the completion that the method treats as persistence. */
   readonly latencyPs: Time;
@@ -27,14 +27,13 @@ export interface PerMessage {
   readonly promises: boolean;
 }
 
-/** A `put` from one host to another, one message at a time. */
+/** From one host to another, one message at a time. */
 export interface PutAsked {
   readonly ddio: typeof DDIOS[number];
   readonly size: number;
   readonly seed: number;
   /**
-   * Its options besides size and depth, and both hosts' options besides DDIO, in a scenario's
-   * syntax.
+   * Its options besides size and depth; `hosts`: both hosts' besides DDIO, in a scenario's syntax.
    */
   readonly put: string;
   readonly hosts?: string;
@@ -42,7 +41,7 @@ export interface PutAsked {
 
 const MESSAGES = 16;
 
-/** Runs a put. @throws Error where it fails. */
+/** @throws Error where the put fails. */
 export function runPut(asked: PutAsked): PerMessage {
   const { ddio, size, seed, put, hosts = "receive: dram" } = asked;
   const text = [
@@ -75,13 +74,13 @@ export function runPut(asked: PutAsked): PerMessage {
   };
 }
 
-/** Header of a table; `title`: of its second column. Cells of its rows are {@link putCells}. */
+/** @param title of the second column. Cells of rows are {@link putCells}. */
 export function putHeader(title: string): string[] {
   const counted = ["requests", "packets", "bytes", "latency", "of the baseline's"];
   return ["DDIO", title, "size", ...counted, "CPU requester", "CPU responder"];
 }
 
-/** A row of a table. @param baseline the latency of the comparison. */
+/** @param baseline of the comparison. */
 export function putCells(figure: PerMessage, way: string, baseline: PerMessage): string[] {
   const { ddio, size, requests, packets, bytes, latencyPs, requesterPs, responderPs } = figure;
   return [
@@ -98,7 +97,7 @@ export function putCells(figure: PerMessage, way: string, baseline: PerMessage):
   ];
 }
 
-/** A table with the name of its place in `RESULTS.md`: header, then rows. */
+/** With the name of its place in `RESULTS.md`: header, then rows. */
 export interface PutTable {
   readonly name:
     | "methods"
@@ -116,7 +115,6 @@ export interface PutTable {
   readonly rows: readonly (readonly string[])[];
 }
 
-/** The table for a terminal. */
 export function putText({ header, rows }: PutTable): string {
   const columns = header.map((title, i) => ({
     title,
@@ -125,7 +123,7 @@ export function putText({ header, rows }: PutTable): string {
   return tableText(columns, rows);
 }
 
-/** The text of `RESULTS.md` with this table in its place. @throws Error where it has none. */
+/** @throws Error where `RESULTS.md` has no place for the table. */
 export function withTable(results: string, { name, header, rows }: PutTable): string {
   const begin = `<!-- ${name}: made by deno task bench -->`, end = `<!-- ${name} end -->`;
   const from = results.indexOf(begin), to = results.indexOf(end);
@@ -138,7 +136,6 @@ export function withTable(results: string, { name, header, rows }: PutTable): st
 
 export const RESULTS = new URL("./RESULTS.md", import.meta.url);
 
-/** Writes tables into `RESULTS.md`. */
 export async function writeTables(tables: readonly PutTable[]): Promise<void> {
   await Deno.writeTextFile(RESULTS, tables.reduce(withTable, await Deno.readTextFile(RESULTS)));
 }

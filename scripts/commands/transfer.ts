@@ -76,7 +76,6 @@ function transferCommand(program: Command, usage: string, description: string): 
     .option("--timeout <seconds>", "how long to wait", "120");
 }
 
-/** Runs a transfer on the chosen rack, and shows its progress. */
 async function transfer<T>(
   flags: TransferFlags,
   action: (link: RackLink, options: TransferOptions) => Promise<T>,
@@ -105,7 +104,7 @@ async function get(object: string, file: string, flags: TransferFlags): Promise<
   const { bytes } = result;
   const what = `${bytes} B${result.incomplete ? ", incomplete," : ""}`;
   const text = `${object}: ${what} from ${from} to ${file} in ${speed(bytes, result)}`;
-  // The output of the object contains nothing else.
+  // The object's output contains nothing else.
   if (isOutput(file)) say(flags.json ? JSON.stringify(result) : text);
   else printResult(flags, result, text);
 }

@@ -1,6 +1,6 @@
 /**
- * Orders to a rack under soak, each checked against the ledger. An order that was disturbed may fail
- * with a sentence; one that was not has to succeed. None may hang ({@link HANGS_MS}).
+ * Orders to a rack under soak, each checked against the ledger. An order that was disturbed may
+ * fail with a sentence; one that was not has to succeed. None may hang ({@link HANGS_MS}).
  */
 import { after } from "../../fabric/bus/wall_time.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
@@ -11,7 +11,6 @@ import { EXIT } from "../../fabric/base/exit.ts";
 import type { Ledger, Place } from "./ledger.ts";
 import { type Ended, HANGS_MS, type LiveRack, ORDER_S } from "./live_rack.ts";
 
-/** The counts of a soak, and what it found wrong. */
 export interface Findings {
   readonly counts: Record<string, number>;
   readonly failures: string[];
@@ -29,7 +28,7 @@ export interface Orders {
   readonly rack: LiveRack;
   readonly ledger: Ledger;
   readonly findings: Findings;
-  /** A file of this process for what `get` brings, and for what `put` sends. */
+  /** For what `get` brings, and for what `put` sends. */
   readonly directory: string;
 }
 
@@ -45,7 +44,7 @@ export type Manner = {
   readonly isDisturbed?: boolean;
 };
 
-/** Those whose puts promise persistence on the soak's hosts. */
+/** Their puts promise persistence on the soak's hosts. */
 const PROMISING: readonly MethodName[] = [
   "write-read",
   "send-flush",
@@ -62,7 +61,7 @@ export function count({ counts }: Findings, what: string, by = 1): void {
   counts[what] = (counts[what] ?? 0) + by;
 }
 
-/** Put of a new content at a place that has an object, or has none yet. */
+/** A new content at a place that has an object, or has none yet. */
 export function drawPut(rng: Rng, host = rng.below(2) === 0 ? "a" : "b", lane = 0): Put {
   const content = new Uint8Array(1 + rng.below(rng.below(4) === 0 ? BYTES_MOST : 4096));
   for (let at = 0; at < content.length; at++) content[at] = rng.below(256);
@@ -105,7 +104,7 @@ export async function put(orders: Orders, draft: Put, manner: Manner = {}): Prom
 
 const TIMEOUT = ["--timeout", String(ORDER_S)];
 
-/** Reads an object that was confirmed, and compares. */
+/** Of a confirmed object; compares. */
 export async function get(orders: Orders, place: Place, manner: Manner = {}): Promise<void> {
   const { rack, ledger, findings, directory } = orders;
   const { host, name } = place;
@@ -158,7 +157,7 @@ export async function getAll(orders: Orders, hosts = ["a", "b"]): Promise<void> 
   }
 }
 
-/** A command that has to end with one of these codes and at most one sentence for each line. */
+/** It has to end with one of these codes and at most one sentence for each line. */
 export async function command(
   { rack, findings }: Orders,
   args: readonly string[],

@@ -32,7 +32,7 @@ interface FioFlags extends RackChoiceFlags {
   readonly json?: boolean;
 }
 
-/** fio's version whose options and output these are: tools that plot ask for it. */
+/** Whose options and output these are: tools that plot ask for it. */
 const FIO = "fio-3.38";
 const FORMATS = ["normal", "json", "json+"] as const;
 type Format = typeof FORMATS[number];
@@ -121,7 +121,7 @@ async function readText(path: string): Promise<string> {
   return await new Response(Deno.stdin.readable).text();
 }
 
-/** Says on stderr what did not hold, and ends with 1 then. */
+/** On stderr; ends with 1 where something did not hold. */
 function sayOutcome({ report, threads, captures, seed }: FioRun): void {
   for (const { text, node } of report.warnings ?? []) say(`${node}: ${text}`);
   for (const thread of threads) {
