@@ -2,22 +2,22 @@
  * The bus over core NATS. NATS's behaviour, and this file's answer:
  *
  * - A publish during an outage vanishes without an exception, as the client drops its outbound
- * buffer at every dial; here it is dropped at once. Messages on their way when the connection
- * breaks are lost, too: in 15 kills of a busy server, 6 % of all messages.
+ *   buffer at every dial; here it is dropped at once. Messages on their way when the connection
+ *   breaks are lost, too: in 15 kills of a busy server, 6 % of all messages.
  * - The server cuts off a subscriber that is too slow, without a visible gap; it shows as
- * `disconnected` and `connected`.
+ *   `disconnected` and `connected`.
  * - A client gives up for ever after ten dials; ours dials without end, every 250 to 500 ms. Two
- * refusals of the credential in a row do end it: `closed` settles with `lost`.
+ *   refusals of the credential in a row do end it: `closed` settles with `lost`.
  * - A login may take longer than the server waits (2 s by default) where hundreds of processes
- * start at once. Our server waits 60 s, and a dial without an answer in 2 s gets twice that time,
- * up to 30 s: a dropped dial is more work for all.
+ *   start at once. Our server waits 60 s, and a dial without an answer in 2 s gets twice that time,
+ *   up to 30 s: a dropped dial is more work for all.
  * - A half-open connection takes minutes to notice: a ping every 2 s, two may be out, so a frozen
- * server shows within 6 s. Our server cuts off a client that is silent for 15 to 20 s.
+ *   server shows within 6 s. Our server cuts off a client that is silent for 15 to 20 s.
  * - `flush` proves that the server has read, not that a subscriber has received. The client forgets
- * a flush when it is closed, and closing discards unwritten data; this file mends both.
+ *   a flush when it is closed, and closing discards unwritten data; this file mends both.
  * - Publishing to a forbidden subject gives no exception: `onError` gets `forbidden`.
  * - A handler's exception ends the client's reading with the connection left open, so this file
- * catches it.
+ *   catches it.
  * - Async iterators queue without bound, so messages come by callback.
  */
 import { errors, type NatsConnection } from "@nats-io/nats-core";

@@ -2,7 +2,7 @@
  * Messages in NATS's protocol (docs.nats.io, "Client protocol"), the only operations of a rack at
  * work:
  *
- *    PUB <subject> [reply] <size>␍␊<payload>␍␊
+ *     PUB <subject> [reply] <size>␍␊<payload>␍␊
  *     MSG <subject> <sid> [reply] <size>␍␊<payload>␍␊
  *
  * All other operations pass unchanged between the server and the client of nats-core, which

@@ -2,7 +2,7 @@
  * Observations as bytes: a file of blocks, one for each span with observations. An incomplete last
  * block was being written when its process died. Pure; the caller has the files.
  *
- *    block   length of the body u32, span f64, body: observations as CBOR rows, one array
+ *     block   length of the body u32, span f64, body: observations as CBOR rows, one array
  */
 import { fail } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";

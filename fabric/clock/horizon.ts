@@ -1,7 +1,7 @@
 /**
  * The grant formula. Partition p may run to
  *
- *    H(p) = min over q ≠ p of (next(q) + distance(q, p))
+ *     H(p) = min over q ≠ p of (next(q) + distance(q, p))
  *
  * where next(q) is the earliest possible event in q ({@link effectiveNext}: its own events, and
  * messages to it not yet taken) and distance(q, p) the least delay from a cause in q to its effect

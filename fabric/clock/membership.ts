@@ -9,12 +9,12 @@
  *
  * - *Scripted*: when no event can happen before it any more.
  * - *Unscripted* (a process dies): the earliest instant that no partition has run past and that is
- * not before the partition's last report. A life that has reported nothing never began. Where no
- * timekeeper knows the partition's progress, the run goes on and is marked as not replayable
- * (`inexact.jsonl`).
+ *   not before the partition's last report. A life that has reported nothing never began. Where no
+ *   timekeeper knows the partition's progress, the run goes on and is marked as not replayable
+ *   (`inexact.jsonl`).
  * - *Neighbours notice late*: after processing + serialisation + latency of the cable, which is the
- * lookahead. With latency alone, a peer that was granted the full lookahead could have run past the
- * notice already.
+ *   lookahead. With latency alone, a peer that was granted the full lookahead could have run past
+ *   the notice already.
  *
  * Lives are numbered: a message to or from an earlier life is not delivered.
  */

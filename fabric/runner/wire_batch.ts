@@ -1,9 +1,8 @@
 /**
  * Events between partitions on the bus: one batch per span and peer.
  *
- *    [incarnation of the sender, number of the first event, [event, …]]
- *     event: [time, kind, source, counter, target, sourceLife, targetLife, port, tailPs | up, body,
- *     hash | null]
+ *     [incarnation of the sender, number of the first event, [event, …]]
+ *     event: [time, kind, source, counter, target, sourceLife, targetLife, port, tailPs | up, body, hash | null]
  *
  * A frame's body is its bytes as Wireshark reads them; `hash` is for the digest. A bus message's
  * body is an array (`pcie_codec.ts`), without a hash; a link event's is null. An invalid batch is

@@ -3,7 +3,7 @@
  * device. The command line, the API, the page, the timekeeper and the replay have this one
  * language.
  *
- *    2ms                 a time: nothing happens at it or later
+ *     2ms                 a time: nothing happens at it or later
  *     S907, 4504          a step by its number in the documents, on any device
  *     b-rnic:S907         on this one
  *     b:persistence-ack   a word of `step_words.ts`

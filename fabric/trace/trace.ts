@@ -4,9 +4,8 @@
  * WQE, an RNIC's the PSN, memory's the bytes of SCM and the tag of a read. Only this file joins
  * them.
  *
- *    operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
- *                                                receive WQEs they take → the lines that posted
- *                                                them
+ *     operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
+ *                                                receive WQEs they take → the lines that posted them
  *                 the WQE's doorbell, by its queue and the pointer's time, and the RNIC's reads
  *                 of the queue until the WQE begins
  *                 pages and contexts that these lines wait for, until they are there

@@ -4,7 +4,7 @@
  * checksums are right. Recovery reads all of a record to know that, so of a torn one each of its
  * words is there or not.
  *
- *  rack explore scripts/scenarios/checksummed_record.yaml
+ *   rack explore scripts/scenarios/checksummed_record.yaml
  *
  * With `checksum: xor` two equal words that are both missing cancel each other. The sequence number
  * stands at both ends of a record, and so a record without either of them passes for whole.

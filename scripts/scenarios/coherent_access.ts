@@ -5,7 +5,7 @@
  * and one with PCIe cards. A line that is not one store's, or older than one seen before, ends the
  * program; `check` compares what both computers find at the end of each phase.
  *
- *  rack run scripts/scenarios/coherent_placement.yaml
+ *   rack run scripts/scenarios/coherent_placement.yaml
  */
 import { type CrashView, type ProgramContext, type Steps, type Time, timeOption } from "rackmesh";
 import {

@@ -4,7 +4,7 @@
  * locally, kept remotely, and behind PCIe cards. Every step has its time, so that nothing else is
  * under way, and each has to find the stored value.
  *
- *  rack run scripts/scenarios/coherent_cost.yaml
+ *   rack run scripts/scenarios/coherent_cost.yaml
  */
 import { type CrashView, type ProgramContext, type Steps, type Time, timeOption } from "rackmesh";
 import {

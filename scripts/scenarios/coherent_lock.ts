@@ -7,7 +7,7 @@
  * never served: the others wait for the time of the option `patience` (5 ms), say which ticket was
  * served last (`givenUp`), and end.
  *
- *  rack run scripts/scenarios/coherent_lock.yaml
+ *   rack run scripts/scenarios/coherent_lock.yaml
  */
 import { type CrashView, type ProgramContext, type Steps, timeOption } from "rackmesh";
 import {

@@ -6,7 +6,7 @@
  * Where the other computer has lost its power, each waits for the time of the option `patience` (5
  * ms), says which message or room it has waited for (`givenUp`), and ends.
  *
- *  rack run scripts/scenarios/coherent_queue.yaml
+ *   rack run scripts/scenarios/coherent_queue.yaml
  */
 import { type CrashView, type ProgramContext, type Steps, timeOption } from "rackmesh";
 import {

@@ -6,7 +6,7 @@
  * its targets long before it has their data: with `tell` it announces them while the backward pass
  * computes (H-09).
  *
- *  rack run scripts/scenarios/hints_all_reduce.yaml
+ *   rack run scripts/scenarios/hints_all_reduce.yaml
  */
 import {
   type Connection,

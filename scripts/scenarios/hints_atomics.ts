@@ -5,7 +5,7 @@
  * executes them on the chip. With `stores` a core of the server stores into the word's cache line
  * meanwhile, which makes such copies void.
  *
- *  rack run scripts/scenarios/hints_atomics.yaml
+ *   rack run scripts/scenarios/hints_atomics.yaml
  */
 import {
   type Connection,

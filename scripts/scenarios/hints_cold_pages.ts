@@ -4,7 +4,7 @@
  * (`hints_cold_pages.yaml`), each in its turn: a message alone, then another behind other work.
  * Each is written twice, and the extra time of the first is its stall.
  *
- *  rack run scripts/scenarios/hints_cold_pages.yaml
+ *   rack run scripts/scenarios/hints_cold_pages.yaml
  */
 import {
   type Connection,

@@ -6,7 +6,7 @@
  * no hint. `check` compares the two tenants: the same memory, the same completions, and each
  * operation later than without by no more than one batch of pages.
  *
- *  rack run scripts/scenarios/hints_hostile.yaml
+ *   rack run scripts/scenarios/hints_hostile.yaml
  */
 import {
   type Connection,

@@ -4,7 +4,7 @@
  * With `carrier` a client has one more queue pair, which carries the hints of all (H-08, figure 8):
  * it names queue pairs whose contexts are not on the chip.
  *
- *  rack run scripts/scenarios/hints_many_queues.yaml
+ *   rack run scripts/scenarios/hints_many_queues.yaml
  */
 import {
   type Connection,

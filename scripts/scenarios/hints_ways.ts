@@ -4,7 +4,7 @@
  * with hints in each encoding by each transport (`hints_ways.yaml`). Each does it twice, and the
  * extra time of the first is its stall.
  *
- *  rack run scripts/scenarios/hints_ways.yaml
+ *   rack run scripts/scenarios/hints_ways.yaml
  */
 import {
   type Connection,

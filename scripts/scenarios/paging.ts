@@ -4,7 +4,7 @@
  * card has to ask for. First comes a word into its last page, then the message four times: cold,
  * warm, after its pages were taken back, and after that with a prefetch.
  *
- *  rack run scripts/scenarios/paging.yaml
+ *   rack run scripts/scenarios/paging.yaml
  */
 import {
   type Connection,

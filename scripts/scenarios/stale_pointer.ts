@@ -4,7 +4,7 @@
  * back that all are there. Between two posts it works for a while, more in each burst, so that
  * doorbells come at every time to the card.
  *
- *  rack run scripts/scenarios/stale_pointer.yaml
+ *   rack run scripts/scenarios/stale_pointer.yaml
  */
 import {
   IBV_ACCESS_LOCAL_WRITE,

@@ -3,7 +3,7 @@
  * pair, and the tail that counts it over another, so that the tail need not wait behind the
  * record's packets. Both are read back before the record is reported. Where is the bug?
  *
- *  rack explore scripts/scenarios/two_queues.yaml
+ *   rack explore scripts/scenarios/two_queues.yaml
  *
  * With `tail: same` the tail goes over the record's queue pair, behind it, and the log is safe.
  */

@@ -3,7 +3,7 @@
  * know: the manufacturer's range, and opcodes newer than Wireshark 4.0. They come from the opcode
  * table and the headers' field tables, so they must be written again when those change:
  *
- *    deno run --allow-read --allow-write scripts/wireshark/dissector.ts
+ *     deno run --allow-read --allow-write scripts/wireshark/dissector.ts
  */
 import { BTH_BYTES } from "../../fabric/wire/roce/bth.ts";
 import { type Field, sizeOf } from "../../fabric/base/fields.ts";

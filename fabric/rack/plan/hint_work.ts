@@ -4,7 +4,7 @@
  * the RNIC's hardware does the work in no time beyond the receiving and sending modules, its
  * firmware and the driver request pages, and the OS brings them.
  *
- *  [table]   a published measurement
+ *   [table]   a published measurement
  *   [derived] arithmetic on such measurements or on the profile's constants, shown
  *   [choice]  no measurement available: the chosen value and its reason
  *

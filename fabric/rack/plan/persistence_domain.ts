@@ -7,24 +7,24 @@
  * The places of a byte on its way to memory, in order.
  *
  * - `rnic`, `bus`: posted writes that have not reached the host. No domain of current machines
- * saves them (P-05). `wsp`, whole-system persistence (Narayanan and Hodson, ASPLOS'12), powers
- * everything until pending work is finished: the card keeps such writes and replays them to the
- * host.
+ *   saves them (P-05). `wsp`, whole-system persistence (Narayanan and Hodson, ASPLOS'12), powers
+ *   everything until pending work is finished: the card keeps such writes and replays them to the
+ *   host.
  * - `remoteCache`, `localCache`: dirty lines of this host's shared regions (C-05) in a coherent
- * card's cache, the far computer's and its own (decision 12 of `coherence_protocol.md`). Neither
- * ADR nor eADR powers a card. `wsp` powers this host's card until its local cache is written back;
- * it brings no line home from another host, which may be down as well.
+ *   card's cache, the far computer's and its own (decision 12 of `coherence_protocol.md`). Neither
+ *   ADR nor eADR powers a card. `wsp` powers this host's card until its local cache is written
+ *   back; it brings no line home from another host, which may be down as well.
  * - `iio`: posted writes in the root complex: neither ADR nor eADR drains PCIe, so they are lost,
- * whatever the device assumes (P-03, P-05). `wsp` drains them.
+ *   whatever the device assumes (P-03, P-05). `wsp` drains them.
  * - `llc`: ADR powers the memory controllers only, so a dirty line is lost (P-04). eADR writes the
- * caches back; a line of SCM reaches memory.
+ *   caches back; a line of SCM reaches memory.
  * - `wcb`: write-combining buffers are not part of the caches that eADR flushes: lost except under
- * `wsp`. (eADR requires `sfence` after non-temporal stores.)
+ *   `wsp`. (eADR requires `sfence` after non-temporal stores.)
  * - `wpq`: the lines of SCM's write pending queue reach the medium under ADR (P-01), which eADR
- * includes.
+ *   includes.
  * - `scm`: persistent.
  * - `dram`: lost; a byte of DRAM counts as `dram` wherever it is, the other places are about SCM.
- * (`wsp` concerns SCM: DRAM is no NVDIMM.)
+ *   (`wsp` concerns SCM: DRAM is no NVDIMM.)
  */
 export const PLACES = [
   "rnic",

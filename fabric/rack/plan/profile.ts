@@ -2,7 +2,7 @@
  * Device timings by name: every duration and rate of a host, an RNIC, a switch and the cables, with
  * its source:
  *
- *  [table]   a published measurement
+ *   [table]   a published measurement
  *   [derived] arithmetic on such measurements, shown
  *   [choice]  no measurement available: the chosen value and its reason
  *

@@ -5,7 +5,7 @@
  * turn. The doorbell is the end of a buffer, so its place is fixed, and it is last where a buffer
  * arrives in order of addresses.
  *
- *  buffer of 320 B:  … not used | padding to 64 B | WQE, whole segments of 16 B | doorbell 16 B
+ *   buffer of 320 B:  … not used | padding to 64 B | WQE, whole segments of 16 B | doorbell 16 B
  *
  * A core's write-combining buffer is a line, and goes to the bus as one write when it is full. It
  * may be evicted sooner: then its words of 8 B arrive in pieces, in any order (Intel SDM, vol. 3,

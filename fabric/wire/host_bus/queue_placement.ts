@@ -3,7 +3,7 @@
  * placement rules, and {@link layOut}, from which driver, RNIC and memory take every address. A
  * field is written by the side that its space permits:
  *
- *  space 1  RNIC reads and writes, host reads
+ *   space 1  RNIC reads and writes, host reads
  *   space 2  RNIC reads, host writes through the RNIC or under its lock
  *   space 3  host writes, RNIC reads
  */
@@ -88,7 +88,7 @@ export type Placement = Readonly<Record<QueueField, Space>>;
  *
  * - `kind`, `state`, `valid` and `owner` are the RNIC's findings: the host may not change them.
  * - Addresses, depth and unit change only while the RNIC is not using them. The firmware moves no
- * ring, so addresses may lie in space 1.
+ *   ring, so addresses may lie in space 1.
  * - The RNIC moves its pointer at any time: no lock of the host may stand in its way.
  * - The host stores its pointer and time at every post: it may not need the RNIC for that.
  */

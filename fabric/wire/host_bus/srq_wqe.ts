@@ -3,7 +3,7 @@
  * queue, as in mlx5 (`mlx5_wqe_srq_next_seg`). Queue pairs complete them in any order, so each
  * contains its driver slot, which the completion returns instead of a position in the ring.
  *
- *  reserved 2 | slot 2 | reserved 12 | data 16…
+ *   reserved 2 | slot 2 | reserved 12 | data 16…
  */
 import { allocate, viewOf } from "../../base/slab.ts";
 import { decodeRecvWqe, encodeRecvWqe, type Sge } from "./wqe.ts";

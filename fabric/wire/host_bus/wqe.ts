@@ -3,7 +3,7 @@
  * mlx5's (`rocev2.md` §5.1): 64-byte units of 16-byte segments, big-endian. A WQE starts on a unit
  * boundary, spans one or several units (Q-01), and wraps at the ring's end.
  *
- *  control 16 | [address vector 16, UD] | [remote address 16, RDMA] | [atomic 16] | [flush 16] |
+ *   control 16 | [address vector 16, UD] | [remote address 16, RDMA] | [atomic 16] | [flush 16] |
  *   [verify 16] | [bind 32] | [objects 80] | [parts 80] | data 16… or inline
  */
 import { fail } from "../../base/assert.ts";

@@ -3,7 +3,7 @@
  * between the QP 1 of two RNICs under the Q_Key `GSI_QKEY` (InfiniBand architecture, volume 1,
  * §12.6 and §13.4.3). They are rare, so the generic table codec is fast enough.
  *
- *  connection: requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP
+ *   connection: requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP
  *               (REJ instead of any, MRA where REP or RTU is delayed)
  *   UD:         SIDR_REQ →  ← SIDR_REP (service ID resolution, §12.11)
  */

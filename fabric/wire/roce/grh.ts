@@ -3,7 +3,7 @@
  * A16): the global route header, behind EtherType 0x8915, and before it an IEEE 802.1Q priority tag
  * where the fabric has priorities, as no switch looks for a DSCP in a frame that is not IP.
  *
- *  Ethernet 14 | [tag 4] | GRH 40 | BTH 12 | extension headers, payload, pad | ICRC 4
+ *   Ethernet 14 | [tag 4] | GRH 40 | BTH 12 | extension headers, payload, pad | ICRC 4
  *
  * GIDs are those of IPv4 interfaces, ::ffff:a.b.c.d, which `rdma_cm` picks for an IPv4 address: a
  * rack's address names the same port in both versions. A group's is ff0e::ffff:a.b.c.d (Linux:

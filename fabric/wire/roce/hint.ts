@@ -1,9 +1,9 @@
 /**
  * Hint messages, and the packets that carry them (H-07, H-08). The document's four encodings:
  *
- *    a new operation code VENDOR HINT on an RC queue pair, VENDOR UC HINT on a UC one: for itself
- *                             (figure 7) or for all (figure 8); to a group (figure 9) a UD SEND
- *                             ONLY's payload
+ *     a new operation code    VENDOR HINT on an RC queue pair, VENDOR UC HINT on a UC one: for itself
+ *                             (figure 7) or for all (figure 8); to a group (figure 9) the payload of
+ *                             a UD SEND ONLY
  *     an extra header         the message is between a packet's extension headers and its payload
  *     an extra payload        the message and a trailer follow a packet's payload
  *     an opcode with a flag   a READ or WRITE of no bytes, without VA and rkey checks (`rocev2.md`

@@ -3,7 +3,7 @@
  * groups and from which a snooping switch learns them. Real frames: IPv4 with the router alert
  * option to 224.0.0.22, time to live 1.
  *
- *  Ethernet 14 | IPv4 20 + router alert 4 | type 0x22, checksum, records | record 8 each | padding
+ *   Ethernet 14 | IPv4 20 + router alert 4 | type 0x22, checksum, records | record 8 each | padding
  */
 import { ETHERNET_BYTES, ETHERTYPE_IPV4, LEAST_FRAME_BYTES, writeMac } from "./ethernet.ts";
 import { isGroupAddress, macOfAddress } from "./neighbour.ts";

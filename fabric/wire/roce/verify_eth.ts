@@ -2,7 +2,7 @@
  * Headers of a verified write, and its response (`write-verify.md`; opcodes of `rocev2.md` §2.3,
  * and FIRST and MIDDLE, as V-09 has messages of several packets):
  *
- *    FIRST, ONLY   RETH VerifyETH …    the requested checks
+ *     FIRST, ONLY   RETH VerifyETH …    the requested checks
  *     LAST, ONLY    … DigestETH data    the sender's CRC of the whole message's data
  *     READ RESPONSE ONLY with the PSN of the last packet, and {@link VerifyResult} as its payload
  *
