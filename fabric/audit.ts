@@ -1,7 +1,7 @@
 /**
- * A program's writes, posts and observed completions, by which the checkers in `console/checks`
- * judge a run. An observer takes each record at once, so that the confirmations of a program are
- * known even if it is killed before it can report them.
+ * A program's writes, posts and completions, by which the checkers in `console/checks` judge a run.
+ * An observer takes each record at once: confirmations are known even if the program is killed
+ * before its report.
  */
 import type { Time } from "./base/time.ts";
 import type { WcStatus } from "./wire/host_bus/cqe.ts";
@@ -11,7 +11,6 @@ export interface WritesRecord {
   readonly kind: "writes";
   /** Unique in its program ({@link TimedRecord.by}). */
   readonly id: number;
-  /** The host whose SCM is written; `at`: the offset in it. */
   readonly on: string;
   readonly at: number;
   readonly bytes: Uint8Array;
@@ -48,11 +47,9 @@ export interface PostedRecord extends OfRnic {
   /** `shared`: a shared receive queue, with its number in `qpn`. */
   readonly queue: "send" | "recv" | "shared";
   readonly qpn: number;
-  /** Position of its first unit in the ring, as its completion names it. */
   readonly wqe: number;
   /** A bigint as its decimal text. */
   readonly wrId: number | string;
-  /** Success generates a completion. */
   readonly signaled: boolean;
 }
 
@@ -63,7 +60,6 @@ export interface CompletedRecord extends OfRnic {
   readonly qpn: number;
   readonly srqn?: number;
   readonly wqe: number;
-  /** A bigint as its decimal text. */
   readonly wrId: number | string;
   readonly status: WcStatus;
 }
@@ -105,14 +101,14 @@ export interface ResumedRecord extends OfRnic {
 /** Enough replicas of a log have confirmed its first data records. */
 export interface LogRecord {
   readonly kind: "log";
-  /** `replicas`: with the known places of its segments in their SCM. */
+  /** With the known places of its segments. */
   readonly log: string;
   readonly replicas: readonly { readonly host: string; readonly at: readonly number[] }[];
   readonly quorum: number;
-  /** With the name they give the layout: maximum record size, and the slots of each segment. */
+  /** With `log` and `segments` they give the layout. */
   readonly recordBytes: number;
   readonly segments: readonly number[];
-  /** Durable data records; `crc`: CRC-32 of their concatenated payloads. */
+  /** `crc`: CRC-32 of their concatenated payloads. */
   readonly durable: number;
   readonly crc: number;
   /** False where too many of the replicas use a method that claims without a promise (P-12). */
@@ -122,11 +118,10 @@ export interface LogRecord {
 }
 
 /**
- * An object that a program replaces as a whole. `begun`: it has the place for it. `asked`: all of
- * it is written; the program is about to ask the host's service to make it the object of its name.
- * `stored`: the service has confirmed that. `withdrawn`, by the service: it is about to remove the
- * object before a new one is written. `removing`: a program is about to ask for the removal.
- * `removed`: that is confirmed.
+ * An object that a program replaces as a whole. `begun`: it has the place for it. `asked`: it is
+ * about to ask the host's service to make it the object of its name. `stored`: the service has
+ * confirmed that. `withdrawn`, by the service: it is about to remove the object before a new one is
+ * written. `removing`: a program is about to ask for the removal. `removed`: that is confirmed.
  */
 export interface ObjectRecord {
   readonly kind: "object";
@@ -141,8 +136,8 @@ export interface ObjectRecord {
 }
 
 /**
- * The host's own SCM: its content is no longer promised, and others use it without a note. Emitted
- * before the directory says so.
+ * The content of the host's own SCM is no longer promised, and others use it without a note.
+ * Emitted before the directory says so.
  */
 export interface FreedRecord {
   readonly kind: "freed";
@@ -150,10 +145,7 @@ export interface FreedRecord {
   readonly length: number;
 }
 
-/**
- * A host uses a shared region from now on (C-03): once, before its first access, and again after
- * its power has returned.
- */
+/** C-03: emitted before a host's first access, and again after its power has returned. */
 export interface RegionRecord {
   readonly kind: "region";
   readonly region: string;
@@ -173,10 +165,7 @@ export interface RegionRecord {
 const REGION_OPS = ["load", "store", "add", "compare-swap", "flush"] as const;
 export type RegionOp = typeof REGION_OPS[number];
 
-/**
- * A core begins an access to a shared region, or home's card one of its own (`dma`): before the
- * access can have any effect.
- */
+/** By a core, or by home's card (`dma`): emitted before the access can have any effect. */
 export interface AccessRecord {
   readonly kind: "access";
   /** Unique in its program ({@link TimedRecord.by}). */
@@ -186,7 +175,7 @@ export interface AccessRecord {
   readonly offset: number;
   readonly length: number;
   readonly op: RegionOp;
-  /** By home's card, for a verb or other DMA on the region: no program is told, no bound holds. */
+  /** For a verb or other DMA on the region: no program is told, no bound holds. */
   readonly dma?: true;
   /**
    * `store`: the bytes written; `add`: the operand; `compare-swap`: the new value. The last two 8
@@ -195,7 +184,6 @@ export interface AccessRecord {
   readonly bytes?: Uint8Array;
   /** `compare-swap`: the expected value, 8 B. */
   readonly compare?: Uint8Array;
-  /** Of a host with store buffers (`memory: tso`). */
   readonly core?: number;
   /**
    * The {@link BufferedRecord} of a store that leaves the core's buffer; `forwarded`: whose bytes a
@@ -206,8 +194,8 @@ export interface AccessRecord {
 }
 
 /**
- * A core's store to one line enters its store buffer, and its program goes on. An `access` follows
- * when it leaves.
+ * A core's store enters its store buffer, and its program goes on. An `access` follows when it
+ * leaves.
  */
 export interface BufferedRecord {
   readonly kind: "buffered";
@@ -220,13 +208,11 @@ export interface BufferedRecord {
   readonly bytes: Uint8Array;
 }
 
-/** Behind a fence, or at the begin of a locked operation: the core's store buffer is empty. */
 export interface StoreFenceRecord {
   readonly kind: "store-fence";
   readonly core: number;
 }
 
-/** Its program knows that the access has ended. */
 export interface AccessedRecord {
   readonly kind: "accessed";
   readonly id: number;
@@ -251,7 +237,6 @@ export interface RegionLostRecord {
 const LINE_CACHES = ["llc", "local", "remote"] as const;
 export type LineCache = typeof LINE_CACHES[number];
 
-/** From this instant on (C-05); emitted by the cache's node at each change. */
 export interface LineStateRecord {
   readonly kind: "line-state";
   readonly region: string;
@@ -262,14 +247,14 @@ export interface LineStateRecord {
 }
 
 /**
- * A request at home's card, emitted by that card: queued, begun, or dropped before it began. A far
- * card has at most one request of a kind for a line.
+ * Emitted by home's card: queued, begun, or dropped before it began. A far card has at most one
+ * request of a kind for a line.
  */
 export interface LineTurnRecord {
   readonly kind: "line-turn";
   readonly region: string;
   readonly line: number;
-  /** The far card's number; 0 is home's local cache, for a verb or for a far card's access. */
+  /** 0 is home's local cache, for a verb or for a far card's access. */
   readonly agent: number;
   /** A message name of the protocol between cards. */
   readonly request: string;

@@ -23,30 +23,28 @@ export interface QueuePairInspection {
   readonly qpn: number;
   readonly type: "rc" | "uc" | "ud";
   readonly state: string;
-  /** Of a connected queue pair. */
   readonly peer?: { readonly address: string; readonly qpn: number };
-  /** Requester; `unacknowledgedPsn`: the oldest that is not acknowledged. */
+  /** `unacknowledgedPsn`: the oldest. */
   readonly nextPsn: number;
   readonly unacknowledgedPsn: number;
-  /** On the card; `unanswered`: those of them that wait for an answer. */
+  /** On the card; `unanswered` of them wait for an answer. */
   readonly outstanding: number;
   readonly unanswered: number;
-  /** Their persistence ACK is still to come (P-28). */
+  /** P-28. */
   readonly persistWaiting: number;
   readonly retriesLeft: number;
   readonly rnrRetriesLeft: number;
   /** An RNR NAK delays its sending. */
   readonly rnrWaiting: boolean;
-  /** Responder; `answersOwed`: answers that it owes. */
+  /** Of the responder. */
   readonly expectedPsn: number;
   readonly answersOwed: number;
-  /** Receive WQEs on the card; `receivesAwaited`: packets that wait for one. */
+  /** `receivesAwaited`: packets that wait for one. */
   readonly receivesFetched: number;
   readonly receivesAwaited: number;
 }
 
 export interface RegionInspection {
-  /** Both lkey and rkey. */
   readonly key: number;
   readonly pd: number;
   readonly va: number;
@@ -55,7 +53,6 @@ export interface RegionInspection {
   readonly access: number;
   /** The range is a memory window's. */
   readonly isWindow: boolean;
-  /** All of it is SCM (P-22). */
   readonly persistent: boolean;
 }
 
@@ -71,14 +68,13 @@ export interface LossRange {
 }
 
 /**
- * By a power failure at this instant, among the bytes of SCM that have reached the host: bytes on a
- * card, a bus or a cable do not count.
+ * Among the bytes of SCM that have reached the host: bytes on a card, a bus or a cable do not
+ * count.
  */
 export interface HostLoss {
   readonly domain: PersistenceDomain;
   /** Whole lines in the LLC; a byte at two places counts at both. */
   readonly bytes: Readonly<Record<LossPlace, number>>;
-  /** A dirty line may equal memory. */
   readonly changedBytes: number;
   /**
    * By place and offset, at most {@link LOSS_RANGES_MAX}; adjacent bytes of a place are one range.
@@ -104,18 +100,16 @@ export const LATENCY_BOUNDS_PS: readonly number[] = [
  */
 export const PERFTEST_OPERATION = "perftest";
 
-/** One operation by one method, since the host's power-on. */
 export interface OperationFigures {
   /** `put`, `get`, or an own program's name for it. */
   readonly operation: string;
   readonly method: string;
-  /** Of a message, where each size has figures of its own. */
+  /** Where each size has figures of its own. */
   readonly bytes?: number;
   readonly count: number;
   /** Of all latencies. */
   readonly sumPs: number;
   /** Up to the bound of {@link LATENCY_BOUNDS_PS} and above the one before; the last: longer. */
   readonly buckets: readonly number[];
-  /** The program has a confirmation that promises their persistence. */
   readonly promisedBytes: number;
 }

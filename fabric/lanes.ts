@@ -1,26 +1,23 @@
 /**
  * Lanes: several racks in one set of processes, as variants of a scenario with the same devices and
  * cables. Each rack has its own run id, clock and files; they share processes and connections, so
- * code is loaded and compiled once. A process is started for one rack, and takes up and leaves
- * others on request of the command that runs them.
+ * code is loaded and compiled once. A process takes racks up and leaves them on request of the
+ * command that runs them.
  */
 import type { Bus } from "./bus/bus.ts";
 import { laneVerb } from "./bus/access.ts";
 import { decode, encode } from "./bus/codec.ts";
 import { patternOf } from "./bus/subjects.ts";
 
-/** In a file of its own, as JSON. */
 export interface LanesFile {
   /** On the bus, a subject token. */
   readonly run: string;
-  /** Of racks that are under way or still to come. */
   readonly runFiles: readonly string[];
 }
 
 /** Repeated until it is answered. */
 export type LaneRequest =
   | { readonly open: OpenRequest }
-  /** Leave the rack with this run id, in order. */
   | { readonly close: string };
 
 export interface OpenRequest {
@@ -31,7 +28,6 @@ export interface OpenRequest {
 }
 
 export interface Lane {
-  /** Sends and hears no more, and closes its files. */
   close(): void;
 }
 
@@ -40,7 +36,6 @@ export interface LanesOptions {
   readonly first: { readonly run: string; readonly lane: Lane };
   /** Undefined: the process has one rack. */
   readonly set: LanesFile | undefined;
-  /** Of the process on the bus. */
   readonly name: string;
   readonly open: (runFile: string, instance: string) => Promise<Lane>;
   /** An error of `open`, after which the process is useless. */

@@ -23,11 +23,9 @@ export interface Frame extends FrameBytes {
 
 export type Message = Frame | PcieMessage;
 
-/** The node's kind defines its port numbers ({@link PORTS}). */
 export type Input =
   /**
-   * The last bit arrives `tailPs` later: 0, except at a port that acts on the head of a frame (a
-   * cut-through switch).
+   * A port that acts on the head of a frame (a cut-through switch) has the last bit `tailPs` later.
    */
   | {
     readonly kind: "message";
@@ -38,9 +36,7 @@ export type Input =
   | { readonly kind: "link"; readonly port: number; readonly up: boolean }
   /** `now` is the result of {@link Node.wakeAt}. */
   | { readonly kind: "wake" }
-  /** The first input of a node, at 0 or when it is started again. */
   | { readonly kind: "power" }
-  /** An order from outside starts a program on this host. */
   | { readonly kind: "run"; readonly program: ProgramPlan }
   /** Bytes [from, to) of this host's SCM are durable from now on (see `WritebackPlan`). */
   | {
@@ -154,20 +150,14 @@ export interface Outputs {
   report(topic: string, value: unknown): void;
   /** An observer takes {@link audit}: check it before building one. */
   readonly auditing?: boolean;
-  /**
-   * A card loops a frame back at its sending or receiving end: no cable carries it, so only
-   * observers learn of it. Present where an observer takes it.
-   */
+  /** At its sending or receiving end: no cable carries the frame, so only observers learn of it. */
   looped?(end: "sent" | "received", frame: Frame, span: Span): void;
-  /** A card writes payload to memory. Present where an observer follows bytes. */
   placed?(payload: PlacedPayload): void;
-  /** Of program `by`: checkers judge it. */
   audit?(by: string, note: AuditRecord): void;
 }
 
 export type NodeKind = "host" | "rnic" | "switch";
 
-/** A device still holds it when no event is left in the rack. */
 export interface HeldThing {
   /**
    * `asked`: a program may have caused it, by a receive not posted or not answered; `leaked`: a
@@ -194,17 +184,15 @@ export interface Node {
    * earlier.
    */
   nextDurableAt?(): Time;
-  /** Counters for the run's report. */
   statistics(): Record<string, number>;
-  /** Hosts only: programs that have not ended. At any time, without an effect on the run. */
+  /** Hosts only: without an effect on the run. */
   unfinished?(): UnfinishedProgram[];
-  /** RNICs only: queue pairs and memory. At any time, without an effect on the run. */
+  /** RNICs only: without an effect on the run. */
   inspect?(): RnicInspection;
-  /** RNICs only: asked when no event is left anywhere. */
+  /** RNICs only, when no event is left anywhere. */
   heldAtRest?(): HeldThing[];
-  /** Hosts only: by a power failure now. At any time, without an effect on the run. */
+  /** Hosts only, by a power failure now: without an effect on the run. */
   loss?(): HostLoss;
-  /** Hosts only: the programs' measurements. At any time, without an effect on the run. */
   operations?(): readonly OperationFigures[];
   /**
    * Hosts only: since the last call and before `before`, oldest first. They are in the SCM file
@@ -213,18 +201,15 @@ export interface Node {
   takeDurable?(before: Time): DurableWrite[];
 }
 
-/** It has not ended when the run has: the reason, place and begin of its wait. */
 export interface UnfinishedProgram {
   /** With number and thread: `put#1`, `./mine.ts#2/worker`. */
   readonly program: string;
-  /** It serves others as long as its host has power: it need not end. */
   readonly serves: boolean;
   /** `a completion (waitCompletion)`. */
   readonly waitsFor: string;
   readonly since: Time;
   /** `mine.ts:41:12`; absent where it is not known. */
   readonly at?: string;
-  /** The order that started it from outside. */
   readonly order?: number;
 }
 

@@ -1,4 +1,3 @@
-/** Payload that a card writes into its host's memory, for observers of bytes. */
 export interface PlacedPayload {
   /** As in `TraceStep` (`node.ts`). */
   readonly connection?: string;

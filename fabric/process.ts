@@ -8,12 +8,12 @@ import { BUS_ENVIRONMENT, busAddressFrom, busPatienceMs } from "./rack/assembly/
 const CLOSE_MS = 1_000;
 const CHECK_MS = 1_000;
 
-/** The parent's process number: the parent may end before the child starts. */
+/** The parent may end before the child starts. */
 export const PARENT_VARIABLE = "RACKMESH_PARENT";
 
 /**
- * `start` begins the work and returns a function that stops it. A signal, the end of the parent
- * process and the loss of the bus end the process.
+ * `start` returns a function that stops the work. A signal, the end of the parent process and the
+ * loss of the bus end the process.
  */
 export async function runOnBus(
   options: { readonly run: string; readonly name: string; readonly title: string },
@@ -63,7 +63,6 @@ function patienceMs(): number {
   return isLeftToParent ? Infinity : busPatienceMs(get);
 }
 
-/** An error of the bus, of a full disk, or a bug. */
 export function exitWith(error: unknown): never {
   const thrown = error instanceof BusError && error.kind === "handler" ? error.cause : error;
   const isOfWorld = thrown instanceof BusError || thrown instanceof RecordError;

@@ -8,7 +8,6 @@ export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new InvariantError(message);
 }
 
-/** For a condition that was found broken. @throws InvariantError */
 export function fail(message: string): never {
   throw new InvariantError(message);
 }

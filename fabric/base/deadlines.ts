@@ -7,11 +7,9 @@ import { NEVER, type Time } from "./time.ts";
 export class Deadlines {
   readonly #times: Float64Array;
   readonly #heap: Int32Array;
-  /** By slot; −1 if not in the heap. */
   readonly #place: Int32Array;
   #size = 0;
 
-  /** @param slots the number of nodes, which are numbered from 0. */
   constructor(slots: number) {
     this.#times = new Float64Array(slots).fill(NEVER);
     this.#heap = new Int32Array(slots);

@@ -1,7 +1,7 @@
 /**
  * A wire format as a table of fields in wire order, for comparison with the specification; size,
- * type, reader and writer follow from it. Most packets' headers have hand-written readers and
- * writers, for speed; `headers_test.ts` compares them.
+ * type, reader and writer follow from it. Headers of most packets have hand-written ones, for
+ * speed; `headers_test.ts` compares them.
  */
 import { assert, fail } from "./assert.ts";
 

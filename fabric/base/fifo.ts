@@ -1,4 +1,3 @@
-/** For code that must not change the queue. */
 export type ReadonlyFifo<T> = Pick<Fifo<T>, "first" | "end" | "length" | "at" | "some" | "peek">;
 
 /** Elements keep their number, so that a cursor stays valid after removals. */
@@ -12,7 +11,6 @@ export class Fifo<T> {
     return this.#first;
   }
 
-  /** Of the next element that is added. */
   get end(): number {
     return this.#first + this.length;
   }

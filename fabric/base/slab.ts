@@ -50,12 +50,10 @@ export function keptCopyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return copy;
 }
 
-/** Of exactly these bytes. */
 export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** Usually a slab of wire memory and one of host memory. */
 let lastBuffer: ArrayBufferLike = slab, lastView: DataView = new DataView(slab);
 let earlierBuffer: ArrayBufferLike = slab, earlierView: DataView = lastView;
 

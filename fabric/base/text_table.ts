@@ -1,7 +1,4 @@
-/**
- * Short texts that come again and again as bytes: names in messages, subjects. Each is decoded
- * once.
- */
+/** Texts that come again and again as bytes, as subjects do: each is decoded once. */
 
 const SLOTS = 1024;
 /** Longer ones are seldom the same. */

@@ -1,9 +1,8 @@
 /**
- * The users of a rack's broker, and the subjects that each may publish and hear, natively and in
- * containers; `tests/rig/broker_rights_test.ts` tests the broker.
+ * The users of a rack's broker, and the subjects that each may publish and hear: README.
  *
- * A user hears answers to its own requests on subjects of its own, and answers on subjects that
- * name it, so no user needs NATS's `allow_responses`, a right to publish on any subject.
+ * A user hears answers on subjects that name it, so no user needs NATS's `allow_responses`, a right
+ * to publish on any subject.
  */
 import { neighboursOf } from "../rack/plan/cabling.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -14,13 +13,12 @@ export const USERS = {
   timekeeper: "_timekeeper",
   /** The process that starts the others, and the commands for a rack that is up. */
   supervisor: "_supervisor",
-  /** In containers: waits for the end, and reports. */
+  /** In containers. */
   report: "_report",
   /** Changes nothing: its credential is safe to give to observers. */
   viewer: "_viewer",
 } as const;
 
-/** `control.<verb>`, answered by the timekeeper. */
 export const CLOCK_VERBS = [
   "status",
   "pause",
@@ -50,7 +48,7 @@ export const STEPS_VERB = "steps";
 const FINAL = "final-", INSPECT = "inspect-";
 const KILL = "kill-", BOOT = "boot-", PROCESS = "process-", DEATH = "death-", LANE = "lane-";
 
-/** A partition's final report. */
+/** Answered by that partition. */
 export function finalVerb(partition: string): string {
   return `${FINAL}${partition}`;
 }
@@ -60,35 +58,31 @@ export function inspectVerb(partition: string): string {
   return `${INSPECT}${partition}`;
 }
 
-/** In containers: ends the partition's process. Its parent answers. */
+/** In containers: answered by the parent of the partition's process. */
 export function killVerb(partition: string): string {
   return `${KILL}${partition}`;
 }
 
-/** In containers: starts the partition's process. */
+/** In containers. */
 export function bootVerb(partition: string): string {
   return `${BOOT}${partition}`;
 }
 
-/** In containers: which process the partition has. */
+/** In containers. */
 export function processVerb(partition: string): string {
   return `${PROCESS}${partition}`;
 }
 
-/** In containers: the partition's process is gone, says its parent. The timekeeper answers. */
+/** In containers: published by the parent of the partition's process. */
 export function deathVerb(partition: string): string {
   return `${DEATH}${partition}`;
 }
 
-/**
- * With several racks in one set of processes: a user's process takes one up, or leaves it
- * (`lanes.ts`).
- */
+/** Several racks in one set of processes (`lanes.ts`). */
 export function laneVerb(user: string): string {
   return `${LANE}${user}`;
 }
 
-/** The rest of such a verb is the answering user. */
 const ANSWERED_BY_USER = [FINAL, INSPECT, KILL, BOOT, PROCESS, LANE];
 
 export function answererOf(verb: string): string {
@@ -124,10 +118,7 @@ export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
   ]);
 }
 
-/**
- * Several racks in one set of processes, with the same devices and cables: as {@link
- * accessOfProcesses}, and processes take racks up and leave them.
- */
+/** As {@link accessOfProcesses}, and processes take racks up and leave them. */
 export function accessOfLanes(rack: Omit<AccessRack, "run">): Map<string, Access> {
   const access = accessOfProcesses({ ...rack, run: ANY });
   const users = [USERS.timekeeper, ...rack.partitions.map(({ name }) => name)];
@@ -187,10 +178,7 @@ export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   return access;
 }
 
-/**
- * Hears the news for watching, neither orders nor frames; requests only what changes no device or
- * clock.
- */
+/** Changes no device and no clock. */
 function accessOfViewer(rack: AccessRack): Access {
   const { run } = rack;
   const queries = [...CLOCK_QUERIES, ...finalsOf(rack), ...inspectsOf(rack), STEPS_VERB];

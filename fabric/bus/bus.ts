@@ -72,11 +72,8 @@ export interface Subscription {
 export type BusStatus = "connected" | "disconnected" | "closed";
 
 export type BusErrorKind =
-  /** No server answers at the address. */
   | "unreachable"
-  /** The server rejects the credential. */
   | "refused"
-  /** The connection is lost and is not restored. */
   | "lost"
   | "disconnected"
   | "closed"
@@ -102,7 +99,6 @@ export function closedError(): BusError {
   return new BusError("closed", "The bus is closed");
 }
 
-/** @param trigger subject or status for which the handler was called. */
 export function handlerError(cause: unknown, trigger: string): BusError {
   return new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause });
 }

@@ -11,14 +11,11 @@ import { sleep, wallMs } from "./wall_time.ts";
 
 export interface BusRig {
   connect(name: string, onError: (error: BusError) => void): Promise<Bus>;
-  /** The server dies silently. */
   outage(): Promise<void>;
   heal(): Promise<void>;
-  /** After the connections have been closed. */
   close(): Promise<void>;
 }
 
-/** Every test gets a rig of its own. */
 export function busContract(name: string, openRig: () => Promise<BusRig>): void {
   describe(name, () => {
     let rig: BusRig;

@@ -52,13 +52,11 @@ export function decodeItem(bytes: Uint8Array): unknown {
   }
 }
 
-/** Head of the checksum behind a sealed message. */
 const UINT32 = 0x1a;
 export const SEAL_BYTES = 5;
 const SEED = 0x5ea1;
-/** In the checksum's place while the message is encoded: any number that takes 32 bits. */
+/** In the checksum's place meanwhile: any number that takes 32 bits. */
 const NO_CHECKSUM = 0xffff_ffff;
-/** Head of an array of two items. */
 const PAIR_BYTES = 1;
 
 /**

@@ -59,15 +59,11 @@ export interface NatsOptions extends NatsAddress {
   /** A token: shown by the server, and part of the subjects of answers. */
   readonly name: string;
   /**
-   * Time of retries while there is no server; 0 tries once, Infinity never ends. Default: 5 s. A
-   * server that takes the connection without an answer may be busy: it has {@link PATIENCE_MS} at
-   * least.
+   * While there is no server; 0 tries once, Infinity never ends. Default: 5 s. A server that takes
+   * the connection without an answer may be busy: it has {@link PATIENCE_MS} at least.
    */
   readonly connectTimeoutMs?: number;
-  /**
-   * With the reason for the missing connection, each time that {@link sayAfterMs} (10 s) have
-   * passed.
-   */
+  /** Each time that {@link sayAfterMs} (10 s) have passed. */
   readonly onWaiting?: (why: string) => void;
   readonly sayAfterMs?: number;
   /** The client drops a server that leaves two pings unanswered. Default: 2 s. */
@@ -86,7 +82,6 @@ const RETRY_MS = 100;
  */
 const DIAL_TIMEOUT_MS = 2_000, DIAL_TIMEOUT_MOST_MS = 30_000;
 const SAY_AFTER_MS = 10_000;
-/** {@link Bus.close} waits so long until the server has read all published data. */
 const CLOSE_FLUSH_MS = 1_000;
 
 /** @throws BusError `unreachable` if there is no server, `refused` at once. */
@@ -164,7 +159,6 @@ class NatsBus implements Bus {
   readonly #statusHandlers: Array<(status: BusStatus) => void> = [];
   /** The client does not settle pending flushes when it is closed. */
   readonly #flushes = new Set<(error: BusError) => void>();
-  /** By the subject of their answer. */
   readonly #requests = new Map<string, PendingRequest>();
   /** Tells this connection's requests from those of others of the same user. */
   readonly #requester = crypto.randomUUID().slice(0, 8);

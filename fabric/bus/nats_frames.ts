@@ -23,19 +23,15 @@ const CR = 13, LF = 10, SPACE = 32, DIGIT_0 = 48;
 const LETTER_H = 72, LETTER_M = 77;
 const CRLF_BYTES = 2;
 
-/** Of the spaces in the present line; a line with more of them is invalid. */
 const spaces = new Int32Array(5);
 
 export class Incoming {
   readonly #hearers: ReadonlyMap<number, Hear>;
   #slab = new Uint8Array(SLAB_BYTES);
-  /** Received and not taken: the beginning of an operation. */
   #from = 0;
   #to = 0;
-  /** Minimum length of this operation. */
   #wanted = 0;
 
-  /** @param hearers by the number of their subscription. */
   constructor(hearers: ReadonlyMap<number, Hear>) {
     this.#hearers = hearers;
   }

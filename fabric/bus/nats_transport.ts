@@ -48,7 +48,6 @@ export class TcpConnection {
     if (connected) (transport as DenoTransport).publish(subject, payload, reply);
   }
 
-  /** The subject was recently published on. */
   knows(subject: string): boolean {
     return (this.#protocol.transport as DenoTransport).outgoing.knows(subject);
   }
@@ -88,7 +87,6 @@ class DenoTransport implements Transport {
   #isDone = false;
   readonly outgoing = new Outgoing();
   #incoming: Incoming | undefined;
-  /** Operations behind the server's INFO, which the client parses again. */
   #first: readonly Uint8Array[] = [];
   #isWriting = false;
   #isWriteDue = false;

@@ -11,7 +11,6 @@ export class ForgeryError extends Error {
   override readonly name = "ForgeryError";
 }
 
-/** Of one subject, refused by `by`. */
 export interface RefusedMessages {
   readonly by: string;
   readonly subject: string;

@@ -228,7 +228,6 @@ export class RowReader {
     return this.isBad ? "" : textOf(this.#bytes, from, this.#at);
   }
 
-  /** A view of the message. */
   bytes(): Uint8Array<ArrayBuffer> {
     const from = this.#span(BYTES);
     return this.isBad ? new Uint8Array() : this.#bytes.subarray(from, this.#at);
@@ -302,7 +301,6 @@ export class RowReader {
     return value;
   }
 
-  /** Begin of a text's or bytes' content, which is skipped. */
   #span(major: number): number {
     const length = this.#head(major), from = this.#at;
     if (length > this.#end - from) this.isBad = true;
@@ -376,7 +374,6 @@ export const flag: Format<boolean> = {
   read: (row) => row.flag(),
 };
 
-/** Plain data that passes `isOne`. */
 export function plain<T>(isOne: (value: unknown) => boolean): Format<T> {
   return {
     write: (out, value) => out.plain(value),

@@ -4,10 +4,8 @@
  */
 import { assert } from "../base/assert.ts";
 
-/** Any one token in a pattern. */
 export const ANY = "*";
 
-/** The tokens after `rack.<run>.<kind>.` */
 const FIELDS = {
   "wire": ["from", "to"],
   /** `asker` misses messages of `of`. */
@@ -27,7 +25,6 @@ const FIELDS = {
   "report": ["node"],
   /** Requests to the run (pause, step, kill …), and the news of its end. */
   "control": ["verb"],
-  /** Users of the broker, and a number of the asker's. */
   "answer": ["by", "asker", "number"],
 } as const;
 type Fields = typeof FIELDS;

@@ -1,6 +1,5 @@
 /** Wall time, for code that waits for other processes. The linter forbids clocks elsewhere here. */
 
-/** In ms, since an arbitrary origin. */
 export function wallMs(): number {
   return performance.now();
 }
@@ -10,7 +9,6 @@ export function nextTurn(run: () => void): void {
   setImmediate(run);
 }
 
-/** Unless the returned function is called before. */
 export function after(ms: number, run: () => void): () => void {
   const timer = setTimeout(run, ms);
   return () => clearTimeout(timer);

@@ -1,4 +1,3 @@
-/** A RoCE frame's fields that a capture needs, without decoding the frame. */
 import { BTH_BYTES, readBth } from "../wire/roce/bth.ts";
 import { frameBth } from "../wire/roce/frame_peek.ts";
 import { OPCODE } from "../wire/roce/opcode.ts";

@@ -1,6 +1,6 @@
 /**
- * Effects of cable faults on frames, at both ends: the receiver's end matches the frame that
- * arrived damaged, late or duplicated with what left (`link/effect.ts`).
+ * Effects of cable faults on frames: the receiver's end matches the frame that arrived damaged,
+ * late or duplicated with what left (`link/effect.ts`).
  */
 import type { Time } from "../base/time.ts";
 import type { CableEffect } from "../link/effect.ts";
@@ -13,11 +13,9 @@ export interface FrameMark {
 export interface Remark {
   /** `retransmission of`, where `about` follows; else the whole text. */
   readonly text: string;
-  /** A frame that is written earlier. */
   readonly about?: FrameMark;
 }
 
-/** `retransmission of frame 12` */
 export function remarkText({ text, about }: Remark): string {
   return about === undefined ? text : `${text} frame ${about.number}`;
 }
@@ -34,7 +32,6 @@ export interface FrameAtEnd {
 interface Awaited {
   /** As they arrive. */
   readonly bytes: Uint8Array;
-  /** Of its first bit. */
   readonly earliestPs: Time;
   readonly says: readonly string[];
   readonly sent: FrameMark;
@@ -51,7 +48,6 @@ export class CableEffects {
     this.#latencyPs = latencyPs;
   }
 
-  /** With the cable's effect on the frame. */
   sent(frame: FrameAtEnd, effect: CableEffect | undefined): Remark[] {
     const { bytes, startPs, mark } = frame;
     const { says, copies, latePs, damaged } = effect ?? UNHARMED;
@@ -68,7 +64,6 @@ export class CableEffects {
     return says.map((text) => ({ text }));
   }
 
-  /** Matches the candidate that was expected last. */
   received({ bytes, startPs, mark }: FrameAtEnd): Remark[] {
     let found: Awaited | undefined;
     for (const each of this.#awaited) {

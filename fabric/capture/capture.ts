@@ -33,14 +33,11 @@ const FRAME_BYTES_MAX = 65_600;
 
 interface Ports {
   readonly interfaces: readonly CaptureInterface[];
-  /** Of `node index:port`, among the interfaces. */
   readonly places: ReadonlyMap<string, number>;
-  /** By place: that of the cable's other end. */
   readonly far: readonly number[];
   readonly latenciesPs: readonly Time[];
 }
 
-/** By the plan's order of nodes, then by port. */
 function portsOf(plan: RackPlan): Ports {
   const index = nodeIndexes(plan.nodes);
   const ends = plan.cables.filter(({ kind }) => kind === "network").flatMap((cable) => [
@@ -107,7 +104,6 @@ class Remarks {
   readonly #plan: RackPlan;
   readonly #ports: Ports;
   readonly #retransmissions: Retransmissions;
-  /** By the place of the receiving end. */
   readonly #cables: readonly CableEffects[];
 
   constructor(plan: RackPlan, ports: Ports) {
@@ -167,7 +163,6 @@ class Sorter {
     );
   }
 
-  /** Of frames that no later observation can precede. */
   *before(now: Time): Generator<Uint8Array> {
     // In batches: sorting at every event would dominate the run time.
     if (now !== NEVER && now - this.#sortedAt <= 2 * this.#slackPs) return;

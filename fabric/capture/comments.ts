@@ -1,7 +1,7 @@
 /**
- * Matches steps of the document with captured frames. Devices trace a step when they take it, maybe
- * before its frame leaves, and one ACK answers several messages. A step that sends something waits
- * here for its frame; any other belongs to the frame whose arrival caused it.
+ * Matches steps of the document with captured frames. A device traces a step when it takes it,
+ * maybe before the frame leaves, and one ACK answers several messages. A step that sends something
+ * waits here for its frame; any other belongs to the frame whose arrival caused it.
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -43,7 +43,6 @@ const PSN_MASK = 0xff_ffff;
 /** The oldest, whose answer was merged, are dropped. */
 const WAITING_MAX = 256;
 
-/** Sent by the responder's steps. */
 const ANSWERS: Readonly<Record<string, Operation>> = {
   "S205": "acknowledge",
   "S305": "acknowledge",
@@ -61,9 +60,7 @@ export class Commentator {
   readonly #hosts: ReadonlyMap<string, string>;
   /** Hosts whose LLC receives writes: to them a plain WRITE is figure 3's, else figure 2's. */
   readonly #withCache: ReadonlySet<string>;
-  /** By connection, as hosts name it: the last role of its program. */
   readonly #roles = new Map<string, Role>();
-  /** By node: steps whose frame has not left. */
   readonly #waiting = new Map<number, Claim[]>();
 
   constructor(plan: RackPlan) {
@@ -76,7 +73,6 @@ export class Commentator {
     }));
   }
 
-  /** By frame. Events come in the order of {@link eventsOf}. */
   commentsOn(event: SeenEvent): ReadonlyMap<MessageSeen, string> {
     const said = new Map<MessageSeen, string>();
     for (const [frame, claims] of this.#claimsOn(event)) {
@@ -191,7 +187,6 @@ function packetOf(frame: Uint8Array<ArrayBuffer>): Packet | undefined {
   return row && { ...bth, row };
 }
 
-/** The step's request's first packet, or an answer to it. */
 function isCarriedBy({ step, psn, farQpn }: Claim, { row, ...bth }: Packet): boolean {
   if (farQpn !== undefined && farQpn !== bth.destQpn) return false;
   const answer = ANSWERS[step.step];

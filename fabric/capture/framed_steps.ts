@@ -12,19 +12,17 @@ import { Commentator } from "./comments.ts";
 import type { SeenEvent } from "./instants.ts";
 import { type FrameSeen, isFrameSeen } from "./observation.ts";
 
-/** A frame passes an end of a cable. */
 export interface FramePass {
   readonly node: string;
   readonly kind: "sent" | "received";
   /** First and last bit. */
   readonly startPs: Time;
   readonly endPs: Time;
-  /** The cable's, from here on. */
   readonly effect?: string;
 }
 
 export interface FollowedFrame {
-  /** Its kept part, as its first sender sent it. */
+  /** As its first sender sent it. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** In order; of a multicast's copies in the order of observation. */
   readonly passes: readonly FramePass[];
@@ -34,7 +32,6 @@ export interface FramedSteps {
   readonly lines: readonly TraceLine[];
   /** By {@link TraceLine.frame}. */
   readonly frames: readonly FollowedFrame[];
-  /** The programs' writes and observations. */
   readonly notes: readonly TimedRecord[];
 }
 
@@ -58,7 +55,6 @@ export function framedSteps(plan: RackPlan, events: Iterable<SeenEvent>): Framed
 class FrameFollower implements FramedSteps {
   readonly #plan: RackPlan;
   readonly #commentator: Commentator;
-  /** The cable's other end, by `node:port`. */
   readonly #far = new Map<string, string>();
   /** By the end at which the frame comes next, or by the switch that holds it. */
   readonly #awaited = new Map<string, Following[]>();
@@ -131,7 +127,6 @@ class FrameFollower implements FramedSteps {
     if (awaited.length > FOLLOWED_MAX) awaited.shift();
   }
 
-  /** The earlier seen frame that is awaited there. */
   #find(
     place: string,
     { frame }: FrameSeen,

@@ -38,7 +38,6 @@ export function* eventsOf(sources: readonly Source[]): Generator<SeenEvent> {
   }
 }
 
-/** @returns whether the reader has observations of later times. */
 function takeInstant(reader: Reader, time: Time, to: Observation[]): boolean {
   while (reader.first.time === time) {
     to.push(reader.first);

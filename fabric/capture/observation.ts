@@ -1,6 +1,6 @@
 /**
- * Observations of a run for captures: a partition passes them to an {@link Observer},
- * `recording.ts` stores them in a file, `instants.ts` merges those of all partitions.
+ * Observations of a run for captures: `recording.ts` stores them in a file, `instants.ts` merges
+ * those of all partitions.
  */
 import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
 import { wireBytes } from "../link/link.ts";
@@ -24,18 +24,15 @@ interface Seen {
   readonly event: number;
 }
 
-/** At this node's end of a cable. */
 export interface MessageSeen extends Seen {
   readonly kind: "sent" | "received";
   readonly port: number;
-  /** First and last bit at this end. */
   readonly startPs: Time;
   readonly endPs: Time;
   /** Undefined for a message of the bus. */
   readonly frame: Uint8Array<ArrayBuffer> | undefined;
   /** Of a message of the bus; "" for a frame, whose bytes suffice. */
   readonly text: string;
-  /** Of a frame sent over a faulty cable. */
   readonly effect?: CableEffect | undefined;
 }
 
@@ -49,8 +46,8 @@ export interface CutOffSeen extends Seen {
 }
 
 /**
- * To the card's own port, at one end of its way inside the card. Captures leave it out: it does not
- * appear at the port (rdmamojo.com, "Loopback messages in RDMA"), so an external sniffer sees none.
+ * To the card's own port, inside the card. Captures leave it out: it does not appear at the port
+ * (rdmamojo.com, "Loopback messages in RDMA").
  */
 export interface LoopedSeen extends Seen, Span {
   readonly kind: "looped";
@@ -69,7 +66,6 @@ export interface NoteSeen extends Seen {
   readonly note: AuditRecord;
 }
 
-/** Of a program or device, but no output file. */
 export interface ReportSeen extends Seen {
   readonly kind: "report";
   readonly topic: string;
@@ -108,7 +104,7 @@ interface Passing extends Seen {
   readonly message: Message;
 }
 
-/** Acts on its receiver `tailPs` before its last bit (see `Input` of `node.ts`). */
+/** See `Input` of `node.ts`. */
 interface Arriving extends Passing {
   readonly tailPs: Time;
 }
@@ -120,7 +116,6 @@ export interface Viewpoint {
   readonly event: () => number;
 }
 
-/** An observer receives the outputs, too. */
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
   const { scope } = observer;
   const now = () => ({ time: at.time(), node: at.node, event: at.event() });
@@ -181,9 +176,8 @@ function effectOn(message: Message, faults: Port["faults"]): CableEffect | undef
 }
 
 /**
- * If the observer's scope includes it. Both ends are stamped with a frame's first bit, like the
- * clocks of network cards, so that a cut-through switch does not seem to send what it has not
- * received.
+ * Both ends are stamped with a frame's first bit, like the clocks of network cards, so that a
+ * cut-through switch does not seem to send what it has not received.
  */
 export function observeArrival(
   observer: Observer,
@@ -195,7 +189,6 @@ export function observeArrival(
   observer.see(messageSeen("received", arriving, spanOf(arriving, bitsPerSecond)));
 }
 
-/** If the observer's scope includes it. */
 export function observeCutOff(observer: Observer, arriving: Arriving, bitsPerSecond: number): void {
   const { time, node, event, port, message } = arriving;
   if (observer.scope === "notes" || message.kind !== "frame") return;

@@ -47,7 +47,6 @@ interface Option {
   readonly value: Uint8Array;
 }
 
-/** The first block of a file. */
 export function sectionBlock(section: { application: string; comment: string }): Uint8Array {
   const body = new Uint8Array(16);
   const view = new DataView(body.buffer);
@@ -106,7 +105,7 @@ function padded(bytes: number): number {
   return bytes + (-bytes & 3);
 }
 
-/** Type and length, body and options each padded to four bytes, length again. */
+/** Body and options are each padded to four bytes. */
 function block(
   type: number,
   parts: readonly Uint8Array[],

@@ -16,7 +16,6 @@ import { type Lane, type TraceEvent, type Track, Tracks } from "./tracks.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { peekBth } from "./bth_peek.ts";
 
-/** A trace can hold several, one below the other. */
 export interface TracedRun {
   readonly label: string;
   readonly plan: RackPlan;
@@ -104,11 +103,11 @@ class RunWriter {
   readonly #flows = new Map<string, number>();
   /** By `node queue` (Q-07). */
   readonly #lookUps = new Map<string, Open>();
-  /** By `node key`: unserved ones. */
+  /** By `node key`. */
   readonly #pageRequests = new Map<string, { readonly open: Open; readonly to: number }[]>();
   /** By `node cache line`, while the state is not I (C-05). */
   readonly #copies = new Map<string, Open>();
-  /** Lines of `node cache`. */
+  /** By `node cache`. */
   readonly #occupied = new Map<string, number>();
   #events: TraceEvent[] = [];
   #now: Time = 0;
@@ -217,7 +216,7 @@ class RunWriter {
     }
   }
 
-  /** A track for each line of a cache, a slice for each of its states, and the number of lines. */
+  /** A slice for each state, and the number of lines. */
   #cached(
     node: number,
     { text, shared }: TraceStep,
@@ -241,10 +240,7 @@ class RunWriter {
     this.#events.push({ ph: "C", name, pid, tid: 0, ts: us(this.#now), args: { lines } });
   }
 
-  /**
-   * A track for each region with a slice for each placement, and a counter of accesses in each
-   * window (C-04).
-   */
+  /** A slice for each placement, and accesses in each window (C-04). */
   #judged(
     node: number,
     { step, text }: TraceStep,
@@ -319,7 +315,6 @@ class RunWriter {
     this.#close(open);
   }
 
-  /** Both ends know connection, requester, and first PSN. */
   #flowKey(node: number, { connection, psn, inbound }: TraceStep): string {
     const near = this.#plan.nodes[this.#hostOf(node)]!.name;
     const ends = endsOf(connection ?? "", this.#hosts);

@@ -12,7 +12,6 @@ import type { Observation, ObservationScope, Observer } from "./observation.ts";
 
 export const BLOCK_HEAD_BYTES = 12;
 
-/** A block for each span with observations. */
 export function recordTo(write: (block: Uint8Array) => void, scope: ObservationScope): Observer {
   let rows: unknown[][] = [];
   return {
@@ -34,7 +33,6 @@ export function recordTo(write: (block: Uint8Array) => void, scope: ObservationS
   };
 }
 
-/** `bytes`: length of the body. */
 export function readBlockHead(head: Uint8Array): { readonly bytes: number; readonly span: number } {
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   return { bytes: view.getUint32(0), span: view.getFloat64(4) };
@@ -45,7 +43,6 @@ export function incarnationOf(span: number): number {
   return Math.floor(span / 2 ** 32);
 }
 
-/** In the order in which they were made. */
 export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
   const rows = decode(body);
   if (!Array.isArray(rows)) fail("A recording's block is not what was written");

@@ -54,7 +54,6 @@ export class Retransmissions {
     this.#plan = plan;
   }
 
-  /** Called in the order in which frames leave. */
   remarkOn(leaving: LeavingFrame): Remark | undefined {
     const bth = peekBth(leaving.frame);
     const row = bth && opcodeRow(bth.opcode);

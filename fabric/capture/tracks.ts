@@ -6,7 +6,6 @@ import { NEVER, type Time } from "../base/time.ts";
 
 /** Of Chrome's trace event format ("Trace Event Format", Google), as far as used here. */
 export interface TraceEvent {
-  /** Complete slice, instant, counter, flow start, step and end, metadata. */
   readonly ph: "X" | "i" | "C" | "s" | "t" | "f" | "M";
   readonly name: string;
   readonly cat?: string;
@@ -17,7 +16,6 @@ export interface TraceEvent {
   readonly id?: number;
   /** A flow's end binds to the enclosing slice. */
   readonly bp?: "e";
-  /** An instant's scope: its thread. */
   readonly s?: "t";
   readonly args?: Readonly<Record<string, unknown>>;
 }
@@ -44,7 +42,6 @@ export class Tracks {
     this.#firstPid = firstPid;
   }
 
-  /** Also where a slice on it is open. */
   find(node: number, name: string): Track {
     return (this.#lanesOf(node, name)[0] ?? this.#add(node, name)).track;
   }
@@ -57,7 +54,6 @@ export class Tracks {
     return lane;
   }
 
-  /** Of tracks added since the last call. */
   takeMetadata(): readonly TraceEvent[] {
     const metadata = this.#metadata;
     this.#metadata = [];

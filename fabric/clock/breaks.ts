@@ -1,18 +1,15 @@
 /**
- * Breaks: conditions at which a running rack stops, in the language of `trace/predicate.ts`.
+ * Breaks: conditions at which a running rack stops, in the language of `trace/predicate.ts`:
+ * README, Where a rack stands.
  *
- * The rack stops as a whole, at the end of the instant of the hit: all events up to it have
- * happened on every device, and no later one on any. For that, while breaks are watched no
- * partition runs past the next event of another (`Timekeeper`), which takes about a third more CPU
- * time.
+ * The rack stops as a whole, at the end of the instant of the hit. For that, while breaks are
+ * watched no partition runs past the next event of another (`Timekeeper`).
  */
 import type { Time } from "../base/time.ts";
 import type { Predicate } from "../trace/predicate.ts";
 import type { Grant, Report } from "./clock.ts";
 
-/** Several breaks may be hit at one instant. */
 export interface BreakHit {
-  /** Place in the order's list of breaks. */
   readonly break: number;
   readonly node: string;
   readonly step: string;
@@ -41,7 +38,6 @@ export class Breaks {
     this.#counts = breaks.map(() => 0);
   }
 
-  /** Each break with the number of occurrences at which the partition stops. */
   get rows(): Grant["breaks"] {
     return this.all.map(({ step, node = "", count = 1 }, i) =>
       [step, node, Math.max(1, count - this.#counts[i]!)] as const
@@ -55,8 +51,8 @@ export class Breaks {
   }
 
   /**
-   * Counts the noted hits, when no partition is running: in order of time, then of the partitions,
-   * regardless of the order of reports. @returns whether a break was hit.
+   * When no partition is running: in order of time, then of the partitions, regardless of the order
+   * of reports. @returns whether a break was hit.
    */
   settle(): boolean {
     const seen = this.#seen.sort((x, y) => x.atPs - y.atPs || x.partition - y.partition);

@@ -1,8 +1,5 @@
 /**
- * Faults of cables that are ordered while the rack runs. Each takes effect at an instant that no
- * partition has reached, is recorded first, and reaches the partitions at both ends with their next
- * grants. A partition applies each once (`Runner`), so a restarted timekeeper sends all of them
- * again.
+ * Faults of cables that are ordered while the rack runs: README, Power failures and orders.
  *
  * A cut reaches both ends as late as a power failure would, by each partition's own queue, without
  * a message. Frames that reach an end after it has noticed are lost, and so are frames sent there.
@@ -25,7 +22,6 @@ interface CableOrdersParts extends Pick<ClockParts, "plan" | "members" | "whenAt
   readonly out: Pick<ClockOutputs, "record">;
 }
 
-/** When the order takes effect, why it is refused, or that this is not yet known. */
 export type OrderAnswer =
   | { readonly at: Time; readonly fault: number }
   | { readonly refusal: string }
@@ -34,10 +30,8 @@ export type OrderAnswer =
 export class CableOrders {
   readonly #parts: CableOrdersParts;
   readonly #known: LinkFaultPlan[];
-  /** By the order's token, which its sender may repeat. */
   readonly #answers = new Map<string, OrderAnswer>();
 
-  /** @param recorded orders of an earlier timekeeper. */
   constructor(parts: CableOrdersParts, recorded: readonly RecordedLinkFault[]) {
     this.#parts = parts;
     this.#known = [...parts.plan.linkFaults ?? []];

@@ -39,7 +39,6 @@ const lifeCounts = listOf(
 
 const LINK_CHANGE = rowOf({
   at: time,
-  /** The end that learns it. */
   target: count,
   port: count,
   up: flag,
@@ -55,7 +54,7 @@ export type RunOrder = ReadBy<typeof RUN_ORDER>;
 
 /** Timekeeper → partition: permission for events before `horizon`. */
 const GRANT = rowOf({
-  /** A restarted timekeeper has a higher one, and the highest counts. */
+  /** The highest counts. */
   term: count,
   incarnation: count,
   /** From 1 in each incarnation; a repeated grant is answered again, not done again. */
@@ -63,15 +62,12 @@ const GRANT = rowOf({
   horizon: time,
   /** Messages, by peer and incarnation, that the partition must have before it begins. */
   expect: lifeCounts,
-  /** Messages that each peer has taken: the partition need not keep them. */
+  /** The partition need not keep them. */
   confirmed: listOf(tupleOf<readonly [peer: string, count: number]>(text, count)),
   links: listOf(LINK_CHANGE),
   runs: listOf(RUN_ORDER),
-  /** Each is taken up once. */
   cables: listOf(plain<LinkFaultPlan>(isLinkFaultPlan)),
-  /**
-   * Incarnations that died before all their messages were heard: missing messages will never come.
-   */
+  /** They died before all their messages were heard: missing messages will never come. */
   lost: listOf(tupleOf<readonly [peer: string, incarnation: number]>(text, count)),
   /**
    * Trace steps of a device ("": any device), and how often each may happen before the span ends
@@ -84,7 +80,6 @@ const GRANT = rowOf({
 });
 export type Grant = ReadBy<typeof GRANT>;
 
-/** Partition → timekeeper: the grant is done. */
 const REPORT = rowOf({
   term: count,
   partition: text,
@@ -95,12 +90,12 @@ const REPORT = rowOf({
   reached: time,
   next: time,
   now: count,
-  /** Of the last event looked at, including events for nodes without power. */
+  /** Including events for nodes without power. */
   ran: count,
   events: count,
   /**
-   * Messages sent to each peer since its incarnation began, and the earliest arrival among those of
-   * this span (of all unconfirmed ones where `taken` is given).
+   * Since the partition's incarnation began; `earliest` of this span's arrivals (of all unconfirmed
+   * ones where `taken` is given).
    */
   sent: listOf(
     tupleOf<readonly [peer: string, incarnation: number, count: number, earliest: Time]>(
@@ -118,16 +113,14 @@ const REPORT = rowOf({
       count,
     ),
   ),
-  /** Each occurrence of a step of the grant's breaks. */
   hits: listOf(
     tupleOf<readonly [place: number, node: string, at: Time]>(count, text, count),
   ),
-  /** Answer to `ask`: messages taken from each peer; else null. */
+  /** Answer to `ask`; else null. */
   taken: orNull(lifeCounts),
 });
 export type Report = ReadBy<typeof REPORT>;
 
-/** Partition → timekeeper: a process for this partition is here and knows nothing yet. */
 const JOIN = rowOf({
   partition: text,
   instance: text,
@@ -141,7 +134,6 @@ const ALIVE = rowOf({
   refused: listOf(tupleOf<readonly [subject: string, count: number]>(text, count)),
 });
 
-/** Timekeeper → partition: the answer to a join. */
 const WELCOME = rowOf({
   term: count,
   instance: text,
@@ -149,7 +141,6 @@ const WELCOME = rowOf({
   bootAt: time,
   /** Earlier processes' SCM log is valid up to it (see {@link spanNumber}). */
   settledSpan: count,
-  /** Life and digest so far of each node. */
   lives: listOf(
     tupleOf<
       readonly [node: string, life: number, high: number, low: number, events: number]

@@ -41,27 +41,22 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly run: string;
   readonly bus: Bus;
   readonly livenessMs: number;
-  /** So that conditions can be set first. */
   readonly paused?: boolean;
   /**
    * Writes down a fault, which the next timekeeper gets in `recorded`; returns when it is written.
    * This and the next four throw a `RecordError` if they cannot.
    */
   readonly onRecord?: (fault: Recorded) => void;
-  /** Of a power failure that was added to the plan. */
   readonly onPlanned?: (fault: FaultPlan) => void;
   /** Makes room for a program that an order starts; returns false where it is not kept. */
   readonly onAccepted?: (order: RecordedOrder, before: OrdersBefore) => boolean;
-  /** Of an order that was accepted. */
   readonly onOrdered?: (order: RecordedOrder) => void;
-  /** The run cannot be replayed any more. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
   /** Once a second while the run moves: all that is left of a killed rack. */
   readonly onTheWay?: (end: ClockEnd) => void;
-  /** When the service was stopped. */
   readonly onStopped?: (end: ClockEnd) => void;
-  /** Processes that fell silent together, and their fate; see {@link Silence}. */
+  /** See {@link Silence}. */
   readonly onSilence?: (text: string) => void;
   readonly onStall?: (why: MemberStatus[]) => void;
 }
@@ -76,16 +71,13 @@ export interface ClockStatus {
   /** Virtual ps per wall second; 0: as fast as possible. */
   readonly pace: number;
   readonly finished: boolean;
-  /**
-   * Every event before this instant has happened on the whole rack, none from it on. Null while
-   * time moves, or while a partition without a process is behind.
-   */
+  /** See {@link standsAt}; null: undefined there. */
   readonly standsAt: Time | null;
   readonly breaks: readonly Predicate[];
   readonly hits: readonly BreakHit[];
   /** Null: no breaks are watched. */
   readonly watchedFrom: Time | null;
-  /** Least number of orders that start programs, except those that an earlier timekeeper took. */
+  /** Least number of this timekeeper's orders. */
   readonly ordersFrom: number;
   /** Earlier timekeepers' orders whose arrival at the host is unknown. */
   readonly recalled: readonly number[];
@@ -117,13 +109,11 @@ export class ClockService {
   readonly #options: ClockServiceOptions;
   readonly #subscriptions: Subscription[] = [];
   readonly #timer: ReturnType<typeof setInterval>;
-  /** Without a visible effect yet, by verb and partition. */
   readonly #orders = new Map<string, Order>();
   readonly #silence: Silence;
-  /** Of this run, including earlier timekeepers'. */
   readonly #recorded: RecordedFault[];
   readonly #refusals = new Refusals();
-  /** By process instance: it may have died since. */
+  /** The process may have died since. */
   readonly #refusedThere = new Map<string, readonly RefusedMessages[]>();
   #lastProgressMs: number;
   #lastTickMs: number;
@@ -316,7 +306,6 @@ export class ClockService {
     }
   }
 
-  /** @param answerTo undefined refuses the request. */
   #answer(verb: string, answerTo: (request: Request) => unknown): void {
     const pattern = patternOf({ kind: "control", run: this.#options.run, verb });
     this.#on(pattern, decode, (value, { subject, reply }) => {

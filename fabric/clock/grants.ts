@@ -8,7 +8,6 @@ import type { ClockOutputs, ClockParts } from "./membership.ts";
 import { dueOrders, granted, type Member, noteTaken, reported, type Taken } from "./member.ts";
 import type { Time } from "../base/time.ts";
 
-/** After that a dead process's missing messages count as lost, in wall ms. */
 const LOST_AFTER_MS = 2_000;
 
 interface GrantsParts extends Pick<ClockParts, "byName" | "term" | "wallMs"> {

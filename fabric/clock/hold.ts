@@ -30,7 +30,6 @@ export class Hold {
     this.#limit = Math.min(limit, this.#until);
   }
 
-  /** Nothing happens from here on, for now. */
   get bound(): Time {
     if (!this.isPaused && !this.isLevelling) return this.#limit;
     return Math.min(this.#levelAt, this.#limit);
@@ -41,7 +40,6 @@ export class Hold {
     return this.breaks.all.length > 0 && !this.isLevelling;
   }
 
-  /** Only the limit holds time back. */
   get isOpen(): boolean {
     return !this.isPaused && !this.isLevelling && this.breaks.all.length === 0;
   }

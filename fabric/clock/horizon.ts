@@ -3,10 +3,8 @@
  *
  *     H(p) = min over q ≠ p of (next(q) + distance(q, p))
  *
- * where next(q) is the earliest possible event in q ({@link effectiveNext}: its own events, and
- * messages to it not yet taken) and distance(q, p) the least delay from a cause in q to its effect
- * in p (`rack/plan/distances.ts`). The way from p back to p is not in it: p knows its own messages,
- * and stops by itself where they can be answered (`Partition.advance`).
+ * where next(q) is {@link effectiveNext} and distance(q, p) is of `rack/plan/distances.ts` (README,
+ * The grant).
  *
  * After a report few terms have changed, so the minimum is kept in parts: each chain's earliest
  * effect at the core partition that it hangs from, the least of these, and the least effect there
@@ -36,13 +34,12 @@ export class Horizons {
   readonly #far: Float64Array;
   /**
    * By core, by {@link #seats}: instants that its earliest effect must be behind for a partition of
-   * a chain to run; for partitions with work that nothing within their chain holds back.
+   * a chain to run; only of partitions with work that nothing within their chain holds back.
    */
   readonly #waiting: readonly Deadlines[];
   /** By chain: its number within its core; `#seats`: by partition of a chain. */
   readonly #slots: Int32Array;
   readonly #seats: Int32Array;
-  /** By core: the partitions of its chains by {@link #seats}. */
   readonly #seated: readonly (readonly number[])[];
   readonly #changedChains = new Set<number>();
   readonly #changedCores = new Set<number>();
@@ -77,7 +74,6 @@ export class Horizons {
     this.#settle();
   }
 
-  /** Like {@link refresh}, after changes of these partitions only. */
   note(members: readonly Member[]): void {
     for (const { index } of members) {
       this.#update(index);
@@ -109,7 +105,6 @@ export class Horizons {
     else this.#updateChain(chain);
   }
 
-  /** Updates the effects within a chain, and its earliest effect at its core. */
   #updateChain(chain: number): void {
     const { chains, up, down } = this.#distances;
     const { core, members } = chains[chain]!;
@@ -149,7 +144,7 @@ export class Horizons {
     }
   }
 
-  /** The earliest effect at a core partition of all other cores and their chains. */
+  /** Of all other cores and their chains. */
   #reaching(core: number): Time {
     let far = NEVER;
     for (let from = 0; from < this.#near.length; from++) {
@@ -246,14 +241,12 @@ export class Horizons {
     return this.#earliestOf(member, openFrom(member));
   }
 
-  /** The earliest time at which a partition that may be running can be made to fail. */
+  /** Of a partition that may be running. */
   earliestChange(member: Member): Time {
     return this.#earliestOf(member, member.grant?.horizon ?? openFrom(member));
   }
 
-  /**
-   * The earliest time from `own` on at which no other partition has run past the news of a failure.
-   */
+  /** No other partition has run past the news of a failure then. */
   #earliestOf(member: Member, own: Time): Time {
     let at = own;
     for (const other of this.#members) {

@@ -14,14 +14,12 @@ import { NEVER, type Time } from "../base/time.ts";
  */
 export type Status = "unknown" | "joining" | "absent" | "idle" | "running" | "dying" | "dead";
 
-/** Partitions in each status, shared by all members. */
 export type Census = Record<Status, number>;
 
 export function newCensus(): Census {
   return { unknown: 0, joining: 0, absent: 0, idle: 0, running: 0, dying: 0, dead: 0 };
 }
 
-/** Messages sent to a partition and not yet covered by a grant. */
 export interface Inbound {
   readonly from: string;
   readonly incarnation: number;
@@ -31,7 +29,6 @@ export interface Inbound {
 
 type LifeOrder = RunOrder & { readonly incarnation: number; readonly powerOffAt?: Time };
 
-/** Messages that the partition has taken from an incarnation of a peer. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
 
 export type Member = ReturnType<typeof newMember>;
@@ -53,53 +50,49 @@ export function newMember(
     /** Written only by {@link setStatus}, which keeps the census. */
     status: "absent" as Status,
     census,
-    /** Begin of this status, or time of the last grant, in wall ms. */
+    /** Or time of the last grant, in wall ms. */
     sinceMs: 0,
-    /** Of the present process, "" for none that is known. */
     instance: "",
     incarnation: 0,
     next: 0 as Time,
-    /** Of the last event that happened; `ran`: of the last that was looked at. */
+    /** `ran`: also events that did not happen, for nodes without power. */
     now: 0 as Time,
     ran: 0 as Time,
     reached: 0 as Time,
     events: 0,
-    /** In this incarnation; `grant`: the unanswered one. */
+    /** In this incarnation. */
     grants: 0,
     grant: undefined as Grant | undefined,
     /** Of an earlier process (see {@link spanNumber}). */
     settledSpan: 0,
-    /** Messages of this life to each peer. */
     sent: new Map<string, number>(),
     inbound: [] as Inbound[],
-    /** Messages taken by the last report to this timekeeper, by {@link lifeKey} of the sender. */
+    /** By the last report to this timekeeper, by {@link lifeKey} of the sender. */
     taken: new Map<string, number>(),
-    /** Its messages that peers have taken: part of its next grant. */
+    /** Peers have taken them: part of its next grant. */
     toConfirm: new Map<string, number>(),
-    /** Part of its next grant. */
     links: [] as LinkChange[],
     runs: [] as RunOrder[],
     /** For later lives, in a rack that replays another run up to an instant. */
     later: [] as LifeOrder[],
     cables: [] as LinkFaultPlan[],
     cableHistory: [] as LinkFaultPlan[],
-    /** Orders on an earlier timekeeper's record, which the partition may not have heard of. */
+    /** The partition may not have heard of them. */
     recalled: [] as RunOrder[],
     bootAt: 0 as Time,
-    /** Counts the boots of all partitions; 0 if it has been up from the start. */
+    /** Over all partitions; 0 if it has been up from the start. */
     bootOrder: 0,
     /** The earlier incarnation's power failure. */
     failedAt: 0 as Time,
-    /** Planned return of power, else NEVER; the process may not be here. */
+    /** Else NEVER; the process may not be here. */
     startAt: NEVER,
-    /** The entry of `faults` that ends an orderly shutdown of this life by order. */
+    /** The entry of `faults` that ends this life's orderly shutdown. */
     powerOff: undefined as FaultPlan | undefined,
     /** Still to come. */
     faults: nodes.length === 1 ? faults.filter(({ node }) => node === nodes[0]) : [],
   };
 }
 
-/** Its own event, or one by a message or news not yet taken. */
 export function effectiveNext(member: Member): Time {
   switch (member.status) {
     case "unknown":
@@ -142,7 +135,6 @@ export function settledSpanOf(member: Member): number {
   return ALL_SPANS;
 }
 
-/** The first instant that is still open to the partition. */
 export function openFrom(member: Member): Time {
   return spansDone(member) === 0 ? member.bootAt : member.ran + 1;
 }
@@ -156,7 +148,6 @@ export function unseenBy(member: Member): Time {
   return isOff ? member.failedAt : member.ran + 1;
 }
 
-/** The first instant after all that has happened to the partition; it must not be running. */
 export function afterAllOf(member: Member): Time {
   return Math.max(1, unseenBy(member), member.status === "dead" ? 0 : openFrom(member));
 }
@@ -165,8 +156,6 @@ function lifeKey(partition: string, incarnation: number): string {
   return `${partition}/${incarnation}`;
 }
 
-// Its process and its power.
-
 export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
   member.census[member.status]--;
   member.census[to.status]++;
@@ -174,7 +163,6 @@ export function setStatus(member: Member, to: { status: Status; atMs: number }):
   member.sinceMs = to.atMs;
 }
 
-/** The present process begins with its first grant. */
 export function welcomed(member: Member, atMs: number): void {
   member.next = member.bootAt;
   member.grants = 0;
@@ -182,7 +170,7 @@ export function welcomed(member: Member, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/** `settledSpan` is the last span of its process that counts. */
+/** `settledSpan`: of its process. */
 export function failed(
   member: Member,
   by: { at: Time; settledSpan: number; atMs: number },
@@ -228,14 +216,12 @@ export function booted(
   member.cables = [...member.cableHistory];
 }
 
-/** For the one node of a partition. */
 export function addFault(member: Member, at: Time): FaultPlan {
   const fault: FaultPlan = { at, action: "kill", node: member.nodes[0]! };
   member.faults = [...member.faults, fault].sort((x, y) => x.at - y.at);
   return fault;
 }
 
-/** It ends an orderly shutdown of this life. */
 export function addPowerOff(member: Member, at: Time): void {
   // The plan of a run that repeats another one may already have it.
   const known = member.faults.find((fault) => fault.action === "kill" && fault.at === at);
@@ -263,19 +249,17 @@ export function dropPastFaults(member: Member, at: Time): void {
   }
 }
 
-// Its grants, and their content.
-
 /** Of one instant, which one grant carries: their content may fill a message of the bus. */
 export function dueOrders({ runs }: Member): RunOrder[] {
   return runs.filter(({ at }) => at === runs[0]!.at);
 }
 
-/** The partition must have the next orders before it runs past. */
+/** The partition must have them before it runs past. */
 export function followingOrderAt({ runs }: Member): Time {
   return runs.find(({ at }) => at > runs[0]!.at)?.at ?? NEVER;
 }
 
-/** The grant carries all the partition's news; its work begins at `next`. */
+/** It carries all the partition's news; its work begins at `next`. */
 export function granted(member: Member, grant: Grant, at: { next: Time; atMs: number }): void {
   member.grants = grant.id;
   member.grant = grant;
@@ -289,7 +273,6 @@ export function granted(member: Member, grant: Grant, at: { next: Time; atMs: nu
   setStatus(member, { status: "running", atMs: at.atMs });
 }
 
-/** The last grant is done. */
 export function reported(member: Member, report: Report, atMs: number): void {
   member.grants = report.grant;
   member.grant = undefined;
@@ -301,16 +284,13 @@ export function reported(member: Member, report: Report, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/**
- * Repeats recalled orders that the partition has not carried out, when it has reported or is to
- * begin.
- */
+/** When the partition has reported or is to begin. */
 export function resumeOrders(member: Member): void {
   member.runs.unshift(...member.recalled.filter(({ at }) => at > member.ran));
   member.recalled = [];
 }
 
-/** `from` has sent `count` messages in all; the first not yet taken arrives at `earliest`. */
+/** In all; the first not yet taken arrives at `earliest`. */
 export function noteInbound(member: Member, inbound: Inbound): void {
   const { from, incarnation, count } = inbound;
   if (count <= (member.taken.get(lifeKey(from, incarnation)) ?? 0)) return;
@@ -329,7 +309,6 @@ export function noteTaken(member: Member, taken: readonly Taken[]): void {
   for (const each of inbound) noteInbound(member, each);
 }
 
-/** Part of its next grant, and repeated to each of its later processes. */
 export function addCableFault(member: Member, fault: LinkFaultPlan): void {
   member.cableHistory.push(fault);
   if (member.status !== "dead") member.cables.push(fault);

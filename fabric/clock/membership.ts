@@ -8,13 +8,12 @@
  * time:
  *
  * - *Scripted*: when no event can happen before it any more.
- * - *Unscripted* (a process dies): the earliest instant that no partition has run past and that is
- *   not before the partition's last report. A life that has reported nothing never began. Where no
- *   timekeeper knows the partition's progress, the run goes on and is marked as not replayable
+ * - *Unscripted* (a process dies): the earliest instant that no partition has run past and that
+ *   is not before the partition's last report. A life that has reported nothing never began. Where
+ *   no timekeeper knows the progress, the run goes on and is marked as not replayable
  *   (`inexact.jsonl`).
- * - *Neighbours notice late*: after processing + serialisation + latency of the cable, which is the
- *   lookahead. With latency alone, a peer that was granted the full lookahead could have run past
- *   the notice already.
+ * - *Neighbours notice late*, after the lookahead: with the cable's latency alone, a peer that
+ *   was granted the full lookahead could have run past the notice already.
  *
  * Lives are numbered: a message to or from an earlier life is not delivered.
  */
@@ -37,19 +36,16 @@ import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { OrdersBefore, Recorded, RecordedFault, RecordedOrder, Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** Implemented over the bus, or by tests. */
 export interface ClockOutputs {
   grant(partition: string, grant: Grant): void;
   welcome(partition: string, welcome: Welcome): void;
-  /** For a report of each partition's whole state. */
+  /** Each partition's whole state. */
   ask(term: number): void;
-  /** Power failed at virtual time `at`. */
   kill(partition: string, instance: string, at: Time): void;
-  /** Power returns at `at`. */
   start(partition: string, at: Time): void;
-  /** A power failure or return, or an order for a cable, before it takes effect. */
+  /** Before it takes effect. */
   record(fault: Recorded): void;
-  /** A power failure that an order adds to the plan, before it is added. */
+  /** Before it is added to the plan. */
   planned?(fault: FaultPlan): void;
   /**
    * Makes room on record for a program that an order starts.
@@ -58,9 +54,8 @@ export interface ClockOutputs {
    * @param before `done`: no earlier order has to be read again.
    */
   accepted?(order: RecordedOrder, before: OrdersBefore): boolean;
-  /** An accepted order, before the host is told. */
+  /** Before the host is told. */
   ordered?(order: RecordedOrder): void;
-  /** The run cannot be replayed any more. */
   inexact(why: string): void;
   finished(summary: Summary): void;
 }
@@ -73,13 +68,11 @@ export interface ClockParts {
   readonly horizons: Horizons;
   readonly power: PowerState;
   readonly out: ClockOutputs;
-  /** Calls `action` when no partition is running, so that no partition has run past "now". */
+  /** No partition has run past `now`, as none is running. */
   readonly whenAtRest: (action: (now: Time) => void) => void;
-  /** In ms, for "since when" only. */
   readonly wallMs: () => number;
 }
 
-/** `instance` is "" if unknown. */
 interface Failure {
   readonly at: Time;
   readonly instance: string;
@@ -88,7 +81,7 @@ interface Failure {
 export class Membership {
   readonly #parts: ClockParts;
   readonly #unrecorded = new Set<Member>();
-  /** Processes whose power has failed: messages that still arrive from them were sent before. */
+  /** Messages that still arrive from them were sent before. */
   readonly #fenced = new Set<string>();
   #boots = 0;
 
@@ -96,7 +89,6 @@ export class Membership {
     this.#parts = parts;
   }
 
-  /** Replays an earlier timekeeper's record, and its consequences. */
   recall(recorded: readonly RecordedFault[]): void {
     const { members, term } = this.#parts;
     for (const fault of recorded) {
@@ -110,14 +102,13 @@ export class Membership {
     }
   }
 
-  /** The process's power has failed: it must not go on, even if it was only asleep. */
+  /** It must not go on, even if it was only asleep. */
   isFenced(instance: string): boolean {
     return this.#fenced.has(instance);
   }
 
   // Processes that come.
 
-  /** The partition's first process, or one after a power failure. */
   join(member: Member, { instance }: Join): void {
     if (this.#fenced.has(instance)) return;
     const isUp = member.status === "idle" || member.status === "running";
@@ -146,7 +137,6 @@ export class Membership {
     }
   }
 
-  /** A heartbeat names the process to a restarted timekeeper. */
   heard(member: Member, instance: string): void {
     if (member.instance !== "" || this.#fenced.has(instance)) return;
     const { status } = member;
@@ -157,7 +147,7 @@ export class Membership {
 
   // Processes that fail.
 
-  /** The process `instance`, or any present one, is gone. @returns false until it is recorded. */
+  /** @returns false until the death is recorded. */
   died(member: Member, instance?: string): boolean {
     if (instance !== undefined && instance !== "") this.#fenced.add(instance);
     if (member.status === "dead" || member.status === "dying") {
@@ -178,7 +168,10 @@ export class Membership {
     return !this.#unrecorded.has(member);
   }
 
-  /** When no partition runs, all messages to it are known, and so is the instant of its failure. */
+  /**
+   * When no partition runs, all messages to the partition are known, and so is the instant of its
+   * failure.
+   */
   #failKnown(member: Member, instance: string): void {
     const { horizons, out, whenAtRest } = this.#parts;
     this.#unrecorded.add(member);
@@ -219,7 +212,6 @@ export class Membership {
     whenAtRest((now) => this.#bootAtRest(member, now));
   }
 
-  /** The plan's power failure at `at` is due. */
   failByPlan(member: Member, at: Time): void {
     const { instance } = member;
     this.#fail(member, { at, instance }, () => this.#parts.out.kill(member.name, instance, at));

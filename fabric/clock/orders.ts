@@ -1,8 +1,7 @@
 /**
- * Orders that start programs on hosts, shut hosts down, or add power failures to the plan, while
- * the rack runs. The first two take effect as soon as "now" is defined, are recorded first, and
- * reach their host with its next grant. A host does each once (`Runner`), so a restarted timekeeper
- * repeats orders that their host may have missed.
+ * Orders that start programs on hosts, shut hosts down, or add power failures to the plan: README,
+ * Power failures and orders. The first two take effect as soon as "now" is defined. A host does
+ * each once (`Runner`), so a restarted timekeeper repeats orders that their host may have missed.
  */
 import { assert } from "../base/assert.ts";
 import { formatTime, type Time } from "../base/time.ts";
@@ -19,15 +18,9 @@ type OrdersParts = Pick<ClockParts, "members" | "horizons" | "out" | "whenAtRest
 export class Orders {
   readonly #parts: OrdersParts;
   readonly #isExact: () => boolean;
-  /** Until "now" is defined. */
   readonly #waiting: Omit<RunOrder, "at">[] = [];
   #counter: number;
 
-  /**
-   * @param from the least number of a new order.
-   * @param recorded orders of an earlier timekeeper.
-   * @param isExact the run can still be replayed.
-   */
   constructor(
     parts: OrdersParts,
     { from, recorded, isExact }: {
@@ -104,7 +97,6 @@ export class Orders {
     return counter;
   }
 
-  /** A shutdown ends with its power failure. */
   get #areOrdersDone(): boolean {
     return this.#waiting.length === 0 &&
       this.#parts.members.every(({ runs, later, recalled, grant, powerOff }) =>
@@ -113,7 +105,6 @@ export class Orders {
       );
   }
 
-  /** An order on record, which the host may have carried out since. */
   #recall(order: RecordedOrder): void {
     const member = this.#parts.members.find(({ nodes }) => nodes.includes(order.host));
     if (member === undefined || order.incarnation < lifeForOrders(member)) return;
@@ -125,7 +116,6 @@ export class Orders {
     if (order.powerOffAt !== undefined) addPowerOff(member, order.powerOffAt);
   }
 
-  /** Orders whose arrival at the host is unknown. */
   get recalled(): number[] {
     return this.#parts.members.flatMap(({ recalled, runs, grant }) =>
       [...recalled, ...runs, ...grant?.runs ?? []].map(({ counter }) => counter)

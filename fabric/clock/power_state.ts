@@ -6,10 +6,9 @@ import type { LinkChange } from "./clock.ts";
 import { EVENT_KINDS, ownEvent } from "../partition/event_queue.ts";
 import type { Time } from "../base/time.ts";
 
-/** As the clock's messages carry it. */
 export type DigestRow = readonly [node: string, high: number, low: number, events: number];
 
-/** Of a cable; `noticePs`: until its far end notices a change of the near one. */
+/** `noticePs`: until the far end notices a change of the near one. */
 interface Direction {
   readonly near: Endpoint;
   readonly far: Endpoint;
@@ -28,7 +27,6 @@ export class PowerState {
   readonly #faults: readonly FaultPlan[];
   readonly #digests = new Map<string, NodeDigest>();
   readonly #lives = new Map<string, Life>();
-  /** Copies of each earlier state of a node's entry in `#lives`. */
   readonly #past = new Map<string, Life[]>();
 
   /**
@@ -49,7 +47,7 @@ export class PowerState {
     }
   }
 
-  /** From a partition's report; rows of unknown nodes are ignored. */
+  /** Rows of unknown nodes are ignored. */
   note(rows: readonly DigestRow[]): void {
     for (const [node, high, low, events] of rows) {
       if (this.#digests.has(node)) this.#digests.set(node, { high, low, events });
@@ -68,7 +66,7 @@ export class PowerState {
     });
   }
 
-  /** Planned changes of power within a process are not on record. */
+  /** Planned changes within a process are not on record. */
   get isUnrecorded(): boolean {
     return this.#faults.length > 0;
   }
@@ -98,7 +96,6 @@ export class PowerState {
     }
   }
 
-  /** Changes that the far ends of the nodes' cables notice. */
   news(nodes: readonly string[]): { node: string; change: LinkChange }[] {
     const leaving = this.#directions.filter(({ near, far }) =>
       nodes.includes(near.node) && !nodes.includes(far.node)
@@ -109,7 +106,7 @@ export class PowerState {
     });
   }
 
-  /** Later notices of earlier changes, for nodes that get power at `at`. */
+  /** Of earlier changes. */
   newsFor(nodes: readonly string[], at: Time): LinkChange[] {
     return this.#newsOver(nodes, at).flatMap((changes) => changes.filter((each) => each.at >= at));
   }
@@ -137,7 +134,6 @@ export class PowerState {
     });
   }
 
-  /** Oldest first; a scripted node's are the plan's. */
   #history(node: string): readonly Life[] {
     const past = this.#past.get(node)!;
     if (past.length > 0) return past;

@@ -1,4 +1,4 @@
-/** The clock's record of a run: power failures as they happened, orders, its end. */
+/** The clock's record of a run. */
 import { decode, encode } from "../bus/codec.ts";
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
@@ -8,7 +8,7 @@ import type { Member } from "./member.ts";
 import type { DigestRow } from "./power_state.ts";
 import type { Time } from "../base/time.ts";
 
-/** As it happened, with the data that a restarted timekeeper could not ask for. */
+/** With the data that a restarted timekeeper could not ask for. */
 export interface RecordedFault {
   readonly at: Time;
   readonly action: "kill" | "start";
@@ -19,11 +19,9 @@ export interface RecordedFault {
   readonly incarnation: number;
   readonly settledSpan: number;
   readonly digests: readonly DigestRow[];
-  /** Messages of the ended life to each peer, by its reports. */
   readonly sent: ReadonlyArray<readonly [peer: string, count: number]>;
 }
 
-/** Ordered while the rack ran. */
 export interface RecordedLinkFault {
   readonly at: Time;
   readonly action: "link";
@@ -36,13 +34,10 @@ export interface RecordedLinkFault {
 
 export type Recorded = RecordedFault | RecordedLinkFault;
 
-/**
- * A program that was started by order: a restarted timekeeper sends it again, and a replay starts
- * it at this instant.
- */
+/** A restarted timekeeper sends the program again, and a replay starts it at this instant. */
 export interface RecordedOrder extends RunOrder {
   readonly incarnation: number;
-  /** End of an orderly shutdown: it follows from the program. */
+  /** It follows from the program. */
   readonly powerOffAt?: Time;
 }
 
@@ -51,7 +46,7 @@ export function shutdownProgram(withinPs: Time): ProgramPlan {
   return { run: SHUTDOWN, at: 0, service: false, options: { withinPs } };
 }
 
-/** End of the host's power by a shutdown; undefined for an order of a program. */
+/** Undefined for an order of a program. */
 export function powerOffAt({ at, program }: Pick<RunOrder, "at" | "program">): Time | undefined {
   if (program.run !== SHUTDOWN) return undefined;
   const { withinPs } = program.options;
@@ -62,14 +57,11 @@ export function powerOffAt({ at, program }: Pick<RunOrder, "at" | "program">): T
 /** `done`: each earlier order has been carried out, or its life is over. */
 export type OrdersBefore = "done" | "open";
 
-/** A line of JSON, and beside it the program's content. */
 export interface OrderOnRecord {
   readonly line: object;
-  /** Kept under the order's number. */
   readonly content?: Uint8Array;
 }
 
-/** The whole program, as the bus carried it. */
 export function orderOnRecord(
   { program, powerOffAt: _, ...order }: RecordedOrder,
 ): OrderOnRecord {
@@ -141,9 +133,8 @@ export interface Summary {
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
 }
 
-/** A run's progress, which its replay has to equal. Partitions stand at instants of their own. */
+/** A replay has to equal it. Partitions stand at instants of their own. */
 export interface ClockEnd extends Pick<Summary, "digest" | "virtualPs" | "events" | "exact"> {
-  /** No event was left. */
   readonly isFinished: boolean;
   /** Written while the run went on: later events are unknown. */
   readonly isOnTheWay?: true;
@@ -160,7 +151,6 @@ export interface PartitionEnd {
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string, events: number]>;
 }
 
-/** One line of the answer to "why is time not moving?". */
 export interface MemberStatus
   extends Pick<Member, "status" | "sinceMs" | "next" | "reached" | "now" | "events"> {
   readonly partition: string;

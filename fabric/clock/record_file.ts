@@ -1,10 +1,9 @@
 /**
- * The timekeeper's files of records, a line of JSON each, written whole or not at all; a timekeeper
- * that follows a killed one reads them.
+ * The timekeeper's records, a line of JSON each, written whole or not at all; a timekeeper that
+ * follows a killed one reads them.
  */
 import { RecordError } from "./record.ts";
 
-/** From a byte on; empty where there is no file. */
 export function readIfThere(path: string, from = 0): string {
   try {
     using file = Deno.openSync(path);
@@ -19,8 +18,8 @@ export function readIfThere(path: string, from = 0): string {
 }
 
 /**
- * The whole lines from a byte on at which one begins. An incomplete last line, written as a
- * timekeeper was killed, has had no effect and is removed.
+ * From a byte on at which a line begins. An incomplete last line, written as a timekeeper was
+ * killed, has had no effect and is removed.
  */
 export function readLines<T>(path: string, from = 0): T[] {
   const text = readIfThere(path, from);

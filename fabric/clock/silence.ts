@@ -1,13 +1,10 @@
 /**
- * Detects silent processes where no parent reports a death to the timekeeper (containers). A
- * process that is silent for `livenessMs` is dead. If processes of several machines fell silent at
- * one moment, the link to their computer, or the computer, is suspected first: that is reported,
- * and they get the same time once more.
+ * Detects silent processes where no parent reports a death to the timekeeper (containers): README,
+ * Silence.
  */
 
 import type { RackPlan } from "../rack/plan/plan.ts";
 
-/** `instance` is "" if unknown. */
 interface Heard {
   readonly instance: string;
   /** In wall ms. */
@@ -18,7 +15,6 @@ export interface SilenceOptions {
   readonly livenessMs: number;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
   readonly plan: Pick<RackPlan, "nodes">;
-  /** Called with a suspicion, and with its outcome. */
   readonly onSilence?: (text: string) => void;
 }
 
@@ -52,7 +48,7 @@ export class Silence {
     );
   }
 
-  /** Its power failure is on record: it is expected to be silent. */
+  /** On record as dead: it is expected to be silent. */
   forget(partition: string): void {
     this.#heard.delete(partition);
     this.#suspected.delete(partition);

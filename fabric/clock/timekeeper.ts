@@ -1,9 +1,8 @@
 /**
  * The timekeeper knows the earliest pending event of each partition and grants horizons to those
  * with something to do (`horizon.ts` has the formula, `grants.ts` the grants, `membership.ts`
- * processes). An idle rack costs nothing, and idle time is skipped. A restarted timekeeper asks the
- * partitions for this state; only power failures, returns and orders are recorded. Pure: no bus and
- * no clock.
+ * processes). A restarted timekeeper asks the partitions for this state; only power failures,
+ * returns and orders are recorded. Pure: no bus and no clock.
  */
 import { rackDigest } from "../partition/digest.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
@@ -39,18 +38,13 @@ export interface TimekeeperOptions {
   /** Partitions have numbers in the order of `partitions`. */
   readonly crossings: readonly Crossing[];
   readonly term: number;
-  /** By an earlier timekeeper of this run. */
   readonly recorded: readonly Recorded[];
-  /**
-   * By an earlier timekeeper of this run, oldest first; a run that begins as a copy of another one
-   * also has those yet to come.
-   */
+  /** Oldest first; a run that begins as a copy of another one also has those yet to come. */
   readonly orders?: readonly RecordedOrder[];
-  /** The least number of an order, except those that a run was given with its record. */
+  /** Except those that a run was given with its record. */
   readonly ordersFrom?: number;
   /** Nothing happens from this instant on until the run is resumed. */
   readonly holdAt?: Time;
-  /** An earlier timekeeper found that the run cannot be replayed. */
   readonly inexact: boolean;
   /** The run does not end when nothing is left to do. */
   readonly stayUp: boolean;
@@ -71,14 +65,14 @@ export class Timekeeper {
   readonly #grants: Grants;
   readonly #membership: Membership;
   readonly #cables: CableOrders;
-  /** Actions that wait until no partition is running, so that "now" is defined. */
+  /** Until no partition is running, so that "now" is defined. */
   #atRest: ((now: Time) => void)[] = [];
   /** That moment is now: grants wait until all actions are done. */
   #resting = false;
   readonly #orders: Orders;
   readonly #hold: Hold;
   readonly #census = newCensus();
-  /** With planned power failures or returns to come, as of the last {@link schedule}. */
+  /** As of the last {@link schedule}. */
   #faulty: readonly Member[] = [];
   /** All possible grants are given, and nothing but reports has happened since. */
   #isCurrent = false;
@@ -132,22 +126,20 @@ export class Timekeeper {
     return this.#hold.isPaused;
   }
 
-  /** Nothing happens from here on until the run is resumed; NEVER: no limit. */
+  /** See {@link Hold.limit}. */
   get limit(): Time {
     return this.#hold.limit;
   }
 
-  /** The least number that this timekeeper gives to an order. */
+  /** See {@link TimekeeperOptions.ordersFrom}. */
   get ordersFrom(): number {
     return (this.#options.ordersFrom ?? 0) + this.#options.term * RUNS_PER_TERM;
   }
 
-  /** The time of the last event anywhere. */
   get now(): Time {
     return Math.max(0, ...this.#parts.members.map((member) => member.now));
   }
 
-  /** The partition's first process, or one after a power failure. */
   join(join: Join): void {
     const member = this.#parts.byName.get(join.partition);
     if (member === undefined || this.#finished) return;
@@ -188,8 +180,8 @@ export class Timekeeper {
   }
 
   /**
-   * The process is gone. Its power failed as early as no other partition has run past the news:
-   * reported spans hold, later ones did not happen.
+   * Its power failed as early as no other partition has run past the news: reported spans hold,
+   * later ones did not happen.
    */
   died(partition: string, instance?: string): boolean {
     const member = this.#parts.byName.get(partition);
@@ -205,17 +197,14 @@ export class Timekeeper {
     return Object.fromEntries(up.map(({ name, instance }) => [name, instance]));
   }
 
-  /** The run waits for the partition's first process. */
   awaitsFirst(partition: string): boolean {
     return this.#parts.byName.get(partition)?.status === "absent";
   }
 
-  /** The process's power has failed: it must not go on, even if it was only asleep. */
   isFenced(instance: string): boolean {
     return this.#membership.isFenced(instance);
   }
 
-  /** A heartbeat names the process to a restarted timekeeper. */
   heard(partition: string, instance: string): void {
     const member = this.#parts.byName.get(partition);
     if (member === undefined || member.instance !== "") return;
@@ -231,12 +220,10 @@ export class Timekeeper {
     return this.#orders.shutDown(host, { withinPs, now: this.now });
   }
 
-  /** Recorded orders whose arrival at the host is unknown. */
   get recalled(): number[] {
     return this.#orders.recalled.filter((counter) => counter < this.ordersFrom);
   }
 
-  /** Programs that no grant carries yet. */
   get ordered(): readonly ProgramPlan[] {
     return this.#orders.ordered;
   }
@@ -262,8 +249,8 @@ export class Timekeeper {
   }
 
   /**
-   * Goes on, at most up to `limit` (exclusive) or to the first of the breaks, which are watched
-   * from the first instant on at which no partition is ahead of another.
+   * At most up to `limit` (exclusive) or to the first of the breaks, which are watched from the
+   * first instant on at which no partition is ahead of another.
    */
   resume(
     { limit = NEVER, breaks = [] }: { limit?: Time; breaks?: readonly Predicate[] } = {},
@@ -291,7 +278,6 @@ export class Timekeeper {
     return standsAt(this.#parts.members);
   }
 
-  /** The earliest pending event of the rack; NEVER if there is none. */
   get next(): Time {
     return Math.min(...this.#parts.members.map((member) => effectiveNext(member)));
   }
@@ -321,7 +307,6 @@ export class Timekeeper {
     }
   }
 
-  /** Gives all possible grants: called after every possible change. */
   schedule(): void {
     this.#isCurrent = false;
     if (this.#finished || this.#resting || this.#census.unknown > 0) return;
@@ -406,7 +391,7 @@ export class Timekeeper {
     this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }
 
-  /** Last reported progress; undefined until all have reported. */
+  /** Undefined until all have reported. */
   end(): ClockEnd | undefined {
     const { members, power } = this.#parts;
     if (this.#census.unknown > 0) return undefined;

@@ -1,11 +1,11 @@
 /**
  * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`. It keeps the time of a
- * rack, with a file of lanes also that of others (`lanes.ts`). For each it records the number of
- * its starts (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run
- * cannot be replayed (`inexact.jsonl`), failures, returns and cable orders (`faults.jsonl`), and
- * ordered programs (`orders.jsonl`, their content in `orders/`). When it is stopped it writes the
- * state that a replay has to equal (`clock.json`). A resumed run begins with the recorded orders of
- * another one, and stops where that one's repetition ends.
+ * rack, with a file of lanes also that of others (`lanes.ts`). Its files: the number of its starts
+ * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
+ * replayed (`inexact.jsonl`), failures, returns and cable orders (`faults.jsonl`), ordered programs
+ * (`orders.jsonl`, their content in `orders/`), and when it is stopped the state that a replay has
+ * to equal (`clock.json`). A resumed run begins with the recorded orders of another one, and stops
+ * where that one's repetition ends.
  */
 import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";
@@ -93,14 +93,13 @@ function startClock(
   return { close: () => service.stop() };
 }
 
-/** Ordered programs' content does not fill the disk of a rack that is up for weeks. */
+/** Against a full disk, in a rack that is up for weeks. */
 const CONTENT_MOST = 2 ** 30;
 
 /** An accepted order has its room reserved, even if the disk fills up later. */
 class OrderRecord {
   readonly #file: string;
   readonly #folder: string;
-  /** Of each accepted order's line, by its number. */
   readonly #rooms = new Map<number, { readonly at: number; readonly length: number }>();
   readonly #settled: string;
   #bytes = 0;
@@ -111,7 +110,6 @@ class OrderRecord {
     this.#settled = `${directory}/orders.settled`;
   }
 
-  /** Orders that may not have been carried out; earlier ones may be very many. */
   read(): RecordedOrder[] {
     const { at, bytes } = JSON.parse(readIfThere(this.#settled) || NOTHING_SETTLED) as Settled;
     this.#bytes = bytes;
@@ -173,7 +171,6 @@ class OrderRecord {
 
 const BLANK = 0x20;
 
-/** The record's part whose orders have been carried out, and their content. */
 interface Settled {
   readonly at: number;
   readonly bytes: number;
@@ -181,14 +178,13 @@ interface Settled {
 
 const NOTHING_SETTLED = '{"at":0,"bytes":0}';
 
-/** Earlier starts of this run's timekeepers, which may be killed at any point of this. */
+/** A timekeeper may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
   recorded(path, () => replaceFile(path, String(term + 1)));
   return term;
 }
 
-/** At the last attempt. */
 const unwritten = new Set<string>();
 
 function leave(path: string, value: ClockEnd | Settled): void {
@@ -196,8 +192,7 @@ function leave(path: string, value: ClockEnd | Settled): void {
     replaceFile(path, JSON.stringify(value));
     unwritten.delete(path);
   } catch (error) {
-    // A full disk: a replay of this run has less to compare, a next timekeeper more to read.
-    // Reported once.
+    // A full disk: a replay has less to compare, a next timekeeper more to read. Reported once.
     if (!unwritten.has(path)) console.error(`Cannot write ${path}: ${(error as Error).message}`);
     unwritten.add(path);
   }

@@ -1,4 +1,4 @@
-/** The effect of a cable's faults on a frame, as text and as data that identify it on arrival. */
+/** The effect of a cable's faults on a frame, as text, and as data that identify it on arrival. */
 import type { Frame } from "../node.ts";
 import { framesText, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import { formatTime, type Time } from "../base/time.ts";
@@ -8,13 +8,11 @@ export interface CableEffect {
   /** One for each kind of fault: `lost by the cable here (loss 3%)`. */
   readonly says: readonly string[];
   readonly copies: number;
-  /** Beyond a cable without faults; a held frame arrives even later. */
+  /** A held frame arrives even later. */
   readonly latePs: Time;
-  /** Where they differ from those sent. */
   readonly damaged?: Uint8Array<ArrayBuffer>;
 }
 
-/** The sender knows that the cable is cut. */
 export const CUT_OFF: CableEffect = { says: [lostText("cut")], copies: 0, latePs: 0 };
 
 /** `lost by the cable here (cut)` */

@@ -32,7 +32,6 @@ interface ActiveFault {
   hit: number;
 }
 
-/** Until others have overtaken it, or until a time. */
 export interface HeldFrame {
   readonly frame: Frame;
   readonly doubled: boolean;
@@ -52,11 +51,9 @@ export interface DirectionFaults extends DirectionOptions {
   lineFreeAt: Time;
   /** Frames lost to a cut of both ways, by fault. */
   readonly cutOff: Map<number, number>;
-  /** The last result of {@link decideFate}. */
   readonly fate: Fate;
 }
 
-/** As one end of the cable knows them. */
 export interface CableFaults {
   readonly leaving: DirectionFaults;
   /** Only frames that a cut has lost before this end. */
@@ -73,7 +70,6 @@ export interface Fate {
   overtakenBy: number;
   /** With `overtakenBy`, the maximum wait; alone, the time that it is held; 0: not held. */
   holdPs: Time;
-  /** In the order of their numbers, for a capture. */
   struck: LinkFaultPlan[];
 }
 
@@ -216,7 +212,6 @@ function withFlippedPayload(frame: Frame, rng: Rng): Frame {
   return { kind: "frame", bytes };
 }
 
-/** The frame was on the cable when it was cut. */
 export function countCutOff(faults: DirectionFaults, fault: number): void {
   faults.cutOff.set(fault, (faults.cutOff.get(fault) ?? 0) + 1);
 }

@@ -9,7 +9,6 @@ import { lengthOf } from "../wire/roce/packet.ts";
 import { LEAST_COHERENT_BYTES } from "../wire/host_bus/coherent.ts";
 import { coherentBusBytes, LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
 
-/** On the wire beyond the captured frame. */
 const FCS_BYTES = 4;
 const PREAMBLE_AND_GAP_BYTES = 20;
 /** With FCS (IEEE 802.3 minFrameSize). */
@@ -31,9 +30,8 @@ export interface LinkOptions {
 export interface Link extends LinkOptions {
   /** NEVER where the receiver waits for the tail. */
   readonly headPs: Time;
-  /** When the last message's last bit has left. */
   freeAt: Time;
-  /** Of the last message's head or tail: the receiver processes it then. */
+  /** The receiver processes the head or the tail then. */
   arrival: Time;
   /** From `arrival` to the last bit: 0 unless the receiver acts on heads. */
   tailPs: Time;

@@ -17,7 +17,6 @@ export interface Pauses {
   readonly until: Float64Array;
   /** When the pause that ends at `until` began; NEVER without one. */
   readonly since: Float64Array;
-  /** Finished pauses, over all priorities. */
   pastPs: Time;
 }
 
@@ -70,13 +69,11 @@ export function pausedTime(pauses: Pauses, now: Time): Time {
   return sum;
 }
 
-/** Repeated before they expire. */
 export interface PauseRequests {
   readonly sourceMac: number;
   readonly bitsPerSecond: number;
   /** Bit mask of priorities. */
   asked: number;
-  /** NEVER without a request. */
   refreshAt: Time;
 }
 
@@ -84,7 +81,6 @@ export function createPauseRequests(sourceMac: number, bitsPerSecond: number): P
   return { sourceMac, bitsPerSecond, asked: 0, refreshAt: NEVER };
 }
 
-/** The longest possible pause. */
 export function askPause(
   requests: PauseRequests,
   now: Time,

@@ -67,7 +67,6 @@ export function digestText(digest: NodeDigest): string {
   return hex(digest.high) + hex(digest.low);
 }
 
-/** From the nodes' digests, in any order. */
 export function rackDigest(nodes: ReadonlyArray<readonly [name: string, digest: string]>): string {
   const digest = emptyDigest();
   for (const [name, text] of [...nodes].sort(([x], [y]) => (x < y ? -1 : x > y ? 1 : 0))) {

@@ -28,7 +28,6 @@ export const EVENT_KINDS = {
   writeback: 7,
 } as const;
 
-/** `source` and `target` are node indexes of the rack's plan. */
 export interface Event {
   readonly time: Time;
   readonly kind: number;
@@ -42,7 +41,6 @@ export interface Event {
   readonly input: Input;
 }
 
-/** Caused by a node for itself. */
 export function ownEvent(
   node: number,
   life: number,
@@ -76,10 +74,9 @@ const SOURCES_MAX = 2 ** 14;
 const COUNTERS_MAX = 2 ** 36;
 
 /**
- * A heap that rejects an event before the current time. Times and ranks are in separate arrays, so
- * that finding the first event touches no event object, which in a large rack has left the CPU
- * cache. The heap moves places in `#events`: numbers need no write barrier of the garbage
- * collector.
+ * It rejects an event before the current time. Times and ranks are in separate arrays, so that
+ * finding the first event touches no event object, which in a large rack has left the CPU cache.
+ * The heap moves places in `#events`: numbers need no write barrier of the garbage collector.
  */
 export class EventQueue {
   #times = new Float64Array(FIRST_CAPACITY);
@@ -90,12 +87,10 @@ export class EventQueue {
   #size = 0;
   #now: Time = 0;
 
-  /** {@link NEVER} where there is no event. */
   get nextTime(): Time {
     return this.#size === 0 ? NEVER : this.#times[0]!;
   }
 
-  /** Of the last removed event. */
   get now(): Time {
     return this.#now;
   }

@@ -76,8 +76,8 @@ export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
 }
 
 /**
- * Applies a cut or heal from before a partition had power, together with those before it in
- * `history`. They may be added in any order.
+ * From before a partition had power, together with those before it in `history`. They may be added
+ * in any order.
  */
 export function recallChange(
   history: Map<Port, Event[]>,
@@ -140,7 +140,6 @@ function putOnLine(
   leaving.lineFreeAt = endPs;
 }
 
-/** The frame just sent has overtaken all held frames. */
 function overtake(port: Port, post: (passing: Passing) => void): void {
   const { leaving } = port.faults!;
   const { held } = leaving;
@@ -150,7 +149,7 @@ function overtake(port: Port, post: (passing: Passing) => void): void {
   for (const each of held) if (each.remaining <= 0) putOnLine(port, each, post);
 }
 
-/** Unless it was released before its deadline. */
+/** Unless it was released before. */
 export function releaseHeld(
   localNode: LocalNode,
   release: Pick<Event, "time" | "counter">,
@@ -167,7 +166,6 @@ export function releaseHeld(
   }
 }
 
-/** Of frames that the node sent, and of those lost to a cut before they arrived. */
 export function countsOf(localNode: LocalNode): LinkFaultCount[] {
   return localNode.ports.flatMap((port) => {
     const faults = port?.faults;

@@ -16,27 +16,22 @@ export interface PartitionInspection {
 export interface DeviceInspection {
   readonly node: string;
   readonly kind: NodeKind;
-  /** Present or last, from 0. */
   readonly life: number;
   readonly hasPower: boolean;
   readonly counters: Readonly<Record<string, number>>;
   readonly ports: readonly PortInspection[];
-  /** Not ended: the reason, begin and line of each one's wait. */
   readonly programs: readonly UnfinishedProgram[];
   /** With power. */
   readonly rnic?: RnicInspection;
-  /** Of a host with power: its programs' measurements. */
   readonly operations?: readonly OperationFigures[];
-  /** Of a host with power, if requested. */
+  /** If requested. */
   readonly loss?: HostLoss;
 }
 
 export interface PortInspection {
   readonly port: number;
   readonly peer: string;
-  /** It has power and the cable is whole. */
   readonly up: boolean;
-  /** In the past if the transmitter is idle. */
   readonly busyUntilPs: Time;
 }
 

@@ -13,7 +13,6 @@ import type { Time } from "../base/time.ts";
 export interface LocalNode {
   readonly name: string;
   readonly index: number;
-  /** Among this partition's deadlines. */
   readonly slot: number;
   readonly ports: readonly (Port | undefined)[];
   readonly outputs: Outputs;
@@ -33,7 +32,6 @@ export interface Port {
   readonly link: Link;
   /** Until the other end detects that this one lost or got power. */
   readonly noticePs: Time;
-  /** Until this end detects that the cable was cut or restored. */
   readonly carrierPs: Time;
   /** In the plan. */
   readonly cable: number;
@@ -45,17 +43,14 @@ export interface Port {
   /** The peer has power and the cable is whole. */
   up: boolean;
   peerUp: boolean;
-  /** The fault that cut the cable, if this end has detected one. */
   cutBy: number | undefined;
   /** Undefined until the first. */
   faults: CableFaults | undefined;
   /** Of `peerUp`. */
   changedAt: Time;
-  /** To which this end is connected. */
   peerLife: number;
 }
 
-/** By port number; undefined where a port has no cable. */
 export function portsOf(
   rack: {
     readonly plan: RackPlan;
@@ -103,7 +98,6 @@ export function changeLink(localNode: LocalNode, event: Event): boolean {
     // Over a cut cable the node detects no change of the peer.
     return port.cutBy === undefined;
   }
-  // The state of the cable at power-on.
   if (counter < CABLE_COUNTERS) return !port.up;
   // A cut while the link is down, or a heal that leaves it down, changes nothing for the node.
   const was = port.up;
@@ -120,7 +114,7 @@ function noteCarrier(port: Port): void {
 
 const CABLE_COUNTERS = 2 ** 16;
 
-/** Of the event by which a node detects the begin of a fault or, for a heal, its end. */
+/** Of the begin of a fault or, for a heal, of its end. */
 export function cableCounter(fault: number, port: number): number {
   return (fault + 1) * CABLE_COUNTERS + port;
 }
@@ -129,7 +123,6 @@ function faultOfCounter(counter: number): number {
   return Math.floor(counter / CABLE_COUNTERS) - 1;
 }
 
-/** One end of a cable detects that the other end lost or got power. */
 export function noticeOf(change: LinkChange): Event {
   const { at, source, target, sourceLife, port, up } = change;
   return {

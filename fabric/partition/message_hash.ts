@@ -1,5 +1,5 @@
 /**
- * A 32-bit hash of a message's content, for the run's digest: buffers, offsets and the order of an
+ * A 32-bit hash of a message's content, for the digest: buffers, offsets and the order of an
  * object's keys have no effect. Not cryptographic.
  */
 import { assert } from "../base/assert.ts";
@@ -163,7 +163,6 @@ function hashCoherent(message: CoherentMessage): number {
   }
 }
 
-/** Byte strings included: an integer in [0, 2^32). */
 export function hashPlain(value: unknown): number {
   return finish(mixPlain(9, value));
 }

@@ -15,7 +15,6 @@ export interface Departure {
 
 export interface OutgoingOptions {
   readonly queue: EventQueue;
-  /** Minimum delay in ps from another partition back to this one. */
   readonly returnDelay: (partition: string) => Time;
 }
 
@@ -27,7 +26,6 @@ export class Outgoing {
   limit: Time = NEVER;
   /** Events must wait from the arrival of sent messages on, not from that of their answers. */
   isNarrow = false;
-  /** Of the current step; the partition sets it. */
   now: Time = 0;
   readonly #queue: EventQueue;
   readonly #returnDelay: (partition: string) => Time;
@@ -38,7 +36,6 @@ export class Outgoing {
     this.#returnDelay = returnDelay;
   }
 
-  /** Since the last call, in the order of sending. */
   takeDepartures(): Departure[] {
     const departures = this.#departures;
     this.#departures = [];
@@ -71,7 +68,6 @@ export class Outgoing {
     });
   }
 
-  /** To the peers of a node's cables: it lost or got power. */
   announce(localNode: LocalNode, time: Time, up: boolean): void {
     for (const port of localNode.ports) {
       if (port === undefined) continue;

@@ -1,6 +1,6 @@
 /**
- * A partition: some nodes of the rack, one event queue, and the ends of their cables. The one loop
- * that drives every kind of node is {@link Partition.advance}. No clock, no I/O, no async.
+ * Some nodes of the rack, one event queue, and the ends of their cables. {@link Partition.advance}
+ * is the one loop that drives every kind of node. No clock, no I/O, no async.
  */
 import { assert, fail } from "../base/assert.ts";
 import {
@@ -39,9 +39,7 @@ export type CreateNode = (name: string, life: number, unsaved: readonly DurableW
 export interface PartitionOptions {
   readonly plan: RackPlan;
   readonly nodes: readonly string[];
-  /** Partition of every node of the plan. */
   readonly partitionOf: ReadonlyMap<string, string>;
-  /** At its first power-on and at each later one. */
   readonly create: CreateNode;
   /** This partition executes the plan's power failures; else the supervisor does. */
   readonly scriptedFaults: boolean;
@@ -73,7 +71,6 @@ export interface AdvanceOptions {
   readonly eventsMost?: number;
 }
 
-/** A program that has not ended, in the form of a result's report. */
 export interface UnfinishedReport {
   readonly time: Time;
   readonly node: string;
@@ -90,7 +87,6 @@ export class Partition {
   readonly #options: PartitionOptions;
   readonly #observer: Observer | undefined;
   readonly #indexOf: ReadonlyMap<string, number>;
-  /** From before this partition had power. */
   readonly #cableHistory = new Map<Port, Event[]>();
   /** Wakes are never queued, so all share one event object. */
   readonly #wakeEvent: { -readonly [Field in keyof Event]: Event[Field] } = ownEvent(0, 0, {
@@ -100,7 +96,6 @@ export class Partition {
     input: { kind: "wake" },
   });
   #bootAt: Time = 0;
-  /** Of hosts that lost power since the last {@link takeDurable}. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
   #reached: Time = 0;
   #stopOn: ((node: string, step: TraceStep) => boolean) | undefined;
@@ -125,7 +120,7 @@ export class Partition {
     return this.#outgoing.now;
   }
 
-  /** Of the last event processed, including events for nodes without power. */
+  /** Including events for nodes without power. */
   get ran(): Time {
     return Math.max(this.#outgoing.now, this.#queue.now);
   }
@@ -143,7 +138,6 @@ export class Partition {
     return this.#events;
   }
 
-  /** `lives` has the nodes' life numbers and earlier digests. */
   powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
     this.#bootAt = time;
     const { nodes, plan, scriptedFaults } = this.#options;
@@ -175,7 +169,6 @@ export class Partition {
     if (port !== undefined && event.time > port.changedAt) changeLink(localNode!, event);
   }
 
-  /** From another partition, or the timekeeper. */
   accept(event: Event): void {
     this.#queue.push(event);
   }
@@ -246,12 +239,10 @@ export class Partition {
     return { events: this.#events - before, reached: this.#reached };
   }
 
-  /** Events to other partitions since the last call, in the order of sending. */
   takeDepartures(): Departure[] {
     return this.#outgoing.takeDepartures();
   }
 
-  /** Since the last call, for each host of the partition. */
   takeDurable(visit: (host: string, writes: DurableWrite[]) => void): void {
     for (const localNode of this.#localNodes.values()) this.#saveDurable(localNode, this.#reached);
     for (const [host, writes] of this.#unsaved) visit(host, writes);
@@ -266,12 +257,10 @@ export class Partition {
     else for (const write of writes) unsaved.push(write);
   }
 
-  /** A later life continues with it (see {@link powerOn}). */
   digestStates(): [name: string, digest: NodeDigest][] {
     return [...this.#localNodes.values()].map(({ name, digest }) => [name, { ...digest }]);
   }
 
-  /** Of every node that has power. */
   statistics(): Record<string, Record<string, number>> {
     const all: Record<string, Record<string, number>> = {};
     for (const { name, node } of this.#localNodes.values()) {

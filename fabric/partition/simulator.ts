@@ -1,6 +1,6 @@
 /**
- * A whole rack in one process, without a bus: for tests, sweeps and `--pack all`. Nodes and order
- * of events are the same, so the digest equals that of a run with fifty processes.
+ * A whole rack in one process, without a bus: for tests, sweeps and `--pack all`. The digest equals
+ * that of a run with fifty processes.
  */
 import { digestText, rackDigest } from "./digest.ts";
 import type { DurableWrite, HeldThing } from "../node.ts";
@@ -10,7 +10,6 @@ import type { ProgramPlan } from "../rack/plan/plan.ts";
 import type { LinkFaultCount } from "../rack/plan/link_plan.ts";
 import { NEVER, PS_PER_US, type Time } from "../base/time.ts";
 
-/** The observer's spans are slices of the run, from 0. */
 export interface SimulatorOptions extends
   Pick<
     PartitionOptions,
@@ -18,11 +17,9 @@ export interface SimulatorOptions extends
   > {
   /** In order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
-  /** In a repeated run. */
   readonly orders?: readonly SimulatedOrder[];
 }
 
-/** In that life of the host. */
 export interface SimulatedOrder {
   readonly time: Time;
   readonly host: string;
@@ -104,7 +101,6 @@ export class Simulator {
     return this.#partition.statistics();
   }
 
-  /** Has no effect on the run. */
   inspect(): readonly DeviceInspection[] {
     return this.#partition.inspect().devices;
   }
@@ -119,7 +115,6 @@ export class Simulator {
     return this.next === NEVER ? this.#partition.heldAtRest() : [];
   }
 
-  /** By fault and direction. */
   linkFaultCounts(): LinkFaultCount[] {
     return this.#partition.linkFaultCounts();
   }

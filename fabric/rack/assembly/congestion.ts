@@ -17,7 +17,7 @@ import type {
 import { type CongestionScenario, longestFrame } from "../scenario/congestion.ts";
 
 const PFC_WIRE_BYTES = 84;
-/** Of switches' own frames, by the switch's index in the plan. */
+/** By the switch's index in the plan. */
 const SWITCH_MAC_BASE = 0x0200_ff00_0000;
 
 /** The reaction to a pause depends on it. */
@@ -68,7 +68,6 @@ interface CableEnd {
   readonly headroomBytes: number;
 }
 
-/** @param byName every node of the rack. @param mtu of the rack. */
 function endsOf(
   name: string,
   { cables, byName, mtu }: {
@@ -156,7 +155,6 @@ export function portLimits(
   });
 }
 
-/** @param at.index of the switch in the plan, which determines its own address. */
 export function switchCongestion(
   { ecn, pfc, lossless }: Pick<CongestionScenario, "ecn" | "pfc" | "lossless">,
   at: { readonly index: number; readonly limits: readonly PortLimits[] },

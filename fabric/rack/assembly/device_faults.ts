@@ -1,8 +1,6 @@
-/** Device faults of a scenario (V-08), and what they are in plans. */
 import { hostOfRnic, rnicName } from "../plan/names.ts";
 import type { FlipPlan, HostPlan, RnicPlan, StuckBit } from "../plan/plan.ts";
 
-/** In a host's card, or in its persistent memory. */
 export type DeviceFaultScenario =
   | {
     readonly kind: "flip";

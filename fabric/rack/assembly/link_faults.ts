@@ -1,4 +1,3 @@
-/** Cable faults of a scenario or a command line, as those of a plan. */
 import { parseTarget } from "../plan/cable_names.ts";
 import type { LinkFaultSection } from "../scenario/fault_schema.ts";
 import { IMPAIRMENTS, type LinkFaultPlan } from "../plan/link_plan.ts";
@@ -6,7 +5,6 @@ import type { Time } from "../../base/time.ts";
 import type { CablePlan } from "../plan/plan.ts";
 import { listOf } from "../plan/problem.ts";
 
-/** Its cable is still a name. */
 export interface LinkFaultScenario extends Omit<LinkFaultPlan, "id" | "cable" | "direction"> {
   readonly target: string;
 }
@@ -63,7 +61,6 @@ interface Terms {
   readonly share: number;
 }
 
-/** A conflict between the terms; undefined without one. */
 export function refuseTerms(terms: Terms): FaultProblem | undefined {
   const { from = 0, until, nth, count, share } = terms;
   if (nth !== undefined && (share < 1 || count !== undefined)) {

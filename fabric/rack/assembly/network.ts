@@ -1,6 +1,6 @@
 /**
- * The network of a rack: addresses, switches and cables. A shape defines switches and their cables;
- * `routes.ts` adds the forwarding tables, the same way for every shape.
+ * Addresses, switches and cables of a rack. A shape defines switches and their cables; `routes.ts`
+ * adds the forwarding tables.
  */
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
@@ -30,12 +30,10 @@ export function addressOf(rnic: number): number {
   return SUBNET + rnic + 1;
 }
 
-/** Of RNIC number `rnic`, from 0. */
 export function macOf(rnic: number): number {
   return MAC_BASE + rnic + 1;
 }
 
-/** `cables`: between each leaf and each spine. */
 export interface LeafSpine {
   readonly leaves: number;
   readonly spines: number;
@@ -56,7 +54,6 @@ export interface ListedEnd {
 /** Absent rate and latency: those of its kind. */
 export interface ListedCable extends Partial<CableKind> {
   readonly ends: readonly [ListedEnd, ListedEnd];
-  /** In the file's list: one place may have several cables. */
   readonly item: number;
 }
 
@@ -70,13 +67,11 @@ export const TOPOLOGIES = ["star", "direct", "leaf-spine", "fat-tree", "explicit
 /** Its own rate and latency are those of hosts' cables. */
 export interface NetworkOptions extends CableKind {
   readonly topology: typeof TOPOLOGIES[number];
-  /** Each for its own topology only. */
   readonly leafSpine?: LeafSpine;
   readonly fatTree?: FatTree;
   readonly listed?: ListedFabric;
   /** Of cables between switches; absent: as of hosts' cables. */
   readonly uplinks?: CableKind;
-  /** For fabrics of several switches. */
   readonly convergencePs: Time;
 }
 
@@ -91,7 +86,6 @@ export interface NetworkHost {
 export interface NetworkRnic {
   readonly name: string;
   readonly host: string;
-  /** Among its host's RNICs. */
   readonly index: number;
   readonly leaf?: number;
 }
@@ -116,7 +110,6 @@ export interface Network {
   readonly cables: readonly NetworkCable[];
 }
 
-/** In the hosts' order, after the scenario's checks. */
 export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Network {
   const shape = shapeOf(options, hosts);
   return {
@@ -276,7 +269,6 @@ function leafSpineShape(
   };
 }
 
-/** `half`: RNICs of an edge switch; `edges`: also of aggregation switches. */
 export function fatTreeSizes({ k }: FatTree): {
   readonly half: number;
   readonly edges: number;
@@ -336,7 +328,6 @@ function fatTreeShape(
   };
 }
 
-/** A host's first RNIC is also found by the host's name. */
 export function rnicsByEnd(
   rnics: readonly Pick<NetworkRnic, "name" | "host" | "index">[],
 ): ReadonlyMap<string, string> {

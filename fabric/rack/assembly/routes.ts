@@ -27,7 +27,6 @@ export interface SwitchShape
   readonly name: string;
 }
 
-/** At its other end a card's MAC address, or another switch by its place. */
 interface Port {
   readonly port: number;
   readonly mac?: number;
@@ -35,7 +34,6 @@ interface Port {
   readonly farPort: number;
 }
 
-/** @param of.macs by card, in the order of the hosts. */
 export function routed(
   { switches, cables, root }: Shape,
   of: { readonly macs: ReadonlyMap<string, number>; readonly convergencePs: Time },
@@ -102,7 +100,6 @@ function homesOf(ports: readonly (readonly Port[])[]): Map<number, number> {
   );
 }
 
-/** From each switch; −1 without a way. */
 function hopsTo(home: number, ports: readonly (readonly Port[])[]): Int32Array {
   const hops = new Int32Array(ports.length).fill(-1);
   hops[home] = 0;

@@ -10,19 +10,15 @@ export interface RunFile {
   readonly run: string;
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
-  /** Of SCM files, outputs, traces and the record of faults. */
   readonly directory: string;
   /** Host → name in the program → file. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** Name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   readonly stayUp: boolean;
-  /** For a run that begins by repeating another one. */
   readonly resumed?: ResumedFrom;
   readonly trace: boolean;
-  /** Of each process's records for a capture. */
   readonly observe?: ObservationScope;
-  /** Of a background rack, written when it is taken down. */
   readonly captures?: CaptureFiles;
   /** Without a supervisor: a partition that is silent for this time is dead. 0: with one. */
   readonly livenessMs: number;
@@ -50,13 +46,11 @@ export interface CaptureFiles {
   readonly perfetto?: string;
 }
 
-/** When the run has ended. */
 export interface FinalReply {
   readonly partition: string;
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
   /** At the ends in this partition: counts of rows with one name add up. */
   readonly linkFaults: readonly LinkFaultCount[];
-  /** Results and failures, oldest first. */
   readonly reports: ReadonlyArray<
     {
       readonly time: number;
@@ -72,9 +66,7 @@ export interface FinalReply {
   readonly residentBytes: number;
 }
 
-/** It may take several messages. */
 export interface FinalPage extends FinalReply {
-  /** For which the message has no room. */
   readonly reportsLeft: number;
 }
 
@@ -86,9 +78,7 @@ export const BUS_ENVIRONMENT = {
   patienceMs: "RACKMESH_NATS_PATIENCE_MS",
 } as const;
 
-/**
- * A broker restarted by its keeper or a person is back within this time, even on a busy machine.
- */
+/** A restarted broker is back within this time, even on a busy machine. */
 export const DEFAULT_PATIENCE_MS = 60_000;
 
 /** Maximum outage of the bus, in ms. `get` returns the value of a variable. */
@@ -108,7 +98,6 @@ export function busAddressFrom(get: (variable: string) => string | undefined): N
   return { url, ...(user && { user }), ...(password && { password }), ...(token && { token }) };
 }
 
-/** Inapplicable variables are empty. */
 export function busEnvironment(address: NatsAddress): Record<string, string> {
   const { url, user = "", password = "", token = "" } = address;
   return {
@@ -119,10 +108,7 @@ export function busEnvironment(address: NatsAddress): Record<string, string> {
   };
 }
 
-/**
- * @param output.order that started the program: several may read objects of one name at once, from
- * different hosts.
- */
+/** @param output.order several may read objects of one name at once, from different hosts. */
 export function outputFile(
   directory: string,
   { path, order }: { readonly path: string; readonly order?: number },

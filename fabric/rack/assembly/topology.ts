@@ -232,7 +232,6 @@ export interface PartitionPlan {
   readonly nodes: readonly string[];
 }
 
-/** How nodes are packed into processes, where a rack has several. */
 export const PROCESS_PACKINGS = ["node", "machine"] as const;
 export const PACKINGS = [...PROCESS_PACKINGS, "all"] as const;
 export type Packing = typeof PACKINGS[number];

@@ -1,4 +1,3 @@
-/** Derived from a plan's cables: the link of each direction, the lookahead, cables between partitions. */
 import { createLink, leastDelay, type Link } from "../../link/link.ts";
 import { NEVER, type Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, NodePlan, RackPlan } from "./plan.ts";
@@ -32,7 +31,6 @@ export interface CableEnd {
   readonly far: Endpoint;
 }
 
-/** In the order of the cables. */
 export const cableEndsByNode = indexed(
   (cables: readonly CablePlan[]): ReadonlyMap<string, readonly CableEnd[]> => {
     const ends = cables.flatMap(({ a, b }, cable): CableEnd[] => [
@@ -43,15 +41,14 @@ export const cableEndsByNode = indexed(
   },
 );
 
-/** The least delay of a cause to its effect, in one direction between two partitions. */
+/** The least delay of a cause to its effect. */
 export interface Crossing {
-  /** Places of the partitions in their list. */
   readonly from: number;
   readonly to: number;
   readonly delayPs: Time;
 }
 
-/** Of cables between different partitions, which have numbers in the order of their list. */
+/** Partitions have numbers in the order of their list. */
 function* directionsBetween(
   cables: readonly CablePlan[],
   partitions: ReadonlyArray<{ readonly nodes: readonly string[] }>,
@@ -101,9 +98,9 @@ export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
 }
 
 /**
- * Minimum time from a cause at `near` to its effect at `far`: processing, serialisation, latency.
- * It is the lookahead of the clock, and the time after which `far` detects that `near` lost or got
- * power: a process may die at its very next event, and no peer has run past the notice.
+ * Minimum time from a cause at `near` to its effect at `far`. It is the lookahead of the clock, and
+ * the time after which `far` detects that `near` lost or got power: a process may die at its very
+ * next event, and no peer has run past the notice.
  */
 export function lookaheadPs(
   plan: RackPlan,

@@ -11,7 +11,6 @@ import type { RackPlan } from "./plan.ts";
 
 /** Consecutive partitions behind one of the core, outward. */
 export interface Chain {
-  /** Place in {@link Distances.cores}. */
   readonly core: number;
   readonly members: readonly number[];
 }
@@ -30,10 +29,6 @@ export class Distances {
   /** From one core partition (row) to another (column). */
   readonly #across: Float64Array;
 
-  /**
-   * @param count of partitions, which are numbered from 0.
-   * @param crossings both directions of each cable.
-   */
   constructor(count: number, crossings: readonly Crossing[]) {
     this.count = count;
     const ways = waysOf(count, crossings);
@@ -60,7 +55,6 @@ export class Distances {
     return up + this.across(this.coreOf[from]!, this.coreOf[to]!) + down;
   }
 
-  /** By place in {@link cores}. */
   across(from: number, to: number): Time {
     return this.#across[from * this.cores.length + to]!;
   }
@@ -105,7 +99,6 @@ export function delaysTo(
   return (from) => distances.between(index.get(from)!, to);
 }
 
-/** By partition: the delay to each neighbour. */
 type Ways = ReadonlyArray<ReadonlyMap<number, Time>>;
 
 function waysOf(count: number, crossings: readonly Crossing[]): Ways {
@@ -117,7 +110,7 @@ function waysOf(count: number, crossings: readonly Crossing[]): Ways {
 }
 
 interface Stripped {
-  /** By partition: the one that it hangs from. */
+  /** Partition that it hangs from. */
   readonly parents: Int32Array;
   /** By partition: 1 in a chain. */
   readonly isHung: Uint8Array;

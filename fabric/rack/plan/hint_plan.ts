@@ -20,9 +20,8 @@ export type HintKind = keyof typeof HINT_KINDS;
 
 /**
  * H-08: each queue pair has its own hints (figure 7); or the carrier of that peer has the hints of
- * all (figure 8); or a multicast group has those for all peers (figure 9): of one application,
- * which is a protection domain, or, `trusted`, of the whole card. Without a carrier or group queue
- * pair, each has its own.
+ * all (figure 8); or a multicast group has those for all peers (figure 9): of a protection domain,
+ * or, `trusted`, of the whole card. Without a carrier or group, each has its own.
  */
 export const HINT_TRANSPORTS = ["own", "carrier", "multicast", "trusted"] as const;
 export type HintTransport = typeof HINT_TRANSPORTS[number];
@@ -57,9 +56,8 @@ export interface HintPlan {
    */
   readonly queuePairs: "all" | "asked";
   /**
-   * Bits of `HINT_KINDS`: sent if the peer wants them, prepared for if received. `atomic` only if
-   * asked for: it needs a host that tells its card of changed lines (`SnoopInvalidate`), which
-   * PCIe's do not.
+   * Sent if the peer wants them, prepared for if received. `atomic` only if asked for: it needs a
+   * host that tells its card of changed lines (`SnoopInvalidate`), which PCIe's do not.
    */
   readonly kinds: number;
   /** H-02: work elements, from the next request on, that are looked at. */
@@ -77,7 +75,6 @@ export interface HintPlan {
    */
   readonly operands: boolean;
   readonly follow: typeof HINT_FOLLOWS[number];
-  /** `delay`: from the hint to its first request. */
   readonly delayPs: Time;
   /**
    * Maximum wait of a request: `after-ack` for a missing answer, `agreed` for the responder's time.

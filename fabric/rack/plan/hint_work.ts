@@ -58,11 +58,9 @@ export type WorkPiece = typeof WORK_PIECES[number];
 /** Absent pieces are done as without the table. */
 export type HintWork = Readonly<Partial<Record<WorkPiece, WorkPlace>>>;
 
-/** Elements are elements of a hint, or pages. */
 export interface WorkCost {
   readonly oncePs: Time;
   readonly elementPs: Time;
-  /** Messages of its own on the bus. */
   readonly crossings: number;
   readonly source: string;
 }
@@ -291,7 +289,6 @@ function all(pieces: readonly WorkPiece[], place: WorkPlace): HintWork {
 export const WORK_PRESETS = {
   /** A chip's maximum; it notifies the driver itself of missing pages. */
   hardware: { ...all([...CARD_WORK, ...WORK_JOBS.announce], "hardware"), request: "hardware" },
-  /** Page requests are mlx5's. */
   firmware: { ...all([...CARD_WORK, ...WORK_JOBS.announce], "firmware"), request: "firmware" },
   /**
    * As `hardware`, but pages and translations by ATS and PRI, past the driver. The IOMMU walks the

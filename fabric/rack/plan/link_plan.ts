@@ -10,7 +10,7 @@ export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] 
 export const OVERTAKEN_MAX = 1_000;
 export type Impairment = typeof IMPAIRMENTS[number];
 
-/** Away from the cable's end `a`, away from `b`, or both. */
+/** Away from the cable's end. */
 export type LinkDirection = "a" | "b" | "both";
 
 /** One fault, or the end of all earlier ones. It strikes as frames are sent. */
@@ -27,7 +27,6 @@ export interface LinkFaultPlan {
   readonly share?: number;
   /** Only the nth matching frame, from 1 in each direction. */
   readonly nth?: number;
-  /** Most affected frames in each direction. */
   readonly count?: number;
   /** `corrupt`: the damaged payload has a valid ICRC, so that no receiver detects it (V-08). */
   readonly sealed?: true;
@@ -63,12 +62,10 @@ export function framesText({ share, nth, only }: LinkFaultPlan): string {
   return only === undefined ? taken : `${taken} of ${only}`;
 }
 
-/** One row per fault and direction. */
 export interface LinkFaultCount {
   readonly fault: number;
   /** `a-rnic->tor`. */
   readonly direction: string;
-  /** Frames that it could have affected. */
   readonly seen: number;
   readonly hit: number;
 }
