@@ -1,6 +1,4 @@
-/**
- * A line of the `rack` command: its subcommand is carried out, and how that ends is an exit code.
- */
+/** A subcommand's end is an exit code. */
 import { Command, CommanderError } from "commander";
 import { explain } from "../console/rack/failure.ts";
 import { versionText } from "../console/base/version.ts";

@@ -10,14 +10,12 @@ import { RackError } from "../console/base/rack_error.ts";
 import { type Verbs, verbs } from "../nodes/host/open_device.ts";
 import { cacheFolder, projectFile, ROOT } from "../console/base/paths.ts";
 
-/** With the way in which a protocol imports it. */
 interface Entry {
   readonly file: string;
   readonly text: string;
   readonly import: (names: string) => string;
 }
 
-/** They have the functions of `verbs`. */
 const MODULES = ["nodes/host/open_device.ts", "nodes/host/verbs", "nodes/host/cm"];
 /** Deno writes it on top; its absence marks a folder of other content. */
 const MARK = "all_symbols.html";
@@ -61,7 +59,6 @@ async function entries(): Promise<Entry[]> {
   ];
 }
 
-/** @returns the modules' paths. */
 export async function writeEntries(folder: string): Promise<string[]> {
   const all = await entries(), files = all.map(({ file }) => `${folder}/${file}`);
   await Promise.all(all.map(({ text }, i) => Deno.writeTextFile(files[i]!, text)));
@@ -116,7 +113,6 @@ async function rewrite(folder: string): Promise<void> {
   }
 }
 
-/** @returns the first page's path. */
 export async function writeReference(folder: string): Promise<string> {
   const build = await Deno.makeTempDir({ prefix: "rackmesh-doc-" });
   try {

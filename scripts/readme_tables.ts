@@ -31,7 +31,6 @@ function tableOf(options: OptionTable): string {
   return [head, lineOf(widths.map((width) => "-".repeat(width))), ...others].join("\n");
 }
 
-/** By their paths: their present and their correct text. */
 function documentsWithTables(): { path: string; text: string; wanted: string }[] {
   return Object.entries(TABLES).map(([path, [name, table]]) => {
     const text = Deno.readTextFileSync(projectFile(path));

@@ -1,7 +1,3 @@
-/**
- * Events to and from other partitions on the bus: publishes, receives, sends again what a peer
- * misses, requests what is missing here. `runner.ts` decides when.
- */
 import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { Bus } from "../bus/bus.ts";
 import { encodeSealed } from "../bus/codec.ts";
@@ -18,25 +14,20 @@ export interface EventExchangeOptions {
   readonly partition: string;
   readonly nodes: readonly string[];
   readonly plan: RackPlan;
-  /** Partition of every node of the plan. */
   readonly partitionOf: ReadonlyMap<string, string>;
   readonly bus: Pick<Bus, "publish" | "maxPayload">;
 }
 
-/** Events that a partition has to have of an incarnation of a peer. */
 export type Expected = readonly [peer: string, incarnation: number, count: number];
 
 export class EventExchange {
   readonly buffer = new ResendBuffer();
   readonly #options: EventExchangeOptions;
-  /** Subject of messages to each neighbour; `#peers`: neighbour by the subject of its messages. */
   readonly #subjects = new Map<string, string>();
   readonly #peers = new Map<string, string>();
-  /** Neighbour by the subject of its repeated requests. */
   readonly #askers = new Map<string, string>();
   /** A neighbour's consecutive requests for events never sent. */
   readonly #impossible = new Map<string, number>();
-  /** By the end of a cable here, as {@link endKey}. */
   readonly #farEnds = new Map<number, { readonly node: number; readonly peer: string }>();
 
   constructor(options: EventExchangeOptions) {
@@ -56,7 +47,6 @@ export class EventExchange {
     }
   }
 
-  /** Of neighbours' messages: {@link receive} and {@link sendAgain} take them. */
   get subjects(): { readonly wire: Iterable<string>; readonly again: Iterable<string> } {
     return { wire: this.#peers.keys(), again: this.#askers.keys() };
   }
@@ -71,7 +61,6 @@ export class EventExchange {
     }
   }
 
-  /** In batches within the bus's largest payload. */
   #publishEvents(to: string, batch: WireBatch): void {
     const { bus } = this.#options;
     const { incarnation, first, events } = batch;
@@ -95,7 +84,6 @@ export class EventExchange {
     return true;
   }
 
-  /** Over a cable from that neighbour, and from the node at its far end. */
   #isFrom(peer: string, { source, target, input }: Event): boolean {
     if (input.kind !== "message" && input.kind !== "link") return false;
     const far = this.#farEnds.get(endKey(target, input.port));

@@ -53,7 +53,6 @@ export class ResendBuffer {
     ]);
   }
 
-  /** `peer` has taken the first `count` events. */
   confirm(peer: string, count: number): void {
     const box = this.#out.get(peer);
     if (box === undefined || count <= box.first) return;
@@ -66,7 +65,6 @@ export class ResendBuffer {
     return box === undefined ? 0 : box.first + box.kept.length;
   }
 
-  /** From event number `from` on. */
   keptFor(peer: string, from: number): { first: number; events: readonly Event[] } {
     const box = this.#out.get(peer);
     if (box === undefined) return { first: from, events: [] };
@@ -90,7 +88,6 @@ export class ResendBuffer {
     box.taken = count;
   }
 
-  /** How many of the first `count` events are here. */
   have(peer: string, incarnation: number, count: number): number {
     const box = this.#inboxOf(peer, incarnation);
     return Math.min(count, box.taken + box.waiting.length);

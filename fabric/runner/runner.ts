@@ -45,9 +45,7 @@ export interface RunnerOptions extends
   readonly stores: ReadonlyMap<string, DurableStore>;
   /** The error makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
-  /** The code of programs that are about to be started by order. */
   readonly load?: (programs: readonly string[]) => Promise<void>;
-  /** When a span has been reported. */
   readonly afterSpan?: (span: number) => void;
   /** For tests: waits before each span, to show that results do not depend on it. */
   readonly delay?: () => Promise<void>;
@@ -105,7 +103,6 @@ export class Runner {
     return this.#refusals;
   }
 
-  /** In this life of the partition. */
   get sent(): number {
     return this.#buffer.allSent().reduce((sum, [, count]) => sum + count, 0);
   }
@@ -140,7 +137,6 @@ export class Runner {
     this.#aliveTimer = setInterval(() => this.#sayAlive(), ALIVE_MS);
   }
 
-  /** Reported spans are durable. */
   stop(): void {
     clearInterval(this.#joinTimer);
     clearInterval(this.#aliveTimer);

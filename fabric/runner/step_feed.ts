@@ -13,7 +13,6 @@ export type StepBlockRow = readonly [
   span: number,
   /** Of the device's blocks of this process, from 0: a gap shows a lost block. */
   number: number,
-  /** Further steps of the span, without room. */
   dropped: number,
   steps: ReadonlyArray<readonly [time: Time, step: TraceStep]>,
 ];
@@ -77,7 +76,6 @@ export class StepFeed {
     else reading.dropped++;
   }
 
-  /** The steps since the last call belong to this span, which has been reported. */
   commit(span: number): void {
     if (!this.#isWanted) return;
     const now = this.#options.wallMs();

@@ -15,7 +15,6 @@ import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
 import { hashMessage } from "../partition/message_hash.ts";
 import { pcieFromArray, pcieToArray } from "../wire/host_bus/pcie_codec.ts";
 
-/** From one incarnation, in the order of sending. */
 export interface WireBatch {
   readonly incarnation: number;
   /** Events sent to this peer before the first of these. */
@@ -76,7 +75,6 @@ function writeEvent(out: RowWriter, event: Event): void {
   }
 }
 
-/** An arbitrary event if the row turns bad. */
 function readEvent(row: RowReader): Event {
   row.arrayOf(EVENT_FIELDS);
   const time = row.count(), kind = row.count(), source = row.count(), counter = row.count();

@@ -8,7 +8,6 @@ import type { Time } from "../base/time.ts";
 import { ACCESS_MODULES, type AccessModule, type ModuleCost } from "./access_modules.ts";
 import type { Line, Trace } from "./trace.ts";
 
-/** Of one shared line; the last is the access's end. */
 export interface AccessLines {
   readonly begin: Line;
   readonly end: Line;
@@ -16,7 +15,6 @@ export interface AccessLines {
   readonly between: readonly Line[];
 }
 
-/** The device that receives a line's message. */
 export function destinationOf(
   { cards }: Trace,
   { step, host, node, peer }: Line,
@@ -27,7 +25,6 @@ export function destinationOf(
   return isCard ? host : cards.get(host ?? "");
 }
 
-/** The parts add up to the time from begin to end. */
 export function accessCosts(trace: Trace, { begin, end, between }: AccessLines): ModuleCost[] {
   const parts = new Map<AccessModule, Time>();
   let cursor = end.spent?.untilPs ?? end.time;

@@ -11,7 +11,6 @@ import type { Ladder, LadderRow, Line, Operation, Trace } from "./trace.ts";
 /** `core-`: of a far host's core, by its card; `home-`: by the home agent. */
 const BEGIN = /^(?:core|home)-(?:load|own|store|flush)$/;
 
-/** In the order of their begin, each with its number among those of its host. */
 export function accessesOf({ lines }: Trace): Operation[] {
   const counts = new Map<string, number>();
   return lines.flatMap((line, from): Operation[] => {
@@ -60,7 +59,6 @@ function isOf({ node, access }: Line, begin: Line): boolean {
   return node === begin.node && access === begin.access;
 }
 
-/** Lines about the shared line that belong to the access. */
 function pick({ lines }: Trace, { from, shared }: Operation): Line[] {
   const begin = lines[from]!, picked: Line[] = [];
   const [region, index] = shared!;

@@ -1,10 +1,5 @@
-/**
- * Modules of the time of an access to a shared region (C-11). `access_costs.ts` adds up an
- * access's.
- */
 import type { Time } from "../base/time.ts";
 
-/** In the order of tables. */
 export const ACCESS_MODULES = [
   /** The store's instruction. */
   "core",
@@ -16,7 +11,6 @@ export const ACCESS_MODULES = [
   "bus",
   /** A card's stages at its ports: receiving, scheduling. */
   "card",
-  /** The far card's look-up. */
   "remote cache",
   /** The look-up of home's card: directory and local cache. */
   "directory",
@@ -30,7 +24,7 @@ export const ACCESS_MODULES = [
 /** One of {@link ACCESS_MODULES}. */
 export type AccessModule = typeof ACCESS_MODULES[number];
 
-/** A device's time by a message's departure, or by an access's end at its core. */
+/** By a message's departure, or by an access's end at its core. */
 export interface Spent {
   /** Departure or end. */
   readonly untilPs: Time;

@@ -7,7 +7,6 @@
 /** Home's local cache [0056–0061], or the far card's remote cache [0062–0067]. */
 export type AccessFigure = "local" | "remote";
 
-/** By prefix and name, with their number in each figure. */
 const NUMBERS: Readonly<Record<string, Readonly<Partial<Record<AccessFigure, string>>>>> = {
   "core-load": { local: "0057.1", remote: "0063.1" },
   "core-store": { local: "0057.1", remote: "0063.1" },

@@ -187,7 +187,6 @@ class FieldReader {
     return values;
   }
 
-  /** Bytes up to `end`, if there are any. */
   run(name: string, end: number, meaning: string): void {
     const length = end - this.at;
     if (length <= 0) return;

@@ -17,7 +17,7 @@ export interface MechanismStep {
   readonly arrow?: Arrow;
 }
 
-/** By the word that a device traces, in the order of an operation. */
+/** By the traced word, in the order of an operation. */
 export const MECHANISM_STEPS = {
   "doorbell": {
     number: "202.1",
@@ -82,7 +82,6 @@ const WORD_OF: ReadonlyMap<string, string> = new Map(
   ),
 );
 
-/** In the order of the documents. */
 export const MECHANISM_NUMBERS: readonly string[] = [...WORD_OF.keys()].sort((x, y) =>
   Number(x) - Number(y)
 );

@@ -30,7 +30,6 @@ export interface Predicate {
 /** The earlier of the two. */
 export interface Goal {
   readonly breaks: readonly Predicate[];
-  /** Nothing happens at this time or later. */
   readonly time?: Time;
 }
 

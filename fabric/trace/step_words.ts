@@ -7,7 +7,6 @@ interface Meaning {
   readonly steps?: readonly string[];
 }
 
-/** The most frequent first. */
 export const STEP_WORDS: Readonly<Record<string, Meaning>> = {
   "persistence-ack": { text: "@ sends a persistence ACK", steps: ["S907", "S1016"] },
   "qp-err": { text: "a queue pair of @ enters ERR" },

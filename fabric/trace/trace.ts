@@ -29,16 +29,13 @@ export interface TraceLine extends TraceStep {
 
 /** Its connection names hosts, regardless of the device that wrote it. */
 export interface Line extends TraceLine {
-  /** Of the device's machine; undefined for a switch. */
   readonly host: string | undefined;
   /** The device itself, or the one that a host's line concerns; undefined for a switch. */
   readonly card: string | undefined;
-  /** At the connection's other end. */
   readonly peer: string | undefined;
   readonly peerCard: string | undefined;
 }
 
-/** In order, with the names that they refer to. */
 export interface Trace {
   readonly lines: readonly Line[];
   /** By host, its first RNIC, by which it shares regions. */
@@ -63,7 +60,6 @@ export interface Operation {
 export interface LadderRow {
   readonly time: Time;
   readonly node: string;
-  /** The document's number, else a verb. */
   readonly step: string;
   readonly text: string;
   /** The destination device. */
@@ -78,7 +74,6 @@ export interface Ladder {
   readonly columns: readonly string[];
   readonly rows: readonly LadderRow[];
   readonly conclusion: LadderRow;
-  /** Of an ended access to a shared region. */
   readonly costs?: readonly ModuleCost[];
 }
 
@@ -169,11 +164,11 @@ export interface FoundOperation extends Operation {
 
 type Found = { -readonly [K in keyof FoundOperation]: FoundOperation[K] };
 
-/** Line by line, while a run goes on. */
+/** While a run goes on. */
 export class OperationFinder {
   readonly #read: ((line: TraceLine) => Line) | undefined;
   readonly #numbered: Found[] = [];
-  /** By connection and number: the latest one, and its first step. */
+  /** The latest one, and its first step. */
   readonly #current = new Map<string, { readonly found: Found; readonly step: string }>();
   /** While no program has numbered an operation; `connection` is "" until its card begins it. */
   #requests: Found[] = [];
@@ -188,7 +183,6 @@ export class OperationFinder {
     return new OperationFinder(plan);
   }
 
-  /** @param index of the line among all of the run. */
   add(line: TraceLine, index: number): void {
     if (line.operation === undefined && line.wqe === undefined) return;
     this.addRead(this.#read!(line), index);
@@ -373,7 +367,7 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
   }
 }
 
-/** And the RNIC's lines about it and reads of the queue until the WQE begins. */
+/** With the RNIC's lines about it and reads of the queue until the WQE begins. */
 function addDoorbells({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const wqe = lines[i]!;
@@ -450,7 +444,6 @@ function addAnswers({ lines }: Trace, chosen: Set<number>): void {
   }
 }
 
-/** The message may have to wait for pages or for queue information. */
 const WAITS: ReadonlySet<string> = new Set([
   "hint-decision",
   "page-fault",
@@ -502,8 +495,8 @@ function addPages({ lines }: Trace, chosen: Set<number>, from: number): void {
 }
 
 /**
- * The host's lines: a read belongs to the latest use of its tag. Messages that share an LSB read
- * (P-24) share its line.
+ * A read belongs to the latest use of its tag. Messages that share an LSB read (P-24) share its
+ * line.
  */
 function addReads({ lines }: Trace, operation: Operation, chosen: Set<number>): void {
   let last = 0;

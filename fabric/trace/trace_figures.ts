@@ -32,7 +32,6 @@ const PARTS: Readonly<Record<string, Readonly<Partial<Record<Place, string>>>>> 
   "send-cqe": { 3: "S315" },
 };
 
-/** By any of the shared step's numbers. */
 const PART_OF: ReadonlyMap<string, string> = new Map([
   ...Object.entries(PARTS).flatMap(([part, numbers]) =>
     Object.values(numbers).map((step) => [step, part] as const)
@@ -199,14 +198,12 @@ export function documentText(step: string): string | undefined {
   return DOCUMENT[step] ?? mechanismOf(step)?.text;
 }
 
-/** In the document's order. */
 export function stepsOf(figure: Figure): string[] {
   const number = (step: string) => Number(step.replace("S", ""));
   return Object.keys(DOCUMENT).filter((step) => Math.floor(number(step) / 100) === figure)
     .sort((x, y) => number(x) - number(y));
 }
 
-/** Figure by figure, then {@link MECHANISM_NUMBERS}. */
 export function documentSteps(): string[] {
   return [...([2, 3, 9, 10, 45, 46] as const).flatMap(stepsOf), ...MECHANISM_NUMBERS];
 }

@@ -1,4 +1,3 @@
-/** A ladder as text: a column for each device, a line for each step, arrows for messages. */
 import { formatTime, type Time } from "../base/time.ts";
 import type { Ladder, LadderRow } from "./trace.ts";
 import type { ModuleCost } from "./access_modules.ts";
@@ -60,7 +59,7 @@ export function stepsText(
 }
 
 /**
- * Consecutive equal steps in one row: retransmissions of one packet. The text has their number and
+ * Consecutive equal steps are retransmissions of one packet. The row's text has their number and
  * the last one's time.
  */
 export function foldRepeats(rows: readonly LadderRow[]): LadderRow[] {

@@ -49,12 +49,10 @@ programs:
 };
 
 interface Found {
-  /** Of the ratios that count. */
   readonly logSpeed: number;
   readonly digests: readonly string[];
 }
 
-/** @param folders of the checkouts, in either order. */
 async function compare(folders: readonly string[], load: string, process: number): Promise<Found> {
   const text = LOADS[load]!;
   const makers = await Promise.all(folders.map(async (folder) => {

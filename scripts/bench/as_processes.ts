@@ -1,4 +1,3 @@
-/** A rack as processes over a real nats-server, one node per process. */
 import { USERS } from "../../fabric/bus/access.ts";
 import type { Broker } from "../../console/rack/nats_server.ts";
 import { say } from "../commands/output.ts";
@@ -15,8 +14,8 @@ export interface Place extends Measured {
 const MIB = 2 ** 20;
 
 /**
- * (b) The wall time of a message between two processes, relative to a request and its answer over
- * the same server just before and after, by the client of nats-core.
+ * (b) Of a message between two processes, relative to a request and its answer over the same server
+ * just before and after, by the client of nats-core.
  */
 export async function measureHops(place: Place): Promise<Figure[]> {
   const { quick, seed } = place;

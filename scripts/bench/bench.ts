@@ -1,7 +1,4 @@
-/**
- * `deno task bench`: time and memory of the product, compared with its targets. A missed target
- * fails nothing, as the machine may be busy with other work.
- */
+/** A missed target fails nothing, as the machine may be busy with other work. */
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/base/exit.ts";

@@ -24,7 +24,6 @@ export interface BenchRack {
   readonly writers: number;
 }
 
-/** Of a scenario's first variant. */
 export function planOf(text: string): RackPlan {
   return makePlan(variants(parseScenario(text, "bench.yaml"))[0]!);
 }
@@ -48,7 +47,6 @@ export function simulatorOf(
   });
 }
 
-/** Hosts in a star, prepared to run. */
 export function benchRack(rack: BenchRack, packing: Packing): Prepared {
   const [variant] = variants(parseScenario(scenarioText(rack), "bench.yaml"));
   const plan = makePlan(variant!);

@@ -12,7 +12,6 @@ import type { Figure, Measured } from "./figure.ts";
 
 const RECORD_BYTES = 64, TAIL = 0, FIRST = 64, OUTSTANDING = 4;
 const REGION_BYTES = 1 << 20, REGION_AT = 1 << 25;
-/** Puts of one program, each to a place of its own, by so many names, and units given back. */
 const OBJECT_BYTES = 8, NAMES = 500, OBJECTS_AT = 0x1c0_0000, FREED_AT = 0x180_0000;
 const DIRECTORY_AT = 0x300_0000;
 /** Of a region without accesses. */
@@ -93,7 +92,6 @@ export function appendedRecord(records: number): RunRecord {
   };
 }
 
-/** As `console/checks/scm_objects.ts` reads it. */
 function entryOf(name: string, at: number): Uint8Array {
   const bytes = new Uint8Array(ENTRY_BYTES), view = new DataView(bytes.buffer);
   view.setUint32(4, 1);

@@ -33,7 +33,6 @@ export interface CliffRun {
   /** Of the responder's memory, to which WRITEs of 64 B go. */
   readonly bytes: number;
   readonly seed: number;
-  /** `queues.cache.entries`, `queues.layout`, `translationCache.entries` of both hosts. */
   readonly queueEntries?: number;
   readonly layout?: "areas" | "record";
   readonly translationEntries?: number;
@@ -56,7 +55,6 @@ interface Job extends Pick<CliffRun, "qps" | "depth" | "messages" | "bytes"> {
   readonly startPs: Time;
 }
 
-/** Of 64 B, each over a queue pair and to a place that are drawn. */
 function* writer({ cpu, device, options }: ProgramContext): Steps<void> {
   const { qps, depth, messages, bytes, startPs } = options as unknown as Job;
   const pd = allocPd(device);
@@ -167,7 +165,6 @@ function planFor(run: CliffRun): RackPlan {
   };
 }
 
-/** Below and beyond what the profile's card caches. */
 const QPS = [12, 1200, 2400, 4800, 9600] as const;
 const QUICK_QPS = [12, 120] as const;
 const MIB = 2 ** 20;
@@ -185,7 +182,6 @@ export interface CliffRow extends CliffFigure, Pick<CliffRun, "programs" | "dept
   readonly layout: NonNullable<CliffRun["layout"]>;
 }
 
-/** The profile's card: against queue pairs by both layouts, then against registered memory. */
 export function measureCliffs(
   { seed, quick }: { readonly seed: number; readonly quick: boolean },
 ): CliffRow[] {

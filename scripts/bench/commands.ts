@@ -1,7 +1,3 @@
-/**
- * (v), (w) Commands as a user starts them, in turns: as processes and in one, with one worker and
- * with two.
- */
 import { type Packing, PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { rackProcessArgs } from "../../console/base/v8_flags.ts";
@@ -29,7 +25,6 @@ async function withInput<T>(measure: (file: string) => Promise<T>): Promise<T> {
 }
 
 interface Ran {
-  /** Wall time of the command. */
   readonly seconds: number;
   readonly code: number;
   readonly document: string;
@@ -96,7 +91,6 @@ const JOBS = [1, 2] as const;
 interface Compared {
   readonly what: string;
   readonly words: readonly string[];
-  /** Of the entry point; default: of `rack`. */
   readonly module?: string;
   /** Of two runs; default: all that {@link withoutApart} leaves. */
   readonly inCommon?: (document: string) => string;
@@ -133,7 +127,6 @@ function heldIn(document: string): string {
   return JSON.stringify({ rounds, held, broken });
 }
 
-/** They differ from run to run. */
 const APART: ReadonlySet<string> = new Set([
   ...["wallMs", "perSecond", "run", "directory", "command", "faults", "input", "residentBytes"],
 ]);

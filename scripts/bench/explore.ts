@@ -1,7 +1,3 @@
-/**
- * The crash explorer's speed: power failures at every instant of one write, and how soon it finds a
- * mistake.
- */
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploredRack, type Verdict } from "../../console/explore/types.ts";
 import type { Figure, Measured } from "./figure.ts";

@@ -1,4 +1,3 @@
-/** A measured figure with its target, and tables of figures. */
 import { columnsOf, tableText } from "../../console/reports/table.ts";
 
 /** By letter. `README.md` has more. */
@@ -44,7 +43,6 @@ export interface Target {
 
 export interface Measured {
   readonly seed: number;
-  /** Fewer and smaller runs. */
   readonly quick: boolean;
 }
 
@@ -60,14 +58,12 @@ export function median(values: ArrayLike<number>): number {
   return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
 }
 
-/** By the median; null without a target. */
 function isReached({ values, target }: Figure): boolean | null {
   if (target === undefined) return null;
   const value = median(values);
   return target.is === "at least" ? value >= target.value : value <= target.value;
 }
 
-/** In the form of `--json`. */
 export function figureRow(figure: Figure): Record<string, unknown> {
   const { group, what, unit, values, target } = figure;
   return {

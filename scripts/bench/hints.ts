@@ -1,7 +1,5 @@
 /**
- * (r) Hints (H-30): the stall of a cold message against how far ahead its hint is sent, the cost of
- * useless hints, both in virtual time and exact, and their cost for this emulator in processor
- * time.
+ * (r) Hints (H-30): in virtual time and exact, and their cost for this emulator in processor time.
  */
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
@@ -183,7 +181,6 @@ programs:
 const SIZES = [64, 512, 1024, 2048, 4096, 65_536];
 const DEPTH = 32;
 
-/** The throughput that useless hints cost. */
 function measureUseless(seed: number): Figure[] {
   return SIZES.map((bytes): Figure => {
     const load = { seed, bytes, messages: 1024, depth: DEPTH };

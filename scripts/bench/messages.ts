@@ -30,7 +30,6 @@ type Way = "bare" | "bus" | "clock";
 export const RUN = "bench-messages";
 /** The far end answers with the processor time that it has taken so far, in µs. */
 export const CPU = subjectOf({ kind: "control", run: RUN, verb: "cpu" });
-/** As a user of the bus. */
 export const FAR_END = "far";
 
 /** As long as those of a rack. */
@@ -41,7 +40,6 @@ export function echoSubjects(way: Way): { there: string; back: string } {
   };
 }
 
-/** As a switch between two hosts gets it. */
 const GRANT: Grant = {
   term: 0,
   incarnation: 0,
@@ -277,7 +275,6 @@ class Ends {
     };
   }
 
-  /** One after the other. */
   async turn(
     way: Way,
     { trips, farCpuUs }: { readonly trips: number; readonly farCpuUs: () => Promise<number> },

@@ -20,7 +20,6 @@ export interface MethodFigure extends PerMessage {
 /** The document's baseline of each flow (P-10, P-11). */
 export const BASELINES = { off: "write-read", on: "write-send" } as const;
 
-/** With DDIO off and on, one message after the other. */
 export function measureMethods(seed: number): MethodFigure[] {
   return DDIOS.flatMap((ddio) =>
     METHODS.flatMap((method) =>

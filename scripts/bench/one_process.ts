@@ -1,4 +1,3 @@
-/** A rack in one process, without files: the cost of the models and the event loop. */
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";

@@ -1,6 +1,3 @@
-/**
- * The transport: the cost of a packet in one process, and the throughput of WRITEs in virtual time.
- */
 import type { Frame } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { PROFILES } from "../../fabric/rack/plan/profile.ts";

@@ -1,4 +1,3 @@
-/** A rack of processes from outside: start-up time, run time, memory. */
 import { USERS } from "../../fabric/bus/access.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { decodeSealed } from "../../fabric/bus/codec.ts";
@@ -29,7 +28,6 @@ export interface ProcessRun {
   readonly deaths: number;
 }
 
-/** One node per process; takes the rack down at its end. */
 export async function runAsProcesses(
   rack: BenchRack,
   at: { readonly broker: Broker; readonly directory: string; readonly run: string },

@@ -1,6 +1,6 @@
 /**
- * The cost of one message of a `put`, run in one process, and tables of such figures: on a
- * terminal, and between two marks of `RESULTS.md`. `methods.ts` and `verified.ts` define the puts.
+ * The cost of one message of a `put`, and tables of such figures, on a terminal and in
+ * `RESULTS.md`. `methods.ts` and `verified.ts` define the puts.
  */
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { PS_PER_NS, PS_PER_US, type Time } from "../../fabric/base/time.ts";
@@ -27,7 +27,6 @@ export interface PerMessage {
   readonly promises: boolean;
 }
 
-/** From one host to another, one message at a time. */
 export interface PutAsked {
   readonly ddio: typeof DDIOS[number];
   readonly size: number;
@@ -74,13 +73,11 @@ export function runPut(asked: PutAsked): PerMessage {
   };
 }
 
-/** @param title of the second column. Cells of rows are {@link putCells}. */
 export function putHeader(title: string): string[] {
   const counted = ["requests", "packets", "bytes", "latency", "of the baseline's"];
   return ["DDIO", title, "size", ...counted, "CPU requester", "CPU responder"];
 }
 
-/** @param baseline of the comparison. */
 export function putCells(figure: PerMessage, way: string, baseline: PerMessage): string[] {
   const { ddio, size, requests, packets, bytes, latencyPs, requesterPs, responderPs } = figure;
   return [
@@ -97,7 +94,6 @@ export function putCells(figure: PerMessage, way: string, baseline: PerMessage):
   ];
 }
 
-/** With the name of its place in `RESULTS.md`: header, then rows. */
 export interface PutTable {
   readonly name:
     | "methods"

@@ -12,11 +12,9 @@ const SCHEMES = {
   "a record each": "scheme: three-space, layout: record",
 } as const;
 export interface QueuesRow extends Pick<ManyQueuesRow, "qps"> {
-  /** In the order of {@link SCHEMES}. */
   readonly of: readonly ManyQueuesRow[];
 }
 
-/** For each number of queue pairs, used in turn. */
 export function measureQueues(
   { seed, quick }: Pick<Measured, "seed" | "quick">,
 ): QueuesRow[] {

@@ -27,7 +27,6 @@ export interface LogFigure {
   readonly packets: number;
   readonly bytes: number;
   readonly clientPs: Time;
-  /** Per replica; the mean of the three. */
   readonly replicaPs: Time;
 }
 
@@ -67,7 +66,6 @@ interface Ran {
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
-/** @throws Error where the log's client fails. */
 function runLog({ ddio, method, record, records, depth, seed, faults = "[]" }: LogRun): Ran {
   // A SEND can be persistent only in persistent receive buffers.
   const receive = method === "send-read" ? "scm" : "dram";
@@ -143,7 +141,6 @@ function promises(method: MethodName, ddio: typeof DDIOS[number]): boolean {
   return ddio === "off" || (method !== "write-read" && method !== "send-read");
 }
 
-/** With DDIO off and on, records of three sizes. */
 export function measureLog(seed: number): LogFigure[] {
   return DDIOS.flatMap((ddio) =>
     METHODS.filter((method) => promises(method, ddio)).flatMap((method) =>
@@ -190,7 +187,6 @@ function measureFailure(each: Omit<Case, "record">): LogFailure {
   };
 }
 
-/** The baseline and the write that persists, with DDIO off and on. */
 export function measureLogFailure(seed: number): LogFailure[] {
   return DDIOS.flatMap((ddio) =>
     [BASELINES[ddio], "persist-opcode" as const].map((method) =>

@@ -43,7 +43,6 @@ export async function roundTripUs(
   }
 }
 
-/** As long as a rack's subjects. */
 export const ECHO = "rack.bench-echo.control.echo";
 
 export function connectClient({ url, user, password }: NatsAddress): Promise<TcpConnection> {
@@ -55,7 +54,6 @@ export function connectClient({ url, user, password }: NatsAddress): Promise<Tcp
   });
 }
 
-/** Until the process at the far end is there. */
 export async function untilAnswered(ask: () => Promise<unknown>): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt++) {
     try {

@@ -1,7 +1,6 @@
 /**
- * (s) Memory that computers share (C-11): the cost of one access near and far, accesses by the far
- * computer's share of them, a queue and a lock, with coherent cards and with PCIe cards. The
- * shipped scenarios, in one process: virtual time, and exact.
+ * (s) Memory that computers share (C-11), by the shipped scenarios in one process: virtual time,
+ * and exact.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {
@@ -35,7 +34,6 @@ function measureShared(
   workload: SharedWorkload,
   { seed, change = (text) => text }: {
     readonly seed: number;
-    /** Of the scenario's text. */
     readonly change?: (text: string) => string;
   },
 ): SharedReport {
@@ -52,7 +50,6 @@ function measureShared(
   return report;
 }
 
-/** Random, one after the other. */
 export function* accessOften({ cpu, options }: ProgramContext): Steps<void> {
   const region = yield* cpu.region("s");
   const line = new Uint8Array(LINE_BYTES).fill(7);

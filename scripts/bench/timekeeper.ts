@@ -1,7 +1,7 @@
 /**
- * (j) The timekeeper alone, without a bus: the cost of a report and of the grants that follow from
- * it, by the number of partitions. Each device of a star has its own; all have something to do, and
- * send to one another as far as their cables let them, at random (seeded).
+ * (j) The timekeeper alone, without a bus: the cost of a report and of its grants, by the number of
+ * partitions. All have something to do, and send to one another as far as their cables let them, at
+ * random (seeded).
  */
 import { emptyDigest } from "../../fabric/partition/digest.ts";
 import type { Grant, Report } from "../../fabric/clock/clock.ts";
@@ -33,7 +33,6 @@ export function measureTimekeeper({ seed, quick }: Measured): Figure[] {
   return [...rows, { group: "j", what, unit: "×", values, target: { is: "at most", value: 2 } }];
 }
 
-/** Partitions use up their grants, in any order. */
 class RandomReports {
   readonly #rng: Rng;
   readonly #keeper: Timekeeper;

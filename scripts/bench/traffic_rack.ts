@@ -1,4 +1,3 @@
-/** Racks whose hosts write to each other, in one process without files, and their cost. */
 import { cpuUsage } from "node:process";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -16,7 +15,6 @@ export interface TrafficRack {
 }
 
 export interface TrafficRun {
-  /** Received by RNICs: data and ACKs. */
   readonly packets: number;
   readonly events: number;
   /** Of this process, all its threads. */
@@ -61,7 +59,6 @@ export function runTraffic(
   };
 }
 
-/** Of this process, all its threads. */
 export function cpuMs(): number {
   const { user, system } = cpuUsage();
   return (user + system) / 1_000;
@@ -103,7 +100,6 @@ function trafficPlan(rack: TrafficRack, startPs: Time): RackPlan {
   };
 }
 
-/** All sinks are listening by then. */
 const START_PS = 200 * PS_PER_US;
 
 function program(run: string, at: Time, options: ProgramPlan["options"]): ProgramPlan {

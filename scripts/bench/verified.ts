@@ -36,7 +36,6 @@ const WAYS = [
   { way: PERSISTED, put: "method: verify-persist, level: verify-crc" },
 ] as const;
 
-/** With DDIO off and on, one message at a time. */
 export function measureVerified(seed: number): VerifiedFigure[] {
   return DDIOS.flatMap((ddio) =>
     WAYS.flatMap(({ way, ...rest }) =>

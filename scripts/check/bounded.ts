@@ -26,7 +26,6 @@ const TIMED = `times=$1; shift; "$@"; code=$?; times >"$times"; exit $code`;
  */
 export const FILE_LIMIT_MS = 20 * 60_000;
 
-/** Killed processes disappear by then. */
 const GONE_MS = 10_000;
 /** Processes may start others while they are being killed. */
 const ROUNDS = 5;
@@ -47,7 +46,6 @@ export interface BoundedOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** With a signal, Ctrl-C in a terminal reaches this process alone. */
   readonly signal?: AbortSignal | undefined;
-  /** Of its output, at once. */
   readonly onOutput?: (part: Uint8Array) => void;
 }
 
@@ -66,7 +64,6 @@ export async function runBounded(
   }
 }
 
-/** User and system time of the shell, and of the children it waited for. */
 function processorTime(text: string): Pick<Bounded, "processorSeconds"> {
   const parts = [...text.matchAll(/(\d+)m([\d.]+)s/g)];
   if (parts.length !== 4) return {};

@@ -35,7 +35,6 @@ export interface Stage {
 export interface Outcome extends TestCount {
   readonly stage: string;
   readonly seconds: number;
-  /** Of all its processes; see {@link Bounded}. */
   readonly processorSeconds: number;
 }
 
@@ -179,7 +178,6 @@ const GROUPS: readonly (readonly Stage[])[] = [
 
 export type Run = (args: readonly string[]) => Promise<boolean>;
 
-/** A slow stage's output is shown at once, others' only on failure. */
 async function deno(
   args: readonly string[],
   { name, isSlow, files }: {
@@ -204,7 +202,6 @@ export function limitOf(files: number): Pick<BoundedOptions, "withinMs" | "silen
   return { withinMs, silentMs: FILE_LIMIT_MS, isWord: tellsOfTest };
 }
 
-/** @param start of `performance.now`. */
 export function timeText(start: number, { processorSeconds }: Bounded): string {
   const wall = `${((performance.now() - start) / 1000).toFixed(1)} s`;
   return processorSeconds === undefined
@@ -212,7 +209,6 @@ export function timeText(start: number, { processorSeconds }: Bounded): string {
     : `${wall}, ${processorSeconds.toFixed(1)} s of processor time`;
 }
 
-/** For a unit that hangs. @param name of a stage or a file. */
 export function lateText(name: string, text: string): string {
   const last = testUnderWay(text) ?? "none is known";
   return `FAILED  ${name}: it has not ended, or no test in it, within ${
@@ -255,7 +251,6 @@ export async function runTests(
  */
 const FILES_AT_ONCE = navigator.hardwareConcurrency + 2;
 
-/** Each by itself; its output is shown as a whole when it has ended. */
 async function runUnits(
   stage: Stage,
   paths: readonly string[],
@@ -279,7 +274,6 @@ async function runUnits(
   return total;
 }
 
-/** From a module that only imports the files. */
 async function runTogether(
   stage: Stage,
   lists: readonly (readonly string[])[],
@@ -313,7 +307,6 @@ export interface Unit {
   readonly files: readonly string[];
 }
 
-/** Those that take longest first. */
 export function unitsOf(paths: readonly string[], without: readonly string[]): Unit[] {
   const units = new Map<string, string[]>();
   for (const file of filesOf(paths, without)) {

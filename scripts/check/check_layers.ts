@@ -9,7 +9,6 @@ import { ROOT } from "../../console/base/paths.ts";
 import { CIRCLES } from "./floors.ts";
 import { pathInTree } from "./tree.ts";
 
-/** Of `deno info --json`. Lines count from 0. */
 export interface Graph {
   readonly modules: readonly {
     readonly specifier: string;

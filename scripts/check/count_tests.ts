@@ -1,10 +1,7 @@
-/** Tests in a JUnit report of `deno test`, and those that failed. */
-
 export interface TestCount {
   readonly passed: number;
   readonly failed: number;
   readonly skipped: number;
-  /** Of each failed test that is known by name: its file, its name, and what was wrong. */
   readonly failures: readonly string[];
 }
 

@@ -139,7 +139,6 @@ const DOORS: readonly string[] = [
   "scripts/check/lint_plugin.ts",
 ];
 
-/** A line for each. */
 export function deadIn(
   modules: readonly ModuleNames[],
   resolve: Resolve,

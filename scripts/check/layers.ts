@@ -14,7 +14,6 @@ export interface Import {
   readonly target: string | null;
 }
 
-/** The import found, and what would be permitted. */
 export interface Breach {
   readonly file: string;
   readonly line: number;
@@ -82,7 +81,6 @@ function allowedPackages(file: string): readonly string[] | null {
   return isTest(file) ? [...own, ...TEST_PACKAGES] : own;
 }
 
-/** That alone may import `target`; null where any may. */
 function ownFolder(target: string): string | null {
   // Protocol state is written only in its folder.
   return target === "nodes/rnic/state/writable.ts" ? "nodes/rnic/state/" : null;

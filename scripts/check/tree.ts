@@ -1,5 +1,3 @@
-/** Facts about the tree for the lint plugin and the layer check. */
-
 import { ROOT } from "../../console/base/paths.ts";
 
 /**
@@ -21,7 +19,6 @@ export function pathInTree(path: string): string {
   return path.startsWith(ROOT + "/") ? path.slice(ROOT.length + 1) : path;
 }
 
-/** `path` is a result of {@link pathInTree}. */
 export function touchesWorld(path: string): boolean {
   return WORLD_FILES.some((pattern) => pattern.test(path));
 }

@@ -128,7 +128,6 @@ async function order(wanted: Order): Promise<void> {
   });
 }
 
-/** In a scenario's form. @throws Refusal */
 function requestOf({ file }: RackUp, order: Order): LinkFaultRequest {
   const { target, action, value, flags } = order;
   const { until, share, count, nth, only, jitter, by, hold, past } = flags;

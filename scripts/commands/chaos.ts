@@ -1,6 +1,3 @@
-/**
- * `rack chaos`: kills, pauses and cuts processes of a rack, round after round, and judges each run.
- */
 import type { Command } from "commander";
 import { PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CHAOS_OPTIONS } from "../../console/api/options.ts";

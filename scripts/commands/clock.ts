@@ -204,7 +204,6 @@ async function inReplay<T>(
   }
 }
 
-/** Of several predicates, in the past of a run. */
 async function find(words: readonly string[], flags: FindFlags): Promise<void> {
   const { breaks, time } = parseGoal(words, flags), { variant } = flags;
   if (breaks.length === 0) throw refusal("", { found: "a time", expected: "a step of a device" });

@@ -17,7 +17,6 @@ export interface OptionPlace {
 export interface CommandPlace {
   readonly path: string;
   readonly about: string;
-  /** Directly below it, by their last word. */
   readonly commands: readonly { readonly word: string; readonly about: string }[];
   readonly options: readonly OptionPlace[];
   readonly values: readonly Value[];

@@ -1,4 +1,3 @@
-/** `rack events`: events of a rack that is up, as lines of JSON. */
 import type { Command } from "commander";
 import { rackEvents } from "../../console/rack/live/events.ts";
 import { findUp, linkedTo } from "../../console/rack/live/racks.ts";

@@ -1,4 +1,3 @@
-/** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { exitOf, exploreScenario } from "../../console/explore/explore_scenario.ts";

@@ -1,4 +1,3 @@
-/** Options shared by several commands, and the parsing of their values. */
 import type { Command } from "commander";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { isWhole, type WholeRange, wholeText } from "../../fabric/base/whole_number.ts";
@@ -38,7 +37,6 @@ export function addRunOption(command: Command): Command {
   return command.option("--run <id>", "which run, or how its name begins; else the one that is up");
 }
 
-/** As they are typed. */
 export type FlagsOf<Table extends OptionTable> = {
   readonly [Name in keyof Table]?: Table[Name] extends { readonly type: "switch" } ? boolean
     : string;
@@ -243,7 +241,6 @@ export function timeOf(
   throw refusal(option, { found: `"${text}"`, expected });
 }
 
-/** The options that are not undefined. */
 export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };

@@ -40,7 +40,6 @@ export function visible(text: string): string {
 // deno-lint-ignore no-control-regex
 const CONTROL = /\x1b(?!\[\d{1,2}m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]/g;
 
-/** A JSON document where requested, else text. */
 export function printResult(
   flags: { readonly json?: boolean },
   document: unknown,
@@ -49,7 +48,6 @@ export function printResult(
   print(flags.json ? JSON.stringify(document) : text);
 }
 
-/** Progress and messages, on stderr. */
 export function say(text: string): void {
   tell(visible(text) + "\n");
 }

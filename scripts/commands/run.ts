@@ -1,4 +1,3 @@
-/** `rack run`: starts a rack, runs it to the end, reports, takes it down. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

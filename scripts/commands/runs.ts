@@ -1,4 +1,3 @@
-/** `rack runs`: lists kept runs, and removes them. */
 import type { Command } from "commander";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { runsDirectory } from "../../console/base/paths.ts";

@@ -1,4 +1,3 @@
-/** `rack get`, `put`, `ls` and `rm` on a running rack. */
 import type { Command } from "commander";
 import { MAX_RNICS } from "../../fabric/rack/plan/names.ts";
 import { helpOf } from "../../fabric/rack/plan/option_rows.ts";

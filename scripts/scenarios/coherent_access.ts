@@ -174,7 +174,6 @@ class Accesses {
     return word;
   }
 
-  /** The content that this computer finds in each line, and its own newest store there. */
   *#tellLines({ number }: Phase): Steps<void> {
     const { cpu } = this.#context, { lines } = this.#options;
     const { card, placement, side } = this.#part;
@@ -187,7 +186,6 @@ class Accesses {
   }
 }
 
-/** A share of a hundred, spread evenly. */
 function farOf(i: number, percent: number): boolean {
   return Math.floor((i + 1) * percent / 100) > Math.floor(i * percent / 100);
 }

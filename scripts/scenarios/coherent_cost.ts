@@ -21,7 +21,6 @@ type Step = `${Side} ${"load" | "store"}`;
 
 /** The last step is measured. */
 interface Case {
-  /** The line's state for the computer that accesses it. */
   readonly after: string;
   readonly steps: readonly Step[];
 }

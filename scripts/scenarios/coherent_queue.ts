@@ -39,7 +39,6 @@ const RUNS = [
 ] as const;
 type Run = typeof RUNS[number];
 
-/** Of a slot: number, time of the store, 48 bytes of content. */
 const NUMBER_AT = 0, TIME_AT = 8, CONTENT_AT = 16;
 /** Both computers have ended the load before. */
 const QUIET_PS = 50e6;

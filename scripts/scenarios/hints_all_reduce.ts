@@ -52,7 +52,6 @@ interface Job extends Place, Ends {
   readonly pieceBytes: number;
 }
 
-/** From an offset of this host's memory to one of its right neighbour. */
 interface Move {
   readonly from: number;
   readonly to: number;
@@ -250,7 +249,6 @@ function memoryOf({ privateData }: Connection): { readonly va: number; readonly 
   return { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) };
 }
 
-/** One hint about all chunks of a pass. */
 function* tell(
   { device: { verbs: v } }: ProgramContext,
   { toRight, chunkBytes: length }: Job,

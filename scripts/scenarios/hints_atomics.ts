@@ -23,7 +23,6 @@ import { admit, connectTo, countersOf, type Counts, microseconds, remoteOf } fro
 
 const SERVICE = "atomics";
 const WORD_BYTES = 8;
-/** Of the server's card, as in its results. */
 const COUNTERS = [
   "atomicsExecuted",
   "hintsIn",
@@ -59,7 +58,6 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
       if (event.request.privateData[0] !== 1 || isStoring) continue;
       isStoring = true;
       cpu.spawn("stores", function* ({ cpu: core }) {
-        // Beside the word, in its line.
         for (let count = 1; isStoring; count++) {
           core.store(buffer.address + WORD_BYTES, Uint8Array.of(count & 0xff));
           yield* core.sleep(STORE_PS);

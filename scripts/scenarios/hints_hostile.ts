@@ -29,7 +29,6 @@ const SERVICE = "hostile", PAGE = 4096;
 const BEGIN_PS = 5e9;
 /** Bits of `HINT_KINDS`. */
 const KINDS = { prefetch: 1, all: 0xff } as const;
-/** Of a server's card, as in its result. */
 const COUNTERS = [
   "hintsIn",
   "hintsNoAccess",
@@ -47,7 +46,6 @@ export default function* hostile(context: ProgramContext): Steps<void> {
   yield* role === "server" ? serve(context) : role === "tenant" ? work(context) : attack(context);
 }
 
-/** Memory of a client, and the numbers of its queue pair at both ends. */
 interface Target {
   readonly va: number;
   readonly rkey: number;

@@ -8,7 +8,6 @@ import { countersOf, type Counts } from "./peer.ts";
 
 type Cpu = ProgramContext["cpu"];
 
-/** Of a server's card: faults and misses, and its actions for hints. */
 const SERVED = /^(hint|pageFault|pageStall)|^(rnrNaksOut|translationMisses|contextMisses)$/;
 
 export function since(before: Counts, now: Counts): Counts {

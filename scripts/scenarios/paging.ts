@@ -32,7 +32,6 @@ const SERVICE = "paging";
 /** Of the client to a server, as a SEND's immediate data; the answer has the same. */
 const ORDERS = { pageOut: 1, prefetch: 2, statistics: 3 } as const;
 const WORD_BYTES = 8;
-/** Of the card, as in the result. */
 const COUNTERS = [
   "pageFaults",
   "pagesAsked",

@@ -40,7 +40,6 @@ import {
 export const LINE_BYTES = 64;
 export const WORD_BYTES = 8;
 const SERVICE = "shared";
-/** Home waits for connections. */
 const LISTENS_PS = 100e6;
 /**
  * Of the option `patience`, a choice: above the longest wait for a computer that is present, 3 ms
@@ -113,7 +112,6 @@ function regionMemory(region: Region): Shared {
   };
 }
 
-/** Other hosts reach it by the host's PCIe card. */
 function* serveMemory({ cpu, device, options }: ProgramContext): Steps<Shared> {
   const v = device.verbs;
   const pd = v.allocPd(device);

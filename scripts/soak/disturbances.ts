@@ -118,7 +118,6 @@ async function start(orders: Orders, name: string): Promise<void> {
 
 const START_ATTEMPTS = 5;
 
-/** The timekeeper or nats-server is killed, once or twice, with orders under way. */
 async function serviceKill(orders: Orders, rng: Rng): Promise<void> {
   const under = underWay(orders, rng);
   const times = 1 + rng.below(2);
@@ -133,7 +132,6 @@ async function serviceKill(orders: Orders, rng: Rng): Promise<void> {
   await getAll(orders);
 }
 
-/** Time is held while an order is handed over. */
 async function pause(orders: Orders, rng: Rng): Promise<void> {
   await command(orders, ["pause"]);
   const under = put(orders, drawPut(rng));

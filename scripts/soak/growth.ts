@@ -6,7 +6,6 @@ const WARM_UP = 0.1;
 const SAMPLES_MIN = 40;
 
 export interface Sample {
-  /** Done when it was taken. */
   readonly transfers: number;
   readonly value: number;
 }

@@ -3,7 +3,6 @@
  * sent to its place since then without a confirmation.
  */
 
-/** SHA-256 of the content, or what there is in its place. */
 export type Found = { readonly sha256: string } | "missing" | "incomplete";
 
 export interface Place {

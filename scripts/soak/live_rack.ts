@@ -12,7 +12,6 @@ import { ControlClient } from "../../console/rack/live/control.ts";
 import { findUp, type RackLink } from "../../console/rack/live/racks.ts";
 import { findProcesses, readProcesses } from "../../console/rack/process_table.ts";
 
-/** Or was ended as it took too long. */
 export interface Ended {
   readonly code: number;
   readonly stdout: string;
@@ -49,7 +48,6 @@ export function rackCommand(args: readonly string[], options: CommandOptions): P
   return endedOf(RACK, args, options);
 }
 
-/** On racks of a cache, to the program's end. */
 export async function endedOf(
   program: string,
   args: readonly string[],

@@ -18,7 +18,6 @@ export interface Findings {
 
 export interface SoakRun {
   readonly seed: number;
-  /** Of this soak, removed when it has ended. */
   readonly directory: string;
   readonly findings: Findings;
   readonly signal: AbortSignal;
@@ -28,7 +27,6 @@ export interface Orders {
   readonly rack: LiveRack;
   readonly ledger: Ledger;
   readonly findings: Findings;
-  /** For what `get` brings, and for what `put` sends. */
   readonly directory: string;
 }
 
@@ -61,7 +59,6 @@ export function count({ counts }: Findings, what: string, by = 1): void {
   counts[what] = (counts[what] ?? 0) + by;
 }
 
-/** A new content at a place that has an object, or has none yet. */
 export function drawPut(rng: Rng, host = rng.below(2) === 0 ? "a" : "b", lane = 0): Put {
   const content = new Uint8Array(1 + rng.below(rng.below(4) === 0 ? BYTES_MOST : 4096));
   for (let at = 0; at < content.length; at++) content[at] = rng.below(256);
@@ -104,7 +101,6 @@ export async function put(orders: Orders, draft: Put, manner: Manner = {}): Prom
 
 const TIMEOUT = ["--timeout", String(ORDER_S)];
 
-/** Of a confirmed object; compares. */
 export async function get(orders: Orders, place: Place, manner: Manner = {}): Promise<void> {
   const { rack, ledger, findings, directory } = orders;
   const { host, name } = place;
@@ -133,7 +129,6 @@ export async function get(orders: Orders, place: Place, manner: Manner = {}): Pr
   if (wrong !== undefined) findings.failures.push(wrong);
 }
 
-/** The list has every confirmed object. */
 export async function list(orders: Orders, host: string, manner: Manner = {}): Promise<void> {
   const { rack, ledger, findings } = orders;
   const what = `ls of ${host}`;
@@ -150,7 +145,6 @@ export async function list(orders: Orders, host: string, manner: Manner = {}): P
   }
 }
 
-/** Every confirmed object of every host that has power. */
 export async function getAll(orders: Orders, hosts = ["a", "b"]): Promise<void> {
   for (const host of hosts) {
     for (const name of orders.ledger.names(host)) await get(orders, { host, name });
@@ -199,7 +193,6 @@ async function byCommand(run: () => Promise<Ended>): Promise<Outcome> {
   return { value: JSON.parse(stdout), code, message: "" };
 }
 
-/** @returns true if the order succeeded. */
 function judge(
   { findings }: Orders,
   { what, outcome, manner }: { what: string; outcome: Outcome; manner: Manner },

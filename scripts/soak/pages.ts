@@ -12,7 +12,6 @@ import { browserProgram, SIGNALS } from "../bench/console/browser.ts";
 import { RACK, rackEnv } from "./live_rack.ts";
 import type { Samples } from "./samples.ts";
 
-/** Each page shows another view, in this order. */
 const VIEWS = ["rack", "memory", "operation", "runs", "chaos"] satisfies readonly ViewName[];
 
 interface Watched {
@@ -114,7 +113,6 @@ function isReplay(pid: number): boolean {
   return line.includes("/console/replay/main.ts");
 }
 
-/** Of `rack console --json`. */
 async function firstDocument(
   child: Deno.ChildProcess,
 ): Promise<{ readonly url: string; readonly origin: string }> {

@@ -1,6 +1,3 @@
-/**
- * Samples of what a rack holds: memory and descriptors of its processes, objects of its devices.
- */
 import { NEVER } from "../../fabric/base/time.ts";
 import type { RackLink } from "../../console/rack/live/racks.ts";
 import { readProcesses, residentBytes } from "../../console/rack/process_table.ts";
@@ -44,7 +41,6 @@ const MOST: Readonly<Partial<Record<FlatRow["what"], number>>> = {
   "replay MB": 1_200,
 };
 
-/** Made by programs with verbs, in an RNIC's statistics. */
 const OBJECTS = [
   "queuePairs",
   "completionQueues",
@@ -93,7 +89,6 @@ export class Samples {
     series.push({ transfers, value });
   }
 
-  /** Of all processes, at the last sample. */
   residentMb(): number {
     return [...this.#series].filter(([key]) => key.endsWith("/resident MB"))
       .reduce((sum, [, series]) => sum + series.at(-1)!.value, 0);

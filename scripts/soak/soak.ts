@@ -155,7 +155,6 @@ async function soakRack(
 
 const LANES = 4;
 
-/** Side by side, as several commands order them at once. */
 async function inLanes(orders: Orders, rng: Rng): Promise<void> {
   const seeds = Array.from({ length: LANES }, () => rng.next());
   await Promise.all(

@@ -38,7 +38,6 @@ import {
 import { OPCODE, OPCODE_ROWS, type OpcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { ROCE_PORT } from "../../fabric/wire/roce/udp.ts";
 
-/** Behind a hint's header, and the trailer of a hint at a payload's end. */
 type HintPart =
   | "hintGroup"
   | "hintEntry"
@@ -52,7 +51,6 @@ const EXTENSION_FIELDS = Object.fromEntries(
   Object.entries(EXTENSION_HEADERS).map(([name, { fields }]) => [name, fields]),
 ) as Record<ExtensionHeader, readonly Field[]>;
 
-/** By their names in the script. */
 export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
   ...EXTENSION_FIELDS,
   hintGroup: HINT_GROUP_FIELDS,
@@ -67,7 +65,6 @@ export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
 /** Wireshark 4.0 does not know these standard ones (`rocev2.md` §6.1). */
 const YOUNG: ReadonlySet<number> = new Set([0x1c, 0x1d, 0x81]);
 
-/** In order of their codes. */
 export function dissectedRows(): readonly OpcodeRow[] {
   return OPCODE_ROWS.filter(({ code, vendor }) => vendor || YOUNG.has(code));
 }

@@ -8,7 +8,6 @@ const RNIC_SUFFIX = "-rnic";
 
 export const SWITCH_NAME = "tor";
 
-/** @param index of the host's RNIC, from 0. */
 export function rnicName(host: string, index = 0): string {
   return index === 0 ? `${host}${RNIC_SUFFIX}` : `${host}${RNIC_SUFFIX}${index + 1}`;
 }
@@ -34,7 +33,6 @@ export function machineOf(node: string): string {
   return hostOfRnic(node) ?? node;
 }
 
-/** The expectation in place of a name that an RNIC could have. */
 export const NO_RNIC =
   `a name that does not end in ${RNIC_SUFFIX}, ${RNIC_SUFFIX}2 and so on, as RNICs' names do`;
 

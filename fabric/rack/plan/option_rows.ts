@@ -119,7 +119,6 @@ export function expectedOf(kind: ValueKind, found?: unknown): string {
   }
 }
 
-/** `a size from 8 B to 1 MiB, like 4KiB`. */
 function sizeText(
   { least, most, multipleOf = 1 }: {
     readonly least: number;
@@ -169,7 +168,6 @@ type Renamed<Name extends string, Row> = Row extends { readonly type: "time" } ?
   : Row extends { readonly type: "wall-time" } ? `${Name}Ms`
   : Name;
 
-/** The members of an order for a table's options. */
 export type OrderOf<Table extends OptionTable> = {
   readonly [Name in keyof Table & string as Renamed<Name, Table[Name]>]?: ValueOf<Table[Name]>;
 };

@@ -41,7 +41,6 @@ export const PLACES = [
 export type Place = typeof PLACES[number];
 
 interface DomainRow {
-  /** In addition to the rows before it. */
   readonly saves: string;
   readonly survivors: readonly Place[];
 }

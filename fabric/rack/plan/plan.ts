@@ -1,7 +1,6 @@
 /**
- * The plan of a rack, from which its processes start: names resolved, defaults filled in, times in
- * ps. Plain data that `topology.ts` makes of a checked scenario. An absent optional field means
- * none, or the default.
+ * The plan of a rack, from which its processes start. Plain data, times in ps, that `topology.ts`
+ * makes of a checked scenario. An absent optional field means none, or the default.
  */
 import type { Time } from "../../base/time.ts";
 import type { PersistenceDomain } from "./persistence_domain.ts";
@@ -29,7 +28,6 @@ export interface RackPlan {
    * own names.
    */
   readonly addresses: Readonly<Record<string, number>>;
-  /** A file with rows that replace some of the coherent cards' protocol. */
   readonly coherence?: string;
 }
 
@@ -81,7 +79,6 @@ export interface WritebackPlan {
  */
 export interface HoldPlan {
   readonly node: string;
-  /** As audit records name it: host, life and program. */
   readonly by: string;
   /**
    * An access to a line that does not end in a store buffer, or a store that is in one; counted
@@ -118,7 +115,6 @@ export type Architecture = "ddio" | "ddio+ns";
 /** Across lines of shared regions: sequential consistency, or x86's total store order. */
 export const MEMORY_MODELS = ["sc", "tso"] as const;
 
-/** An orderly shutdown of a host. */
 export interface ShutdownPlan {
   readonly at: Time;
   /** Power goes off then, even if the shutdown is not complete. */
@@ -126,11 +122,8 @@ export interface ShutdownPlan {
 }
 
 export interface HostPlan {
-  /** By the ports of their buses. */
   readonly rnics: readonly string[];
-  /** By time; its power goes off by {@link FaultPlan}. */
   readonly shutdowns?: readonly ShutdownPlan[];
-  /** Absent: PCIe. */
   readonly attach?: "coherent";
   /**
    * Stores to shared regions wait in the cores' store buffers; absent: `sc`, a core waits for each.
@@ -146,10 +139,8 @@ export interface HostPlan {
     readonly bytes: number;
     readonly ways: number;
     readonly ddioWays: number;
-    /** Of a full set; absent: least recently used. */
     readonly evict?: "random";
   };
-  /** That the queue information has room for (Q-04). */
   readonly queues: number;
   readonly queuePlan?: QueuePlan;
   /** By default. */
@@ -157,16 +148,14 @@ export interface HostPlan {
   readonly blueFlame: BlueFlame;
   readonly timing: HostTiming;
   readonly programs: readonly ProgramPlan[];
-  /** On-demand paging, unless a program pins its region; absent: pinned. */
+  /** On-demand paging, unless a program pins its region. */
   readonly pin?: false;
-  /** Its cache holds `iotlb` translations. */
   readonly iommu?: { readonly iotlb: number };
   readonly pressure?: PressurePlan;
-  /** As its card's: the share that is done here. */
+  /** The share that is done here. */
   readonly hintWork?: HintWork;
   /** V-08: cells of SCM with a constant value. */
   readonly stuckBits?: readonly StuckBit[];
-  /** In the scenario's order (C-03). */
   readonly shared?: readonly SharedRegion[];
   readonly holds?: readonly HoldPlan[];
 }
@@ -189,13 +178,12 @@ export interface StuckBit {
 /** A shipped program by name, or the user's own by path (`./my_protocol.ts`). */
 export interface ProgramPlan {
   readonly run: string;
-  /** In ps after the host's boot. */
   readonly at: Time;
   /** Of the host's RNICs, from 0; absent: the first one. */
   readonly rnic?: number;
   /** Services start at every boot of the host, other programs only at its first. */
   readonly service: boolean;
-  /** It only serves others and need not end. */
+  /** It only serves others. */
   readonly serves?: true;
   /**
    * It may do what a kernel asks CAP_NET_RAW for: controlled Q_Keys, a trusted group of hints
@@ -222,7 +210,6 @@ export interface RnicPlan {
   readonly queuePlan?: QueuePlan;
   /** MTT entries, one for each page, that the chip has room for; which go first. */
   readonly translations: { readonly entries: number; readonly evict: "lru" | "fifo" };
-  /** To a request for an absent page. */
   readonly pageFault: PageFaultRule;
   readonly timing: RnicTiming;
   readonly hints?: HintPlan;
@@ -255,7 +242,7 @@ export type FlipPlace = typeof FLIP_PLACES[number];
 
 /** Flips one bit of a write's data (V-08). */
 export interface FlipPlan {
-  /** Among the scenario's faults: part of the names of counters and random streams. */
+  /** Part of the names of counters and random streams. */
   readonly id: number;
   readonly where: FlipPlace;
   readonly at: Time;
@@ -307,7 +294,6 @@ export interface SwitchPlan {
 
 /** In ps, rates in bit/s. `profile.ts` has the sources. */
 export interface HostTiming {
-  /** A core's load of one line. */
   readonly llcHitPs: Time;
   readonly dramLoadPs: Time;
   readonly scmLoadPs: Time;
@@ -327,7 +313,6 @@ export interface HostTiming {
   readonly mmioPs: Time;
   /** From the interrupt message to the program's first instruction. */
   readonly interruptPs: Time;
-  /** The host's part, without the bus. */
   readonly dmaReadLlcPs: Time;
   readonly dmaReadDramPs: Time;
   readonly dmaReadScmPs: Time;
@@ -341,7 +326,6 @@ export interface HostTiming {
   readonly wpqLines: number;
   readonly scmWriteBitsPerSecond: number;
   readonly dramWriteBitsPerSecond: number;
-  /** A control command in driver and kernel. */
   readonly commandPs: Time;
   /** Kernel: a fault of a page in memory; `majorFaultPs`: of one that has to be brought in. */
   readonly minorFaultPs: Time;
@@ -350,7 +334,6 @@ export interface HostTiming {
   readonly rangePagePs: Time;
   /** A load of one line of memory that is plugged into the node (Q-03). */
   readonly pluggedLoadPs: Time;
-  /** IOMMU: a walk of its page table. */
   readonly iotlbMissPs: Time;
   /** From power to the first program's first instruction. */
   readonly bootPs: Time;
@@ -360,9 +343,7 @@ export interface HostTiming {
 export interface RnicTiming {
   /** Parsing and look-up of a frame. */
   readonly receivePs: Time;
-  /** A doorbell or a WQE. */
   readonly schedulePs: Time;
-  /** Building one frame. */
   readonly sendPs: Time;
   /**
    * The RNIC's own time to read data by a key (payload of requests, a READ's data, an atomic's
@@ -372,7 +353,6 @@ export interface RnicTiming {
   readonly dataReadPs: Time;
   /** A decision of the PM module. */
   readonly persistPs: Time;
-  /** Firmware: one control command. */
   readonly commandPs: Time;
   /** Firmware: from an access to an absent page to the event at the driver. */
   readonly pageFaultPs: Time;
@@ -428,7 +408,6 @@ export interface RnicCongestionPlan {
   readonly cnpDscp: number;
   readonly bitsPerSecond: number;
   readonly pfc: {
-    /** Bit mask of priorities. */
     readonly lossless: number;
     /** Time that the bus needs to drain the headroom after a pause was requested. */
     readonly headroomPs: Time;
@@ -443,7 +422,6 @@ export interface SwitchCongestionPlan {
     readonly threshold: PauseThreshold;
     /** Limit of all headroom in use (shared headroom pool). Absent: each port's is its own. */
     readonly headroomPoolBytes?: number;
-    /** Source of the switch's pause frames. */
     readonly mac: number;
     readonly ports: readonly PortLimits[];
   } | null;
@@ -458,9 +436,8 @@ export type PauseThreshold =
 /** PFC's limits. */
 export interface PortLimits {
   readonly bitsPerSecond: number;
-  /** Of each lossless priority. */
   readonly headroomBytes: number;
-  /** Needed by the cable, where the scenario sets another headroom. */
+  /** Where the scenario sets another headroom. */
   readonly neededBytes?: number;
   /** At the cable's other end, for messages. */
   readonly peer?: string;

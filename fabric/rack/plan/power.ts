@@ -30,7 +30,6 @@ export interface PowerTracker {
 
 /** @param faults of the run, in order of time. */
 export function createPowerTracker(faults: readonly PowerFault[]): PowerTracker {
-  /** By node: the fault that killed it. */
   const dead = new Map<string, FaultPlan>();
   const deadCards = (host: string) =>
     [...dead.keys()].filter((node) => hostOfRnic(node) === host).sort();

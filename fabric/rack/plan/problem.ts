@@ -87,7 +87,6 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   return bestDistance <= Math.max(1, best.length / 3) ? best : undefined;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours. */
 function editDistance(from: string, to: string): number {
   if (Math.abs(from.length - to.length) > 32) return Infinity;
   let before: number[] = [], previous = Array.from({ length: to.length + 1 }, (_, i) => i);

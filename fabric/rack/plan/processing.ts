@@ -25,7 +25,6 @@ export function switchProcessingPs(plan: SwitchPlan): Time {
   return plan.latencyPs;
 }
 
-/** From a cause to an output. */
 export function processingPs(node: NodePlan): Time {
   switch (node.kind) {
     case "host":
@@ -37,7 +36,6 @@ export function processingPs(node: NodePlan): Time {
   }
 }
 
-/** Its cables deliver heads of frames. */
 export function actsOnHead(node: NodePlan): boolean {
   return node.kind === "switch" && node.config.mode === "cut-through";
 }

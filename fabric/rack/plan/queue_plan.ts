@@ -2,7 +2,6 @@
 import type { Time } from "../../base/time.ts";
 import { type Placement, PLACEMENTS } from "../../wire/host_bus/queue_placement.ts";
 
-/** Q-06: the host tells the card that a queue has news. */
 export interface DoorbellPlan {
   /** `fifo`: a write into the card's doorbell space; `message`: a message, which waits nowhere. */
   readonly form: "fifo" | "message";
@@ -41,7 +40,7 @@ export interface QueuePlan {
   /** Absent: `host`. */
   readonly store?: Exclude<QueueStore, "host">;
   readonly placement: Placement;
-  /** Each space has its own area, or a queue's three parts lie together (Q-07). */
+  /** See `queue_placement.ts` (Q-07). */
   readonly layout: "areas" | "record";
   /**
    * Q-03: when the RNIC writes its own pointer to the host's view. `batched`: when the queue has
@@ -87,7 +86,6 @@ export const QUEUES_MOST = 2 ** 18;
  */
 export const CACHED_QUEUES = 4096;
 
-/** Evicts as `evict` says when it is full (Q-07). */
 export interface QueueCachePlan {
   /** 0: there is no cache. */
   readonly entries: number;

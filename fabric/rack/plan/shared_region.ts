@@ -29,7 +29,7 @@ export interface JudgeRules {
   readonly windows: number;
 }
 
-/** Decision 17: how home's judge decides, for `placement: auto`. */
+/** Decision 17. */
 export interface JudgePlan extends JudgeRules {
   /** The same for all such regions of a home: its far cards report them together. */
   readonly windowPs: Time;
@@ -41,7 +41,6 @@ export const JUDGE_PLAN: JudgePlan = { marginPercent: 25, windows: 2, windowPs: 
 
 export interface FarHost {
   readonly host: string;
-  /** Its card's IPv4 address. */
   readonly address: number;
   /** Home's number for the far card: from 1, the same for all its regions. */
   readonly agent: number;
@@ -56,7 +55,7 @@ export interface RegionSizes {
   readonly slots: number;
   /** The directory: lines lent at a time. */
   readonly entries: number;
-  /** Lines that a cache writes back at a time. */
+  /** By a cache, at a time. */
   readonly writeBacks: number;
 }
 
@@ -70,7 +69,6 @@ export interface SharedRegion extends RegionSizes {
   readonly address: number;
   readonly bytes: number;
   readonly placement: RegionPlacement;
-  /** Absent: {@link JUDGE_PLAN}. */
   readonly judge?: JudgePlan;
   /** Decision 13: the bound after which a partition's far side stops serving. */
   readonly leasePs: Time;
@@ -85,7 +83,7 @@ export interface SharedRegion extends RegionSizes {
   readonly directory?: "card" | "memory";
 }
 
-/** Choices: a region of the default size fits; small tables show their limits in tests. */
+/** Choices; small tables show their limits in tests. */
 export const REGION_SIZES: RegionSizes = {
   remoteCache: 1024,
   localCache: 1024,
@@ -114,10 +112,9 @@ export function directoryBytes(
  * content is the newest, but not whether the line is poison (`nodes/rnic/coherence/kept_lines.ts`).
  */
 export const DIRECTORY_ENTRY_BYTES = 2;
-/** No copy of memory's content is lent, copies are, or it is poison. */
+/** Copies of memory's content: none is lent, some are, or it is poison. */
 export const DIRECTORY_CONTENT = { none: 0, shared: 1, poison: 2 } as const;
 
-/** A line's entry in home's physical memory. */
 export function directoryAt(
   { address, bytes }: Pick<SharedRegion, "address" | "bytes">,
   index: number,
@@ -130,12 +127,11 @@ export function partIn(region: SharedRegion, host: string): "home" | "far" | und
   return region.far.some((each) => each.host === host) ? "far" : undefined;
 }
 
-/** That the host takes part in, in the scenario's order. */
+/** In the scenario's order. */
 export function regionsOf(regions: readonly SharedRegion[], host: string): SharedRegion[] {
   return regions.filter((region) => partIn(region, host) !== undefined);
 }
 
-/** Files of the rules by which a host judges placements, each once. */
 export function judgeRulesOf(regions: readonly SharedRegion[] | undefined, host: string): string[] {
   const rules = (regions ?? []).flatMap((region) =>
     partIn(region, host) === "home" ? region.judge?.rule ?? [] : []

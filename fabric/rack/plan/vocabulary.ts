@@ -1,12 +1,11 @@
 /**
- * The words of a scenario for programs, their options, methods and expectations. Tests in `tests/`
- * compare the implementations' lists with them.
+ * A scenario's words for programs, options, methods and expectations. Tests in `tests/` compare the
+ * implementations' lists with them.
  */
 import type { OptionRow, ValueKind } from "./option_rows.ts";
 
 /** How a program makes its data persistent; requirement numbers are persistence.md's. */
 export const METHODS = [
-  /** P-12: a plain WRITE, without a promise. */
   "write-only",
   /** P-10, P-51 (appliance): WRITE, then READ. */
   "write-read",
@@ -14,11 +13,9 @@ export const METHODS = [
   "send-flush",
   /** P-11: WRITE, then a SEND that makes the CPU flush. */
   "write-send",
-  /** P-50: WRITE, then the standard's FLUSH to persistence. */
   "write-flush",
   /** P-21: the write persistence operation code. */
   "persist-opcode",
-  /** P-22: a WRITE into a persistent region. */
   "persist-address",
   /** P-10, P-51: a SEND into receive buffers, then a READ: persistent if the buffers are. */
   "send-read",
@@ -28,9 +25,7 @@ export const METHODS = [
 export const VERIFY_METHODS = [
   /** V-10, the baseline: a WRITE, and a READ of all data, which the program compares. */
   "write-compare",
-  /** V-01: a verified write. */
   "write-verify",
-  /** V-09: verified and persistent. */
   "verify-persist",
   /** V-10: the persistent write, then a READ of all data. */
   "persist-compare",

@@ -14,7 +14,6 @@ interface Divided extends BufferParts {
   readonly name: string;
 }
 
-/** Of the switch with the smallest pool. */
 export function checkBuffers(draft: Draft, report: Report): void {
   const { fabric: { congestion, mtu, switch: own } } = draft;
   const least = leastShared(draft);
@@ -52,7 +51,6 @@ export function checkBuffers(draft: Draft, report: Report): void {
   }
 }
 
-/** Of the switch with the smallest pool; undefined without a switch. */
 function leastShared({ fabric, hosts }: Draft): Divided | undefined {
   if (hosts.length === 0) return undefined;
   const { switches, cables: joined } = shapeOf(fabric, hosts);

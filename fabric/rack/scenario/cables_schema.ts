@@ -53,7 +53,6 @@ function readEnds(value: unknown): Ends | undefined {
   return left.flatMap((one) => right.map((other) => [one, other] as const));
 }
 
-/** Of one item of the list, without their place. */
 export type CableSection = readonly Omit<ListedCable, "item">[];
 
 const cable = orShort(

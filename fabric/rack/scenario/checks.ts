@@ -34,7 +34,6 @@ export function checkScenario(draft: Draft, report: Report): void {
   checkShared(draft, report);
 }
 
-/** @param of.isBuilt the network can be built. */
 function checkFabric(draft: Draft, of: { isBuilt: boolean }, report: Report): void {
   const { fabric, fabricSection } = draft;
   checkAttachments(draft, report);

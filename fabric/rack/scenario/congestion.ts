@@ -17,7 +17,6 @@ export interface CongestionScenario {
   /** Of all frames of RNICs; `cnpDscp`: of their notifications. */
   readonly dscp: number;
   readonly cnpDscp: number;
-  /** For which PFC is on. */
   readonly lossless: readonly number[];
 }
 
@@ -61,7 +60,6 @@ const XOFF_SHARE = 8;
 /** HPCC's ns-3 (`third.cc`: "by default 1/8", where all ports have the NIC's rate). */
 const ALPHA = 1 / 8;
 
-/** On a cable, in bytes. */
 export function longestFrame(mtu: number): number {
   return mtu + HEADERS_BYTES + BETWEEN_FRAMES_BYTES;
 }

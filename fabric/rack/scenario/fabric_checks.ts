@@ -18,7 +18,6 @@ import type { Draft } from "./scenario.ts";
 import { FAT_TREE_K_MOST, NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import type { Path } from "./yaml_source.ts";
 
-/** With a meaning in the place of a host name. */
 const WORDS = ["all", "next"];
 /** Of the largest fat tree: each process knows the distances between all. */
 const LARGEST = fatTreeSizes({ k: FAT_TREE_K_MOST });
@@ -28,7 +27,6 @@ const NAMES_MOST = 8;
 type Topology = typeof TOPOLOGIES[number];
 
 const OF_SEVERAL: readonly Topology[] = ["leaf-spine", "fat-tree", "explicit"];
-/** The topologies that have each key of `fabric`. */
 const KEYS = {
   leaves: ["leaf-spine"],
   spines: ["leaf-spine"],

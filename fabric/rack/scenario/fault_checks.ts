@@ -1,4 +1,3 @@
-/** Checks faults against the rack and against each other. */
 import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
 import { machineOf, rangeExpected } from "../plan/names.ts";
@@ -45,7 +44,6 @@ export function checkPowerFaults(
   }
 }
 
-/** The cables exist, and cuts and heals alternate. */
 export function checkLinkFaults(draft: Draft, report: Report): void {
   if (draft.linkFaults.length === 0) return;
   const rack = { cables: cablesOf(draft) };
@@ -73,7 +71,6 @@ export function checkLinkFaults(draft: Draft, report: Report): void {
   }
 }
 
-/** The hosts, the RNICs and the memory exist. */
 export function checkDeviceFaults(draft: Draft, report: Report): void {
   const sizes = new Map(draft.hosts.map(({ name, scmBytes }) => [name, scmBytes]));
   for (const { path, fault } of draft.deviceFaults) {
@@ -91,7 +88,7 @@ export function checkDeviceFaults(draft: Draft, report: Report): void {
   }
 }
 
-/** As `topology.ts` will create them, with the fields that targets need. */
+/** As `topology.ts` will create them. */
 function cablesOf(draft: Draft) {
   const all = networkHosts(draft);
   return cableEnds(all, shapeOf(draft.fabric, all));

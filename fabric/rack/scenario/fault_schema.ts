@@ -1,4 +1,3 @@
-/** Schemas of a scenario's `faults`. */
 import type { z } from "zod";
 import { IMPAIRMENTS, opcodesOf, OVERTAKEN_MAX, PACKET_CLASSES } from "../plan/link_plan.ts";
 import { listOf, nearest } from "../plan/problem.ts";
@@ -133,9 +132,7 @@ export const stuckSchema = mapping({
 });
 export type StuckSection = z.infer<typeof stuckSchema>;
 
-/** They mark a device fault. */
 export const FLIP_KEYS = ["rnic", "flip"] as const;
 export const STUCK_KEYS = ["scm", "stuck"] as const;
 
-/** They mark a fault of a cable's frames. */
 export const LINK_KEYS = ["link", ...IMPAIRMENTS] as const;

@@ -1,4 +1,3 @@
-/** `hints` of a host, in a scenario file. */
 import { wholeText } from "../../base/whole_number.ts";
 import { listOf } from "../plan/problem.ts";
 import { HINT_BACK_OFFS, HINT_BATCH, HINT_TRANSPORTS, type HintPlan } from "../plan/hint_plan.ts";

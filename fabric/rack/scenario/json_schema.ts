@@ -72,7 +72,6 @@ function jsonSchemaOf(schema: z.ZodType): JsonShape & { readonly $schema?: strin
   return JSON.parse(JSON.stringify(shape));
 }
 
-/** `on` and `off` in the place of a mapping. */
 function allowWords(shape: Record<string, unknown>): void {
   const words = shape[WORDS];
   if (words === undefined) return;
@@ -80,7 +79,6 @@ function allowWords(shape: Record<string, unknown>): void {
   shape["anyOf"] = [{ enum: words }, ...shape["anyOf"] as unknown[]];
 }
 
-/** The value that is short for a mapping, in its place. */
 function allowShort(shape: Record<string, unknown>): void {
   const { [SHORT]: short, description, ...mapping } = shape;
   if (short === undefined) return;

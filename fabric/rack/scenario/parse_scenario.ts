@@ -208,7 +208,6 @@ function readOptions(
   return checked;
 }
 
-/** A user's program is named by its path. */
 export function isOwnProgram(run: string): boolean {
   return isOwnFile(run);
 }

@@ -1,4 +1,3 @@
-/** `queues` of a host, in a scenario file. */
 import { z } from "zod";
 import { wholeText } from "../../base/whole_number.ts";
 import { listOf } from "../plan/problem.ts";
@@ -28,7 +27,6 @@ import {
   successRate,
 } from "./values.ts";
 
-/** In a space that may hold it. */
 function spaceOf(field: QueueField) {
   const spaces = PLACEABLE[field];
   const expected = spaces.length === 1

@@ -1,4 +1,3 @@
-/** Reads values by path and schema; reports problems with their position in the file. */
 import type { z } from "zod";
 import { namesInRange, rangeExpected } from "../plan/names.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
@@ -45,7 +44,6 @@ export function checkKeys(
   }
 }
 
-/** Reports an unknown name. */
 export function checkKnown(
   name: string,
   { path, known, kind, place = "many" }: {
@@ -69,7 +67,6 @@ export function checkKnown(
   return false;
 }
 
-/** Of the items of an optional list. */
 export function readList(reading: Reading, path: Path): { path: Path }[] {
   const value = valueAt(reading.source.data, path);
   if (value === undefined || value === null) return [];

@@ -29,15 +29,12 @@ export interface Scenario {
   readonly programs: readonly ProgramScenario[];
   /** By time. */
   readonly faults: readonly PowerFault[];
-  /** In the file's order. */
   readonly linkFaults: readonly LinkFaultScenario[];
-  /** In the file's order. */
   readonly deviceFaults: readonly DeviceFaultScenario[];
   readonly expect: readonly ExpectationName[];
   readonly until: Time | null;
-  /** In the file's order (C-03). */
+  /** C-03. */
   readonly shared: readonly SharedScenario[];
-  /** Rows that replace some of the coherent cards' protocol. */
   readonly coherence?: string;
   /** Of every run: in its directory, or at a path. */
   readonly capture: CaptureSection;
@@ -64,7 +61,6 @@ export interface HostScenario
     > {
   readonly name: string;
   readonly ddio: "on" | "off" | "both";
-  /** Of `persistd`'s receive buffers. */
   readonly receive: "dram" | "scm";
   /** By offset. They do not overlap. */
   readonly regions: readonly RegionScenario[];
@@ -100,9 +96,7 @@ export interface SharedScenario extends RegionSizes {
 export interface ProgramScenario {
   readonly on: string;
   readonly run: string;
-  /** After the host's boot. */
   readonly at: Time;
-  /** At every later boot of its host. */
   readonly restart?: boolean;
   /** It only serves others and need not end. */
   readonly service?: boolean;

@@ -434,7 +434,6 @@ const programName = leaf(
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
 
-/** `options` depends on the program. */
 export const programSchema = z.preprocess(
   // `program: ./my_protocol.ts` is an alias of `run:` for a user's own file.
   (value) => {

@@ -1,4 +1,3 @@
-/** `shared` of a scenario file: schema, defaults, consistency. */
 import type { z } from "zod";
 import { showFound } from "../plan/problem.ts";
 import { formatSize } from "../plan/units.ts";
@@ -104,7 +103,6 @@ export const sharedSchema = mapping({
 });
 export type SharedSection = z.infer<typeof sharedSchema>;
 
-/** With what the file omits. */
 export function readShared(reading: Reading): DraftShared[] {
   return readList(reading, ["shared"]).flatMap(({ path }) => {
     const section = read(reading, path, sharedSchema);
@@ -241,7 +239,6 @@ function checkVersions(
   }
 }
 
-/** Regions with a place must fit and not overlap. */
 function checkMemory(
   shared: readonly DraftShared[],
   home: HostScenario,

@@ -1,6 +1,6 @@
 /**
- * Single values and mappings of a scenario file, from which its schemas are made. A message is only
- * the expectation: `reading.ts` adds the position and the value found.
+ * Single values and mappings of a scenario file. A message is only the expectation: `reading.ts`
+ * adds the position and the value found.
  */
 import { z } from "zod";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
@@ -52,12 +52,10 @@ export const NUMBER = String.raw`\d+(\.\d+)?`;
 const POSITIVE = String.raw`(?=[\d.]*[1-9])\d+(\.\d+)?`;
 const TIME_UNITS = String.raw`\s*(s|ms|us|ns|ps)`;
 
-/** Matches as a whole. */
 export function textLike(...parts: readonly string[]): JsonShape {
   return { type: "string", pattern: `^${parts.join("")}$` };
 }
 
-/** Input of {@link parseDuration}. */
 export const DURATION_SHAPE: JsonShape = {
   anyOf: [{ enum: [0, "0"] }, textLike(NUMBER, TIME_UNITS)],
 };
@@ -204,7 +202,6 @@ export function mapping<const Shape extends z.ZodRawShape>(shape: Shape, or = ""
   return z.strictObject(shape, { error });
 }
 
-/** From the message about an unknown key. */
 export function knownKeys(message: string): readonly string[] {
   return message.startsWith(KEYS) ? message.slice(KEYS.length).split(" ") : [];
 }
@@ -221,7 +218,6 @@ export const successRate = leaf(
   },
 );
 
-/** Input of {@link namesOf}. */
 export const NAMES_SHAPE: JsonShape = {
   anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
 };

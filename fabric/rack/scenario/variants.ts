@@ -19,9 +19,7 @@ export interface ScenarioVariant extends Omit<Scenario, "hosts"> {
   readonly hosts: readonly HostVariant[];
 }
 
-/** They replace the scenario's. */
 export interface VariantChoices extends Omit<ValuesOf<typeof CHOICES>, "seed"> {
-  /** For every program with an input file. */
   readonly input?: string;
 }
 

@@ -21,7 +21,6 @@ import {
 } from "js-yaml";
 import type { FileProblem } from "../plan/problem.ts";
 
-/** Keys of mappings and indexes of lists, from the top. */
 export type Path = readonly (string | number)[];
 
 /** From 1. */
@@ -35,14 +34,12 @@ export interface YamlSource {
   readonly data: unknown;
   /** Of the value at `path`, or of the nearest existing key around it. */
   locate(path: Path): Position;
-  /** Of the key at `path`. */
   locateKey(path: Path): Position;
 }
 
 interface YamlNode {
   readonly offset: number;
   readonly data: unknown;
-  /** Values in it, with itself. */
   readonly size: number;
   /** Of a mapping by key, of a list by index. */
   readonly entries?: ReadonlyMap<string, Entry>;

@@ -20,7 +20,6 @@ const CHUNK_BYTES = 64;
 /** The unit in which a write-combined line may be cut. */
 export const WORD_BYTES = 8;
 const BUFFER_STRIDE = 512;
-/** Doorbell, WQE and padding: whole lines. */
 export const BUFFER_BYTES = 320;
 const DOORBELL_BYTES = 16;
 const SEGMENT_BYTES = 16;
@@ -62,7 +61,6 @@ export function encodeBlueFlame(
 }
 
 export interface BlueFlameDoorbell extends Required<Doorbell> {
-  /** Offset of its first line in the buffer. */
   readonly start: number;
   readonly wqeStart: number;
   readonly wqeBytes: number;

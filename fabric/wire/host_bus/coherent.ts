@@ -1,7 +1,7 @@
 /**
  * Messages of the processor's coherent bus between an RNIC and its host (C-01, C-02), in place of
  * PCIe's memory reads and writes. Named as in QPI (Intel, An Introduction to the Intel QuickPath
- * Interconnect, 2009); each notes where QPI has another form.
+ * Interconnect, 2009).
  *
  * A message is about up to {@link RUN_LINES} consecutive lines within 512 B: it stands for as many
  * messages of the bus, sent back to back, and has their bytes. Unlike PCIe the bus keeps no order
@@ -77,14 +77,14 @@ export interface LineAnswer {
   readonly lines: number;
 }
 
-/** A core changes a line of which the card has a copy; answered by `RspI`. */
+/** Answered by `RspI`. */
 export interface LineSnoop {
   readonly kind: "coherent";
   readonly op: "SnpInv";
   readonly address: number;
 }
 
-/** A core's load from the card's memory; answered by {@link NonCoherentData}. */
+/** Answered by {@link NonCoherentData}. */
 export interface NonCoherentRead {
   readonly kind: "coherent";
   readonly op: "NcRd";
@@ -101,10 +101,7 @@ export interface NonCoherentData {
   readonly data: Uint8Array<ArrayBuffer>;
 }
 
-/**
- * A core's store into the card: a doorbell, at most a line; `stored` and `by` as in
- * `RegisterWrite`.
- */
+/** A doorbell, at most a line; `stored` and `by` as in `RegisterWrite`. */
 export interface NonCoherentWrite {
   readonly kind: "coherent";
   readonly op: "NcWr";
@@ -133,13 +130,11 @@ export type CoherentMessage =
   | InterruptMessage;
 
 const DATA_FLITS = 8;
-/** Without byte mask, and with one. */
 const HEADER_FLITS = 1, MASKED_HEADER_FLITS = 3;
 
 /** The serialisation part of the lookahead. */
 export const LEAST_COHERENT_BYTES = FLIT_BYTES * HEADER_FLITS;
 
-/** Bytes on the bus, CRC included. */
 export function coherentWireBytes(message: CoherentMessage): number {
   return FLIT_BYTES * flitsOf(message);
 }
@@ -176,7 +171,6 @@ function flitsOf(message: CoherentMessage): number {
   }
 }
 
-/** Partial lines are masked. */
 export function writeFlits(address: number, length: number): number {
   const lines = linesOf(address, length);
   const first = address % LINE_BYTES, last = (address + length) % LINE_BYTES;

@@ -25,7 +25,6 @@ export function coherentOp({ op }: CoherentMessage): number {
   return OPS.indexOf(op);
 }
 
-/** The fields behind the kind's number; they share the message's bytes. */
 export function coherentToArray(message: CoherentMessage): unknown[] {
   const op = coherentOp(message);
   switch (message.op) {

@@ -16,7 +16,6 @@ export const CQE_OPCODES = {
   "recv": 2,
   "recv-immediate": 3,
   "recv-invalidate": 4,
-  /** The following entries are in the resized queue's other ring. */
   "resize": 5,
   /** `event_entry.ts`. */
   "event": 6,
@@ -96,7 +95,6 @@ export interface Cqe {
   readonly psn: number;
   /** P-25, P-26: destination VA of the persisted range. */
   readonly va: bigint;
-  /** Of a UD receive. */
   readonly sourceQpn: number;
   /** V-01: the verdict on a verified write, see {@link encodeVerdict}. */
   readonly verify: number;

@@ -85,8 +85,8 @@ export interface RegisterRead {
 }
 
 /**
- * The device refused a posted store into its memory, which Q-04 forbids. `by` as in {@link
- * RegisterWrite}; `holder`: another process that has the lock of space 2.
+ * The device refused a posted store that Q-04 forbids. `by` as in {@link RegisterWrite}; `holder`:
+ * another process that has the lock of space 2.
  */
 export interface AccessError {
   readonly kind: "access-error";
@@ -171,7 +171,6 @@ export function readRequests(length: number): number {
   return length <= MAX_READ_REQUEST_BYTES ? 1 : Math.ceil(length / MAX_READ_REQUEST_BYTES);
 }
 
-/** Size on the coherent bus. */
 export function coherentBusBytes(message: PcieMessage): number {
   if (message.kind === "coherent") return coherentWireBytes(message);
   return isRegionMessage(message) ? regionWireBytes(message) : COHERENT_CONTROL_BYTES;

@@ -9,7 +9,6 @@ import { isRegionMessage, type RegionMessage } from "./region_messages.ts";
 import { isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
-/** First element of the array. A number's meaning never changes. */
 const KIND_CODES = {
   "memory-write": 0,
   "memory-read": 1,

@@ -17,7 +17,6 @@ type Table = Readonly<Partial<Record<`${QpState}>${QpState}`, Transition>>>;
 const NONE: Transition = { required: [], optional: [] };
 const DRAIN: Transition = { required: [], optional: ["enSqdAsyncNotify"] };
 
-/** Of an address vector, besides the address. */
 const PATH = ["trafficClass", "hopLimit", "flowLabel"] as const;
 
 const RC_RTS_OPTIONAL = ["curState", "accessFlags", "minRnrTimer"] as const;
@@ -115,7 +114,6 @@ const MOST: Readonly<Partial<Record<AttributeName, number>>> = {
 interface ModifiedQp {
   readonly type: QpType;
   readonly state: QpState;
-  /** The port's largest path MTU, in bytes. */
   readonly mtu: number;
 }
 

@@ -1,7 +1,5 @@
 /**
- * Queue information (Q-03): the state of one queue that host and RNIC share in host memory, split
- * by write access (Q-04, Q-05) as `queue_placement.ts` lays it out; rings and their pointers; and
- * doorbells (Q-06).
+ * Queue information (Q-03), which host and RNIC share; rings and their pointers; doorbells (Q-06).
  *
  * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to read), the host's the
  * *write pointer* (last unit filled). A CQ's are the reverse. Pointers are unit positions in the
@@ -19,7 +17,6 @@ export interface StampedPointer {
   readonly stamp: Time;
 }
 
-/** Units going forward from `from` to `to` in a ring of `depth`. */
 export function ringDistance(from: number, to: number, depth: number): number {
   return (to - from + depth) % depth;
 }

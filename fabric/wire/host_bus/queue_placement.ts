@@ -21,7 +21,6 @@ export interface QueueFields {
   readonly kind: QueueKind;
   readonly state: QueueState;
   readonly valid: boolean;
-  /** Number of the queue pair, completion queue or shared receive queue. */
   readonly owner: number;
   /** Read pointer; in a completion queue the write pointer (Q-12). */
   readonly rnicPointer: number;
@@ -129,7 +128,6 @@ export interface StoreLayout {
   readonly layout: "areas" | "record";
   /** R1, R2, R3 of one queue; 0 for an empty space. */
   readonly bytes: Readonly<Record<Space, number>>;
-  /** Distance between consecutive queues' entries. */
   readonly stride: Readonly<Record<Space, number>>;
   readonly offsets: Readonly<Record<QueueField, number>>;
 }
@@ -153,14 +151,12 @@ export function recordBytes({ bytes }: Pick<StoreLayout, "bytes">): number {
   return bytes[1] + bytes[2] + bytes[3];
 }
 
-/** Addresses of queue 0's entries, as `init` passes them. */
 export interface SpaceBases {
   readonly space1: number;
   readonly space2: number;
   readonly space3: number;
 }
 
-/** Of a queue's entry in a space. */
 export function entryAddress(
   store: StoreLayout,
   bases: SpaceBases,
@@ -169,7 +165,6 @@ export function entryAddress(
   return bases[`space${space}`] + queue * store.stride[space];
 }
 
-/** The ranges that hold all queues' information. */
 export function storeRanges(
   store: StoreLayout,
   bases: SpaceBases,

@@ -12,7 +12,6 @@ export interface StorePart {
   readonly queue: number;
 }
 
-/** The entries that a range of memory touches, in a store of `queues` queues. */
 export function* touchedParts(
   { store, bases, queues }: {
     readonly store: StoreLayout;
@@ -38,7 +37,6 @@ export function* touchedParts(
 export interface StoreBreach extends StorePart {
   readonly address: number;
   readonly length: number;
-  /** The program that has the lock of space 2. */
   readonly holder?: string | undefined;
 }
 

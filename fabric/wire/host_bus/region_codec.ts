@@ -14,7 +14,6 @@ import {
 } from "./region_messages.ts";
 import { isBytes, isCount } from "./rnic_command_shape.ts";
 
-/** First element of the array. A number's meaning never changes. */
 const REGION_CODES = {
   "line": 20,
   "far-access": 21,
@@ -28,7 +27,6 @@ export function isRegionCode(code: unknown): boolean {
   return isCount(code) && code >= FIRST_REGION_CODE && code <= LAST_REGION_CODE;
 }
 
-/** Takes a message's fields in sequence, for an array or a hash. */
 export interface FieldSink {
   /** Announces the number of fields that follow; a list among them counts as one. */
   list(fields: number): void;
@@ -171,8 +169,6 @@ function farAccess(fields: readonly unknown[]): FarAccess | undefined {
   const change = changeFromArray(last);
   return op === "store" && change !== undefined ? { ...access, change } : undefined;
 }
-
-// ── changes of a line ────────────────────────────────────────────────────────────────────────────
 
 function changeFromArray(value: unknown): LineChange | undefined {
   if (!Array.isArray(value)) return undefined;

@@ -74,7 +74,6 @@ export function isRegionMessage<M extends { readonly kind: string }>(
   return message.kind === "line" || message.kind.startsWith("far-");
 }
 
-/** Without byte mask, and with one. */
 const HEADER = FLIT_BYTES, MASKED_HEADER = 3 * FLIT_BYTES, LINE = 8 * FLIT_BYTES;
 
 /** CRC included. */

@@ -1,7 +1,6 @@
 /**
- * The control path between a host's driver and its RNIC's firmware: the content of the mailbox. The
- * data path is rings in host memory, with doorbells. All addresses are host physical; `va` is the
- * address that the peer uses on the wire.
+ * The control path between a host's driver and its RNIC's firmware: the content of the mailbox. All
+ * addresses are host physical; `va` is the address that the peer uses on the wire.
  *
  * A table of checks has the fields of each member of each union: `rnic_command_shape.ts` checks
  * another process's messages by it, and the types are derived from it.
@@ -210,9 +209,6 @@ const change = shaped({
 });
 export type RegionChange = Checked<typeof change>;
 
-/**
- * 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, for its queue pair.
- */
 const windowType = oneOf<1 | 2>(1, 2);
 /** ibv_mw_type. */
 export type WindowType = 1 | 2;
@@ -226,7 +222,6 @@ const COMMANDS = {
   "query-clock": {},
   "create-cq": {
     ring,
-    /** Each entry carries the time of its write. */
     timestamps: { optional: flag },
     vector: (value): value is number | null => value === null || isCount(value),
   },
@@ -239,7 +234,6 @@ const COMMANDS = {
   "destroy-cq": { cqn: count },
   /** Events become entries of this completion queue instead of messages. */
   "set-event-queue": { cqn: count },
-  /** WQEs of `stride` bytes. */
   "create-srq": { ring, stride: count, pd: count },
   /** Arms SRQ_LIMIT_REACHED for fewer than `limit` WQEs; 0 disarms it. */
   "modify-srq": { srqn: count, limit: count },
@@ -357,7 +351,6 @@ const OK_REPLIES = {
   "query-device": {
     /** A queue pair takes two, with a shared receive queue one; other queues one. */
     queues: count,
-    /** Of regions and windows together. */
     keys: count,
     freeQueues: count,
     freeKeys: count,
@@ -370,7 +363,6 @@ const OK_REPLIES = {
   },
   /** `up`: the cable's other end has power, as far as the card knows. */
   "query-port": { up: flag, bitsPerSecond: count, roce: oneOf("v1", "v2") },
-  /** In ticks of `clockKhz`. */
   "query-clock": { clock: count },
   /** Also its queue number, which is its entry of the queue information. */
   "create-cq": { cqn: count },
@@ -391,7 +383,6 @@ const OK_REPLIES = {
    * A queue pair was reset or destroyed: its CQEs up to these positions belong to an earlier life.
    */
   "qp-emptied": { written },
-  /** Q-04: when, in ps, the RNIC takes the lock back. */
   "lock-space2": { until: count },
   /**
    * Q-09: the queue goes on. `read`: the RNIC's read pointer in the old ring. CQEs up to `written`

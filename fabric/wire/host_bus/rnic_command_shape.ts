@@ -9,7 +9,6 @@ interface OptionalCheck<T> {
 }
 /** `optional` fields may be absent. */
 export type Shape = Readonly<Record<string, Check<unknown> | OptionalCheck<unknown>>>;
-/** The shape of each member of a union, by its name. */
 export type Rows = Readonly<Record<string, Shape>>;
 
 export type Checked<C> = C extends Check<infer T> ? T : never;
@@ -78,7 +77,6 @@ interface RowTable {
   readonly names: readonly [string, ...string[]];
 }
 
-/** The value has the shape of the row that it names. */
 export function matchesRow(value: unknown, { rows, names }: RowTable): boolean {
   if (!isPlainObject(value)) return false;
   const name = value[names[0]];

@@ -140,7 +140,6 @@ interface SegmentRow<Value> {
   readonly write: (view: DataView, at: number, value: Value) => void;
 }
 
-/** The list's first value, behind their number. */
 const OBJECTS_AT = 16;
 export const OBJECTS_BYTES = OBJECTS_AT + 8 * MAX_OBJECTS;
 

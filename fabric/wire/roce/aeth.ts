@@ -1,4 +1,3 @@
-/** Acknowledge extended transport header and its syndrome (`rocev2.md` §1.3, §1.4). */
 import { formatTime } from "../../base/time.ts";
 import type { HeaderOf } from "../../base/fields.ts";
 

@@ -47,7 +47,6 @@ export interface DecodedCardMessage extends CardContext {
   readonly message: CardMessage;
 }
 
-/** The first reason why bytes are no message. */
 export interface CardMessageRefusal {
   readonly field: string;
   readonly found: string;
@@ -199,7 +198,6 @@ function fieldsPayload(
   return payload;
 }
 
-/** The message, or its first error. Never throws. */
 export function decodeCardMessage(packet: CardPacket): DecodedCardMessage | CardMessageRefusal {
   const { operation, header } = packet;
   const kind = coherenceCommand(operation, header.command);

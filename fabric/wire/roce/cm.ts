@@ -119,7 +119,6 @@ const REJ_FIELDS = [
   ["", 1],
   /** {@link REJECT_REASON}. */
   ["reason", 16],
-  // Additional reject information, 72 bytes, not used.
   ["", 576],
 ] as const;
 
@@ -163,7 +162,6 @@ const SIDR_REP_FIELDS = [
   ["", 8],
   ["serviceId", 64],
   ["qKey", 32],
-  // Additional information, 72 bytes, not used.
   ["", 576],
 ] as const;
 
@@ -203,7 +201,6 @@ export type CmMessage = { [Type in CmType]: CmMessageOf<Type> }[CmType];
 
 export const TRANSPORT_SERVICE = { rc: 0, uc: 1, rd: 2, extended: 3 } as const;
 
-/** Those that the emulator uses. */
 export const REJECT_REASON = {
   noQueuePair: 1,
   noResources: 3,
@@ -274,7 +271,6 @@ export function rejectText(reason: number): string {
 export const RECEIVED = { req: 0, rep: 1 } as const;
 export const REJECTED = { req: 0, rep: 1, nothing: 2 } as const;
 
-/** Not used by RoCE, or constant. */
 export const REQ_DEFAULTS = {
   localQKey: 0,
   localEecn: 0,
@@ -296,7 +292,6 @@ export const REQ_DEFAULTS = {
   primarySubnetLocal: false,
 } as const satisfies Partial<CmReq>;
 
-/** Not used by RoCE, or constant. */
 export const REP_DEFAULTS = {
   localQKey: 0,
   localEecn: 0,

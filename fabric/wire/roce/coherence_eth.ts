@@ -168,7 +168,6 @@ export const COHERENCE_COMMANDS = {
 } as const satisfies Readonly<Record<CoherenceClass, readonly string[]>>;
 export type CoherenceCommand = typeof COHERENCE_COMMANDS[CoherenceClass][number];
 
-/** Before a line's bytes, or alone. */
 export const COHERENCE_PAYLOAD_FIELDS = {
   /** Bit n stands for byte n of the line, which follows. */
   coherenceMask: [["mask", 64]],
@@ -185,7 +184,6 @@ interface CoherenceForm {
   readonly data: "line" | "maybe" | "none";
   readonly placed: "always" | "maybe" | "never";
   readonly lines: "none" | "one" | "some";
-  /** Where the payload is no line. */
   readonly payload?: CoherencePayload | "change";
 }
 

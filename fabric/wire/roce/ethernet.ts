@@ -1,4 +1,3 @@
-/** Ethernet II without FCS: frames as in a capture. */
 import { sizeOf } from "../../base/fields.ts";
 
 export const ETHERNET_FIELDS = [

@@ -29,7 +29,6 @@ interface ExtensionRow<Header> {
   readonly describe: (header: Header, operation: string) => string;
 }
 
-/** Reads and writes by the fields, unless it has faster functions of its own. */
 function row<Table extends readonly Field[]>(
   row:
     & { readonly fields: Table }
@@ -72,7 +71,6 @@ export const EXTENSION_HEADERS = {
   }),
   hintEth: row({
     fields: HINT_ETH_FIELDS,
-    // `describe_hint.ts` describes the whole message.
     describe: () => "",
   }),
   coherenceEth: row({

@@ -91,14 +91,12 @@ export function framePayload(
   return to > from && to <= bytes.length - ICRC_BYTES ? { from, to } : undefined;
 }
 
-/** Recomputes a RoCE frame's ICRC. */
 export function sealFrame(bytes: Uint8Array): void {
   const view = viewOfAny(bytes), at = frameBth(bytes), end = frameEnd(bytes, at);
   if (at === OPCODE_AT) writeIcrc(view, { from: IP_AT, end });
   else writeGrhIcrc(view, { from: at - GRH_BYTES, end });
 }
 
-/** Offset of the ICRC, by the IPv4 header's or the GRH's length. */
 function frameEnd(bytes: Uint8Array, bthAt: number): number {
   const isIpv4 = bthAt === OPCODE_AT;
   const lengthAt = isIpv4 ? IP_AT + 2 : bthAt - GRH_BYTES + 4;

@@ -66,7 +66,6 @@ export function findGrh(view: DataView): number | undefined {
   return isRoce && length >= tagged + GRH_BYTES ? tagged : undefined;
 }
 
-/** Upper 96 bits of a GID, in words. */
 const PORT_PREFIX = [0, 0, 0xffff] as const, GROUP_PREFIX = [0xff0e_0000, 0, 0xffff] as const;
 
 export interface GrhValues extends Grh {
@@ -77,7 +76,6 @@ export interface GrhValues extends Grh {
   readonly payloadLength: number;
 }
 
-/** Writes EtherType, tag and GRH behind the MAC addresses of the frame at `base`. */
 export function writeGrh(view: DataView, base: number, values: GrhValues): void {
   const { priority, trafficClass, flowLabel, payloadLength, hopLimit } = values;
   const at = base + grhAt(values);
@@ -105,7 +103,6 @@ function writeGid(
   view.setUint32(at + 12, address);
 }
 
-/** Reads the GRH at `at` and its tag, which have passed {@link checkGrh}. */
 export function readGrh(view: DataView, at: number): GrhValues {
   const word = view.getUint32(at);
   return {

@@ -134,7 +134,6 @@ export function hintParts(
   return { hintEth, payload };
 }
 
-/** The payload of a datagram. */
 export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
   const header = headerOf(message);
   const bytes = allocate(header.bytes), view = viewOf(bytes);
@@ -231,7 +230,6 @@ interface Reader {
   at: number;
 }
 
-/** Undefined if one element is invalid. */
 function readMany<T>(
   reader: Reader,
   count: number,
@@ -350,7 +348,6 @@ export function attachRange(packet: RocePacket, length: number): RocePacket {
 export interface Hinted {
   readonly packet: RocePacket;
   readonly message: HintMessage | undefined;
-  /** For a READ or WRITE of no bytes. */
   readonly range: HintEntry | undefined;
 }
 

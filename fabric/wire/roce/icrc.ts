@@ -35,7 +35,6 @@ function makeTables(): Int32Array {
   return tables;
 }
 
-/** One little-endian word, for a remainder shorter than sixteen bytes. */
 function step(register: number, word: number): number {
   const mixed = register ^ word;
   return TABLES[768 + (mixed & 255)]! ^ TABLES[512 + ((mixed >>> 8) & 255)]! ^
@@ -140,7 +139,6 @@ export function writeIcrc(view: DataView, range: ByteRange): void {
   view.setUint32(range.end, computeIcrc(view, range), true);
 }
 
-/** The four bytes behind the packet `from` … `end` are its ICRC. */
 export function icrcHolds(view: DataView, range: ByteRange): boolean {
   return view.getUint32(range.end, true) === computeIcrc(view, range);
 }

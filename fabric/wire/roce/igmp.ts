@@ -49,7 +49,6 @@ function checksum(view: DataView, from: number, bytes: number): number {
   return ~sum & 0xffff;
 }
 
-/** An IGMPv3 report of 1 to {@link REPORT_RECORDS_MAX} changes. */
 export function encodeReport(
   source: { readonly mac: number; readonly address: number },
   changes: readonly MembershipChange[],
@@ -73,7 +72,6 @@ export function encodeReport(
   view.setUint16(igmpAt + 6, changes.length);
   let at = igmpAt + V3_HEADER_BYTES;
   for (const { group, member } of changes) {
-    // "Exclude none", "include none".
     view.setUint8(at, member ? RECORD.toExclude : RECORD.toInclude);
     view.setUint32(at + 4, group);
     at += RECORD_BYTES;

@@ -33,7 +33,6 @@ export const ANSWERS = {
 } as const;
 export type Operation = keyof typeof ANSWERS;
 export type Answer = "acknowledge" | "read-response" | "atomic-acknowledge";
-/** Operations that a requester sends and a responder takes. */
 export type RequestOperation = {
   [Name in Operation]: typeof ANSWERS[Name] extends Answer ? Name : never;
 }[Operation];

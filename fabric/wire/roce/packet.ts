@@ -85,7 +85,6 @@ export function frameBytes(row: OpcodeRow, payloadBytes: number, bthAt: number =
   );
 }
 
-/** Without the padding of a short frame. */
 function packetBytes(headBytes: number, payloadBytes: number): number {
   return headBytes + payloadBytes + (-payloadBytes & 3) + ICRC_BYTES;
 }
@@ -94,7 +93,6 @@ export function bthBehind(grh: Grh): number {
   return grhAt(grh) + GRH_BYTES;
 }
 
-/** The packet must have the extension headers of its opcode. */
 export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
   return new PacketFrame(packet).bytes;
 }
@@ -347,7 +345,6 @@ interface InnerLayout {
   readonly end: number;
 }
 
-/** The part behind the base transport header. */
 function checkInner(view: DataView, layout: InnerLayout): RefusalReason | undefined {
   const { row, payloadAt, payloadEnd, end } = layout;
   if (payloadEnd < payloadAt) return "bad-length";

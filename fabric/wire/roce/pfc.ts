@@ -34,7 +34,6 @@ export function priorityOfDscp(dscp: number): number {
   return dscp >> 3;
 }
 
-/** `priorities` is a bit mask. */
 export function encodePfc(
   pfc: { readonly sourceMac: number; readonly priorities: number; readonly quanta: number },
 ): Uint8Array<ArrayBuffer> {

@@ -1,4 +1,3 @@
-/** UDP as RoCEv2 uses it: destination port 4791, checksum 0 (`rocev2.md` §1.1). */
 import { sizeOf } from "../../base/fields.ts";
 
 export const UDP_FIELDS = [

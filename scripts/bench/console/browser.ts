@@ -1,4 +1,3 @@
-/** A browser without a window, and a console in this process. */
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { makePage } from "../../../console/server/page.ts";
 import { startConsole, type Started } from "../../../console/server/start.ts";
@@ -28,7 +27,6 @@ export function browserProgram(): string | undefined {
     });
 }
 
-/** Without a rack of its own; pages are signed in. */
 export class ConsolePages {
   readonly console: Started;
   readonly #browser: Browser;

@@ -16,7 +16,6 @@ import { held, onRack } from "../on_rack.ts";
 import { readScenario } from "../../../console/scenarios/scenario_source.ts";
 
 interface Rig extends Measured {
-  /** Aborted by an interrupt. */
   readonly signal: AbortSignal;
   readonly folder: string;
   readonly pages: ConsolePages;
@@ -49,7 +48,6 @@ async function scenarioFile({ folder }: Rig, name: string, text: string): Promis
   return path;
 }
 
-/** Kept runs of two lengths: a click on the time line, and the first paint of the shorter one. */
 async function measurePast(rig: Rig): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (
@@ -172,7 +170,6 @@ async function pictureAt(page: Page, share: number, answer: string): Promise<num
   })`);
 }
 
-/** In one process; every host writes to the next as fast as it can. */
 async function measureFrames(rig: Rig): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (

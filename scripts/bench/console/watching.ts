@@ -24,14 +24,12 @@ programs:
  */
 const WATCHED = ["feed", 1, 3] as const;
 type Watch = 0 | typeof WATCHED[number];
-/** Opened and closed readers settle. */
 const SETTLE_MS = 2_000;
 
 interface Span {
   /** In a wall second; `cpuUs`: the rack's processor time for each. */
   readonly eventsPerS: number;
   readonly cpuUs: number;
-  /** Percent of a core. */
   readonly browser: number;
   readonly console: number;
 }

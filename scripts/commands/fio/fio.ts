@@ -1,4 +1,3 @@
-/** `rack fio`: fio's job files for the engines librpma and rdma, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";

@@ -1,7 +1,3 @@
-/**
- * Options of `rack perftest`: their meaning for the client and for its output, and those that
- * exclude each other.
- */
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -78,9 +74,6 @@ export interface PerftestFlags extends CheckFlags, RackChoiceFlags {
   readonly json?: boolean;
 }
 
-/**
- * `--events of ib_write_bw: expected …`: an option that does not go with the test or with others.
- */
 type Refuse = (option: string, why: string, expected: string) => void;
 
 function refuseTo(problems: Problems): Refuse {

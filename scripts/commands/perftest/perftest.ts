@@ -1,4 +1,3 @@
-/** `rack perftest`: perftest's tests, with its options and its table, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../../fabric/base/exit.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";

@@ -13,12 +13,10 @@ const OPERATIONS = "ib_write_* WRITE and ib_send_* SEND without immediate data";
 const BUFFER = "each queue pair has its places in one registered buffer";
 
 export interface IdleOption {
-  /** As commander reads it. */
   readonly flags: string;
   readonly why: string;
   /** Asks for what there is; absent: any value does. */
   readonly only?: string;
-  /** Values that have an effect. */
   readonly but?: RegExp;
 }
 
@@ -60,7 +58,6 @@ export const IDLE: readonly IdleOption[] = [
   { flags: "--wait_destroy <seconds>", why: VIRTUAL },
 ];
 
-/** As commander reads it. */
 export const REFUSED: readonly (readonly [flags: string, why: string])[] = [
   ["-C, --report-cycles", "virtual time has no cycles; results are in microseconds"],
   ["-g, --mcg", "multicast groups are not measured; ib_send_* -c UD is"],
@@ -120,6 +117,5 @@ export const REFUSED: readonly (readonly [flags: string, why: string])[] = [
   ["--gpu_touch <mode>", GPU],
 ];
 
-/** Of a level that is not 0. */
 export const WHY_NO_SL =
   "0, as RoCEv2 has service levels in a VLAN tag alone, and the rack no VLANs: --tclass sets DSCP";

@@ -1,4 +1,3 @@
-/** Shared by `rack sweep` and `rack plot`. */
 import type { Command } from "commander";
 import { optionWords } from "../../../console/base/command_line.ts";
 import { commitHere } from "../../../console/base/version.ts";
