@@ -118,10 +118,10 @@ export interface LogRecord {
 }
 
 /**
- * An object that a program replaces as a whole. `begun`: it has the place for it. `asked`: it is
- * about to ask the host's service to make it the object of its name. `stored`: the service has
- * confirmed that. `withdrawn`, by the service: it is about to remove the object before a new one is
- * written. `removing`: a program is about to ask for the removal. `removed`: that is confirmed.
+ * Replaced as a whole. `begun`: the program has the place for it. `asked`: all is written; the
+ * program is about to ask the host's service to store it. `stored`: confirmed. `withdrawn`, by the
+ * service: about to remove it before a new one is written. `removing`, `removed`: likewise of a
+ * removal.
  */
 export interface ObjectRecord {
   readonly kind: "object";
@@ -136,8 +136,8 @@ export interface ObjectRecord {
 }
 
 /**
- * The content of the host's own SCM is no longer promised, and others use it without a note.
- * Emitted before the directory says so.
+ * The content is no longer promised, and others use the range without a note. Emitted before the
+ * directory says so.
  */
 export interface FreedRecord {
   readonly kind: "freed";
@@ -217,9 +217,8 @@ export interface AccessedRecord {
   readonly kind: "accessed";
   readonly id: number;
   /**
-   * `lost`: needed bytes are gone; accesses to other lines may have taken effect. `fenced`: the
-   * access may or may not have taken effect (decision 13). `refused`: no effect, as the card does
-   * not know the region.
+   * `lost`: needed bytes are gone; other lines may have been accessed. `fenced`: with or without an
+   * effect (decision 13). `refused`: no effect, as the card does not know the region.
    */
   readonly result: "done" | "lost" | "fenced" | "refused";
   /** Of a `done` access: a load's bytes; the old value of `add` and `compare-swap`. */

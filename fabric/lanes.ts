@@ -1,8 +1,7 @@
 /**
  * Lanes: several racks in one set of processes, as variants of a scenario with the same devices and
- * cables. Each rack has its own run id, clock and files; they share processes and connections, so
- * code is loaded and compiled once. A process takes racks up and leaves them on request of the
- * command that runs them.
+ * cables. Each has its own run id, clock and files; processes and connections are shared, so code
+ * is loaded and compiled once.
  */
 import type { Bus } from "./bus/bus.ts";
 import { laneVerb } from "./bus/access.ts";

@@ -133,9 +133,8 @@ export const OUTPUT_TOPIC = "output";
 /** Calls take effect in their order. */
 export interface Outputs {
   /**
-   * Behind earlier messages, no earlier than `departAt`, which is at least `now` + {@link
-   * Node.processingPs}: the lookahead depends on it.
-   * @returns when the transmitter is free for the next message.
+   * No earlier than `departAt`, which is at least `now` + {@link Node.processingPs}: the lookahead
+   * depends on it. @returns when the transmitter is free for the next message.
    */
   send(port: number, message: Message, departAt: Time): Time;
   /** An observer takes {@link trace}: check it before building a text. */
@@ -179,9 +178,8 @@ export interface Node {
   /** NEVER without a deadline. Must not be before the last `now`. */
   wakeAt(): Time;
   /**
-   * The next time at which bytes become durable without an event; NEVER, or absent, if there is
-   * none. The clock treats it like an event: a node that dies before these bytes are collected dies
-   * earlier.
+   * NEVER, or absent, if no bytes become durable without an event. The clock treats the time like
+   * an event: a node that dies before these bytes are collected dies earlier.
    */
   nextDurableAt?(): Time;
   statistics(): Record<string, number>;
@@ -196,7 +194,7 @@ export interface Node {
   operations?(): readonly OperationFigures[];
   /**
    * Hosts only: since the last call and before `before`, oldest first. They are in the SCM file
-   * before any output of the node is visible (output commit).
+   * before any output is visible (output commit).
    */
   takeDurable?(before: Time): DurableWrite[];
 }

@@ -12,8 +12,8 @@ const CHECK_MS = 1_000;
 export const PARENT_VARIABLE = "RACKMESH_PARENT";
 
 /**
- * `start` returns a function that stops the work. A signal, the end of the parent process and the
- * loss of the bus end the process.
+ * `start` returns a function that stops the work. A signal, the parent's end and the loss of the
+ * bus end the process.
  */
 export async function runOnBus(
   options: { readonly run: string; readonly name: string; readonly title: string },

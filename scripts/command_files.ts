@@ -1,7 +1,6 @@
 /**
- * The commands, in the order of the help. Each comes from a file that imports a large part of the
- * product, so only the requested one is loaded: otherwise loading takes most of a short command's
- * time.
+ * In the order of the help. Each file imports a large part of the product, so only the requested
+ * one is loaded: else loading takes most of a short command's time.
  */
 import type { Command } from "commander";
 

@@ -1,5 +1,5 @@
 /**
- * `deno task tables`: the tables of options in READMEs, made from the rows by which the options are
+ * `deno task tables`: tables of options in READMEs, made from the rows by which the options are
  * read, between `<!-- options: NAME -->` and `<!-- end of options -->`. With `--check` it only says
  * which are others.
  */

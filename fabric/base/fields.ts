@@ -1,13 +1,13 @@
 /**
  * A wire format as a table of fields in wire order, for comparison with the specification; size,
- * type, reader and writer follow from it. Headers of most packets have hand-written ones, for
- * speed; `headers_test.ts` compares them.
+ * type, reader and writer follow from it. Most packets' headers have hand-written ones, for speed;
+ * `headers_test.ts` compares them.
  */
 import { assert, fail } from "./assert.ts";
 
 /**
- * Width in bits, most significant bit first. A field without a name is reserved: written as zero
- * and ignored when read. (A reserved field that must be preserved has a name.)
+ * Width in bits, most significant bit first. Without a name the field is reserved: written as zero,
+ * ignored when read. (A reserved field that must be preserved has a name.)
  */
 export type Field = readonly [name: string, bits: number];
 

@@ -133,8 +133,8 @@ export function accessOfLanes(rack: Omit<AccessRack, "run">): Map<string, Access
 }
 
 /**
- * A process is started and ended only by its parent in the same container, which has the
- * partition's credential and hears only its own process's orders.
+ * Only its parent in the same container starts and ends a process: it has the partition's
+ * credential and hears only its own process's orders.
  */
 export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   const { run } = rack;

@@ -17,14 +17,14 @@ export interface Bus {
   readonly closed: Promise<BusError | undefined>;
 
   /**
-   * Sends without waiting. During an outage or after {@link close} the message is dropped; one that
-   * is sent while the connection breaks may be lost.
+   * Does not wait. During an outage or after {@link close} the message is dropped; one sent while
+   * the connection breaks may be lost.
    */
   publish(subject: string, payload: Uint8Array): void;
 
   /**
-   * Calls `handler` for everything published to a subject that matches `pattern` (`*` one token,
-   * `>` the rest), also by this connection. The subscription survives outages.
+   * To a subject that matches `pattern` (`*` one token, `>` the rest), also by this connection. The
+   * subscription survives outages.
    */
   subscribe(pattern: string, handler: BusHandler): Subscription;
 
@@ -39,8 +39,8 @@ export interface Bus {
   ): Promise<Uint8Array<ArrayBuffer>>;
 
   /**
-   * Waits until the server has read everything that was published and subscribed before, not until
-   * subscribers have received it. @throws BusError `disconnected`, `closed`.
+   * The server has read everything published and subscribed before; subscribers may not have
+   * received it. @throws BusError `disconnected`, `closed`.
    */
   flush(): Promise<void>;
 

@@ -1,6 +1,6 @@
 /**
- * CBOR (RFC 8949) of plain data for every message on the bus, without tags and indefinite lengths,
- * so that decoding cannot yield an object with behaviour or a cycle.
+ * CBOR (RFC 8949) of plain data, without tags and indefinite lengths, so that decoding cannot yield
+ * an object with behaviour or a cycle.
  *
  * `index-no-eval` is cbor-x without its native add-on, which needs permissions; it is as fast.
  */
@@ -32,7 +32,7 @@ function plainView(bytes: Uint8Array, from: number): Uint8Array<ArrayBuffer> {
 
 /**
  * @returns undefined for bytes that are malformed, too deep or hold more than plain data. Byte
- * strings in the result are views of `bytes`, which therefore must not change afterwards.
+ * strings are views of `bytes`, which must not change afterwards.
  */
 export function decode(bytes: Uint8Array): unknown {
   return decodeView(plainView(bytes, 0));
@@ -60,7 +60,7 @@ const NO_CHECKSUM = 0xffff_ffff;
 const PAIR_BYTES = 1;
 
 /**
- * {@link encode}, and a checksum of the bytes as a second item: README, Invariants.
+ * {@link encode}, with a checksum as a second item (README, Invariants).
  *
  * Both items are encoded at once, as an array without its head: a copy would cost as much as the
  * rest.
@@ -101,9 +101,9 @@ export function isSealed(message: Uint8Array): boolean {
 const itemsLeft = new Float64Array(DEPTH_MAX + 1);
 
 /**
- * The end of the item at `from`; undefined where no well-formed item of plain data ends by
- * `length`, or where more than `depthMax` containers are nested. Checked before decoding, as cbor-x
- * recurses without a limit and decodes tags for classes and shared references.
+ * Undefined where no well-formed item of plain data ends by `length`, or more than `depthMax`
+ * containers are nested. Checked before decoding, as cbor-x recurses without a limit and decodes
+ * tags for classes and shared references.
  */
 export function itemEnd(
   bytes: Uint8Array,

@@ -3,21 +3,19 @@
  *
  * - A publish during an outage vanishes without an exception, as the client drops its outbound
  *   buffer at every dial; here it is dropped at once. Messages on their way when the connection
- *   breaks are lost, too: in 15 kills of a busy server, 6 % of all messages.
- * - The server cuts off a subscriber that is too slow, without a visible gap; it shows as
- *   `disconnected` and `connected`.
- * - A client gives up for ever after ten dials; ours dials without end, every 250 to 500 ms. Two
- *   refusals of the credential in a row do end it: `closed` settles with `lost`.
- * - A login may take longer than the server waits (2 s by default) where hundreds of processes
- *   start at once. Our server waits 60 s, and a dial without an answer in 2 s gets twice that time,
- *   up to 30 s: a dropped dial is more work for all.
+ *   breaks are lost, too: in 15 kills of a busy server, 6 % of all.
+ * - The server cuts off a slow subscriber without a visible gap: `disconnected`, then `connected`.
+ * - A client gives up after ten dials; ours dials without end, every 250 to 500 ms. Two refusals
+ *   of the credential in a row do end it: `closed` settles with `lost`.
+ * - A login may take longer than the server's 2 s where hundreds of processes start at once. Our
+ *   server waits 60 s, and a dial without an answer in 2 s gets twice that time, up to 30 s: a
+ *   dropped dial is more work for all.
  * - A half-open connection takes minutes to notice: a ping every 2 s, two may be out, so a frozen
  *   server shows within 6 s. Our server cuts off a client that is silent for 15 to 20 s.
- * - `flush` proves that the server has read, not that a subscriber has received. The client forgets
- *   a flush when it is closed, and closing discards unwritten data; this file mends both.
+ * - `flush` proves that the server has read, not that a subscriber has received. The client
+ *   forgets a flush when it is closed, and closing discards unwritten data; this file mends both.
  * - Publishing to a forbidden subject gives no exception: `onError` gets `forbidden`.
- * - A handler's exception ends the client's reading with the connection left open, so this file
- *   catches it.
+ * - A handler's exception ends the client's reading, so this file catches it.
  * - Async iterators queue without bound, so messages come by callback.
  */
 import { errors, type NatsConnection } from "@nats-io/nats-core";
@@ -59,8 +57,8 @@ export interface NatsOptions extends NatsAddress {
   /** A token: shown by the server, and part of the subjects of answers. */
   readonly name: string;
   /**
-   * While there is no server; 0 tries once, Infinity never ends. Default: 5 s. A server that takes
-   * the connection without an answer may be busy: it has {@link PATIENCE_MS} at least.
+   * 0 tries once, Infinity never ends. Default: 5 s. A server that takes the connection without an
+   * answer may be busy: it has {@link PATIENCE_MS} at least.
    */
   readonly connectTimeoutMs?: number;
   /** Each time that {@link sayAfterMs} (10 s) have passed. */
@@ -217,7 +215,7 @@ class NatsBus implements Bus {
 
   /**
    * A sender may name any subject for the answer; only this user's own are answered, in the
-   * question's run, as a connection may serve several.
+   * question's run.
    */
   #replyOn(subject: string, question: string): ((answer: Uint8Array) => void) | undefined {
     const name = parseSubject(subject);

@@ -50,7 +50,6 @@ export class Incoming {
   }
 
   /**
-   * Delivers the messages that are complete with `count` more bytes in {@link room}.
    * @returns all other complete operations, each by itself.
    * @throws BusError `lost` for an invalid stream.
    */
@@ -129,8 +128,8 @@ function notUnderstood(slab: Uint8Array, from: number): BusError {
 
 const encoder = new TextEncoder();
 /**
- * Subjects whose bytes are kept: a rack's processes have few, answers many. All are dropped when
- * more come; those in use soon return.
+ * A rack's processes have few subjects, answers many. All are dropped when more come; those in use
+ * soon return.
  */
 const HEADS_MAX = 1024;
 

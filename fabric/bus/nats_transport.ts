@@ -1,7 +1,7 @@
 /**
  * The client's connection over Deno's TCP and TLS. Its own transport (transport-node 3.4.0) uses
  * Node's sockets: a tenth more CPU for each hop of a rack, 3 MB and 8 ms for each process, and a
- * socket that is being given up may end the process, as all its listeners are removed first.
+ * socket that is given up may end the process, as all its listeners are removed first.
  */
 import {
   checkOptions,
@@ -216,8 +216,8 @@ class DenoTransport implements Transport {
       }
       this.#isWriting = false;
     } catch {
-      // The reading side reports the error, after the server's last operations. Until then nothing
-      // more is written: it would follow a part of an operation.
+      // The reading side reports the error. Until then nothing more is written: it would follow a
+      // part of an operation.
     }
   }
 

@@ -1,11 +1,11 @@
 /**
- * Messages that a process refused: malformed, or beyond the rights of their subject's sender. A
- * genuine message is never refused, regardless of losses and repetitions of the bus.
+ * Malformed messages, or beyond the rights of their subject's sender. A genuine one is never
+ * refused, regardless of losses and repetitions of the bus.
  */
 
 /**
- * A well-formed message that cannot be true: another process speaks for its sender, whose real
- * messages are unknown. The run cannot go on.
+ * A well-formed message cannot be true: another process speaks for its sender, whose real messages
+ * are unknown. The run cannot go on.
  */
 export class ForgeryError extends Error {
   override readonly name = "ForgeryError";

@@ -1,7 +1,7 @@
 /**
- * Matches steps of the document with captured frames. A device traces a step when it takes it,
- * maybe before the frame leaves, and one ACK answers several messages. A step that sends something
- * waits here for its frame; any other belongs to the frame whose arrival caused it.
+ * Matches steps of the document with captured frames. A device traces a step maybe before its frame
+ * leaves, and one ACK answers several messages. A step that sends something waits here for its
+ * frame; any other belongs to the frame whose arrival caused it.
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";

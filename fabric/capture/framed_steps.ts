@@ -1,6 +1,6 @@
 /**
- * The steps of a run as trace lines, each with the frame that carries it out or caused it, and the
- * frames' ways from port to port, for a ladder.
+ * Trace lines, each with the frame that carries the step out or caused it, and the frames' ways
+ * from port to port, for a ladder.
  */
 import type { TimedRecord } from "../audit.ts";
 import type { Time } from "../base/time.ts";

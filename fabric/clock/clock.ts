@@ -1,6 +1,6 @@
 /**
- * The messages between timekeeper and partitions: tables of fields, in the order of a row on the
- * bus. `…FromBytes` returns undefined for bytes that do not fit their table.
+ * Messages between timekeeper and partitions: tables of fields, in the order of a row. `…FromBytes`
+ * returns undefined for other bytes.
  */
 import { isWhole } from "../base/whole_number.ts";
 import { MAX_RNICS } from "../rack/plan/names.ts";
@@ -70,9 +70,8 @@ const GRANT = rowOf({
   /** They died before all their messages were heard: missing messages will never come. */
   lost: listOf(tupleOf<readonly [peer: string, incarnation: number]>(text, count)),
   /**
-   * Trace steps of a device ("": any device), and how often each may happen before the span ends
-   * with that instant. With any, the span also ends where the partition's own messages arrive
-   * (`breaks.ts`).
+   * Trace steps of a device ("": any), and how often each may happen before the span ends with that
+   * instant. With any, the span also ends where the partition's own messages arrive (`breaks.ts`).
    */
   breaks: listOf(
     tupleOf<readonly [step: string, node: string, left: number]>(text, text, count),

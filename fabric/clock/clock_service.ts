@@ -43,8 +43,8 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly livenessMs: number;
   readonly paused?: boolean;
   /**
-   * Writes down a fault, which the next timekeeper gets in `recorded`; returns when it is written.
-   * This and the next four throw a `RecordError` if they cannot.
+   * The next timekeeper gets it in `recorded`; returns when it is written. This and the next four
+   * throw a `RecordError` if they cannot.
    */
   readonly onRecord?: (fault: Recorded) => void;
   readonly onPlanned?: (fault: FaultPlan) => void;

@@ -1,6 +1,6 @@
 /**
- * Limits of a rack's time: a limit, a pause, breaks. Partitions differ by up to their lookahead, so
- * a pause and breaks first level the rack: those behind continue up to the first one's instant.
+ * Limits of a rack's time: a limit, a pause, breaks. A pause and breaks first level the rack:
+ * partitions behind continue up to the first one's instant.
  */
 import type { Predicate } from "../trace/predicate.ts";
 import { Breaks } from "./breaks.ts";
@@ -62,8 +62,8 @@ export class Hold {
 }
 
 /**
- * The first instant that no partition has run past; none may be running. A process that waits for a
- * later return of power has run nothing.
+ * No partition has run past it; none may be running. A process that waits for a later return of
+ * power has run nothing.
  */
 function furthestOf(members: readonly Member[]): Time {
   const hasBegun = members.some((member) => spansDone(member) > 0);
@@ -72,7 +72,7 @@ function furthestOf(members: readonly Member[]): Time {
 
 /**
  * Every event before this instant has happened, and none from it on. Undefined while the rack
- * moves, or while a partition without a process is behind.
+ * moves, or a partition without a process is behind.
  */
 export function standsAt(members: readonly Member[]): Time | undefined {
   if (members.some(({ status }) => status === "running" || status === "unknown")) return undefined;

@@ -7,10 +7,10 @@
  * The grant).
  *
  * After a report few terms have changed, so the minimum is kept in parts: each chain's earliest
- * effect at the core partition that it hangs from, the least of these, and the least effect there
- * from elsewhere. A partition that may not run waits for the part that holds it back: within its
- * chain for any change there, else for the instant that the part outside of the chain must have
- * left behind. So the cost of a report does not grow with the number of partitions.
+ * effect at its core partition, the least of these, and the least effect there from elsewhere. A
+ * partition that may not run waits for the part that holds it back: within its chain for any change
+ * there, else for the instant that the rest must have left behind. So the cost of a report does not
+ * grow with the number of partitions.
  *
  * The same delays give the earliest time at which a partition can have lost power, or begun: no
  * other may have run past the first news of it.
@@ -34,7 +34,7 @@ export class Horizons {
   readonly #far: Float64Array;
   /**
    * By core, by {@link #seats}: instants that its earliest effect must be behind for a partition of
-   * a chain to run; only of partitions with work that nothing within their chain holds back.
+   * a chain to run; only where nothing within the chain holds it back.
    */
   readonly #waiting: readonly Deadlines[];
   /** By chain: its number within its core; `#seats`: by partition of a chain. */
@@ -87,7 +87,7 @@ export class Horizons {
 
   /**
    * Idle partitions that may run and could not before the last {@link refresh} or {@link note}, in
-   * the partitions' order. One that is not granted may not be returned again before a `refresh`.
+   * order. One that is not granted may not be returned again before a `refresh`.
    */
   takeReady(): Member[] {
     if (this.#ready.size === 0) return [];
@@ -234,8 +234,8 @@ export class Horizons {
   }
 
   /**
-   * The earliest possible time of a partition's failure; a life without a span failed as its power
-   * came. `effectiveNext` does not count: a restarted timekeeper has only a lower bound of it.
+   * A life without a span failed as its power came. `effectiveNext` does not count: a restarted
+   * timekeeper has only a lower bound of it.
    */
   earliestFailure(member: Member): Time {
     return this.#earliestOf(member, openFrom(member));

@@ -1,6 +1,6 @@
 /**
- * The timekeeper's state of one partition: its process, life, progress and inbound messages. Only
- * files of this folder write it; a change of several fields is a function here.
+ * The timekeeper's state of one partition. Only files of this folder write it; a change of several
+ * fields is a function here.
  */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
@@ -10,7 +10,7 @@ import { NEVER, type Time } from "../base/time.ts";
 /**
  * `absent`: no process has joined yet. `unknown`: not heard of since this timekeeper began.
  * `joining`: a process joined a timekeeper that does not know the partition's progress. `dying`:
- * the process is gone; the time of its power failure is known as soon as no partition runs.
+ * the process is gone; the time of its failure is known as soon as no partition runs.
  */
 export type Status = "unknown" | "joining" | "absent" | "idle" | "running" | "dying" | "dead";
 
@@ -34,8 +34,8 @@ export type Taken = readonly [peer: string, incarnation: number, count: number];
 export type Member = ReturnType<typeof newMember>;
 
 /**
- * A partition without a process. The timekeeper carries out scripted faults only where the process
- * is one node; several nodes in one process lose power one by one inside it.
+ * Without a process. The timekeeper carries out scripted faults only where the process is one node;
+ * several nodes in one process lose power one by one inside it.
  */
 export function newMember(
   { name, nodes }: { readonly name: string; readonly nodes: readonly string[] },
@@ -122,8 +122,8 @@ export function spansDone({ grants, grant }: Member): number {
 export const ALL_SPANS = Number.MAX_SAFE_INTEGER;
 
 /**
- * The last span of a process that counts as done: the last reported one. If this timekeeper never
- * heard of the process, all that it wrote counts, so that no reported byte is lost (P-41).
+ * The last reported span. If this timekeeper never heard of the process, all that it wrote counts,
+ * so that no reported byte is lost (P-41).
  */
 export function settledSpanOf(member: Member): number {
   switch (member.status) {
@@ -140,8 +140,8 @@ export function openFrom(member: Member): Time {
 }
 
 /**
- * The first instant whose news the partition can still take in; it must not be running. A life
- * without a span has seen no more than its earlier life, whose end the record has.
+ * The partition can still take in its news; it must not be running. A life without a span has seen
+ * no more than its earlier life, whose end the record has.
  */
 export function unseenBy(member: Member): Time {
   const isOff = member.status === "dead" || spansDone(member) === 0;
@@ -239,8 +239,8 @@ function isOfLife({ incarnation }: LifeOrder, member: Member): boolean {
 }
 
 /**
- * Drops faults planned before the partition had power again, and returns of power. A failure at the
- * same instant stays: a life that does nothing ends as it begins.
+ * Those before the partition had power again, and returns of power. A failure at the same instant
+ * stays: a life that does nothing ends as it begins.
  */
 export function dropPastFaults(member: Member, at: Time): void {
   const { faults } = member;

@@ -48,9 +48,8 @@ export interface ClockOutputs {
   /** Before it is added to the plan. */
   planned?(fault: FaultPlan): void;
   /**
-   * Makes room on record for a program that an order starts.
-   * @returns false if it is not to be kept.
-   * @throws RecordError: the order is refused.
+   * Makes room on record. @returns false if the order is not to be kept. @throws RecordError: the
+   * order is refused.
    * @param before `done`: no earlier order has to be read again.
    */
   accepted?(order: RecordedOrder, before: OrdersBefore): boolean;
@@ -125,7 +124,7 @@ export class Membership {
   }
 
   /**
-   * Processes have joined a timekeeper that does not know their partitions. A partition begins with
+   * Processes have joined a timekeeper that does not know their partitions: a partition begins with
    * the run if no other one has run past its first effect; else its earlier process failed unseen.
    */
   settleJoining(): void {

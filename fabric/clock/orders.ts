@@ -1,7 +1,7 @@
 /**
- * Orders that start programs on hosts, shut hosts down, or add power failures to the plan: README,
- * Power failures and orders. The first two take effect as soon as "now" is defined. A host does
- * each once (`Runner`), so a restarted timekeeper repeats orders that their host may have missed.
+ * Orders that start programs, shut hosts down, or add power failures to the plan: README, Power
+ * failures and orders. The first two take effect as soon as "now" is defined. A host does each once
+ * (`Runner`), so a restarted timekeeper repeats orders that it may have missed.
  */
 import { assert } from "../base/assert.ts";
 import { formatTime, type Time } from "../base/time.ts";

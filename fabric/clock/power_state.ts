@@ -112,8 +112,8 @@ export class PowerState {
   }
 
   /**
-   * The last change noticed before `at` at each end of the nodes' cables, as they get power. Two
-   * cables to one neighbour may differ, as one is longer.
+   * Before `at`, at each end of the nodes' cables. Two cables to one neighbour may differ, as one
+   * is longer.
    */
   noticed(nodes: readonly string[], at: Time): LinkChange[] {
     return this.#newsOver(nodes, at).flatMap((changes) =>
@@ -123,7 +123,7 @@ export class PowerState {
 
   /**
    * By cable that leads to the nodes: news of its other end, oldest first. Between two of the nodes
-   * only those from before `at`, when both get power.
+   * only from before `at`, when both get power.
    */
   #newsOver(nodes: readonly string[], at: Time): LinkChange[][] {
     return this.#directions.filter(({ far }) => nodes.includes(far.node)).map((direction) => {

@@ -75,7 +75,7 @@ export function orderOnRecord(
 /**
  * The content is read when the program is asked for: a restarted timekeeper has all orders of a run
  * before it, and hands out only the last ones.
- * @param contentOf the content kept under the order's number; undefined if there is none.
+ * @param contentOf undefined if there is none.
  * @throws Error for a line that {@link orderOnRecord} has not made, and so does `program`.
  */
 export function orderFromLine(
@@ -110,8 +110,8 @@ export function orderFromLine(
 }
 
 /**
- * On `control.power`, when a change is on record. The bus may lose one: a gap in the numbers shows
- * it, and `control.faults` has them all.
+ * On `control.power`. The bus may lose one: a gap in the numbers shows it, and `control.faults` has
+ * them all.
  */
 export interface PowerNews extends Pick<RecordedFault, "at" | "action" | "partition" | "nodes"> {
   readonly number: number;

@@ -18,8 +18,7 @@ export function readIfThere(path: string, from = 0): string {
 }
 
 /**
- * From a byte on at which a line begins. An incomplete last line, written as a timekeeper was
- * killed, has had no effect and is removed.
+ * From a byte on at which a line begins. An incomplete last line has had no effect and is removed.
  */
 export function readLines<T>(path: string, from = 0): T[] {
   const text = readIfThere(path, from);

@@ -19,8 +19,8 @@ export interface SilenceOptions {
 }
 
 /**
- * Processes send heartbeats every half second. Those behind a broken link were last heard of within
- * this time; a process that has not missed two heartbeats is not silent.
+ * Heartbeats come every half second. Processes behind a broken link were last heard of within this
+ * time; one that has not missed two heartbeats is not silent.
  */
 const TOGETHER_MS = 1_000, MISSED_MS = 1_000;
 
@@ -104,8 +104,8 @@ export class Silence {
   }
 
   /**
-   * Processes of other machines fell silent with this one; their time need not be over yet.
-   * Undefined if one was last heard of at that moment and has not missed two heartbeats so far.
+   * Their time need not be over yet. Undefined if another was last heard of at that moment and has
+   * not missed two heartbeats so far.
    */
   #isSilentWithOthers(partition: string, { atMs }: Heard, now: number): boolean | undefined {
     const machine = this.#machines.get(partition);

@@ -1,8 +1,7 @@
 /**
- * The timekeeper knows the earliest pending event of each partition and grants horizons to those
- * with something to do (`horizon.ts` has the formula, `grants.ts` the grants, `membership.ts`
- * processes). A restarted timekeeper asks the partitions for this state; only power failures,
- * returns and orders are recorded. Pure: no bus and no clock.
+ * The timekeeper grants horizons to partitions with something to do (`horizon.ts` has the formula,
+ * `grants.ts` the grants, `membership.ts` processes). A restarted one asks the partitions for their
+ * state; only power failures, returns and orders are recorded. Pure: no bus and no clock.
  */
 import { rackDigest } from "../partition/digest.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
@@ -148,9 +147,8 @@ export class Timekeeper {
   }
 
   /**
-   * Stale and foreign reports change nothing.
-   * @returns false for a report that its partition cannot make: of other nodes, or of less than
-   * before.
+   * Stale and foreign reports change nothing. @returns false for one that its partition cannot
+   * make: of other nodes, or of less than before.
    */
   report(report: Report): boolean {
     const member = this.#parts.byName.get(report.partition);
@@ -249,8 +247,8 @@ export class Timekeeper {
   }
 
   /**
-   * At most up to `limit` (exclusive) or to the first of the breaks, which are watched from the
-   * first instant on at which no partition is ahead of another.
+   * At most up to `limit` (exclusive) or to the first break; breaks are watched from the first
+   * instant on at which no partition is ahead of another.
    */
   resume(
     { limit = NEVER, breaks = [] }: { limit?: Time; breaks?: readonly Predicate[] } = {},
@@ -426,7 +424,7 @@ export class Timekeeper {
 
 /**
  * Asked until all have answered, a partition answers more than once: its first answer counts, later
- * only the answer to its last grant.
+ * only that to its last grant.
  */
 function isExpected({ status, grants }: Member, report: Report): boolean {
   if (status === "unknown") return report.taken !== null;

@@ -1,11 +1,11 @@
 /**
- * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`. It keeps the time of a
- * rack, with a file of lanes also that of others (`lanes.ts`). Its files: the number of its starts
+ * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`; with a file of lanes it
+ * keeps other racks' time, too (`lanes.ts`). It writes the number of its starts
  * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
  * replayed (`inexact.jsonl`), failures, returns and cable orders (`faults.jsonl`), ordered programs
- * (`orders.jsonl`, their content in `orders/`), and when it is stopped the state that a replay has
- * to equal (`clock.json`). A resumed run begins with the recorded orders of another one, and stops
- * where that one's repetition ends.
+ * (`orders.jsonl`, their content in `orders/`), and at its end the state that a replay has to equal
+ * (`clock.json`). A resumed run begins with another run's orders, and stops where that one's
+ * repetition ends.
  */
 import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";

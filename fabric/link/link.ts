@@ -1,6 +1,6 @@
 /**
- * One direction of a cable, at its sender: a transmitter that sends messages in sequence at the
- * cable's rate, and a latency. `fault.ts` adds the faults.
+ * One direction of a cable, at its sender: a transmitter that sends in sequence at the cable's
+ * rate, and a latency. `fault.ts` adds the faults.
  */
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
@@ -58,8 +58,8 @@ export function wireBytes(message: Message, attach?: "coherent"): number {
 }
 
 /**
- * At `departAt`, or when the previous message has left, whichever is later. @returns `link`, with
- * the result in `arrival`, `tailPs` and `freeAt` until the next call.
+ * At `departAt`, or when the previous message has left. @returns `link`, with the result in
+ * `arrival`, `tailPs` and `freeAt` until the next call.
  */
 export function transmit(link: Link, departAt: Time, message: Message): Link {
   const start = departAt > link.freeAt ? departAt : link.freeAt;

@@ -1,5 +1,5 @@
 /**
- * Priority flow control of a port (IEEE 802.1Qbb, `rocev2.md` §3.9): pauses of its transmitter, and
+ * Priority flow control (IEEE 802.1Qbb, `rocev2.md` §3.9): pauses of a port's transmitter, and
  * those requested from the other end. The owner of the buffer decides when to request one.
  */
 import { NEVER, PS_PER_S, type Time } from "../base/time.ts";

@@ -1,6 +1,6 @@
 /**
- * The digest of a run: a pair of 32-bit lanes for the events of each node in its order, combined by
- * name, so that it does not depend on how the rack was packed into processes.
+ * A pair of 32-bit lanes for the events of each node in its order, combined by name, so that
+ * packing has no effect.
  */
 import type { Event } from "./event_queue.ts";
 import type { Input } from "../node.ts";

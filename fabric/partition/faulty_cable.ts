@@ -1,6 +1,6 @@
 /**
- * Faulty cables at their ends in a partition: when frames are sent on, and how both ends detect a
- * cut. `link/fault.ts` decides the effect on single frames.
+ * Faulty cables at their ends: when frames are sent on, and how both ends detect a cut.
+ * `link/fault.ts` decides the effect on single frames.
  */
 import {
   addLinkFault,
@@ -46,8 +46,8 @@ function isCutOfBoth({ action, direction }: LinkFaultPlan): boolean {
 }
 
 /**
- * A node detects that its cable is cut or restored with the same delay as for a peer without power;
- * undefined where it detects nothing: a cut of one way is silent.
+ * The delay is that for a peer without power; undefined where the node detects nothing: a cut of
+ * one way is silent.
  */
 export function cableChange(
   { localNode, number }: { readonly localNode: LocalNode; readonly number: number },
@@ -92,8 +92,7 @@ export function recallChange(
 }
 
 /**
- * A frame that the transmitter of `port` has just accepted: `post` sends the frames that arrive,
- * including released ones.
+ * `post` sends the frames that arrive, including released ones.
  * @param sent.number of the frame, for the case that it is held.
  * @returns the deadline at which a held frame is released; undefined where it is not held.
  */

@@ -1,6 +1,6 @@
 /**
- * A 32-bit hash of a message's content, for the digest: buffers, offsets and the order of an
- * object's keys have no effect. Not cryptographic.
+ * Of a message's content, for the digest: buffers, offsets and the order of an object's keys have
+ * no effect. Not cryptographic.
  */
 import { assert } from "../base/assert.ts";
 import { finish, hashBytes, mix, PRIME1, PRIME4 } from "../base/hash.ts";

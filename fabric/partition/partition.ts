@@ -65,7 +65,7 @@ export interface Advance {
 export interface AdvanceOptions {
   /**
    * Where it returns true, the instant is the last. With it, nothing happens from the arrival of
-   * what was sent to another partition on, so that none that stops as soon is overtaken.
+   * what was sent to another partition on: none that stops as soon is overtaken.
    */
   readonly stopOn?: ((node: string, step: TraceStep) => boolean) | undefined;
   readonly eventsMost?: number;
@@ -207,8 +207,8 @@ export class Partition {
   }
 
   /**
-   * Processes the events before `horizon`, up to the first instant at which a peer could answer a
-   * message sent meanwhile, or including the instant of a trace step that satisfies `stopOn`.
+   * Up to the first instant at which a peer could answer a message sent meanwhile, or including the
+   * instant of a trace step that satisfies `stopOn`.
    * @param options.eventsMost also stops at the first instant after this many events.
    */
   advance(horizon: Time, { stopOn, eventsMost = Infinity }: AdvanceOptions = {}): Advance {

@@ -1,7 +1,6 @@
 /**
- * NATS delivers at most once and reports no loss, so the events of a pair of partitions are
- * numbered: the sender keeps each until the timekeeper confirms that it was taken, the receiver
- * requests missing ones.
+ * NATS delivers at most once and reports no loss, so a pair's events are numbered: the sender keeps
+ * each until the timekeeper confirms that it was taken, the receiver requests missing ones.
  */
 import type { Event } from "../partition/event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";

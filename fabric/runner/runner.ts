@@ -1,6 +1,6 @@
 /**
  * A partition on the bus: takes grants, collects the events that a grant names, lets the partition
- * run, makes persistent bytes durable, and only then publishes what it sent (output commit).
+ * run, makes bytes durable, and only then publishes what it sent (output commit).
  */
 import { assert } from "../base/assert.ts";
 import { decodeSealed } from "../bus/codec.ts";
@@ -58,9 +58,8 @@ const RESEND_FIRST_MS = 20;
 const RESEND_AGAIN_MS = 200;
 const JOIN_AGAIN_MS = 250;
 /**
- * Without this bound a program that never rests, on a rack with no other event, would keep its
- * process in one span for ever: no pause, no power failure, no heartbeat. This many events take
- * some 50 ms.
+ * Else a program that never rests, on a rack with no other event, would keep its process in one
+ * span for ever: no pause, no power failure, no heartbeat. This many events take some 50 ms.
  */
 const SPAN_EVENTS_MOST = 10_000;
 const ALIVE_MS = 500;
@@ -84,10 +83,7 @@ export class Runner {
   #resendTimer: ReturnType<typeof setTimeout> | undefined;
   #joinTimer: ReturnType<typeof setInterval> | undefined;
   #aliveTimer: ReturnType<typeof setInterval> | undefined;
-  /**
-   * By kind, the number of the last news that was carried out, which only grows: a new timekeeper
-   * may repeat news. There are few kinds, however long the rack stays up.
-   */
+  /** By kind, the number of the last news, which only grows: a new timekeeper may repeat news. */
   readonly #carriedOut = new Map<string, number>();
 
   constructor(options: RunnerOptions) {
@@ -298,8 +294,8 @@ export class Runner {
   }
 
   /**
-   * Events before power-on are lost, except the state that they leave a cable in. News of a cable
-   * may come twice: from the node at its other end, and from the timekeeper.
+   * Events before power-on are lost, except a cable's state. News of a cable may come twice: from
+   * its other end, and from the timekeeper.
    */
   #accept(event: Event): void {
     if (event.time < this.#bootAt) {

@@ -1,8 +1,7 @@
 /**
- * Steps of a partition's operations for their present readers: one block for each device and span,
- * on `trace.<node>`, after the span's report. A reader renews a lease, so that a dead reader costs
- * nothing. A block has a limit, so that no reader makes the rack's memory grow. Pure: the caller
- * publishes, and has the clock.
+ * Steps for their present readers: one block for each device and span, on `trace.<node>`, after the
+ * span's report. A reader renews a lease, so that a dead reader costs nothing; a block has a limit,
+ * so that no reader makes the rack's memory grow. Pure: the caller publishes, and has the clock.
  */
 import type { TraceStep } from "../node.ts";
 import type { Time } from "../base/time.ts";
@@ -53,8 +52,8 @@ export class StepFeed {
   }
 
   /**
-   * A reader's `{ forMs, nodes? }`: for this time, at most ten seconds, it reads the steps of these
-   * devices, or of all. @returns false for an invalid request.
+   * `{ forMs, nodes? }`: for at most ten seconds, the steps of these devices, or of all. @returns
+   * false for an invalid request.
    */
   renew(request: unknown): boolean {
     const { forMs, nodes } = Object(request) as Readonly<Record<string, unknown>>;

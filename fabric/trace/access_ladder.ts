@@ -1,7 +1,7 @@
 /**
  * Ladders of accesses to shared regions: from the core's request to its end, with all lines of the
- * two hosts and cards about that line meanwhile, concurrent accesses included, and of its
- * consequences, until the next access begins and at most as long as the access took.
+ * two hosts and cards about that line meanwhile, and of its consequences, until the next access
+ * begins and at most as long as the access took.
  */
 import { accessCosts, destinationOf } from "./access_costs.ts";
 import type { ModuleCost } from "./access_modules.ts";

@@ -1,7 +1,6 @@
 /**
- * Steps of accesses to shared regions (`coherence.md`). The document numbers paragraphs, so a step
- * is its paragraph and its place in it: `0063.2`. A device traces its message; the place of the
- * copy determines the number.
+ * Steps of accesses to shared regions (`coherence.md`): a paragraph and the place in it, `0063.2`.
+ * A device traces its message; the place of the copy determines the number.
  */
 
 /** Home's local cache [0056–0061], or the far card's remote cache [0062–0067]. */

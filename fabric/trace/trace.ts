@@ -1,8 +1,7 @@
 /**
- * Ladders: selects the lines of one program operation from the trace of a rack. Pure. A line has
- * the keys that its device knows: the program's its operation and work request, the driver's the
- * WQE, an RNIC's the PSN, memory's the bytes of SCM and the tag of a read. Only this file joins
- * them.
+ * Selects the lines of one program operation from the trace of a rack. Pure. A line has the keys
+ * that its device knows: the program's its operation and work request, the driver's the WQE, an
+ * RNIC's the PSN, memory's the bytes of SCM and the tag of a read. Only this file joins them.
  *
  *     operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
  *                                                receive WQEs they take → the lines that posted them

@@ -1,7 +1,7 @@
 /**
  * The numbered steps of the documents: `persistence.md` (figures 2, 3: the baselines; 9, 10: the
- * write that persists) and `write-verify.md` (45; 46 with read-back). An RNIC's steps of a plain
- * WRITE or a SEND are the same in several figures; the operation determines the figure.
+ * write that persists) and `write-verify.md` (45; 46 with read-back). A plain WRITE or a SEND has
+ * the same steps in several figures; the operation determines the figure.
  */
 
 import { type Arrow, MECHANISM_NUMBERS, mechanismOf, mechanismWord } from "./mechanism_steps.ts";
@@ -78,8 +78,8 @@ export function stepIn(
 }
 
 /**
- * A card does not know its plain WRITE's figure, and traces one number: all numbers of a step that
- * figures share mean the same. A SEND's steps are distinct.
+ * A card does not know its plain WRITE's figure: all numbers of a step that figures share mean the
+ * same. A SEND's steps are distinct.
  */
 export function tracedAs(step: string): readonly string[] {
   if (mechanismOf(step) !== undefined) return [mechanismWord(step)];

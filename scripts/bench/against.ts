@@ -1,6 +1,6 @@
 /**
- * Speed against another checkout, also on a machine that has other work: `deno run -A
- * scripts/bench/against.ts FOLDER [put|many|packets|local|remote] [PROCESSES]`.
+ * Speed against another checkout: `deno run -A scripts/bench/against.ts FOLDER
+ * [put|many|packets|local|remote] [PROCESSES]`.
  *
  * A process loads both checkouts and runs the same rack in each, 100 us of virtual time (some
  * milliseconds) at a time, in turns whose order is drawn: a slow machine slows both. Of the pairs'

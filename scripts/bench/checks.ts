@@ -18,10 +18,9 @@ const DIRECTORY_AT = 0x300_0000;
 const HOMES_MOST = 1_000;
 
 /**
- * A log without promises: records one behind the other, each with an update of one tail that comes
- * after it (P-04), as many stores of a far host to a shared region in SCM, each flushed, as many
- * objects that one program has put, and as many ranges that a service gave back. Of every hundred
- * records there is a home.
+ * Records one behind the other, each with an update of one tail that comes after it (P-04), as many
+ * flushed stores of a far host to a shared region in SCM, as many objects of one program, and as
+ * many ranges given back. Of every hundred records there is a home.
  */
 export function appendedRecord(records: number): RunRecord {
   const text = "name: checks\nseed: 1\nhosts: { a: {}, b: { scm: { size: 64MiB } } }\n";

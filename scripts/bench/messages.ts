@@ -1,7 +1,6 @@
 /**
- * (t) What a message costs: there and back between two processes over one nats-server, by three
- * ways in turn. Other work on the machine slows all three, so their ratio counts. `echo_main.ts` is
- * the far end.
+ * (t) What a message costs between two processes over one nats-server, by three ways in turn. Other
+ * work on the machine slows all three, so their ratio counts.
  */
 import { cpuUsage } from "node:process";
 import { fail } from "../../fabric/base/assert.ts";

@@ -1,6 +1,6 @@
 /**
- * (m) The cost of a persistent write by each method, per message: exact, in virtual time. A table
- * of `RESULTS.md` is generated from it; a test compares it.
+ * (m) The cost of a persistent write by each method: exact, in virtual time. A test compares the
+ * table of `RESULTS.md`.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import {

@@ -1,7 +1,7 @@
 /**
  * (l) The cost of a record of the replicated log by each method that guarantees persistence, with
- * three replicas and a quorum of two: exact, in virtual time. Two tables of `RESULTS.md` are
- * generated from it; a test compares them.
+ * three replicas and a quorum of two: exact, in virtual time. A test compares the two tables of
+ * `RESULTS.md`.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";

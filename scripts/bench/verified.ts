@@ -1,7 +1,7 @@
 /**
- * V-10: the cost of a verified write at each level, per message, compared with a WRITE (one that
- * persists, for persistent writes) and a READ that the program compares: exact, in virtual time. A
- * table of `RESULTS.md` is generated from it; a test compares it.
+ * V-10: the cost of a verified write at each level, compared with a WRITE (one that persists, for
+ * persistent writes) and a READ that the program compares: exact, in virtual time. A test compares
+ * the table of `RESULTS.md`.
  */
 import {
   DDIOS,

@@ -1,6 +1,6 @@
 /**
- * A program that exceeds its time is ended with all processes that it has started, also those that
- * have left its session: every process inherits a mark in its environment.
+ * A program that exceeds its time is ended with all processes that it has started, also in other
+ * sessions: every process inherits a mark in its environment.
  */
 import { ROOT } from "../../console/base/paths.ts";
 
@@ -10,8 +10,8 @@ export interface Bounded {
   /** With standard error. */
   readonly text: string;
   /**
-   * Of the program and of all children it waited for; undefined where it was ended. Processes that
-   * live on in a session of their own (the supervisor of a rack that is up) are not included.
+   * Of the program and of all children it waited for, without those that live on in a session of
+   * their own (a rack's supervisor); undefined where it was ended.
    */
   readonly processorSeconds?: number;
 }
@@ -20,9 +20,9 @@ const MARK = "RACKMESH_CHECK_RUN";
 /** Keeps the arguments' processor time, which only a shell reports. */
 const TIMED = `times=$1; shift; "$@"; code=$?; times >"$times"; exit $code`;
 /**
- * For a file of tests by itself, and for several files of one program the longest time in which no
- * test of them ends and no file begins: many times the usual time on a slow machine. A file that
- * exceeds it hangs, and is ended and named. It is the only limit of a test in wall time.
+ * For one file of tests; for several files of one program the longest time in which no test ends
+ * and no file begins: many times the usual time on a slow machine. A file that exceeds it hangs,
+ * and is ended and named. It is the only limit of a test in wall time.
  */
 export const FILE_LIMIT_MS = 20 * 60_000;
 

@@ -1,7 +1,6 @@
 /**
- * Runs every check of the tree, continues after a failure so that all problems are reported, and
- * ends with the line `N passed, N failed`. `--quick` leaves out the tests of the whole rack.
- * Started by `scripts/test`.
+ * Runs every check, continues after a failure, and ends with the line `N passed, N failed`.
+ * `--quick` leaves out the tests of the whole rack. Started by `scripts/test`.
  */
 import {
   type Bounded,
@@ -25,8 +24,8 @@ export interface Stage {
   readonly without?: readonly string[];
   /**
    * `apart`: each file by a `deno test` of its own, or with others of its folder ({@link
-   * TOGETHER}), several at the same time. `together`: by a few modules that import them, so that
-   * shared code is loaded once. Default: by one `deno test`.
+   * TOGETHER}), several at a time. `together`: by a few modules that import them, so that shared
+   * code is loaded once. Default: by one `deno test`.
    */
   readonly files?: "apart" | "together";
   readonly slow?: boolean;
@@ -51,8 +50,8 @@ export const SEED_PERMISSIONS: readonly string[] = [
 
 /**
  * They begin first, so that none of them is left alone at the end: by their time in a whole run,
- * except that those which mostly wait (for a browser, for a rack to come up) stand among those
- * which compute. The others follow in alphabetical order.
+ * but those which mostly wait stand among those which compute. The others follow in alphabetical
+ * order.
  */
 export const LONGEST: readonly string[] = [
   "tests/programs",
@@ -99,9 +98,8 @@ export const LONGEST: readonly string[] = [
 ];
 
 /**
- * One `deno test` for each folder, except for files of {@link LONGEST}: most start no process, and
- * loading and compiling the code of a rack is a sixth to a quarter of their time if each does it
- * alone.
+ * One `deno test` for each folder, except for files of {@link LONGEST}: loading and compiling the
+ * code of a rack is a sixth to a quarter of their time if each does it alone.
  */
 const TOGETHER: readonly string[] = [
   "tests/checks",
@@ -121,8 +119,8 @@ const MANY_SEEDS: readonly string[] = [
 ];
 
 /**
- * Groups run one after the other, a group's stages at the same time. Types and unit tests stand
- * first: they take longest, and the type check has only one thread.
+ * Groups run one after the other, a group's stages at the same time. Types and unit tests take
+ * longest, and the type check has only one thread.
  */
 const GROUPS: readonly (readonly Stage[])[] = [
   [

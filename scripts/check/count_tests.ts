@@ -13,7 +13,7 @@ const MESSAGE_CHARACTERS = 240;
 
 /**
  * Only the innermost tests count: a `describe` is reported as a test case too, and is recognised by
- * the names nested in it. Skipped tests are counted by themselves.
+ * the names nested in it.
  */
 export function countTests(junit: string): TestCount {
   const cases = [

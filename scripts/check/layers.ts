@@ -145,8 +145,8 @@ export function strayNames(names: readonly string[]): string[] {
 }
 
 /**
- * Of production files that import each other, including type imports: each as its files in order,
- * the largest first. A circle is a strongly connected component of the import graph (Tarjan, 1972).
+ * Of production files, including type imports: each as its files in order, the largest first. A
+ * circle is a strongly connected component (Tarjan, 1972).
  */
 export function circlesOf(imports: readonly Import[]): string[][] {
   const targets = new Map<string, string[]>();

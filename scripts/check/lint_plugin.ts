@@ -1,7 +1,7 @@
 /**
- * Lint rules of the project; each message names the replacement. The rules keep the models pure
- * (DESIGN: a node has no clock, no ambient randomness, no I/O, no async) and the style consistent.
- * `check_layers.ts` checks imports between folders.
+ * Each message names the replacement. The rules keep the models pure (DESIGN: a node has no clock,
+ * no ambient randomness, no I/O, no async) and the style consistent. `check_layers.ts` checks
+ * imports between folders.
  */
 import { nameUse } from "./lint_names.ts";
 import { isModel, isShared, isTest, pathInTree } from "./tree.ts";

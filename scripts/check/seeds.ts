@@ -1,6 +1,6 @@
 /**
  * `deno task seeds`: plays the property tests and the transport's programs with one seed after the
- * other, by a `deno test` for each core, and reports in the order of the seeds.
+ * other, and reports in the order of the seeds.
  */
 import { Command } from "commander";
 import { resultsInOrder } from "../../console/base/at_once.ts";
@@ -31,10 +31,7 @@ export interface PlayedSeed {
   readonly text: string;
 }
 
-/**
- * Each seed in a process of its own. Aborting the signal ends those under way, and the seeds that
- * were not played follow as such.
- */
+/** Aborting the signal ends those under way, and the seeds that were not played follow as such. */
 export async function* playSeeds(
   seeds: readonly number[],
   { files, jobs, signal }: {

@@ -1,9 +1,8 @@
 import { ROOT } from "../../console/base/paths.ts";
 
 /**
- * The only files of fabric/ and nodes/ that may use the outside world (clock, randomness, files,
- * network, processes): entry points and the files they share, the runner, the timekeeper's service,
- * the bus, the SCM file store.
+ * They may use the outside world (clock, randomness, files, network, processes): entry points and
+ * the files they share, the runner, the timekeeper's service, the bus, the SCM file store.
  */
 const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/bus\/(nats_bus|nats_transport|wall_time)\.ts$/,

@@ -1,8 +1,7 @@
 /**
- * A log whose records say themselves whether they are whole, as many logs in persistent memory do:
- * one WRITE for a record, no tail behind it, and recovery takes records for as long as their
- * checksums are right. Recovery reads all of a record to know that, so of a torn one each of its
- * words is there or not.
+ * A log whose records show by a checksum whether they are whole: one WRITE for a record, no tail
+ * behind it, and recovery takes records for as long as their checksums are right. Recovery reads
+ * all of a record, so of a torn one each of its words is there or not.
  *
  *   rack explore scripts/scenarios/checksummed_record.yaml
  *

@@ -1,9 +1,9 @@
 /**
- * What accesses to shared memory cost two computers, by how many of them the far one makes (C-04,
- * C-11): one after the other they load and store lines drawn at random, in phases, of which each
- * has its share of far accesses. `coherent_placement.yaml` has a pair of hosts for each placement,
- * and one with PCIe cards. A line that is not one store's, or older than one seen before, ends the
- * program; `check` compares what both computers find at the end of each phase.
+ * What accesses to shared memory cost two computers, by the far one's share of them (C-04, C-11):
+ * in phases they load and store lines drawn at random. `coherent_placement.yaml` has a pair of
+ * hosts for each placement, and one with PCIe cards. A line that is not one store's, or older than
+ * one seen before, ends the program; `check` compares what both computers find at the end of each
+ * phase.
  *
  *   rack run scripts/scenarios/coherent_placement.yaml
  */

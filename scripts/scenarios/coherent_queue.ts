@@ -1,10 +1,10 @@
 /**
- * A queue of one producer and one consumer in memory that their computers share (C-11): the
- * producer stores a message and its number into a slot, a line, and the consumer waits for that
- * number. Now and then the consumer tells how many it has taken, and the producer does not store
- * over the others. A far computer with a PCIe card sends WRITEs, and looks for messages by READs.
- * Where the other computer has lost its power, each waits for the time of the option `patience` (5
- * ms), says which message or room it has waited for (`givenUp`), and ends.
+ * A queue of one producer and one consumer in shared memory (C-11): the producer stores a message
+ * and its number into a slot, a line, and the consumer waits for that number. Now and then the
+ * consumer tells how many it has taken, and the producer does not store over the others. A far
+ * computer with a PCIe card sends WRITEs, and looks for messages by READs. Where the other computer
+ * has lost its power, each waits for the option `patience` (5 ms), reports what it has waited for
+ * (`givenUp`), and ends.
  *
  *   rack run scripts/scenarios/coherent_queue.yaml
  */

@@ -1,10 +1,9 @@
 /**
- * A ring all-reduce, as a training job does it after each backward pass (H-30; document 001_ [0117,
- * 0118]): each of N hosts has a vector of which each gets the sum. In N - 1 steps a host writes a
- * chunk into scratch memory of its right neighbour, which adds it to its own; in N - 1 more the
- * sums go round. All memory is on demand, so the first pass finds none of it there. It knows all
- * its targets long before it has their data: with `tell` it announces them while the backward pass
- * computes (H-09).
+ * A ring all-reduce, as after a training job's backward pass (H-30; document 001_ [0117, 0118]):
+ * each of N hosts gets the sum of all vectors. In N - 1 steps a host writes a chunk into scratch
+ * memory of its right neighbour, which adds it to its own; in N - 1 more the sums go round. All
+ * memory is on demand. A pass knows its targets long before it has their data: with `tell` it
+ * announces them while the backward pass computes (H-09).
  *
  *   rack run scripts/scenarios/hints_all_reduce.yaml
  */

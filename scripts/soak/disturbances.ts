@@ -79,8 +79,7 @@ async function refusedOrders(orders: Orders, rng: Rng): Promise<void> {
 }
 
 /**
- * One device or several lose their power with an order under way, by the command or by a kill from
- * outside, and get it back in any order.
+ * By the command or by a kill from outside, with an order under way; power comes back in any order.
  */
 async function powerFailure(orders: Orders, rng: Rng): Promise<void> {
   const { rack, findings } = orders;

@@ -1,7 +1,6 @@
 /**
- * `deno task soak`: a rack that stays up, orders to it and all that may happen to it, drawn from a
- * seed, for an hour by default. It ends with a verdict: nothing lost, no hang, memory flat, nothing
- * left.
+ * `deno task soak`: a rack that stays up, and orders and disturbances drawn from a seed, for an
+ * hour by default. The verdict: nothing lost, no hang, memory flat, nothing left.
  */
 import { Command } from "commander";
 import { formatTime } from "../../fabric/base/time.ts";

@@ -42,8 +42,8 @@ function committedPs(node: Transmitter): Time {
 
 /**
  * Bytes that may still arrive after a pause was requested (§3.9): those committed to the near
- * transmitter, the request, those committed to the far one, twice the latency. One frame more on
- * each side, as a started frame is never interrupted, and one for other priorities.
+ * transmitter, the request, those committed to the far one, twice the latency; a frame more on each
+ * side, as a started one is never interrupted, and one for other priorities.
  */
 export function headroomBytes(
   cable: Pick<CablePlan, "bitsPerSecond" | "latencyPs">,

@@ -91,8 +91,8 @@ export interface NetworkRnic {
 }
 
 /**
- * In the order of their addresses: the first RNICs in the order of their hosts, then the further
- * ones, so that an additional RNIC of a host changes no other host's address.
+ * In the order of addresses: the hosts' first RNICs, then the further ones, so that an additional
+ * RNIC of a host changes no other host's address.
  */
 export function rnicsOf(hosts: readonly NetworkHost[]): NetworkRnic[] {
   const each = hosts.map((host): NetworkRnic[] =>
@@ -281,9 +281,8 @@ export function fatTreeSizes({ k }: FatTree): {
 
 /**
  * k pods, each of k/2 edge and k/2 aggregation switches, every one joined to every other; (k/2)²
- * core switches, each joined to one aggregation switch of each pod: aggregation switches of the
- * same place in their pods have the same cores, in strides of k/2 (Al-Fares et al., SIGCOMM'08,
- * §2.2).
+ * core switches, each joined to one aggregation switch of each pod, in strides of k/2 (Al-Fares et
+ * al., SIGCOMM'08, §2.2).
  *
  * Lower ports lead downwards. Switches are counted through all pods.
  */

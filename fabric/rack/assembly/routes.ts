@@ -1,8 +1,7 @@
 /**
  * Forwarding tables of any network of switches: to each host over all shortest ways, by hops, of
  * which ECMP (`nodes/switch/ecmp.ts`) takes one for each flow; flooded frames over a spanning tree.
- * A frame comes one hop nearer to its host at every switch, so no choice of ways, and no outage,
- * makes a loop.
+ * A frame comes one hop nearer at every switch, so no choice of ways, and no outage, makes a loop.
  */
 import type { Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, SwitchPlan } from "../plan/plan.ts";
@@ -115,8 +114,8 @@ function hopsTo(home: number, ports: readonly (readonly Port[])[]): Int32Array {
 }
 
 /**
- * By the ports that lead to them: groups in the order of their ports, addresses in the order of the
- * hosts. Trunks that lead to none are a group without addresses.
+ * Groups by ports, in their order, with addresses in the order of the hosts. Trunks that lead to
+ * none are a group without addresses.
  */
 function groupsOf(
   at: number,

@@ -98,9 +98,8 @@ export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
 }
 
 /**
- * Minimum time from a cause at `near` to its effect at `far`. It is the lookahead of the clock, and
- * the time after which `far` detects that `near` lost or got power: a process may die at its very
- * next event, and no peer has run past the notice.
+ * The lookahead of the clock, and the time after which `far` detects that `near` lost or got power:
+ * a process may die at its very next event, and no peer has run past the notice.
  */
 export function lookaheadPs(
   plan: RackPlan,

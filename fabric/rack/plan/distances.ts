@@ -1,8 +1,8 @@
 /**
- * The least delay from a cause in one partition to its effect in another: the shortest way over the
- * cables. A matrix of all pairs would dominate a large rack's memory, so only the **core**, a
- * rack's switches, has one. **Chains** hang from a partition of the core, as a host behind its RNIC
- * hangs from a switch, and all ways between chains lead through those partitions.
+ * The least delay from a cause in one partition to its effect in another. A matrix of all pairs
+ * would dominate a large rack's memory, so only the **core**, a rack's switches, has one.
+ * **Chains** hang from a partition of the core, as a host behind its RNIC from a switch, and all
+ * ways between chains lead through it.
  */
 import { Deadlines } from "../../base/deadlines.ts";
 import { NEVER, type Time } from "../../base/time.ts";
@@ -118,7 +118,7 @@ interface Stripped {
 
 /**
  * Removes partitions with one remaining neighbour and at most one that hangs from them: they form
- * chains. A partition from which several hang stays.
+ * chains.
  */
 function strip(ways: Ways): Stripped {
   const parents = new Int32Array(ways.length).fill(-1);

@@ -19,9 +19,9 @@ const HINT_FOLLOWS = ["at-once", "delay", "agreed", "after-ack"] as const;
 export type HintKind = keyof typeof HINT_KINDS;
 
 /**
- * H-08: each queue pair has its own hints (figure 7); or the carrier of that peer has the hints of
- * all (figure 8); or a multicast group has those for all peers (figure 9): of a protection domain,
- * or, `trusted`, of the whole card. Without a carrier or group, each has its own.
+ * H-08: each queue pair has its own hints (figure 7); or the carrier of that peer those of all
+ * (figure 8); or a multicast group those for all peers (figure 9): of a protection domain, or,
+ * `trusted`, of the whole card. Without a carrier or group, each has its own.
  */
 export const HINT_TRANSPORTS = ["own", "carrier", "multicast", "trusted"] as const;
 export type HintTransport = typeof HINT_TRANSPORTS[number];
@@ -83,8 +83,8 @@ export interface HintPlan {
   /** H-06 [0121]: interval between the begins of announced requests; 0: none. */
   readonly intervalPs: Time;
   /**
-   * H-06 [0121], as responder: how long a preparation of each kind takes. Peers whose `follow` is
-   * `agreed` wait for it. An absent kind needs no wait.
+   * H-06 [0121], as responder: how long a preparation takes. Peers whose `follow` is `agreed` wait
+   * for it; an absent kind needs no wait.
    */
   readonly waitsPs: Readonly<Partial<Record<HintKind, Time>>>;
   /** H-24: pages and lines of translations fetched for hints of one requester, and not used. */

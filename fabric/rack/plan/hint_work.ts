@@ -1,8 +1,8 @@
 /**
  * The work that hints cause (001_ [0114]): its pieces, the places in which each may be done, and
- * its cost there. A place that cannot do a piece gives the reason. Without a place in the scenario,
- * the RNIC's hardware does the work in no time beyond the receiving and sending modules, its
- * firmware and the driver request pages, and the OS brings them.
+ * its cost there. Without a place in the scenario, the RNIC's hardware does the work in no time
+ * beyond the receiving and sending modules, its firmware and the driver request pages, and the OS
+ * brings them.
  *
  *   [table]   a published measurement
  *   [derived] arithmetic on such measurements or on the profile's constants, shown

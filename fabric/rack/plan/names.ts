@@ -70,7 +70,7 @@ export const MAX_HOSTS = 2 ** HOST_BITS - 2;
 
 /**
  * `h08..h11` denotes h08, h09, h10 and h11, `h1..h4-rnic2` the second RNIC of each; any other text,
- * and a range of more than `MAX_HOSTS`, is one name, valid or not.
+ * and a range of more than `MAX_HOSTS`, is one name.
  */
 export function namesInRange(text: string): string[] {
   const range = /^(.*?)(\d{1,5})\.\.(.*?)(\d{1,5})(-rnic\d{0,2})?$/.exec(text);

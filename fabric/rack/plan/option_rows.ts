@@ -1,7 +1,6 @@
 /**
  * The user's options, one row each: the readers of scenarios, command lines, orders and tests, the
- * page's forms and the READMEs' tables are derived from them. Without zod, which is too large for a
- * page.
+ * page's forms and the READMEs' tables are derived from them. Without zod, too large for a page.
  */
 import { formatExact, parseTime } from "../../base/time.ts";
 import { isWhole, wholeText } from "../../base/whole_number.ts";

@@ -59,8 +59,8 @@ export interface FaultPlan {
 }
 
 /**
- * Bytes [from, to) of a host's SCM, whole 8 B words, become durable at `at` with their value then:
- * a cache may evict a line, a buffer drain a write, sooner than the model does (P-04).
+ * Whole 8 B words of a host's SCM become durable at `at` with their value then: a cache may evict a
+ * line, a buffer drain a write, sooner than the model does (P-04).
  */
 export interface WritebackPlan {
   readonly at: Time;
@@ -75,7 +75,7 @@ export interface WritebackPlan {
 
 /**
  * Until `until` a program stops before an access to a shared region, or one of its stores stays in
- * its core's buffer. `rack explore` makes other interleavings by it.
+ * its core's buffer: for `rack explore`.
  */
 export interface HoldPlan {
   readonly node: string;
@@ -215,8 +215,8 @@ export interface RnicPlan {
   readonly hints?: HintPlan;
   readonly congestion?: RnicCongestionPlan;
   /**
-   * Under `wsp` the card keeps its writes into persistent memory that may still be on the bus when
-   * it detects its host's power failure. Absent: they are lost.
+   * Under `wsp` the card keeps writes into persistent memory that may still be on the bus when it
+   * detects its host's power failure.
    */
   readonly flushOnFail?: { readonly busLatencyPs: Time; readonly noticePs: Time };
   /** V-08: damage inside this card. */
@@ -256,7 +256,7 @@ export interface FlipPlan {
 
 /**
  * V-05: a read-back is skipped if more than the threshold of the sender's last `samples` checks
- * succeeded. One in `sampleOneIn` writes is still read back.
+ * succeeded, except for one in `sampleOneIn` writes.
  */
 export interface VerifyHistoryPlan {
   /** Successes per million that must be exceeded. */
@@ -346,9 +346,8 @@ export interface RnicTiming {
   readonly schedulePs: Time;
   readonly sendPs: Time;
   /**
-   * The RNIC's own time to read data by a key (payload of requests, a READ's data, an atomic's
-   * word), beyond bus and host. Such reads overlap, but READs of one queue pair begin this long
-   * after each other.
+   * To read data by a key (payload of requests, a READ's data, an atomic's word), beyond bus and
+   * host. Such reads overlap, but READs of one queue pair begin this long after each other.
    */
   readonly dataReadPs: Time;
   /** A decision of the PM module. */

@@ -20,11 +20,10 @@ export interface DoorbellPlan {
 }
 
 /**
- * Q-03: the place of queue information. `host`: in the host's memory, which the card reads by DMA.
- * `node`: in a CXL memory expander, which cores and card reach through the host like DRAM, caches
- * included, with a longer miss (`pluggedLoadPs`). Both die with the host. `device`: at the card,
- * which reads it on the chip; cores store into it by posted MMIO writes, and load by MMIO reads,
- * each a round trip on the bus. It keeps its content while the card has power.
+ * Q-03. `host`: in the host's memory, which the card reads by DMA. `node`: in a CXL memory
+ * expander, like DRAM with a longer miss (`pluggedLoadPs`). Both die with the host. `device`: at
+ * the card, which reads it on the chip; cores store by posted MMIO writes, and load by MMIO reads,
+ * each a round trip on the bus. It lasts while the card has power.
  */
 export const QUEUE_STORES = ["host", "node", "device"] as const;
 export type QueueStore = typeof QUEUE_STORES[number];
@@ -32,9 +31,9 @@ export type QueueStore = typeof QUEUE_STORES[number];
 /** Absent in a plan: {@link QUEUE_PLAN}. */
 export interface QueuePlan {
   /**
-   * The card's way to the host's pointer. `three-space`: it lies in space 3 with its time, or comes
-   * with the doorbell, and the newer one counts (Q-08). `classic`: the baseline of Q-10: the card
-   * reads the pointer's address, then the pointer; the doorbell has only the queue's number.
+   * `three-space`: the host's pointer lies in space 3 with its time, or comes with the doorbell,
+   * and the newer one counts (Q-08). `classic`: the baseline of Q-10: the card reads the pointer's
+   * address, then the pointer; the doorbell has only the queue's number.
    */
   readonly scheme: "three-space" | "classic";
   /** Absent: `host`. */
@@ -51,11 +50,10 @@ export interface QueuePlan {
   readonly lockAnswer: "message" | "memory";
   readonly doorbell: DoorbellPlan;
   /**
-   * Completions for which an armed queue raises its event (ibv_req_notify_cq). Absent, `unread`:
-   * also those that the program has not taken yet, as in mlx5, whose doorbell carries the host's
-   * consumer index (rdma-core, `mlx5_arm_cq`). `next`: only later ones, which is all that the
-   * architecture promises (IBA, Request Completion Notification): a program that does not poll once
-   * more after arming sleeps.
+   * Completions for which an armed queue raises its event (ibv_req_notify_cq). Absent: also those
+   * not taken yet, as in mlx5, whose doorbell carries the host's consumer index (rdma-core,
+   * `mlx5_arm_cq`). `next`: only later ones, which is all that the architecture promises (IBA,
+   * Request Completion Notification): a program that does not poll once more after arming sleeps.
    */
   readonly arm?: "next";
   /** Absent: as messages. */

@@ -77,8 +77,8 @@ export interface SharedRegion extends RegionSizes {
   /** Home's wait for a far card: the longest lease of all its regions, with its margin. */
   readonly homeWaitPs: Time;
   /**
-   * Decision 7: with `memory` the record of lent lines is in home's memory, too; its changes are
-   * writes. In SCM it outlasts home's power failure.
+   * Decision 7: with `memory` the record of lent lines is in home's memory, too. In SCM it outlasts
+   * home's power failure.
    */
   readonly directory?: "card" | "memory";
 }
@@ -108,8 +108,8 @@ export function directoryBytes(
 
 /**
  * One of {@link DIRECTORY_CONTENT}, then whether the line is lent exclusively, so that memory's
- * content may be stale. They are separate because a card without its grant knows that memory's
- * content is the newest, but not whether the line is poison (`nodes/rnic/coherence/kept_lines.ts`).
+ * content may be stale: a card without its grant knows that memory's content is the newest, but not
+ * whether the line is poison (`nodes/rnic/coherence/kept_lines.ts`).
  */
 export const DIRECTORY_ENTRY_BYTES = 2;
 /** Copies of memory's content: none is lent, some are, or it is poison. */

@@ -1,5 +1,5 @@
 /**
- * How a switch's memory is divided: reserved bytes, headroom, and the pool that all share.
+ * How a switch's memory is divided.
  *
  * Every priority group (an input port's lossless priority) and every output port's lossy frames
  * have reserved bytes; a priority group has headroom for what still arrives after its pause; the

@@ -1,7 +1,6 @@
 /**
- * Congestion control in a scenario (`rocev2.md` §3.9): ECN, PFC and DCQCN, all off by default.
- * `assembly/congestion.ts` adds it to plans. Source: DCQCN = Zhu et al., SIGCOMM'15, whose names
- * the parameters have.
+ * ECN, PFC and DCQCN of a scenario (`rocev2.md` §3.9), all off by default. DCQCN = Zhu et al.,
+ * SIGCOMM'15, whose names the parameters have.
  */
 import type { DcqcnParameters, EcnParameters, PauseThreshold } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";

@@ -1,6 +1,6 @@
 /**
- * The JSON schema of scenario files, from the schemas that read them, by which editors check and
- * complete. Conditions on several values (`checks.ts`) are not in it.
+ * For editors, from the schemas that read a scenario. Conditions on several values (`checks.ts`)
+ * are not in it.
  */
 import { z } from "zod";
 import { IMPAIRMENTS } from "../plan/link_plan.ts";

@@ -1,6 +1,6 @@
 /**
- * {@link Scenario} as `parse_scenario.ts` returns it, and {@link Draft}, the partly read scenario
- * with the position of each part in the file, for the checks.
+ * {@link Scenario} is the result of `parse_scenario.ts`, {@link Draft} the partly read scenario
+ * with positions in the file, for the checks.
  */
 import type { HostPlan, HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "../plan/plan.ts";
 import type { PowerFault } from "../plan/power.ts";

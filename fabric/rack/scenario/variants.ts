@@ -25,7 +25,7 @@ export interface VariantChoices extends Omit<ValuesOf<typeof CHOICES>, "seed"> {
 
 /**
  * Methods in the scenario's order, within each DDIO off, then on. A choice replaces the scenario's
- * values where they vary, else everywhere: so it is a run of the whole matrix.
+ * values where they vary, else everywhere: it is a run of the whole matrix.
  */
 export function variants(scenario: Scenario, choices: VariantChoices = {}): ScenarioVariant[] {
   const isMethodVaried = scenario.programs.some((program) => methodsOf(program).length > 1);

@@ -1,6 +1,6 @@
 /**
- * YAML 1.2 as plain data with the position of each value. Built on the parser's events, so that
- * only core scalars, lists and mappings are created.
+ * YAML 1.2 as plain data with each value's position. Built on the parser's events, so that only
+ * core scalars, lists and mappings are created.
  */
 import {
   type AliasEvent,

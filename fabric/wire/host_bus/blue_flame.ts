@@ -2,14 +2,13 @@
  * BlueFlame: a doorbell that carries its WQE. The driver stores both into a write-combined register
  * of the RNIC's BAR, so that the RNIC need not fetch the WQE (mlx5: rdma-core,
  * `providers/mlx5/qp.c`, `post_send_db`, `mlx5_bf_copy`). Each send queue has two buffers, used in
- * turn. The doorbell is the end of a buffer, so its place is fixed, and it is last where a buffer
- * arrives in order of addresses.
+ * turn. The doorbell ends a buffer: its place is fixed, and it is last in order of addresses.
  *
  *   buffer of 320 B:  … not used | padding to 64 B | WQE, whole segments of 16 B | doorbell 16 B
  *
- * A core's write-combining buffer is a line, and goes to the bus as one write when it is full. It
- * may be evicted sooner: then its words of 8 B arrive in pieces, in any order (Intel SDM, vol. 3,
- * §12.3.1). `sfence` behind each doorbell orders them before the next one.
+ * A core's write-combining buffer is a line, and goes to the bus as one write when it is full.
+ * Evicted sooner, its words of 8 B arrive in pieces, in any order (Intel SDM, vol. 3, §12.3.1).
+ * `sfence` behind each doorbell orders them before the next one.
  */
 import { allocate, viewOf } from "../../base/slab.ts";
 import { type Doorbell, encodeDoorbell, type StampedPointer } from "./queue_information.ts";
@@ -41,8 +40,8 @@ export function placeOfRegister(offset: number): BufferPlace | undefined {
 }
 
 /**
- * The bytes to store for a WQE, a whole number of segments up to {@link BLUE_FLAME_WQE_BYTES}, and
- * its doorbell: whole lines, up to the end of the buffer.
+ * Whole lines up to the end of the buffer, for a WQE of whole segments up to {@link
+ * BLUE_FLAME_WQE_BYTES}.
  */
 export function encodeBlueFlame(
   doorbell: { readonly queue: number; readonly write: StampedPointer },

@@ -4,12 +4,11 @@
  * Interconnect, 2009).
  *
  * A message is about up to {@link RUN_LINES} consecutive lines within 512 B: it stands for as many
- * messages of the bus, sent back to back, and has their bytes. Unlike PCIe the bus keeps no order
- * between messages of different classes, nor between lines: the card enforces order by waits
- * (decision 5).
+ * messages of the bus, and has their bytes. Unlike PCIe the bus keeps no order between messages of
+ * different classes, nor between lines: the card enforces order by waits (decision 5).
  *
- * These messages are ordinary DMA and leave nothing in the card's caches (decision 4). Lines of a
- * shared region belong to `fabric/coherence`.
+ * They are ordinary DMA and leave nothing in the card's caches (decision 4). Lines of a shared
+ * region belong to `fabric/coherence`.
  */
 import type { Time } from "../../base/time.ts";
 import { FLIT_BYTES } from "./flit.ts";
@@ -64,10 +63,10 @@ export interface LineWrite {
 }
 
 /**
- * Answers for `lines` lines. `GntE`: the card owns them (QPI: Gnt_Cmp). `Cmp`: a write has reached
- * the end of its flow, visible to all, and under flow 1 in the persistence domain. `FailedCmp`:
- * absent lines, or a refusal of the host's IOMMU (QPI: Cmp with response status failed). `RspI`:
- * the card's copy is gone.
+ * For `lines` lines. `GntE`: the card owns them (QPI: Gnt_Cmp). `Cmp`: a write has reached the end
+ * of its flow, visible to all, and under flow 1 in the persistence domain. `FailedCmp`: absent
+ * lines, or a refusal of the host's IOMMU (QPI: Cmp with response status failed). `RspI`: the
+ * card's copy is gone.
  */
 export interface LineAnswer {
   readonly kind: "coherent";

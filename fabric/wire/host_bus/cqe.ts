@@ -1,6 +1,6 @@
 /**
- * Completion queue elements in host memory: 64 bytes, written by the RNIC by DMA. The owner bit, by
- * which the host detects a new one, toggles with each pass of the ring (`rocev2.md` §5.3).
+ * Completion queue elements in host memory: 64 bytes, written by DMA. The owner bit, by which the
+ * host detects a new one, toggles with each pass of the ring (`rocev2.md` §5.3).
  */
 import { allocate, viewOf } from "../../base/slab.ts";
 
@@ -37,9 +37,8 @@ export type CqeOpcode =
   | "responder-error";
 
 /**
- * ibv_wc_status with its numbers, restricted to those of RC, UC and UD. VERIFY_ERR is
- * vendor-specific, beyond libibverbs' last (V-01): the write was answered, but not with "written";
- * the queue pair remains operational.
+ * ibv_wc_status with its numbers, of RC, UC and UD. VERIFY_ERR is vendor-specific (V-01): the write
+ * was answered, but not with "written"; the queue pair remains operational.
  */
 export const WC_STATUS = {
   SUCCESS: 0,

@@ -1,6 +1,6 @@
 /**
- * Entries of the card's event queue: an event in the form of a completion, so that ring, owner bit,
- * pointers and interrupt are those of any completion queue.
+ * An event in the form of a completion, so that ring, owner bit, pointers and interrupt are those
+ * of any completion queue.
  */
 import type { Cqe } from "./cqe.ts";
 import { HINT_JOBS, type RnicEvent } from "./rnic_command.ts";

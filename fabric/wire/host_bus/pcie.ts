@@ -1,8 +1,8 @@
 /**
  * Messages between an RNIC and its host: one per DMA request or completion, not one per TLP ({@link
  * pcieWireBytes} adds the TLP overhead). A memory read must not complete before every memory write
- * sent before it (P-03): the host enforces that, the link is a FIFO. On the coherent bus the
- * messages of `coherent.ts` replace those for data.
+ * sent before it (P-03): the host enforces that, the link is a FIFO. On the coherent bus
+ * `coherent.ts` replaces those for data.
  */
 import { COHERENT_CONTROL_BYTES, type CoherentMessage, coherentWireBytes } from "./coherent.ts";
 import type { StampedPointer } from "./queue_information.ts";
@@ -45,8 +45,8 @@ export interface Completion {
 }
 
 /**
- * The card's copy of a line is void. Posted, in order with the host's other messages. PCIe has no
- * such message (ATS invalidates translations only): it is CXL.cache's SnpInv without the answer.
+ * Posted, in order with the host's other messages. PCIe has no such message (ATS invalidates
+ * translations only): it is CXL.cache's SnpInv without the answer.
  */
 export interface SnoopInvalidate {
   readonly kind: "snoop-invalidate";
@@ -65,8 +65,8 @@ export interface RegisterWrite {
   readonly offset: number;
   readonly data: Uint8Array<ArrayBuffer>;
   /**
-   * Not on the bus, in no digest. For a doorbell with the queue's number only: the newest pointer
-   * in the host's view as it rang (Q-11, stale pointers).
+   * Not on the bus, in no digest. For a doorbell without pointer: the newest one in the host's view
+   * as it rang (Q-11).
    */
   readonly stored?: StampedPointer;
   /** For a write into the card's memory (Q-04): the storing process, as in PCIe's PASID prefix. */
@@ -101,8 +101,8 @@ export interface AccessError {
 /**
  * ATS and PRI: an RNIC asks the host's IOMMU, not its driver, for `count` pages from `first` on of
  * a region's key (PCIe base specification 4.0, §10). `page-request`: bring them, and optionally
- * `ahead` more; `write`: for a write. `page-response`: they are there. `translate`, `translated`:
- * `frames` in order, writable if `write` is set; no frames: the pages are not there.
+ * `ahead` more. `page-response`: they are there. `translate`, `translated`: `frames` in order,
+ * writable if `write` is set; no frames: the pages are not there.
  */
 export interface AtsMessage {
   readonly kind: "ats";
@@ -156,8 +156,8 @@ export type PcieMessage =
 /** [choice] Max_Payload_Size of the modelled bus. */
 export const MAX_PAYLOAD_BYTES = 256;
 /**
- * PCIe's usual setting. A longer {@link MemoryRead} models several requests served in parallel;
- * their completions arrive as one message, with the last byte.
+ * PCIe's usual setting. A longer {@link MemoryRead} models several requests in parallel; their
+ * completions arrive as one message, with the last byte.
  */
 export const MAX_READ_REQUEST_BYTES = 512;
 /** Framing, sequence number, header (4 DW) and LCRC (PCIe base specification 3.0, §2–3). */

@@ -1,6 +1,6 @@
 /**
- * PCIe messages as plain arrays for the bus. Those of another process are validated here, field by
- * field; other code relies on it.
+ * PCIe messages as plain arrays. Those of another process are validated here, field by field; other
+ * code relies on it.
  */
 import { coherentFromArray, coherentToArray } from "./coherent_codec.ts";
 import { ATS_STEPS, type PcieMessage } from "./pcie.ts";

@@ -1,7 +1,7 @@
 /**
- * Additional ranges that the CPU must flush for a message in flow 2 (P-26, P-31). A completion has
- * room for one, the message's own; the others are in the buffer of the completed RECV, as if a SEND
- * had written them, and the completion's immediate is their number.
+ * Ranges that the CPU must flush for a message in flow 2 (P-26, P-31) besides the completion's own:
+ * they are in the buffer of the completed RECV, as if a SEND had written them, and the completion's
+ * immediate is their number.
  */
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { allocate, viewOf } from "../../base/slab.ts";

@@ -1,7 +1,7 @@
 /**
- * The valid transitions of a queue pair, with the required and optional attributes of each, for
- * driver and RNIC (`rocev2.md` §4.1; Linux `core/verbs.c` qp_state_table), limited to one partition
- * key, one port and no alternate path.
+ * A queue pair's transitions, with the required and optional attributes of each (`rocev2.md` §4.1;
+ * Linux `core/verbs.c` qp_state_table), limited to one partition key, one port and no alternate
+ * path.
  */
 import { type QpAttributes, type QpState, type QpType, refuseAccess } from "./rnic_command.ts";
 

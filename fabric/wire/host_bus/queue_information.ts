@@ -22,8 +22,8 @@ export function ringDistance(from: number, to: number, depth: number): number {
 }
 
 /**
- * Units filled and not yet read. The last filled unit is right behind the next one to read if the
- * ring is empty, and never if it is full, as one unit always stays free.
+ * Not yet read. The last filled unit is right behind the next one to read if the ring is empty, and
+ * never if it is full, as one unit always stays free.
  */
 export function filledUnits(read: number, write: number, depth: number): number {
   return ringDistance(read, (write + 1) % depth, depth);
@@ -39,8 +39,8 @@ export const DOORBELL_MESSAGE_OFFSET = 0x40;
 export const CQ_ARM_OFFSET = 0x20;
 
 /**
- * Queue information at the card (`store: device`, Q-03): a window of the BAR, whose offsets are
- * also the card's addresses and the driver's virtual ones. No DRAM or SCM is there.
+ * Of `store: device` (Q-03): a window of the BAR, whose offsets are also the card's addresses and
+ * the driver's virtual ones. No DRAM or SCM is there.
  */
 export const CARD_MEMORY_BASE = 0x5000_0000_0000;
 /** [choice] Far above the information of all queues of a host (`QUEUES_MOST`). */

@@ -1,6 +1,6 @@
 /**
- * Messages of shared regions as plain arrays for the bus between processes, checked field by field.
- * `pcie_codec.ts` dispatches to it; numbers below {@link FIRST_REGION_CODE} are its own.
+ * Messages of shared regions as plain arrays, checked field by field. `pcie_codec.ts` dispatches to
+ * it; numbers below {@link FIRST_REGION_CODE} are its own.
  */
 import type { LineChange } from "./line_change.ts";
 import { BUS_MESSAGES, LOST } from "../../coherence/messages.ts";

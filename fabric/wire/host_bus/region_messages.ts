@@ -1,8 +1,7 @@
 /**
  * Messages of shared regions between a host and its coherent RNIC (`coherence.md`, C-02). At home
- * they are the protocol's own: {@link LineMessage} is a snoop, a request or a response of
- * `fabric/coherence`. On a far host they are non-coherent (decision 2): a core's {@link FarAccess},
- * which its card answers.
+ * they are the protocol's own: a {@link LineMessage} is of `fabric/coherence`. On a far host they
+ * are non-coherent (decision 2): a core's {@link FarAccess}, which its card answers.
  */
 import { type LineChange, WHOLE_LINE } from "./line_change.ts";
 import { BUS_MESSAGES, type BusKind, type LOST } from "../../coherence/messages.ts";
@@ -38,8 +37,8 @@ export interface FarAccess {
 }
 
 /**
- * `lost`: the line's content is gone (C-10). `fenced`: the lease is over, and the access may have
- * had its effect or not (decision 13). `refused`: no effect, as the card does not know the region.
+ * `lost`: the line's content is gone (C-10). `fenced`: the lease is over; with or without an effect
+ * (decision 13). `refused`: no effect, as the card does not know the region.
  */
 export const FAR_RESULTS = ["done", "lost", "fenced", "refused"] as const;
 export type FarResult = typeof FAR_RESULTS[number];

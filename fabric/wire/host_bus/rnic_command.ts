@@ -1,9 +1,9 @@
 /**
- * The control path between a host's driver and its RNIC's firmware: the content of the mailbox. All
- * addresses are host physical; `va` is the address that the peer uses on the wire.
+ * The control path between a host's driver and its RNIC's firmware. All addresses are host
+ * physical; `va` is the address that the peer uses on the wire.
  *
- * A table of checks has the fields of each member of each union: `rnic_command_shape.ts` checks
- * another process's messages by it, and the types are derived from it.
+ * `rnic_command_shape.ts` checks another process's messages by a table of checks, from which the
+ * types are derived.
  */
 import { HINT_ENCODINGS } from "../roce/hint_eth.ts";
 import {
@@ -54,8 +54,8 @@ let known = 0;
 for (const bit of Object.values(ACCESS)) known |= bit;
 
 /**
- * Why access flags are refused; undefined where they are valid. Relaxed ordering is refused because
- * the emulator never reorders: a run would seem to prove that a program tolerates reordering.
+ * Undefined where the flags are valid. Relaxed ordering is refused because the emulator never
+ * reorders: a run would seem to prove that a program tolerates reordering.
  */
 export function refuseAccess(access: number): string | undefined {
   if (!u32(access)) return `Access flags are a number of 32 bits: found ${access}`;
@@ -226,9 +226,8 @@ const COMMANDS = {
     vector: (value): value is number | null => value === null || isCount(value),
   },
   /**
-   * ibv_resize_cq: completions continue in another ring, at the same positions. `taken`: entries
-   * that the host has read since the queue was created; pointers stored before `stamp` refer to the
-   * old ring.
+   * ibv_resize_cq. `taken`: entries that the host has read since the queue was created; pointers
+   * stored before `stamp` refer to the old ring.
    */
   "resize-cq": { cqn: count, ring, taken: count, stamp: count },
   "destroy-cq": { cqn: count },
@@ -284,8 +283,8 @@ const COMMANDS = {
    */
   "map-pages": { key: u32, first: count, pages: listOf(isCount), writable: flag },
   /**
-   * The host takes pages of an on-demand region back. The reply comes when no access to them is
-   * under way: reads have completed, writes are ahead of it on the bus.
+   * The reply comes when no access to the pages is under way: reads have completed, writes are
+   * ahead of it on the bus.
    */
   "invalidate-pages": { key: u32, first: count, count },
   /** Contiguous host memory for tables that the chip has no room for (mlx5: MANAGE_PAGES). */
@@ -293,16 +292,16 @@ const COMMANDS = {
   /** Q-04: the RNIC writes into space 2 by value, at `offset` within the queue's entry. */
   "write-space2": { queue: count, offset: count, data: isPlainBytes },
   /**
-   * Q-04: the lock under which the host writes space 2 of one queue itself, for a time. With
-   * `answerAt` the reply only accepts the request, and the answer is written there
-   * (`lock_answer.ts`). `by`: the asking process, where the card holds the rules (`store: device`).
+   * Q-04: for a time the host itself writes space 2 of one queue. With `answerAt` the reply only
+   * accepts the request, and the answer is written there (`lock_answer.ts`). `by`: the asking
+   * process, where the card holds the rules (`store: device`).
    */
   "lock-space2": { queue: count, answerAt: { optional: count }, by: { optional: count } },
   /** Takes over the host's writes and releases the lock. */
   "unlock-space2": { queue: count },
   /**
-   * Q-09: a send or receive queue continues in another ring, or in the same memory with another
-   * depth: the RNIC pauses the queue, moves the unread WQEs, resumes.
+   * Q-09: the queue continues in another ring, or in the same memory with another depth: the RNIC
+   * pauses it, moves the unread WQEs, resumes.
    */
   "expand-queue": { queue: count, ring },
   /**
@@ -313,7 +312,7 @@ const COMMANDS = {
   /** 001_ [0114]: a core has done the work that HINT_WORK announced. */
   "hint-work": { id: count },
   /**
-   * C-03: number of a region in the scenario's list. Home's card exposes it to its far cards; a far
+   * C-03: number in the scenario's list. Home's card exposes the region to its far cards; a far
    * card registers it at home's and replies after that card's answer (decision 21).
    */
   "register-region": { region: count },
@@ -331,8 +330,8 @@ export type RnicCommand = {
 export type CommandOf<Op extends CommandOp> = Extract<RnicCommand, { op: Op }>;
 
 /**
- * CQEs in a queue pair's two completion queues since their creation, up to the last that may belong
- * to the ended life: that CQE may be written after the reply.
+ * Since a queue pair's two completion queues were created, up to the last CQE that may belong to
+ * the ended life: that one may be written after the reply.
  */
 const written = shaped({ send: count, recv: count });
 export type CqesWritten = Checked<typeof written>;
@@ -385,9 +384,8 @@ const OK_REPLIES = {
   "qp-emptied": { written },
   "lock-space2": { until: count },
   /**
-   * Q-09: the queue goes on. `read`: the RNIC's read pointer in the old ring. CQEs up to `written`
-   * of its completion queue name units of the old ring, and pointers stored up to `stamp` are about
-   * it.
+   * Q-09. `read`: the RNIC's read pointer in the old ring. CQEs up to `written` name units of the
+   * old ring, and pointers stored up to `stamp` are about it.
    */
   "queue-resumed": { read: count, written: count, stamp: count },
   "done": {},
@@ -428,9 +426,8 @@ const EVENTS = {
   /** The card has failed: the driver itself raises it. */
   DEVICE_FATAL: {},
   /**
-   * Pages of an on-demand region are needed, from `first` on; `ahead` more of the same message are
-   * optional. `write`: for a write. `hintsOf`: hints of the requester with this address named them,
-   * no request yet (H-24).
+   * `ahead` more pages of the same message are optional. `write`: for a write. `hintsOf`: hints of
+   * the requester with this address named them, no request yet (H-24).
    */
   PAGE_FAULT: {
     key: u32,

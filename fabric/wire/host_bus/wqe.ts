@@ -65,8 +65,8 @@ export interface VerifyOperands {
   /** V-09: verified and persisted in one request. */
   readonly persist: boolean;
   /**
-   * CRC-32 of the message's data as computed by the program, which also covers the path to the
-   * RNIC. Without it the RNIC computes the CRC of the fetched data (V-02).
+   * Computed by the program, so that it also covers the path to the RNIC. Without it the RNIC
+   * computes the CRC of the fetched data (V-02).
    */
   readonly crc?: number;
 }

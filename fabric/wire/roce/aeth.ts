@@ -100,8 +100,8 @@ export const CREDITS: readonly number[] = [0, 1, 2, 3, 4].concat(
 );
 
 /**
- * Syndrome of an ACK of a responder with this number of posted receive WQEs: the largest credit
- * code that does not exceed it; undefined: unknown.
+ * For this number of posted receive WQEs: the largest credit code that does not exceed it;
+ * undefined: unknown.
  */
 export function ackSyndrome(receives: number | undefined): number {
   if (receives === undefined) return ACK_SYNDROME;

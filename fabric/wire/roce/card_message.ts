@@ -1,8 +1,7 @@
 /**
- * Messages between coherent cards ↔ header and payload of a packet (C-02): those of the protocol's
- * tables (`fabric/coherence/messages.ts`) and of the cards' firmware (`control_messages.ts`).
- * `FORMS` (`coherence_eth.ts`) has the form of each command; a decoded message encodes to the same
- * bytes.
+ * Messages between coherent cards ↔ header and payload of a packet (C-02): the protocol's
+ * (`fabric/coherence/messages.ts`) and the firmware's (`control_messages.ts`). `FORMS`
+ * (`coherence_eth.ts`) has each command's form; a decoded message encodes to the same bytes.
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, sizeOf, writeFields } from "../../base/fields.ts";
@@ -74,10 +73,7 @@ export function isCardRefusal(
   return "field" in answer;
 }
 
-/**
- * @throws for a message that its command cannot carry: content that is no line of bytes, a missing
- * placement, a number too large for its field.
- */
+/** @throws for a message that its command cannot carry. */
 export function encodeCardMessage(message: CardMessage, context: CardContext): CardPacket {
   const { kind } = message, form = FORMS[kind];
   const { operation, command } = CODES[kind];

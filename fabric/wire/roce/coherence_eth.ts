@@ -1,9 +1,8 @@
 /**
- * The header of messages between coherent RNICs (`coherence.md`, `coherence_protocol.md`): bus
- * messages of one computer, converted for the other's card (C-02), on three RC queue pairs per pair
- * of cards, one for each class (decision 8). The opcode is the class, the command the message.
- * {@link FORMS} derives fields and payloads from the command; `card_message.ts` makes messages of
- * them.
+ * The header of messages between coherent RNICs (`coherence.md`, `coherence_protocol.md`), on three
+ * RC queue pairs per pair of cards, one for each class (decision 8). The opcode is the class, the
+ * command the message. {@link FORMS} derives fields and payloads from the command;
+ * `card_message.ts` makes messages of them.
  *
  * *Home* is the card of the computer that owns the memory (the document's local one), *far* the
  * other.
@@ -12,11 +11,11 @@
  * take as long as a CPU does, and both ends send. An answer is matched by its command, line and the
  * cards' lives.
  *
- * Credits bound the messages of a pair of cards on a cable: as many requests as home has slots for
- * the far card, at most one snoop and one answer for each, none longer than 72 B. So a pair needs
- * neither ECN nor a rate limiter; on RoCEv1 the scenario may add PFC (decision 8), which also stops
- * snoops and answers behind a paused request. That cannot deadlock, as a response always sinks at
- * its receiver, but a lease must be longer than pauses.
+ * Credits bound the messages of a pair of cards: as many requests as home has slots for the far
+ * card, at most one snoop and one answer for each, none longer than 72 B. So a pair needs neither
+ * ECN nor a rate limiter; on RoCEv1 the scenario may add PFC (decision 8), which also stops snoops
+ * and answers behind a paused request. That cannot deadlock, as a response always sinks at its
+ * receiver, but a lease must be longer than pauses.
  */
 import type { Field, HeaderOf } from "../../base/fields.ts";
 

@@ -415,8 +415,8 @@ function rangeOf({ bth, reth }: RocePacket): HintEntry | undefined {
 }
 
 /**
- * Of a packet that carries only a hint: by its operation code, or as a datagram's payload.
- * Undefined for other packets and for invalid hints.
+ * By its operation code, or as a datagram's payload. Undefined for other packets and for invalid
+ * hints.
  */
 export function hintOf(packet: RocePacket): HintMessage | undefined {
   const { hintEth, payload } = packet;

@@ -1,6 +1,6 @@
 /**
  * The parts of a hint message (`hints.md`, H-03), in wire order: HintETH, then for each queue pair
- * a HintGroup with its HintEntries, each with its HintObjects. `hint.ts` assembles them.
+ * a HintGroup with its HintEntries, each with its HintObjects.
  */
 import { type HeaderOf, sizeOf } from "../../base/fields.ts";
 
@@ -39,9 +39,9 @@ export const HINT_VERSION = 1;
  * one. An ACK names the subjects of long needless hints (H-02): regions by an entry of no kinds
  * with their key, in the group of a queue pair that announced them; a queue pair by a group without
  * entries. H-09: the kinds that the responder wants, with an entry for each whose requests should
- * wait (H-06); its length is that time in ns. Its reason is `not-wanted` while the responder
- * remembers a needless subject; its groups then also name, in the same way, subjects whose requests
- * have come without a hint since.
+ * wait (H-06), its length that time in ns. Its reason is `not-wanted` while the responder remembers
+ * a needless subject; its groups then also name, likewise, subjects whose requests have come
+ * without a hint since.
  */
 export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const;
 /** A message of hints is an announcement, or an answer to one. */
@@ -72,9 +72,9 @@ export const HINT_REASONS = [
 export type HintReason = "none" | "not-wanted" | "quota" | "no-access" | "unknown-qp" | "error";
 
 /**
- * The queue pair of the entries, by the numbers of both ends: members of a group also receive hints
- * for other members (H-08, figure 9), and responders may use equal numbers. Without entries: a
- * request to warm up its context.
+ * By the numbers of both ends: members of a group also receive hints for other members (H-08,
+ * figure 9), and responders may use equal numbers. Without entries: a request to warm up its
+ * context.
  */
 export const HINT_GROUP_FIELDS = [
   /** At the responder. */

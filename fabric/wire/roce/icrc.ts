@@ -1,8 +1,8 @@
 /**
  * The invariant CRC of RoCEv2 over IPv4 (`rocev2.md` §1.5) and of RoCEv1: Ethernet's CRC-32 over
  * eight bytes of ones and the packet, with every field that a switch or router may change replaced
- * by ones. Sixteen bytes per step ("slicing by 16"), without a copy of the packet: the masks are
- * or-ed into the fixed headers' words.
+ * by ones. Sixteen bytes per step ("slicing by 16"), without a copy: the masks are or-ed into the
+ * fixed headers' words.
  */
 import { BTH_BYTES } from "./bth.ts";
 import { GRH_BYTES } from "./grh.ts";
@@ -87,8 +87,8 @@ const MASK_UDP_CHECKSUM = 0xffff_0000 | 0;
 const MASK_CONGESTION = 0x0000_00ff;
 
 /**
- * Of the packet from its IPv4 header at `from` to the end of its pad at `end`; the IPv4, UDP and
- * base transport headers must be complete. @returns the value to be stored little-endian.
+ * From the IPv4 header at `from` to the end of the pad; IPv4, UDP and base transport headers must
+ * be complete. @returns the value to be stored little-endian.
  */
 export function computeIcrc(view: DataView, range: ByteRange): number {
   const ip = range.from, udp = ip + IPV4_BYTES, bth = udp + UDP_BYTES;

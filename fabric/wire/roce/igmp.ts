@@ -87,8 +87,8 @@ export function isIgmp(bytes: Uint8Array): boolean {
 }
 
 /**
- * Of a report of any IGMP version; undefined for invalid reports, queries and other frames. Sources
- * are not distinguished: a port that wants one source receives the group.
+ * Of any IGMP version; undefined for invalid reports, queries and other frames. Sources are not
+ * distinguished: a port that wants one source receives the group.
  */
 export function decodeReport(bytes: Uint8Array<ArrayBuffer>): MembershipChange[] | undefined {
   if (!isIgmp(bytes)) return undefined;

@@ -1,7 +1,6 @@
 /**
- * The rack has no ARP: MAC addresses are locally administered and contain the IPv4 address's low 24
- * bits (the host's number in 10/8), so that every sender can compute its neighbour's. `topology.ts`
- * numbers RNICs by this rule.
+ * The rack has no ARP: a MAC address is locally administered and contains the IPv4 address's low 24
+ * bits (the host's number in 10/8). `topology.ts` numbers RNICs by this rule.
  */
 
 /** 224/4. */

@@ -1,7 +1,7 @@
 /**
- * A RoCE packet as a value, and the Ethernet frame that carries it: RoCEv2 (`rocev2.md` §1), or
- * RoCEv1 (`grh.ts`). Encoding computes lengths and checksums; decoding validates them once: a
- * decoded packet encodes to the same bytes.
+ * A RoCE packet as a value, and its Ethernet frame: RoCEv2 (`rocev2.md` §1), or RoCEv1 (`grh.ts`).
+ * Encoding computes lengths and checksums; decoding validates them once: a decoded packet encodes
+ * to the same bytes.
  */
 import { fail } from "../../base/assert.ts";
 import { type Bth, BTH_BYTES, readBth, writeBth } from "./bth.ts";
@@ -145,9 +145,9 @@ export interface FrameBytes {
 }
 
 /**
- * The frame of a packet that no longer changes. It has its headers at once, which is all that
- * switches read; its bytes, with payload and ICRC, are made when a capture, another process or a
- * fault needs them.
+ * Of a packet that no longer changes. Its headers, which is all that switches read, are there at
+ * once; its bytes, with payload and ICRC, are made when a capture, another process or a fault needs
+ * them.
  */
 export class PacketFrame implements FrameBytes {
   readonly kind = "frame";

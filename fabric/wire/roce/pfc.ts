@@ -1,5 +1,5 @@
 /**
- * Priority-based flow control (IEEE 802.1Qbb; 802.3 annex 31D): a MAC control frame by which a port
+ * Priority-based flow control (IEEE 802.1Qbb; 802.3 annex 31D): by a MAC control frame a port
  * requests the other end of its cable to pause single priorities (`rocev2.md` §3.9). Bridges do not
  * forward it.
  */

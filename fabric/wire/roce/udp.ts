@@ -12,8 +12,8 @@ export const UDP_BYTES = sizeOf(UDP_FIELDS);
 export const ROCE_PORT = 4791;
 
 /**
- * 20 bits, for a connection without one in its address vector: the same in both directions. The
- * product has 48 bits, so it is folded in two halves rather than as a bigint.
+ * The same in both directions. The product has 48 bits, so it is folded in two halves rather than
+ * as a bigint.
  */
 export function flowLabel(localQpn: number, remoteQpn: number): number {
   const product = localQpn * remoteQpn;
