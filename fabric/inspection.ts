@@ -23,7 +23,6 @@ export interface QueuePairInspection {
   readonly type: "rc" | "uc" | "ud";
   readonly state: string;
   readonly peer?: { readonly address: string; readonly qpn: number };
-  /** `unacknowledgedPsn`: the oldest. */
   readonly nextPsn: number;
   readonly unacknowledgedPsn: number;
   /** On the card; `unanswered` of them wait for an answer. */
@@ -33,9 +32,7 @@ export interface QueuePairInspection {
   readonly persistWaiting: number;
   readonly retriesLeft: number;
   readonly rnrRetriesLeft: number;
-  /** An RNR NAK delays its sending. */
   readonly rnrWaiting: boolean;
-  /** Of the responder. */
   readonly expectedPsn: number;
   readonly answersOwed: number;
   /** `receivesAwaited`: packets that wait for one. */
@@ -103,10 +100,8 @@ export interface OperationFigures {
   /** `put`, `get`, or an own program's name for it. */
   readonly operation: string;
   readonly method: string;
-  /** Where each size has figures of its own. */
   readonly bytes?: number;
   readonly count: number;
-  /** Of all latencies. */
   readonly sumPs: number;
   /** Up to the bound of {@link LATENCY_BOUNDS_PS} and above the one before; the last: longer. */
   readonly buckets: readonly number[];

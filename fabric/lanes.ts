@@ -9,7 +9,6 @@ import { decode, encode } from "./bus/codec.ts";
 import { patternOf } from "./bus/subjects.ts";
 
 export interface LanesFile {
-  /** On the bus, a subject token. */
   readonly run: string;
   readonly runFiles: readonly string[];
 }
@@ -31,7 +30,6 @@ export interface Lane {
 }
 
 export interface LanesOptions {
-  /** The process was started for it, and has taken it up. */
   readonly first: { readonly run: string; readonly lane: Lane };
   /** Undefined: the process has one rack. */
   readonly set: LanesFile | undefined;

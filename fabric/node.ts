@@ -34,7 +34,6 @@ export type Input =
     readonly tailPs: Time;
   }
   | { readonly kind: "link"; readonly port: number; readonly up: boolean }
-  /** `now` is the result of {@link Node.wakeAt}. */
   | { readonly kind: "wake" }
   | { readonly kind: "power" }
   | { readonly kind: "run"; readonly program: ProgramPlan }
@@ -121,7 +120,6 @@ export interface TraceStep {
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }
 
-/** First and last bit of a frame. */
 export interface Span {
   readonly startPs: Time;
   readonly endPs: Time;
@@ -139,7 +137,6 @@ export interface Outputs {
   send(port: number, message: Message, departAt: Time): Time;
   /** An observer takes {@link trace}: check it before building a text. */
   readonly tracing: boolean;
-  /** An observer takes `busy` steps. */
   readonly timing?: boolean;
   trace(step: TraceStep): void;
   /**
@@ -163,7 +160,6 @@ export interface HeldThing {
    * fault of the device.
    */
   readonly kind: "asked" | "leaked";
-  /** With its amount. */
   readonly text: string;
 }
 

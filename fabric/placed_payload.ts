@@ -1,5 +1,4 @@
 export interface PlacedPayload {
-  /** As in `TraceStep` (`node.ts`). */
   readonly connection?: string;
   readonly psn: number;
   readonly inbound?: true;

@@ -1,4 +1,3 @@
-/** A process of the rack on the bus: its start and its end. */
 import { type Bus, BusError } from "./bus/bus.ts";
 import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";

@@ -61,7 +61,6 @@ export const COMMAND_FILES: readonly CommandFile[] = [
 /** Their script of completion has every command in it. Names for one are asked for at each Tab. */
 const SHELLS: readonly string[] = ["bash", "zsh", "fish"];
 
-/** Of the command that the line begins with; without one, all. */
 export async function commandsFor([word, next]: readonly string[]): Promise<Add[]> {
   const asked = COMMAND_FILES.filter(({ commands }) => commands.includes(word ?? ""));
   const isScript = word === "completion" && SHELLS.includes(next ?? "");

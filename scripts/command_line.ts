@@ -1,4 +1,3 @@
-/** A subcommand's end is an exit code. */
 import { Command, CommanderError } from "commander";
 import { explain } from "../console/rack/failure.ts";
 import { versionText } from "../console/base/version.ts";

@@ -20,7 +20,6 @@ const MODULES = ["nodes/host/open_device.ts", "nodes/host/verbs", "nodes/host/cm
 /** Deno writes it on top; its absence marks a folder of other content. */
 const MARK = "all_symbols.html";
 
-/** Re-exports each function of the table `verbs` from the module that has it. */
 async function verbsModule(): Promise<string> {
   const left = new Map<unknown, string>(Object.entries(verbs).map(([name, verb]) => [verb, name]));
   const lines: string[] = [];

@@ -39,7 +39,6 @@ const SUPERVISOR_VERBS = ["boot", "kill"] as const;
 
 const NEWS = ["finished", "stalled", "power"] as const;
 
-/** They change nothing. */
 const CLOCK_QUERIES: readonly ClockVerb[] = ["status", "faults"];
 
 /** Tells all partitions that steps are read (`runner/step_feed.ts`); without an answer. */
@@ -78,7 +77,6 @@ export function deathVerb(partition: string): string {
   return `${DEATH}${partition}`;
 }
 
-/** Several racks in one set of processes (`lanes.ts`). */
 export function laneVerb(user: string): string {
   return `${LANE}${user}`;
 }

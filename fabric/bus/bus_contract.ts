@@ -289,7 +289,6 @@ async function rejects(promise: Promise<unknown>, kind: BusErrorKind): Promise<v
   });
 }
 
-/** 4 to 67 bytes that identify the message. */
 function numbered(i: number): Uint8Array {
   const payload = new Uint8Array(4 + i % 64).fill(i & 0xff);
   new DataView(payload.buffer).setUint32(0, i);
@@ -301,7 +300,6 @@ function assertNumbered(payload: Uint8Array, i: number): void {
   assert.fail(`Message ${i} is not what was sent: ${payload}`);
 }
 
-/** Every byte value at every place of a 64 KiB read buffer sooner or later. */
 function pattern(size: number): Uint8Array {
   const payload = new Uint8Array(size);
   for (let i = 0; i < size; i++) payload[i] = (i * 31 + (i >> 8)) & 0xff;

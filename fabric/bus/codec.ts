@@ -55,7 +55,6 @@ export function decodeItem(bytes: Uint8Array): unknown {
 const UINT32 = 0x1a;
 export const SEAL_BYTES = 5;
 const SEED = 0x5ea1;
-/** In the checksum's place meanwhile: any number that takes 32 bits. */
 const NO_CHECKSUM = 0xffff_ffff;
 const PAIR_BYTES = 1;
 

@@ -112,7 +112,6 @@ export class Incoming {
   }
 }
 
-/** NaN if the bytes are no decimal number. */
 function numberIn(bytes: Uint8Array, from: number, to: number): number {
   let value = from < to ? 0 : NaN;
   for (let i = from; i < to; i++) {

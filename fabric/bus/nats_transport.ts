@@ -165,7 +165,6 @@ class DenoTransport implements Transport {
     return this.#closed;
   }
 
-  /** Does not notify the client, which has initiated it. */
   discard(): void {
     this.#isDone = true;
     const socket = this.#socket;

@@ -423,7 +423,6 @@ export function tupleOf<T extends readonly unknown[]>(
   };
 }
 
-/** Fields as an array, in the order of the table. */
 export function rowOf<Fields extends Readonly<Record<string, Format<unknown>>>>(
   fields: Fields,
 ): Format<{ readonly [K in keyof Fields]: ReadBy<Fields[K]> }> {

@@ -14,7 +14,6 @@ export interface BthPeek {
   readonly opcode: number;
   readonly destQpn: number;
   readonly psn: number;
-  /** For an ACKNOWLEDGE only. */
   readonly syndrome: number | undefined;
 }
 

@@ -30,7 +30,6 @@ export interface FrameAtEnd {
 }
 
 interface Awaited {
-  /** As they arrive. */
   readonly bytes: Uint8Array;
   readonly earliestPs: Time;
   readonly says: readonly string[];

@@ -176,7 +176,6 @@ export class Commentator {
   }
 }
 
-/** A host's name stands for its first RNIC. */
 function rnicOfEnd(end: string): string {
   return hostOfRnic(end) === undefined ? rnicName(end) : end;
 }

@@ -15,14 +15,12 @@ import { type FrameSeen, isFrameSeen } from "./observation.ts";
 export interface FramePass {
   readonly node: string;
   readonly kind: "sent" | "received";
-  /** First and last bit. */
   readonly startPs: Time;
   readonly endPs: Time;
   readonly effect?: string;
 }
 
 export interface FollowedFrame {
-  /** As its first sender sent it. */
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** In order; of a multicast's copies in the order of observation. */
   readonly passes: readonly FramePass[];
@@ -150,10 +148,8 @@ function endOf({ node, port }: Endpoint): string {
   return `${node}:${port}`;
 }
 
-/** ECN, and IPv4's checksum. */
 const BEHIND_MARKS = 26;
 
-/** A switch sends what it has received, with or without its mark. */
 function isForwarded(x: Uint8Array, y: Uint8Array): boolean {
   return x.length === y.length && isSame(x.subarray(BEHIND_MARKS), y.subarray(BEHIND_MARKS)) &&
     isSame(x.subarray(0, 15), y.subarray(0, 15));

@@ -40,7 +40,6 @@ export interface MessageSeen extends Seen {
 export interface CutOffSeen extends Seen {
   readonly kind: "cut-off";
   readonly port: number;
-  /** When its first bit would have passed this end. */
   readonly startPs: Time;
   readonly frame: Uint8Array<ArrayBuffer>;
 }
@@ -104,7 +103,6 @@ interface Passing extends Seen {
   readonly message: Message;
 }
 
-/** See `Input` of `node.ts`. */
 interface Arriving extends Passing {
   readonly tailPs: Time;
 }

@@ -5,7 +5,6 @@
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
 
-/** Ethernet without FCS. */
 const LINKTYPE_ETHERNET = 1;
 
 const BLOCK = { section: 0x0a0d0d0a, interface: 1, packet: 6 } as const;
@@ -30,7 +29,6 @@ export interface CaptureInterface {
 }
 
 export interface CapturedFrame {
-  /** Among the interfaces. */
   readonly interface: number;
   readonly time: Time;
   readonly direction: "in" | "out";

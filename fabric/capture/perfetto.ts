@@ -103,11 +103,9 @@ class RunWriter {
   readonly #flows = new Map<string, number>();
   /** By `node queue` (Q-07). */
   readonly #lookUps = new Map<string, Open>();
-  /** By `node key`. */
   readonly #pageRequests = new Map<string, { readonly open: Open; readonly to: number }[]>();
   /** By `node cache line`, while the state is not I (C-05). */
   readonly #copies = new Map<string, Open>();
-  /** By `node cache`. */
   readonly #occupied = new Map<string, number>();
   #events: TraceEvent[] = [];
   #now: Time = 0;
@@ -216,7 +214,6 @@ class RunWriter {
     }
   }
 
-  /** A slice for each state, and the number of lines. */
   #cached(
     node: number,
     { text, shared }: TraceStep,

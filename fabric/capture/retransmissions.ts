@@ -44,9 +44,7 @@ export interface LeavingFrame {
 
 export class Retransmissions {
   readonly #plan: RackPlan;
-  /** By address and number of the destination queue pair, and by direction. */
   readonly #flows = new Map<string, Flow>();
-  /** By flow and PSN, the oldest first. */
   readonly #sent = new Map<number, Sent>();
   #flowsMade = 0;
 

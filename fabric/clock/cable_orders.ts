@@ -61,7 +61,6 @@ export class CableOrders {
     return this.#answers.get(token)!;
   }
 
-  /** The first instant that no partition can have reached. */
   #earliest(): Time {
     return this.#parts.members.reduce(
       (most, member) =>

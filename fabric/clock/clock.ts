@@ -42,7 +42,6 @@ const LINK_CHANGE = rowOf({
   target: count,
   port: count,
   up: flag,
-  /** The end that changed. */
   source: count,
   sourceLife: count,
 });
@@ -83,7 +82,6 @@ const REPORT = rowOf({
   term: count,
   partition: text,
   incarnation: count,
-  /** 0 after joining. */
   grant: count,
   /** Every event before this has happened. */
   reached: time,
@@ -115,7 +113,6 @@ const REPORT = rowOf({
   hits: listOf(
     tupleOf<readonly [place: number, node: string, at: Time]>(count, text, count),
   ),
-  /** Answer to `ask`; else null. */
   taken: orNull(lifeCounts),
 });
 export type Report = ReadBy<typeof REPORT>;

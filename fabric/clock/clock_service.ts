@@ -75,18 +75,14 @@ export interface ClockStatus {
   readonly standsAt: Time | null;
   readonly breaks: readonly Predicate[];
   readonly hits: readonly BreakHit[];
-  /** Null: no breaks are watched. */
   readonly watchedFrom: Time | null;
-  /** Least number of this timekeeper's orders. */
   readonly ordersFrom: number;
   /** Earlier timekeepers' orders whose arrival at the host is unknown. */
   readonly recalled: readonly number[];
   readonly driven: Driving;
   readonly digest: string;
   readonly events: number;
-  /** By the timekeeper. */
   readonly refused: number;
-  /** By it and the partitions. */
   readonly refusals: readonly RefusedMessages[];
   readonly why: readonly MemberStatus[];
 }
@@ -113,7 +109,6 @@ export class ClockService {
   readonly #silence: Silence;
   readonly #recorded: RecordedFault[];
   readonly #refusals = new Refusals();
-  /** The process may have died since. */
   readonly #refusedThere = new Map<string, readonly RefusedMessages[]>();
   #lastProgressMs: number;
   #lastTickMs: number;

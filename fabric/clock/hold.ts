@@ -9,7 +9,6 @@ import { NEVER, type Time } from "../base/time.ts";
 
 export class Hold {
   isPaused = false;
-  /** Breaks are watched when the rack is level. */
   isLevelling = false;
   breaks = new Breaks([]);
   #limit: Time = NEVER;

@@ -65,7 +65,6 @@ export class Horizons {
     this.#waiting = seated.map(({ length }) => new Deadlines(length));
   }
 
-  /** Called after any change, before the other functions. */
   refresh(): void {
     for (const { index } of this.#members) this.#update(index);
     const { cores, chains } = this.#distances;
@@ -144,7 +143,6 @@ export class Horizons {
     }
   }
 
-  /** Of all other cores and their chains. */
   #reaching(core: number): Time {
     let far = NEVER;
     for (let from = 0; from < this.#near.length; from++) {
@@ -225,7 +223,6 @@ export class Horizons {
     return holder;
   }
 
-  /** No other partition has run past the first possible effect of a boot. */
   mayBegin(member: Member): boolean {
     return this.#members.every((other) =>
       other === member ||
@@ -241,7 +238,6 @@ export class Horizons {
     return this.#earliestOf(member, openFrom(member));
   }
 
-  /** Of a partition that may be running. */
   earliestChange(member: Member): Time {
     return this.#earliestOf(member, member.grant?.horizon ?? openFrom(member));
   }

@@ -60,10 +60,8 @@ export function newMember(
     ran: 0 as Time,
     reached: 0 as Time,
     events: 0,
-    /** In this incarnation. */
     grants: 0,
     grant: undefined as Grant | undefined,
-    /** Of an earlier process (see {@link spanNumber}). */
     settledSpan: 0,
     sent: new Map<string, number>(),
     inbound: [] as Inbound[],
@@ -77,18 +75,14 @@ export function newMember(
     later: [] as LifeOrder[],
     cables: [] as LinkFaultPlan[],
     cableHistory: [] as LinkFaultPlan[],
-    /** The partition may not have heard of them. */
     recalled: [] as RunOrder[],
     bootAt: 0 as Time,
     /** Over all partitions; 0 if it has been up from the start. */
     bootOrder: 0,
-    /** The earlier incarnation's power failure. */
     failedAt: 0 as Time,
-    /** Else NEVER; the process may not be here. */
     startAt: NEVER,
     /** The entry of `faults` that ends this life's orderly shutdown. */
     powerOff: undefined as FaultPlan | undefined,
-    /** Still to come. */
     faults: nodes.length === 1 ? faults.filter(({ node }) => node === nodes[0]) : [],
   };
 }
@@ -228,7 +222,6 @@ export function addPowerOff(member: Member, at: Time): void {
   member.powerOff = known ?? addFault(member, at);
 }
 
-/** The fault belongs to the ended life that was to be shut down. */
 function dropPowerOff(member: Member): void {
   member.faults = member.faults.filter((fault) => fault !== member.powerOff);
   member.powerOff = undefined;

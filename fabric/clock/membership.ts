@@ -39,7 +39,6 @@ import { NEVER, type Time } from "../base/time.ts";
 export interface ClockOutputs {
   grant(partition: string, grant: Grant): void;
   welcome(partition: string, welcome: Welcome): void;
-  /** Each partition's whole state. */
   ask(term: number): void;
   kill(partition: string, instance: string, at: Time): void;
   start(partition: string, at: Time): void;
@@ -53,7 +52,6 @@ export interface ClockOutputs {
    * @param before `done`: no earlier order has to be read again.
    */
   accepted?(order: RecordedOrder, before: OrdersBefore): boolean;
-  /** Before the host is told. */
   ordered?(order: RecordedOrder): void;
   inexact(why: string): void;
   finished(summary: Summary): void;
@@ -101,7 +99,6 @@ export class Membership {
     }
   }
 
-  /** It must not go on, even if it was only asleep. */
   isFenced(instance: string): boolean {
     return this.#fenced.has(instance);
   }
@@ -333,7 +330,6 @@ export class Membership {
     }
   }
 
-  /** A peer takes the messages if it has power. */
   noteSent(
     member: Member,
     [peer, incarnation, count, earliest]: readonly [string, number, number, Time],

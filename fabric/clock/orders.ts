@@ -122,7 +122,6 @@ export class Orders {
     );
   }
 
-  /** Programs that no grant carries yet. */
   get ordered(): readonly ProgramPlan[] {
     const waiting = this.#parts.members.flatMap(({ recalled, runs }) => [...recalled, ...runs]);
     return [...this.#waiting, ...waiting].map(({ program }) => program);

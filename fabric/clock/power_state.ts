@@ -66,7 +66,6 @@ export class PowerState {
     });
   }
 
-  /** Planned changes within a process are not on record. */
   get isUnrecorded(): boolean {
     return this.#faults.length > 0;
   }
@@ -106,7 +105,6 @@ export class PowerState {
     });
   }
 
-  /** Of earlier changes. */
   newsFor(nodes: readonly string[], at: Time): LinkChange[] {
     return this.#newsOver(nodes, at).flatMap((changes) => changes.filter((each) => each.at >= at));
   }

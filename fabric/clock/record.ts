@@ -1,4 +1,3 @@
-/** The clock's record of a run. */
 import { decode, encode } from "../bus/codec.ts";
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
@@ -27,7 +26,6 @@ export interface RecordedLinkFault {
   readonly action: "link";
   readonly partition: "";
   readonly nodes: readonly [];
-  /** The order's sender may have repeated it. */
   readonly token: string;
   readonly fault: LinkFaultPlan;
 }
@@ -37,11 +35,9 @@ export type Recorded = RecordedFault | RecordedLinkFault;
 /** A restarted timekeeper sends the program again, and a replay starts it at this instant. */
 export interface RecordedOrder extends RunOrder {
   readonly incarnation: number;
-  /** It follows from the program. */
   readonly powerOffAt?: Time;
 }
 
-/** @param withinPs from the order to the end of the host's power. */
 export function shutdownProgram(withinPs: Time): ProgramPlan {
   return { run: SHUTDOWN, at: 0, service: false, options: { withinPs } };
 }
@@ -136,7 +132,6 @@ export interface Summary {
 /** A replay has to equal it. Partitions stand at instants of their own. */
 export interface ClockEnd extends Pick<Summary, "digest" | "virtualPs" | "events" | "exact"> {
   readonly isFinished: boolean;
-  /** Written while the run went on: later events are unknown. */
   readonly isOnTheWay?: true;
   readonly partitions: readonly PartitionEnd[];
 }

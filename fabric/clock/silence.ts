@@ -7,7 +7,6 @@ import type { RackPlan } from "../rack/plan/plan.ts";
 
 interface Heard {
   readonly instance: string;
-  /** In wall ms. */
   readonly atMs: number;
 }
 
@@ -54,7 +53,6 @@ export class Silence {
     this.#suspected.delete(partition);
   }
 
-  /** The timekeeper itself could not hear. */
   forgive(now: number): void {
     for (const [partition, heard] of this.#heard) {
       this.#heard.set(partition, { ...heard, atMs: now });
@@ -62,7 +60,6 @@ export class Silence {
     this.#suspected.clear();
   }
 
-  /** They are forgotten. */
   dead(now: number): { readonly partition: string; readonly instance: string }[] {
     const { livenessMs } = this.#options;
     const dead: { readonly partition: string; readonly instance: string }[] = [];

@@ -71,7 +71,6 @@ export class Timekeeper {
   readonly #orders: Orders;
   readonly #hold: Hold;
   readonly #census = newCensus();
-  /** As of the last {@link schedule}. */
   #faulty: readonly Member[] = [];
   /** All possible grants are given, and nothing but reports has happened since. */
   #isCurrent = false;
@@ -125,12 +124,10 @@ export class Timekeeper {
     return this.#hold.isPaused;
   }
 
-  /** See {@link Hold.limit}. */
   get limit(): Time {
     return this.#hold.limit;
   }
 
-  /** See {@link TimekeeperOptions.ordersFrom}. */
   get ordersFrom(): number {
     return (this.#options.ordersFrom ?? 0) + this.#options.term * RUNS_PER_TERM;
   }
@@ -187,7 +184,6 @@ export class Timekeeper {
     return this.#membership.died(member, instance);
   }
 
-  /** Processes by partition. */
   get powered(): Record<string, string> {
     const up = this.#parts.members.filter(({ status }) =>
       status === "idle" || status === "running"

@@ -48,7 +48,6 @@ function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(path));
 }
 
-/** @param options.isLane the process may keep other racks' time, too. */
 function startClock(
   file: RunFile,
   { bus, isLane }: { readonly bus: Bus; readonly isLane: boolean },
@@ -178,7 +177,6 @@ interface Settled {
 
 const NOTHING_SETTLED = '{"at":0,"bytes":0}';
 
-/** A timekeeper may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
   recorded(path, () => replaceFile(path, String(term + 1)));

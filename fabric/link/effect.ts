@@ -15,7 +15,6 @@ export interface CableEffect {
 
 export const CUT_OFF: CableEffect = { says: [lostText("cut")], copies: 0, latePs: 0 };
 
-/** `lost by the cable here (cut)` */
 export function lostText(cause: string): string {
   return `lost by the cable here (${cause})`;
 }

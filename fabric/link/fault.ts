@@ -12,7 +12,6 @@ import { headOf } from "../wire/roce/packet.ts";
 import { frameOpcode, framePayload, sealFrame } from "../wire/roce/frame_peek.ts";
 import { copyOf } from "../base/slab.ts";
 
-/** Defaults of a held frame. */
 const OVERTAKEN_BY = 3;
 const HOLD_PS: Time = 100_000_000;
 
@@ -43,7 +42,6 @@ export interface HeldFrame {
 }
 
 export interface DirectionFaults extends DirectionOptions {
-  /** By {@link LinkFaultPlan.id}. */
   readonly active: ActiveFault[];
   readonly heals: Time[];
   held: HeldFrame[];
@@ -62,7 +60,6 @@ export interface CableFaults {
 
 export interface Fate {
   lost: boolean;
-  /** Or a damaged copy. */
   frame: Frame;
   doubled: boolean;
   delayPs: Time;
@@ -216,7 +213,6 @@ export function countCutOff(faults: DirectionFaults, fault: number): void {
   faults.cutOff.set(fault, (faults.cutOff.get(fault) ?? 0) + 1);
 }
 
-/** Since the sender has power. */
 export function faultCounts({ name, active, cutOff }: DirectionFaults): LinkFaultCount[] {
   return active.map(({ plan: { id }, seen, hit }) => ({
     fault: id,

@@ -22,7 +22,6 @@ export interface LinkOptions {
   readonly kind: "bus" | "network";
   /** Cut-through: the receiver acts on a frame's head, whose time {@link Link.arrival} is. */
   readonly headOnly: boolean;
-  /** Its messages are flits; absent: PCIe. */
   readonly attach?: "coherent" | undefined;
 }
 
@@ -31,7 +30,6 @@ export interface Link extends LinkOptions {
   /** NEVER where the receiver waits for the tail. */
   readonly headPs: Time;
   freeAt: Time;
-  /** The receiver processes the head or the tail then. */
   arrival: Time;
   /** From `arrival` to the last bit: 0 unless the receiver acts on heads. */
   tailPs: Time;

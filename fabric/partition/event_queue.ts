@@ -16,7 +16,6 @@ export const EVENT_KINDS = {
   powerOff: 0,
   powerOn: 1,
   link: 2,
-  /** A program starts by an order from outside. */
   run: 3,
   message: 4,
   wake: 5,
@@ -81,7 +80,6 @@ const COUNTERS_MAX = 2 ** 36;
 export class EventQueue {
   #times = new Float64Array(FIRST_CAPACITY);
   #ranks = new Float64Array(FIRST_CAPACITY);
-  /** First those in the heap, then the free ones. */
   #places = Int32Array.from({ length: FIRST_CAPACITY }, (_, place) => place);
   readonly #events: (Event | undefined)[] = [];
   #size = 0;
@@ -118,7 +116,6 @@ export class EventQueue {
     places[at] = place;
   }
 
-  /** The caller has checked {@link nextTime}. */
   pop(): Event {
     assert(this.#size > 0, "The event queue is empty");
     const place = this.#places[0]!;

@@ -1,4 +1,3 @@
-/** The state of a partition's devices between two spans, for observers. */
 import type { HostLoss, OperationFigures, RnicInspection } from "../inspection.ts";
 import type { NodeKind, UnfinishedProgram } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -36,9 +35,7 @@ export interface PortInspection {
 }
 
 export interface InspectOptions {
-  /** Absent: all of the partition. */
   readonly node?: string;
-  /** Examines all of a host's cache. */
   readonly loss?: boolean;
 }
 

@@ -1,4 +1,3 @@
-/** The state of a node in its partition: its lives, counters, and ends of cables. */
 import { assert } from "../base/assert.ts";
 import type { NodeDigest } from "./digest.ts";
 import type { CableFaults } from "../link/fault.ts";
@@ -33,14 +32,12 @@ export interface Port {
   /** Until the other end detects that this one lost or got power. */
   readonly noticePs: Time;
   readonly carrierPs: Time;
-  /** In the plan. */
   readonly cable: number;
   readonly end: "a" | "b";
   readonly peerIndex: number;
   readonly peerPort: number;
   /** Undefined where the other end is in this partition. */
   readonly peerPartition: string | undefined;
-  /** The peer has power and the cable is whole. */
   up: boolean;
   peerUp: boolean;
   cutBy: number | undefined;

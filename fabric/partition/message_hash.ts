@@ -118,7 +118,6 @@ const REGION_HASH: FieldSink = {
   },
 };
 
-/** Equals {@link mixPlain} of a number and bytes. */
 function mixField(hash: number, value: number): number {
   return mixNumber(mix(hash, 1), value);
 }

@@ -1,4 +1,3 @@
-/** Outputs of a partition's nodes: messages over cables, notices of power lost or gained. */
 import { fail } from "../base/assert.ts";
 import { releaseHeld, sendThrough } from "./faulty_cable.ts";
 import { countCutOff } from "../link/fault.ts";
@@ -18,7 +17,6 @@ export interface OutgoingOptions {
   readonly returnDelay: (partition: string) => Time;
 }
 
-/** No node receives a release. */
 const RELEASE_INPUT: Input = { kind: "wake" };
 
 export class Outgoing {

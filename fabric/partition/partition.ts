@@ -33,7 +33,6 @@ import { type Event, EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts"
 import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** For life number `life`. `unsaved`: durable writes not yet collected. */
 export type CreateNode = (name: string, life: number, unsaved: readonly DurableWrite[]) => Node;
 
 export interface PartitionOptions {
@@ -162,7 +161,6 @@ export class Partition {
     for (const event of writebackEvents(own, this.#indexOf)) this.#queue.push(event);
   }
 
-  /** A change of a cable from before this partition had power. */
   noteLink(event: Event): void {
     const localNode = this.#localNodes.get(event.target);
     const port = event.input.kind === "link" ? localNode?.ports[event.input.port] : undefined;
@@ -379,7 +377,6 @@ export class Partition {
     this.#step(localNode, node, event);
   }
 
-  /** Also ends a life that was to begin at this instant. */
   #cutPower(localNode: LocalNode, event: Event): void {
     this.#outgoing.now = event.time;
     localNode.life = event.targetLife;

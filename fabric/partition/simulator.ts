@@ -52,7 +52,6 @@ export class Simulator {
     for (const order of options.orders ?? []) this.order(order);
   }
 
-  /** At an instant that has not been processed. */
   order({ host, ...order }: SimulatedOrder): void {
     this.#partition.run(host, order);
   }

@@ -51,7 +51,6 @@ export class EventExchange {
     return { wire: this.#peers.keys(), again: this.#askers.keys() };
   }
 
-  /** Kept until they are confirmed. */
   publish(incarnation: number, departures: readonly Departure[]): void {
     for (const [to, sent] of Map.groupBy(departures, (departure) => departure.to)) {
       const events = sent.map(({ event }) => event);

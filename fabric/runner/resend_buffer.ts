@@ -9,7 +9,6 @@ import type { WireBatch } from "./wire_batch.ts";
 interface Outbox {
   first: number;
   kept: Event[];
-  /** Of those sent since the last report. */
   earliest: Time;
 }
 
@@ -80,7 +79,6 @@ export class ResendBuffer {
     for (let i = known; i < batch.events.length; i++) box.waiting.push(batch.events[i]!);
   }
 
-  /** Begins after the messages to an earlier life of this partition. */
   skip(peer: string, incarnation: number, count: number): void {
     const box = this.#inboxOf(peer, incarnation);
     box.waiting.splice(0, count - box.taken);
@@ -92,7 +90,6 @@ export class ResendBuffer {
     return Math.min(count, box.taken + box.waiting.length);
   }
 
-  /** Those of the first `count` events that are not yet taken. */
   take(peer: string, incarnation: number, count: number): readonly Event[] {
     const box = this.#inboxOf(peer, incarnation);
     if (count <= box.taken) return [];

@@ -107,7 +107,6 @@ export class Runner {
     return this.#partition;
   }
 
-  /** Repeats its join until the timekeeper answers. */
   start(): void {
     const { bus, run, partition } = this.#options;
     const on = (pattern: string, handler: (payload: Uint8Array) => void) => {

@@ -93,7 +93,6 @@ function rowOf(trace: Trace, line: Line, figure: AccessFigure): LadderRow {
   };
 }
 
-/** The access's host and card first, then devices between, then home's or the other hosts'. */
 function columnsOf(
   { cards, switches }: Trace,
   { operation: { node }, picked }: {

@@ -17,7 +17,6 @@ export interface MechanismStep {
   readonly arrow?: Arrow;
 }
 
-/** By the traced word, in the order of an operation. */
 export const MECHANISM_STEPS = {
   "doorbell": {
     number: "202.1",
@@ -86,7 +85,6 @@ export const MECHANISM_NUMBERS: readonly string[] = [...WORD_OF.keys()].sort((x,
   Number(x) - Number(y)
 );
 
-/** Of a number; other steps unchanged. */
 export function mechanismWord(step: string): string {
   return WORD_OF.get(step) ?? step;
 }

@@ -27,7 +27,6 @@ export interface Predicate {
   readonly count?: number;
 }
 
-/** The earlier of the two. */
 export interface Goal {
   readonly breaks: readonly Predicate[];
   readonly time?: Time;
@@ -101,7 +100,6 @@ export function stepProblem(step: string): Omit<Problem, "path"> | undefined {
   return { found, expected: near === undefined ? `one of ${all}` : `${near} (one of ${all})` };
 }
 
-/** `S201–S214, S301–S325`: in the order of the documents. */
 function rangesText(numbers: readonly string[]): string {
   const begins = (i: number) => figureOf(numbers[i - 1]) !== figureOf(numbers[i]);
   const firsts = numbers.filter((_, i) => begins(i)),
@@ -129,7 +127,6 @@ export function predicateProblem(
   return { found: `count ${count}`, expected: wholeText(COUNTS) };
 }
 
-/** A `busy` line is no step. */
 export function matcherOf(
   { step, node = "" }: Predicate,
 ): (on: string, done: Pick<TraceStep, "step" | "text" | "busy">) => boolean {
@@ -153,14 +150,12 @@ export function predicateText({ step, node = "any device", count = 1 }: Predicat
   return what + occurrenceText(count);
 }
 
-/** With the numbers of the documents, if there are some. */
 function wordText(word: string, node: string): string {
   const { text, steps = [] } = STEP_WORDS[word] ?? { text: `@ takes ${word}` };
   const said = text.replace("@", node);
   return steps.length === 0 ? said : `${said} (${steps.join(" or ")})`;
 }
 
-/** `, for the 20th time`; "" for the first. */
 export function occurrenceText(count: number): string {
   if (count === 1) return "";
   const isTeen = Math.floor(count / 10) % 10 === 1;

@@ -49,7 +49,6 @@ export interface Operation {
   /** The program's, or the index of the work request in its connection. */
   readonly number: number;
   readonly startPs: Time;
-  /** Index of its first line; `until`: of the first line of a later operation with that number. */
   readonly from: number;
   readonly until: number;
   /** Of an access to a shared region; `connection` is then that line, in words. */
@@ -61,7 +60,6 @@ export interface LadderRow {
   readonly node: string;
   readonly step: string;
   readonly text: string;
-  /** The destination device. */
   readonly to?: string;
   readonly frame?: number;
 }
@@ -167,7 +165,6 @@ type Found = { -readonly [K in keyof FoundOperation]: FoundOperation[K] };
 export class OperationFinder {
   readonly #read: ((line: TraceLine) => Line) | undefined;
   readonly #numbered: Found[] = [];
-  /** The latest one, and its first step. */
   readonly #current = new Map<string, { readonly found: Found; readonly step: string }>();
   /** While no program has numbered an operation; `connection` is "" until its card begins it. */
   #requests: Found[] = [];
@@ -366,7 +363,6 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
   }
 }
 
-/** With the RNIC's lines about it and reads of the queue until the WQE begins. */
 function addDoorbells({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const wqe = lines[i]!;
@@ -517,7 +513,6 @@ function addReads({ lines }: Trace, operation: Operation, chosen: Set<number>): 
   }
 }
 
-/** The responder's only. */
 function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): void {
   const { lines } = trace;
   const indexes = [...chosen].sort((x, y) => x - y);

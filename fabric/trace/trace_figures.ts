@@ -9,10 +9,8 @@ import { type Arrow, MECHANISM_NUMBERS, mechanismOf, mechanismWord } from "./mec
 /** By the prefix of their steps: the second document's are 45 and 46. */
 export type Figure = 2 | 3 | 9 | 10 | 45 | 46;
 
-/** A figure, or in figure 3 a step of the responder's own SEND. */
 type Place = Figure | "answer";
 
-/** Steps that figures share, with their number in each. */
 const PARTS: Readonly<Record<string, Readonly<Partial<Record<Place, string>>>>> = {
   "write-start": { 2: "S202", 3: "S302" },
   "write-send": { 2: "S203", 3: "S303" },

@@ -6,7 +6,6 @@ import { documentText } from "./trace_figures.ts";
 
 const GAP = 3;
 
-/** Up to about 180 characters, without a line break at the end. */
 export function ladderText(ladder: Ladder): string {
   const { columns, rows, operation, conclusion, costs } = ladder;
   const width = Math.max(...columns.map((name) => name.length)) + GAP;
@@ -41,7 +40,6 @@ function costsText(costs: readonly ModuleCost[]): string {
   return `${parts.join(" + ")} = ${formatTime(costs.reduce((sum, { ps }) => sum + ps, 0))}`;
 }
 
-/** Without times, numbered from 1; an arrow for a step with a destination. */
 export function stepsText(
   columns: readonly string[],
   rows: readonly Pick<LadderRow, "node" | "to" | "text">[],

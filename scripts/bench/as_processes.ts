@@ -175,7 +175,6 @@ export async function measureLargeRack(place: Place): Promise<Figure[]> {
   return figures;
 }
 
-/** Ends with this process, which it looks for. */
 function busyLoop(): Deno.ChildProcess {
   const text =
     'while kill -0 "$PPID"; do i=0; while [ "$i" -lt 100000 ]; do i=$((i+1)); done; done';

@@ -42,7 +42,6 @@ interface Flags {
   readonly write?: true;
 }
 
-/** `--write` puts their tables into `RESULTS.md`. */
 const WRITTEN: readonly Group[] = ["l", "m", "p", "q", "s"];
 
 /** @throws Refusal where a letter names no group. */

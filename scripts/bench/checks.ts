@@ -14,7 +14,6 @@ const RECORD_BYTES = 64, TAIL = 0, FIRST = 64, OUTSTANDING = 4;
 const REGION_BYTES = 1 << 20, REGION_AT = 1 << 25;
 const OBJECT_BYTES = 8, NAMES = 500, OBJECTS_AT = 0x1c0_0000, FREED_AT = 0x180_0000;
 const DIRECTORY_AT = 0x300_0000;
-/** Of a region without accesses. */
 const HOMES_MOST = 1_000;
 
 /**

@@ -25,7 +25,6 @@ import { flagsFor, SMALL_INLINE } from "../../nodes/host/programs/common/send_fl
 export interface CliffRun {
   /** Of all programs together, each drawn as often as any other. */
   readonly qps: number;
-  /** Each on a core of its own; `depth`: messages outstanding each. */
   readonly programs: number;
   readonly depth: number;
   /** Counted, of all programs; as many go before them, while caches fill. */
@@ -46,7 +45,6 @@ export interface CliffFigure {
 }
 
 const MESSAGE_BYTES = 64;
-/** Of `sink` (nodes/host/programs/bulk.ts). */
 const SERVICE = "sink";
 /** Upper bound of a queue pair's connection; the rest is boot. */
 const CONNECT_PS = 200 * PS_PER_US, BOOT_PS = 2_000 * PS_PER_US;

@@ -7,7 +7,6 @@ import { type Figure, type Measured, median } from "./figure.ts";
 
 const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
 
-/** `seq 200000 | head -c 1M`. */
 function input(): Uint8Array {
   const lines = Array.from({ length: 200_000 }, (_, i) => `${i + 1}\n`).join("");
   return new TextEncoder().encode(lines).subarray(0, 2 ** 20);
@@ -92,7 +91,6 @@ interface Compared {
   readonly what: string;
   readonly words: readonly string[];
   readonly module?: string;
-  /** Of two runs; default: all that {@link withoutApart} leaves. */
   readonly inCommon?: (document: string) => string;
   /** Has a target: the work is that of its workers. */
   readonly isAllOfWorkers: boolean;

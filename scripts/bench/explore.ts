@@ -53,7 +53,6 @@ export async function measureExplorer({ seed, quick }: Measured): Promise<Figure
 
 const SCENARIOS = new URL("../scenarios/", import.meta.url);
 
-/** The claims of two methods, the log whose tail overtakes its record, a weak checksum. */
 function wrongRacks(seed: number): readonly (readonly [what: string, rack: ExploredRack])[] {
   const claimed = (method: string, ddio: typeof FLOWS[number]): ExploredRack => {
     const plan = planOf(`

@@ -33,7 +33,6 @@ const MIB = 2 ** 20;
 /** 5: a round trip of the network. */
 const LEADS_US = [0, 5, 100, 200, 300, 400, 500, 550];
 
-/** Of a cold WRITE of 1 MiB: its extra time compared to a repetition. */
 function measureStall(seed: number): Figure[] {
   const without = stallPs({ seed, bytes: MIB, client: "{}" });
   const ahead = (leadPs: Time) => {
@@ -105,7 +104,6 @@ interface Load {
   readonly bytes: number;
   readonly messages: number;
   readonly depth: number;
-  /** Of both hosts. */
   readonly hints: "on" | "off" | "{ backOff: off }";
 }
 
@@ -217,7 +215,6 @@ async function measureCalls(seed: number): Promise<Figure[]> {
   return figures;
 }
 
-/** Of a message with hints over that without, in turns. */
 function measureCost({ seed, quick }: Measured): Figure[] {
   const ALL = "{ backOff: off }";
   return [64, 4096].flatMap((bytes) =>

@@ -73,7 +73,6 @@ function clockMessage(): Uint8Array<ArrayBuffer> {
   return newsToBytes({ kind: "grant", body: GRANT });
 }
 
-/** The far end reads the grant and makes a report. */
 export function answerClock(payload: Uint8Array): Uint8Array<ArrayBuffer> {
   if (newsFromBytes(payload)?.kind !== "grant") fail("The grant has not come as it was");
   return reportToBytes(REPORT);
@@ -308,7 +307,6 @@ class Ends {
   }
 }
 
-/** So far, in µs, finer than clock ticks. */
 function threadsCpuUs(pid: number): number {
   const threads = [...Deno.readDirSync(`/proc/${pid}/task`)];
   return threads.reduce((sum, { name }) => {

@@ -11,7 +11,6 @@ import { planOf, simulatorOf } from "./bench_rack.ts";
 export const SIZES = [64, 256, 1024, 4096, 65_536] as const;
 export const DDIOS = ["off", "on"] as const;
 
-/** Of one message; times in ps. */
 export interface PerMessage {
   readonly ddio: typeof DDIOS[number];
   readonly size: number;

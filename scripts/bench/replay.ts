@@ -41,7 +41,6 @@ async function measure(mib: number, folder: string): Promise<void> {
   console.log(`${events} events: ${first}, ${residentBytes >> 20} MiB; pictures ${rounded} ms`);
 }
 
-/** Of child processes that have ended: Linux counts in hundredths. */
 function childrenCpu(): number {
   const fields = statOf(Deno.pid)!;
   return (Number(fields[13]) + Number(fields[14])) / 100;

@@ -13,7 +13,6 @@ import { planOf, simulatorOf } from "./bench_rack.ts";
 const RECORDS = [64, 1024, 4096] as const;
 const REPLICAS = ["b", "c", "d"] as const;
 
-/** Of one record; times in ps. */
 export interface LogFigure {
   readonly ddio: typeof DDIOS[number];
   readonly method: MethodName;
@@ -21,7 +20,6 @@ export interface LogFigure {
   /** With one record outstanding: from its first request to the second replica's answer. */
   readonly medianPs: Time;
   readonly p99Ps: Time;
-  /** With eight outstanding. */
   readonly perSecond: number;
   /** Captured on the client's cable, both ways, for all three replicas. */
   readonly packets: number;

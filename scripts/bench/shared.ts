@@ -20,7 +20,6 @@ import { type Figure, type Measured, repeat } from "./figure.ts";
 import type { PutTable } from "./put_table.ts";
 import { cpuMs } from "./traffic_rack.ts";
 
-/** By shipped scenario. */
 const SHIPPED: Readonly<Record<string, Program>> = {
   cost,
   access,

@@ -38,7 +38,6 @@ class RandomReports {
   readonly #keeper: Timekeeper;
   readonly #names: readonly string[];
   readonly #index: ReadonlyMap<string, number>;
-  /** By partition: the cables that lead away from it. */
   readonly #ways: readonly (readonly Crossing[])[];
   readonly #next: Float64Array;
   readonly #sent = new Map<string, number>();

@@ -16,7 +16,6 @@ import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { flagsFor, SMALL_INLINE } from "../../nodes/host/programs/common/send_flags.ts";
 
-/** Of `sink` (nodes/host/programs/bulk.ts). */
 const SERVICE = "sink";
 
 export interface Traffic {

@@ -17,7 +17,6 @@ export interface TrafficRack {
 export interface TrafficRun {
   readonly packets: number;
   readonly events: number;
-  /** Of this process, all its threads. */
   readonly cpuMs: number;
   readonly wallMs: number;
   /** From the first post to the last completion of the slowest writer. */

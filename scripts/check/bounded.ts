@@ -7,7 +7,6 @@ import { ROOT } from "../../console/base/paths.ts";
 export interface Bounded {
   readonly success: boolean;
   readonly isLate: boolean;
-  /** With standard error. */
   readonly text: string;
   /**
    * Of the program and of all children it waited for, without those that live on in a session of

@@ -299,7 +299,6 @@ function dealt(files: readonly string[]): string[][] {
   return Array.from({ length: lists }, (_, n) => files.filter((_, i) => i % lists === n));
 }
 
-/** For one `deno test`: one file, or the files of a folder. */
 export interface Unit {
   readonly name: string;
   readonly files: readonly string[];

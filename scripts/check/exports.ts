@@ -10,7 +10,6 @@ export interface ModuleNames {
   readonly exports: readonly Exported[];
   /** `all`: of a namespace, or of what is not told name by name. */
   readonly takes: readonly { readonly specifier: string; readonly name: string | "all" }[];
-  /** A person or a process can start it. */
   readonly isEntry: boolean;
 }
 

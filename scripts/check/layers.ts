@@ -37,7 +37,6 @@ export const TOP_LEVEL: readonly string[] = [
 
 const DEVICES = "nodes/(?:host|rnic|switch)/";
 
-/** Of a folder's production code; the longest matching folder decides. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "fabric/": [],
   "fabric/bus/": ["cbor-x", "@nats-io/nats-core", "zod"],
@@ -60,7 +59,6 @@ function isPage(file: string): boolean {
   return file.startsWith("console/ui/") && !isTest(file) && file !== "console/ui/bundle.ts";
 }
 
-/** Null where any is permitted. */
 function allowedFolders(file: string): readonly string[] | null {
   if (file.startsWith("fabric/")) return ["fabric/"];
   if (isPage(file)) return ["console/ui/", "console/api/", "fabric/"];
@@ -72,7 +70,6 @@ function allowedFolders(file: string): readonly string[] | null {
   return null;
 }
 
-/** Null where any in the import map is permitted. */
 function allowedPackages(file: string): readonly string[] | null {
   const folder = Object.keys(PACKAGES).filter((name) => file.startsWith(name))
     .sort((a, b) => b.length - a.length)[0];

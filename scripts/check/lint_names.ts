@@ -31,7 +31,6 @@ function isSame(node: Node, other: Node | null | undefined): boolean {
     node.range[0] === other.range[0] && node.range[1] === other.range[1];
 }
 
-/** From the parent alone. */
 export function nameUse(node: Identifier): NameUse {
   const parent = node.parent;
   switch (parent.type) {

@@ -9,7 +9,6 @@ import { isModel, isShared, isTest, pathInTree } from "./tree.ts";
 interface GlobalBan {
   readonly names: readonly string[];
   readonly holdsIn: (path: string) => boolean;
-  /** It follows the name in the message. */
   readonly problem: string;
   readonly hint: string;
 }
@@ -223,7 +222,6 @@ const noLocale: Deno.lint.Rule = {
   },
 };
 
-/** For the terminal, or for the start and end of a process. */
 const TERMINAL: ReadonlySet<string> = new Set([
   "addSignalListener",
   "args",

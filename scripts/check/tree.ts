@@ -13,7 +13,6 @@ const WORLD_FILES: readonly RegExp[] = [
   /^nodes\/(files|load|host\/store\/scm_file)\.ts$/,
 ];
 
-/** Unchanged where the path is outside of {@link ROOT}. */
 export function pathInTree(path: string): string {
   return path.startsWith(ROOT + "/") ? path.slice(ROOT.length + 1) : path;
 }
@@ -36,7 +35,6 @@ export function isTest(path: string): boolean {
   return path.startsWith("tests/") || /_(test|contract|testing)\.ts$/.test(path);
 }
 
-/** Including tests, except for files that use the outside world. */
 export function isModel(path: string): boolean {
   return /^(fabric|nodes)\//.test(path) && !touchesWorld(path);
 }

@@ -96,7 +96,6 @@ function drawnSeed(): number {
   return crypto.getRandomValues(new Uint32Array(1))[0]!;
 }
 
-/** One line for a round that held; all findings of a round that did not. */
 function sayRound(round: RoundReport): void {
   const { outcome, blows, findings, untold, replay, command, directory } = round;
   const what = blows.map((action) => action.what).join("; ");

@@ -157,7 +157,6 @@ async function drive(
   if (missed !== undefined) throw new RackError(missed, EXIT.failed);
 }
 
-/** `b-rnic takes S907 at 190.76 us` */
 function hitText({ node, step, atPs, count }: ClockStatus["hits"][number]): string {
   return `${node} takes ${step} at ${formatTime(atPs)}${occurrenceText(count)}`;
 }

@@ -110,7 +110,6 @@ ${placeValues(places, (some) => `words:${some.join(" ")}`)}
 if [[ \${funcstack[1]-} == _rack ]]; then _rack "$@"; else compdef _rack rack; fi`;
 }
 
-/** A case for each place, over `at`. */
 function rows(places: Places, row: (place: CommandPlace) => string): string {
   return places.map((place) => `      ${row(place)}`).join("\n");
 }
@@ -137,7 +136,6 @@ ${takes.join("\n")}
     esac`;
 }
 
-/** Where no option is: commands, or arguments of one. */
 function placeValues(places: Places, ofWords: (words: readonly string[]) => string): string {
   const cases = places.flatMap(({ path, commands, values }) => [
     ...(commands.length === 0 ? [] : [
@@ -159,7 +157,6 @@ function entrances(places: Places): string[] {
   return places.flatMap(({ path, commands }) => commands.map(({ word }) => `${path}:${word}`));
 }
 
-/** `run:--method`: options that take a value. */
 function takers(places: Places): { readonly key: string; readonly value: Value }[] {
   return places.flatMap(({ path, options }) =>
     options.flatMap(({ names, value }) =>

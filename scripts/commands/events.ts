@@ -24,7 +24,6 @@ Example:
 
 const BYTES_MAX = 64;
 
-/** A file that a program reports, by its length. */
 function shortly(key: string, value: unknown): unknown {
   const isLong = value instanceof Uint8Array && value.length > BYTES_MAX;
   return isLong ? { bytes: value.length } : plainly(key, value);

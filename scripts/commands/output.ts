@@ -72,7 +72,6 @@ export class Progress {
     this.#quiet = options.quiet;
   }
 
-  /** @param share done, in [0, 1]. */
   show(title: string, share: number): void {
     if (this.#quiet) return;
     const text = `${visible(title)} ${bar(share)} ${Math.floor(100 * share)} %`;

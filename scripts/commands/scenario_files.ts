@@ -124,7 +124,6 @@ async function list(flags: JsonFlag): Promise<void> {
   print(flags.json ? JSON.stringify(scenarios) : tableText(columns, scenarios));
 }
 
-/** Shorter where the file is below the current folder. */
 function pathFromHere(file: string): string {
   const here = `${Deno.cwd()}/`;
   return file.startsWith(here) ? file.slice(here.length) : file;

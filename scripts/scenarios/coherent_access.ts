@@ -29,7 +29,6 @@ interface AccessOptions {
   /** Of both computers together in a phase: first the warm-up's, then those that count. */
   readonly warmUp: number;
   readonly accesses: number;
-  /** Of a hundred accesses. */
   readonly stores: number;
   /** The far computer's, of a hundred accesses, for each phase: `0 50 100`. */
   readonly shares: string;

@@ -89,7 +89,6 @@ function* access(
     readonly shared: Shared;
     readonly line: number;
     readonly step: Step;
-    /** Of a store: the number of the step, from 1. */
     readonly content: number;
     readonly steps: readonly Step[];
   },

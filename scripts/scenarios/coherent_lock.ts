@@ -27,7 +27,6 @@ import {
 interface LockOptions {
   /** Of each computer that locks: of home not behind a PCIe card. */
   readonly sections: number;
-  /** Of all computers. */
   readonly tickets: number;
 }
 

@@ -26,7 +26,6 @@ import { countersOf } from "./peer.ts";
 
 const SERVICE = "ring";
 const WORD = 4;
-/** Cold, and again. */
 const PASSES = 2;
 /** The cards' initial messages about hints have arrived by then, and the ring is closed. */
 const AGREED_PS = 200e6;

@@ -34,7 +34,6 @@ export default function* coldPages(context: ProgramContext): Steps<void> {
   yield* context.options.role === "server" ? serve(context) : measure(context);
 }
 
-/** For each connection a region: room for the work ahead, and for the message. */
 function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   const v = device.verbs;
   const pd = v.allocPd(device);

@@ -27,7 +27,6 @@ import { connectTo, countersOf, microseconds } from "./peer.ts";
 const SERVICE = "hostile", PAGE = 4096;
 /** With all connections made. */
 const BEGIN_PS = 5e9;
-/** Bits of `HINT_KINDS`. */
 const KINDS = { prefetch: 1, all: 0xff } as const;
 const COUNTERS = [
   "hintsIn",
@@ -139,7 +138,6 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   cpu.report("result", { program: "hints", host: cpu.host, ...row });
 }
 
-/** FNV-1a, of 32 bits. */
 function digestOf(bytes: Uint8Array): string {
   let hash = 0x811c_9dc5;
   for (const byte of bytes) hash = Math.imul(hash ^ byte, 0x0100_0193);

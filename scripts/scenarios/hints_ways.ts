@@ -64,7 +64,6 @@ function* joinGroup({ device: { verbs: v } }: ProgramContext, pd: Pd, cq: Cq): S
   v.must(yield* v.attachMcast(qp, GROUP));
 }
 
-/** For each client a region: room for the work ahead, and for its message. */
 function* serve(context: ProgramContext): Steps<void> {
   const { cpu, device, options } = context;
   const v = device.verbs;

@@ -46,12 +46,10 @@ export default function* workload(context: ProgramContext): Steps<void> {
 
 interface Job {
   readonly workload: string;
-  /** Of a message; `count`: how many. */
   readonly bytes: number;
   readonly count: number;
   /** Outstanding messages. */
   readonly depth: number;
-  /** Of the server's memory for each message. */
   readonly stride: number;
 }
 

@@ -243,7 +243,6 @@ export interface WordWait {
 export class GivenUp extends Error {
   override readonly name = "GivenUp";
   readonly of: string;
-  /** At the last look. */
   readonly word: bigint;
   readonly waitedPs: Time;
 

@@ -18,7 +18,6 @@ import {
 
 export interface Disturbance {
   readonly name: string;
-  /** How often it is drawn, against the others. */
   readonly weight: number;
   readonly run: (orders: Orders, rng: Rng) => Promise<void>;
 }
@@ -46,7 +45,6 @@ async function transfers(orders: Orders, rng: Rng): Promise<void> {
   for (let i = 0; i < rounds; i++) await transfer(orders, rng);
 }
 
-/** Undisturbed, by the connection of this process. */
 export async function transfer(orders: Orders, rng: Rng, lane = 0): Promise<void> {
   const host = hostOf(rng), which = rng.below(10);
   const names = orders.ledger.names(host).filter((name) => name.startsWith(laneName(lane)));

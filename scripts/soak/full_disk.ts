@@ -25,7 +25,6 @@ export async function soakFullDisk(
   { findings, rng, round }: {
     readonly findings: Findings;
     readonly rng: Rng;
-    /** From 0: each of {@link ORDERS} in turn. */
     readonly round: number;
   },
 ): Promise<string | undefined> {

@@ -2,7 +2,6 @@
 
 /** Left out: memory grows until code is compiled and pools are filled. */
 const WARM_UP = 0.1;
-/** After the warm-up; fewer give no verdict. */
 const SAMPLES_MIN = 40;
 
 export interface Sample {

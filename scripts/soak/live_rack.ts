@@ -39,7 +39,6 @@ export function rackEnv(cache: string): Record<string, string> {
 
 export interface CommandOptions {
   readonly cache: string;
-  /** Default: {@link HANGS_MS}. */
   readonly limitMs?: number;
   readonly signal?: AbortSignal;
 }

@@ -94,7 +94,6 @@ export class Samples {
       .reduce((sum, [, series]) => sum + series.at(-1)!.value, 0);
   }
 
-  /** Empty where there are too few samples to tell. */
   rows(): FlatRow[] {
     return [...this.#series].flatMap(([key, series]): FlatRow[] => {
       const [name, what] = key.split("/") as [string, FlatRow["what"]];

@@ -20,7 +20,6 @@ const PFC_WIRE_BYTES = 84;
 /** By the switch's index in the plan. */
 const SWITCH_MAC_BASE = 0x0200_ff00_0000;
 
-/** The reaction to a pause depends on it. */
 export type Transmitter =
   | { readonly kind: "host" }
   | { readonly kind: "rnic"; readonly config: { readonly timing: RnicTiming } }
@@ -127,7 +126,6 @@ function rnicCongestion(
   };
 }
 
-/** The scenario's headroom, else the need of the port's cable. */
 export function portLimits(
   name: string,
   rack: {

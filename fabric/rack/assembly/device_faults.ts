@@ -4,7 +4,6 @@ import type { FlipPlan, HostPlan, RnicPlan, StuckBit } from "../plan/plan.ts";
 export type DeviceFaultScenario =
   | {
     readonly kind: "flip";
-    /** A host, for its first RNIC, or an RNIC. */
     readonly target: string;
     readonly flip: Omit<FlipPlan, "id">;
   }

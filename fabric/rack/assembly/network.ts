@@ -51,7 +51,6 @@ export interface ListedEnd {
   readonly port?: number;
 }
 
-/** Absent rate and latency: those of its kind. */
 export interface ListedCable extends Partial<CableKind> {
   readonly ends: readonly [ListedEnd, ListedEnd];
   readonly item: number;
@@ -70,7 +69,6 @@ export interface NetworkOptions extends CableKind {
   readonly leafSpine?: LeafSpine;
   readonly fatTree?: FatTree;
   readonly listed?: ListedFabric;
-  /** Of cables between switches; absent: as of hosts' cables. */
   readonly uplinks?: CableKind;
   readonly convergencePs: Time;
 }
@@ -156,7 +154,6 @@ function uplinkKind(options: NetworkOptions): CableKind {
   return options.uplinks ?? hostKind(options);
 }
 
-/** Each RNIC's bus, then the network. */
 export function cableEnds(
   hosts: readonly NetworkHost[],
   network: Pick<Network, "cables">,
@@ -167,7 +164,6 @@ export function cableEnds(
   ];
 }
 
-/** A host's port is the RNIC's index. */
 export function busEnds(
   { host, name, index }: NetworkRnic,
 ): { readonly a: Endpoint; readonly b: Endpoint } {

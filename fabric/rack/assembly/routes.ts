@@ -17,7 +17,6 @@ export interface NetworkCable extends CableKind {
 export interface Shape {
   readonly switches: readonly { readonly name: string; readonly ports: number }[];
   readonly cables: readonly NetworkCable[];
-  /** Root of the tree for flooded frames; "" if there is none. */
   readonly root: string;
 }
 

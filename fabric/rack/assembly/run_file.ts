@@ -6,7 +6,6 @@ import type { LinkFaultCount } from "../plan/link_plan.ts";
 import type { RackPlan } from "../plan/plan.ts";
 
 export interface RunFile {
-  /** On the bus, a subject token. */
   readonly run: string;
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
@@ -41,7 +40,6 @@ export const RESUMING_FILE = "resuming.json";
 
 /** Absolute paths. */
 export interface CaptureFiles {
-  /** A folder for pcapng files, one for each variant. */
   readonly pcap?: string;
   readonly perfetto?: string;
 }
@@ -49,7 +47,6 @@ export interface CaptureFiles {
 export interface FinalReply {
   readonly partition: string;
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** At the ends in this partition: counts of rows with one name add up. */
   readonly linkFaults: readonly LinkFaultCount[];
   readonly reports: ReadonlyArray<
     {

@@ -1,4 +1,3 @@
-/** A variant of a scenario as a rack (nodes, cables, addresses); partitions. */
 import { PORTS } from "../../node.ts";
 import { leastDelay } from "../../link/link.ts";
 import { withCongestion } from "./congestion.ts";
@@ -226,7 +225,6 @@ function faultsOf({ faults }: ScenarioVariant): FaultPlan[] {
   return faults.flatMap((fault) => power.apply(fault));
 }
 
-/** Nodes that share a process and an event queue. */
 export interface PartitionPlan {
   readonly name: string;
   readonly nodes: readonly string[];

@@ -23,10 +23,8 @@ export class Distances {
   readonly chainOf: Int32Array;
   /** By partition: the place in {@link cores} of itself, or of its chain's core partition. */
   readonly coreOf: Int32Array;
-  /** By partition: delay to that core partition. */
   readonly up: Float64Array;
   readonly down: Float64Array;
-  /** From one core partition (row) to another (column). */
   readonly #across: Float64Array;
 
   constructor(count: number, crossings: readonly Crossing[]) {
@@ -110,9 +108,7 @@ function waysOf(count: number, crossings: readonly Crossing[]): Ways {
 }
 
 interface Stripped {
-  /** Partition that it hangs from. */
   readonly parents: Int32Array;
-  /** By partition: 1 in a chain. */
   readonly isHung: Uint8Array;
 }
 

@@ -125,7 +125,6 @@ function onCores(element: number, source: string): Record<CorePlace, WorkCost> {
   };
 }
 
-/** The cost, or the reason why the piece cannot be done there. */
 export const WORK: Readonly<Record<WorkPiece, Readonly<Record<WorkPlace, WorkCost | string>>>> = {
   parse: {
     hardware: STEP,
@@ -392,7 +391,6 @@ function refusePages(
   return undefined;
 }
 
-/** A hint within another packet is made by that packet's maker. */
 function refuseRide(
   work: HintWork,
   { isInPackets }: { readonly isInPackets: boolean },

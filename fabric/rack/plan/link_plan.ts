@@ -6,11 +6,9 @@ import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
 export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] as const;
-/** Limit of `overtakenBy`. */
 export const OVERTAKEN_MAX = 1_000;
 export type Impairment = typeof IMPAIRMENTS[number];
 
-/** Away from the cable's end. */
 export type LinkDirection = "a" | "b" | "both";
 
 /** One fault, or the end of all earlier ones. It strikes as frames are sent. */

@@ -1,5 +1,3 @@
-/** Names of devices, and of objects in SCM. The scenario names hosts. */
-
 /** A choice: the PCIe slots of a server with two sockets. */
 export const MAX_RNICS = 8;
 

@@ -137,7 +137,6 @@ export function helpOf(row: OptionRow): string {
   return more === "" ? row.what : `${row.what} (${more})`;
 }
 
-/** `1 to 256`, `8 B to 1 MiB`, words; empty without a limit. */
 function limitsText(kind: ValueKind): string {
   if (kind.type === "word") return kind.words.join(", ");
   if (kind.type === "size") return `${formatSize(kind.least)} to ${formatSize(kind.most)}`;

@@ -56,7 +56,6 @@ export const PERSISTENCE_DOMAINS = {
 } as const satisfies Readonly<Record<string, DomainRow>>;
 export type PersistenceDomain = keyof typeof PERSISTENCE_DOMAINS;
 
-/** The weakest first. */
 export const DOMAIN_NAMES = Object.keys(PERSISTENCE_DOMAINS) as PersistenceDomain[];
 
 export function survives(place: Place, domain: PersistenceDomain): boolean {

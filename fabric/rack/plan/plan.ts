@@ -21,7 +21,6 @@ export interface RackPlan {
   /** Early write-backs, so that a power failure finds their bytes in SCM. */
   readonly writebacks?: readonly WritebackPlan[];
   readonly linkFaults?: readonly LinkFaultPlan[];
-  /** The run ends then even if events are left. */
   readonly until: Time | null;
   /**
    * IPv4 addresses by name. A host's name has its first RNIC's address; further RNICs have their
@@ -104,7 +103,7 @@ export function withHolds(plan: RackPlan, holds: readonly HoldPlan[]): RackPlan 
  * default), one with inline data (`MLX5_POST_SEND_PREFER_BF=0`), or none (`MLX5_SHUT_UP_BF=1`).
  */
 export const BLUE_FLAME = ["on", "inline", "off"] as const;
-/** Which WQEs of a host or a queue pair go along with their doorbell. */
+/** Which WQEs go along with their doorbell. */
 export type BlueFlame = "on" | "inline" | "off";
 
 /** A PCIe device, or on the processor's coherent bus (C-01). */
@@ -125,9 +124,7 @@ export interface HostPlan {
   readonly rnics: readonly string[];
   readonly shutdowns?: readonly ShutdownPlan[];
   readonly attach?: "coherent";
-  /**
-   * Stores to shared regions wait in the cores' store buffers; absent: `sc`, a core waits for each.
-   */
+  /** Absent: `sc`, a core waits for each store to a shared region. */
   readonly memory?: "tso";
   readonly cores: number;
   readonly architecture: Architecture;
@@ -152,7 +149,6 @@ export interface HostPlan {
   readonly pin?: false;
   readonly iommu?: { readonly iotlb: number };
   readonly pressure?: PressurePlan;
-  /** The share that is done here. */
   readonly hintWork?: HintWork;
   /** V-08: cells of SCM with a constant value. */
   readonly stuckBits?: readonly StuckBit[];
@@ -183,7 +179,6 @@ export interface ProgramPlan {
   readonly rnic?: number;
   /** Services start at every boot of the host, other programs only at its first. */
   readonly service: boolean;
-  /** It only serves others. */
   readonly serves?: true;
   /**
    * It may do what a kernel asks CAP_NET_RAW for: controlled Q_Keys, a trusted group of hints
@@ -242,7 +237,6 @@ export type FlipPlace = typeof FLIP_PLACES[number];
 
 /** Flips one bit of a write's data (V-08). */
 export interface FlipPlan {
-  /** Part of the names of counters and random streams. */
   readonly id: number;
   readonly where: FlipPlace;
   readonly at: Time;
@@ -341,7 +335,6 @@ export interface HostTiming {
 
 /** In ps. `profile.ts` has the sources. */
 export interface RnicTiming {
-  /** Parsing and look-up of a frame. */
   readonly receivePs: Time;
   readonly schedulePs: Time;
   readonly sendPs: Time;
@@ -350,14 +343,12 @@ export interface RnicTiming {
    * host. Such reads overlap, but READs of one queue pair begin this long after each other.
    */
   readonly dataReadPs: Time;
-  /** A decision of the PM module. */
   readonly persistPs: Time;
   readonly commandPs: Time;
   /** Firmware: from an access to an absent page to the event at the driver. */
   readonly pageFaultPs: Time;
   /** Q-04: longest lock of a queue's space 2. */
   readonly space2LockPs: Time;
-  /** Fetched by one DMA read. */
   readonly wqeFetchUnits: number;
   /** Most bytes of one DMA read for a peer (a READ's data); `dmaReadsMax`: outstanding ones. */
   readonly dmaReadBytes: number;
@@ -377,7 +368,6 @@ export interface RnicTiming {
 export interface EcnParameters {
   readonly kminBytes: number;
   readonly kmaxBytes: number;
-  /** Probability just below `kmax`. */
   readonly pmax: number;
 }
 
@@ -438,6 +428,5 @@ export interface PortLimits {
   readonly headroomBytes: number;
   /** Where the scenario sets another headroom. */
   readonly neededBytes?: number;
-  /** At the cable's other end, for messages. */
   readonly peer?: string;
 }

@@ -28,7 +28,6 @@ export interface PowerTracker {
   apply(fault: PowerFault): FaultPlan[];
 }
 
-/** @param faults of the run, in order of time. */
 export function createPowerTracker(faults: readonly PowerFault[]): PowerTracker {
   const dead = new Map<string, FaultPlan>();
   const deadCards = (host: string) =>

@@ -32,7 +32,6 @@ export class Refusal extends Error {
   }
 }
 
-/** Of one input that is not in a file. @param path see {@link Problem.path}. */
 export function refusal(
   path: string,
   problem: { readonly found: string; readonly expected?: string; readonly cause?: unknown },
@@ -62,7 +61,6 @@ export function oneOf(words: readonly string[], found?: string): string {
   return near === undefined ? all : `${near} (${all})`;
 }
 
-/** `a`, `a or b`, `a, b or c`. */
 export function listOf(words: readonly string[]): string {
   if (words.length <= 1) return words.join("");
   return `${words.slice(0, -1).join(", ")} or ${words[words.length - 1]}`;

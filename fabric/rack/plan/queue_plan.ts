@@ -5,7 +5,6 @@ import { type Placement, PLACEMENTS } from "../../wire/host_bus/queue_placement.
 export interface DoorbellPlan {
   /** `fifo`: a write into the card's doorbell space; `message`: a message, which waits nowhere. */
   readonly form: "fifo" | "message";
-  /** Besides the queue's number. */
   readonly carries: "pointer" | "number";
   /** Entries of the doorbell space: a doorbell that finds it full is dropped. Absent: no limit. */
   readonly slots?: number;
@@ -28,7 +27,6 @@ export interface DoorbellPlan {
 export const QUEUE_STORES = ["host", "node", "device"] as const;
 export type QueueStore = typeof QUEUE_STORES[number];
 
-/** Absent in a plan: {@link QUEUE_PLAN}. */
 export interface QueuePlan {
   /**
    * `three-space`: the host's pointer lies in space 3 with its time, or comes with the doorbell,

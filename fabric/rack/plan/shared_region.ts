@@ -6,7 +6,6 @@ import type { Time } from "../../base/time.ts";
 
 /** In a host's physical addresses; DRAM begins at 0. */
 export const SCM_BASE = 2 ** 40;
-/** The unit of coherence, and of a region's size. */
 export const REGION_LINE_BYTES = 64;
 
 /**
@@ -83,7 +82,6 @@ export interface SharedRegion extends RegionSizes {
   readonly directory?: "card" | "memory";
 }
 
-/** Choices; small tables show their limits in tests. */
 export const REGION_SIZES: RegionSizes = {
   remoteCache: 1024,
   localCache: 1024,
@@ -127,7 +125,6 @@ export function partIn(region: SharedRegion, host: string): "home" | "far" | und
   return region.far.some((each) => each.host === host) ? "far" : undefined;
 }
 
-/** In the scenario's order. */
 export function regionsOf(regions: readonly SharedRegion[], host: string): SharedRegion[] {
   return regions.filter((region) => partIn(region, host) !== undefined);
 }

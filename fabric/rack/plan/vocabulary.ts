@@ -107,7 +107,6 @@ export const TRANSFER_CHOICES = Object.fromEntries(
     & Pick<Transfer[Name], "what">;
 };
 
-/** At the start of a run, in place of the scenario's. */
 export const CHOICES = {
   method: { type: "word", words: PUT_METHODS, what: "how programs make their data persistent" },
   ddio: {
@@ -120,9 +119,7 @@ export const CHOICES = {
   seed: { ...VALUE_KINDS.whole, what: "of all that is drawn by chance" },
 } as const satisfies Readonly<Record<string, OptionRow>>;
 
-/** As `run:` names them. */
 export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWord>>>> = {
-  /** Makes a file, or `bytes` of generated data, persistent in another host's SCM. */
   put: {
     to: { kind: "host", required: true },
     file: { kind: "text" },
@@ -162,7 +159,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     name: { kind: "object", required: true },
     ...CLIENT,
   },
-  /** Appends a file, or `bytes` of generated data, to a log that hosts replicate. */
   log: {
     to: { kind: "hosts", required: true },
     quorum: { kind: "count" },
@@ -184,7 +180,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     record: { kind: "bytes" },
     ...CLIENT,
   },
-  /** A latency or bandwidth test by its perftest name, against a host with `perftest-server`. */
   perftest: {
     to: { kind: "host", required: true },
     test: { kind: "text", required: true },
@@ -214,7 +209,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     samples: { kind: "switch" },
   },
   "perftest-server": {},
-  /** WRITEs for a duration, into the buffer of a host with `sink`. */
   bulk: {
     to: { kind: "host", required: true },
     begin: { kind: "microseconds", as: "beginUs" },

@@ -1,4 +1,3 @@
-/** Whether the switches' memory is large enough: `plan/switch_buffer.ts` divides it. */
 import { portLimits, switchCongestion, type Transmitter } from "../assembly/congestion.ts";
 import { shapeOf } from "../assembly/network.ts";
 import { rnicNames } from "../plan/names.ts";

@@ -100,5 +100,4 @@ export const cablesSchema = z.unknown().transform(
   },
 );
 
-/** The editors' form. */
 export const cablesShape = z.union([cablesOfPairs, cableList]);

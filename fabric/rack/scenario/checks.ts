@@ -1,4 +1,3 @@
-/** Consistency of several values of a scenario; each check reports all its problems. */
 import { refuseEncoding } from "../plan/hint_plan.ts";
 import { refuseWork } from "../plan/hint_work.ts";
 import { QUEUE_PLAN } from "../plan/queue_plan.ts";

@@ -125,7 +125,6 @@ const EXCLUDED = [
   ["xon", "xonOffset", "where senders go on, said once"],
 ] as const;
 
-/** @param given the keys of `pfc` in the file. */
 export function checkPfcKeys(
   given: ReadonlySet<string>,
   fabric: { readonly topology: string; readonly congestion?: CongestionScenario },

@@ -1,4 +1,3 @@
-/** Checks of the network: its keys, the places of hosts, listed cables. */
 import {
   fatTreeSizes,
   type ListedCable,
@@ -114,7 +113,6 @@ function checkHostNames(draft: Draft, report: Report): void {
   }
 }
 
-/** With the host, else in the defaults. */
 export function optionPath({ data, hostPaths }: Draft, host: string, option: string): Path {
   const own = [...hostPaths.get(host)!, option];
   return valueAt(data, own) === undefined ? ["defaults", option] : own;

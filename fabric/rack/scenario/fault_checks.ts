@@ -88,7 +88,6 @@ export function checkDeviceFaults(draft: Draft, report: Report): void {
   }
 }
 
-/** As `topology.ts` will create them. */
 function cablesOf(draft: Draft) {
   const all = networkHosts(draft);
   return cableEnds(all, shapeOf(draft.fabric, all));

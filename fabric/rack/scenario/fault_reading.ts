@@ -24,7 +24,6 @@ import {
 import { isMapping, read, type Reading, readList, valueAt } from "./reading.ts";
 import type { Draft, DraftFault } from "./scenario.ts";
 
-/** All valid items. */
 export function readFaults(
   reading: Reading,
 ): Pick<Draft, "faults" | "linkFaults" | "deviceFaults"> {
@@ -57,7 +56,6 @@ export function readFaults(
   return { faults, linkFaults, deviceFaults };
 }
 
-/** A fault of a range of names is one of each. */
 function onEachNode(fault: PowerFault): PowerFault[] {
   return namesInRange(fault.node).map((node) => ({ ...fault, node }));
 }

@@ -115,7 +115,6 @@ function named(key: string, name: string): JsonShape {
   return { properties: { [key]: { const: name } }, required: [key] };
 }
 
-/** Of a shipped program, and no others; {@link programItem} has the common ones. */
 function programOptions(name: string, common: readonly string[]): JsonShape {
   const words = Object.entries(PROGRAMS[name]!);
   return {

@@ -15,7 +15,6 @@ export function rnicsIn(draft: Hosts): string[] {
   return rnicsOf(networkHosts(draft)).map(({ name }) => name);
 }
 
-/** In the file's order, each with its RNICs. */
 export function machinesIn({ hostNames, hosts }: Hosts): string[] {
   const counts = new Map(hosts.map(({ name, nics = 1 }) => [name, nics]));
   return hostNames.flatMap((name) => [name, ...rnicNames(name, counts.get(name) ?? 1)]);

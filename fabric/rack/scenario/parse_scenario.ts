@@ -38,7 +38,6 @@ export function parseScenario(text: string, file: string): Scenario {
   return readScenarioOf(text, file).scenario;
 }
 
-/** As {@link parseScenario}, with the values as written. */
 export function readScenarioOf(
   text: string,
   file: string,

@@ -56,7 +56,6 @@ const placementSchema = orShort(
 
 const queueCount = integer(8, QUEUES_MOST);
 
-/** `oldest`, or the one way that a mapping names. */
 const evictSchema = orShort(
   mapping({
     oldest: integer(1, QUEUES_MOST).optional().describe("so many of the oldest at once"),

@@ -31,7 +31,6 @@ export function read<T>(reading: Reading, path: Path, schema: z.ZodType<T>): T |
   return undefined;
 }
 
-/** Each unknown key with the most similar known one. */
 export function checkKeys(
   { report }: Reading,
   path: Path,

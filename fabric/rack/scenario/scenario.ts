@@ -23,7 +23,6 @@ export interface Scenario {
   readonly seed: number;
   readonly profile: ProfileName;
   readonly fabric: FabricScenario;
-  /** Sorted by name. */
   readonly hosts: readonly HostScenario[];
   /** In the file's order, one for each host that runs it. */
   readonly programs: readonly ProgramScenario[];
@@ -98,7 +97,6 @@ export interface ProgramScenario {
   readonly run: string;
   readonly at: Time;
   readonly restart?: boolean;
-  /** It only serves others and need not end. */
   readonly service?: boolean;
   /** For what a kernel asks CAP_NET_RAW for. */
   readonly privileged?: boolean;
@@ -113,9 +111,7 @@ export interface ProgramScenario {
 export interface Draft {
   /** Without defaults and with its ranges of names. */
   readonly data: unknown;
-  /** In the file's order, including hosts with invalid options. */
   readonly hostNames: readonly string[];
-  /** In the file. */
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
   readonly fabricSection: FabricSection;

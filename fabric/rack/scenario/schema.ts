@@ -222,7 +222,6 @@ const alpha = leaf(
 /** Of signals in fibre (SONiC's `buffer_headroom_mellanox.lua`). */
 const METRES_PER_S = 198_000_000;
 
-/** In bytes, or of a cable with this latency. */
 export type HeadroomSection =
   | { readonly kind: "bytes"; readonly bytes: number }
   | { readonly kind: "cable"; readonly latencyPs: number };
@@ -364,7 +363,6 @@ const hostNames = leaf(HOST_NAMES_EXPECTED, NAMES_SHAPE, namesOf);
 
 const METHODS_EXPECTED = "a method, a list of different ones, or all";
 
-/** One method, several, or all that persist: always a list of at least one. */
 function methodsOf(names: readonly MethodName[]) {
   const method = nameOf(names);
   const list = { type: "array", items: { enum: names }, minItems: 1, uniqueItems: true };

@@ -129,7 +129,6 @@ export function isOwnFile(value: string): boolean {
   return OWN_FILE.test(value);
 }
 export const OWN_FILE_SHAPE: JsonShape = { type: "string", pattern: OWN_FILE.source };
-/** @param example a path, for the error. */
 export function ownFile(example: string) {
   return leaf(
     `the path of a file of your own, like ${example}`,

@@ -41,7 +41,6 @@ interface YamlNode {
   readonly offset: number;
   readonly data: unknown;
   readonly size: number;
-  /** Of a mapping by key, of a list by index. */
   readonly entries?: ReadonlyMap<string, Entry>;
 }
 

@@ -24,7 +24,6 @@ const DOORBELL_BYTES = 16;
 const SEGMENT_BYTES = 16;
 /** mlx5: a register of 512 B, so two buffers of 256 B. */
 export const BLUE_FLAME_WQE_BYTES = 256;
-/** The doorbell's first word: the WQE's segments above the queue's number. */
 const SEGMENTS_SHIFT = 24;
 
 export interface BufferPlace {

@@ -92,7 +92,6 @@ export interface NonCoherentRead {
   readonly length: number;
 }
 
-/** Empty if nothing is there. */
 export interface NonCoherentData {
   readonly kind: "coherent";
   readonly op: "DataNc";

@@ -1,4 +1,3 @@
-/** Coherent bus messages as plain arrays, and back, checked field by field. */
 import { type CoherentMessage, LINE_BYTES, linesOf, RUN_BYTES } from "./coherent.ts";
 import { isCount } from "./rnic_command_shape.ts";
 

@@ -27,10 +27,8 @@ const KIND_CODES = {
 
 const TRACKED = "tracked";
 
-/** A write-combining buffer. */
 const REGISTER_BYTES_MAX = 64;
 
-/** An array of plain data, which shares the message's bytes and objects. */
 export function pcieToArray(message: PcieMessage): unknown[] {
   if (isRegionMessage(message)) return regionToArray(message);
   const code = KIND_CODES[message.kind];

@@ -20,7 +20,6 @@ export function encodePersistRanges(ranges: readonly PersistRange[]): Uint8Array
   return bytes;
 }
 
-/** An incomplete range at the end is left out. */
 export function decodePersistRanges(bytes: Uint8Array): PersistRange[] {
   const view = viewOf(bytes);
   const ranges: PersistRange[] = [];

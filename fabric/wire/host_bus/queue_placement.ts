@@ -52,7 +52,6 @@ const long: Form<number> = {
   get: (view, at) => Number(view.getBigUint64(at)),
 };
 
-/** One byte; `otherwise` for an unknown place. */
 function listed<T>(values: readonly T[], otherwise: T): Form<T> {
   return {
     bytes: 1,
@@ -146,7 +145,6 @@ export function layOut(placement: Placement, layout: "areas" | "record"): StoreL
   return { placement, layout, bytes, stride, offsets };
 }
 
-/** R of one queue. */
 export function recordBytes({ bytes }: Pick<StoreLayout, "bytes">): number {
   return bytes[1] + bytes[2] + bytes[3];
 }
@@ -188,7 +186,6 @@ export function fieldAddress(
     store.offsets[field];
 }
 
-/** Zeros in fields that are not given. */
 export function encodeEntry(
   store: StoreLayout,
   space: Space,

@@ -101,7 +101,6 @@ function writeChange(change: LineChange, to: FieldSink): void {
   }
 }
 
-/** An array of plain data, which shares the message's bytes. */
 export function regionToArray(message: RegionMessage): unknown[] {
   const whole: unknown[] = [];
   let fields: unknown[] | undefined;

@@ -27,10 +27,8 @@ export interface FarAccess {
   readonly tag: number;
   /** Number of the region in the scenario's list. */
   readonly region: number;
-  /** Index of the line in its region. */
   readonly line: number;
   readonly op: FarOp;
-  /** For `store` only. */
   readonly change?: LineChange;
   /** For `flush`: number of lines from `line` on; 1 by default (decision 8). */
   readonly lines?: number;

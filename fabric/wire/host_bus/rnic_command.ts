@@ -218,7 +218,6 @@ const COMMANDS = {
   /** mlx5: QUERY_HCA_CAP. */
   "query-device": {},
   "query-port": {},
-  /** Of completions' `timestamps`. */
   "query-clock": {},
   "create-cq": {
     ring,
@@ -455,7 +454,6 @@ export type RnicEvent = {
   [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
 }[EventType];
 
-/** A queue of programs: completions may have been written before the event. */
 export function isOfQueue(event: RnicEvent): boolean {
   return "qpn" in event || "cqn" in event || "srqn" in event;
 }

@@ -7,7 +7,6 @@ export type Check<T> = (value: unknown) => value is T;
 interface OptionalCheck<T> {
   readonly optional: Check<T>;
 }
-/** `optional` fields may be absent. */
 export type Shape = Readonly<Record<string, Check<unknown> | OptionalCheck<unknown>>>;
 export type Rows = Readonly<Record<string, Shape>>;
 
@@ -19,7 +18,6 @@ export type ValueOf<S> =
       OptionalCheck<infer T> ? T : never;
   };
 
-/** An integer ≥ 0 that a number represents exactly. */
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }

@@ -26,7 +26,7 @@ const OPCODE_NAMES = new Map<number, WqeOpcode>(
   Object.entries(WQE_OPCODES).map(([name, { code }]) => [code, name as WqeOpcode]),
 );
 
-/** One scatter/gather element: local virtual address, length in bytes, local key. */
+/** One scatter/gather element. */
 export interface Sge {
   /** Virtual address of the first byte. */
   readonly address: number;
@@ -297,7 +297,6 @@ export function wqeUnits(wqe: SendWqe): number {
   return Math.ceil(wqeBytes(wqe) / WQE_UNIT_BYTES);
 }
 
-/** A whole number of units. */
 export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
   const units = wqeUnits(wqe);
   if (units > MAX_WQE_UNITS) {

@@ -68,7 +68,6 @@ export function nakText(byte: number): string | undefined {
   return `RNR NAK timer ${formatTime(rnrDelayPs(syndrome.timerCode))}`;
 }
 
-/** `ACK, 4 credits`, `ACK`; `reserved` for a syndrome that a receiver ignores. */
 export function ackText(byte: number): string {
   const syndrome = parseSyndrome(byte);
   if (syndrome.kind !== "ack") return "reserved";

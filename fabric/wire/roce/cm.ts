@@ -235,7 +235,6 @@ const SIDR_TEXTS = [
   "version not supported",
 ];
 
-/** `status 1 (service ID not supported: no program listens)`. */
 export function sidrText(status: number): string {
   const text = SIDR_TEXTS[status];
   return text === undefined ? `status ${status}` : `status ${status} (${text})`;
@@ -262,7 +261,6 @@ const REJECT_TEXTS: Readonly<Record<number, string>> = {
   [REJECT_REASON.duplicateCommId]: "duplicate local communication ID",
 };
 
-/** `reason 8 (invalid service ID: no program listens)`. */
 export function rejectText(reason: number): string {
   const text = REJECT_TEXTS[reason];
   return text === undefined ? `reason ${reason}` : `reason ${reason} (${text})`;
@@ -332,7 +330,6 @@ export function privateDataBytes(type: CmType): number {
   return MAD_BYTES - BODY_AT - sizeOf(CM_MESSAGES[type].fields);
 }
 
-/** {@link MAD_BYTES} long. */
 export function encodeCm(message: CmMessage): Uint8Array<ArrayBuffer> {
   const { attributeId, fields } = CM_MESSAGES[message.type];
   const room = privateDataBytes(message.type);

@@ -21,7 +21,6 @@ import type { Field, HeaderOf } from "../../base/fields.ts";
 
 export const COHERENCE_ETH_FIELDS = [
   ["version", 8],
-  /** In {@link COHERENCE_COMMANDS}, within the opcode's class. */
   ["command", 8],
   /** In {@link COHERENCE_STATES} (C-05): asked for, granted or left. */
   ["state", 3],
@@ -32,11 +31,9 @@ export const COHERENCE_ETH_FIELDS = [
   ["placed", 1],
   /** In the far card's remote cache, else in home's local cache. */
   ["remote", 1],
-  /** In {@link COHERENCE_CHANGES}: a `Write`'s change of the line. */
   ["change", 2],
   /** `stamp` is valid: the lease's renewal, which rides on any message (decision 13). */
   ["stamped", 1],
-  /** In {@link COHERENCE_STATUS}. */
   ["status", 8],
   /**
    * The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights.

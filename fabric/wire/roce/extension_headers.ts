@@ -20,7 +20,6 @@ import { readReth, RETH_FIELDS, writeReth } from "./reth.ts";
 import { describeVerify, DIGEST_ETH_FIELDS, VERIFY_ETH_FIELDS } from "./verify_eth.ts";
 
 interface ExtensionRow<Header> {
-  /** In wire order. */
   readonly fields: readonly Field[];
   readonly bytes: number;
   readonly read: (view: DataView, at: number) => Header;
@@ -112,12 +111,10 @@ export const EXTENSION_HEADERS = {
 
 export type ExtensionHeader = keyof typeof EXTENSION_HEADERS;
 
-/** Exactly those in the opcode's row. */
 export type Extensions = {
   readonly [Name in ExtensionHeader]?: ReturnType<(typeof EXTENSION_HEADERS)[Name]["read"]>;
 };
 
-/** Without the type of each header, for loops over a packet's headers. */
 export const EXTENSION_ROWS = EXTENSION_HEADERS as unknown as Readonly<
   Record<ExtensionHeader, ExtensionRow<Extensions[ExtensionHeader]>>
 >;

@@ -3,7 +3,6 @@ export const FETH_FIELDS = [
   ["reserved", 26],
   /** {@link FLUSH_SELECT}. */
   ["select", 2],
-  /** Bits of {@link FLUSH_PLACEMENT}. */
   ["placement", 4],
 ] as const;
 

@@ -43,7 +43,6 @@ export const GRH_BYTES = sizeOf(GRH_FIELDS);
 /** §8.3.1, §8.3.5. */
 export const GRH_VERSION = 6, NEXT_HEADER_IBA = 0x1b;
 
-/** Values that a RoCEv2 packet has no field for. */
 export interface Grh {
   /** 20 bits. */
   readonly flowLabel: number;

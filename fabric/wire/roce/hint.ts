@@ -98,7 +98,6 @@ export interface HintMessage {
   readonly groups: readonly HintGroup[];
 }
 
-/** With its header. */
 export function bytesOf(message: HintMessage): number {
   let bytes = HINT_ETH_BYTES;
   for (const { entries } of message.groups) {
@@ -108,7 +107,6 @@ export function bytesOf(message: HintMessage): number {
   return bytes;
 }
 
-/** With the parts behind it. */
 export function entryBytes(
   { objects, operands, parts = [] }: {
     readonly objects: readonly bigint[];
@@ -124,7 +122,6 @@ function readHeader(bytes: Uint8Array): HintEth {
   return readFields(HINT_ETH_FIELDS, { view: viewOf(bytes), at: 0 });
 }
 
-/** The parts of a packet with a hint's operation code. */
 export function hintParts(
   message: HintMessage,
 ): { readonly hintEth: HintEth; readonly payload: Uint8Array<ArrayBuffer> } {

@@ -8,7 +8,6 @@ export const HINT_ETH_FIELDS = [
   /** Distinguishes a hint from other datagrams (`rocev2.md` §2.3). */
   ["magic", 32],
   ["version", 8],
-  /** In {@link HINT_TYPES}. */
   ["type", 8],
   /**
    * Bits of {@link HINT_KINDS}: all kinds in the message (H-04), or the subject of an answer
@@ -89,14 +88,12 @@ export const HINT_GROUP_BYTES = sizeOf(HINT_GROUP_FIELDS);
 
 /** A waiting work element (H-01, H-03). */
 export const HINT_ENTRY_FIELDS = [
-  /** The requested preparation, of {@link HINT_KINDS}. */
   ["kinds", 8],
   /**
    * Operand data follows [0086]: an atomic's {@link HINT_OPERANDS_FIELDS} ahead of the HintObjects;
    * a READ's or WRITE's {@link HINT_PART_FIELDS} behind each of them.
    */
   ["operands", 1],
-  /** In {@link HINT_OPERATIONS}. */
   ["operation", 7],
   /** Coming messages of this kind: for untagged ones the count (H-03), up to a queue's depth. */
   ["messages", 16],

@@ -77,11 +77,8 @@ export function crc32(bytes: Uint8Array): number {
 const MASKED_BYTES = IPV4_BYTES + UDP_BYTES + BTH_BYTES;
 
 // Little-endian words.
-/** IPv4 byte 1. */
 const MASK_TRAFFIC_CLASS = 0x0000_ff00;
-/** IPv4 bytes 8, 10 and 11. */
 const MASK_TTL_CHECKSUM = 0xffff_00ff | 0;
-/** UDP bytes 6–7. */
 const MASK_UDP_CHECKSUM = 0xffff_0000 | 0;
 /** BTH byte 4: FECN, BECN and six reserved bits. */
 const MASK_CONGESTION = 0x0000_00ff;
@@ -107,7 +104,6 @@ export function computeIcrc(view: DataView, range: ByteRange): number {
 
 /** GRH bytes 0 to 3: all but the version. */
 const MASK_GRH_FIRST = 0xffff_ff0f | 0;
-/** GRH byte 7. */
 const MASK_HOP_LIMIT = 0xff00_0000 | 0;
 
 /**

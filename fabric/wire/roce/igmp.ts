@@ -80,7 +80,6 @@ export function encodeReport(
   return bytes;
 }
 
-/** Accepts arbitrary bytes. */
 export function isIgmp(bytes: Uint8Array): boolean {
   return bytes.length >= IP_AT + 20 && bytes[12] === 0x08 && bytes[13] === 0x00 &&
     bytes[IP_AT]! >> 4 === 4 && bytes[IP_AT + 9] === PROTOCOL_IGMP;

@@ -178,7 +178,6 @@ export function lengthOf(frame: FrameBytes): number {
   return frame.length ?? frame.bytes.length;
 }
 
-/** Constants are merged. */
 function writeOuterHeaders(
   view: DataView,
   base: number,

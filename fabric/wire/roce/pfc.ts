@@ -29,7 +29,6 @@ export interface Pfc {
   readonly quanta: readonly (number | undefined)[];
 }
 
-/** Its class selector: the default map of switches and RNICs. */
 export function priorityOfDscp(dscp: number): number {
   return dscp >> 3;
 }
@@ -70,7 +69,6 @@ export function decodePfc(bytes: Uint8Array<ArrayBuffer>): Pfc | undefined {
   return { sourceMac: readMac(view, 6), quanta };
 }
 
-/** `PFC 3: pause 65535, 6: go on`. */
 export function describePfc({ quanta }: Pfc): string {
   const words = quanta.flatMap((time, priority) =>
     time === undefined ? [] : [`${priority}: ${time === 0 ? "go on" : `pause ${time}`}`]

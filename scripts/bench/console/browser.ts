@@ -13,7 +13,6 @@ const REPLAYED_MS = 300_000;
 export const SIGNALS = { handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false } as const;
 const VIEWPORT = { width: 1440, height: 900 };
 
-/** The first that is installed. */
 export function browserProgram(): string | undefined {
   const folders = (Deno.env.get("PATH") ?? "").split(":");
   return PROGRAMS.flatMap((program) => folders.map((folder) => `${folder}/${program}`))
@@ -79,7 +78,6 @@ export class ConsolePages {
     return page;
   }
 
-  /** Of a run whose time stands, when its replay has come to its end. */
   async replayed(run: string, view: string): Promise<Page> {
     const page = await this.#context.newPage();
     const isTimeline = (url: string) => new URL(url).pathname.endsWith("/timeline");
@@ -101,7 +99,6 @@ export class ConsolePages {
     return { page: await context.newPage(), close: () => context.close() };
   }
 
-  /** Of all processes of the browser, in ms. */
   async processorMs(): Promise<number> {
     const protocol = await this.#browser.newBrowserCDPSession();
     const { processInfo } = await protocol.send("SystemInfo.getProcessInfo");

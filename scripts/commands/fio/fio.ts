@@ -120,7 +120,6 @@ async function readText(path: string): Promise<string> {
   return await new Response(Deno.stdin.readable).text();
 }
 
-/** On stderr; ends with 1 where something did not hold. */
 function sayOutcome({ report, threads, captures, seed }: FioRun): void {
   for (const { text, node } of report.warnings ?? []) say(`${node}: ${text}`);
   for (const thread of threads) {

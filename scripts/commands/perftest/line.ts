@@ -6,7 +6,6 @@ import { type Command, Option } from "commander";
 import { listOf, nearest, type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { IDLE, REFUSED } from "./refused.ts";
 
-/** They are refused at once. */
 export class Problems {
   readonly #problems: Problem[] = [];
 
@@ -34,10 +33,8 @@ export class Problems {
 export class Line {
   readonly problems = new Problems();
   readonly #command: Command;
-  /** Each with why. */
   readonly #idle = new Map<string, string>();
 
-  /** Takes shortened options. */
   constructor(command: Command) {
     this.#command = command;
     for (const { flags, why, only, but } of IDLE) {
@@ -74,7 +71,6 @@ export class Line {
     return `No effect here: ${[...this.#idle].map(([name, why]) => `${name} (${why})`).join(", ")}`;
   }
 
-  /** Unknown options and words too many. */
   checkWords(): void {
     const { args, registeredArguments } = this.#command;
     const known = longOptions(this.#command);

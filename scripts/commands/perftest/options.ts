@@ -54,7 +54,6 @@ export interface PerftestFlags extends CheckFlags, RackChoiceFlags {
   readonly events?: boolean;
   readonly noPeak?: boolean;
   readonly reportHistogram?: boolean;
-  /** As perftest's own table of options spells it. */
   readonly reportHistogrm?: boolean;
   readonly reportUnsorted?: boolean;
   readonly reportBoth?: boolean;
@@ -80,7 +79,6 @@ function refuseTo(problems: Problems): Refuse {
   return (option, why, expected) => problems.add("", { found: `${option} ${why}`, expected });
 }
 
-/** @param problems collects errors. */
 export function formOf(
   test: PerftestName,
   flags: PerftestFlags,
@@ -122,7 +120,7 @@ export function formOf(
   return given({ gbits, noPeak, reportBoth, output, samples });
 }
 
-/** `-w`, `-y`: results must not be below. @param problems collects errors. */
+/** `-w`, `-y`: results must not be below. */
 export function limitsOf(
   test: PerftestName,
   { limit_bw, limit_msgrate, report_gbits: gbits = false }: PerftestFlags,
@@ -218,7 +216,6 @@ function checkTogether(
   }
 }
 
-/** @param problems collects errors. */
 export function optionsOf(test: PerftestName, flags: PerftestFlags, problems: Problems) {
   const kind = PERFTEST[test];
   const { size, iters, mtu, duration, margin, all } = flags;
