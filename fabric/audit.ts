@@ -1,7 +1,6 @@
 /**
- * A program's writes, posts and completions, by which the checkers in `console/checks` judge a run.
- * An observer takes each record at once: confirmations are known even if the program is killed
- * before its report.
+ * What the checkers in `console/checks` judge a run by. An observer takes each record at once:
+ * confirmations are known even if the program is killed before its report.
  */
 import type { Time } from "./base/time.ts";
 import type { WcStatus } from "./wire/host_bus/cqe.ts";
@@ -22,7 +21,7 @@ export interface WritesRecord {
   readonly isOrderClaimed?: boolean;
 }
 
-/** Readable at the responder, as far as the method can tell; no promise. */
+/** Readable at the responder, as far as the method can tell. */
 export interface VisibleRecord {
   readonly kind: "visible";
   readonly id: number;
@@ -274,9 +273,8 @@ export type SharedRecord =
 export const OBJECT_TYPES = ["register", "counter", "map", "log", "queue"] as const;
 
 /**
- * A program begins an operation of an abstract object that survives power failures; emitted before
- * any of its effects. By these `rack explore` judges `recover`'s answer under `objects`, without a
- * check.
+ * Begin of an operation of an abstract object that survives power failures, before any of its
+ * effects. By these `rack explore` judges `recover`'s answer under `objects`.
  */
 export interface OperationRecord {
   /** An operation begins. */

@@ -1,6 +1,6 @@
 /**
- * A device's present state, for observers, never an input. A node makes it without changing itself,
- * so a run has the same digest with and without inspection.
+ * A device's present state, for observers, never an input: a run has the same digest with and
+ * without.
  */
 import { PS_PER_MS, PS_PER_S, PS_PER_US, type Time } from "./base/time.ts";
 import type { PersistenceDomain } from "./rack/plan/persistence_domain.ts";

@@ -1,7 +1,6 @@
 /**
- * A node is a pure state machine: inputs with their time in, outputs and a deadline out. No I/O, no
- * clock, no unseeded number. `partition/partition.ts` is the one loop that drives every kind of
- * node.
+ * A node is a pure state machine: inputs with their time in, outputs and a deadline out.
+ * `partition/partition.ts` drives every kind of node.
  */
 import type { PlacedPayload } from "./placed_payload.ts";
 import type { FrameBytes, RocePacket } from "./wire/roce/packet.ts";

@@ -1,6 +1,6 @@
 /**
- * In the order of the help. Each file imports a large part of the product, so only the requested
- * one is loaded: else loading takes most of a short command's time.
+ * In the order of the help. Only the requested file is loaded: else loading takes most of a short
+ * command's time.
  */
 import type { Command } from "commander";
 

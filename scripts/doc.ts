@@ -1,7 +1,6 @@
 /**
- * `deno task doc [FOLDER]`: the API reference of what own protocols see: the doors `rackmesh` and
- * `rackmesh/testing`, and the functions of `device.verbs`. Written below the cache, or into a
- * folder outside the tree.
+ * `deno task doc [FOLDER]`: the API reference of `rackmesh`, `rackmesh/testing`, and the functions
+ * of `device.verbs`, below the cache or in a folder outside the tree.
  */
 import { resolve } from "node:path";
 import { assert } from "../fabric/base/assert.ts";

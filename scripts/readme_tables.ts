@@ -1,7 +1,6 @@
 /**
- * `deno task tables`: tables of options in READMEs, made from the rows by which the options are
- * read, between `<!-- options: NAME -->` and `<!-- end of options -->`. With `--check` it only says
- * which are others.
+ * `deno task tables`: tables of options in READMEs, between `<!-- options: NAME -->` and `<!-- end
+ * of options -->`. With `--check` it only says which differ.
  */
 import { helpOf, type OptionTable, orderName } from "../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../fabric/rack/plan/vocabulary.ts";

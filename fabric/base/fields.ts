@@ -1,13 +1,13 @@
 /**
- * A wire format as a table of fields in wire order, for comparison with the specification; size,
- * type, reader and writer follow from it. Most packets' headers have hand-written ones, for speed;
- * `headers_test.ts` compares them.
+ * A wire format as a table of fields, for comparison with the specification; size, type, reader and
+ * writer follow from it. Most packets' headers have hand-written ones, for speed; `headers_test.ts`
+ * compares them.
  */
 import { assert, fail } from "./assert.ts";
 
 /**
- * Width in bits, most significant bit first. Without a name the field is reserved: written as zero,
- * ignored when read. (A reserved field that must be preserved has a name.)
+ * Width in bits, most significant bit first. Without a name: reserved, so written as zero and
+ * ignored when read, unless it must be preserved.
  */
 export type Field = readonly [name: string, bits: number];
 

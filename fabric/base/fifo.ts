@@ -23,7 +23,7 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** Undefined where the element was removed or not yet added. */
+  /** Undefined where it was removed or not yet added. */
   at(number: number): T | undefined {
     const place = number - this.#first + this.#head;
     return place < this.#head ? undefined : this.#items[place];

@@ -1,6 +1,5 @@
 /**
  * The longest wall time that a part of the rack waits for another one. A busy machine makes the
- * rack slow, never wrong, so it is minutes: a part without an answer by then hangs, and the error
- * names it. A user's own code is limited in processor time instead.
+ * rack slow, never wrong, so it is minutes. A user's own code is limited in processor time instead.
  */
 export const PATIENCE_MS = 180_000;

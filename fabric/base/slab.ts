@@ -1,7 +1,7 @@
 /**
  * Zeroed bytes for objects that are allocated by the million, such as frames: views into shared
- * buffers, a tenth of the cost of a buffer each. Never reused, so sharing shows only in `buffer`
- * and `byteOffset`, which every `DataView` must use. A slab lives as long as any part of it.
+ * buffers, a tenth of the cost of a buffer each. Every `DataView` must use `byteOffset`. A slab
+ * lives as long as any part of it.
  */
 
 const SLAB_BYTES = 64 * 1024;
@@ -28,8 +28,8 @@ let keptSlab = new ArrayBuffer(KEPT_SLAB_BYTES);
 let keptUsed = 0;
 
 /**
- * For bytes that may be kept as long as the run lasts, such as a cache's lines: a slab holds only
- * sixteen of 64 B, so that one long-lived line retains little memory.
+ * For bytes that may be kept as long as the run lasts, such as a cache's lines: one of 64 B retains
+ * little memory.
  */
 export function allocateKept(length: number): Uint8Array<ArrayBuffer> {
   if (length > KEPT_SLAB_BYTES) return new Uint8Array(length);
@@ -57,8 +57,7 @@ let lastBuffer: ArrayBufferLike = slab, lastView: DataView = new DataView(slab);
 let earlierBuffer: ArrayBufferLike = slab, earlierView: DataView = lastView;
 
 /**
- * Of the whole buffer, from `byteOffset` on. Cheaper than {@link viewOf} for many small pieces of
- * few slabs in sequence.
+ * Of the whole buffer. Cheaper than {@link viewOf} for many small pieces of few slabs in sequence.
  */
 export function bufferViewOf(bytes: Uint8Array): DataView {
   const { buffer } = bytes;

@@ -1,9 +1,4 @@
-/**
- * The users of a rack's broker, and the subjects that each may publish and hear: README.
- *
- * A user hears answers on subjects that name it, so no user needs NATS's `allow_responses`, a right
- * to publish on any subject.
- */
+/** See README, Who may say and hear what. */
 import { neighboursOf } from "../rack/plan/cabling.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { ANY, patternOf, patternOfRun } from "./subjects.ts";

@@ -1,11 +1,6 @@
 /**
- * The guarantees of a bus, and their limits: `nats_bus.ts` for racks, `memory_bus_testing.ts` for
- * tests; `bus_contract.ts` is the suite that both pass.
- *
- * - At most once: a message without a subscriber, or during an outage, is dropped without an error.
- * - In order between two connections; no order across connections.
- * - A handler runs in a later turn of the event loop than the publish, one message at a time.
- * - Neither the publisher nor a handler changes a payload after `publish`.
+ * At most once: a message without a subscriber, or during an outage, is dropped without an error.
+ * More: README, Invariants.
  */
 
 export interface Bus {

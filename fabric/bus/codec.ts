@@ -1,8 +1,7 @@
 /**
- * CBOR (RFC 8949) of plain data, without tags and indefinite lengths, so that decoding cannot yield
- * an object with behaviour or a cycle.
- *
- * `index-no-eval` is cbor-x without its native add-on, which needs permissions; it is as fast.
+ * CBOR (RFC 8949) without tags and indefinite lengths, so that decoding cannot yield an object with
+ * behaviour or a cycle. `index-no-eval` is cbor-x without its native add-on, which needs
+ * permissions; it is as fast.
  */
 import { Encoder } from "cbor-x/index-no-eval";
 import { assert } from "../base/assert.ts";

@@ -1,12 +1,10 @@
 /**
- * Messages in NATS's protocol (docs.nats.io, "Client protocol"), the only operations of a rack at
- * work:
+ * Messages in NATS's protocol (docs.nats.io, "Client protocol"):
  *
  *     PUB <subject> [reply] <size>␍␊<payload>␍␊
  *     MSG <subject> <sid> [reply] <size>␍␊<payload>␍␊
  *
- * All other operations pass unchanged between the server and the client of nats-core, which
- * connects, logs in, subscribes and pings.
+ * All other operations pass unchanged between the server and the client of nats-core.
  */
 import { textOf } from "../base/text_table.ts";
 import { BusError } from "./bus.ts";

@@ -21,8 +21,7 @@ import { type Hear, Incoming, Outgoing } from "./nats_frames.ts";
 import { nextTurn } from "./wall_time.ts";
 
 /**
- * The client connects, subscribes, pings and dials again; messages bypass it: its parser and
- * buffers cost half as much again as `nats_frames.ts`.
+ * Messages bypass the client: its parser and buffers cost half as much again as `nats_frames.ts`.
  */
 export class TcpConnection {
   readonly client: NatsConnection;

@@ -1,6 +1,6 @@
 /**
- * Malformed messages, or beyond the rights of their subject's sender. A genuine one is never
- * refused, regardless of losses and repetitions of the bus.
+ * Messages that are malformed or beyond their sender's rights. A genuine one is never refused,
+ * regardless of losses and repetitions of the bus.
  */
 
 /**

@@ -1,7 +1,6 @@
 /**
- * Messages of a fixed shape ↔ sealed CBOR, the bytes of `encodeSealed(row)`: field by field, a
- * third of the work of a row that is built, encoded, scanned, decoded and checked. Other data (the
- * options of a program) goes through `codec.ts`.
+ * Messages of a fixed shape ↔ sealed CBOR, the bytes of `encodeSealed(row)`, for a third of its
+ * work. Other data (a program's options) goes through `codec.ts`.
  */
 import { bufferViewOf } from "../base/slab.ts";
 import { NEVER, type Time } from "../base/time.ts";

@@ -1,6 +1,6 @@
 /**
- * Effects of cable faults on frames: the receiver's end matches the frame that arrived damaged,
- * late or duplicated with what left (`link/effect.ts`).
+ * Effects of cable faults on frames, by what left and what arrived damaged, late or twice
+ * (`link/effect.ts`).
  */
 import type { Time } from "../base/time.ts";
 import type { CableEffect } from "../link/effect.ts";

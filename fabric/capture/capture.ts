@@ -1,6 +1,6 @@
 /**
- * Every frame at every network port that it passed, by time. A lost frame appears only at its
- * sender's port, one that a switch dropped only at its ingress port.
+ * Every frame at every network port that it passed. A lost frame appears only at its sender's port,
+ * one that a switch dropped only at its ingress port.
  */
 import { nodeIndexes } from "../rack/plan/cabling.ts";
 import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";

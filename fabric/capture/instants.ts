@@ -1,6 +1,6 @@
 /**
  * Merges observations in an order that packing does not change: by time, then by node, then as they
- * were made. Holds one instant in memory.
+ * were made.
  */
 import type { Time } from "../base/time.ts";
 import type { Observation } from "./observation.ts";

@@ -1,7 +1,4 @@
-/**
- * Blocks of capture files (draft-ietf-opsawg-pcapng), little-endian: a section, an interface for
- * every port, then a packet for every frame at a port.
- */
+/** Blocks of capture files (draft-ietf-opsawg-pcapng), little-endian. */
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
 

@@ -1,7 +1,6 @@
 /**
- * A run for ui.perfetto.dev, in Chrome's JSON trace event format: a process for each device, tracks
- * for its busy parts (`tracks.ts`), arrows from a work request to its completion. Times are
- * microseconds with six decimals (ps).
+ * A run for ui.perfetto.dev, in Chrome's JSON trace event format, in microseconds with six decimals
+ * (ps).
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";

@@ -1,6 +1,6 @@
 /**
- * Retransmissions: at the sending RNIC's port, a packet of a reliable connection whose PSN and kind
- * have left before. ACKs and NAKs are never retransmissions.
+ * At the sending RNIC's port, a packet of a reliable connection whose PSN and kind have left
+ * before, except ACKs and NAKs.
  */
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { GSI_QPN } from "../wire/roce/bth.ts";

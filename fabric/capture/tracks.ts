@@ -1,6 +1,6 @@
 /**
- * Tracks are threads of the format, allocated on demand. Slices of one track must not overlap, so
- * activities that overlap use as many lanes as overlapped at any time.
+ * Tracks are the format's threads. Slices of one must not overlap, so activities use as many lanes
+ * as overlapped at any time.
  */
 import { NEVER, type Time } from "../base/time.ts";
 

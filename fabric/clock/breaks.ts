@@ -1,10 +1,4 @@
-/**
- * Breaks: conditions at which a running rack stops, in the language of `trace/predicate.ts`:
- * README, Where a rack stands.
- *
- * The rack stops as a whole, at the end of the instant of the hit. For that, while breaks are
- * watched no partition runs past the next event of another (`Timekeeper`).
- */
+/** Conditions at which a running rack stops: README, Where a rack stands. */
 import type { Time } from "../base/time.ts";
 import type { Predicate } from "../trace/predicate.ts";
 import type { Grant, Report } from "./clock.ts";

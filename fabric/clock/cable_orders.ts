@@ -1,10 +1,9 @@
 /**
- * Ordered faults of cables: README, Power failures and orders.
+ * Ordered faults of cables.
  *
  * A cut reaches both ends as late as a power failure would, by each partition's own queue, without
  * a message. Frames that reach an end after it has noticed are lost, and so are frames sent there.
- * A node that gets power finds which of its cables are down. A one-way cut loses frames and no end
- * notices it.
+ * A one-way cut loses frames and no end notices it.
  */
 import {
   checkedLinkFault,

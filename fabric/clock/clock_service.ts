@@ -1,6 +1,6 @@
 /**
- * The timekeeper on the bus: control requests, repetition of what the bus may have lost, and a
- * report where time does not move.
+ * The timekeeper on the bus: requests, repetition of what the bus may have lost, why time does not
+ * move.
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode, encodeSealed } from "../bus/codec.ts";

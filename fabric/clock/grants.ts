@@ -1,7 +1,4 @@
-/**
- * A grant's content, the messages that an answer confirms, a missing answer's consequences.
- * `horizon.ts` decides how far a partition may run, `timekeeper.ts` whether it gets a grant now.
- */
+/** A grant's content, the messages that an answer confirms, a missing answer's consequences. */
 import type { Grant, Report } from "./clock.ts";
 import type { ClockOutputs, ClockParts } from "./membership.ts";
 import { dueOrders, granted, type Member, noteTaken, reported, type Taken } from "./member.ts";

@@ -1,7 +1,4 @@
-/**
- * Limits of a rack's time: a limit, a pause, breaks. A pause and breaks first level the rack:
- * partitions behind continue up to the first one's instant.
- */
+/** A limit, a pause, breaks: README, Where a rack stands. */
 import type { Predicate } from "../trace/predicate.ts";
 import { Breaks } from "./breaks.ts";
 import { effectiveNext, type Member, spansDone, unseenBy } from "./member.ts";

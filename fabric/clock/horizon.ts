@@ -1,19 +1,13 @@
 /**
- * The grant formula. Partition p may run to
- *
- *     H(p) = min over q ≠ p of (next(q) + distance(q, p))
- *
- * where next(q) is {@link effectiveNext} and distance(q, p) is of `rack/plan/distances.ts` (README,
- * The grant).
+ * The grant (README), where next(q) is {@link effectiveNext} and distance(q, p) is of
+ * `rack/plan/distances.ts`.
  *
  * After a report few terms have changed, so the minimum is kept in parts: each chain's earliest
  * effect at its core partition, the least of these, and the least effect there from elsewhere. A
  * partition that may not run waits for the part that holds it back: within its chain for any change
- * there, else for the instant that the rest must have left behind. So the cost of a report does not
- * grow with the number of partitions.
+ * there, else for the instant that the rest must have left behind.
  *
- * The same delays give the earliest time at which a partition can have lost power, or begun: no
- * other may have run past the first news of it.
+ * The same delays give the earliest time at which a partition can have lost power, or begun.
  */
 import { Deadlines } from "../base/deadlines.ts";
 import { effectiveNext, type Member, openFrom, unseenBy } from "./member.ts";

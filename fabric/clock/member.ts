@@ -1,7 +1,4 @@
-/**
- * The timekeeper's state of one partition. Only files of this folder write it; a change of several
- * fields is a function here.
- */
+/** The timekeeper's state of one partition, written by files of this folder only. */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { type Grant, type LinkChange, type Report, type RunOrder, spanNumber } from "./clock.ts";

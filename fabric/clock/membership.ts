@@ -1,7 +1,6 @@
 /**
  * Which process runs which partition: joins, failures, returns of power, and the news of them for
- * the new process and the far ends of its cables. `member.ts` has the state of each partition,
- * `power_state.ts` that of each node's power.
+ * the new process and the far ends of its cables.
  *
  * A failure takes effect when it is recorded: with the last span, the digests and the numbers of
  * messages sent. Until then its observer reports it again, as this timekeeper may end before. Its
@@ -10,10 +9,9 @@
  * - *Scripted*: when no event can happen before it any more.
  * - *Unscripted* (a process dies): the earliest instant that no partition has run past and that
  *   is not before the partition's last report. A life that has reported nothing never began. Where
- *   no timekeeper knows the progress, the run goes on and is marked as not replayable
- *   (`inexact.jsonl`).
+ *   no timekeeper knows the progress, the run is marked as not replayable (`inexact.jsonl`).
  * - *Neighbours notice late*, after the lookahead: with the cable's latency alone, a peer that
- *   was granted the full lookahead could have run past the notice already.
+ *   was granted the full lookahead could have run past the notice.
  *
  * Lives are numbered: a message to or from an earlier life is not delivered.
  */

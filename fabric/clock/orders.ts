@@ -1,7 +1,6 @@
 /**
- * Orders that start programs, shut hosts down, or add power failures to the plan: README, Power
- * failures and orders. The first two take effect as soon as "now" is defined. A host does each once
- * (`Runner`), so a restarted timekeeper repeats orders that it may have missed.
+ * Orders that start programs, shut hosts down, or add power failures to the plan: README. A host
+ * does each once (`Runner`), so a restarted timekeeper repeats orders that it may have missed.
  */
 import { assert } from "../base/assert.ts";
 import { formatTime, type Time } from "../base/time.ts";
@@ -36,8 +35,8 @@ export class Orders {
   }
 
   /**
-   * Takes effect as soon as "now" is defined. @returns the order's number. @throws RecordError if
-   * the record has no room for it.
+   * Takes effect as soon as "now" is defined. @returns its number. @throws RecordError if the
+   * record has no room for it.
    */
   run(host: string, program: ProgramPlan): number {
     const { members } = this.#parts;
@@ -47,8 +46,7 @@ export class Orders {
   }
 
   /**
-   * As soon as "now" is defined; the power goes off `withinPs` later, unless it fails before. The
-   * order on record stands for both.
+   * As soon as "now" is defined; the power goes off `withinPs` later, unless it fails before.
    * @returns the order's number, or the reason of its refusal.
    * @throws RecordError as {@link run}.
    */

@@ -1,7 +1,4 @@
-/**
- * The timekeeper's records, a line of JSON each, written whole or not at all; a timekeeper that
- * follows a killed one reads them.
- */
+/** The timekeeper's records, a line of JSON each, written whole or not at all. */
 import { RecordError } from "./record.ts";
 
 export function readIfThere(path: string, from = 0): string {

@@ -1,6 +1,5 @@
 /**
- * The timekeeper grants horizons to partitions with something to do (`horizon.ts` has the formula,
- * `grants.ts` the grants, `membership.ts` processes). A restarted one asks the partitions for their
+ * Grants horizons to partitions with something to do. A restarted one asks the partitions for their
  * state; only power failures, returns and orders are recorded. Pure: no bus and no clock.
  */
 import { rackDigest } from "../partition/digest.ts";

@@ -1,11 +1,9 @@
 /**
- * The timekeeper's process: `timekeeper_main.ts RUN_FILE [LANES_FILE]`; with a file of lanes it
- * keeps other racks' time, too (`lanes.ts`). It writes the number of its starts
- * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
- * replayed (`inexact.jsonl`), failures, returns and cable orders (`faults.jsonl`), ordered programs
- * (`orders.jsonl`, their content in `orders/`), and at its end the state that a replay has to equal
- * (`clock.json`). A resumed run begins with another run's orders, and stops where that one's
- * repetition ends.
+ * `timekeeper_main.ts RUN_FILE [LANES_FILE]`; with a file of lanes it keeps other racks' time, too
+ * (`lanes.ts`). It writes the number of its starts (`timekeeper.term`), power failures added to the
+ * plan (`planned.jsonl`), why the run cannot be replayed (`inexact.jsonl`), failures, returns and
+ * cable orders (`faults.jsonl`), ordered programs (`orders.jsonl`, `orders/`), and at its end the
+ * state that a replay has to equal (`clock.json`).
  */
 import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";

@@ -1,8 +1,8 @@
 /**
  * Faults of one direction of a cable, at its sender. Each draws from its own stream, named after
  * fault, direction and life of the sender, as a frame is passed to the transmitter: the result
- * depends on neither packing nor other faults. None makes a frame earlier, so the clock's lookahead
- * stays valid.
+ * depends on neither packing nor other faults. None makes a frame earlier: the lookahead stays
+ * valid.
  */
 import type { Frame } from "../node.ts";
 import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/plan/link_plan.ts";

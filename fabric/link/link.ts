@@ -1,7 +1,4 @@
-/**
- * One direction of a cable, at its sender: a transmitter that sends in sequence at the cable's
- * rate, and a latency. `fault.ts` adds the faults.
- */
+/** One direction of a cable, at its sender: a transmitter at the cable's rate, and a latency. */
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";

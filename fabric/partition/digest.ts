@@ -1,6 +1,6 @@
 /**
- * A pair of 32-bit lanes for the events of each node in its order, combined by name, so that
- * packing has no effect.
+ * A pair of 32-bit lanes for each node's events in order, combined by name, so that packing has no
+ * effect.
  */
 import type { Event } from "./event_queue.ts";
 import type { Input } from "../node.ts";

@@ -1,7 +1,7 @@
 /**
  * The total order of events: (time, kind, source, counter); the counter restarts at 0 with each
- * life, and later lives order after earlier ones. It depends on the models only, so a scenario and
- * a seed give the same digest with any packing.
+ * life, and later lives order after earlier ones. So a scenario and a seed give the same digest
+ * with any packing.
  */
 import { assert, fail } from "../base/assert.ts";
 import { NEVER, type Time } from "../base/time.ts";

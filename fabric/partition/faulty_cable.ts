@@ -1,7 +1,4 @@
-/**
- * Faulty cables at their ends: when frames are sent on, and how both ends detect a cut.
- * `link/fault.ts` decides the effect on single frames.
- */
+/** Cables at their ends: when frames are sent on, and how both ends detect a cut. */
 import {
   addLinkFault,
   createDirectionFaults,
@@ -94,7 +91,7 @@ export function recallChange(
 /**
  * `post` sends the frames that arrive, including released ones.
  * @param sent.number of the frame, for the case that it is held.
- * @returns the deadline at which a held frame is released; undefined where it is not held.
+ * @returns the deadline of a held frame's release; else undefined.
  */
 export function sendThrough(
   port: Port,

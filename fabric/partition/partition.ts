@@ -1,6 +1,6 @@
 /**
- * Some nodes of the rack, one event queue, and the ends of their cables. {@link Partition.advance}
- * is the one loop that drives every kind of node. No clock, no I/O, no async.
+ * Some nodes of the rack, one event queue, and the ends of their cables. No clock, no I/O, no
+ * async.
  */
 import { assert, fail } from "../base/assert.ts";
 import {

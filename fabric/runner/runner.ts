@@ -1,6 +1,6 @@
 /**
  * A partition on the bus: takes grants, collects the events that a grant names, lets the partition
- * run, makes bytes durable, and only then publishes what it sent (output commit).
+ * run, makes bytes durable, and only then publishes (output commit).
  */
 import { assert } from "../base/assert.ts";
 import { decodeSealed } from "../bus/codec.ts";

@@ -1,7 +1,7 @@
 /**
  * Steps for their present readers: one block for each device and span, on `trace.<node>`, after the
- * span's report. A reader renews a lease, so that a dead reader costs nothing; a block has a limit,
- * so that no reader makes the rack's memory grow. Pure: the caller publishes, and has the clock.
+ * span's report. A reader renews a lease, so that a dead one costs nothing. Pure: the caller
+ * publishes, and has the clock.
  */
 import type { TraceStep } from "../node.ts";
 import type { Time } from "../base/time.ts";

@@ -1,8 +1,7 @@
 /**
  * The time of an access to a shared region by module: from the waiting core back to its begin, each
  * message to its cause. A line has its device's own time by the message's departure
- * (`TraceStep.spent`); the rest up to the receiver's action is the way. So the parts add up,
- * without gap or overlap.
+ * (`TraceStep.spent`); the rest up to the receiver's action is the way.
  */
 import type { Time } from "../base/time.ts";
 import { ACCESS_MODULES, type AccessModule, type ModuleCost } from "./access_modules.ts";

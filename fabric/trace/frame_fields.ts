@@ -1,6 +1,6 @@
 /**
- * A frame field by field, in wire order, with the place of every bit. Accepts any bytes: parts of a
- * header beyond the frame's end are left out.
+ * A frame field by field, with the place of every bit. Accepts any bytes: what is beyond the
+ * frame's end is left out.
  */
 import { type Field, readFields, sizeOf } from "../base/fields.ts";
 import { viewOf } from "../base/slab.ts";

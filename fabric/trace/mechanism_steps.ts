@@ -1,8 +1,7 @@
 /**
- * Steps of the two mechanisms around an operation: hints (document 001_, figure 6: 602 to 616) and
- * queue information (document 003_, figure 2: 201 to 204). A step with several actions has its
- * number and the place in it: `612.2`. A step outside of the figures keeps its word: the classic
- * scheme of 003_'s background, pages that a request itself asks for.
+ * Steps of hints (document 001_, figure 6: 602 to 616) and queue information (document 003_, figure
+ * 2: 201 to 204). A step with several actions has its number and the place in it: `612.2`. A step
+ * outside of the figures keeps its word.
  *
  * A device traces the word; a ladder and a timeline show the number, and a request may use either.
  */

@@ -1,7 +1,6 @@
 /**
  * What a rack is to stop at, and what is looked for in the past of a run: a time, or a step of a
- * device. The command line, the API, the page, the timekeeper and the replay have this one
- * language.
+ * device.
  *
  *     2ms                 a time: nothing happens at it or later
  *     S907, 4504          a step by its number in the documents, on any device

@@ -1,7 +1,7 @@
 /**
- * The numbered steps of the documents: `persistence.md` (figures 2, 3: the baselines; 9, 10: the
- * write that persists) and `write-verify.md` (45; 46 with read-back). A plain WRITE or a SEND has
- * the same steps in several figures; the operation determines the figure.
+ * The numbered steps of `persistence.md` (figures 2, 3: the baselines; 9, 10: the write that
+ * persists) and `write-verify.md` (45; 46 with read-back). A plain WRITE or a SEND has the same
+ * steps in several figures; the operation determines the figure.
  */
 
 import { type Arrow, MECHANISM_NUMBERS, mechanismOf, mechanismWord } from "./mechanism_steps.ts";

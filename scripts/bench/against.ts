@@ -1,11 +1,6 @@
 /**
- * Speed against another checkout: `deno run -A scripts/bench/against.ts FOLDER
+ * Speed against another checkout (README): `deno run -A scripts/bench/against.ts FOLDER
  * [put|many|packets|local|remote] [PROCESSES]`.
- *
- * A process loads both checkouts and runs the same rack in each, 100 us of virtual time (some
- * milliseconds) at a time, in turns whose order is drawn: a slow machine slows both. Of the pairs'
- * ratios (processor time of an event there over here) the middle 60 % count. V8 does not compile
- * alike in every process, so the result is the mean over processes, with twice its standard error.
  */
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";

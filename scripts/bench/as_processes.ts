@@ -13,10 +13,7 @@ export interface Place extends Measured {
 
 const MIB = 2 ** 20;
 
-/**
- * (b) Of a message between two processes, relative to a request and its answer over the same server
- * just before and after, by the client of nats-core.
- */
+/** (b) Relative to a request and its answer over the same server just before and after. */
 export async function measureHops(place: Place): Promise<Figure[]> {
   const { quick, seed } = place;
   const one: BenchRack = {

@@ -1,4 +1,3 @@
-/** A missed target fails nothing, as the machine may be busy with other work. */
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/base/exit.ts";

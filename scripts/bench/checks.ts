@@ -1,4 +1,4 @@
-/** (x) Checks at the end of a run, by its length: each is to take at most n log n of it. */
+/** (x) Each is to take at most n log n of a run's length. */
 import type { AccessRecord, AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import { makePlan } from "../../fabric/rack/assembly/topology.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
@@ -18,8 +18,8 @@ const HOMES_MOST = 1_000;
 
 /**
  * Records one behind the other, each with an update of one tail that comes after it (P-04), as many
- * flushed stores of a far host to a shared region in SCM, as many objects of one program, and as
- * many ranges given back. Of every hundred records there is a home.
+ * flushed stores of a far host to a shared region in SCM, objects of one program, and ranges given
+ * back.
  */
 export function appendedRecord(records: number): RunRecord {
   const text = "name: checks\nseed: 1\nhosts: { a: {}, b: { scm: { size: 64MiB } } }\n";
@@ -105,8 +105,8 @@ function entryOf(name: string, at: number): Uint8Array {
 const CUTS = 100, FLUSHED_EACH = 10;
 
 /**
- * A far host stores to the words of one line, and home's power fails again and again: behind each
- * failure, the far host finds what was flushed last.
+ * Home's power fails again and again amid a far host's stores to one line, which then finds what
+ * was flushed last.
  */
 function cutRecord(stores: number): RunRecord {
   const text = "name: cuts\nseed: 1\nhosts: { a: {}, b: { scm: { size: 1MiB } } }\n";

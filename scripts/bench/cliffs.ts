@@ -1,8 +1,4 @@
-/**
- * (p) How a card slows down where its caches are too small (Q-07, Q-11), against the number of
- * queue pairs, by both layouts of queue information, and against registered memory. Exact, in one
- * process.
- */
+/** (p) How a card slows down where its caches are too small. */
 import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";

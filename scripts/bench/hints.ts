@@ -1,6 +1,4 @@
-/**
- * (r) Hints (H-30): in virtual time and exact, and their cost for this emulator in processor time.
- */
+/** (r) Hints (H-30). */
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";

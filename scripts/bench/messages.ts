@@ -1,7 +1,3 @@
-/**
- * (t) What a message costs between two processes over one nats-server, by three ways in turn. Other
- * work on the machine slows all three, so their ratio counts.
- */
 import { cpuUsage } from "node:process";
 import { fail } from "../../fabric/base/assert.ts";
 import { USERS } from "../../fabric/bus/access.ts";

@@ -1,7 +1,4 @@
-/**
- * (m) The cost of a persistent write by each method: exact, in virtual time. A test compares the
- * table of `RESULTS.md`.
- */
+/** (m) The cost of a persistent write by each method. */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import {
   DDIOS,

@@ -24,7 +24,6 @@ function ring(bytes: number, { seed, quick }: Measured): TrafficRack {
   return { hosts: 8, writers: 8, seed, load: { qps: 1, bytes, messages, depth, pathMtu: 1024 } };
 }
 
-/** (e) Packets per second of CPU time, data and ACKs; (f) the codec's share of it. */
 export function measurePackets(options: Measured): Figure[] {
   const { quick } = options;
   const long = ring(64 * KIB, options), short = ring(KIB, options);
@@ -115,7 +114,6 @@ function collecting(create: CreateNode, frames: Frame[]): CreateNode {
   };
 }
 
-/** (g) Payload of WRITEs of 1 MiB per second of virtual time, relative to the port's line rate. */
 export function measureLine(options: Measured): Figure[] {
   const { seed, quick } = options;
   const bytes = 1024 * KIB, { mtu, network } = PROFILES["clx-optane-cx5"];
@@ -144,7 +142,6 @@ function payloadRate(pathMtu: number, { bitsPerSecond }: { bitsPerSecond: number
   return bitsPerSecond * pathMtu / wireBytes({ kind: "frame", bytes });
 }
 
-/** (h) By number of queue pairs, with the same number of outstanding messages. */
 export function measureQueuePairs({ seed, quick }: Measured): Figure[] {
   const counts = quick ? [1, 64] : [1, 64, 4096];
   const rack = (qps: number): TrafficRack => ({

@@ -1,7 +1,3 @@
-/**
- * The cost of one message of a `put`, and tables of such figures, on a terminal and in
- * `RESULTS.md`. `methods.ts` and `verified.ts` define the puts.
- */
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { PS_PER_NS, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";

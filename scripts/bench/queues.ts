@@ -1,4 +1,4 @@
-/** (q) What doorbells and messages cost by number of queue pairs, in virtual time: exact. */
+/** (q) Doorbells and messages by number of queue pairs. */
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { ManyQueuesResult, ManyQueuesRow } from "../../nodes/host/programs/many_queues.ts";
 import { planOf, simulatorOf } from "./bench_rack.ts";

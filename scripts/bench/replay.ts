@@ -1,7 +1,7 @@
 /**
- * The replay of a run, by itself: `deno run -A scripts/bench/replay.ts MIB`, about 12,500 events a
- * MiB. It prints the first pass (also in CPU seconds of the replay's process), and for instants of
- * the run the time from a question to all answers of a page, in wall ms.
+ * `deno run -A scripts/bench/replay.ts MIB`, about 12,500 events a MiB. It prints the replay's
+ * first pass (also in CPU seconds of its process), and for instants of the run the time from a
+ * question to all answers of a page, in wall ms.
  */
 import { statOf } from "../../console/base/process_stat.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";

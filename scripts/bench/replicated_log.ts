@@ -1,8 +1,4 @@
-/**
- * (l) The cost of a record of the replicated log by each method that guarantees persistence, with
- * three replicas and a quorum of two: exact, in virtual time. A test compares the two tables of
- * `RESULTS.md`.
- */
+/** (l) With three replicas and a quorum of two. */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { PS_PER_NS, PS_PER_S, PS_PER_US, type Time } from "../../fabric/base/time.ts";

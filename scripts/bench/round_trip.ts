@@ -1,7 +1,6 @@
 /**
- * The yardstick for hops: a request and its answer between two processes by the client of
- * nats-core, with only the socket of this project, so that it stays the same while our bus gets
- * faster.
+ * The yardstick for hops, by the client of nats-core with only the socket of this project, so that
+ * it stays the same while our bus gets faster.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { TcpConnection } from "../../fabric/bus/nats_transport.ts";

@@ -1,7 +1,4 @@
-/**
- * (s) Memory that computers share (C-11), by the shipped scenarios in one process: virtual time,
- * and exact.
- */
+/** (s) Memory that computers share (C-11). */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import {
   type SharedLatency,
@@ -125,10 +122,7 @@ function memoriesOf(rows: readonly OfMemory[]): string[] {
   return [...new Set(rows.map(memoryText))];
 }
 
-/**
- * A row for each access, a column for each memory: its time, and messages on both buses and on the
- * network.
- */
+/** Its time, and messages on both buses and on the network. */
 function costTable({ costs }: SharedReport): PutTable {
   const memories = memoriesOf(costs);
   const groups = Map.groupBy(costs, ({ access, after }) => `${access}|${after}`);
@@ -188,10 +182,7 @@ function finely(text: string): string {
     .replace(accesses, `    accesses: ${FINE_ACCESSES}`);
 }
 
-/**
- * A row for each share: the least and the greatest mean of its draws, and how many were cheaper
- * with which placement.
- */
+/** The least and the greatest mean of its draws, and how many were cheaper with which placement. */
 function crossoverTable({ accesses, crossovers }: SharedReport): PutTable {
   const [range] = crossovers;
   const row = (farPercent: number): string[] => {

@@ -1,7 +1,5 @@
 /**
- * (j) The timekeeper alone, without a bus: the cost of a report and of its grants, by the number of
- * partitions. All have something to do, and send to one another as far as their cables let them, at
- * random (seeded).
+ * (j) All partitions have something to do, and send to one another as far as their cables let them.
  */
 import { emptyDigest } from "../../fabric/partition/digest.ts";
 import type { Grant, Report } from "../../fabric/clock/clock.ts";

@@ -1,7 +1,6 @@
 /**
- * V-10: the cost of a verified write at each level, compared with a WRITE (one that persists, for
- * persistent writes) and a READ that the program compares: exact, in virtual time. A test compares
- * the table of `RESULTS.md`.
+ * V-10: a verified write at each level, compared with a WRITE (one that persists, for persistent
+ * writes) and a READ that the program compares.
  */
 import {
   DDIOS,

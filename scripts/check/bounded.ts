@@ -1,6 +1,6 @@
 /**
- * A program that exceeds its time is ended with all processes that it has started, also in other
- * sessions: every process inherits a mark in its environment.
+ * A program that exceeds its time is ended with all processes that it has started: each inherits a
+ * mark in its environment.
  */
 import { ROOT } from "../../console/base/paths.ts";
 
@@ -19,9 +19,8 @@ const MARK = "RACKMESH_CHECK_RUN";
 /** Keeps the arguments' processor time, which only a shell reports. */
 const TIMED = `times=$1; shift; "$@"; code=$?; times >"$times"; exit $code`;
 /**
- * For one file of tests; for several files of one program the longest time in which no test ends
- * and no file begins: many times the usual time on a slow machine. A file that exceeds it hangs,
- * and is ended and named. It is the only limit of a test in wall time.
+ * For one file of tests; for several files the longest time in which no test ends and no file
+ * begins: many times the usual time on a slow machine. The only limit of a test in wall time.
  */
 export const FILE_LIMIT_MS = 20 * 60_000;
 

@@ -1,6 +1,6 @@
 /**
- * Runs every check, continues after a failure, and ends with the line `N passed, N failed`.
- * `--quick` leaves out the tests of the whole rack. Started by `scripts/test`.
+ * Runs every check, and ends with the line `N passed, N failed`. `--quick` leaves out the tests of
+ * the whole rack. Started by `scripts/test`.
  */
 import {
   type Bounded,
@@ -49,9 +49,8 @@ export const SEED_PERMISSIONS: readonly string[] = [
 ];
 
 /**
- * They begin first, so that none of them is left alone at the end: by their time in a whole run,
- * but those which mostly wait stand among those which compute. The others follow in alphabetical
- * order.
+ * They begin first, so that none is left alone at the end: by their time in a whole run, but those
+ * which mostly wait among those which compute.
  */
 export const LONGEST: readonly string[] = [
   "tests/programs",
@@ -386,8 +385,7 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
 }
 
 /**
- * A failure does not stop the others. @returns outcomes in the order of the stages, the last line
- * of the output and the exit code.
+ * A failure does not stop the others. @returns also the last line of the output and the exit code.
  */
 export async function runGroups(
   groups: readonly (readonly Stage[])[],

@@ -1,6 +1,6 @@
 /**
- * Prints each violation of `layers.ts` in the import graph of `deno info` (including type imports
- * and dynamic ones), and code that nothing uses (`exports.ts`). Exit code 1 where there is one.
+ * Prints each violation of `layers.ts` in the import graph of `deno info`, and code that nothing
+ * uses (`exports.ts`). Exit code 1 where there is one.
  */
 import { deadIn, namesOf } from "./exports.ts";
 import { checkImport, circlesOf, type Import, strayNames } from "./layers.ts";

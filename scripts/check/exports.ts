@@ -1,6 +1,6 @@
 /**
  * Exports that nothing uses, and modules that no entry point reaches. Code that only its tests use
- * is dead, too, unless it stands in a file of tests. Pure; `check_layers.ts` reads the tree.
+ * is dead, too, unless it stands in a file of tests.
  */
 import ts from "typescript";
 import { isTest } from "./tree.ts";

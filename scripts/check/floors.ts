@@ -1,7 +1,4 @@
-/**
- * The permitted imports between parts of a folder: `layers.ts` applies them to production files;
- * tests may import any part of their folder.
- */
+/** The permitted imports between parts of a folder; tests may import any part of theirs. */
 
 /**
  * Low to high: folders with their slash, and single files. A file may import its own part and parts

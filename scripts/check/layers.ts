@@ -1,7 +1,4 @@
-/**
- * The permitted imports between folders, as a table and a function over imports. `check_layers.ts`
- * applies it.
- */
+/** The permitted imports between folders. */
 import { floorsBelow } from "./floors.ts";
 import { isTest, touchesWorld } from "./tree.ts";
 

@@ -1,7 +1,6 @@
 /**
- * Each message names the replacement. The rules keep the models pure (DESIGN: a node has no clock,
- * no ambient randomness, no I/O, no async) and the style consistent. `check_layers.ts` checks
- * imports between folders.
+ * The rules keep the models pure (DESIGN: a node has no clock, no ambient randomness, no I/O, no
+ * async).
  */
 import { nameUse } from "./lint_names.ts";
 import { isModel, isShared, isTest, pathInTree } from "./tree.ts";

@@ -1,6 +1,6 @@
 /**
  * `deno task seeds`: plays the property tests and the transport's programs with one seed after the
- * other, and reports in the order of the seeds.
+ * other.
  */
 import { Command } from "commander";
 import { resultsInOrder } from "../../console/base/at_once.ts";

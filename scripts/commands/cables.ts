@@ -1,4 +1,3 @@
-/** `rack link`: orders faults of cables of a running rack, at an instant of virtual time. */
 import type { Command } from "commander";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import {

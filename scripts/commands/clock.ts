@@ -1,4 +1,3 @@
-/** `rack pause`, `resume`, `step`, `until`, `pace`, `why`: the virtual time of a running rack. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/base/exit.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";

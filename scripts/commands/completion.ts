@@ -1,4 +1,3 @@
-/** `rack completion`: shells complete the command, from its own tree. */
 import type { Command, Option } from "commander";
 import type { OptionTable } from "../../fabric/rack/plan/option_rows.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";

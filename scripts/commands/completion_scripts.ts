@@ -1,6 +1,6 @@
 /**
- * For three shells. Each script walks the words before the cursor to know where it is, by the same
- * table: which word leads to a command (`runs:rm`), which option takes a value.
+ * Each script walks the words before the cursor to know where it is, by one table: which word leads
+ * to a command (`runs:rm`), which option takes a value.
  */
 import { NAMES, type NamesOf } from "../../console/rack/live/completion_names.ts";
 

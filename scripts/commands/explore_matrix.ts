@@ -1,4 +1,3 @@
-/** `rack explore --matrix`: which promises each method keeps on every kind of responder. */
 import { EXIT } from "../../fabric/base/exit.ts";
 import {
   exploreCells,

@@ -1,4 +1,3 @@
-/** `rack scenarios`, `new`, `validate`, `schema`: the files that a rack is made from. */
 import type { Command } from "commander";
 import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";

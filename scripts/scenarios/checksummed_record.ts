@@ -1,9 +1,6 @@
 /**
  * A log whose records show by a checksum whether they are whole: one WRITE for a record, no tail
- * behind it, and recovery takes records for as long as their checksums are right. Recovery reads
- * all of a record, so of a torn one each of its words is there or not.
- *
- *   rack explore scripts/scenarios/checksummed_record.yaml
+ * behind it (`checksummed_record.yaml`).
  *
  * With `checksum: xor` two equal words that are both missing cancel each other. The sequence number
  * stands at both ends of a record, and so a record without either of them passes for whole.

@@ -1,11 +1,7 @@
 /**
- * What accesses to shared memory cost two computers, by the far one's share of them (C-04, C-11):
- * in phases they load and store lines drawn at random. `coherent_placement.yaml` has a pair of
- * hosts for each placement, and one with PCIe cards. A line that is not one store's, or older than
- * one seen before, ends the program; `check` compares what both computers find at the end of each
- * phase.
- *
- *   rack run scripts/scenarios/coherent_placement.yaml
+ * In phases two computers load and store lines of shared memory drawn at random (C-04, C-11,
+ * `coherent_placement.yaml`). A line that is not one store's, or older than one seen before, ends
+ * the program.
  */
 import { type CrashView, type ProgramContext, type Steps, type Time, timeOption } from "rackmesh";
 import {

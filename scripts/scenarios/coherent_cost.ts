@@ -1,10 +1,7 @@
 /**
- * The cost of one access to shared memory (C-11): a load and a store of a line, by either computer,
- * after accesses of both to the line. `coherent_cost.yaml` has the same accesses with copies kept
- * locally, kept remotely, and behind PCIe cards. Every step has its time, so that nothing else is
- * under way, and each has to find the stored value.
- *
- *   rack run scripts/scenarios/coherent_cost.yaml
+ * The cost of one access to shared memory (C-11, `coherent_cost.yaml`): a load and a store of a
+ * line, by either computer, after accesses of both to it. Every step has its time, so that nothing
+ * else is under way.
  */
 import { type CrashView, type ProgramContext, type Steps, type Time, timeOption } from "rackmesh";
 import {

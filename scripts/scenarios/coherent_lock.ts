@@ -1,12 +1,10 @@
 /**
- * A lock that computers share (C-11): each takes a ticket by FETCH & ADD, waits until it is served,
- * adds one to a counter by a load and a store, and serves the next ticket: no addition may be lost.
- * With coherent cards the computers are the region's home and a far one. With PCIe cards two
- * computers lock a word of a third: the atomics of a PCIe card do not exclude its own processor
- * (`atomic_cap`: HCA). A ticket whose computer has lost its power is never served: the others wait
- * for the option `patience` (5 ms), report the ticket served last (`givenUp`), and end.
- *
- *   rack run scripts/scenarios/coherent_lock.yaml
+ * A lock that computers share (C-11, `coherent_lock.yaml`): each takes a ticket by FETCH & ADD,
+ * waits until it is served, adds one to a counter by a load and a store, and serves the next
+ * ticket: no addition may be lost. With PCIe cards two computers lock a word of a third: the
+ * atomics of a PCIe card do not exclude its own processor (`atomic_cap`: HCA). A ticket whose
+ * computer has lost its power is never served: the others wait for the option `patience` (5 ms),
+ * report the ticket served last (`givenUp`), and end.
  */
 import { type CrashView, type ProgramContext, type Steps, timeOption } from "rackmesh";
 import {

@@ -1,12 +1,10 @@
 /**
- * A queue of one producer and one consumer in shared memory (C-11): the producer stores a message
- * and its number into a slot, a line, and the consumer waits for that number. Now and then the
- * consumer tells how many it has taken, and the producer does not store over the others. A far
- * computer with a PCIe card sends WRITEs, and looks for messages by READs. Where the other computer
- * has lost its power, each waits for the option `patience` (5 ms), reports what it has waited for
- * (`givenUp`), and ends.
- *
- *   rack run scripts/scenarios/coherent_queue.yaml
+ * A queue of one producer and one consumer in shared memory (C-11, `coherent_queue.yaml`): the
+ * producer stores a message and its number into a slot, a line, and the consumer waits for that
+ * number. Now and then the consumer tells how many it has taken, and the producer does not store
+ * over the others. A far computer with a PCIe card sends WRITEs, and looks for messages by READs.
+ * Where the other computer has lost its power, each waits for the option `patience` (5 ms), reports
+ * what it has waited for (`givenUp`), and ends.
  */
 import { type CrashView, type ProgramContext, type Steps, timeOption } from "rackmesh";
 import {

@@ -1,11 +1,8 @@
 /**
- * A ring all-reduce, as after a training job's backward pass (H-30; document 001_ [0117, 0118]):
- * each of N hosts gets the sum of all vectors. In N - 1 steps a host writes a chunk into scratch
- * memory of its right neighbour, which adds it to its own; in N - 1 more the sums go round. All
- * memory is on demand. A pass knows its targets long before it has their data: with `tell` it
- * announces them while the backward pass computes (H-09).
- *
- *   rack run scripts/scenarios/hints_all_reduce.yaml
+ * A ring all-reduce (H-30; document 001_ [0117, 0118]; `hints_all_reduce.yaml`): each of N hosts
+ * gets the sum of all vectors. In N - 1 steps a host writes a chunk into scratch memory of its
+ * right neighbour, which adds it to its own; in N - 1 more the sums go round. With `tell` a pass
+ * announces its targets while the backward pass computes (H-09).
  */
 import {
   type Connection,

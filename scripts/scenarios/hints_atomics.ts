@@ -1,11 +1,7 @@
 /**
- * The time that hints save for contended atomics (H-23, H-30): a client adds to one word of a
- * server by all of its queue pairs (`hints_atomics.yaml`), alone by one of them, in lists, and by
- * all at once. Where its card announces the atomics, the server's card reads the word ahead and
- * executes them on the chip. With `stores` a core of the server stores into the word's cache line
- * meanwhile, which makes such copies void.
- *
- *   rack run scripts/scenarios/hints_atomics.yaml
+ * Contended atomics with hints (H-23, H-30; `hints_atomics.yaml`): where a client's card announces
+ * them, the server's card reads the word ahead and executes them on the chip. With `stores` a core
+ * of the server stores into the word's cache line meanwhile, which makes such copies void.
  */
 import {
   type Connection,

@@ -1,10 +1,6 @@
 /**
- * The time that hints save of the stall of a message whose pages are absent (H-30): clients whose
- * cards announce their requests in different ways write into the memory of a server
- * (`hints_cold_pages.yaml`), each in its turn: a message alone, then another behind other work.
- * Each is written twice, and the extra time of the first is its stall.
- *
- *   rack run scripts/scenarios/hints_cold_pages.yaml
+ * Clients write a message into absent pages, in turn (H-30, `hints_cold_pages.yaml`): alone, then
+ * another behind other work. Each is written twice, and the extra time of the first is its stall.
  */
 import {
   type Connection,

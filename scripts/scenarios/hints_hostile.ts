@@ -1,12 +1,7 @@
 /**
- * A malicious host beside an honest tenant (H-24, `hints_hostile.yaml`). Two servers have memory on
- * demand and a tenant each, which writes and reads it page by page; `mallory`, connected to one of
- * them, sends hints of its own making: keys that it has guessed or stolen, the tenant's queue
- * pairs, ranges beyond its quota, the same again and again, answers to no hint. `check` compares
- * the tenants: the same memory, the same completions, and each operation later by no more than one
+ * A malicious host beside an honest tenant (H-24, `hints_hostile.yaml`). `check` compares the
+ * tenants: the same memory, the same completions, and each operation later by no more than one
  * batch of pages.
- *
- *   rack run scripts/scenarios/hints_hostile.yaml
  */
 import {
   type Connection,

@@ -1,7 +1,6 @@
 /**
- * Reports of the programs of hints on a workload (H-30): a client's measurements, and its server's
- * counters of the same time. `rack run` puts both into a row of one table
- * (`console/reports/hint_report.ts`).
+ * A client's measurements (H-30), and its server's counters of the same time, which `rack run` puts
+ * into a row of one table (`console/reports/hint_report.ts`).
  */
 import type { ProgramContext, Steps } from "rackmesh";
 import { countersOf, type Counts } from "./peer.ts";

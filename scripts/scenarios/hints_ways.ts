@@ -1,11 +1,4 @@
-/**
- * The share of the wire that each way of hints takes, and the time that it saves (H-30): clients
- * write a message into cold memory of two servers, behind a short command and other work, with
- * hints in each encoding by each transport (`hints_ways.yaml`). Each does it twice, and the extra
- * time of the first is its stall.
- *
- *   rack run scripts/scenarios/hints_ways.yaml
- */
+/** Hints in each encoding by each transport (H-30, `hints_ways.yaml`). */
 import {
   type Connection,
   type Cq,

@@ -1,14 +1,12 @@
 /**
- * Workloads by which hints are measured (H-30), each between a client and a server whose memory is
- * not there:
+ * Workloads (H-30), each between a client and a server whose memory is not there:
  *
  *     small      `count` WRITEs of `bytes` each, a page apart
  *     storage    READs and WRITEs of `bytes` each, of blocks that are drawn, each of them once
- *     huge       one WRITE of `bytes`
+ *     huge       one WRITE of `bytes`, then again: the extra time of the first is its stall
  *     rpc        `count` requests by SEND, each into a receive buffer of its own, and a reply to each
  *
- * `huge` is written twice: the extra time of the first is its stall. Clients take turns, so that
- * the server's card counts for one at a time.
+ * Clients take turns, so that the server's card counts for one at a time.
  */
 import {
   type Connection,

@@ -1,10 +1,6 @@
 /**
- * The cost of memory on demand: a client writes a message into the memory of several servers
- * (`paging.yaml`), of which one has it pinned and the others (`pin: false`) have pages that their
- * card has to ask for. First comes a word into its last page, then the message four times: cold,
- * warm, after its pages were taken back, and after that with a prefetch.
- *
- *   rack run scripts/scenarios/paging.yaml
+ * Memory on demand (`paging.yaml`): a client writes a word into a server's last page, then the
+ * message four times: cold, warm, after its pages were taken back, and after that with a prefetch.
  */
 import {
   type Connection,

@@ -1,7 +1,6 @@
 /**
- * Shared by programs of these scenarios: how a client finds a server's memory, whose place is the
- * private data of the answer to its connection (VA 8 B, rkey 4 B, 4 B of zeros), and the counters
- * of the host's card.
+ * A server's memory, whose place is the private data of the answer to a client's connection (VA 8
+ * B, rkey 4 B, 4 B of zeros), and the counters of the host's card.
  */
 import {
   type AcceptOptions,

@@ -1,7 +1,7 @@
 /**
- * Memory that computers share, as the programs of `coherent_*.yaml` use it: one protocol runs on a
- * region of coherent cards and, for comparison (C-11), on memory behind PCIe cards. There the home
- * computer uses its own memory; the others send it READs, WRITEs and atomics and wait for each.
+ * Memory that computers share (`coherent_*.yaml`): a region of coherent cards or, for comparison
+ * (C-11), memory behind PCIe cards. There the home computer uses its own memory; the others send it
+ * READs, WRITEs and atomics and wait for each.
  */
 import {
   type Buffer,

@@ -1,6 +1,6 @@
 /**
- * A rack of its own on a small disk. A write that fails is refused, or the rack goes down in order
- * with the reason; with room again, a rack that goes on has every confirmed object.
+ * A rack on a small disk. A write that fails is refused, or the rack goes down in order with the
+ * reason; with room again, a rack that goes on has every confirmed object.
  */
 import type { Rng } from "../../fabric/base/rng.ts";
 import { EXIT } from "../../fabric/base/exit.ts";

@@ -1,6 +1,6 @@
 /**
- * nats-server and the timekeeper are killed again and again while racks run, beside two processes
- * that keep the cores busy. Each run has to end, with the digest of the undisturbed run.
+ * nats-server and the timekeeper are killed again and again while racks run. Each run has to end,
+ * with the digest of the undisturbed run.
  */
 import { rngFor } from "../../fabric/base/rng.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";

@@ -1,6 +1,6 @@
 /**
- * The promises of a rack: for each object the content that was confirmed last, and the contents
- * sent to its place since then without a confirmation.
+ * For each object the content that was confirmed last, and the contents sent to its place since
+ * then without a confirmation.
  */
 
 export type Found = { readonly sha256: string } | "missing" | "incomplete";

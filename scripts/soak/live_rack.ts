@@ -1,7 +1,3 @@
-/**
- * A rack that `rack up` has brought up, with a cache of its own: the command as processes, each
- * bound in time, and a connection of this process for orders by the thousand.
- */
 import { USERS } from "../../fabric/bus/access.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";

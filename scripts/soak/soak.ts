@@ -1,7 +1,4 @@
-/**
- * `deno task soak`: a rack that stays up, and orders and disturbances drawn from a seed, for an
- * hour by default. The verdict: nothing lost, no hang, memory flat, nothing left.
- */
+/** `deno task soak` (README). */
 import { Command } from "commander";
 import { formatTime } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

@@ -1,7 +1,7 @@
 /**
- * Writes the tables of `rackmesh.lua`, by which Wireshark dissects the packets that it does not
- * know: the manufacturer's range, and opcodes newer than Wireshark 4.0. They come from the opcode
- * table and the headers' field tables, so they must be written again when those change:
+ * Writes the tables of `rackmesh.lua`, by which Wireshark dissects packets of the manufacturer's
+ * range, and opcodes newer than Wireshark 4.0. To be run again when the opcode table or the
+ * headers' fields change:
  *
  *     deno run --allow-read --allow-write scripts/wireshark/dissector.ts
  */

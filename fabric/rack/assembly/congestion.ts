@@ -1,7 +1,4 @@
-/**
- * Congestion control in plans (`rocev2.md` §3.9): thresholds, headroom, rates.
- * `scenario/congestion.ts` reads the scenario's part.
- */
+/** Congestion control in plans (`rocev2.md` §3.9): thresholds, headroom, rates. */
 import { COMMIT_AHEAD_PS } from "../plan/processing.ts";
 import { PS_PER_S, type Time, transferTime } from "../../base/time.ts";
 import { cableEndsByNode } from "../plan/cabling.ts";

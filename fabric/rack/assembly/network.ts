@@ -1,7 +1,4 @@
-/**
- * Addresses, switches and cables of a rack. A shape defines switches and their cables; `routes.ts`
- * adds the forwarding tables.
- */
+/** Addresses, switches and cables of a rack. */
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
 import {

@@ -1,7 +1,7 @@
 /**
  * Forwarding tables of any network of switches: to each host over all shortest ways, by hops, of
- * which ECMP (`nodes/switch/ecmp.ts`) takes one for each flow; flooded frames over a spanning tree.
- * A frame comes one hop nearer at every switch, so no choice of ways, and no outage, makes a loop.
+ * which ECMP takes one for each flow; flooded frames over a spanning tree. A frame comes one hop
+ * nearer at every switch, so no choice of ways, and no outage, makes a loop.
  */
 import type { Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, SwitchPlan } from "../plan/plan.ts";

@@ -1,6 +1,6 @@
 /**
- * Persistence domains: the places that survive a power failure (P-01, P-05), one row each. Other
- * code asks {@link survives} or {@link cardsKeepWrites}, and knows no domain by name.
+ * The places that survive a power failure (P-01, P-05), one row for each domain. Other code asks
+ * {@link survives} or {@link cardsKeepWrites}, and knows no domain by name.
  */
 
 /**

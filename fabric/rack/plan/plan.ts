@@ -1,6 +1,6 @@
 /**
- * The plan of a rack, from which its processes start. Plain data, times in ps, that `topology.ts`
- * makes of a checked scenario. An absent optional field means none, or the default.
+ * The plan of a rack, from which its processes start: plain data, times in ps. An absent optional
+ * field means none, or the default.
  */
 import type { Time } from "../../base/time.ts";
 import type { PersistenceDomain } from "./persistence_domain.ts";

@@ -1,7 +1,7 @@
 /**
- * The power state of nodes through scripted faults. A killed host is a machine without power, whose
- * RNICs are held in reset; an RNIC that dies alone is a card failure, also in a host without power.
- * A power cycle of the machine restarts it, unless the scenario starts it by itself.
+ * The power state of nodes through scripted faults. A killed host's RNICs are held in reset; an
+ * RNIC that dies alone is a card failure, also in a host without power. A power cycle of the
+ * machine restarts it, unless the scenario starts it by itself.
  */
 import { hostOfRnic } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";

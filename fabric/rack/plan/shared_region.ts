@@ -1,6 +1,6 @@
 /**
- * Shared regions of a rack (C-03): parts of one host's memory, its *home*, of which coherent cards
- * keep copies for other hosts, the *far* ones. Hosts and cards get the same records.
+ * Shared regions (C-03): parts of one host's memory, its *home*, of which coherent cards keep
+ * copies for other hosts, the *far* ones. Hosts and cards get the same records.
  */
 import type { Time } from "../../base/time.ts";
 

@@ -1,6 +1,6 @@
 /**
- * ECN, PFC and DCQCN of a scenario (`rocev2.md` §3.9), all off by default. DCQCN = Zhu et al.,
- * SIGCOMM'15, whose names the parameters have.
+ * ECN, PFC and DCQCN (`rocev2.md` §3.9), all off by default. DCQCN = Zhu et al., SIGCOMM'15, whose
+ * names the parameters have.
  */
 import type { DcqcnParameters, EcnParameters, PauseThreshold } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";

@@ -1,7 +1,4 @@
-/**
- * Every value checked, every default filled in, or all problems at once. Read `schema.ts` for the
- * shape, `checks.ts` for consistency, `variants.ts` for its runs.
- */
+/** Every value checked, every default filled in, or all problems at once. */
 import type { Draft, DraftProgram, HostScenario, ProgramScenario, Scenario } from "./scenario.ts";
 import { formatPath, type Path, readYaml, type YamlSource } from "./yaml_source.ts";
 import { nearest, type Problem, Refusal, showFound } from "../plan/problem.ts";

@@ -1,6 +1,6 @@
 /**
  * Schemas of a scenario file. A message is only the expectation: `reading.ts` adds the position and
- * the value found, `checks.ts` checks conditions on several values.
+ * the value found.
  */
 import { z } from "zod";
 import {

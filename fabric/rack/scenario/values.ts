@@ -1,7 +1,4 @@
-/**
- * Single values and mappings of a scenario file. A message is only the expectation: `reading.ts`
- * adds the position and the value found.
- */
+/** Single values and mappings of a scenario file. */
 import { z } from "zod";
 import { isWhole, wholeText } from "../../base/whole_number.ts";
 import { namesInRange } from "../plan/names.ts";

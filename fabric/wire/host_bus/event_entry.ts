@@ -1,6 +1,6 @@
 /**
- * An event in the form of a completion, so that ring, owner bit, pointers and interrupt are those
- * of any completion queue.
+ * An event in the form of a completion, so that ring, owner bit, pointers and interrupt are a
+ * completion queue's.
  */
 import type { Cqe } from "./cqe.ts";
 import { HINT_JOBS, type RnicEvent } from "./rnic_command.ts";

@@ -1,4 +1,4 @@
-/** The access rules of queue information, for the holder of the store: host or card. */
+/** The access rules of queue information, for host or card. */
 import {
   entryAddress,
   type Space,

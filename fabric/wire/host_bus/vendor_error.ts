@@ -1,10 +1,10 @@
 /**
- * Causes of failed work requests, finer than their status: `vendor_err`, byte 54 of a CQE, where
- * mlx5's error CQE has its vendor syndrome. ConnectX cards are known to report 0x51, 0x81, 0x87 to
- * 0x8a and 0xf9 for the same cause; the others are a choice.
+ * Causes of failed work requests, finer than their status: `vendor_err`, byte 54 of a CQE. ConnectX
+ * cards are known to report 0x51, 0x81, 0x87 to 0x8a and 0xf9 for the same cause; the others are a
+ * choice.
  *
  * A requester knows of a responder's refusal only the NAK's syndrome (`rocev2.md` §1.4): its text
- * has all possible meanings. The responder's card records the actual one.
+ * has all possible meanings.
  */
 import type { WcStatus } from "./cqe.ts";
 

@@ -1,6 +1,5 @@
 /**
- * Messages between coherent cards ↔ header and payload of a packet (C-02): the protocol's
- * (`fabric/coherence/messages.ts`) and the firmware's (`control_messages.ts`). `FORMS`
+ * Messages between coherent cards ↔ header and payload of a packet (C-02). `FORMS`
  * (`coherence_eth.ts`) has each command's form; a decoded message encodes to the same bytes.
  */
 import { assert } from "../../base/assert.ts";

@@ -1,7 +1,6 @@
 /**
- * Extension headers (`rocev2.md` §1.3), one row each, by the header's name in a packet: how to
- * encode, decode and describe it. `opcode.ts` lists the headers of each packet; the Wireshark
- * dissector is generated from the fields.
+ * Extension headers (`rocev2.md` §1.3), one row each. `opcode.ts` lists the headers of each packet;
+ * the Wireshark dissector is generated from the fields.
  */
 import { type Field, type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { AETH_FIELDS, describeAeth, readAeth, writeAeth } from "./aeth.ts";

@@ -1,6 +1,6 @@
 /**
  * The fields of a frame that a switch needs, without decoding. Accepts arbitrary bytes; a frame
- * that is not IPv4, as RoCEv1's, has DSCP 0 and ECN 0, and the priority of its 802.1Q tag.
+ * that is not IPv4 has DSCP 0 and ECN 0, and the priority of its 802.1Q tag.
  */
 import { assert } from "../../base/assert.ts";
 import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "./ethernet.ts";

@@ -1,7 +1,4 @@
-/**
- * The parts of a hint message (`hints.md`, H-03), in wire order: HintETH, then for each queue pair
- * a HintGroup with its HintEntries, each with its HintObjects.
- */
+/** The parts of a hint message (`hints.md`, H-03), in wire order. */
 import { type HeaderOf, sizeOf } from "../../base/fields.ts";
 
 export const HINT_ETH_FIELDS = [

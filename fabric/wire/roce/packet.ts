@@ -1,7 +1,6 @@
 /**
  * A RoCE packet as a value, and its Ethernet frame: RoCEv2 (`rocev2.md` §1), or RoCEv1 (`grh.ts`).
- * Encoding computes lengths and checksums; decoding validates them once: a decoded packet encodes
- * to the same bytes.
+ * A decoded packet encodes to the same bytes.
  */
 import { fail } from "../../base/assert.ts";
 import { type Bth, BTH_BYTES, readBth, writeBth } from "./bth.ts";

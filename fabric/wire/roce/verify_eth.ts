@@ -1,6 +1,6 @@
 /**
- * Headers of a verified write, and its response (`write-verify.md`; opcodes of `rocev2.md` §2.3,
- * and FIRST and MIDDLE, as V-09 has messages of several packets):
+ * Headers of a verified write, and its response (`write-verify.md`, V-09; opcodes of `rocev2.md`
+ * §2.3):
  *
  *     FIRST, ONLY   RETH VerifyETH …    the requested checks
  *     LAST, ONLY    … DigestETH data    the sender's CRC of the whole message's data

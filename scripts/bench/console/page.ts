@@ -1,7 +1,3 @@
-/**
- * (o) What a page needs: first paint, bytes, frames of large racks, a death, an instant of the
- * past.
- */
 import type { Page } from "playwright-core";
 import { linkedTo } from "../../../console/rack/live/racks.ts";
 import { startDevice } from "../../../console/rack/live/power.ts";

@@ -1,8 +1,6 @@
 /**
- * Options of perftest (linux-rdma/perftest) that `rack perftest` does not have. An option that asks
- * for another measurement is refused: a command line that was written for perftest gets a sentence,
- * not a figure of another meaning. An option for reaching or setting up the lab's machines is
- * accepted.
+ * Options of perftest (linux-rdma/perftest) that `rack perftest` does not have. One that asks for
+ * another measurement is refused; one for reaching or setting up the lab's machines is accepted.
  */
 const SOCKETS = "the two ends find each other by their hosts' names";
 const GPU = "the rack has no GPUs or accelerators; --memory has dram and scm";
