@@ -72,7 +72,6 @@ export interface MovedRecord extends OfRnic {
   readonly wqes: readonly number[];
 }
 
-/** A queue is created or reset (RESET): earlier work requests will not complete. */
 export interface EmptiedRecord extends OfRnic {
   readonly kind: "emptied";
   readonly queue: "pair" | "shared";
@@ -198,7 +197,6 @@ export interface AccessRecord {
  */
 export interface BufferedRecord {
   readonly kind: "buffered";
-  /** On its host. */
   readonly id: number;
   readonly region: string;
   readonly offset: number;
@@ -238,7 +236,6 @@ export type LineCache = typeof LINE_CACHES[number];
 export interface LineStateRecord {
   readonly kind: "line-state";
   readonly region: string;
-  /** In its region. */
   readonly line: number;
   readonly cache: LineCache;
   readonly state: "M" | "E" | "S" | "I";

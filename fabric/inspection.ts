@@ -12,7 +12,6 @@ export interface RnicInspection {
   readonly warnings: readonly CardWarning[];
 }
 
-/** A refused request and the reason, or a send that the card has given up. */
 export interface CardWarning {
   readonly atPs: Time;
   readonly message: string;
@@ -72,9 +71,6 @@ export interface HostLoss {
   /** Whole lines in the LLC; a byte at two places counts at both. */
   readonly bytes: Readonly<Record<LossPlace, number>>;
   readonly changedBytes: number;
-  /**
-   * By place and offset, at most {@link LOSS_RANGES_MAX}; adjacent bytes of a place are one range.
-   */
   readonly ranges: readonly LossRange[];
   readonly rangesLeft: number;
 }

@@ -21,7 +21,6 @@ export type LaneRequest =
 export interface OpenRequest {
   readonly run: string;
   readonly runFile: string;
-  /** Of this life of the partition; a timekeeper has none. */
   readonly instance: string;
 }
 

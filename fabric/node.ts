@@ -47,7 +47,6 @@ export type Input =
 
 /** Switch ports are numbered from 0 in the plan's order. */
 export const PORTS = {
-  /** To its first RNIC; cables to further ones follow. */
   hostBus: 0,
   rnicBus: 0,
   rnicNetwork: 1,
@@ -145,7 +144,6 @@ export interface Outputs {
   report(topic: string, value: unknown): void;
   /** An observer takes {@link audit}: check it before building one. */
   readonly auditing?: boolean;
-  /** At its sending or receiving end: no cable carries the frame, so only observers learn of it. */
   looped?(end: "sent" | "received", frame: Frame, span: Span): void;
   placed?(payload: PlacedPayload): void;
   audit?(by: string, note: AuditRecord): void;

@@ -21,12 +21,10 @@ export class Deadlines {
     return this.#size === 0 ? NEVER : this.#times[this.#heap[0]!]!;
   }
 
-  /** Of {@link earliest}; the lowest where several share it. */
   get slot(): number {
     return this.#heap[0]!;
   }
 
-  /** Of the other slots; NEVER without one. */
   earliestBut(slot: number): Time {
     if (this.#size === 0 || this.#heap[0] !== slot) return this.earliest;
     // Below the top of a heap, one of its two children is the least.

@@ -52,7 +52,6 @@ export class Fifo<T> {
     return item;
   }
 
-  /** The numbering continues. */
   clear(): void {
     this.#first = this.end;
     this.#items = [];

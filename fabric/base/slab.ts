@@ -42,7 +42,6 @@ export function allocateKept(length: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** As `slice`, by {@link allocateKept}. */
 export function keptCopyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const copy = allocateKept(bytes.length);
   copy.set(bytes);
@@ -70,7 +69,6 @@ export function bufferViewOf(bytes: Uint8Array): DataView {
   return view;
 }
 
-/** As `slice`, by {@link allocate}. */
 export function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const copy = allocate(bytes.length);
   copy.set(bytes);

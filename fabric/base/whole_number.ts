@@ -1,6 +1,5 @@
 export interface WholeRange {
   readonly least: number;
-  /** Number.MAX_SAFE_INTEGER: no limit but that of whole numbers in a double. */
   readonly most: number;
 }
 

@@ -47,7 +47,6 @@ export function finalVerb(partition: string): string {
   return `${FINAL}${partition}`;
 }
 
-/** The present state of a partition's devices. */
 export function inspectVerb(partition: string): string {
   return `${INSPECT}${partition}`;
 }
@@ -171,7 +170,6 @@ export function accessOfContainers(rack: AccessRack): Map<string, Access> {
   return access;
 }
 
-/** Changes no device and no clock. */
 function accessOfViewer(rack: AccessRack): Access {
   const { run } = rack;
   const queries = [...CLOCK_QUERIES, ...finalsOf(rack), ...inspectsOf(rack), STEPS_VERB];

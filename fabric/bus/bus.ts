@@ -39,7 +39,6 @@ export interface Bus {
    */
   flush(): Promise<void>;
 
-  /** At every change, but not with the current state. */
   onStatus(handler: (status: BusStatus) => void): void;
 
   /** Sends what was published, then closes the connection. Idempotent. */
@@ -76,7 +75,6 @@ export type BusErrorKind =
   | "no-responders"
   /** The credential does not allow this subject; reported to the hook, and to the requester. */
   | "forbidden"
-  /** A handler threw; reported to the hook, with the exception as `cause`. */
   | "handler";
 
 export class BusError extends Error {

@@ -42,7 +42,6 @@ function decodeView(bytes: Uint8Array): unknown {
   return end === bytes.length ? decodeItem(bytes) : undefined;
 }
 
-/** One item whose {@link itemEnd} is known. Plain bytes only: no `Buffer`. */
 export function decodeItem(bytes: Uint8Array): unknown {
   try {
     return cbor.decode(bytes);

@@ -45,7 +45,6 @@ import {
 import { after, sleep, wallMs } from "./wall_time.ts";
 
 export interface NatsAddress {
-  /** `nats://host:port`, without a credential. */
   readonly url: string;
   readonly user?: string;
   readonly password?: string;
@@ -158,7 +157,6 @@ class NatsBus implements Bus {
   /** The client does not settle pending flushes when it is closed. */
   readonly #flushes = new Set<(error: BusError) => void>();
   readonly #requests = new Map<string, PendingRequest>();
-  /** Tells this connection's requests from those of others of the same user. */
   readonly #requester = crypto.randomUUID().slice(0, 8);
   #requestCount = 0;
   #maxPayload: number;

@@ -140,7 +140,6 @@ export class Outgoing {
     return this.#used === 0;
   }
 
-  /** The subject was used before, and so is known to be one. */
   knows(subject: string): boolean {
     return this.#heads.has(subject);
   }

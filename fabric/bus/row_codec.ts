@@ -165,7 +165,6 @@ export class RowReader {
   #at = 0;
   #end = 0;
 
-  /** The reader is bad if the seal is. */
   open(sealed: Uint8Array): void {
     this.#bytes = sealed as Uint8Array<ArrayBuffer>;
     this.#at = 0;

@@ -20,7 +20,6 @@ const FIELDS = {
   "clock.order": ["partition"],
   /** Timekeeper → all: report your state. */
   "clock.ask": [],
-  /** Lines of a node's ladder; results of its programs. */
   "trace": ["node"],
   "report": ["node"],
   /** Requests to the run (pause, step, kill …), and the news of its end. */
@@ -41,12 +40,10 @@ export function isToken(text: string): boolean {
   return /^[A-Za-z0-9_-]{1,64}$/.test(text);
 }
 
-/** Tokens separated by dots, no wildcard. */
 export function isSubject(text: string): boolean {
   return /^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*$/.test(text);
 }
 
-/** A subject with `*` for a token and `>` for the rest. */
 export function isPattern(text: string): boolean {
   return /^(?:(?:[A-Za-z0-9_-]+|\*)\.)*(?:[A-Za-z0-9_-]+|\*|>)$/.test(text);
 }

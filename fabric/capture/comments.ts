@@ -81,7 +81,6 @@ export class Commentator {
     return said;
   }
 
-  /** Carried out or caused by each frame, instead of the comments. */
   stepsOn(event: SeenEvent): ReadonlyMap<FrameSeen, readonly TraceStep[]> {
     const claims = this.#claimsOn(event);
     return new Map(

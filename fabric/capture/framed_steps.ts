@@ -43,7 +43,6 @@ interface Following {
 /** Frames that the next place has not shown: more than a port ever queues. */
 const FOLLOWED_MAX = 1024;
 
-/** @param events with steps and frames, in the order of `eventsOf`. */
 export function framedSteps(plan: RackPlan, events: Iterable<SeenEvent>): FramedSteps {
   const follower = new FrameFollower(plan);
   for (const event of events) follower.see(event);
@@ -54,7 +53,6 @@ class FrameFollower implements FramedSteps {
   readonly #plan: RackPlan;
   readonly #commentator: Commentator;
   readonly #far = new Map<string, string>();
-  /** By the end at which the frame comes next, or by the switch that holds it. */
   readonly #awaited = new Map<string, Following[]>();
   readonly #lineOf = new Map<TraceStep, number>();
   readonly lines: { -readonly [K in keyof TraceLine]: TraceLine[K] }[] = [];

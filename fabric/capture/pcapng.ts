@@ -10,7 +10,6 @@ const OPTION = { end: 0, comment: 1 } as const;
 const SECTION_OPTION = { application: 4 } as const;
 const INTERFACE_OPTION = { name: 2, description: 3, speed: 8, resolution: 9 } as const;
 const PACKET_OPTION = { flags: 2 } as const;
-/** Bits 0 and 1 of the flags word. */
 const DIRECTION = { in: 1, out: 2 } as const;
 
 /** `if_tsresol`: nanoseconds. Readers overflow on picoseconds (see README.md). */
@@ -100,7 +99,6 @@ function padded(bytes: number): number {
   return bytes + (-bytes & 3);
 }
 
-/** Body and options are each padded to four bytes. */
 function block(
   type: number,
   parts: readonly Uint8Array[],

@@ -68,7 +68,6 @@ export class Retransmissions {
     return this.#request(flow, leaving, { psn: bth!.psn, operation });
   }
 
-  /** Its PSN is not the first PSN of an earlier request. */
   #request(
     flow: Flow,
     { node, frame, mark }: LeavingFrame,

@@ -87,7 +87,6 @@ const REPORT = rowOf({
   reached: time,
   next: time,
   now: count,
-  /** Including events for nodes without power. */
   ran: count,
   events: count,
   /**
@@ -144,7 +143,6 @@ const WELCOME = rowOf({
   ),
   /** The last change noticed at each end of the partition's cables while it had no power. */
   noticed: listOf(LINK_CHANGE),
-  /** Peers' messages to this partition's earlier life: the next ones are new. */
   sentSoFar: lifeCounts,
 });
 export type Welcome = ReadBy<typeof WELCOME>;

@@ -56,7 +56,6 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   /** Once a second while the run moves: all that is left of a killed rack. */
   readonly onTheWay?: (end: ClockEnd) => void;
   readonly onStopped?: (end: ClockEnd) => void;
-  /** See {@link Silence}. */
   readonly onSilence?: (text: string) => void;
   readonly onStall?: (why: MemberStatus[]) => void;
 }

@@ -40,7 +40,6 @@ export interface ClockOutputs {
   ask(term: number): void;
   kill(partition: string, instance: string, at: Time): void;
   start(partition: string, at: Time): void;
-  /** Before it takes effect. */
   record(fault: Recorded): void;
   /** Before it is added to the plan. */
   planned?(fault: FaultPlan): void;
@@ -217,7 +216,6 @@ export class Membership {
       this.#parts.members.some(({ bootOrder }) => bootOrder > member.bootOrder);
   }
 
-  /** @param order ends the process, if it lives. */
   #fail(member: Member, { at, instance }: Failure, order?: () => void): void {
     const { out, power } = this.#parts;
     const { name, nodes, incarnation } = member;

@@ -149,6 +149,5 @@ export interface PartitionEnd {
 export interface MemberStatus
   extends Pick<Member, "status" | "sinceMs" | "next" | "reached" | "now" | "events"> {
   readonly partition: string;
-  /** Its next event keeps this partition from running; "" if this may run or is done. */
   readonly heldBy: string;
 }

@@ -41,7 +41,6 @@ export interface TimekeeperOptions {
   readonly orders?: readonly RecordedOrder[];
   /** Except those that a run was given with its record. */
   readonly ordersFrom?: number;
-  /** Nothing happens from this instant on until the run is resumed. */
   readonly holdAt?: Time;
   readonly inexact: boolean;
   /** The run does not end when nothing is left to do. */
@@ -426,7 +425,6 @@ function isExpected({ status, grants }: Member, report: Report): boolean {
   return status === "running" && report.grant === grants;
 }
 
-/** All events before it are in the partition's digests; null if its life is over. */
 function reachedBy(member: Member): Time | null {
   if (member.status === "dead") return null;
   return spansDone(member) === 0 ? member.bootAt : member.reached;

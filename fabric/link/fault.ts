@@ -17,7 +17,6 @@ const HOLD_PS: Time = 100_000_000;
 
 export interface DirectionOptions {
   readonly seed: number;
-  /** `a-rnic->tor`, or `leaf1->spine1#2`: unique in the rack. */
   readonly name: string;
 }
 
@@ -116,7 +115,6 @@ function streamOf({ seed, name }: DirectionOptions, fault: { id: number; life: n
   return rngFor(seed, `fault/${fault.id}/${name}/${fault.life}`);
 }
 
-/** The sender has power again: its new life has new random streams. */
 export function beginLife(faults: DirectionFaults, life: number): void {
   for (const fault of faults.active) {
     fault.rng = streamOf(faults, { id: fault.plan.id, life });

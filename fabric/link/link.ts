@@ -22,7 +22,6 @@ export interface LinkOptions {
   readonly attach?: "coherent" | undefined;
 }
 
-/** Sending leaves its result in the last three fields: it allocates no memory. */
 export interface Link extends LinkOptions {
   /** NEVER where the receiver waits for the tail. */
   readonly headPs: Time;

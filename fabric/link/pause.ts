@@ -59,7 +59,6 @@ export function endPauses(pauses: Pauses, now: Time): void {
   takePfc(pauses, now, { sourceMac: 0, quanta: new Array(PRIORITIES).fill(0) });
 }
 
-/** Up to `now`, summed over priorities. */
 export function pausedTime(pauses: Pauses, now: Time): Time {
   let sum = pauses.pastPs;
   for (let priority = 0; priority < PRIORITIES; priority++) {

@@ -145,7 +145,6 @@ function overtake(port: Port, post: (passing: Passing) => void): void {
   for (const each of held) if (each.remaining <= 0) putOnLine(port, each, post);
 }
 
-/** Unless it was released before. */
 export function releaseHeld(
   localNode: LocalNode,
   release: Pick<Event, "time" | "counter">,

@@ -39,7 +39,6 @@ export interface InspectOptions {
   readonly loss?: boolean;
 }
 
-/** Has no effect on the run. */
 export function inspectNode(
   { name, index, node, life, ports }: LocalNode,
   { plan, loss }: { readonly plan: RackPlan; readonly loss: boolean },

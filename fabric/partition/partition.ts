@@ -40,7 +40,6 @@ export interface PartitionOptions {
   readonly nodes: readonly string[];
   readonly partitionOf: ReadonlyMap<string, string>;
   readonly create: CreateNode;
-  /** This partition executes the plan's power failures; else the supervisor does. */
   readonly scriptedFaults: boolean;
   /** In ps from another partition back to this one, for the limit in `advance`. */
   readonly returnDelay: (partition: string) => Time;
@@ -119,7 +118,6 @@ export class Partition {
     return this.#outgoing.now;
   }
 
-  /** Including events for nodes without power. */
   get ran(): Time {
     return Math.max(this.#outgoing.now, this.#queue.now);
   }

@@ -47,9 +47,7 @@ export interface RunnerOptions extends
   readonly onFatal: (error: unknown) => void;
   readonly load?: (programs: readonly string[]) => Promise<void>;
   readonly afterSpan?: (span: number) => void;
-  /** For tests: waits before each span, to show that results do not depend on it. */
   readonly delay?: () => Promise<void>;
-  /** For tests: delays the process between writing a span down and its report. */
   readonly hesitate?: () => void;
 }
 

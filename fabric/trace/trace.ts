@@ -46,7 +46,6 @@ export interface Trace {
 export interface Operation {
   readonly node: string;
   readonly connection: string;
-  /** The program's, or the index of the work request in its connection. */
   readonly number: number;
   readonly startPs: Time;
   readonly from: number;
@@ -67,7 +66,6 @@ export interface LadderRow {
 export interface Ladder {
   readonly operation: Operation;
   readonly figure: Figure | undefined;
-  /** From the requester's host to the responder's. */
   readonly columns: readonly string[];
   readonly rows: readonly LadderRow[];
   readonly conclusion: LadderRow;
@@ -133,7 +131,6 @@ export function hostsByAddress(
   return new Map(Object.entries(addresses).map(([host, at]) => [formatAddress(at), host]));
 }
 
-/** Lower name first; `names` has the host, or further RNIC, of each address. */
 export function endsOf(
   text: string,
   names: ReadonlyMap<string, string>,
@@ -161,7 +158,6 @@ export interface FoundOperation extends Operation {
 
 type Found = { -readonly [K in keyof FoundOperation]: FoundOperation[K] };
 
-/** While a run goes on. */
 export class OperationFinder {
   readonly #read: ((line: TraceLine) => Line) | undefined;
   readonly #numbered: Found[] = [];

@@ -1,4 +1,3 @@
-/** The racks of the bench: scenarios of any size, without files. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";

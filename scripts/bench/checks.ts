@@ -101,7 +101,6 @@ function entryOf(name: string, at: number): Uint8Array {
   return bytes;
 }
 
-/** Power failures of a home amid the stores; of so many stores one is flushed. */
 const CUTS = 100, FLUSHED_EACH = 10;
 
 /**

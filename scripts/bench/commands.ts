@@ -92,7 +92,6 @@ interface Compared {
   readonly words: readonly string[];
   readonly module?: string;
   readonly inCommon?: (document: string) => string;
-  /** Has a target: the work is that of its workers. */
   readonly isAllOfWorkers: boolean;
 }
 

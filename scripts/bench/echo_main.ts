@@ -1,4 +1,3 @@
-/** The far end of `round_trip.ts` and `messages.ts`. */
 import { cpuUsage } from "node:process";
 import { encode } from "../../fabric/bus/codec.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";

@@ -51,7 +51,6 @@ export function repeat<Run>(count: number, run: () => Run): Run[] {
   return Array.from({ length: 3 + count }, run).slice(3);
 }
 
-/** The mean of the middle two for an even number. */
 export function median(values: ArrayLike<number>): number {
   const sorted = Float64Array.from(values).sort();
   const half = sorted.length >> 1;

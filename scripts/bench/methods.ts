@@ -1,4 +1,3 @@
-/** (m) The cost of a persistent write by each method. */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import {
   DDIOS,

@@ -51,7 +51,6 @@ function simulate(rack: BenchRack) {
   };
 }
 
-/** (a) Events and persistent writes of 64 B per second, two hosts, flow 1. */
 export function measureOneProcess({ seed, quick }: Measured): Figure[] {
   return [16, 1].flatMap((depth): Figure[] => {
     const load = { writes: quick ? 5_000 : 20_000, bytes: 64, depth };
@@ -75,7 +74,6 @@ export function measureOneProcess({ seed, quick }: Measured): Figure[] {
   });
 }
 
-/** (d) By number of hosts, every host writing to the next. */
 export function measureGrowth({ seed, quick }: Measured): Figure[] {
   const sizes = quick ? [2, 16] : [2, 4, 8, 16, 32, 64];
   const load = { writes: quick ? 500 : 1_000, bytes: 64, depth: 16 };

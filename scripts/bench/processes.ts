@@ -113,7 +113,6 @@ async function hopsSoFar(supervisor: Supervisor): Promise<{ hops: number; at: nu
   return { hops: finals.reduce((sum, { sent }) => sum + sent, 0), at };
 }
 
-/** Every partition has been granted a span. */
 function untilGranted(
   bus: Bus,
   { run, partitions }: { run: string; partitions: number },

@@ -12,7 +12,6 @@ export interface PerMessage {
   readonly size: number;
   readonly requests: number;
   readonly packets: number;
-  /** Captured on the requester's cable, both ways. */
   readonly bytes: number;
   /** Median, from the post to the completion that the method treats as persistence. */
   readonly latencyPs: Time;

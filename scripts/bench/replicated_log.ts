@@ -17,7 +17,6 @@ export interface LogFigure {
   readonly medianPs: Time;
   readonly p99Ps: Time;
   readonly perSecond: number;
-  /** Captured on the client's cable, both ways, for all three replicas. */
   readonly packets: number;
   readonly bytes: number;
   readonly clientPs: Time;

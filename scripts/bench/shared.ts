@@ -57,7 +57,6 @@ export function* accessOften({ cpu, options }: ProgramContext): Steps<void> {
   }
 }
 
-/** Two computers that run {@link accessOften} as `./often.ts`. */
 export function rateScenario(
   placement: "local" | "remote",
   accesses: number,
@@ -122,7 +121,6 @@ function memoriesOf(rows: readonly OfMemory[]): string[] {
   return [...new Set(rows.map(memoryText))];
 }
 
-/** Its time, and messages on both buses and on the network. */
 function costTable({ costs }: SharedReport): PutTable {
   const memories = memoriesOf(costs);
   const groups = Map.groupBy(costs, ({ access, after }) => `${access}|${after}`);
@@ -182,7 +180,6 @@ function finely(text: string): string {
     .replace(accesses, `    accesses: ${FINE_ACCESSES}`);
 }
 
-/** The least and the greatest mean of its draws, and how many were cheaper with which placement. */
 function crossoverTable({ accesses, crossovers }: SharedReport): PutTable {
   const [range] = crossovers;
   const row = (farPercent: number): string[] => {

@@ -23,7 +23,6 @@ export interface TrafficRun {
   readonly virtualPs: Time;
 }
 
-/** To connect a queue pair; the rest is boot. */
 const CONNECT_PS = 200 * PS_PER_US, BOOT_PS = 1_000 * PS_PER_US;
 
 /**

@@ -8,7 +8,6 @@ export interface TestCount {
 /** Of nested suite and test names, escaped as in XML. */
 const NESTED = " &gt; ";
 
-/** A failure's message may be a whole comparison. */
 const MESSAGE_CHARACTERS = 240;
 
 /**

@@ -1,4 +1,3 @@
-/** The permitted imports between folders. */
 import { floorsBelow } from "./floors.ts";
 import { isTest, touchesWorld } from "./tree.ts";
 

@@ -114,9 +114,6 @@ function rows(places: Places, row: (place: CommandPlace) => string): string {
   return places.map((place) => `      ${row(place)}`).join("\n");
 }
 
-/**
- * The loop's body in bash and zsh: goes down into commands, steps over values, counts arguments.
- */
 function walk(places: Places): string {
   const enter = entrances(places).map(quoted).join(" | ");
   const takes = takers(places).map(({ key, value }) =>

@@ -89,7 +89,6 @@ export function addVariantOptions(command: Command): Command {
   return addTable(choosing, CHOICES, "; else as the scenario says");
 }
 
-/** Of commands that run programs of their own on a scenario's rack. */
 const RACK_CHOICES = { ddio: CHOICES.ddio, seed: CHOICES.seed };
 export interface RackChoiceFlags extends FlagsOf<typeof RACK_CHOICES> {
   readonly pack: string;

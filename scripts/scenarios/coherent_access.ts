@@ -20,7 +20,6 @@ import {
 } from "./shared_memory.ts";
 
 interface AccessOptions {
-  /** Used by both computers, each with the same probability. */
   readonly lines: number;
   /** Of both computers together in a phase: first the warm-up's, then those that count. */
   readonly warmUp: number;
@@ -120,7 +119,6 @@ class Accesses {
     yield* this.#tellLines(phase);
   }
 
-  /** Of the same line in all memories, by either computer. */
   *#access(
     { number }: Phase,
     i: number,

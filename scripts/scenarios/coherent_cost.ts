@@ -42,7 +42,6 @@ const CASES: readonly Case[] = [
 
 /** An access, and looks at counters, take less. */
 const STEP_PS = 100e6;
-/** Of a step: a look at counters, the access, another look. */
 const ACCESS_AT_PS = 30e6, LOOK_AT_PS = 60e6;
 
 export default function* coherentCost(context: ProgramContext): Steps<void> {

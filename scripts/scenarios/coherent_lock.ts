@@ -28,7 +28,6 @@ interface LockOptions {
   readonly tickets: number;
 }
 
-/** A line each. */
 const NEXT_AT = 0, SERVED_AT = LINE_BYTES, COUNTER_AT = 2 * LINE_BYTES;
 const QUIET_PS = 50e6;
 
@@ -87,7 +86,6 @@ function* lockOften(context: ProgramContext, shared: Shared) {
   return { latencyPs: latencyOf(latencies)!, looks, sectionsPerSecond: perSecond };
 }
 
-/** Each lock's counter is the sum of all sections of its computers. */
 export function check({ hosts, reports }: CrashView): readonly string[] {
   interface Told {
     readonly card: string;

@@ -28,7 +28,6 @@ interface QueueOptions {
   readonly slots: number;
 }
 
-/** Both ways, one after the other, each with both loads. */
 const RUNS = [
   { from: "far", isPaced: true },
   { from: "far", isPaced: false },

@@ -149,7 +149,6 @@ function* connectRing(
   return { mr, cq, toRight, fromLeft: first ?? (yield* accept()) };
 }
 
-/** The right neighbour may not listen yet. */
 function* connect(
   { cpu, device }: Pick<ProgramContext, "cpu" | "device">,
   to: string,

@@ -20,7 +20,6 @@ import {
 import { connectTo, countersOf, microseconds } from "./peer.ts";
 
 const SERVICE = "hostile", PAGE = 4096;
-/** With all connections made. */
 const BEGIN_PS = 5e9;
 const KINDS = { prefetch: 1, all: 0xff } as const;
 const COUNTERS = [

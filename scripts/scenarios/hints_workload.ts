@@ -63,7 +63,6 @@ function jobOf({ options }: ProgramContext): Job {
   };
 }
 
-/** Of each client, none of which is present when it begins. */
 function* serve(context: ProgramContext): Steps<void> {
   const { cpu, device, options } = context;
   const { workload, bytes, count, depth, stride } = jobOf(context);
@@ -180,7 +179,6 @@ function requestsOf(
   });
 }
 
-/** Keeps requests outstanding until all have ended: a call with its reply. */
 function* run(
   { cpu, device: { verbs: v } }: ProgramContext,
   { connection: { qp }, cq }: End,

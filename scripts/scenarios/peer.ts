@@ -23,7 +23,6 @@ type Device = ProgramContext["device"];
 /** As ConnectX cards have it: for queue pairs that send with {@link flagsFor}. */
 export const MAX_INLINE = 220;
 
-/** Signaled; small requests go with their WQE. */
 export function flagsFor(bytes: number): SendFlags {
   return IBV_SEND_SIGNALED | (bytes > 0 && bytes <= MAX_INLINE ? IBV_SEND_INLINE : 0);
 }
@@ -70,7 +69,6 @@ export function* connectTo(device: Device, options: ConnectOptions): Steps<Conne
   return connection;
 }
 
-/** From a byte of the server's region on. */
 export function remoteOf(
   { privateData: { buffer, byteOffset } }: Connection,
   offset = 0,

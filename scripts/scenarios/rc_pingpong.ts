@@ -38,7 +38,6 @@ const PORT = 18515;
 interface Destination {
   readonly qpn: number;
   readonly psn: number;
-  /** The IPv4 address in the GID. */
   readonly address: number;
 }
 

@@ -163,7 +163,6 @@ function ownMemory(cpu: ProgramContext["cpu"], { address }: Buffer): Shared {
   };
 }
 
-/** One work request at a time, and the line that it reads into. */
 interface Reach {
   readonly device: ProgramContext["device"];
   readonly cpu: ProgramContext["cpu"];
@@ -235,7 +234,6 @@ export interface WordWait {
   readonly line: number;
   readonly offset: number;
   readonly is: (word: bigint) => boolean;
-  /** For the report of a wait that was given up. */
   readonly of: string;
 }
 
@@ -302,7 +300,6 @@ export interface Messages {
    * For regions: lines' messages at home; elsewhere, accesses with their answers.
    */
   readonly bus: number;
-  /** Frames that the card has sent. */
   readonly network: number;
   /**
    * Accesses of a far computer's cores to regions; `hits`: those that a cache of this card has

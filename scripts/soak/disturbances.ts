@@ -1,6 +1,3 @@
-/**
- * Disturbances of a rack under soak while orders are under way. Afterwards everything has power.
- */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
@@ -97,7 +94,6 @@ async function powerFailure(orders: Orders, rng: Rng): Promise<void> {
   await getAll(orders);
 }
 
-/** Unless an earlier start has brought it back already. */
 async function start(orders: Orders, name: string): Promise<void> {
   for (let attempt = 0; attempt < START_ATTEMPTS; attempt++) {
     if (orders.rack.pidOf(name) !== undefined && attempt > 0) return;

@@ -38,7 +38,6 @@ export interface Put extends Place {
 export type Manner = {
   /** The `rack` command instead of the connection of this process. */
   readonly byCommand?: boolean;
-  /** Something is done to the rack meanwhile: the order may fail. */
   readonly isDisturbed?: boolean;
 };
 

@@ -1,6 +1,3 @@
-/**
- * Pages that watch the rack under soak, by a console of its own: their memory, and their errors.
- */
 import { type Browser, type CDPSession, chromium, type Page } from "playwright-core";
 import { ifThere } from "../../console/base/files.ts";
 import type { ViewName } from "../../console/ui/state.ts";

@@ -35,7 +35,6 @@ interface Report {
   readonly counts: Readonly<Record<string, number>>;
   readonly objects: number;
   readonly flat: readonly FlatRow[];
-  /** Could not be tried here. */
   readonly skipped: readonly string[];
   readonly failures: readonly string[];
 }

@@ -150,7 +150,6 @@ local value_names = {
 ${names.join("\n")}
 }`;
 }
-/** In a global route header. */
 const PAYLOAD_LENGTH_AT = sizeOf(
   GRH_FIELDS.slice(0, GRH_FIELDS.findIndex(([name]) => name === "payloadLength")),
 );

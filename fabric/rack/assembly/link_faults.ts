@@ -82,7 +82,6 @@ export function termsOf({ from = 0, until, nth, count, share }: Terms) {
   };
 }
 
-/** Keys that go with one kind of fault only. */
 export const OWNERS = [
   ["share", "delay"],
   ["jitter", "delay"],

@@ -22,7 +22,6 @@ import {
 /** 10.0.0.0/16, and locally administered MAC addresses. RNICs count from 1 in both. */
 const SUBNET = 0x0a00_0000, MAC_BASE = 0x0200_0000_0000;
 
-/** Of RNIC number `rnic` of {@link rnicsOf}, from 0. */
 export function addressOf(rnic: number): number {
   return SUBNET + rnic + 1;
 }

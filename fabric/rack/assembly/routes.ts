@@ -55,7 +55,6 @@ export function routed(
   }));
 }
 
-/** A single switch floods to all ports, unless some have no cable. */
 function single(
   { name, ports: count }: Shape["switches"][number],
   ports: readonly Port[],

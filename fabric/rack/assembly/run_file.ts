@@ -78,7 +78,6 @@ export const BUS_ENVIRONMENT = {
 /** A restarted broker is back within this time, even on a busy machine. */
 export const DEFAULT_PATIENCE_MS = 60_000;
 
-/** Maximum outage of the bus, in ms. `get` returns the value of a variable. */
 export function busPatienceMs(get: (variable: string) => string | undefined): number {
   const ms = Number(get(BUS_ENVIRONMENT.patienceMs) || DEFAULT_PATIENCE_MS);
   return ms > 0 ? ms : DEFAULT_PATIENCE_MS;
@@ -86,7 +85,6 @@ export function busPatienceMs(get: (variable: string) => string | undefined): nu
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
-/** By `get`; an empty variable counts as absent. */
 export function busAddressFrom(get: (variable: string) => string | undefined): NatsAddress {
   const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
   const user = get(BUS_ENVIRONMENT.user);

@@ -43,7 +43,6 @@ function between(cables: readonly Cable[], x: string, y: string): number[] {
   );
 }
 
-/** For an invalid name, returns what was expected. */
 export function parseTarget(
   rack: Cables,
   text: string,

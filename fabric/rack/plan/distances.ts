@@ -9,7 +9,6 @@ import { NEVER, type Time } from "../../base/time.ts";
 import { type Crossing, crossings } from "./cabling.ts";
 import type { RackPlan } from "./plan.ts";
 
-/** Consecutive partitions behind one of the core, outward. */
 export interface Chain {
   readonly core: number;
   readonly members: readonly number[];

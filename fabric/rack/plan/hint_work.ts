@@ -29,7 +29,6 @@ export type WorkPlace = typeof WORK_PLACES[number];
 const ON_CORES = ["driver", "os", "hypervisor"] as const satisfies readonly WorkPlace[];
 export type CorePlace = typeof ON_CORES[number];
 
-/** Pieces in sequence; each is done in the place of the one before or nearer to the kernel. */
 export const WORK_JOBS = {
   /** Responder: parses a hint, and decides on its preparation (H-20). */
   prepare: ["parse", "check", "decide"],
@@ -305,7 +304,6 @@ export const WORK_PRESETS = {
     request: "driver",
     translate: "driver",
   },
-  /** As `driver`, in a guest whose memory the hypervisor backs. */
   hypervisor: {
     ...all(CARD_WORK, "hardware"),
     ...all(WORK_JOBS.prepare, "hypervisor"),

@@ -28,7 +28,6 @@ export interface LinkFaultPlan {
   readonly count?: number;
   /** `corrupt`: the damaged payload has a valid ICRC, so that no receiver detects it (V-08). */
   readonly sealed?: true;
-  /** Only these packets (see {@link opcodesOf}). */
   readonly only?: string;
   /** `delay`: the added delay; `jitterPs` is the maximum of a random addition. */
   readonly delayPs?: Time;

@@ -34,7 +34,6 @@ export function machineOf(node: string): string {
 export const NO_RNIC =
   `a name that does not end in ${RNIC_SUFFIX}, ${RNIC_SUFFIX}2 and so on, as RNICs' names do`;
 
-/** Switches have numbers from 0 in the plan and from 1 in their names. */
 export function leafName(leaf: number): string {
   return `leaf${leaf + 1}`;
 }

@@ -18,7 +18,6 @@ export type ValueKind =
   | { readonly type: "time" | "wall-time" }
   | { readonly type: "switch" }
   | { readonly type: "word"; readonly words: readonly string[] }
-  /** A host's name, or a word in its place. */
   | { readonly type: "host"; readonly words: readonly string[] };
 
 export type OptionRow = ValueKind & {

@@ -45,7 +45,6 @@ interface DomainRow {
   readonly survivors: readonly Place[];
 }
 
-/** Power lasts for the controllers' queues, the caches too, or the whole system. */
 export const PERSISTENCE_DOMAINS = {
   adr: { saves: "memory", survivors: ["wpq", "scm"] },
   eadr: { saves: "the caches too", survivors: ["llc", "wpq", "scm"] },

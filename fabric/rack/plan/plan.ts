@@ -116,7 +116,6 @@ export const MEMORY_MODELS = ["sc", "tso"] as const;
 
 export interface ShutdownPlan {
   readonly at: Time;
-  /** Power goes off then, even if the shutdown is not complete. */
   readonly offAt: Time;
 }
 
@@ -203,7 +202,6 @@ export interface RnicPlan {
   readonly bitsPerSecond: number;
   readonly queueCache: QueueCachePlan;
   readonly queuePlan?: QueuePlan;
-  /** MTT entries, one for each page, that the chip has room for; which go first. */
   readonly translations: { readonly entries: number; readonly evict: "lru" | "fifo" };
   readonly pageFault: PageFaultRule;
   readonly timing: RnicTiming;
@@ -388,7 +386,6 @@ export interface DcqcnParameters {
   readonly additiveBps: number;
   readonly hyperBps: number;
   readonly minBps: number;
-  /** Between two rate decreases of a queue pair. */
   readonly decreaseIntervalPs: Time;
 }
 

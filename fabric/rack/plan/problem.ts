@@ -9,7 +9,6 @@ export interface Problem {
   /** `hosts.b.ddio`, `--pack`; empty for the file as a whole, or where {@link found} suffices. */
   readonly path: string;
   readonly found: string;
-  /** Empty where {@link found} suffices. */
   readonly expected: string;
 }
 

@@ -144,7 +144,6 @@ export interface RegionMoved {
   readonly home?: number;
   readonly far?: number;
   readonly windowPs?: Time;
-  /** Absent where the copies have moved. */
   readonly refused?: string;
 }
 

@@ -1,7 +1,4 @@
-/**
- * A scenario's words for programs, options, methods and expectations. Tests in `tests/` compare the
- * implementations' lists with them.
- */
+/** A scenario's words. Tests in `tests/` compare the implementations' lists with them. */
 import type { OptionRow, ValueKind } from "./option_rows.ts";
 
 /** How a program makes its data persistent; requirement numbers are persistence.md's. */
@@ -64,7 +61,6 @@ export const VALUE_KINDS = {
   "whole": { type: "whole", least: 0, most: MANY },
 } as const satisfies Readonly<Record<string, ValueKind>>;
 
-/** `host` is another host's name, or `next`. */
 export type OptionKind =
   | keyof typeof VALUE_KINDS
   | "host"
@@ -80,7 +76,6 @@ export type OptionKind =
 export interface OptionWord {
   readonly kind: OptionKind;
   readonly required?: boolean;
-  /** The program's own name for it, if different. */
   readonly as?: string;
 }
 
@@ -135,7 +130,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Appends to a log in another host's SCM: a record, then the tail that counts it. */
   append: {
     to: { kind: "host", required: true },
     name: { kind: "object" },
@@ -234,7 +228,6 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
 /** Of every host without `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
-/** Shuts a host down by order; a scenario cannot use the name. */
 export const SHUTDOWN = "shutdown";
 
 /** P-41: promises that every run must keep, as `console/checks/all.ts` checks them. */

@@ -92,7 +92,6 @@ function partOf(schema: z.ZodType): JsonShape {
   return shape;
 }
 
-/** The program's name determines the item's other keys. */
 function programItem(): JsonShape {
   const { properties } = partOf(programSchema) as {
     readonly properties: Readonly<Record<string, JsonShape>>;

@@ -1,4 +1,3 @@
-/** The hosts of a partly read scenario, including those with invalid options. */
 import { type NetworkHost, rnicsOf } from "../assembly/network.ts";
 import { rnicNames } from "../plan/names.ts";
 import type { Draft } from "./scenario.ts";

@@ -4,7 +4,6 @@ import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { knownKeys } from "./values.ts";
 import type { Path, YamlSource } from "./yaml_source.ts";
 
-/** The value (or, with `key`, the key) at `path` is wrong. */
 export type Report = (
   path: Path,
   problem: { readonly found: string; readonly expected: string; readonly key?: boolean },

@@ -47,7 +47,6 @@ export interface FabricScenario extends NetworkOptions {
   >;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
   readonly coherentBus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
-  /** Absent if all are off. */
   readonly congestion?: CongestionScenario;
 }
 
@@ -104,7 +103,6 @@ export interface ProgramScenario {
   readonly weight?: number;
   /** On the host, from 1. Absent: the first one. */
   readonly nic?: number;
-  /** By the scenario's names; `method` of a shipped program is a list. */
   readonly options: Readonly<Record<string, unknown>>;
 }
 

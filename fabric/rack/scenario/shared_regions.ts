@@ -259,7 +259,6 @@ function checkMemory(
   }
 }
 
-/** Regions with a given place, and named places of SCM, do not overlap. */
 function checkPlaces(its: readonly DraftShared[], end: number, report: Report): void {
   const placed = its.filter(({ region: { memory, at } }) => memory === "scm" && at !== undefined)
     .toSorted((x, y) => x.region.at! - y.region.at!);
@@ -278,7 +277,6 @@ function checkPlaces(its: readonly DraftShared[], end: number, report: Report): 
   }
 }
 
-/** Home's card counts far cards over all of its regions. */
 function checkAgents(shared: readonly DraftShared[], report: Report): void {
   const known = new Map<string, Set<string>>();
   for (const { path, region } of shared) {

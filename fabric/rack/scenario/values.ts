@@ -134,7 +134,6 @@ export function ownFile(example: string) {
   );
 }
 
-/** Words that are allowed in place of a mapping: see `json_schema.ts`. */
 export const WORDS = "x-words";
 
 type Rows = Readonly<Record<string, readonly [key: string, schema: z.ZodType]>>;
@@ -152,7 +151,6 @@ export function renamed<const R extends Rows>(rows: R, or = "") {
   );
 }
 
-/** `on` for all defaults, `off` for null, or a mapping. */
 export function switchable<const R extends Rows>(rows: R) {
   return z.preprocess(
     (value) => value === "on" ? {} : value === "off" ? null : value,
@@ -160,7 +158,6 @@ export function switchable<const R extends Rows>(rows: R) {
   ).meta({ [WORDS]: ["on", "off"] });
 }
 
-/** The value that is allowed in place of a mapping: see `json_schema.ts`. */
 export const SHORT = "x-short";
 
 /**

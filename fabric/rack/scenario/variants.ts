@@ -8,7 +8,6 @@ export interface HostVariant extends Omit<HostScenario, "ddio"> {
   readonly ddio: boolean;
 }
 
-/** One value for every parameter: the input of `makePlan`. */
 export interface ScenarioVariant extends Omit<Scenario, "hosts"> {
   /** `persist-opcode, ddio off`; the scenario's name if it is the only variant. */
   readonly label: string;

@@ -13,7 +13,6 @@
 import { allocate, viewOf } from "../../base/slab.ts";
 import { type Doorbell, encodeDoorbell, type StampedPointer } from "./queue_information.ts";
 
-/** The two buffers of queue 0, then those of queue 1, … */
 const BLUE_FLAME_OFFSET = 0x10_0000;
 const CHUNK_BYTES = 64;
 /** The unit in which a write-combined line may be cut. */

@@ -76,14 +76,12 @@ export interface LineAnswer {
   readonly lines: number;
 }
 
-/** Answered by `RspI`. */
 export interface LineSnoop {
   readonly kind: "coherent";
   readonly op: "SnpInv";
   readonly address: number;
 }
 
-/** Answered by {@link NonCoherentData}. */
 export interface NonCoherentRead {
   readonly kind: "coherent";
   readonly op: "NcRd";

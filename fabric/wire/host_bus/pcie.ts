@@ -17,7 +17,6 @@ export interface MemoryWrite {
   readonly noSnoop: boolean;
 }
 
-/** Answered by a {@link Completion} with the same tag. */
 export interface MemoryRead {
   readonly kind: "memory-read";
   readonly tag: number;

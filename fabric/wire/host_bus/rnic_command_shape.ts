@@ -1,7 +1,4 @@
-/**
- * Field-by-field checks of values from another process, and the types of values that pass: the
- * vocabulary of `rnic_command.ts`.
- */
+/** Checks of values from another process, and the types of values that pass. */
 
 export type Check<T> = (value: unknown) => value is T;
 interface OptionalCheck<T> {

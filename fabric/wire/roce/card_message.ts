@@ -35,7 +35,6 @@ export interface CardContext {
 }
 
 export interface CardPacket {
-  /** The opcode is `opcodeFor({ service: "rc", operation }, "only")`. */
   readonly operation: CoherenceClass;
   readonly header: CoherenceEth;
   readonly payload: Uint8Array<ArrayBuffer>;

@@ -165,7 +165,6 @@ const SIDR_REP_FIELDS = [
   ["", 576],
 ] as const;
 
-/** The rest of the 256 bytes is private data. */
 export const CM_MESSAGES = {
   REQ: { attributeId: 0x0010, fields: REQ_FIELDS },
   MRA: { attributeId: 0x0011, fields: MRA_FIELDS },

@@ -191,7 +191,6 @@ export function opcodeRow(code: number): OpcodeRow | undefined {
   return BY_CODE[code];
 }
 
-/** Absent members are false. */
 export interface MessageShape {
   readonly service: Service;
   readonly operation: Operation;

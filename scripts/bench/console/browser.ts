@@ -90,7 +90,6 @@ export class ConsolePages {
     return page;
   }
 
-  /** In a browser that has nothing in its cache, signed in, elsewhere. */
   async fresh(): Promise<{ readonly page: Page; readonly close: () => Promise<void> }> {
     const context = await this.#browser.newContext({
       viewport: VIEWPORT,

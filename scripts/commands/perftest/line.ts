@@ -1,7 +1,3 @@
-/**
- * A command line of perftest's as people paste it: shortened options, options without effect,
- * refused ones.
- */
 import { type Command, Option } from "commander";
 import { listOf, nearest, type Problem, Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { IDLE, REFUSED } from "./refused.ts";
