@@ -72,6 +72,7 @@ export interface MovedRecord extends OfRnic {
   readonly wqes: readonly number[];
 }
 
+/** A queue is created or reset (RESET): earlier work requests will not complete. */
 export interface EmptiedRecord extends OfRnic {
   readonly kind: "emptied";
   readonly queue: "pair" | "shared";

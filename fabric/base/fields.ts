@@ -6,8 +6,8 @@
 import { assert, fail } from "./assert.ts";
 
 /**
- * Width in bits, most significant bit first. Without a name: reserved, so written as zero and
- * ignored when read, unless it must be preserved.
+ * Width in bits, most significant bit first. Without a name the field is reserved: written as zero,
+ * ignored when read. (One that must be preserved has a name.)
  */
 export type Field = readonly [name: string, bits: number];
 

@@ -28,8 +28,8 @@ let keptSlab = new ArrayBuffer(KEPT_SLAB_BYTES);
 let keptUsed = 0;
 
 /**
- * For bytes that may be kept as long as the run lasts, such as a cache's lines: one of 64 B retains
- * little memory.
+ * For bytes that may be kept as long as the run lasts, such as a cache's lines: a slab holds only
+ * sixteen of 64 B.
  */
 export function allocateKept(length: number): Uint8Array<ArrayBuffer> {
   if (length > KEPT_SLAB_BYTES) return new Uint8Array(length);
