@@ -1,6 +1,6 @@
 /**
- * Completed reads: of the host's memory, of the card's own, and of lines of shared regions. Each read's
- * continuation runs here; a read of a queue's information also resumes everything that waited for it.
+ * Continuations of completed reads: of the host's memory, the card's own, and lines of shared
+ * regions. A read of queue information also resumes its waiters.
  */
 import type { Completion } from "../../fabric/wire/host_bus/pcie.ts";
 import { takePreload, takeSharedWord, takeWord } from "./responder/atomic.ts";
@@ -37,7 +37,7 @@ export function hasFinished({ port }: Device): boolean {
   return port !== undefined && (port.finished.length > 0 || port.ended.length > 0);
 }
 
-/** Accesses of agent 0 to shared regions that are over (decision 6), then LSB reads that wait for no write (P-24). */
+/** Accesses of agent 0 (decision 6), then LSB reads that wait for no write (P-24). */
 export function finishOnPort(device: Device, port: CoherentPort): void {
   for (let end = takeEnded(device, port); end !== undefined; end = takeEnded(device, port)) {
     takeLineEnd(device, end.completion);
@@ -48,12 +48,12 @@ export function finishOnPort(device: Device, port: CoherentPort): void {
   }
 }
 
-/** A part of a read has come by the coherent bus: with the last one there is a completion. */
+/** By the coherent bus; the last part makes a completion. */
 export function takeLineEnd(device: Device, completion: Completion | undefined): void {
   if (completion !== undefined) takeRead(device, completion);
 }
 
-/** A DMA read has completed; this may drain a paused queue. */
+/** It may drain a paused queue. */
 export function takeRead(device: Device, completion: Completion): void {
   goOn(device, completion);
   if (device.pauses.size > 0) settlePauses(device);
@@ -76,7 +76,7 @@ function goOn(device: Device, completion: Completion): void {
   }
 }
 
-/** Completes reads of the card's own memory; a continuation may read again. */
+/** A continuation may read again. */
 export function finishCardReads(device: Device): void {
   for (let read = takeCardRead(device); read !== undefined; read = takeCardRead(device)) {
     resumeRead(device, read.request.continuation, read.data);
@@ -84,7 +84,7 @@ export function finishCardReads(device: Device): void {
   }
 }
 
-/** Completes data reads that are due: they take equally long, so the first is the oldest. */
+/** They take equally long, so the first is the oldest. */
 export function finishDataReads(device: Device): void {
   const { dma: { reading }, now } = device;
   for (let read = reading.peek(); read !== undefined && read.at <= now; read = reading.peek()) {
@@ -171,7 +171,7 @@ function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
   }
 }
 
-/** Resumes in the order in which the card owes the frames: what it owed first goes first. */
+/** In the order in which the card owes the frames. */
 function resumeContext(device: Device, entry: QueueEntry, waiting: ContextWait): void {
   const wait = takeWaiting(device, waiting, entry);
   if (wait === undefined) return;

@@ -1,4 +1,4 @@
-/** Queue pairs and memory of the card for an external observer: changes nothing. */
+/** For an external observer; changes nothing. */
 import type {
   QueuePairInspection,
   RegionInspection,

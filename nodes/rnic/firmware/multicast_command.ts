@@ -7,7 +7,7 @@ import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { DONE, noSuch, refusal } from "../state/reply.ts";
 
-/** Attaches a UD queue pair to a group. A second time changes nothing: it still gets one copy. */
+/** A second time changes nothing: it still gets one copy. */
 export function attach(
   device: Device,
   { qpn, group }: CommandOf<"attach-mcast">,
@@ -31,7 +31,7 @@ export function attach(
   return DONE;
 }
 
-/** Detaches it. EINVAL where it is not attached. */
+/** EINVAL where it is not attached. */
 export function detach(
   device: Device,
   { qpn, group }: CommandOf<"detach-mcast">,
@@ -54,7 +54,6 @@ export function detach(
   return DONE;
 }
 
-/** Number of groups that the queue pair is attached to. */
 export function groupsOf(device: Device, qp: QueuePair): number {
   let count = 0;
   for (const members of device.multicast.values()) if (members.includes(qp)) count++;

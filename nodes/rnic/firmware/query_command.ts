@@ -15,7 +15,6 @@ export function queryDevice({ spaces, owners, regions }: Device): RnicReply {
     op: "query-device",
     queues,
     freeQueues: queues - taken,
-    // Index 0 is never a key's.
     keys: LIMITS.regions - 1,
     freeKeys: LIMITS.regions - regions.slots.length + regions.free.length,
     regionObjects,

@@ -6,7 +6,7 @@ import type { PauseRequests, Pauses } from "../../../fabric/link/pause.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { RnicCongestionPlan } from "../../../fabric/rack/plan/plan.ts";
 
-/** A queue pair whose rate is limited. One that sends at its line's rate has none. */
+/** Exists only while the queue pair's rate is limited. */
 export interface RateLimiter {
   /** R_C and R_T, in bit/s. */
   currentBps: number;
@@ -14,32 +14,29 @@ export interface RateLimiter {
   /** Estimate of the path's congestion, 0 to 1. */
   alpha: number;
   notified: boolean;
-  /** T and BC: events of the timer and of the byte counter since the last cut. */
+  /** T and BC: since the last cut. */
   timerEvents: number;
   byteEvents: number;
   bytes: number;
   cutAt: Time;
   alphaAt: Time;
   increaseAt: Time;
-  /** Pacing: no frame is begun before this. */
   mayBeginAt: Time;
 }
 
-/** Complete frames of a paused priority. Their payload no longer counts for the transmit buffer. */
+/** Complete frames of a paused priority. */
 interface HeldFrames {
   readonly control: Fifo<ControlFrame>;
   readonly data: Fifo<TxFrame>;
 }
 
 export interface FlowControl {
-  /** Bit mask: priorities that this port asks to pause when its receive buffer fills. */
+  /** Bit mask of priorities. */
   readonly lossless: number;
-  /** Time of the bus for frames that still come after a pause was asked for. */
   readonly headroomPs: Time;
   readonly pauses: Pauses;
   readonly requests: PauseRequests;
   readonly held: readonly HeldFrames[];
-  /** Queue pairs that wait for the end of a pause. */
   readonly parked: Fifo<QueuePair>;
 }
 
@@ -61,7 +58,6 @@ export interface Notice {
   readonly readyAt: Time;
 }
 
-/** Congestion state of one life of a queue pair. */
 export interface Reaction {
   readonly qp: QueuePair;
   readonly life: number;
@@ -73,7 +69,7 @@ export interface Congestion {
   readonly plan: RnicCongestionPlan;
   readonly flow: FlowControl | undefined;
   readonly notices: Fifo<Notice>;
-  /** By the queue pair's slot. */
+  /** By slot. */
   readonly reactions: (Reaction | undefined)[];
   readonly counters: ReturnType<typeof createCongestionCounters>;
 }

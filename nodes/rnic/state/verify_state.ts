@@ -1,7 +1,4 @@
-/**
- * A card's state of verified writes (V-01 to V-05): data that waits for the CRC behind it, memory that is being
- * read back, and the results of each sender's earlier ones.
- */
+/** A card's state of verified writes (V-01 to V-05). */
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -13,23 +10,23 @@ import type { ReadBack, Responder, StagedData } from "./responder_state.ts";
 import type { Writable } from "./writable.ts";
 
 export interface VerifyState {
-  /** Bytes that queue pairs have reserved for data which waits to be checked, or is being checked. */
+  /** Reserved for data that waits for its check. */
   stagedBytes: number;
-  /** Data whose CRC holds and that is not all with the bus, in turn. */
+  /** The CRC holds, not all is with the bus. */
   readonly staged: Fifo<StagedData>;
-  /** When its next piece goes to the bus, whatever the bus's backlog. */
+  /** Whatever the bus's backlog. */
   stagedTurnAt: Time;
-  /** The read-back that the DMA write of this moment belongs to. */
+  /** Of the current DMA write. */
   placing: ReadBack | undefined;
-  /** Read-backs, registered before their writes' DMA writes begin. */
+  /** Registered before their DMA writes begin. */
   readonly readBacks: Set<ReadBack>;
-  /** Those of which not all was asked for, in turn; and the read requests of the bus that theirs take. */
+  /** Not all was asked for; and their read requests of the bus. */
   readonly looking: Fifo<ReadBack>;
   readonly cold: ReadBack[];
   requestsOut: number;
-  /** V-05, by the sender's IPv4 address. */
+  /** V-05; by the sender's IPv4 address. */
   readonly history: Map<number, SenderHistory>;
-  /** Draws which writes are read back though the sender's history is good enough. */
+  /** Draws read-backs in spite of a good history. */
   readonly rng: Rng;
 }
 
@@ -60,8 +57,8 @@ function own({ responder }: QueuePair): Writable<Responder> {
 }
 
 /**
- * Reserves room for all of a message's data, so that no message waits for room while it holds some.
- * @returns whether there is any.
+ * For all of a message's data, so that no message waits while it holds some. @returns whether there
+ * is room.
  */
 export function reserveStaging({ verify }: Card, qp: QueuePair, bytes: number): boolean {
   if (verify.stagedBytes + bytes > LIMITS.verifyStagingBytes) return false;
@@ -75,7 +72,7 @@ export function releaseStaging({ verify }: Card, qp: QueuePair, bytes: number): 
   own(qp).stagedBytes -= bytes;
 }
 
-/** The queue pair fails or is reset: it will send no answer, and the room that it holds is free. */
+/** It sends no answer; its room is free. */
 export function forgetVerified(device: Card, qp: QueuePair): void {
   const { stagedBytes, resources } = qp.responder;
   releaseStaging(device, qp, stagedBytes);
@@ -89,23 +86,23 @@ export function forgetVerified(device: Card, qp: QueuePair): void {
   own(qp).placing = 0;
 }
 
-/** V-02: bytes of a message that are held until its end; none of level `none`. */
+/** V-02: held until a message's end; none of level `none`. */
 export function stagedBytesOf(level: VerifyLevel, length: number): number {
   return level === "none" ? 0 : length;
 }
 
 export interface SenderHistory {
-  /** The newest checks: 1 where one failed. Writes that were not read back are not in it. */
+  /** 1: failed. Only writes that were read back. */
   readonly window: Uint8Array;
-  /** Number of places taken; the next place; number of failures among them. */
+  /** Places taken, next place, failures. */
   filled: number;
   next: number;
   failed: number;
 }
 
 /**
- * The card writes to memory. A posted write passes reads that wait in the host, so a read-back may find it in place
- * of its own write: that is correct data, no damage.
+ * A posted write passes reads that wait in the host, so a read-back may find it in place of its own
+ * write: that is correct data, no damage.
  */
 export function noteOverlaps(
   { verify }: { readonly verify: VerifyState },
@@ -125,7 +122,7 @@ export function noteOverlaps(
   }
 }
 
-/** Its own data overwrites earlier data of others. */
+/** Of earlier data of others. */
 export function noteOwnWrite(
   { covered }: ReadBack,
   { offset, length }: { readonly offset: number; readonly length: number },
