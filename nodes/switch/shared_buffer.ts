@@ -21,17 +21,16 @@ export interface SharedBuffer {
   readonly alpha: number | undefined;
   readonly pfc: NonNullable<SwitchPlan["congestion"]>["pfc"];
   readonly headroomPoolBytes: number;
-  /** Bytes of the pool in use, of all headroom, and of the memory; and the maximum of the last. */
+  /** Pool, all headroom, all memory; and the last one's maximum. */
   sharedUsed: number;
   headroomUsed: number;
   bytes: number;
   peakBytes: number;
-  /** Queued lossy bytes, by output port. */
   readonly lossyByPort: Float64Array;
-  /** By priority group: queued bytes outside headroom, and those in it. */
+  /** By priority group: outside headroom, and in it. */
   readonly keptBytes: Float64Array;
   readonly headroomBytes: Float64Array;
-  /** The maximum that one group has had in headroom. */
+  /** Of one group. */
   headroomPeakBytes: number;
 }
 
@@ -55,7 +54,6 @@ export function createSharedBuffer(plan: SwitchPlan): SharedBuffer {
   };
 }
 
-/** A frame's path through the switch. */
 export interface Passage {
   readonly from: number;
   readonly to: number;
@@ -67,12 +65,11 @@ function isLossless({ pfc }: SharedBuffer, priority: number): boolean {
   return pfc !== null && (pfc.lossless & (1 << priority)) !== 0;
 }
 
-/** Bytes of `bytes` beyond the reserved ones. */
+/** Beyond the reserved ones. */
 function sharedOf({ reservedBytes }: SharedBuffer, bytes: number): number {
   return Math.max(0, bytes - reservedBytes);
 }
 
-/** In whole bytes. */
 function shareOfFree({ sharedBytes, sharedUsed }: SharedBuffer, alpha: number): number {
   return Math.floor(alpha * (sharedBytes - sharedUsed));
 }
@@ -89,13 +86,9 @@ function toHeadroom(buffer: SharedBuffer, group: number, bytes: number): number 
   return bytes - Math.min(bytes, Math.max(0, room));
 }
 
-/**
- * The part of the buffer that is full for a frame: its group's headroom, its output's queue, alpha's share, or the
- * pool.
- */
 export type Full = "headroom" | "queue" | "share" | "pool";
 
-/** The part of the buffer that has no room for the frame, which is dropped; undefined where there is room. */
+/** Undefined where there is room; else the frame is dropped. */
 export function fullFor(buffer: SharedBuffer, passage: Passage): Full | undefined {
   const { from, to, priority, bytes } = passage;
   if (isLossless(buffer, priority)) {
@@ -114,7 +107,7 @@ export function fullFor(buffer: SharedBuffer, passage: Passage): Full | undefine
   return sharedUsed + shared - sharedOf(buffer, waits) <= sharedBytes ? undefined : "pool";
 }
 
-/** Adds a queued frame. @returns whether its sender has to pause. */
+/** @returns whether its sender has to pause. */
 export function occupy(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   buffer.bytes += bytes;
@@ -132,7 +125,7 @@ export function occupy(buffer: SharedBuffer, passage: Passage): boolean {
   return inHeadroom > 0;
 }
 
-/** Removes a queued frame, from the headroom first. @returns whether its sender may go on. */
+/** From the headroom first. @returns whether its sender may go on. */
 export function vacate(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   buffer.bytes -= bytes;
@@ -148,7 +141,7 @@ export function vacate(buffer: SharedBuffer, passage: Passage): boolean {
   return buffer.headroomBytes[group] === 0 && mayGoOn(buffer, buffer.keptBytes[group]!);
 }
 
-/** Whether a group with so much queued is below the point at which its sender goes on. */
+/** `kept`: the group's queued bytes. */
 function mayGoOn(buffer: SharedBuffer, kept: number): boolean {
   const { threshold } = buffer.pfc!;
   if (threshold.kind === "static") return kept <= threshold.xonBytes;

@@ -1,7 +1,7 @@
 /**
- * What a power failure now would lose of a host's SCM: bytes on their way to the iMC, by place, and
- * how many of them differ from what survives. It changes nothing, unlike a DMA or a load, which
- * drain buffers. A {@link MemoryLog} tells the effect of a failure at another instant.
+ * Loss of a host's SCM by a power failure now: bytes on their way to the iMC, by place, and how
+ * many of them differ from what survives. It changes nothing, unlike a DMA or a load, which drain
+ * buffers. A {@link MemoryLog} tells the effect of a failure at another instant.
  */
 import {
   type HostLoss,
@@ -17,7 +17,7 @@ import { LINE_BYTES, overlayDirty } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { overlay } from "./sparse_bytes.ts";
 
-/** Bytes compared at a time, which bounds the memory for it. */
+/** Bounds the memory for it. */
 const COMPARED_AT_ONCE = 1 << 20;
 
 export function lossOf(
@@ -66,7 +66,7 @@ function sum(ranges: readonly LossRange[]): number {
   return ranges.reduce((bytes, { from, to }) => bytes + to - from, 0);
 }
 
-/** Bytes of the range whose newest content differs from the content that survives. */
+/** Newest and surviving content differ. */
 function changed(
   { from, to }: LossRange,
   { memory, iio }: { readonly memory: MemorySystem; readonly iio: IioStacks },

@@ -1,7 +1,6 @@
 /**
- * For the counter of stale pointers (Q-10, Q-11): the newest pointer of a queue that the host had
- * stored when its doorbell rang. It is read from memory as the cores see it, so that the count does
- * not depend on a driver or a card.
+ * For the counter of stale pointers (Q-10, Q-11): a queue's newest stored pointer when its doorbell
+ * rang, read as cores see it: independent of driver and card.
  */
 import {
   decodeDoorbell,
@@ -14,8 +13,7 @@ import type { MemorySystem } from "./memory_system.ts";
 import type { QueueGuard } from "./queue_guard.ts";
 
 /**
- * The newest pointer of a queue whose doorbell is leaving now. Undefined for other registers, and
- * for a doorbell with the pointer.
+ * The doorbell is leaving now. Undefined for other registers, and for a doorbell with the pointer.
  */
 export function newestPointer(
   { memory, guard, cardMemory }: {
