@@ -1,13 +1,11 @@
 /**
- * Measurements of a host's programs since its power-on: a histogram of latencies, and bytes that
- * are promised to persist. Only watchers read them, no program and no event.
+ * Measurements of a host's programs since its power-on. Only watchers read them, no program and no
+ * event.
  */
 import { LATENCY_BOUNDS_PS, type OperationFigures } from "../../../fabric/inspection.ts";
 import type { Measurement } from "./program.ts";
 
-/**
- * Bounds the host's answer for a user's program that invents names: further names are not counted.
- */
+/** For a user's program that invents names: further ones are not counted. */
 const NAMES_MAX = 64, NAME_LETTERS_MAX = 64;
 
 interface Row extends OperationFigures {

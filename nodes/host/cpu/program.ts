@@ -1,7 +1,7 @@
 /**
  * Code on a core: a generator over a {@link Cpu}. Virtual time may pass at each `yield*`; between
- * two of them a program's loads and stores happen at one instant and their cost is owed, paid at
- * the next yield. A program does no I/O: its inputs are arguments, its results are reports.
+ * two of them loads and stores happen at one instant, and their cost is paid at the next yield. A
+ * program does no I/O: its inputs are arguments, its results are reports.
  */
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { TraceStep } from "../../../fabric/node.ts";
@@ -22,9 +22,7 @@ export type Wait =
     | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time }
   )
   & {
-    /**
-     * A {@link Probe} may ask for its place: the generator that yields it answers, and waits on.
-     */
+    /** The generator that yields it answers a {@link Probe}, and waits on. */
     readonly answers?: true;
   };
 
@@ -34,7 +32,7 @@ export type Source =
   | { readonly kind: "interrupt"; readonly vector: number }
   | { readonly kind: "signal"; readonly name: string };
 
-/** Why a wait ended; or the wait goes on, and a {@link Probe} asks for its place. */
+/** Or a {@link Probe}: the wait goes on. */
 export type Wake = Ended | Probe;
 
 interface Ended {
@@ -43,7 +41,7 @@ interface Ended {
   readonly data?: Uint8Array<ArrayBuffer>;
 }
 
-/** Asks for the place of a wait: see `wait_site.ts`. */
+/** See `wait_site.ts`. */
 export interface Probe {
   readonly kind: "probe";
   stack?: string | undefined;
@@ -56,9 +54,9 @@ export type Steps<T> = Generator<Wait, T, Wake>;
 export interface Measurement {
   /** `put`, `get` …; own programs name theirs. */
   readonly operation: string;
-  /** The way it was done: a name for a group of figures. */
+  /** A name for a group of figures. */
   readonly method: string;
-  /** Length of a message, where each size has its own figures, as in perftest. */
+  /** Of a message, where each size has its own figures, as in perftest. */
   readonly bytes?: number;
   /** Latency in ps. */
   readonly latencyPs: Time;
@@ -76,7 +74,7 @@ export interface Cpu {
   readonly program: string;
   /** IPv4 address of every host in the rack, by name. */
   readonly addresses: Readonly<Record<string, number>>;
-  /** A number in [0, 1) from this program's own seeded stream. */
+  /** In [0, 1), from this program's own seeded stream. */
   random(): number;
 
   /** Reads through the LLC; the result is a copy (a view: a DataView needs its byteOffset). */
@@ -111,7 +109,7 @@ export interface Cpu {
    */
   region(name: string): Steps<Region>;
 
-  // Memory on demand, where the host has it: see `verbs/memory_region.ts`.
+  // Memory on demand: see `verbs/memory_region.ts`; absent without.
   /** @ignore */
   readonly paging?: DemandPaging;
 
@@ -172,7 +170,7 @@ export interface Cpu {
 
   /** Zeroed DRAM. Clearing reused memory costs this core time. */
   allocate(bytes: number): Buffer;
-  /** The same, on physically consecutive pages: for rings and queue information. */
+  /** As {@link Cpu.allocate}, on physically consecutive pages: for rings and queue information. */
   allocateContiguous(bytes: number): Buffer;
   /**
    * Frees memory of either kind, by its first address: the next allocation of equal size and kind
@@ -293,14 +291,14 @@ export function stepsOf<T>(answered: Steps<T>, name: string): Steps<T> {
   );
 }
 
-/** The name of a signal that the host raises about one of its cards. */
+/** Of a signal that the host raises about one of its cards. */
 export function signalOf(name: string, card: number): string {
   return card === 0 ? name : `${name}-${card + 1}`;
 }
 
-/** Signals that the host itself raises and programs can wait for. */
+/** Raised by the host; programs can wait for them. */
 export const SIGNALS = {
-  /** An RNIC failed, or came back; {@link signalOf} names the card's signal. */
+  /** Or came back; {@link signalOf} names the card's. */
   busDown: "bus-down",
   busUp: "bus-up",
   /** The driver has handled an asynchronous event of the firmware. */
