@@ -7,19 +7,14 @@ export function outcomeOf(
   return error === undefined ? { status: "done" } : { status: "failed", error };
 }
 
-/** Latencies in ps, as in reports. */
+/** In ps, as in reports. */
 export interface LatencySummary {
-  /** Samples. */
   readonly count: number;
-  /** The shortest. */
   readonly min: Time;
-  /** Half are at most as long. */
   readonly median: Time;
-  /** 99 % are at most as long. */
   readonly p99: Time;
-  /** The longest. */
   readonly max: Time;
-  /** The mean, a whole number of ps. */
+  /** Whole ps. */
   readonly mean: Time;
 }
 
@@ -27,7 +22,7 @@ function percentile(sorted: Float64Array, part: number): Time {
   return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)]!;
 }
 
-/** Summary of latencies in ps, without negative ones (never finished); undefined without any. */
+/** In ps, without negative ones (never finished); undefined without any. */
 export function summarize(samples: Float64Array): LatencySummary | undefined {
   const sorted = samples.filter((sample) => sample >= 0).sort();
   if (sorted.length === 0) return undefined;
@@ -43,7 +38,7 @@ export function summarize(samples: Float64Array): LatencySummary | undefined {
   };
 }
 
-/** Byte ranges [from, to) of the messages whose flag has `bit`; adjacent ranges are joined. */
+/** [from, to) of messages whose flag has `bit`; adjacent ones are joined. */
 export function rangesOf(
   flags: Uint8Array,
   bit: number,

@@ -8,26 +8,25 @@ import type { Io, IoPlan } from "./io_plan.ts";
 import type { FioJob } from "./job.ts";
 import { StatsMeter, type ThreadStats } from "./stats.ts";
 
-/** An outstanding I/O: fio's `io_u`. */
+/** fio's `io_u`. */
 export interface IoUnit extends Io {
-  /** The one of the job's `iodepth` buffers that it uses. */
+  /** Of the job's `iodepth` buffers. */
   readonly index: number;
   readonly start: Time;
   issue: Time;
-  /** Bytes that it moved; fewer than requested for a short RECV. */
+  /** Fewer than requested for a short RECV. */
   moved: number;
 }
 
-/** Moves the data. Errors are thrown as `EngineError` or `ProgramError`. */
+/** Throws `EngineError` or `ProgramError`. */
 export interface Engine {
   readonly commit: (units: readonly IoUnit[]) => Steps<void>;
   /**
-   * Returns when at least `least` I/O are completed, in their order, with at most about `most` of
-   * those that are there; fewer where the other end has disconnected regularly, and no more will
-   * come.
+   * When at least `least` I/O are completed, in order, about `most` at most; fewer where the other
+   * end has disconnected regularly.
    */
   readonly getEvents: (least: number, most: number) => Steps<IoUnit[]>;
-  /** Posts one I/O and waits for it (`sync`); absent where an engine does not support that. */
+  /** Posts one I/O and waits (`sync`); absent: not supported. */
   readonly sync?: (unit: IoUnit) => Steps<void>;
 }
 
@@ -67,14 +66,12 @@ export class IoLoop {
     this.#meter = new StatsMeter(cpu.now, cpu.workPs, rules);
   }
 
-  /** The measurements up to now, or up to the end of the last I/O. */
+  /** Up to now, or the end of the last I/O. */
   stats(): ThreadStats {
     return this.#final ?? this.#meter.result(this.#cpu.now, this.#cpu.workPs);
   }
 
-  /**
-   * Issues all I/O of the plan, until it or the run time ends, and waits for the outstanding ones.
-   */
+  /** Of the plan, until it or the run time ends; waits for outstanding ones. */
   *run(plan: IoPlan, onProgress: (stats: IoLoop) => void): Steps<void> {
     while (!this.#timeIsOver() && !this.#isOver) {
       const io = plan.next();
@@ -90,7 +87,7 @@ export class IoLoop {
     this.#final = this.stats();
   }
 
-  /** The part of the run time that has passed; undefined without a run time. */
+  /** Undefined without a run time. */
   get elapsed(): number | undefined {
     const { runtimePs, rampPs } = this.#rules;
     if (runtimePs === undefined || runtimePs === 0) return undefined;
@@ -98,7 +95,7 @@ export class IoLoop {
     return this.#isRamping ? 0 : Math.min(1, passed / Math.max(runtimePs, rampPs));
   }
 
-  /** Ends the ramp time, whose measurements do not count (`ramp_time_over`). */
+  /** `ramp_time_over`: earlier measurements do not count. */
   #timeIsOver(): boolean {
     const { rampPs, runtimePs = NEVER } = this.#rules;
     const passed = this.#cpu.now - this.#meter.begin;
@@ -127,7 +124,7 @@ export class IoLoop {
     yield* this.#waitForCompletions();
   }
 
-  /** No minimum and no maximum of completions: all present ones are taken (`io_in_polling`). */
+  /** No minimum and no maximum: all present completions are taken (`io_in_polling`). */
   #isPolling(): boolean {
     return this.#rules.batchCompleteMin === 0;
   }
@@ -159,7 +156,7 @@ export class IoLoop {
     this.#account(units);
   }
 
-  /** All I/O that a call has returned have the same end (`init_icd`). */
+  /** All I/O that a call has returned end together (`init_icd`). */
   #account(units: readonly IoUnit[]): void {
     const end = this.#cpu.now;
     for (const { direction, index, start, issue, bytes, moved } of units) {

@@ -1,15 +1,15 @@
-/** Chooses the next I/O: direction, offset and length, as fio's `io_u.c` does. Pure. */
+/** The next I/O, as fio's `io_u.c` does. Pure. */
 import type { Rng } from "../../../../fabric/base/rng.ts";
 import type { Direction, FioJob } from "./job.ts";
 
-/** One I/O on the workspace. */
+/** On the workspace. */
 export interface Io {
   readonly direction: Direction;
   readonly offset: number;
   readonly bytes: number;
 }
 
-/** The options of a job that determine its I/O. */
+/** Of a job. */
 export type IoRules = Pick<
   FioJob,
   | "readPercent"
@@ -24,13 +24,13 @@ export type IoRules = Pick<
   | "timeBased"
 >;
 
-/** The part of a workspace that a job uses: from `offset` on. */
+/** Of a workspace, from `offset` on. */
 export interface Extents {
   readonly offset: number;
   readonly bytes: number;
 }
 
-/** @returns the reason, in words, where the job does not fit the workspace. */
+/** @returns why the job does not fit the workspace. */
 export function extentsOf(
   { size, offset, blockSizes, readPercent }: IoRules,
   workspace: number,
@@ -38,7 +38,7 @@ export function extentsOf(
   if (offset >= workspace) return `offset ${offset}: the server's workspace has ${workspace} B`;
   const bytes = size === undefined ? workspace - offset : "bytes" in size
     ? size.bytes
-    // setup_files: a percentage of the whole, but at most the rest behind the offset.
+    // setup_files: a percentage of the whole, at most the rest behind the offset.
     : Math.min(Math.floor(workspace * size.percent / 100), workspace - offset);
   const most = Math.max(
     readPercent > 0 ? blockSizes.read.most : 0,
@@ -50,12 +50,12 @@ export function extentsOf(
   return bytes < most ? `size ${bytes}: a block has ${most} B` : { offset, bytes };
 }
 
-/** Makes the I/O of a job, one after the other; undefined after the last. */
+/** Undefined after the last. */
 export class IoPlan {
   readonly #rules: IoRules;
   readonly #extents: Extents;
   readonly #rng: Rng;
-  /** Next byte of sequential I/O: each direction has its own, as `f->last_pos`. */
+  /** Of sequential I/O, per direction, as `f->last_pos`. */
   readonly #next: Record<Direction, number>;
   readonly #unit: number;
   readonly #blocks: number;
@@ -90,7 +90,7 @@ export class IoPlan {
     return io;
   }
 
-  /** The issued part of all I/O, in [0, 1]. */
+  /** Issued, in [0, 1]. */
   get share(): number {
     const { ios } = this.#rules;
     const ofIos = ios === undefined ? 0 : this.#issued / ios;
@@ -103,7 +103,7 @@ export class IoPlan {
     return this.#rng.below(100) < readPercent ? "read" : "write";
   }
 
-  /** A random size in multiples of the least one, at most `room`. */
+  /** A random multiple of the least size, at most `room`. */
   #size(direction: Direction, room: number): number {
     const { least, most } = this.#rules.blockSizes[direction];
     const steps = Math.floor(most / least);
@@ -116,7 +116,7 @@ export class IoPlan {
     const end = begin + length;
     let bytes = this.#size(direction, end - this.#next[direction]);
     if (bytes === 0) {
-      // At the end of the workspace fio begins again while bytes or time are left.
+      // fio begins again while bytes or time are left.
       this.#next[direction] = begin;
       bytes = this.#size(direction, length);
       if (bytes === 0) return undefined;
@@ -143,7 +143,7 @@ export class IoPlan {
     return { direction, offset: begin + offset, bytes };
   }
 
-  /** The block, or the next one that was not used in this round (`axmap_next_free`). */
+  /** Or the next unused one in this round (`axmap_next_free`). */
   #take(map: Uint8Array, drawn: number): number {
     if (this.#mapped >= this.#blocks) {
       map.fill(0);
@@ -154,7 +154,7 @@ export class IoPlan {
     return block;
   }
 
-  /** The part of an I/O before a taken block, if that is enough for one (`mark_random_map`). */
+  /** The part before a taken block, if enough for an I/O (`mark_random_map`). */
   #untaken(map: Uint8Array, { direction, offset, bytes }: Io): number {
     const first = Math.floor(offset / this.#unit);
     const last = Math.ceil((offset + bytes) / this.#unit);

@@ -1,4 +1,4 @@
-/** Reads a replicated log: the payloads of its records, from enough replicas. */
+/** Reads a replicated log: the payloads of its records. */
 import type { Steps } from "../../cpu/program.ts";
 import { textOption } from "../common/options.ts";
 import { isFailure, waitingOptions } from "../persist/persist_client.ts";
@@ -27,7 +27,7 @@ export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> 
   const unread: { host: string; error: string }[] = [];
   const startPs = cpu.now;
   for (const host of from) {
-    // Enough replicas were read, or too many failed.
+    // Or too many failed.
     if (found.length === enough || unread.length > from.length - enough) break;
     const log = yield* fetchLog(device, { ...fetch, from: host });
     if (isFailure(log)) unread.push({ host, error: log.error });
