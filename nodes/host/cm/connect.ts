@@ -1,4 +1,4 @@
-/** The active end of a connection: sends a REQ, and an RTU when the REP has arrived. */
+/** The active end: sends a REQ, and an RTU when the REP has arrived. */
 import {
   type CmRep,
   type CmReq,
@@ -88,7 +88,7 @@ function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
 }
 
-/** Common and varying fields of all callers' REQs. */
+/** Of all callers' REQs. */
 export interface ReqFields {
   readonly endpoint: CmEndpoint;
   readonly serviceId: bigint;
@@ -96,7 +96,7 @@ export interface ReqFields {
   readonly srq: boolean;
   /** `TRANSPORT_SERVICE`. */
   readonly transportService: number;
-  /** The first PSN that this end expects. */
+  /** Expected by this end. */
   readonly rqPsn: number;
   readonly pathMtu: PathMtu;
   readonly transport: Pick<Transport, "timeout" | "retryCnt" | "rnrRetry">;

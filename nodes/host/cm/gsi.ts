@@ -1,6 +1,6 @@
 /**
- * QP 1, the general services interface: the UD queue pair of the connection managers, shared by all
- * programs of the host. Only the `cm` service polls its completions.
+ * QP 1, the general services interface: the connection managers' UD queue pair. Only the `cm`
+ * service polls its completions.
  */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "../verbs/flags.ts";
 import {
@@ -35,25 +35,21 @@ export interface Gsi {
   readonly buffers: { readonly send: Buffer; readonly recv: Buffer };
   readonly sendMr: Mr;
   readonly recvMr: Mr;
-  /** Slot of the next datagram: shared by the Gsi objects of all programs. */
+  /** Of the next datagram: shared by the Gsi objects of all programs. */
   readonly sending: { nextSlot: number };
 }
 
-/** The connection manager of one host. */
+/** Of one host. */
 export interface CmState {
   readonly agent: CmAgent;
   gsi: Gsi;
 }
 
-/** A device with a connection manager. */
 export interface CmDevice extends Device {
   readonly cm: CmState;
 }
 
-/**
- * Creates QP 1 and posts its receives. @param earlier QP 1 before a failure, whose memory is
- * reused.
- */
+/** And posts receives. @param earlier QP 1 before a failure, whose memory is reused. */
 export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
   const device: Device = { ...program, privileged: true };
   const { cpu } = device;
@@ -74,7 +70,7 @@ export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
       recvCq: cq,
       maxSendWr: SEND_SLOTS,
       maxRecvWr: RECV_SLOTS,
-      // A MAD is never inline: this only sets the ring's size, with WQEs of five units each.
+      // Only sets the ring's size (WQEs of five units each): a MAD is never inline.
       maxInlineData: MAX_INLINE_BYTES,
       qpn: GSI_QPN,
     }),
@@ -93,12 +89,12 @@ function recvRequest(gsi: Gsi, slot: number) {
   return { wrId: slot, sges: [sge(gsi.recvMr, slot * RECV_SLOT_BYTES, GRH_BYTES + MAD_BYTES)] };
 }
 
-/** Reposts receive slots; no effect where the RNIC has failed meanwhile. */
+/** No effect where the RNIC has failed. */
 export function* recycleRecv(gsi: Gsi, slots: readonly number[]): Steps<void> {
   yield* postRecv(gsi.qp, slots.map((slot) => recvRequest(gsi, slot)));
 }
 
-/** The message in a receive slot and its source address; undefined for an invalid one. */
+/** With its source address; undefined: not valid. */
 export function receivedMessage(
   gsi: Gsi,
   received: { readonly slot: number; readonly byteLen: number },
@@ -112,7 +108,7 @@ export function receivedMessage(
   return { message, from: sourceInGrh(bytes) };
 }
 
-/** The device's QP 1, bound to a program's core. */
+/** Bound to a program's core. */
 export function gsiOf(device: CmDevice): Gsi {
   const { gsi } = device.cm;
   return { ...gsi, qp: { ...gsi.qp, device }, cq: { ...gsi.cq, device } };
@@ -132,8 +128,8 @@ function trace(gsi: Gsi, step: string, message: CmMessage): void {
 }
 
 /**
- * Sends one datagram. It is dropped where the queue is full or the RNIC has failed: datagrams are
- * unreliable, and the sender of a request repeats it.
+ * Dropped where the queue is full or the RNIC has failed: datagrams are unreliable, and a request's
+ * sender repeats it.
  */
 export function* sendMessage(
   gsi: Gsi,

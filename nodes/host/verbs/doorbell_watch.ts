@@ -1,9 +1,8 @@
 /**
- * The driver's watch over doorbells (Q-06): a doorbell may be lost, or find the doorbell space
- * full. Where the RNIC takes no request of a send queue for a while, the driver repeats its
- * doorbell, with the same pointer and stamp, so that an unnecessary one has no effect (Q-08).
- * Receive queues need no watch: the RNIC reads their pointer in memory before it treats one as
- * empty.
+ * Lost doorbells (Q-06). Where the RNIC takes no request of a send queue for a while, the driver
+ * repeats its doorbell, with the same pointer and stamp, so that an unnecessary one has no effect
+ * (Q-08). Receive queues need no watch: the RNIC reads their pointer in memory before it treats one
+ * as empty.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import { NEVER } from "../../../fabric/base/time.ts";
@@ -29,7 +28,7 @@ export function* watchDoorbells(device: Device, retryPs: Time): Steps<void> {
   }
 }
 
-/** Send queues with requests that the RNIC may not have taken. */
+/** The RNIC may not have taken their requests. */
 function* waiting(device: Device): Steps<Ring[]> {
   const found: Ring[] = [];
   if (device.cpu.card === undefined) return found;

@@ -1,7 +1,6 @@
 /**
- * A program's objects of the RNIC: device, protection domain, region, window, address handle,
- * queues, and work requests. Types only, so that no verb's file imports another verb's for them;
- * the file that creates an object documents its behaviour.
+ * A program's objects of the RNIC. Types only, so that no verb's file imports another verb's for
+ * them; the file that creates an object documents its behaviour.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { QueuePlan } from "../../../fabric/rack/plan/queue_plan.ts";
@@ -75,29 +74,26 @@ export interface DeviceState {
   readonly completion: "poll" | "interrupt";
   readonly doorbell: "number" | "pointer";
   readonly doorbellForm: "fifo" | "message";
-  /** Whether the driver repeats doorbells of queues that stand still. */
+  /** Of queues that stand still: the driver repeats them. */
   readonly isWatched: boolean;
   readonly inline: InlineRule;
   readonly blueFlame: BlueFlame;
-  /** Virtual addresses of the three spaces of queue information (Q-04). */
+  /** Virtual addresses (Q-04). */
   readonly space1: number;
   readonly space2: number;
   readonly space3: number;
-  /** The places of the fields in the spaces (Q-05). */
+  /** Of fields in the spaces (Q-05). */
   readonly store: StoreLayout;
-  /** When the RNIC writes its pointers (Q-03). */
+  /** Q-03. */
   readonly readPointer: QueuePlan["readPointer"];
   /** The completions that an armed queue waits for. */
   readonly arm: QueuePlan["arm"];
-  /**
-   * Words into which the RNIC writes its answers to requests for locks, one for each queue;
-   * undefined: it answers by message.
-   */
+  /** One for each queue, for answers to requests for locks; undefined: by message. */
   readonly lockAnswers: Pick<RingMemory, "address" | "physical"> | undefined;
   readonly queues: number;
-  /** Queues of this host's earlier lives whose information the card had kept when it was opened (Q-04). */
+  /** Of this host's earlier lives, kept by the card (Q-04). */
   readonly kept: number;
-  /** The power-on of the opened card: see {@link Cpu.card}. */
+  /** The opened card's: see {@link Cpu.card}. */
   readonly card: number | undefined;
   readonly persistence: PersistencePlan;
   /** IPv4 address, MAC and largest path MTU of the port. */
@@ -112,21 +108,19 @@ export interface DeviceState {
   /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
-  /**
-   * Contexts of programs, with the program's name: events of the port and of the device go to all.
-   */
+  /** By program's name: events of the port and of the device go to all. */
   readonly contexts: Map<Context, string>;
-  /** The queue of the card's events, unless they come as messages. */
+  /** Unless the card's events come as messages. */
   eventQueue?: Cq;
   /**
-   * First addresses of the RNIC's memory, by owner: a queue's ring, a space of queue information.
-   * Freed once: when its queue is destroyed, or all when the RNIC is back after a failure.
+   * Of the RNIC's memory, by owner: a queue's ring, a space of queue information. Freed once: when
+   * its queue is destroyed, or all when the RNIC is back after a failure.
    */
   readonly held: Map<object, number>;
-  /** Counts the openings of the device: objects of earlier epochs are gone. */
+  /** Openings of the device: objects of earlier ones are gone. */
   epoch: number;
   nextPd: number;
-  /** Interrupt vectors belong to the host: each card's begin at another number. */
+  /** Interrupt vectors are the host's. */
   readonly firstVector: number;
   nextVector: number;
 }
@@ -136,20 +130,17 @@ export interface DeviceState {
  * to.
  */
 export interface Context {
-  /**
-   * Unread events, oldest first, each with the ring of its object, or a separate object for the
-   * port.
-   */
+  /** Oldest first, each with the ring of its object, or a separate object for the port. */
   readonly unread: { readonly event: RnicEvent; readonly ring: object }[];
-  /** Events that were read but not acknowledged: their objects cannot be destroyed. */
+  /** Read: their objects cannot be destroyed. */
   readonly unacknowledged: Map<RnicEvent, object>;
 }
 
 /** The devices of a host, by the numbers of its cards. @ignore */
 export interface HostDevices<Opened extends Device = Device> {
-  /** The cards' names in the rack: `a-rnic`, `a-rnic2` … */
+  /** In the rack: `a-rnic`, `a-rnic2` … */
   readonly names: readonly string[];
-  /** Undefined for a card that has had no power since the host's boot. */
+  /** Undefined: no power since the host's boot. */
   at(index: number): Opened | undefined;
 }
 
@@ -283,59 +274,56 @@ export interface Cq {
   readonly place: CqPlace;
 }
 
-/** The host's position in the queue. */
 export interface CqPlace {
   readonly queue: number;
-  /**
-   * Signalled when the queue is destroyed: wakes programs that wait for its completions or events.
-   */
+  /** On destruction: wakes programs that wait for completions or events. */
   readonly goneSignal: string;
   stamp: Time;
-  /** Entries read since the queue was created, and the last count stored in space 3. */
+  /** Entries read since the creation, and the last count stored in space 3. */
   taken: number;
   stored: number;
-  /** Number of queue pairs that use it. */
+  /** Queue pairs. */
   users: number;
   /**
    * The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, which
    * leaves no event for the program.
    */
   armed: "no" | "solicited" | "any" | "wait";
-  /** The first entry that may raise it: see `QueuePlan.arm`. */
+  /** See `QueuePlan.arm`. */
   armedFrom: number;
-  /** Events whose completion has already been read, so that no unread entry tells of them. */
+  /** Events whose completion has been read: no unread entry tells of them. */
   fired: number;
-  /** Events not yet acknowledged. */
+  /** Events. */
   unacknowledged: number;
-  /** Extended polling: whether a session is open, and its current completion. */
+  /** A session is open; its current completion. */
   polling: boolean;
   current: WorkCompletion | undefined;
-  /** The ring is being replaced: polling returns no completion meanwhile. */
+  /** Polling returns no completion meanwhile. */
   resizing: boolean;
-  /** The queue's destruction is under way at the card. */
+  /** At the card. */
   leaving: boolean;
-  /** Queues whose ring was moved: earlier completions name units of the old one. */
+  /** Earlier completions name units of the old ring. */
   readonly moved: MovedRing[];
-  /** Queue pairs that were reset or destroyed, whose earlier completions are discarded. */
+  /** Reset or destroyed queue pairs, whose earlier completions are discarded. */
   readonly ended: Map<number, EndedLife>;
 }
 
-/** A move of a queue to another ring: see `resize_queue.ts`. */
+/** See `resize_queue.ts`. */
 export interface MovedRing {
   readonly qpn: number;
   readonly queue: "send" | "recv";
-  /** Position of the first completion that names a unit of the new ring. */
+  /** The first completion that names a unit of the new ring. */
   readonly before: number;
   /** Depths, and positions of the oldest outstanding WQE. */
   readonly from: { readonly depth: number; readonly tail: number };
   readonly to: { readonly depth: number; readonly tail: number };
 }
 
-/** An ended life of a queue pair. */
+/** Of a queue pair. */
 export interface EndedLife {
-  /** Position of the first completion of a later life. */
+  /** The first completion of a later life. */
   readonly before: number;
-  /** The shared receive queue to which the slots of its receives return. */
+  /** The slots of its receives return there. */
   readonly srq: Srq | undefined;
 }
 
@@ -419,44 +407,44 @@ export interface SrqRing extends RingMemory {
   write: number;
   /** Free slots. */
   readonly free: number[];
-  /** By slot; undefined where the slot is free. */
+  /** By slot; undefined: free. */
   readonly wrIds: (WrId | undefined)[];
 }
 
-/** The place of a ring. Only `resize_queue.ts` changes it. */
+/** Only `resize_queue.ts` changes it. */
 export interface RingMemory {
   address: number;
-  /** Number of units, a power of two; at most depth − 1 are filled. */
+  /** Units, a power of two; at most depth − 1 are filled. */
   depth: number;
   /** Physical address of the ring. */
   physical: number;
-  /** Bytes from `address` on that belong to the ring, used or not: whole pages. */
+  /** Bytes of the ring, used or not: whole pages. */
   room: number;
   /** The RNIC is moving the ring: posts to the queue, and polls of its completion queue, wait. */
   resizing: boolean;
 }
 
-/** The driver's state of one ring. Positions are units from its start. */
+/** Positions are units from the ring's start. */
 export interface Ring extends RingMemory {
   readonly queue: number;
   stamp: Time;
   /** Maximum number of outstanding work requests. */
   requestsMax: number;
-  /** Last unit filled, oldest unit not yet retired. */
+  /** Last unit filled, oldest unit not retired. */
   write: number;
   tail: number;
-  /** Filled units and outstanding work requests. */
+  /** Filled units, outstanding requests. */
   used: number;
   requests: number;
-  /** By position of a WQE's first unit. */
+  /** By a WQE's first unit. */
   wrIds: WrId[];
 }
 
-/** The driver's record of a send for its completion, by the position of its WQE. */
+/** For its completion, by the position of its WQE. */
 export interface PostedSend {
   readonly opcode: WqeOpcode;
   readonly remote: SendWqe["remote"] | undefined;
-  /** Empty for inline data. */
+  /** Empty: inline. */
   readonly sges: readonly Sge[];
   /** Bytes of the payload, inline or not. */
   readonly bytes: number;
@@ -465,7 +453,7 @@ export interface PostedSend {
 export interface SendRing extends Ring {
   units: Uint8Array;
   posted: PostedSend[];
-  /** Number of requests posted since the last signaled one: they complete with a later one. */
+  /** Posted since the last signaled one, with which, or a later one, they complete. */
   unsignaled: number;
   /** The last WQE: its segments, and whether its payload is inline. */
   newest: { readonly bytes: Uint8Array; readonly isInline: boolean } | undefined;
@@ -474,7 +462,7 @@ export interface SendRing extends Ring {
 }
 
 export interface RecvRing extends Ring {
-  /** Bytes of one receive WQE. */
+  /** Of one receive WQE. */
   readonly stride: number;
 }
 

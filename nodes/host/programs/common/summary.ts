@@ -7,14 +7,19 @@ export function outcomeOf(
   return error === undefined ? { status: "done" } : { status: "failed", error };
 }
 
-/** In ps, as in reports. */
+/** Latencies in ps, as in reports. */
 export interface LatencySummary {
+  /** Samples. */
   readonly count: number;
+  /** The shortest. */
   readonly min: Time;
+  /** Half are at most as long. */
   readonly median: Time;
+  /** 99 % are at most as long. */
   readonly p99: Time;
+  /** The longest. */
   readonly max: Time;
-  /** Whole ps. */
+  /** The mean, a whole number of ps. */
   readonly mean: Time;
 }
 

@@ -1,6 +1,6 @@
 /**
  * perftest's client: connects, runs a test for each size, and reports a row for each. `terms.ts`
- * has the tests, `job.ts` the options, `server.ts` the other end.
+ * has the tests, `job.ts` the options.
  */
 
 import { PERFTEST_OPERATION } from "../../../../fabric/inspection.ts";
@@ -44,19 +44,19 @@ export type PerftestRow =
     | (
       & { readonly measures: "latency" }
       & LatencyFigures
-      /** In ps, in the order of the messages; only on request. */
+      /** In ps, in order; on request. */
       & { readonly samplesPs?: readonly number[] }
     )
     | ({ readonly measures: "latency-rate" } & LatencyRate)
     | (
       & { readonly measures: "bandwidth" }
       & BandwidthFigures
-      /** The ends of a bidirectional test, whose row has their sum. */
+      /** The row has their sum. */
       & { readonly local?: BandwidthFigures; readonly remote?: BandwidthFigures }
     )
   );
 
-/** The settings in perftest's header: effective values. */
+/** Effective values, as in perftest's header. */
 export interface PerftestSettings {
   readonly connection: ConnectionType;
   readonly qps: number;
@@ -73,18 +73,17 @@ export interface PerftestSettings {
   readonly isTimed: boolean;
 }
 
-/** The program's `result`. */
 export interface PerftestResult {
   readonly program: "perftest";
   readonly status: "done" | "failed";
   readonly error?: string;
   readonly test: PerftestName;
-  /** The client's card, unless it is its host's first one: `rackmesh1`. */
+  /** Unless it is the host's first: `rackmesh1`. */
   readonly device?: string;
   readonly pathMtu: number;
   readonly settings: PerftestSettings;
   readonly rows: readonly PerftestRow[];
-  /** The two ends of each queue pair, of the last size. */
+  /** Of each queue pair, of the last size. */
   readonly ends: {
     readonly local: readonly PerftestEnd[];
     readonly remote: readonly PerftestEnd[];
@@ -95,13 +94,13 @@ export interface PerftestEnd {
   readonly host: string;
   readonly address: number;
   readonly qpn: number;
-  /** The first PSN that this end sends. */
+  /** The first that this end sends. */
   readonly psn: number;
   readonly rkey: number;
   readonly va: number;
 }
 
-/** Added to the timeout for outstanding messages, in ps a byte: cables have at least 1 Gb/s. */
+/** Added to the timeout, in ps a byte: cables have at least 1 Gb/s. */
 const BYTE_PS = 8_000;
 
 /**
@@ -122,9 +121,9 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
     const buffer = must(
       yield* makeBuffer(device, { bytes, count: qps, memory: "dram", report: bidirectional }),
     );
-    // The card gets the consumer index of a small queue more often.
+    // The card gets a small queue's consumer index more often.
     const sendRoom = depth * qps + RX_DEPTH, recvRoom = rxDepth * qps + RX_DEPTH;
-    // A bidirectional test waits for sends and receives at once.
+    // Sends and receives are awaited at once.
     const sendCq = must(
       yield* createCq(device, { entries: bidirectional ? sendRoom + recvRoom : sendRoom }),
     );
@@ -208,7 +207,7 @@ function* measure(
   return { ...row, ...sumOfEnds(own, figures), local: own, remote: figures };
 }
 
-/** Waits for the server's figures at its end; takes its SENDs until then. */
+/** At the server's end; takes its SENDs until then. */
 function* peerFigures({ cpu }: CmDevice, stream: Stream) {
   const { buffer, idlePs } = stream;
   const mark = buffer.reportAddress + FIGURES_BYTES - 1;

@@ -1,7 +1,4 @@
-/**
- * The state of `persistd`, and the memory of its requesters: buffers for their SENDs and for its
- * answers. A later requester of the same sizes reuses it.
- */
+/** State of `persistd`, and buffers of requesters; later ones of the same sizes reuse them. */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ } from "../../verbs/flags.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Connection } from "../../cm/connection.ts";
@@ -39,15 +36,13 @@ import {
 import type { Cq, Mr, Pd, VerbError } from "../../verbs/objects.ts";
 import type { Store } from "./persistd_store.ts";
 
-/** Receive and send slots. */
 export interface ClientMemory {
   readonly recvBuffer: Buffer;
   readonly sendBuffer: Buffer;
-  /** The receive slots; there are as many send slots. */
+  /** As many send slots exist. */
   readonly ring: RecvRing;
 }
 
-/** One requester. */
 export interface Client {
   readonly connection: Connection;
   readonly terms: Terms;
@@ -55,9 +50,9 @@ export interface Client {
   readonly recvMr: Mr;
   readonly sendMr: Mr;
   region: Mr | undefined;
-  /** The unpublished replacement that it writes. */
+  /** Unpublished. */
   replacement: Entry | undefined;
-  /** The object that it writes, and this program's CPU time at its opening. */
+  /** It writes; CPU time at its opening. */
   serving: { readonly object: string; readonly workPs: Time } | undefined;
   readonly emptied: number[];
   nextSend: number;
@@ -70,9 +65,9 @@ export interface Server {
   readonly cpu: Cpu;
   readonly listener: Listener;
   readonly terms: ServerTerms;
-  /** Capacity of the completion queue, which limits the number of clients. */
+  /** Of the completion queue: limits clients. */
   readonly room: number;
-  /** The way by which data of a SEND is copied to SCM. */
+  /** Of a SEND's data to SCM. */
   readonly copy: "nt-store" | "flush";
   readonly clients: Map<number, Client>;
   directory: ScmDirectory | undefined;
@@ -84,7 +79,7 @@ export interface Server {
   readonly store: Store<Server>;
 }
 
-/** Writes bytes into SCM; they are persistent when this returns. */
+/** When it returns. */
 export function* storePersistent(
   { cpu, copy }: Pick<Server, "cpu" | "copy">,
   va: number,
@@ -101,7 +96,7 @@ export function storingOf(server: Server): Storing {
   return { cpu, directory, store: (va, bytes) => storePersistent(server, va, bytes) };
 }
 
-/** Undefined without enough memory, or room for completions. */
+/** Undefined: no memory, or no room for completions. */
 export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | undefined> {
   const { cpu } = server;
   const slots = slotsFor(terms.depth);
@@ -117,7 +112,7 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
     const ring = yield* createRing(cpu, server.directory!, { slots, slotBytes });
     memory = ring && memoryOf(cpu, cpu.scm, ring);
   } else if (memory === undefined) {
-    // Frees buffers of other sizes, so that they do not accumulate.
+    // Of other sizes: they would accumulate.
     for (const { recvBuffer, sendBuffer } of server.freeMemory.splice(0)) {
       cpu.free(recvBuffer);
       cpu.free(sendBuffer);
@@ -142,7 +137,7 @@ function memoryOf(cpu: Cpu, recvBuffer: Buffer, ring: RecvRing): ClientMemory | 
   return failed(sendBuffer) ? undefined : { recvBuffer, sendBuffer, ring };
 }
 
-/** A requester of pending messages READs its receive buffers, to flush its SENDs (P-10). */
+/** With pending messages a requester READs its receive buffers, to flush its SENDs (P-10). */
 export function regRecvs(
   pd: Pd,
   { recvBuffer, ring }: ClientMemory,
@@ -157,9 +152,8 @@ export function regRecvs(
 }
 
 /**
- * Stores the pending messages of a requester that is gone, as they may have been confirmed. Later
- * messages were not confirmed, and must not be stored over newer data. An unpublished replacement
- * is dropped.
+ * Pending messages of a requester that is gone may have been confirmed, and are stored. Later ones
+ * were not, and must not overwrite newer data. An unpublished replacement is dropped.
  */
 export function* freeMemory(server: Server, client: Client): Steps<void> {
   const { memory, terms: { method } } = client;
@@ -171,17 +165,13 @@ export function* freeMemory(server: Server, client: Client): Steps<void> {
   yield* abandon(server, client);
 }
 
-/** Ends the requester's replacement, if it has one. */
 export function* abandon({ cpu, directory }: Server, client: Client): Steps<void> {
   const { replacement } = client;
   client.replacement = undefined;
   if (replacement !== undefined) yield* abandonReplacement(cpu, directory!, replacement);
 }
 
-/**
- * After a boot, before the first request: stores the pending messages of an earlier life, and ends
- * its replacements.
- */
+/** After a boot, before the first request: pending messages and replacements of an earlier life. */
 export function* recover(server: Server): Steps<void> {
   const rings = findRings(server.cpu, server.directory!);
   let deposits = 0;

@@ -1,6 +1,6 @@
 /**
- * The state shared by the servers of a host's cards: the directory of objects in SCM, and a lock. A
- * server has exclusive use of the directory while it handles a request.
+ * Shared by the servers of a host's cards: SCM's directory, and a lock on it, held while a request
+ * is handled.
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -9,12 +9,11 @@ import type { Device, HostDevices } from "../../verbs/objects.ts";
 
 export interface Store<Server> {
   readonly servers: Server[];
-  /** Set once a server has opened it. */
+  /** By the first server. */
   directory: ScmDirectory | undefined;
   isHeld: boolean;
 }
 
-/** The part of a card's server that the lock needs. */
 interface Holder {
   readonly cpu: Device["cpu"];
   readonly device: Pick<Device, "devices">;
@@ -34,7 +33,7 @@ export function storeOf<Server>({ devices }: Pick<Device, "devices">): Store<Ser
   return store;
 }
 
-/** Does the steps while no other server of the host does any; at once on a host with one card. */
+/** While no other server of the host does any. */
 export function* inTurn(server: Holder, steps: Steps<void>): Steps<void> {
   const { cpu, device: { devices }, store } = server;
   if ((devices?.names.length ?? 1) === 1) return yield* steps;
