@@ -212,6 +212,7 @@ export function printer(path: string): Closing & { print(...values: unknown[]): 
       try {
         file.writeSync(encoder.encode(words.join(" ") + "\n"));
       } catch {
+        // As of a process's own log.
       }
     },
     close: () => file.close(),
