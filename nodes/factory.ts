@@ -1,6 +1,6 @@
 /**
- * Creates the nodes of a plan, of all three kinds, for a rack in one process. A process with one
- * device loads only its own kind (`main.ts`).
+ * The nodes of a plan, for a rack in one process. A process with one device loads only its own kind
+ * (`main.ts`).
  */
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import { PROGRAMS } from "./host/programs/programs.ts";

@@ -30,7 +30,6 @@ export function openStores(runFile: RunFile, nodes: readonly string[]): Map<stri
   return stores;
 }
 
-/** On the last span of a host, at its next boot or after the run. */
 export interface SettledRecord {
   readonly host: string;
   readonly fate: Settled;
@@ -47,7 +46,6 @@ function recordSettled({ directory }: RunFile, record: SettledRecord): void {
   }
 }
 
-/** So far, in order. */
 export function readSettled(directory: string): SettledRecord[] {
   return readLines(`${directory}/settled.jsonl`).map((line) => JSON.parse(line));
 }
@@ -68,7 +66,7 @@ export function settleStores(runFile: RunFile): void {
   }
 }
 
-/** Node → the last span that its killed process had reported. */
+/** By node. */
 export function reportedAtDeath(recordFile: string): Map<string, number> {
   const reported = new Map<string, number>();
   for (const line of readLines(recordFile)) {
@@ -81,10 +79,8 @@ export function reportedAtDeath(recordFile: string): Map<string, number> {
   return reported;
 }
 
-/** See {@link RecordedFault}. */
 export type RecordedKill = Pick<RecordedFault, "at" | "settledSpan">;
 
-/** `partition incarnation` → of killed processes only. */
 export function recordedKills(recordFile: string): Map<string, RecordedKill> {
   const kills = new Map<string, RecordedKill>();
   for (const line of readLines(recordFile)) {
@@ -103,7 +99,7 @@ function readLines(path: string): string[] {
   }
 }
 
-/** By host (among `nodes`) and name. */
+/** Of hosts among `nodes`: by host, and name. */
 export function readInputs(
   runFile: RunFile,
   nodes: readonly string[],
@@ -119,7 +115,7 @@ export function readInputs(
   return inputs;
 }
 
-/** Folders of a run's directory that a device's process opens first. */
+/** Opened first, in a run's directory. */
 const OPENED = ["scm", "trace", "observed"];
 export const DEVICE_WRITES: readonly string[] = [...OPENED, "outputs", "settled.jsonl"];
 const LANE_OPENED = [...OPENED, "logs"];
@@ -195,7 +191,7 @@ export function traceWriter(
   };
 }
 
-/** In the format of `recording.ts`, to a new file. */
+/** To a new file. */
 export function observationWriter(path: string, scope: ObservationScope): Closing & Observer {
   const file = Deno.openSync(path, { createNew: true, write: true, mode: 0o600 });
   const observer = recordTo((bytes) => writeWhole(file, { path, bytes }), scope);

@@ -30,7 +30,6 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   ...ENDLESS_TOPICS,
 ]);
 
-/** Undefined for what the plan's programs report. */
 function endlessKind({ topic, value }: Kept): string | undefined {
   if (typeof (value as { order?: unknown } | null)?.order === "number") return "order";
   return ENDLESS_TOPICS.has(topic) ? topic : undefined;
@@ -40,7 +39,6 @@ export function createKeptReports() {
   const reports: Kept[] = [];
   const counts = new Map<string, number>();
   return {
-    /** Oldest first. */
     reports: reports as readonly Kept[],
     keep(report: Kept): void {
       if (!KEPT_TOPICS.has(report.topic)) return;

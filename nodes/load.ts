@@ -4,7 +4,6 @@
  */
 import type { Program } from "./host/program_context.ts";
 
-/** By its path from here. */
 export async function loadModule<Module>(path: string): Promise<Module> {
   return await import(new URL(path, import.meta.url).href);
 }
@@ -29,7 +28,6 @@ export const PLACES: Readonly<Record<string, readonly [file: string, name: strin
   fio: ["fio/fio.ts", "fio"],
 };
 
-/** Where missing. */
 export async function loadPrograms(
   names: Iterable<string>,
   programs: Record<string, Program>,

@@ -52,7 +52,6 @@ interface Arguments {
   readonly runFilePath: string;
   readonly partition: string;
   readonly instance: string;
-  /** Further racks may be taken up. */
   readonly lanesPath: string | undefined;
 }
 
@@ -97,13 +96,12 @@ function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(path));
 }
 
-/** Files are open and code is loaded, but for programs of a user. */
+/** But for programs of a user, all is open and loaded. */
 interface PreparedRack {
   readonly runFile: RunFile;
   readonly nodes: readonly string[];
   readonly stores: ReadonlyMap<string, ScmFile>;
   readonly factory: Factory;
-  /** The user's: texts, and, once loaded, what makes instances. */
   readonly programs: Readonly<Record<string, string>>;
   readonly own: Record<string, MakeProgram>;
   readonly trace: ReturnType<typeof traceWriter> | undefined;
@@ -111,7 +109,6 @@ interface PreparedRack {
   readonly output: Pick<ReturnType<typeof printer>, "print" | "close">;
 }
 
-/** Of a process with one rack. */
 const OWN_OUTPUT = { print: console.error, close: () => {} };
 
 async function prepareRack(
@@ -241,7 +238,6 @@ function startRack(
   };
 }
 
-/** Of hosts among `nodes`, and their coherent cards' protocol. */
 function ownProgramsOf(
   { plan, programs }: RunFile,
   nodes: readonly string[],
@@ -260,13 +256,11 @@ function ownProgramsOf(
   );
 }
 
-/** Loads a program before an order starts it. */
 interface Factory {
   readonly create: CreateNode;
   readonly load?: (programs: readonly string[]) => Promise<void>;
 }
 
-/** One node, and code of its kind only; or several of any kind. */
 async function factoryFor(nodes: readonly string[], options: FactoryOptions): Promise<Factory> {
   const node = options.plan.nodes.find(({ name }) => name === nodes[0]);
   if (nodes.length > 1 || node === undefined) {
@@ -359,7 +353,7 @@ function answerInspect(
   });
 }
 
-/** From number `after` on, as many as one message carries, but at least one. */
+/** From number `after` on; at least one. */
 function pageOf(
   reports: FinalReply["reports"],
   after: number,

@@ -25,17 +25,14 @@ export interface FactoryOptions {
   readonly plan: RackPlan;
   /** At power-on; absent: zeros. */
   readonly image: (host: string) => ImageReader | undefined;
-  /** By their name in the scenario. */
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
-  /** By their path in the scenario. */
   readonly own?: Readonly<Record<string, MakeProgram>>;
-  /** In one life, from 0; absent: none. */
+  /** One life, from 0; absent: none. */
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
-  /** What an RNIC has of its host's SCM, in one life, from 0; absent: none. */
+  /** One life of the RNIC, from 0; absent: none. */
   readonly heldLog?: (rnic: string, life: number) => HeldLog | undefined;
 }
 
-/** Beside those of the plan. */
 export const SERVICES: readonly string[] = ["cm"];
 
 /** Before power-on, with the unsaved bytes of its earlier life. */
@@ -87,7 +84,7 @@ export function makeHost(
   return withOwnRows(made, options.plan);
 }
 
-/** One of each program and rule in this life, made when first needed. */
+/** Made when first needed. */
 function instancesOf(
   { name, config: { programs, shared } }: HostLife,
   makers: Readonly<Record<string, MakeProgram>>,
@@ -101,7 +98,6 @@ function instancesOf(
   return own;
 }
 
-/** A life's recoveries are the host's, not one card's. */
 interface Recovery {
   state: "due" | "running" | "done";
 }

@@ -45,13 +45,11 @@ import type { ThreadContext } from "./program_context.ts";
 
 export interface HostOptions extends ProgramOptions {
   readonly seed: number;
-  /** Of shared regions; absent: the protocol's own. */
   readonly tables?: Tables | undefined;
   /** Of earlier lives; absent: zeros. */
   readonly image?: ImageReader;
   readonly memoryLog?: MemoryLog;
   readonly addresses: Readonly<Record<string, number>>;
-  /** By their path in the scenario. */
   readonly inputs: Readonly<Record<string, Uint8Array>>;
   /** Loads the judge's rule of a user's file (C-04). */
   readonly judgeRule?: (path: string) => JudgeRule;
@@ -67,7 +65,6 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly options: HostOptions;
   readonly map: AddressMap;
   readonly memory: MemorySystem;
-  /** By the ports of their buses. */
   readonly cards: readonly HostCard[];
   readonly iio: IioStacks;
   readonly pages: PageTable;
@@ -166,7 +163,6 @@ export class Host implements Node, Machine<ThreadContext> {
     });
   }
 
-  /** Of its only card, for shared regions. */
   get bus(): HostBus {
     return this.cards[0]!.bus;
   }
@@ -176,7 +172,7 @@ export class Host implements Node, Machine<ThreadContext> {
     return false;
   }
 
-  /** Lines that other cards keep (H-23). */
+  /** H-23. */
   #written(card: HostCard, address: number, length: number): void {
     if (this.cards.length === 1) return;
     for (const other of this.cards) if (other !== card) other.snoops.stored(address, length);

@@ -26,7 +26,6 @@ export interface CardHost extends BusHost {
   readonly name: string;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
-  /** C-03. */
   readonly regions: HostRegions | undefined;
 }
 
@@ -37,7 +36,7 @@ export interface CardParts {
   /** Other cards may keep copies. */
   readonly onWritten: (card: HostCard, address: number, length: number) => void;
   readonly onEvent: (card: HostCard, event: RnicEvent) => void;
-  /** of a program's store. */
+  /** */
   readonly onRefused: (program: string, error: Error) => void;
 }
 
@@ -54,7 +53,6 @@ export class HostCard {
   readonly snoops = new SnoopFilter((address) =>
     this.bus.send({ kind: "snoop-invalidate", address })
   );
-  /** To programs that do not wait any more. */
   strayReplies = 0;
   readonly #parts: CardParts;
 

@@ -32,17 +32,13 @@ export interface ProgramOptions {
    * start.
    */
   readonly life: number;
-  /** By the name or path in `ProgramPlan.run`. */
   readonly programs: Readonly<Record<string, Program>>;
-  /** By their path in the scenario. */
   readonly own?: Readonly<Record<string, Program>>;
   /** At every boot, before those of the plan. */
   readonly services?: readonly string[];
   /** Opens the device of the core's card, at every boot, before any program uses it. */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
-  /** Beside the programs, once the device is open. */
   readonly watch?: (device: OpenDevice) => Steps<void>;
-  /** Takes events from the card's queue, once the device is open. */
   readonly serveEvents?: (
     device: OpenDevice,
     deliver: (event: RnicEvent) => void,
@@ -69,7 +65,6 @@ export interface ProgramsParts {
 interface CardDriver {
   readonly card: HostCard;
   readonly hints: HintThread;
-  /** At the end of the boot. */
   device: OpenDevice | undefined;
   isReopening: boolean;
 }
@@ -102,7 +97,6 @@ interface EarlyProgram {
 interface DriverThread<T> {
   readonly startAt?: Time;
   readonly serves?: true;
-  /** Absent: the first one. */
   readonly card?: number;
   readonly onReturn?: (result: T) => void;
   readonly onFailure?: () => void;
@@ -117,7 +111,6 @@ export class HostPrograms {
   readonly #devices: HostDevices<OpenDevice>;
   #bootedAt: Time = 0;
   #isShutDown = false;
-  /** Wait until the device is open, at boot or again. */
   #early: EarlyProgram[] = [];
   readonly #watches = new Map<string, CallWatch>();
   readonly #contexts = new WeakMap<ProgramPlan, Context>();
@@ -188,7 +181,6 @@ export class HostPrograms {
     this.#drivers[index]!.hints.take(event);
   }
 
-  /** Of the kernel's threads, and their time on a core. */
   get hintJobs(): { readonly jobs: number; readonly workPs: Time } {
     let jobs = 0, workPs = 0;
     for (const { hints } of this.#drivers) {
@@ -220,9 +212,7 @@ export class HostPrograms {
     }
   }
 
-  /**
-   * Orderly, at `startAt`; see `shutdown.ts`. @param order the number of the order that begins it.
-   */
+  /** See `shutdown.ts`. @param order the number of the order that begins it. */
   #shutDown(startAt: Time, order?: number): void {
     const { machine, processor } = this.#parts;
     this.#drive("shutdown", (cpu) => {
@@ -297,7 +287,6 @@ export class HostPrograms {
     });
   }
 
-  /** Where there is work for the thread. */
   servePages(): void {
     for (const { device } of this.#drivers) {
       if (device !== undefined) return this.#pageThread.serve();
@@ -439,7 +428,6 @@ export class HostPrograms {
         const { weight, privileged, rnic = 0 } = plan;
         const cpu = this.#cpu(name, account, rnic, plan);
         const opened = deviceOn(this.#driverOf(plan).device!, cpu);
-        // For all threads of a program.
         const context = this.#contexts.get(plan) ?? opened.context;
         addContext(opened.state, context, name);
         const device = {
@@ -493,7 +481,6 @@ export class HostPrograms {
     if (!processor.throwInto(program, error, machine.now)) this.#failed(program, error);
   }
 
-  /** A result of the run; the node continues. */
   #failed(program: string, error: unknown, order?: number): void {
     const { message, stack } = failureOf(error);
     if (error instanceof HostShutdown && order === undefined) {

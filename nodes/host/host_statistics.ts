@@ -61,7 +61,6 @@ export function hostStatistics(
       busLinesRead: agent.read,
       busSnoopAnswers: agent.snoopAnswers,
     }),
-    // The most in one IIO.
     iioBytesMax: Math.max(...cards.map(({ iio }) => iio.bytesMax)),
     iioBytes: sum(({ iio }) => iio.bufferedBytes),
     llcHits: llc.hits,

@@ -1,4 +1,3 @@
-/** A host's trace lines for DMA and for work on its cores. */
 import type { Outputs } from "../../fabric/node.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryRead, MemoryWrite } from "../../fabric/wire/host_bus/pcie.ts";
@@ -53,7 +52,6 @@ export function traceWritten(
   out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });
 }
 
-/** For a host's further cards. */
 function ofRnic(rnic: number): { rnic?: number } {
   return rnic === 0 ? {} : { rnic };
 }

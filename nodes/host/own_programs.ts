@@ -84,7 +84,6 @@ const INSTEAD: Readonly<Record<string, string>> = {
   FinalizationRegistry: MEMORY,
 };
 
-/** In the place of globals. */
 export const SHADOWED: readonly string[] = [
   ...Object.keys(INSTEAD),
   "Math",
@@ -95,13 +94,11 @@ export const SHADOWED: readonly string[] = [
   "window",
 ];
 
-/** `recover` or `check`. */
 export function hasHooks(make: MakeProgram): boolean {
   const { recover, check } = make();
   return recover !== undefined || check !== undefined;
 }
 
-/** See {@link surroundings}. */
 export interface Surroundings {
   /** Without those in {@link SHADOWED}; read at their use. */
   readonly globals: object;

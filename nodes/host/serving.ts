@@ -39,7 +39,7 @@ export function waitsUnasked(
   sources: readonly Source[],
 ): string | undefined {
   const all = [...state.queuePairs.values()];
-  // That the queue is gone is not another source.
+  // The queue's end is not another source.
   const gone = new Set(all.map(({ sendCq }) => sendCq.place.goneSignal));
   if (sources.some((source) => source.kind === "signal" && !gone.has(source.name))) {
     return undefined;

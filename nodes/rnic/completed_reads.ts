@@ -1,7 +1,4 @@
-/**
- * Continuations of completed reads: of the host's memory, the card's own, and lines of shared
- * regions. A read of queue information also resumes its waiters.
- */
+/** Continuations of completed reads. A read of queue information also resumes its waiters. */
 import type { Completion } from "../../fabric/wire/host_bus/pcie.ts";
 import { takePreload, takeSharedWord, takeWord } from "./responder/atomic.ts";
 import { resumeCompletion } from "./queues/completion_queue.ts";
@@ -48,7 +45,6 @@ export function finishOnPort(device: Device, port: CoherentPort): void {
   }
 }
 
-/** By the coherent bus; the last part makes a completion. */
 export function takeLineEnd(device: Device, completion: Completion | undefined): void {
   if (completion !== undefined) takeRead(device, completion);
 }
@@ -76,7 +72,6 @@ function goOn(device: Device, completion: Completion): void {
   }
 }
 
-/** A continuation may read again. */
 export function finishCardReads(device: Device): void {
   for (let read = takeCardRead(device); read !== undefined; read = takeCardRead(device)) {
     resumeRead(device, read.request.continuation, read.data);

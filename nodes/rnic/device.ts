@@ -36,7 +36,6 @@ const KEY_STEP = 0x35;
 
 export interface DeviceOptions {
   readonly seed: number;
-  /** Absent: the built-in ones. */
   readonly tables?: Device["tables"];
   readonly heldLog?: HeldLog | undefined;
 }

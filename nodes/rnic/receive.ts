@@ -1,6 +1,6 @@
 /**
  * Receiving module: checks frames in the order of `rocev2.md` §3.4. One that fails here is dropped
- * in silence, counted by its reason, and changes nothing.
+ * in silence and changes nothing.
  */
 import type { Frame } from "../../fabric/node.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
@@ -78,7 +78,7 @@ function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {
   else receiveRequest(device, qp, { ...input, operation });
 }
 
-/** Q-07: the context has come that they waited for. */
+/** Q-07: they have waited for the context. */
 export function takePackets(device: Device, qp: QueuePair, inputs: readonly PacketIn[]): void {
   for (const input of inputs) {
     // Its state may have changed.
@@ -88,7 +88,7 @@ export function takePackets(device: Device, qp: QueuePair, inputs: readonly Pack
   }
 }
 
-/** Of §3.9, for a queue pair of any service. */
+/** §3.9. */
 function receiveNotice(device: Device, packet: RocePacket): void {
   const reason = checkDestination(device, packet) ??
     (takeCnp(device, packet) ? undefined : "congestion-notification");

@@ -197,12 +197,10 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
       if (device.port !== undefined) takeCoherent(device, device.port, message);
       return;
     default:
-      // A feature's; others are for hosts only.
       EXTENSION_MESSAGES[message.kind]?.(device, message as never);
   }
 }
 
-/** One of PCIe's in another form, or an answer to the card's port. */
 function takeCoherent(device: Device, port: CoherentPort, message: CoherentMessage): void {
   switch (message.op) {
     case "NcWr": {

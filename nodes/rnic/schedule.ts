@@ -29,7 +29,6 @@ import { takeCarried, takePiece } from "./queues/blue_flame.ts";
 import type { DoorbellContent, TakenDoorbell } from "./state/queues.ts";
 import { traceCached, traceDoorbell, traceLostDoorbell } from "./trace/queue_trace.ts";
 
-/** A write that is no doorbell is counted and ignored. */
 export function writeRegister(device: Device, write: RegisterWrite): void {
   const isMessage = write.offset === DOORBELL_MESSAGE_OFFSET;
   if (isMessage || write.offset === DOORBELL_OFFSET) {
@@ -94,7 +93,6 @@ function serveDoorbell(device: Device, doorbell: TakenDoorbell): void {
   else resumeDoorbell(device, entry, waiter);
 }
 
-/** The queue is known: takes over the pointer. */
 export function resumeDoorbell(
   device: Device,
   entry: QueueEntry,

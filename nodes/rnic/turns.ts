@@ -31,7 +31,6 @@ function canFetch({ dma, transmitter }: Device): boolean {
     transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
 }
 
-/** While {@link hasTurns}. */
 export function runTurns(device: Device): void {
   const { turn, roundRobin } = device;
   while (isWanted(device) && canFetch(device)) {
@@ -102,10 +101,7 @@ function nextTurn({ timing }: Device, qp: QueuePair): QueuePair {
   return qp;
 }
 
-/**
- * Or the short ones of a message that share a DMA read. @returns whether there was one: the queue
- * pair may have another.
- */
+/** Or the short ones of a message that share a DMA read. @returns whether there was one. */
 function beginFrames(device: Device, qp: QueuePair): boolean {
   qp.answersNext = !qp.answersNext;
   const isBegun = qp.answersNext

@@ -6,7 +6,6 @@ export function createCounters() {
     receivedBytes: 0,
     sentFrames: 0,
     sentBytes: 0,
-    /** To group addresses. */
     floodedFrames: 0,
     snoopedReports: 0,
     queuedFrames: 0,

@@ -15,7 +15,6 @@ const TUPLE_AT = 26;
 const TUPLE_END = 38;
 
 export interface Multipath {
-  /** By MAC address. */
   readonly ports: ReadonlyMap<number, readonly number[]>;
   readonly seed: number;
 }

@@ -7,7 +7,6 @@
 import type { Frame } from "../../fabric/node.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 
-/** Complete at `at`. */
 export interface Incoming {
   readonly at: Time;
   readonly from: number;

@@ -10,7 +10,6 @@ import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { lengthOf } from "../../fabric/wire/roce/packet.ts";
 import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 
-/** Uses its input port's share of the buffer. */
 export interface Waiting {
   readonly frame: Frame;
   readonly from: number;
@@ -27,9 +26,7 @@ export interface OutputQueue {
   occupied: number;
   frames: number;
   bytes: number;
-  /** Of {@link bytes}. */
   peakBytes: number;
-  /** The transmitter has sent all accepted frames. */
   freeAt: Time;
   /** Accepted by the transmitter, the switch's own included. */
   sentFrames: number;
@@ -58,7 +55,6 @@ export function createOutputQueue(pauses?: Pauses): OutputQueue {
   };
 }
 
-/** Marking depends on them. */
 export function laneBytes(queue: OutputQueue, priority: number): number {
   return queue.lanes[priority]!.bytes;
 }
@@ -86,7 +82,7 @@ export function nextPriority(queue: OutputQueue, now: Time): number {
   return -1;
 }
 
-/** By the pauses; NEVER without queued frames. */
+/** NEVER without queued frames. */
 export function mayGoAt(queue: OutputQueue, now: Time): Time {
   if (nextPriority(queue, now) >= 0) return now;
   let at = NEVER;
@@ -97,7 +93,6 @@ export function mayGoAt(queue: OutputQueue, now: Time): Time {
   return at;
 }
 
-/** Of a lane that is not empty. */
 export function dequeue(queue: OutputQueue, priority: number): Waiting {
   const lane = queue.lanes[priority]!;
   const waiting = lane.waiting.shift();

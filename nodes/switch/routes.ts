@@ -13,7 +13,7 @@ import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import type { OwnFrame } from "./snooping.ts";
 
-/** The nearest bridge's group address(IEEE 802.1AB §7.1); source address 0. */
+/** The nearest bridge's group address (IEEE 802.1AB §7.1); source address 0. */
 const DESTINATION = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
 /** IEEE Std 802, local experimental EtherType 1. */
 const ETHERTYPE = 0x88b5;
@@ -29,7 +29,6 @@ interface Withdrawn {
 
 export interface Routes {
   readonly groups: NonNullable<SwitchPlan["multipath"]>;
-  /** They lead to switches. */
   readonly trunks: readonly number[];
   readonly convergencePs: Time;
   /** By port, oldest first: the one in effect, then pending ones. */
@@ -71,7 +70,6 @@ export function forgetNeighbour(routes: Routes, port: number): void {
   routes.told.delete(port);
 }
 
-/** To neighbours that were told otherwise. */
 export function withdrawals(routes: Routes, at: Now): OwnFrame[] {
   return changes(routes, at).map(({ port, macs }) => {
     routes.told.set(port, macs);

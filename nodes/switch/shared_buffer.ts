@@ -30,7 +30,6 @@ export interface SharedBuffer {
   /** By priority group: outside headroom, and in it. */
   readonly keptBytes: Float64Array;
   readonly headroomBytes: Float64Array;
-  /** Of one group. */
   headroomPeakBytes: number;
 }
 
@@ -65,7 +64,6 @@ function isLossless({ pfc }: SharedBuffer, priority: number): boolean {
   return pfc !== null && (pfc.lossless & (1 << priority)) !== 0;
 }
 
-/** Beyond the reserved ones. */
 function sharedOf({ reservedBytes }: SharedBuffer, bytes: number): number {
   return Math.max(0, bytes - reservedBytes);
 }
@@ -141,7 +139,6 @@ export function vacate(buffer: SharedBuffer, passage: Passage): boolean {
   return buffer.headroomBytes[group] === 0 && mayGoOn(buffer, buffer.keptBytes[group]!);
 }
 
-/** `kept`: the group's queued bytes. */
 function mayGoOn(buffer: SharedBuffer, kept: number): boolean {
   const { threshold } = buffer.pfc!;
   if (threshold.kind === "static") return kept <= threshold.xonBytes;

@@ -14,7 +14,6 @@ import {
 } from "../../fabric/wire/roce/igmp.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 
-/** Further ones are flooded. */
 const SNOOPED_GROUPS_MAX = 4096;
 /** Of own reports; locally administered: no RNIC has it. */
 const SWITCH_MAC = 0x02ff_ffff_ffff;
@@ -25,7 +24,6 @@ export interface GroupTable {
   /** By IPv4 group; no empty sets. */
   readonly members: Map<number, Set<number>>;
   readonly tree: readonly number[];
-  /** Lead to switches. */
   readonly trunks: readonly number[];
 }
 
@@ -77,7 +75,6 @@ export function takeReport(
   return frames;
 }
 
-/** Its link went down. */
 export function forgetPort(table: GroupTable, port: number): OwnFrame[] {
   const frames: OwnFrame[] = [];
   for (const group of [...table.members.keys()]) {
@@ -86,7 +83,6 @@ export function forgetPort(table: GroupTable, port: number): OwnFrame[] {
   return frames;
 }
 
-/** The link to another switch came up. */
 export function introduce(table: GroupTable, port: number): OwnFrame[] {
   if (!table.trunks.includes(port)) return [];
   const groups = [...table.members.keys()].filter((group) => isWantedFor(table, group, port));

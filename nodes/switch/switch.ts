@@ -93,7 +93,6 @@ class Switch implements Node {
   readonly #table: ReadonlyMap<number, number>;
   readonly #multipath: Multipath | undefined;
   readonly #routes: Routes;
-  /** A withdrawal comes into effect of which neighbours are to be told. */
   #routesAt: Time = NEVER;
   readonly #groups: GroupTable;
   readonly #queues: OutputQueue[];
@@ -101,21 +100,18 @@ class Switch implements Node {
   readonly #rates: readonly number[] | undefined;
   readonly #incoming = new IncomingFrames();
   readonly #buffer: SharedBuffer;
-  /** By port; none where PFC is off. */
   readonly #requests: PauseRequests[];
   readonly #ecn: EcnParameters | null;
   /** One per port, so that a port's traffic does not affect another's marks. */
   readonly #rngs: Rng[];
   /** Without congestion control all frames share one lane. */
   readonly #hasPriorities: boolean;
-  /** Of the current step. */
   #now: Time = 0;
   #out: Outputs | undefined;
   #wakeAt: Time = NEVER;
   /** Over all queued frames: length of the port's queue, the frame included. */
   #queueSeenBytes = 0;
   readonly #counters = createCounters();
-  /** Of first losses: priority groups, and full parts for lossy frames. */
   readonly #said = new Set<number | Full>();
 
   constructor(name: string, plan: SwitchPlan, seed: number) {
@@ -220,7 +216,6 @@ class Switch implements Node {
     return choosePort(this.#multipath, head, leadsThere) ?? UNKNOWN;
   }
 
-  /** A membership report, or copies to each output port. */
   #receiveGroup({ port, frame, tailPs }: Received): void {
     const reports = takeReport(this.#groups, port, headOf(frame));
     if (reports !== undefined) {
@@ -233,7 +228,6 @@ class Switch implements Node {
     }
   }
 
-  /** Now, and when a withdrawal comes into effect. */
   #reroute(): void {
     const at = { now: this.#now, isUp: (port: number) => this.#queues[port]!.up };
     this.#announce(withdrawals(this.#routes, at));
@@ -370,7 +364,6 @@ class Switch implements Node {
     queue.sentBytes += lengthOf(frame);
   }
 
-  /** To every transmitter that is about to be idle. */
   #serve(): void {
     for (let port = 0; port < this.#queues.length; port++) {
       const queue = this.#queues[port]!;
@@ -385,7 +378,6 @@ class Switch implements Node {
     this.#findWake();
   }
 
-  /** Its input port's priority may be resumed. */
   #leave(passage: Passage): void {
     if (vacate(this.#buffer, passage)) this.#resume(passage);
   }
@@ -396,7 +388,6 @@ class Switch implements Node {
     this.#counters.sentBytes += lengthOf(to.frame);
   }
 
-  /** Of a link that went down, queued frames are lost and pauses end. */
   #setLink(link: { port: number; up: boolean }): void {
     const { port, up } = link;
     const queue = this.#queues[port];
@@ -441,7 +432,6 @@ class Switch implements Node {
   }
 }
 
-/** Its last bit arrives `tailPs` later. */
 interface Received {
   readonly port: number;
   readonly frame: Frame;

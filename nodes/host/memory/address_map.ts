@@ -93,7 +93,6 @@ function joined(buffers: readonly Buffer[]): Buffer[] {
   return all;
 }
 
-/** A host's page table and DRAM allocator. */
 export class AddressMap {
   readonly scm: Buffer;
   readonly #sizes: MemorySizes;
@@ -108,7 +107,6 @@ export class AddressMap {
     contiguous: new Map(),
   };
   #sparePages = 0;
-  /** Of pages that were taken away and came back. */
   readonly #moved = new Map<number, number>();
   /** Memory is freed, or contiguous memory allocated for a device. */
   onFree: (buffer: Buffer, given: Pick<Given, "kind" | "card">) => void = () => {};
@@ -275,7 +273,6 @@ export class AddressMap {
     this.#moved.set((page - VIRTUAL_DRAM_BASE) / DRAM_PAGE_BYTES, frame);
   }
 
-  /** As they are now. */
   framesOf({ address, pages }: Pick<Buffer, "address" | "pages">): readonly number[] {
     if (this.#moved.size === 0 || address < VIRTUAL_DRAM_BASE) return pages;
     const start = address - address % DRAM_PAGE_BYTES;

@@ -53,7 +53,6 @@ export class CardMemory {
     return messages;
   }
 
-  /** Counts it. @throws AddressFault where it leaves the window. */
   load(address: number, length: number): void {
     this.#check(address, length);
     this.loads++;

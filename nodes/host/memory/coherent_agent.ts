@@ -27,7 +27,6 @@ import type { Iio } from "./iio.ts";
 export interface AgentSink {
   send(message: CoherentMessage, afterPs: Time): void;
   reading(read: MemoryRead): void;
-  /** About to be taken. */
   writing(address: number, data: Uint8Array<ArrayBuffer>): void;
   interrupt(vector: number): void;
   loaded(tag: number, data: Uint8Array<ArrayBuffer>): void;
@@ -118,7 +117,6 @@ export class CoherentAgent {
     if (!isTaken && this.#owed.length === 1) this.#completeVoid();
   }
 
-  /** The oldest write has reached the LLC or the iMC: the card is told. */
   complete(): void {
     const owed = this.#owed.peek();
     assert(owed !== undefined && !owed.isVoid, "A write is complete that the card has not pushed");
@@ -147,13 +145,11 @@ export class CoherentAgent {
     this.#sink.send({ kind: "coherent", op: "DataC", tag, address, state, data }, 0);
   }
 
-  /** The card is gone. */
   reset(): void {
     this.#owedFrom = this.#owed.end;
   }
 }
 
-/** For messages of cores and of the snoop filter. */
 export function coherentForm(message: PcieMessage): PcieMessage {
   switch (message.kind) {
     case "register-write": {

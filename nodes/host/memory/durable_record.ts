@@ -11,7 +11,6 @@ import { overlay, type SparseBytes, type Stick } from "./sparse_bytes.ts";
 
 export interface RecordOptions {
   readonly log?: MemoryLog | undefined;
-  /** Of broken cells: the result is what survives. */
   readonly stick?: Stick | undefined;
 }
 
@@ -43,7 +42,6 @@ export class DurableRecord {
     for (const part of parts) this.#add(part.offset, part.data, unit);
   }
 
-  /** IIO by IIO. */
   overlayPosted(offset: number, bytes: Uint8Array): void {
     for (const posted of this.#posted) posted.overlay(offset, bytes);
   }
@@ -60,14 +58,12 @@ export class DurableRecord {
     this.#posted[stack]!.arrive({ offset, data });
   }
 
-  /** Of an IIO's oldest posted write, now in memory. */
   postedLeft(offset: number, data: Uint8Array, stack = 0): void {
     this.#posted[stack]!.leave(data.length);
     // Another IIO's bytes may have been recorded there since; they are overwritten now.
     if (this.#posted.length > 1) this.add(offset, data);
   }
 
-  /** Dirty; clean now. */
   addLine(line: number, data: Uint8Array): void {
     this.add(line, data, LINE_BYTES);
     this.clean(line);
@@ -78,7 +74,6 @@ export class DurableRecord {
     this.#log?.dirty(this.now, line, this.#stick?.(line, bytes) ?? bytes, words);
   }
 
-  /** Its bytes have been recorded. */
   clean(line: number): void {
     this.#log?.clean(this.now, line);
   }
@@ -104,7 +99,7 @@ export function wordsOf(from: number, to: number): number {
   return (1 << end) - (1 << first);
 }
 
-/** In an IIO that survives (`wsp`): they reach memory in any case, after all earlier bytes. */
+/** `wsp`: they reach memory in any case, after all earlier bytes. */
 class PostedBytes {
   #writes: DurableWrite[] = [];
 
@@ -117,7 +112,6 @@ class PostedBytes {
     this.#writes.push(write);
   }
 
-  /** The oldest write's next bytes have reached memory. */
   leave(length: number): void {
     const { offset, data } = this.#writes[0]!;
     if (length === data.length) this.#writes.shift();

@@ -39,17 +39,14 @@ export function flowOf(
 }
 
 export interface IioSink {
-  /** To cores and to later reads. */
   visible(address: number, length: number): void;
   isWatched(address: number, length: number): boolean;
-  /** As a whole, by `flow`. */
   written(write: MemoryWrite, flow: 1 | 2): void;
   complete(completion: Completion, read: MemoryRead): void;
   interrupt(vector: number): void;
   event(event: EventMessage["event"]): void;
   /** H-23: by the device, which has read there. */
   tracked(address: number): void;
-  /** Answer to a core's load. */
   loaded(completion: Completion): void;
   refused(
     access: { readonly kind: string; readonly address: number; readonly length: number },
@@ -61,7 +58,7 @@ interface Write {
   readonly arrival: Time;
 }
 
-/** Waits for writes: proceeds when `after` have left since power-on. */
+/** Proceeds when `after` writes have left since power-on. */
 interface Follower {
   readonly message: MemoryRead | Interrupt | EventMessage | Completion;
   readonly translationPs: Time | undefined;
@@ -84,7 +81,7 @@ export class Iio {
   badWrites = 0;
   badReads = 0;
   bytesMax = 0;
-  /** For room in the write pending queue, and their total wait. */
+  /** In the write pending queue. */
   stalls = 0;
   stallPs = 0;
   /** When the write that has just left had arrived (see {@link IioSink.written}). */
@@ -137,7 +134,6 @@ export class Iio {
     this.#stack = host.stack ?? 0;
   }
 
-  /** A pending write goes to one of these DRAM frames. */
   isComing(frames: readonly number[]): boolean {
     if (this.#writes.length === 0) return false;
     const wanted = new Set(frames);
@@ -171,7 +167,7 @@ export class Iio {
     return this.#sink.isWatched(address, data.length) ? this.#drainAt : this.#lastAt;
   }
 
-  /** Lost by a power failure (P-05). */
+  /** P-05. */
   get bufferedBytes(): number {
     return this.#buffered;
   }
@@ -283,7 +279,6 @@ export class Iio {
     this.#setDrain(this.#pieceAt(this.#drainAt + later * piecePs));
   }
 
-  /** Of the first write, from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     const write = this.#writes.peek();
     if (write === undefined) return;

@@ -24,32 +24,28 @@ export class IioStacks {
     return this.#only?.nextAt ?? least(this.all, ({ nextAt }) => nextAt);
   }
 
-  /** With or without an event. */
   get nextDurableAt(): Time {
     return this.#only?.nextDurableAt ?? least(this.all, ({ nextDurableAt }) => nextDurableAt);
   }
 
-  /** Lost by a power failure (P-05). */
+  /** P-05. */
   get bufferedBytes(): number {
     return this.all.reduce((sum, { bufferedBytes }) => sum + bufferedBytes, 0);
   }
 
-  /** Stack by stack, oldest first. */
   pending(): { offset: number; data: Uint8Array }[] {
     return this.all.flatMap((iio) => iio.pending());
   }
 
-  /** A pending write goes to one of these DRAM frames. */
   isComing(frames: readonly number[]): boolean {
     return this.all.some((iio) => iio.isComing(frames));
   }
 
-  /** Of each stack's first write, from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     for (const iio of this.all) iio.overlay(address, bytes);
   }
 
-  /** See {@link Iio.catchUp}; in the order of memory. */
+  /** See {@link Iio.catchUp}. */
   catchUp(before: Time): void {
     if (this.#only !== undefined) return this.#only.catchUp(before);
     for (;;) {

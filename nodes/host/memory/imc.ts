@@ -18,9 +18,7 @@ export interface ImcPlan {
   readonly medium: SparseBytes;
   readonly lines: number;
   readonly bitsPerSecond: number;
-  /** Per write to the medium, which consecutive lines share. */
   readonly blockBytes: number;
-  /** Of SCM: combines lines in front of the medium. */
   readonly buffer?: XpBuffer;
   /** `until`: on the medium. */
   readonly onQueued?: ((at: Time, line: number, until: Time) => void) | undefined;
@@ -47,7 +45,6 @@ export class Imc {
   #head = 0;
   #count = 0;
   #now: Time = 0;
-  /** And the block of the last write. */
   #busyUntil: Time = 0;
   #lastBlock = -1;
 
@@ -171,7 +168,6 @@ export class Imc {
     this.#onQueued?.(this.#now, offset, drainAt);
   }
 
-  /** @returns when the medium has written the line. */
   #occupy(offset: number): Time {
     this.#buffer?.take(offset);
     const block = Math.floor(offset / this.#blockBytes);

@@ -15,12 +15,10 @@ const DOMAIN_SPAN = 2 ** 48;
 export class Iommu {
   hits = 0;
   misses = 0;
-  /** Accesses to unmapped pages. */
   faults = 0;
   readonly #entries: number;
   readonly #missPs: Time;
   readonly #scmPageBytes: number;
-  /** By entry. */
   readonly #mapped = new Map<number, number>();
   /** Least recently used first. */
   readonly #iotlb = new Set<number>();
@@ -43,7 +41,6 @@ export class Iommu {
     }
   }
 
-  /** The IOTLB drops them, too. */
   unmap(pages: readonly number[], card = 0): void {
     for (const page of pages) {
       const entry = card * DOMAIN_SPAN + page;

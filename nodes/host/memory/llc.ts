@@ -163,13 +163,11 @@ export class Llc {
   }
 }
 
-/** The line's old bytes are needed. */
 export const CORE_FILL = { by: "core", fill: true } as const;
 const CORE_WHOLE = { by: "core", fill: false } as const;
 const DMA_FILL = { by: "dma", fill: true } as const;
 const DMA_WHOLE = { by: "dma", fill: false } as const;
 
-/** `inLine`: bytes into the line. */
 export interface LineRange {
   readonly line: number;
   readonly inLine: number;
@@ -211,7 +209,6 @@ export function writeIntoCache(
   if (done > from) llc.data.set(from === 0 ? bytes : bytes.subarray(from), start);
 }
 
-/** Over the memory bytes in `data`. */
 export function overlayDirty(llc: Llc, { line: first, inLine }: LineRange, data: Uint8Array): void {
   const last = first + Math.floor((inLine + data.length - 1) / LINE_BYTES);
   if (llc.isAbsent(first, last)) return;

@@ -66,7 +66,6 @@ function sum(ranges: readonly LossRange[]): number {
   return ranges.reduce((bytes, { from, to }) => bytes + to - from, 0);
 }
 
-/** Newest and surviving content differ. */
 function changed(
   { from, to }: LossRange,
   { memory, iio }: { readonly memory: MemorySystem; readonly iio: IioStacks },

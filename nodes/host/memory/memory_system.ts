@@ -27,7 +27,6 @@ import { WriteCombining } from "./write_combining.ts";
 const LINE_FILL_BUFFERS = 10;
 
 export interface MemoryOptions {
-  /** Of SCM; no effect on the run. */
   readonly log?: MemoryLog | undefined;
   /** A line of DRAM in memory plugged into the node (Q-03). */
   readonly isPlugged?: (address: number) => boolean;
@@ -41,9 +40,7 @@ export class MemorySystem {
   readonly physical: PhysicalMemory;
   readonly combining: WriteCombining;
   readonly durable: DurableRecord;
-  /** By a core, in the cache or in a write-combining buffer. */
   onStored: (address: number, length: number) => void = () => {};
-  /** By cores and the device. */
   pluggedLoads = 0;
   readonly #isPlugged: ((address: number) => boolean) | undefined;
   readonly #plan: HostPlan;
@@ -83,13 +80,12 @@ export class MemorySystem {
     });
   }
 
-  /** Before any other call at that time. */
   advance(now: Time): void {
     this.durable.now = now;
     this.physical.advance(now);
   }
 
-  /** Of consecutive bytes. @returns its cost. */
+  /** @returns the cost. */
   load(address: number, target: Uint8Array): Time {
     this.combining.drain(address, target.length);
     const { timing } = this.#plan;
@@ -114,7 +110,7 @@ export class MemorySystem {
     return cost;
   }
 
-  /** Visible at once, volatile under `adr`. @returns its cost. */
+  /** Visible at once, volatile under `adr`. @returns the cost. */
   store(address: number, bytes: Uint8Array): Time {
     this.#writeCache(address, bytes, "core");
     this.onStored(address, bytes.length);
@@ -133,7 +129,6 @@ export class MemorySystem {
     }
   }
 
-  /** Of an IIO's oldest posted write, now at `address`. */
   postedLeft(address: number, bytes: Uint8Array, stack = 0): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
       this.durable.postedLeft(address - SCM_BASE, bytes, stack);
@@ -266,7 +261,6 @@ export class MemorySystem {
     return pluggedLoadPs - dramLoadPs;
   }
 
-  /** Of the first byte. */
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
     if (!noSnoop && this.llc.find(this.physical.lineOf(address)) >= 0) return "llc";
     return address >= SCM_BASE ? "scm" : "dram";
@@ -308,7 +302,6 @@ export class MemorySystem {
     if (this.durable.isLogged) this.#logDirty(address, bytes.length, by);
   }
 
-  /** Lines that a write has left in the LLC. */
   #logDirty(address: number, length: number, by: "core" | "dma"): void {
     if (address < SCM_BASE || this.#llcSurvives) return;
     const end = address + length;

@@ -9,7 +9,6 @@ import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { type AddressMap, type Buffer, DRAM_PAGE_BYTES, VIRTUAL_DRAM_BASE } from "./address_map.ts";
 import type { MemorySystem } from "./memory_system.ts";
 
-/** Of a page that is away. */
 type Content = "untouched" | "zeros" | Uint8Array<ArrayBuffer>;
 
 export class PageTable {
@@ -33,7 +32,6 @@ export class PageTable {
     return this.#away.size > 0;
   }
 
-  /** Without frames until a core touches it. */
   leaveUntouched({ address, length }: Buffer): void {
     for (const page of pagesOf(address, length)) this.#away.set(page, "untouched");
   }
@@ -88,7 +86,6 @@ export class PageTable {
     return cost + (isKept ? this.#timing.majorFaultPs : minorPs);
   }
 
-  /** The memory was freed. */
   forget({ address, length }: Buffer): void {
     if (this.#away.size === 0) return;
     for (const page of pagesOf(address, length)) {

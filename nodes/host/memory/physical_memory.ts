@@ -58,7 +58,7 @@ export class PhysicalMemory {
     this.scmImc.advance(now);
   }
 
-  /** Of the whole range; else undefined. */
+  /** Undefined for a range in neither. */
   memoryOf(address: number, length: number): Memory | undefined {
     const { dramBytes, scmBytes } = this.#plan;
     if (address >= 0 && address + length <= dramBytes) return "dram";
@@ -87,7 +87,6 @@ export class PhysicalMemory {
   }
 }
 
-/** In its memory. */
 export function offsetOf(address: number): number {
   return address >= SCM_BASE ? address - SCM_BASE : address;
 }

@@ -28,12 +28,11 @@ export class QueueGuard {
   #bases: SpaceBases = { space1: 0, space2: 0, space3: 0 };
   #queues = 0;
   #ranges: ReturnType<typeof storeRanges> = [];
-  /** Bounds of all queue information, physical. */
   #from = 0;
   #end = 0;
   /** Of space 2, until the RNIC takes the lock back. */
   readonly #holders = new Map<number, { readonly program: string; readonly until: Time }>();
-  /** For a queue's lock, by the address of the answer. */
+  /** By the address of the answer. */
   readonly #asked = new Map<number, { readonly program: string; readonly queue: number }>();
   /** Without a reply yet, by id; the reply changes guarded ranges or locks. */
   readonly #sent = new Map<number, { readonly program: string; readonly command: RnicCommand }>();
@@ -86,7 +85,6 @@ export class QueueGuard {
     return this.#ranges.some(({ from, end }) => address >= from && address < end);
   }
 
-  /** By the bounds of all queue information. */
   mayTouch(address: number, length: number): boolean {
     return address < this.#end && address + length > this.#from;
   }
@@ -99,7 +97,6 @@ export class QueueGuard {
     return { address, length: stamp + fieldBytes("stamp") - hostPointer };
   }
 
-  /** In bytes of {@link pointerPlace}. */
   pointerIn(bytes: Uint8Array): StampedPointer {
     const { hostPointer, stamp } = this.#store.offsets;
     return {

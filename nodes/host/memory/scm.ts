@@ -16,7 +16,7 @@ export const SCM_BLOCK_BYTES = 256;
 /** P-41. */
 export const SCM_ATOMIC_BYTES = 8;
 
-/** Of broken cells; undefined without any (V-08). */
+/** Undefined without broken cells (V-08). */
 export function stickTo(cells: readonly StuckBit[] = []): Stick | undefined {
   if (cells.length === 0) return undefined;
   const sorted = [...cells].sort((x, y) => x.offset - y.offset);

@@ -12,16 +12,13 @@ import { LINE_BYTES } from "./llc.ts";
 const LINES = 64;
 
 export class SnoopFilter {
-  /** Physical addresses, oldest first. */
   readonly #lines = new Set<number>();
   readonly #invalidate: (line: number) => void;
 
-  /** @param invalidate the card's copy of the line. */
   constructor(invalidate: (line: number) => void) {
     this.#invalidate = invalidate;
   }
 
-  /** The card keeps bytes of it. */
   track(address: number): void {
     const line = address - address % LINE_BYTES;
     this.#lines.delete(line);

@@ -1,7 +1,6 @@
 /** Allocates chunks at their first write. Unwritten bytes are the initial image's, or zeros. */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 
-/** Also of reads from the image. */
 export const CHUNK_BYTES = 64 * 1024;
 
 /** Initial content: exactly `length` bytes. Called once for each chunk. */
@@ -10,7 +9,6 @@ export type ImageReader = (offset: number, length: number) => Uint8Array;
 /** Of broken cells: the same array where none is, else a copy. */
 export type Stick = (offset: number, bytes: Uint8Array) => Uint8Array;
 
-/** For every zero chunk that was not written yet. */
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 
 export class SparseBytes {
@@ -114,7 +112,6 @@ export class SparseBytes {
   }
 }
 
-/** In order, over the bytes from `offset`. */
 export function overlay(
   bytes: Uint8Array,
   offset: number,

@@ -19,11 +19,9 @@ import { overlay } from "./sparse_bytes.ts";
 const COMBINING_BUFFERS = 10;
 
 export interface CombiningBuffer {
-  /** A core, by its program's object. */
   readonly owner: object;
   readonly address: number;
   readonly bytes: Uint8Array;
-  /** 1: stored. */
   readonly stored: Uint8Array;
 }
 
@@ -80,7 +78,6 @@ export class WriteCombining {
     if (this.#buffers.get(buffer.address) === buffer) this.#drain(buffer);
   }
 
-  /** Before an access to these lines. */
   drain(address: number, length: number): void {
     if (this.#buffers.size === 0) return;
     const end = address + length;
@@ -120,7 +117,7 @@ export class WriteCombining {
     return buffer;
   }
 
-  /** Like an evicted line. @returns its bytes. */
+  /** @returns its bytes. */
   #drain(buffer: CombiningBuffer): number {
     const { memory, durable, survives } = this.#parts;
     const { address } = buffer;

@@ -13,7 +13,6 @@ export const XP_BLOCKS = 64;
 
 export class XpBuffer {
   lines = 0;
-  /** Written, and of these read first. */
   #blocks = 0;
   #partial = 0;
   readonly #capacity: number;
@@ -52,7 +51,6 @@ export class XpBuffer {
     return this.#blocks + this.#held.size + (this.#last < 0 ? 0 : 1);
   }
 
-  /** Of {@link blocksOut}. */
   get readModifyWrites(): number {
     let partial = this.#partial + (this.#last >= 0 && this.#lastLines !== this.#whole ? 1 : 0);
     for (const lines of this.#held.values()) if (lines !== this.#whole) partial++;

@@ -37,7 +37,6 @@ export interface Answer {
   readonly syndrome: number;
   /** Of a NAK that ends the queue pair, for the report. */
   readonly reason?: string;
-  /** The acknowledged data is with the bus. */
   readonly readyAt: Time;
 }
 
@@ -73,7 +72,7 @@ export function answerRead(
   schedule(device, qp);
 }
 
-/** A duplicate, in its turn, as the request was answered, but for the MSN. */
+/** As the request was answered, but for the MSN; in its turn. */
 export function answerAgain(device: Device, qp: QueuePair, saved: SingleService): void {
   const { msn } = qp.responder;
   answerSingle(device, qp, { ...saved, msn, repeat: true, readyAt: device.stageAt });
@@ -170,7 +169,7 @@ const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
   NAK_SYNDROMES["remote-operational-error"],
 ]);
 
-/** §3.4: to ERR. */
+/** §3.4. */
 function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
   const { syndrome } = nak;
   const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
@@ -198,7 +197,6 @@ function nextRead({ responder: { responses } }: QueuePair): ReadService | undefi
   return undefined;
 }
 
-/** @returns whether there was one. */
 export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   const read = nextRead(qp);
   if (read === undefined) return false;

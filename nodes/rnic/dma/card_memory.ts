@@ -21,7 +21,6 @@ import type { CardMemory, ReadRequest } from "../state/dma_state.ts";
 
 type Place = { readonly address: number; readonly length: number };
 
-/** All of it lies here, or none. */
 export function isOnCard({ memory }: Device): boolean {
   return memory !== undefined;
 }
@@ -130,7 +129,6 @@ export function readOnCard(device: Device, request: ReadRequest): boolean {
   return true;
 }
 
-/** Undefined where queue information lies elsewhere. */
 export function createCardMemory(store: QueuePlan["store"]): CardMemory | undefined {
   return store === "device" ? { bytes: new Uint8Array(0), kept: 0 } : undefined;
 }

@@ -82,7 +82,6 @@ export function writeLines(
   return device.dma.busFreeAt;
 }
 
-/** Within one line of a shared region, or none. */
 function writePart(
   device: Device,
   port: CoherentPort,
@@ -292,7 +291,6 @@ function isUnderWay({ lines }: CoherentPort, address: number, length: number): b
   return false;
 }
 
-/** An LSB read ends when all earlier writes are complete. */
 export function readLines(
   device: Device,
   port: CoherentPort,
@@ -373,7 +371,7 @@ function sendParts(device: Device, port: CoherentPort): void {
   }
 }
 
-/** Lines of writes granted or completed, or a refused read. @returns a read that ends with it. */
+/** @returns a read that ends with it. */
 export function takeLineAnswer(
   device: Device,
   port: CoherentPort,
@@ -464,7 +462,7 @@ function takePart(
   return { kind: "completion", tag, status, data: read.failed ? NOTHING : read.data! };
 }
 
-/** Agent 0 executes it in the order of the writes (decision 15). */
+/** Agent 0 executes it, in order (decision 15). */
 export function queueAtomic(
   device: Device,
   port: CoherentPort,
@@ -508,7 +506,7 @@ export function takeEnded(
   return task.kind === "atomic" ? { atomic: task } : {};
 }
 
-/** As a read of `length` bytes without meaning (P-24). */
+/** P-24: data without meaning. */
 export function takeFinished({ dma, port }: Device): Completion | undefined {
   const tag = port?.finished.shift();
   if (tag === undefined) return undefined;

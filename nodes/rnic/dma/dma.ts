@@ -109,7 +109,7 @@ export function dmaWrite(
   return busFreeAt;
 }
 
-/** Lets the next request go. Undefined: not a request of this card. */
+/** Undefined: not a request of this card. */
 export function takeCompletion(device: Device, completion: Completion): ReadRequest | undefined {
   const { dma } = device;
   const request = dma.outstanding[completion.tag];

@@ -27,7 +27,6 @@ export interface HeldWrites {
   readonly writes: { readonly address: number; readonly data: string }[];
 }
 
-/** Undefined where the plan has none. */
 export function createJournal(
   { host, flushOnFail }: RnicPlan,
   log?: HeldLog | undefined,

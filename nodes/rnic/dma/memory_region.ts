@@ -1,5 +1,5 @@
 /**
- * Memory regions (windows are in `memory_window.ts`) : protection at the moment of access
+ * Memory regions (windows are in `memory_window.ts`): protection at the moment of access
  * (`rocev2.md` §4.5, P-22). A key is index << 8 | variant; a deregistered index comes back with the
  * next variant, so an old key never opens a new region.
  */
@@ -39,7 +39,7 @@ export function createRegionTable(first = 0): RegionTable {
   return { slots: [undefined], first, variants: [0], free: [], windows: new Map() };
 }
 
-/** Undefined where the table is full. Call `checkRegion` first. */
+/** Undefined: the table is full. Call `checkRegion` first. */
 export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefined {
   const key = takeKey(table);
   if (key === undefined) return undefined;
@@ -51,9 +51,7 @@ export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefi
   return region;
 }
 
-/**
- * For local use; undefined where the table is full. It covers every address (ibv_alloc_null_mr(3)).
- */
+/** For local use; covers every address (ibv_alloc_null_mr(3)). Undefined: the table is full. */
 export function addNullRegion(table: RegionTable, pd: number): Region | undefined {
   const key = takeKey(table);
   if (key === undefined) return undefined;
@@ -77,7 +75,7 @@ export function addNullRegion(table: RegionTable, pd: number): Region | undefine
   return region;
 }
 
-/** Of an empty slot; undefined where all are taken. */
+/** Of an empty slot; undefined: all are taken. */
 export function takeKey(table: RegionTable): number | undefined {
   const index = table.free.pop() ?? table.slots.length;
   if (index >= LIMITS.regions) return undefined;
@@ -87,7 +85,6 @@ export function takeKey(table: RegionTable): number | undefined {
   return ((index << 8) | variant) >>> 0;
 }
 
-/** Later keys of its index have other variants. */
 export function freeKey(table: RegionTable, key: number): void {
   const index = key >>> 8;
   table.slots[index] = undefined;
@@ -115,7 +112,6 @@ export function pageCount({ va, length, pageBytes }: RegionChange["place"] & obj
   return Math.floor((va + length - 1) / pageBytes) - Math.floor(va / pageBytes) + 1;
 }
 
-/** Why a registration is invalid. */
 export function checkRegion(plan: RegionPlan): string | undefined {
   const { access, length, pageBytes } = plan;
   if (!(length > 0)) return `length must be > 0: it is ${length}`;
@@ -189,7 +185,6 @@ export function findRegion(table: RegionTable, key: number): Region | undefined 
   return region?.key === key ? region : undefined;
 }
 
-/** If key, window, domain, permission and range grant the access. */
 export function lookUp(table: RegionTable, access: Access): Region | undefined {
   return refusedBy(table, access) === undefined ? findRegion(table, access.key) : undefined;
 }
@@ -212,7 +207,6 @@ export function localSegments(
 
 export type Refused = "unknown" | "window" | "domain" | "right" | "range";
 
-/** The first check that fails. */
 export function refusedBy(table: RegionTable, access: Access): Refused | undefined {
   const region = findRegion(table, access.key);
   // Only the lkey of a null region is valid.
@@ -237,7 +231,6 @@ const LOCAL_FAULTS: Readonly<Record<Refused, VendorError>> = {
   "range": "lkey-range",
 };
 
-/** Of the first faulty element. */
 export function localFault(
   { regions }: Device,
   sges: readonly Sge[],

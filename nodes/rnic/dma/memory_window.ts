@@ -11,7 +11,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { Region, RegionTable, Window } from "../state/memory.ts";
 import type { Device } from "../state/device.ts";
 
-/** Undefined where the table is full. */
+/** Undefined: the table is full. */
 export function addWindow(
   table: RegionTable,
   plan: Pick<Window, "type" | "pd">,
@@ -124,7 +124,6 @@ function unbind(table: RegionTable, window: Window): void {
   table.slots[window.key >>> 8] = undefined;
 }
 
-/** Type 2 windows of a queue pair that is gone. */
 export function unbindWindowsOf(table: RegionTable, qp: QueuePair): void {
   for (const window of table.windows.values()) {
     if (window.type === 2 && window.binding?.qpn === qp.qpn) unbind(table, window);

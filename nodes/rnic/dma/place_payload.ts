@@ -53,17 +53,15 @@ export function recvSegments(
   return localSegments(device, recv.sges, { pd, need: ACCESS.localWrite });
 }
 
-/** Of {@link recvSegments}. */
 export function receiveFault(device: Device, qp: QueuePair, { sges }: RecvWqe): VendorError {
   return localFault(device, sges, { pd: qp.srq?.pd ?? qp.pd, need: ACCESS.localWrite });
 }
 
 /**
  * NS bit of writes into a region. Where the processor evaluates it, it asks for flow 1 (P-02) for
- * all data in persistent memory, by whichever operation: an LSB read behind it flushes data that
- * waits in the IIO, never the LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not
- * writes (P-10, P-50). Nothing can make data in DRAM persistent: it goes where cores find it
- * soonest.
+ * all persistent memory, as an LSB read behind it flushes data that waits in the IIO, never the LLC
+ * (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes (P-10, P-50). Nothing can make
+ * data in DRAM persistent: it goes where cores find it soonest.
  */
 export function writesNoSnoop(device: Device, memory: Pick<Region, "persistent">): boolean {
   const { flow, noSnoop } = device.persistence;

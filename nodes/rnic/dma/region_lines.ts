@@ -37,7 +37,6 @@ export function changeOf(address: number, data: Uint8Array): LineChange {
   return { kind: "write", mask, bytes };
 }
 
-/** {@link endTask} takes its end. */
 export function beginTask(device: Device, port: CoherentPort, task: LineTask): void {
   const ticket = port.nextTask++;
   port.tasks.set(ticket, task);
@@ -71,7 +70,7 @@ export function answerTask(
   else port.writingBack.push(task);
 }
 
-/** For the write at the head. @returns whether it is over. */
+/** @returns whether the write at the head is over. */
 export function runLineWrite(device: Device, port: CoherentPort, write: PortWrite): boolean {
   const { task } = write;
   if (task === undefined) return false;

@@ -20,7 +20,6 @@ function contiguousBytes(region: Region, va: number, most: number): number {
   return bytes < most ? bytes : most;
 }
 
-/** Whether all regions are still as when their keys were checked. */
 export function isLive(segments: readonly MemorySegment[]): boolean {
   for (const { region } of segments) if (!region.alive) return false;
   return true;
@@ -43,7 +42,7 @@ export class PieceWalker {
   #left = 0;
   #most = 0;
 
-  /** `length` bytes from `offset`, in pieces of at most `most` bytes. */
+  /** In pieces of at most `most` bytes. */
   start(
     segments: readonly MemorySegment[],
     range: { readonly offset: number; readonly length: number; readonly most: number },

@@ -301,7 +301,6 @@ function emptyQueuePair(device: Device, qp: QueuePair): void {
   resetQueuePair(qp);
 }
 
-/** Where completions of the ended life end. */
 function emptied(device: Device, qp: QueuePair): RnicReply {
   const send = completionsEnd(device.completionQueues.get(qp.sendCq)!);
   const recv = completionsEnd(device.completionQueues.get(qp.recvCq)!);

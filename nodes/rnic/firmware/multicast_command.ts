@@ -7,7 +7,7 @@ import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { DONE, noSuch, refusal } from "../state/reply.ts";
 
-/** A second time changes nothing: it still gets one copy. */
+/** A second time changes nothing. */
 export function attach(
   device: Device,
   { qpn, group }: CommandOf<"attach-mcast">,

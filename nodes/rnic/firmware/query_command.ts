@@ -1,4 +1,3 @@
-/** Commands that query the card's limits, its port, its clock. */
 import { CLOCK_KHZ } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";

@@ -19,7 +19,6 @@ export interface MemoryAccess {
   readonly write: boolean;
   /** The message may go on behind this access: its other pages are asked for too. */
   readonly ahead?: boolean;
-  /** Lines are looked up with each part. */
   readonly pagesOnly?: boolean;
 }
 
@@ -32,7 +31,6 @@ export interface Accessor {
 /** All others are for the peer. */
 const OWN: ReadonlySet<MemoryWaiter> = new Set(["gather", "response"]);
 
-/** Perhaps announced by hints. */
 const PEERS: ReadonlySet<MemoryWaiter> = new Set(["request", "read", "atomic"]);
 
 export interface Fault {

@@ -20,7 +20,6 @@ export function isWaiting({ paging }: Device, qp: QueuePair, kind: MemoryWaiter)
   return wait !== undefined && wait.qp === qp && wait.life === qp.life;
 }
 
-/** For pages, and for the lines that {@link MemoryWait.missing} counts. */
 export function beginWait(
   { paging, now }: Device,
   { qp, kind, pages }: Pick<MemoryWait, "qp" | "kind" | "pages">,
@@ -46,7 +45,7 @@ export function resumeWait(device: Device, wait: MemoryWait): void {
   device.up.memoryReady(device, wait);
 }
 
-/** Its lines have come; told once. */
+/** Told once. */
 export function takeAdmission(
   { paging }: Device,
   { qp, kind }: { readonly qp: QueuePair; readonly kind: MemoryWaiter },
@@ -59,7 +58,6 @@ export function takeAdmission(
   return wait.qp === qp && wait.life === qp.life;
 }
 
-/** Receive WQEs that wait for their memory. */
 export function takeDeliveries(device: Device, qp: QueuePair): readonly Delivery[] {
   if (!isWaiting(device, qp, "deliver")) return [];
   const { deliveries, waits } = device.paging;

@@ -159,12 +159,10 @@ function requestPs({ plan: { hints }, timing }: Device): Time {
     case "iommu":
       return 0;
     default:
-      // Its firmware asks, not a core.
       return timing.pageFaultPs;
   }
 }
 
-/** By PRI, where the IOMMU is asked. */
 function raisePageRequest(device: Device, { event: asked, hint, repeats, table }: DueEvent): void {
   if (repeats) {
     if (isHere(table, asked)) return;
@@ -199,7 +197,6 @@ export function pageFaultWakeAt({ pageEvents, now }: Device): Time {
   return first === undefined ? NEVER : Math.max(now, first.at);
 }
 
-/** Accesses that wait go on. */
 export function mapPages(
   device: Device,
   { table }: Pick<Region, "table">,

@@ -21,7 +21,6 @@ import {
 import { traceTranslations } from "../trace/page_trace.ts";
 import { resumeWait } from "./memory_waits.ts";
 
-/** Of one DMA write of entries. */
 const WRITE_BYTES = 4096;
 const LINES_END = 2 ** 24;
 
@@ -45,7 +44,7 @@ export function memoryNeeded(paging: Paging, lines: number): number {
   return needed <= end - next ? 0 : needed;
 }
 
-/** On the chip as far as there is room. Requires that {@link memoryNeeded} is 0. */
+/** Requires that {@link memoryNeeded} is 0. */
 export function holdTable(device: Device, table: TranslationTable): void {
   const { paging } = device;
   const spills = paging.lines + table.lines > paging.capacityLines;
@@ -149,7 +148,7 @@ export function isComing({ fills }: Paging, table: TranslationTable, line: numbe
   return fills.has(numberOf(table, line));
 }
 
-/** For an access that waits; once. */
+/** Once, for an access that waits. */
 export function fetchLine(
   device: Device,
   { table, line }: Pick<Fill, "table" | "line">,

@@ -32,7 +32,6 @@ export function needOfFlush({ feth }: RocePacket): number | undefined {
     ((placement & persistence) !== 0 ? ACCESS.flushPersistent : 0);
 }
 
-/** Begun at once, answered in its turn. */
 export function executeFlush(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet, operation } = input;
   const range = rangeOf(device, qp, input);

@@ -65,7 +65,7 @@ interface Persisted {
   readonly at: Time;
 }
 
-/** Complete, its DMA writes on the bus. */
+/** All DMA writes are on the bus. */
 export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
   const { firstPsn, lastPsn, length, region, service } = message;
   const va = hostAddress(region, message.va);
@@ -132,7 +132,7 @@ export function flushMessage(
   persistRecord(device, qp, { record, region });
 }
 
-/** S905: joins an LSB read that is still on the chip, or puts one behind the data. */
+/** S905. */
 function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
   const { record } = message;
   if (device.out.tracing) {

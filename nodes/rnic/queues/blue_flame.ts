@@ -82,7 +82,7 @@ function takeDoorbell(
 }
 
 /**
- * If a fetch would bring the same now: the next of its queue, and the newest. @returns whether it
+ * Where a fetch would bring the same: the next of its queue, and the newest. @returns whether it
  * was taken.
  */
 export function takeCarried(
@@ -109,7 +109,6 @@ export function takeCarried(
   return true;
 }
 
-/** It is all that the queue has, by the newest known pointer. */
 function isNext(
   { own, host, stamp, depth }: QueueEntry,
   write: NonNullable<TakenDoorbell["write"]>,
@@ -118,7 +117,6 @@ function isNext(
   return write.stamp === stamp && write.pointer === host && filledUnits(own, host, depth) === units;
 }
 
-/** {@link takeWork} then takes the WQE in place of a fetch. */
 function hasRoom(device: Device, { sq, sqQueue, state, requester }: QueuePair): boolean {
   const { startsWork, flushesSends } = rights(state);
   return !sq.busy && !isPaused(device, sqQueue) && sq.partial === undefined &&

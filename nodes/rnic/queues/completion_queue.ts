@@ -1,6 +1,6 @@
 /**
- * Completion queues: CQEs in order, the owner bit that the host polls, overflow detected by the
- * host's pointer in space 3 (Q-12), and the interrupt when armed, behind the CQE on the same link.
+ * Completion queues: overflow is detected by the host's pointer in space 3 (Q-12); the interrupt
+ * leaves behind the CQE on the same link.
  */
 import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import {
@@ -43,7 +43,6 @@ export function createCompletionQueue(
   };
 }
 
-/** At once, or when the queue's information has been read. */
 export function complete(device: Device, cqn: number, cqe: Cqe): void {
   const cq = device.completionQueues.get(cqn);
   if (cq === undefined || cq.overflowed) return;
@@ -53,7 +52,6 @@ export function complete(device: Device, cqn: number, cqe: Cqe): void {
   if (!cq.busy) writePending(device, cq);
 }
 
-/** Unless the queue is paused. */
 export function writePending(device: Device, cq: CompletionQueue): void {
   if (isPaused(device, cq.cqn)) return;
   const waiter = { kind: "cq", cq, reread: false } as const;
@@ -166,7 +164,7 @@ export function completionsEnd(cq: CompletionQueue): number {
   return cq.written + cq.pending.length;
 }
 
-/** For one interrupt; at once where there are entries that the host has not taken. */
+/** At once where there are entries that the host has not taken. */
 export function arm(device: Device, request: CqArm): void {
   const cq = device.completionQueues.get(request.cqn);
   if (cq === undefined) {

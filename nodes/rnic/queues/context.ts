@@ -17,7 +17,7 @@ import { findQueue } from "./queue_information.ts";
 
 export type ContextHalf = "requester" | "responder";
 
-/** With a shared receive queue it has one queue of its own. */
+/** With a shared receive queue it has no receive queue. */
 function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): number {
   return half === "requester" || srq !== undefined ? sqQueue : rqQueue;
 }
@@ -68,7 +68,7 @@ export function missingContext(device: Device, qp: QueuePair): number | undefine
   return isKnown ? undefined : queue;
 }
 
-/** For {@link missingContext}: no packet waits for it yet. */
+/** H-21: neither on the chip nor on its way. */
 export function warmContext(device: Device, qp: QueuePair, queue: number): void {
   readContext(device, qp, queue);
 }
@@ -128,7 +128,6 @@ export function takeWaiting(
   return wait;
 }
 
-/** After the queue pair's turn. */
 export function releaseContexts({ contextsHeld }: Device, { sqQueue, rqQueue }: QueuePair): void {
   if (contextsHeld.size === 0) return;
   for (const queue of [sqQueue, rqQueue]) {
@@ -139,7 +138,6 @@ export function releaseContexts({ contextsHeld }: Device, { sqQueue, rqQueue }: 
   }
 }
 
-/** Of a queue made anew or gone. */
 export function forgetContext({ contextWaits, contextsHeld }: Device, queue: number): void {
   contextWaits.delete(queue);
   contextsHeld.delete(queue);

@@ -53,7 +53,7 @@ export function mayStart({ requester }: QueuePair): boolean {
   return ackCursor === cursor;
 }
 
-/** Behind the first packet of a SEND beyond the limit, which asks for an ACK. */
+/** Behind its first packet, which asks for an ACK. */
 export function mustPause({ requester }: QueuePair, work: OutstandingWqe): boolean {
   const { creditLimit, unacknowledged } = requester;
   return creditLimit !== undefined && work.plan.wire === "send" && work.packets > 1 &&

@@ -10,7 +10,7 @@ import { traceLostDoorbell } from "../trace/queue_trace.ts";
 
 const PER_MILLION = 1_000_000;
 
-/** @returns whether it is to be served: it is not lost. */
+/** @returns whether it is to be served. */
 export function noticeDoorbell(device: Device, doorbell: TakenDoorbell): boolean {
   const { counters, doorbellRng, doorbellPlan: { lostPpm = 0 } } = device;
   counters.doorbells++;

@@ -25,7 +25,6 @@ export function setEventQueue(
   return { status: "ok", op: "done" };
 }
 
-/** In order, when the queue's information has come. */
 export function queueEvent(device: Device, event: RnicEvent): void {
   complete(device, device.eventQueue!.cqn, entryOfEvent(event));
 }

@@ -1,7 +1,4 @@
-/**
- * Creation and removal of queues: numbers, spaces 1 and 2, the state that the host reads. Space 3
- * is the host's alone (Q-04).
- */
+/** Creation and removal of queues. Space 3 is the host's alone. */
 import {
   encodeEntry,
   type QueueFields,
@@ -58,11 +55,10 @@ interface NewQueue {
   readonly ring: RingPlace;
   readonly unitBytes: number;
   readonly state: QueueState;
-  /** Default: an empty ring's. */
   readonly own?: number;
 }
 
-/** Empty: spaces 1 and 2 in host memory, and the cache's entry. */
+/** In host memory and in the cache. */
 export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue): void {
   const { queue, ring, unitBytes, state } = plan;
   const { kind } = owner;
@@ -88,7 +84,7 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
   writeSpace2(device, entry);
 }
 
-/** As the chip has it. */
+/** */
 export function writeSpace2(device: Device, entry: QueueEntry): void {
   const { store } = device;
   if (store.bytes[2] === 0) return;
@@ -98,7 +94,6 @@ export function writeSpace2(device: Device, entry: QueueEntry): void {
   });
 }
 
-/** Of a free number. */
 const NO_QUEUE: Partial<QueueFields> = {
   wqeAddress: 0,
   indexAddress: 0,

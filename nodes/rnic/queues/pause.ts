@@ -5,7 +5,6 @@ import { dmaWrite } from "../dma/dma.ts";
 import { type Device, sendReply } from "../state/device.ts";
 import type { Asker, Pause } from "../state/queues.ts";
 
-/** Nothing of it is fetched or written, its completions are held. */
 export function isPaused({ pauses }: Device, queue: number): boolean {
   return pauses.size > 0 && pauses.has(queue);
 }
@@ -19,7 +18,6 @@ export function dropPause(device: Device, queue: number): void {
   answerPause(device, pause, { status: "error", errno: "ENOENT", reason });
 }
 
-/** Once. */
 export function answerPause(device: Device, pause: Pause, reply: RnicReply): void {
   if (pause.asker !== undefined) answer(device, pause.asker, reply);
   pause.asker = undefined;

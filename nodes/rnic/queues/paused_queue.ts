@@ -1,7 +1,7 @@
 /**
- * A queue is paused for a change of its space 2 (Q-04, Q-09): fetches under way end, the queue's information stays on
- * the chip, and the pause's task is carried out. A lock is a pause until the host releases it, or its time is over.
- * All other queues go on, also those that complete into the same completion queue.
+ * A queue is paused for a change of its space 2 (Q-04, Q-09): fetches under way end, then the pause's task is carried
+ * out. A lock is a pause until the host releases it, or its time is over. All other queues go on, also those that
+ * complete into the same completion queue.
  *
  * Each task ends with {@link finish} or {@link refuse}; `ring_move.ts` takes over another depth or ring.
  */
@@ -37,7 +37,6 @@ import { lookAtShared, serveWaiting } from "./shared_receive_queue.ts";
 
 type Refusal = Omit<Extract<RnicReply, { readonly status: "error" }>, "status">;
 
-/** `asker` is answered when the task is done. */
 export function pauseQueue(
   device: Device,
   queue: number,
@@ -62,7 +61,6 @@ export function pauseQueue(
   settle(device, pause);
 }
 
-/** The card reads what the host has written. */
 export function releaseLock(device: Device, pause: Pause, command: number): void {
   pause.task = { kind: "unlock" };
   pause.hostWrote = true;
@@ -103,7 +101,7 @@ function isBusy(owner: QueueOwner): boolean {
   }
 }
 
-/** At rest, with its information; `reread`: with a fresh pointer of the host's. */
+/** `reread`: with a fresh pointer of the host's. */
 export function resumePause(
   device: Device,
   entry: QueueEntry,
@@ -156,7 +154,6 @@ interface Resting {
 /** Constant for a queue's life, though a placement may have them in space 2. */
 const KEPT = ["unitBytes", "wqeAddress", "indexAddress"] as const satisfies (keyof QueueFields)[];
 
-/** Takes over the depth; nothing else changes. */
 function change(device: Device, { pause, entry }: Resting, data: Uint8Array): void {
   const values = decodeEntry(device.store, 2, data);
   for (const field of KEPT) {
@@ -228,7 +225,6 @@ function refuse(device: Device, pause: Pause, wrong: Refusal): void {
   resumeQueue(device, pause);
 }
 
-/** The command is refused, and nothing else changes. */
 export function failPause(device: Device, pause: Pause): void {
   if (device.pauses.get(pause.queue) !== pause) return;
   const reason = `The information of queue ${pause.queue} cannot be read`;
@@ -273,7 +269,6 @@ export function releaseHeld(device: Device, qp: QueuePair): void {
   }
 }
 
-/** For the next lock to be taken back. */
 export function pausesWakeAt({ pauses }: Device): Time {
   let earliest = NEVER;
   if (pauses.size > 0) {

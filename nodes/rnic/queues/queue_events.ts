@@ -6,7 +6,6 @@ import { type Device, raiseEvent } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { CompletionQueue } from "../state/queues.ts";
 
-/** When all completions into the queue so far are written. */
 export function raiseBehind(device: Device, cqn: number, event: RnicEvent): void {
   const cq = device.completionQueues.get(cqn)!;
   cq.events.push({ behind: cq.written + cq.pending.length, event });

@@ -52,7 +52,7 @@ export function coversQueueInformation(
   );
 }
 
-/** If cached; else undefined, and `waiter` resumes when it has been read (Q-07). */
+/** Else `waiter` resumes when it has been read (Q-07). */
 export function findQueue(device: Device, queue: number, waiter: Waiter): QueueEntry | undefined {
   const entry = device.cache.find(queue);
   if (entry?.pins === 0 && device.cache.isAbsent) {
@@ -68,8 +68,7 @@ export function findQueue(device: Device, queue: number, waiter: Waiter): QueueE
 }
 
 /**
- * Of a cached queue: the doorbell brings no pointer; in the classic scheme also: nothing to do by
- * the cached one.
+ * The doorbell brings no pointer, or, in the classic scheme, the cached one leaves nothing to do.
  */
 export function needsPointer(
   { scheme }: Device,
@@ -82,7 +81,7 @@ export function needsPointer(
   return false;
 }
 
-/** From space 3, of a cached queue; `waiter` resumes afterwards. */
+/** `waiter` resumes afterwards. */
 export function rereadPointer(device: Device, entry: QueueEntry, waiter: Waiter): void {
   startLoad(device, { queue: entry.queue, known: entry, waiter });
 }
@@ -272,7 +271,6 @@ function entryOf(device: Device, load: QueueLoad): QueueEntry | undefined {
   return createEntry(device, { queue: load.queue, ...found, recycled: true });
 }
 
-/** From the RNIC's own fields. */
 export function createEntry(
   { now }: Device,
   { rnicPointer: pointer, ...known }:
@@ -437,7 +435,6 @@ export function isNewer(
     filledUnits(ring.read, cached.pointer, ring.depth);
 }
 
-/** Q-08. */
 function ruleFor(
   candidate: StampedPointer,
   cached: StampedPointer,

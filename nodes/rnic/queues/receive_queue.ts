@@ -24,14 +24,12 @@ import { faultFields, type VendorError } from "../../../fabric/wire/host_bus/ven
 import { traceFailedReceive } from "../trace/responder_trace.ts";
 import { closeMessage } from "../state/responder_changes.ts";
 
-/** The waiter gets it in its turn, perhaps at once. */
 export function wantRecv(device: Device, qp: QueuePair, waiter: RecvWaiter): void {
   qp.rq.waiters.push(waiter);
   if (qp.rq.waiters.length === 1) qp.rq.retries = 0;
   serveReceives(device, qp);
 }
 
-/** Fetches more where WQEs on the chip do not suffice. */
 export function serveReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   if (rights(qp.state).flushesReceives) return flushReceives(device, qp);
@@ -77,7 +75,6 @@ export function fetchReceives(device: Device, qp: QueuePair): boolean {
   return rq.busy;
 }
 
-/** Fetches WQEs, looks once more, or refuses the first waiter. */
 export function resumeReceiveQueue(
   device: Device,
   entry: QueueEntry,
@@ -138,19 +135,17 @@ export function refuseWaiters(device: Device, qp: QueuePair): void {
   if (refused) device.up.refuseRecv(device, qp);
 }
 
-/** On the receive timer. */
 export function retryReceives(device: Device, qp: QueuePair): void {
   if (qp.srq !== undefined) return serveReceives(device, qp);
   if (qp.rq.waiters.length > 0 && !qp.rq.busy) lookAtQueue(device, qp, false);
 }
 
-/** For a duplicate of a message that waits: at once, from the start. */
+/** A duplicate's message waits: at once, from the start. */
 export function refetchReceives(device: Device, qp: QueuePair): void {
   qp.rq.retries = 0;
   retryReceives(device, qp);
 }
 
-/** On the chip, then in the ring. */
 export function flushReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   rq.waiters.clear();
@@ -179,7 +174,7 @@ function flushReceiveRing(
   }
 }
 
-/** For data, or for an event that consumed the WQE (§3.4, §3.8). */
+/** §3.4, §3.8. */
 export function completeReceive(
   device: Device,
   qp: QueuePair,
@@ -230,7 +225,6 @@ export function flushReceive(
   });
 }
 
-/** Held in order. */
 function completeUnlessPaused(device: Device, qp: QueuePair, cqe: Cqe): void {
   const pause = device.pauses.get(qp.rqQueue);
   if (pause === undefined) complete(device, qp.recvCq, cqe);

@@ -21,7 +21,6 @@ const UNITS_MAX = 2 ** 16;
 
 export type UnitsRead = Omit<Extract<Continuation, { readonly kind: "ring-units" }>, "kind">;
 
-/** Why the queue cannot go on there. */
 export function refuseMove(
   device: Device,
   entry: QueueEntry,
@@ -74,7 +73,7 @@ function receivesOf({ rq, responder }: QueuePair): { position: number }[] {
   return held;
 }
 
-/** Where any unread unit changes its address; else 0. */
+/** 0 where none changes its address. */
 export function unitsToMove(entry: QueueEntry, { address, units }: RingPlace): number {
   const unread = filled(entry);
   const stays = address === entry.wqeAddress &&
@@ -82,7 +81,6 @@ export function unitsToMove(entry: QueueEntry, { address, units }: RingPlace): n
   return stays ? 0 : unread;
 }
 
-/** Unread ones, up to the ring's end. */
 export function readUnits(device: Device, entry: QueueEntry, read: UnitsRead): void {
   const { own, depth, unitBytes, wqeAddress } = entry;
   const done = (read.before?.length ?? 0) / unitBytes;

@@ -16,7 +16,7 @@ import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_inform
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
 
-/** If there is room; one fetch at a time. */
+/** One fetch at a time. */
 export function fetchWork(device: Device, qp: QueuePair): void {
   const { sq, requester } = qp;
   const { startsWork, flushesSends } = rights(qp.state);
@@ -29,7 +29,6 @@ export function fetchWork(device: Device, qp: QueuePair): void {
   else resumeSendQueue(device, entry, qp);
 }
 
-/** Reads filled units, up to the ring's end. */
 export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair): void {
   qp.sq.busy = false;
   if (isPaused(device, qp.sqQueue)) return;
@@ -44,7 +43,6 @@ export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair
   fetchWqes(device, entry, { unitBytes: WQE_UNIT_BYTES, owner, units });
 }
 
-/** An incomplete WQE waits for its other units. */
 export function takeWork(
   device: Device,
   fetch: { readonly qp: QueuePair; readonly entry: QueueEntry; readonly units: number },

@@ -1,5 +1,5 @@
 /**
- * Shared receive queues(`rocev2.md` §4.5). A waiter waits at its queue pair (`receive_queue.ts`);
+ * Shared receive queues (`rocev2.md` §4.5). A waiter waits at its queue pair (`receive_queue.ts`);
  * the queue pairs take turns here. A WQE that a queue pair holds when it is reset goes back: none
  * is lost.
  */
@@ -32,7 +32,6 @@ export function createSharedReceiveQueue(
   };
 }
 
-/** Looks for more if waiters are left. */
 export function serveShared(device: Device, qp: QueuePair, srq: SharedReceiveQueue): void {
   const { rq } = qp;
   while (rq.waiters.length > 0 && srq.fetched.length > 0) {
@@ -44,14 +43,12 @@ export function serveShared(device: Device, qp: QueuePair, srq: SharedReceiveQue
   if (srq.waiting.size > 0 || srq.limit > 0) lookAtShared(device, srq);
 }
 
-/** One without a WQE waits again. */
 export function serveWaiting(device: Device, srq: SharedReceiveQueue): void {
   const turn = [...srq.waiting];
   srq.waiting.clear();
   for (const qp of turn) serveReceives(device, qp);
 }
 
-/** For the waiters, and against the limit. */
 export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
   if (srq.busy || isPaused(device, srq.srqn)) return;
   const waiter = { kind: "srq", srq, reread: false } as const;
@@ -146,7 +143,6 @@ function refuseAllWaiters(device: Device, srq: SharedReceiveQueue): void {
   }
 }
 
-/** Of a queue pair that is being reset. */
 export function returnReceives(device: Device, qp: QueuePair): void {
   const { srq, responder } = qp;
   if (srq === undefined) return;
@@ -162,7 +158,6 @@ function isAlive(device: Device, srq: SharedReceiveQueue): boolean {
   return device.sharedReceiveQueues.get(srq.srqn) === srq;
 }
 
-/** Its WQEs cannot be read: its queue pairs fail. */
 export function failShared(device: Device, srq: SharedReceiveQueue): void {
   raiseEvent(device, { type: "SRQ_ERR", srqn: srq.srqn });
   for (const qp of device.queuePairs.values()) {

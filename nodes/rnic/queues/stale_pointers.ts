@@ -9,7 +9,6 @@ import type { QueueEntry } from "../state/queue_cache.ts";
 import type { DoorbellContent } from "../state/queues.ts";
 import { traceStale } from "../trace/queue_trace.ts";
 
-/** With the entry's pointer. */
 export function observeHandled(
   device: Device,
   entry: QueueEntry,

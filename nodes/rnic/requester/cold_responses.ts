@@ -23,7 +23,7 @@ export interface Response {
   readonly row: OpcodeRow;
 }
 
-/** It is kept behind an earlier one that waits, or dropped. */
+/** It waits behind an earlier one, or was dropped. */
 export function isHeldBack(device: Device, qp: QueuePair, response: Response): boolean {
   const { paging } = device;
   if (paging.waits.size === 0 || !isWaiting(device, qp, "response")) return false;
@@ -36,7 +36,6 @@ export function isHeldBack(device: Device, qp: QueuePair, response: Response): b
   return true;
 }
 
-/** Else the response is kept, or dropped. */
 export function mayPlace(
   device: Device,
   qp: QueuePair,
@@ -65,7 +64,7 @@ export function mayPlace(
   return false;
 }
 
-/** In order; empty where they were dropped. */
+/** Empty where they were dropped. */
 export function takeKept({ paging }: Device, { slot }: QueuePair): readonly Response[] {
   const kept = paging.parked.get(slot) ?? [];
   paging.parked.delete(slot);

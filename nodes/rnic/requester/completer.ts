@@ -44,7 +44,6 @@ export function isOutstanding(qp: QueuePair, psn: number): boolean {
     psnDistance(requester.unacknowledged, psn) >= 0;
 }
 
-/** Among work that is neither received nor answered. */
 export function workOf(qp: QueuePair, psn: number): OutstandingWqe | undefined {
   const { requester } = qp;
   for (let number = requester.ackCursor; number < requester.work.end; number++) {
@@ -234,7 +233,6 @@ function failFrom(
   else fail(device, qp, { work, fault });
 }
 
-/** The end of an RNR wait, or no answer in time. */
 export function requesterTimer(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   if (requester.rnrWaiting) {

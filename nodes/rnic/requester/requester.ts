@@ -45,7 +45,6 @@ import { lookAhead, rideAlong } from "../hints/look_ahead.ts";
 import { isWaiting } from "../paging/memory_waits.ts";
 import { mayMiss } from "../state/paging_state.ts";
 
-/** @returns whether there was one. */
 export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
   const isBegun = nextInTurn(device, qp);
   if (!isBegun && qp.requester.cpuAcks.length > 0) carryOutAhead(device, qp);
@@ -63,7 +62,7 @@ function carryOutAhead(device: Device, qp: QueuePair): void {
   }
 }
 
-/** Once, work that crosses no wire; its completion comes in its turn. */
+/** Once; its completion comes in its turn. */
 function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   // Go-back-N passes it again (§3.3), and it may have been done ahead.
   if (work.carriedOut || work.failure !== undefined) return;
@@ -160,7 +159,7 @@ function framesPerRead(device: Device, qp: QueuePair, work: OutstandingWqe): num
     : Math.floor(device.timing.gatherReadBytes / mtuOf(device, qp));
 }
 
-/** For acknowledgements, or for credit (§3.2). */
+/** §3.2. */
 function isHeldByWindow(qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   const psn = psnAdd(work.firstPsn, requester.cursorPacket);
@@ -194,7 +193,7 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
     return false;
   }
   if (wqe?.fence === true && requester.unanswered > 0) return false;
-  // LOCAL_INV: earlier work may use the key (§3.2).
+  // Earlier work may use the key (§3.2).
   if (wqe?.opcode === "local-invalidate" && requester.work.peek() !== work) return false;
   const { maxRdAtomic } = qp.attributes;
   if (plan.takesSlot && requester.slotsTaken >= maxRdAtomic && maxRdAtomic > 0) return false;
@@ -268,7 +267,6 @@ function beginFrame(
     epoch: requester.line.epoch,
     row,
     psn,
-    // §3.2.
     ackReq: qp.type === "rc" &&
       countTowardsAck(qp, last || isRepeat || (index === 0 && mustPause(qp, work))),
     // Only packets that take a receive WQE can be solicited (§3.2).
@@ -294,7 +292,6 @@ function beginFrame(
   return job;
 }
 
-/** Except those that most requests have. */
 const MAKE_HEADERS: {
   readonly [Header in ExtensionHeader]?: (work: OutstandingWqe) => RareHeaders;
 } = {
@@ -312,7 +309,6 @@ const MAKE_HEADERS: {
   coherenceEth: ({ coherence }) => ({ coherenceEth: coherence! }),
 };
 
-/** By opcode. */
 const RARE_HEADERS = Array.from({ length: 256 }, (_, code) => {
   const rare = opcodeRow(code)?.headers.find((header) => MAKE_HEADERS[header] !== undefined);
   return rare && MAKE_HEADERS[rare];
@@ -337,7 +333,6 @@ export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
   goBackTo(qp, psn);
 }
 
-/** Starts the time-out; an unreliable message is done. */
 export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
   const work = job.work!;
   if (device.out.tracing && job.psn === work.firstPsn) {

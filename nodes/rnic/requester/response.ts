@@ -58,7 +58,7 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
   else if (syndrome.kind === "rnr-nak") counters.rnrNaksIn++;
   else counters.naksIn++;
   if (syndrome.kind === "reserved" || !isOutstanding(qp, psn)) {
-    // "Ghost ACK" (§3.3): may bring new credits .
+    // "Ghost ACK" (§3.3): may bring new credits.
     if (psn === psnAdd(qp.requester.unacknowledged, -1)) takeCredits(device, qp, packet.aeth!);
     findApart(device, qp, { psn, isAsking: syndrome.kind === "nak" });
     counters.ignoredResponsesIn++;
@@ -128,7 +128,6 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
   placeResponse(device, qp, { work, packet, row });
 }
 
-/** Takes kept responses, or asks for dropped ones. */
 export function resumeResponses(device: Device, qp: QueuePair): void {
   const [first, ...rest] = takeKept(device, qp);
   if (first === undefined) return askForDropped(device, qp);

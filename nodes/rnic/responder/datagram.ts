@@ -36,7 +36,6 @@ function qKeyText(qp: QueuePair, { packet }: RequestIn): string {
   return `its Q_Key is ${found}, that of the queue pair ${expected}`;
 }
 
-/** For the reason of {@link refuseDatagram}. */
 export function dropDatagram(
   device: Device,
   qp: QueuePair,
@@ -61,7 +60,6 @@ function dropTooLong(
   dropInSilence(device, input, { reason: "recv-too-small", qp, why });
 }
 
-/** It has a receive WQE. */
 export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (!rights(qp.state).takesRequests) return;

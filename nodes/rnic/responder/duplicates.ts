@@ -16,7 +16,6 @@ import { namedRegion } from "../dma/memory_region.ts";
 import { duplicateOfPersistent } from "../persistence/pm_module.ts";
 import { answer, answerRead } from "../answers/answers.ts";
 
-/** Acknowledges the packets that have come. */
 export function repeatSend(device: Device, qp: QueuePair, { packet }: RequestIn): boolean {
   const psn = newestToConfirm(qp, packet.bth.psn);
   answer(device, qp, { psn, syndrome: ACK_SYNDROME, readyAt: device.stageAt });

@@ -1,4 +1,4 @@
-/** Effects of checked request packets: DMA writes, CQEs, answers. */
+/** Effects of checked request packets. */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
 import {
@@ -29,7 +29,6 @@ import { bytesOf } from "../state/memory.ts";
 import { placePayload, receiveFault, recvSegments } from "../dma/place_payload.ts";
 import { invalidateKey } from "../dma/memory_window.ts";
 
-/** At the end the ACK, and persistence where wanted. */
 export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet } = input;
   const opened = isFirst(input.row) ? openWrite(device, qp, input) : qp.responder.open!;
@@ -93,7 +92,6 @@ function completeImmediate(
   completeReceive(device, qp, { recv, input, byteCount: length, opcode: "recv-write-immediate" });
 }
 
-/** At the end its CQE and the ACK. */
 export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet, row } = input;
   const opened = isFirst(input.row) ? openSend(device, qp, input) : qp.responder.open!;

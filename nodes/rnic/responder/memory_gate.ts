@@ -88,7 +88,6 @@ function takeFault(
   });
 }
 
-/** It has come again, and has its memory. */
 function endRefusal({ paging, now }: Device, { slot, life }: QueuePair): void {
   const refused = paging.refusedSince.get(slot);
   if (refused === undefined) return;

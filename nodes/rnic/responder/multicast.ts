@@ -21,7 +21,6 @@ import { type Device, drop } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 
-/** To each attached queue pair whose checks it passes. */
 export function receiveGroup(device: Device, input: PacketIn): void {
   const { packet } = input;
   const group = packet.destinationAddress;

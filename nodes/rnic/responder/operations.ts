@@ -42,7 +42,6 @@ export interface OperationRow extends OperationFacts {
 
 type Given = Omit<OperationRow, "name" | "answer">;
 
-/** Defaults. */
 const PLAIN = {
   need: 0,
   vendorRight: undefined,
@@ -139,7 +138,6 @@ const BY_OPCODE: readonly (OperationRow | undefined)[] = Array.from({ length: 25
   return OPERATIONS[operation as RequestOperation];
 });
 
-/** Undefined where it is no request, or unknown. */
 export function operationOf({ code }: OpcodeRow): OperationRow | undefined {
   return BY_OPCODE[code];
 }

@@ -116,7 +116,7 @@ function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Fault | un
 function checkPermission(qp: QueuePair, input: RequestIn): Fault | undefined {
   const need = needOf(input);
   if (need === undefined || !permits(qp, need)) return NOT_PERMITTED;
-  // From its first packet on: no other request comes between.
+  // A message has its slot from its first packet on.
   return input.operation.takesSlot && isFirst(input.row) && !hasSlot(qp)
     ? NOT_PERMITTED
     : undefined;
@@ -134,7 +134,6 @@ function hasSlot({ responder, attributes }: QueuePair): boolean {
   return taken < attributes.maxDestRdAtomic;
 }
 
-/** Of the payload, and the announced length. */
 export function checkLength(
   qp: QueuePair,
   { row, packet, operation }: RequestIn,

@@ -13,7 +13,6 @@ import { type Device, drop, noteLoss } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn } from "../state/responder_state.ts";
 
-/** For the author of a program. */
 const WHY: Partial<Record<DropReason, (qp: QueuePair) => string>> = {
   "wrong-service": ({ type }) => `the queue pair's transport is ${type.toUpperCase()}`,
   "wrong-state": ({ state }) => `the queue pair is in state ${state.toUpperCase()}`,

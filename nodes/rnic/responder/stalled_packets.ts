@@ -21,7 +21,6 @@ import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
 import { dropInSilence } from "./silent_loss.ts";
 import { dropMessage, takeUnreliable } from "./unreliable.ts";
 
-/** Or queues it behind one that waits. */
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const reason = qp.type === "ud" ? refuseDatagram(device, qp, input) : undefined;
   if (reason !== undefined) return dropDatagram(device, qp, { input, reason });
@@ -41,20 +40,17 @@ function takeInTurn(device: Device, qp: QueuePair, input: RequestIn): void {
   else takeRequest(device, qp, input);
 }
 
-/** For the first stalled packet. */
 export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
   grantReceive(qp, recv);
   resumeStalled(device, qp);
 }
 
-/** The atomic is executed, or the data placed (V-02). */
 export function resumeBehindAtomics(device: Device, qp: QueuePair): void {
   const { stalled, stalledFor, atomics, placing } = qp.responder;
   if (stalled.length === 0 || stalledFor !== "atomic") return;
   if (atomics === 0 && placing === 0) resumeStalled(device, qp);
 }
 
-/** The first has its translation, or its page. */
 export function resumeWithMemory(device: Device, qp: QueuePair): void {
   const { stalled, stalledFor } = qp.responder;
   if (stalled.length > 0 && stalledFor === "memory") resumeStalled(device, qp);
@@ -67,7 +63,6 @@ export function requestRefused(device: Device, qp: QueuePair): void {
   requestGap(device, qp, responder.expectedPsn);
 }
 
-/** One that has to wait again is put back in front. */
 function resumeStalled(device: Device, qp: QueuePair): void {
   const { stalled } = qp.responder;
   const waiting = stalled.length;

@@ -52,7 +52,6 @@ export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn):
   refuse(device, qp, { input, check: "execution", syndrome, open, granted });
 }
 
-/** What RC answers with a NAK. */
 function refuse(
   device: Device,
   qp: QueuePair,
@@ -101,7 +100,7 @@ function fillsReceive({ operation }: RequestIn): boolean {
   return operation.takesRecv === "first";
 }
 
-/** A SEND that is too long is dropped (§3.8). */
+/** §3.8. */
 function hasRoom(device: Device, qp: QueuePair, input: RequestIn): boolean {
   if (!fillsReceive(input)) return true;
   const { packet } = input;

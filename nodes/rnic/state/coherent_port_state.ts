@@ -14,26 +14,21 @@ import type { AtomicTurn } from "./responder_state.ts";
 export interface CoherentPort {
   readonly bitsPerSecond: number;
   readonly runLines: number;
-  /** Bytes have not left; in the order of their effect. */
   readonly writes: Fifo<PortWrite>;
   queuedBytes: number;
-  /** Lines of writes that are not complete, by address. */
+  /** Not complete; by address. */
   readonly lines: Map<number, PortLine>;
-  /** Wait for credits, in the order of the writes. */
   readonly asking: LineAsk[];
   /** The agent completes them in order. */
   readonly away: Fifo<PushAway>;
   asked: number;
   done: number;
   readonly held: Fifo<HeldBehind>;
-  /** By DMA tag. */
   readonly reads: Map<number, PortRead>;
   readonly parts: Fifo<ReadPart>;
   /** Due LSB reads (P-24), which bring no data; by tag. */
   readonly finished: Fifo<number>;
-  /** Agent 0 accesses their lines (`dma/region_lines.ts`). */
   readonly shared: readonly { readonly from: number; readonly to: number }[];
-  /** By number. */
   readonly tasks: Map<number, LineTask>;
   readonly writingBack: LineTask[];
   readonly ended: Fifo<LineTask>;
@@ -82,7 +77,6 @@ export type LineTask =
 
 export interface PortLine {
   state: "none" | "asked" | "owned";
-  /** Pieces of writes that have not left, and incomplete pushes. */
   users: number;
   away: number;
 }
@@ -97,7 +91,6 @@ export interface LineAsk {
 export interface PushAway {
   readonly address: number;
   readonly lines: number;
-  /** For later writes. */
   readonly keeps: boolean;
   readonly isLast: boolean;
 }
@@ -169,9 +162,8 @@ export function createCoherentPort(
 }
 
 /**
- * Sends the host a message behind the card's writes: an interrupt behind its CQE, a reply behind
- * the command's writes. PCIe keeps that order; on the coherent bus the message waits until the
- * writes are complete.
+ * An interrupt stays behind its CQE, a reply behind the command's writes. PCIe keeps that order; on
+ * the coherent bus the message waits until the writes are complete.
  */
 export function sendBehindWrites(
   { out, port }: { readonly out: Outputs; readonly port: CoherentPort | undefined },

@@ -1,4 +1,4 @@
-/** The RNIC's congestion state (`rocev2.md` §3.9): rates of queue pairs, pauses, notifications owed. */
+/** `rocev2.md` §3.9. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { ControlFrame, TxFrame } from "./tx_frame.ts";
@@ -6,12 +6,10 @@ import type { PauseRequests, Pauses } from "../../../fabric/link/pause.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { RnicCongestionPlan } from "../../../fabric/rack/plan/plan.ts";
 
-/** Exists only while the queue pair's rate is limited. */
 export interface RateLimiter {
   /** R_C and R_T, in bit/s. */
   currentBps: number;
   targetBps: number;
-  /** Estimate of the path's congestion, 0 to 1. */
   alpha: number;
   notified: boolean;
   /** T and BC: since the last cut. */
@@ -24,7 +22,6 @@ export interface RateLimiter {
   mayBeginAt: Time;
 }
 
-/** Complete frames of a paused priority. */
 interface HeldFrames {
   readonly control: Fifo<ControlFrame>;
   readonly data: Fifo<TxFrame>;
@@ -69,7 +66,6 @@ export interface Congestion {
   readonly plan: RnicCongestionPlan;
   readonly flow: FlowControl | undefined;
   readonly notices: Fifo<Notice>;
-  /** By slot. */
   readonly reactions: (Reaction | undefined)[];
   readonly counters: ReturnType<typeof createCongestionCounters>;
 }

@@ -6,7 +6,6 @@ export function createCounters() {
     framesOut: 0,
     bytesIn: 0,
     bytesOut: 0,
-    /** In no port counter. */
     loopbackFrames: 0,
     loopbackBytes: 0,
     sendFramesOut: 0,
@@ -30,7 +29,6 @@ export function createCounters() {
     persistAcksIn: 0,
     readResponsesIn: 0,
     duplicatesIn: 0,
-    /** Own loopback included. */
     multicastIn: 0,
     ignoredResponsesIn: 0,
     retransmissions: 0,
@@ -57,9 +55,8 @@ export function createCounters() {
     verifyReadErrors: 0,
     verifyRepeats: 0,
     /**
-     * Read-backs, and those that a sender's history saved (V-05); ps for which answers of either
-     * waited once all data was with the bus: the difference of the means is the cost of a read-back
-     * (V-10).
+     * And those that a sender's history saved (V-05); ps for which the answers waited once all data
+     * was with the bus: the difference of the means is the cost of a read-back (V-10).
      */
     verifyReadBacks: 0,
     verifyReadBackPs: 0,
@@ -84,7 +81,7 @@ export function createCounters() {
     wqeReads: 0,
     cacheHits: 0,
     cacheMisses: 0,
-    /** Caused by packets, received or sent; hits are not counted. */
+    /** Without hits. */
     contextMisses: 0,
     cacheEvictions: 0,
     /** Granted, refused, taken back. */
@@ -121,14 +118,12 @@ export type DropReason =
   | "q-key"
   | "psn-ahead"
   | "stalled-too-many"
-  /** Too many wait for their queue pair's context. */
   | "context-too-many"
   | "stale-duplicate"
   | "no-recv"
   /** An RC packet comes again. */
   | "page-fault"
   | "recv-too-small"
-  /** UC: §3.8. */
   | "broken-message"
   | "bad-length"
   | "remote-access";

@@ -50,7 +50,6 @@ export type QueueOwner =
 /** Synchronous calls to a floor above the caller's (README), bound in `upcalls.ts`. */
 export interface Upcalls {
   readonly queueEvent: (device: Device, event: RnicEvent) => void;
-  /** For the first waiter. */
   readonly giveReceive: (
     device: Device,
     qp: QueuePair,
@@ -58,7 +57,6 @@ export interface Upcalls {
   ) => void;
   /** Refuses the first stalled packet. */
   readonly refuseRecv: (device: Device, qp: QueuePair) => void;
-  /** Of a queue pair whose sends are flushed. */
   readonly flushWork: (device: Device, qp: QueuePair) => void;
   readonly failFatally: (device: Device, qp: QueuePair) => void;
   readonly frameSent: (device: Device, frame: TxFrame, sent: PacketFrame) => void;
@@ -77,11 +75,8 @@ export interface Upcalls {
     done: { readonly service: SingleService; readonly at: Time },
   ) => void;
   readonly verifiedUnproven: (device: Device, qp: QueuePair, service: SingleService) => void;
-  /** Between coherent cards. */
   readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
-  /** One that has waited. */
   readonly takeGreeting: (device: Device, packet: RocePacket) => boolean;
-  /** Of a verb or DMA, in a shared region. */
   readonly accessLine: (device: Device, access: Access) => void;
   /** For the audit: agent 0 begins it, and has done it or not. */
   readonly noteLineTask: (device: Device, ticket: number, task: LineTask) => void;
@@ -114,7 +109,6 @@ export interface Upcalls {
   ) => void;
 }
 
-/** A line of translations, or a context. */
 export type Found = "there" | "coming" | "gone";
 
 export interface Device {
@@ -122,10 +116,9 @@ export interface Device {
   readonly name: string;
   readonly plan: RnicPlan;
   readonly timing: RnicTiming;
-  /** Of the current step. */
   now: Time;
   out: Outputs;
-  /** Departure of the step's outputs: `now` and the module's time. */
+  /** `now` and the module's time. */
   stageAt: Time;
   spaces: QueueSpaces | undefined;
   /** Q-05. */
@@ -140,7 +133,6 @@ export interface Device {
   memory: CardMemory | undefined;
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
-  /** See `responder/silent_loss.ts`. */
   readonly lossesNoted: Set<string>;
   readonly dma: Dma;
   /** Undefined on PCIe. */
@@ -153,9 +145,8 @@ export interface Device {
   coherence: Coherence | undefined;
   /** Of the coherence protocol, where it is the rack's own. */
   readonly tables: Tables | undefined;
-  /** 0 at the run's begin. */
   startedAt: Time;
-  /** The network cable's other end has power, as far as the card knows. */
+  /** As far as the card knows. */
   isPortUp: boolean;
   readonly warnings: CardWarning[];
   readonly hints: Hints | undefined;
@@ -170,15 +161,14 @@ export interface Device {
   readonly doorbells: Fifo<TakenDoorbell>;
   readonly doorbellPlan: DoorbellPlan;
   readonly doorbellRng: Rng;
-  /** Incomplete ones, by number. */
   readonly blueFlame: Map<number, WriteCombined>;
   readonly cache: QueueCache;
-  /** Q-07; by queue number. */
+  /** Q-07. */
   readonly loads: Map<number, QueueLoad>;
-  /** Q-07: waiters for a context, and contexts held for their queue pair's turn, by queue. */
+  /** Q-07; held for the queue pair's turn. */
   readonly contextWaits: Map<number, ContextWait>;
   readonly contextsHeld: Map<number, QueueEntry>;
-  /** Q-04, Q-09; by queue number. */
+  /** Q-04, Q-09. */
   readonly pauses: Map<number, Pause>;
   /** Q-09: the host's pointers at the move: older ones in space 3 belong to the old ring. */
   readonly moved: Map<number, StampedPointer>;
@@ -226,7 +216,7 @@ export function warn({ out, now: atPs, warnings }: Device, message: string): voi
   if (warnings.push({ atPs, message }) > WARNINGS_KEPT) warnings.shift();
 }
 
-/** Notes the first silent loss of each kind; only then `message` is called. */
+/** Only the first of each kind; else `message` is not called. */
 export function noteLoss(device: Device, kind: string, message: () => string): void {
   if (device.lossesNoted.has(kind)) return;
   device.lossesNoted.add(kind);

@@ -32,7 +32,6 @@ function linesOf({ va, length }: Bytes): Span {
   return { from: va - va % LINE_BYTES, to: last - last % LINE_BYTES + LINE_BYTES };
 }
 
-/** Beyond `LIMITS.dirtySpans` the nearest two spans become one. */
 export function noteDirty(ranges: DirtyRanges, written: Bytes): void {
   if (written.length === 0) return;
   ranges.spans = reduceTo(withLines(ranges.spans, linesOf(written)), LIMITS.dirtySpans);
@@ -72,7 +71,7 @@ function keep(list: Span[], span: Span): void {
   if (span.from < span.to) list.push(span);
 }
 
-/** At most `most` (> 0) spans that cover all , with as few other lines as possible. */
+/** `most` > 0; with as few other lines as possible. */
 export function reduceTo(spans: readonly Span[], most: number): readonly Span[] {
   let reduced = spans;
   while (reduced.length > most) reduced = withoutLeastGap(reduced);

@@ -93,7 +93,6 @@ export type Continuation =
   }
   | LsbRead;
 
-/** Q-09. */
 export interface RingMove {
   readonly ring: RingPlace;
   readonly units: number;
@@ -127,7 +126,6 @@ export interface DataRead {
 
 export interface ReadEngine {
   readonly freeTags: number[];
-  /** A long read takes several. */
   freeRequests: number;
   readonly waiting: Fifo<ReadRequest>;
 }
@@ -142,10 +140,8 @@ export interface CardMemory {
 export interface Dma {
   readonly gather: ReadEngine;
   readonly responder: ReadEngine;
-  /** By tag, the responder's first. */
   readonly outstanding: (ReadRequest | undefined)[];
   readonly responderTags: number;
-  /** See `card_memory.ts`. */
   readonly onCard: Fifo<ReadRequest>;
   /** Has come; still being processed (`dataReadPs`). */
   readonly reading: Fifo<DataRead>;

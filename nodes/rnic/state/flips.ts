@@ -8,16 +8,14 @@ import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
 
-/** Counts since the card got power. */
 export interface Flip {
   readonly plan: FlipPlan;
   readonly rng: Rng;
-  /** Pieces that it could have damaged, and has. */
+  /** Pieces. */
   seen: number;
   hit: number;
 }
 
-/** With zero counts. */
 export function createFlips(
   { flips = [] }: RnicPlan,
   card: { readonly name: string; readonly seed: number },
@@ -61,7 +59,6 @@ function isTaken(flip: Flip, now: Time): boolean {
   return true;
 }
 
-/** By the names that reports use. */
 export function flipStatistics(flips: readonly Flip[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { plan: { id }, seen, hit } of flips) {

@@ -6,7 +6,6 @@ export interface StateRights {
   readonly takesResponses: boolean;
   readonly startsWork: boolean;
   readonly sends: boolean;
-  /** With WR_FLUSH_ERR. */
   readonly flushesSends: boolean;
   readonly flushesReceives: boolean;
 }

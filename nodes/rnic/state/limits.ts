@@ -1,9 +1,8 @@
-/** Limits of the RNIC's on-chip resources, each with its reason. */
 import { PS_PER_NS, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { QUEUES_MOST } from "../../../fabric/rack/plan/queue_plan.ts";
 
 export const LIMITS = {
-  /** The scenario's limit; a doorbell that brings its WQE has 24 bits for its number. */
+  /** The scenario's limit; a doorbell that brings its WQE has 24 bits for the queue's number. */
   queues: QUEUES_MOST,
   regions: 65_536,
   objects: 256,
@@ -15,7 +14,6 @@ export const LIMITS = {
   windowPackets: 512,
   /** Within a longer message, so that the window moves. */
   ackEveryPackets: 64,
-  /** For their persistence ACK. */
   persistWaiting: 256,
   /** More than a requester has outstanding (P-30). */
   persistRecords: 1024,
@@ -23,9 +21,8 @@ export const LIMITS = {
   dirtySpans: 64,
   /** Lost persistence ACKs asked for at one time-out. */
   persistProbes: 16,
-  /** For the receive WQE. */
   stalledPackets: 128,
-  /** Payload that is being fetched or has not left: the transmit buffer. */
+  /** Being fetched or not left. */
   transmitBufferBytes: 64 * 1024,
   /** Waits for its CRC, or is being checked (V-02). */
   verifyStagingBytes: 8 * 1024 * 1024,
@@ -40,7 +37,6 @@ export const LIMITS = {
 export { COMMIT_AHEAD_PS } from "../../../fabric/rack/plan/processing.ts";
 /** The receive buffer is full: received frames are dropped. */
 export const BUS_BACKLOG_PS: Time = 20 * PS_PER_US;
-/** A pause is taken back. */
 export const BUS_RESUME_PS: Time = 15 * PS_PER_US;
 /**
  * Checked data goes to the bus up to this backlog (V-02): the bus has no gap, and read-backs wait

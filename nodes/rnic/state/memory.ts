@@ -1,4 +1,4 @@
-/** Registered memory as the card knows it: regions, windows, segments of a message. */
+/** Registered memory as the card knows it. */
 import type { RegionPlan, WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
@@ -27,7 +27,6 @@ export interface Region extends RegionPlan {
    */
   alive: boolean;
   windows: number;
-  /** Undefined of a region proper. */
   readonly window: Window | undefined;
   /** ibv_alloc_null_mr: reads give zeros, writes are dropped, without the bus. */
   readonly isNull: boolean;
@@ -38,7 +37,6 @@ export interface RegionTable {
   readonly first: number;
   readonly variants: number[];
   readonly free: number[];
-  /** By index; none of an unbound window. */
   readonly windows: Map<number, Window>;
 }
 

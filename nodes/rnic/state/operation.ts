@@ -17,7 +17,7 @@ export interface OperationFacts {
   readonly need: number | ((packet: RocePacket) => number | undefined);
   /** On which the manufacturer's form is agreed; undefined: there is none. */
   readonly vendorRight: keyof typeof ACCESS | undefined;
-  /** One of max_dest_rd_atomic, from its first packet to its answer (§3.5). */
+  /** Of max_dest_rd_atomic, from first packet to answer (§3.5). */
   readonly takesSlot: boolean;
   /** The packet that takes a receive WQE (§3.4). */
   readonly takesRecv: "first" | "immediate" | "never";
@@ -34,13 +34,12 @@ export interface OperationFacts {
   readonly length: "any" | "announced" | "word";
   /** An acknowledgement may stand for several packets. */
   readonly answer: Answer;
-  /** Why it may be refused as invalid (NAK 0x61). */
+  /** NAK 0x61. */
   readonly invalid: "the receive" | "the alignment" | "the verification" | undefined;
   /** Without duplicates. */
   readonly counter: keyof Counters | undefined;
 }
 
-/** ACCESS bits; undefined where the demand is unknown. */
 export function needOf(
   { operation, packet }: { readonly operation: OperationFacts; readonly packet: RocePacket },
 ): number | undefined {

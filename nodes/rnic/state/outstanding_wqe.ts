@@ -18,7 +18,7 @@ const UNSUPPORTED: WorkPlan = { ...WQE_OPCODES.send, ...UNTOLD, wire: "unsupport
 export interface OutstandingWqe {
   readonly wqe: SendWqe | undefined;
   readonly plan: WorkPlan;
-  /** Ring position of its first unit, as the driver wrote it. */
+  /** Of its first unit, as the driver wrote it. */
   position: number;
   index: number;
   readonly length: number;
@@ -28,23 +28,20 @@ export interface OutstandingWqe {
   firstPsn: number;
   packets: number;
   responses: number;
-  /** And nothing has come since. */
   rereadAsked: boolean;
-  /** Compared with the credits' limit (§3.2). */
+  /** §3.2. */
   ssn: number;
   /** A reception ACK or an answer has come. */
   acked: boolean;
-  /** Of work that crosses no wire: done, perhaps ahead of its turn. */
+  /** Work that crosses no wire is done, perhaps ahead of its turn. */
   carriedOut: boolean;
   persisted: boolean;
   /** V-02: undefined unless the card computes the CRC. */
   readonly digest: MessageDigest | undefined;
   /** V-01. */
   verdict: VerifyResult | undefined;
-  /** Between coherent cards; the payload is inline. */
   readonly coherence: CoherenceEth | undefined;
   completed: boolean;
-  /** Completes behind all earlier work. */
   failure: VendorError | undefined;
 }
 
@@ -59,7 +56,7 @@ const CARD_PLANS: Readonly<Record<CoherenceClass, WorkPlan>> = {
   "coherence-response": { ...WQE_OPCODES.send, ...UNTOLD, wire: "coherence-response" },
 };
 
-/** Queued by the firmware in the card's own memory. */
+/** By the firmware, in the card's own memory. */
 export function createCardWork(
   qpn: number,
   message: {

@@ -75,9 +75,7 @@ export interface Paging {
   readonly admitted: Map<number, MemoryWait>;
   /** By slot: responses behind the waiting one. */
   readonly parked: Map<number, PacketOf[]>;
-  /** By slot, in order. */
   readonly deliveries: Map<number, Delivery[]>;
-  /** By slot. */
   readonly refusedSince: Map<number, { readonly life: number; readonly since: Time }>;
   readonly invalidations: Invalidation[];
   readonly memory: TableMemory;
@@ -92,19 +90,17 @@ export interface Delivery {
   readonly recv: RecvWqe;
 }
 
-/** Free again; by size. */
 export interface TableMemory {
   next: number;
   end: number;
   readonly free: Map<number, number[]>;
 }
 
-/** Where memory is paged or not all translations fit. */
 export interface PagingCounters {
   translationHits: number;
   translationMisses: number;
   translationEvictions: number;
-  /** Pages asked for at once, and ahead. */
+  /** At once, and ahead. */
   pageFaults: number;
   pagesAsked: number;
   pageFaultsMerged: number;
@@ -153,7 +149,6 @@ export function createPaging(plan: Pick<RnicPlan, "translations" | "pageFault">)
   };
 }
 
-/** If not, the card looks at no translation. */
 export function mayMiss({ onDemand, lines, cached }: Paging): boolean {
   return onDemand > 0 || cached.size < lines;
 }

@@ -34,7 +34,7 @@ export function passPersisted(qp: QueuePair): void {
   own(qp).persistHead++;
 }
 
-/** By its last packet's PSN; newest first, as those are asked for. */
+/** Newest first, as those are asked for. */
 export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefined {
   const { persists } = qp.responder;
   for (let number = persists.end - 1; number >= persists.first; number--) {
@@ -45,7 +45,7 @@ export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefine
   return undefined;
 }
 
-/** A RECV's CQE: one range, and the number of others in the RECV's memory. */
+/** One range, and the number of others in the RECV's memory. */
 export interface NotifiedRanges {
   readonly va: number;
   readonly byteCount: number;

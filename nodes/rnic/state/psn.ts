@@ -24,7 +24,6 @@ export function isLast({ position }: Pick<OpcodeRow, "position">): boolean {
   return position === "last" || position === "only";
 }
 
-/** At least one. */
 export function packetsOf(bytes: number, pathMtu: number): number {
   return bytes <= pathMtu ? 1 : Math.ceil(bytes / pathMtu);
 }

@@ -17,9 +17,7 @@ export interface QueueEntry {
   unitBytes: number;
   state: QueueState;
   valid: boolean;
-  /** Space 1. */
   own: number;
-  /** Space 3 or a doorbell. */
   host: number;
   stamp: Time;
   /** Q-08: a unit may have held two WQEs already, or that is not known. */
@@ -27,7 +25,6 @@ export interface QueueEntry {
   /** Q-10, classic scheme: a doorbell was handled after the last read of the pointer. */
   rung: boolean;
   pins: number;
-  /** Host memory still has the value `told`. */
   dirty: boolean;
   told: number;
   readonly cachedAt: Time;
@@ -37,9 +34,7 @@ export interface QueueEntry {
 export class QueueCache {
   readonly #plan: QueueCachePlan;
   readonly #rng: Rng;
-  /** In the order of caching. */
   readonly #entries = new Map<number, QueueEntry>();
-  /** Without order, to draw one. */
   readonly #places: QueueEntry[] = [];
 
   constructor(plan: QueueCachePlan, rng: Rng) {
@@ -47,7 +42,6 @@ export class QueueCache {
     this.#rng = rng;
   }
 
-  /** Known only while pinned: there is no cache. */
   get isAbsent(): boolean {
     return this.#plan.entries === 0;
   }
@@ -60,7 +54,7 @@ export class QueueCache {
     return this.#entries.get(queue);
   }
 
-  /** @returns evicted entries, to be written back. */
+  /** @returns those to be written back. */
   insert(entry: QueueEntry, now: Time): QueueEntry[] {
     const evicted: QueueEntry[] = [];
     // Pinned entries may have made the cache exceed its size.

@@ -29,24 +29,22 @@ import type { CoherenceClass } from "../../../fabric/wire/roce/coherence_eth.ts"
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 
-/** The life cycle ensures that used ones were given. */
 export type Attributes = { readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
 
 type Momentary = "state" | "curState" | "enSqdAsyncNotify";
 
-/** Served in turn. */
 export type RecvWaiter =
   | { readonly kind: "packet" }
   /** S1006: the host's CPU must flush a message. */
   | { readonly kind: "persist"; readonly record: PersistRecord }
-  /** P-27: a persistence ACK that completes a RECV of the requester. */
+  /** P-27. */
   | { readonly kind: "confirmed"; readonly work: OutstandingWqe };
 
 export interface ReceiveQueue {
   busy: boolean;
   readonly fetched: Fifo<RecvWqe>;
   readonly waiters: Fifo<RecvWaiter>;
-  /** Looks at an empty queue for the first waiter. */
+  /** For the first waiter. */
   retries: number;
   readonly ahead: RingAhead;
 }
@@ -58,7 +56,6 @@ export interface SendQueue {
   /** The first units of a WQE, and their position: the last fetch did not bring the others. */
   partial: Uint8Array<ArrayBuffer> | undefined;
   partialPosition: number;
-  /** When all that was started has completed. */
   drainNotify: boolean;
 }
 
@@ -74,7 +71,6 @@ export interface PsnsApart {
 /** Only `requester_changes.ts` and this file write the read-only fields. */
 export interface Requester {
   readonly work: ReadonlyFifo<OutstandingWqe>;
-  /** Number of the work, and packet, to be sent next. */
   readonly cursor: number;
   readonly cursorPacket: number;
   readonly nextPsn: number;
@@ -85,16 +81,14 @@ export interface Requester {
   readonly line: TxOrder;
   /** A fence waits for these. */
   readonly unanswered: number;
-  /** Those that count against max_rd_atomic: all but FLUSHes. */
+  /** All but FLUSHes. */
   readonly slotsTaken: number;
-  /** The first is 1. */
   readonly nextSsn: number;
   /** Undefined where the peer's answers have no credits (§3.2). */
   creditLimit: number | undefined;
   readonly retriesLeft: number;
   readonly rnrRetriesLeft: number;
   rnrWaiting: boolean;
-  /** The first since the last progress. */
   readonly rnrSince: Time | undefined;
   readonly sinceAckReq: number;
   /** A sure one stays, else the last. */
@@ -115,7 +109,6 @@ interface Identity {
   readonly type: QpType;
   readonly pd: number;
   readonly sqQueue: number;
-  /** The shared one's, where there is one. */
   readonly rqQueue: number;
   readonly rqStride: number;
   readonly srq: SharedReceiveQueue | undefined;
@@ -123,7 +116,6 @@ interface Identity {
   readonly sendCq: number;
   readonly recvCq: number;
   readonly persistCompletion: "persistence" | "reception";
-  /** 1 to 255. */
   readonly weight: number;
   /** H-09; absent: by policy. */
   readonly hints?: HintPart | undefined;
@@ -134,7 +126,6 @@ interface Identity {
    * work is queued on the card; queue numbers are {@link NO_QUEUE}.
    */
   readonly card?: CoherenceClass | undefined;
-  /** Index of its deadlines. */
   readonly slot: number;
 }
 
@@ -271,7 +262,7 @@ function own(qp: QueuePair): Writable<QueuePair> {
   return qp as Writable<QueuePair>;
 }
 
-/** A transition to RTR or RTS starts sequence numbers. */
+/** RTR and RTS start sequence numbers. */
 export function applyAttributes(queuePair: QueuePair, attributes: QpAttributes): void {
   const qp = own(queuePair);
   const { state, curState: _, enSqdAsyncNotify, ...given } = attributes;
@@ -328,16 +319,14 @@ export interface SharedReceiveQueue {
   limit: number;
   busy: boolean;
   readonly fetched: Fifo<RecvWqe>;
-  /** In turn, each once. */
   readonly waiting: Set<QueuePair>;
   readonly ahead: RingAhead;
 }
 
-/** Hints want them ahead of their messages (H-21). */
+/** H-21. */
 export interface RingAhead {
   /** Up to this number, WQEs on the chip. */
   looked: number;
-  /** By all queue pairs of the ring. */
   wanted: number;
   /** The look under way is for hints: it fetches WQEs though no queue pair waits. */
   isWanted: boolean;

@@ -17,7 +17,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 /** Not served yet; with its WQE where that has come whole (BlueFlame). */
 export interface TakenDoorbell extends Doorbell {
   readonly wqe?: Uint8Array<ArrayBuffer>;
-  /** For the observer, see `RegisterWrite.stored`. */
+  /** See `RegisterWrite.stored`. */
   readonly stored?: StampedPointer;
 }
 
@@ -48,7 +48,6 @@ export type Waiter =
   | { readonly kind: "pause"; readonly pause: Pause; readonly reread: boolean }
   | { readonly kind: "context"; readonly wait: ContextWait };
 
-/** In order of arrival (Q-07). */
 export interface ContextWait {
   readonly qp: QueuePair;
   readonly life: number;
@@ -65,7 +64,6 @@ export type LookUpPart = Space | "record" | "address" | "pointer";
 
 export interface QueueLoad {
   readonly queue: number;
-  /** Where only space 3 is read. */
   readonly known: QueueEntry | undefined;
   readonly since: Time;
   missing: number;
@@ -86,7 +84,6 @@ export interface QueueLoad {
  */
 export interface Pause {
   readonly queue: number;
-  /** Undefined where none waits. */
   asker: Asker | undefined;
   task: PauseTask;
   /**
@@ -94,11 +91,10 @@ export interface Pause {
    * task is carried out.
    */
   stage: "drains" | "locked" | "works";
-  /** Of a lock; else NEVER. */
   until: Time;
   entry: QueueEntry | undefined;
   hostWrote: boolean;
-  /** Of receives, to be written afterwards. */
+  /** Of receives. */
   readonly held: Fifo<HeldCompletion>;
 }
 
@@ -125,11 +121,9 @@ export interface CompletionQueue {
   users: number;
   /** Its passes give the owner bit. */
   written: number;
-  /** Awaited by a solicited-only arm. */
   lastSolicited: number;
   armed: "no" | "solicited" | "any";
   readonly pending: Fifo<Cqe>;
-  /** Behind so many CQEs. */
   readonly events: Fifo<{ readonly behind: number; readonly event: RnicEvent }>;
   busy: boolean;
   /** CQ_ERR: no more CQEs (`rocev2.md` §4.4). */

@@ -19,12 +19,10 @@ export function addWork(qp: QueuePair, work: OutstandingWqe): void {
   if (work.wqe?.opcode === "persistence-ack") cpuAcks.push(work);
 }
 
-/** To be carried out ahead of its turn. */
 export function takeCpuAck(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).cpuAcks.shift();
 }
 
-/** Gives it PSNs and an SSN. */
 export function startWork(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const { answered, takesSlot, awaitsPersistence } = work.plan;
@@ -56,7 +54,6 @@ export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   }
 }
 
-/** Without a frame. */
 export function passWork(qp: QueuePair): void {
   const requester = own(qp);
   if (requester.ackCursor === requester.cursor) requester.ackCursor++;
@@ -96,7 +93,6 @@ export function acknowledgeBefore(qp: QueuePair, psn: number): void {
   own(qp).unacknowledged = psn;
 }
 
-/** The oldest that was neither received nor answered. */
 export function passAcknowledged(qp: QueuePair): void {
   own(qp).ackCursor++;
 }
@@ -116,7 +112,6 @@ export function skipAcknowledged(qp: QueuePair): void {
   if (known > requester.cursorPacket && known < work.packets) requester.cursorPacket = known;
 }
 
-/** A packet of the answer, or all of it. */
 export function takeAnswered(
   qp: QueuePair,
   { work, psn }: { readonly work: OutstandingWqe; readonly psn: number },
@@ -131,7 +126,6 @@ export function takeAnswered(
   requester.ackCursor++;
 }
 
-/** Whatever its state. */
 export function takeOldest(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).work.shift();
 }
@@ -147,7 +141,6 @@ export function completeOldest(qp: QueuePair): void {
   work.completed = true;
 }
 
-/** From SQE back to RTS. */
 export function skipFlushed(qp: QueuePair): void {
   const requester = own(qp);
   requester.cursor = requester.work.first;
@@ -175,7 +168,7 @@ export function beginRnrWait(qp: QueuePair, now: Time): boolean {
   return true;
 }
 
-/** P-28: the second ACK, by last PSN. */
+/** P-28, by last PSN. */
 export function takePersisted(qp: QueuePair, psn: number): void {
   const { persistWaiting } = own(qp);
   persistWaiting.get(psn)!.persisted = true;

@@ -39,7 +39,6 @@ export function takeExpected(qp: QueuePair): void {
   responder.pendingNak = undefined;
 }
 
-/** A NAK for the missing packet asks for all that follows. */
 export function noteDropped(qp: QueuePair, psn: number): void {
   const responder = own(qp);
   const { lastDropped } = responder;
@@ -118,7 +117,6 @@ export function dropStalled(qp: QueuePair): void {
   }
 }
 
-/** For the first stalled packet. */
 export function grantReceive(qp: QueuePair, recv: RecvWqe): void {
   own(qp).granted = recv;
 }
@@ -130,7 +128,6 @@ export function takeReceive(qp: QueuePair): RecvWqe {
   return recv;
 }
 
-/** The queue pair ends. */
 export function releaseReceives(qp: QueuePair): void {
   const responder = own(qp);
   responder.open = undefined;
@@ -184,7 +181,6 @@ export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): 
   responder.responses.push(service);
 }
 
-/** Given, or with the transmitter. */
 export function passAnswer(qp: QueuePair): void {
   const responder = own(qp);
   const passed = responder.responses.shift();
@@ -222,7 +218,6 @@ export function failAnswers(qp: QueuePair, nak: AckService): void {
   responses.push(nak);
 }
 
-/** Waiting packets and owed answers are dropped. */
 export function abandonAnswers(qp: QueuePair): void {
   const responder = own(qp);
   responder.stalled.clear();
@@ -230,12 +225,11 @@ export function abandonAnswers(qp: QueuePair): void {
   responder.pendingAck = undefined;
 }
 
-/** READ responses wait for it. */
 export function controlQueued(qp: QueuePair): void {
   own(qp).unsentControl++;
 }
 
-/** Or is withdrawn: no ACK is merged into it. */
+/** No ACK is merged into it any more. */
 export function controlLeaves(qp: QueuePair, ack: AckService): void {
   const responder = own(qp);
   responder.unsentControl--;
@@ -246,7 +240,7 @@ export function controlLeaves(qp: QueuePair, ack: AckService): void {
   responder.lastDropped = undefined;
 }
 
-/** In a ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
+/** §3.5. */
 export function rememberResource(qp: QueuePair, resource: Resource): void {
   const { resources } = own(qp);
   resources.push(resource);

@@ -12,7 +12,6 @@ import { createLine, type TxOrder } from "./tx_frame.ts";
 import type { MemorySegment, Region } from "./memory.ts";
 import type { QueuePair } from "./queue_pair.ts";
 
-/** Headers: for the GRH area of UD. */
 export interface PacketIn {
   readonly packet: RocePacket;
   readonly row: OpcodeRow;
@@ -24,7 +23,6 @@ export interface RequestIn extends PacketIn {
 }
 
 export interface RecvWqe {
-  /** Or slot of a shared queue. */
   position: number;
   readonly sges: readonly Sge[];
 }
@@ -34,7 +32,6 @@ export interface OpenMessage {
   /** FIRST had the vendor's opcode: the others must have it. */
   readonly vendor: boolean;
   readonly firstPsn: number;
-  /** Of a SEND: the receive WQE's memory. */
   readonly va: number;
   readonly region: Region | undefined;
   readonly segments: readonly MemorySegment[];
@@ -56,7 +53,6 @@ export interface ReadService {
   /** Takes no slot of its own (§3.5). */
   readonly repeat: boolean;
   next: number;
-  /** Answers behind it may go. */
   done: boolean;
   /** The NAK's PSN, of a READ that failed or stands behind one that did. */
   failedPsn: number | undefined;
@@ -71,9 +67,7 @@ export interface SingleService {
   readonly repeat: boolean;
   /** Undefined for a FLUSH, which begins at once. */
   readonly task: AtomicTask | undefined;
-  /** Of an atomic. */
   readonly region?: Region;
-  /** Its result answers duplicates too. */
   verified?: VerifiedWrite | undefined;
   result?: VerifyResult;
   state: "waiting" | "running" | "done" | "failed";
@@ -94,7 +88,6 @@ export interface AckService {
   readonly kind: "ack";
   psn: number;
   readonly syndrome: number;
-  /** Of a NAK that ends the queue pair. */
   readonly reason?: string | undefined;
   /** Of a persistence ACK set as it leaves, to that of the answer before. */
   msn: number;
@@ -133,28 +126,26 @@ export interface Responder {
   lastMsnSent: number;
   /** The transmitter has its reception ACK, or a later answer implies it. */
   readonly receptionPsn: number;
-  /** One NAK 0x60 per gap: later packets are dropped in silence. */
+  /** One NAK 0x60 per gap. */
   gapNaked: boolean;
   /** NAK 0x60 or RNR NAK: withdrawn where its packet comes before it leaves. */
   readonly pendingNak: AckService | undefined;
-  /** The last one behind a missing packet, until a NAK asks for it. */
+  /** Behind a missing packet, until a NAK asks for it. */
   lastDropped: number | undefined;
   readonly open: OpenMessage | undefined;
-  /** UC: a packet of the message was dropped. */
   readonly droppingRest: boolean;
   readonly stalled: ReadonlyFifo<RequestIn>;
   /** `atomic`: earlier requests have not taken effect. */
   readonly stalledFor: "recv" | "atomic" | "memory";
-  /** For the first stalled packet. */
   readonly granted: RecvWqe | undefined;
   readonly responses: ReadonlyFifo<ReadService | SingleService | AckService>;
   /** One READ at a time reads data (`dataReadPs`). */
   nextReadAt: Time;
   /** Atomics and ATOMIC WRITEs not executed. */
   readonly atomics: number;
-  /** Waits for the transmitter; later ones are merged into it. */
+  /** Later ones are merged into it. */
   readonly pendingAck: AckService | undefined;
-  /** Not left; READ responses wait for them. */
+  /** READ responses wait for them. */
   readonly unsentControl: number;
   readonly line: TxOrder;
   /** max_dest_rd_atomic slots: the oldest goes. */
@@ -163,12 +154,11 @@ export interface Responder {
   /** Verified writes whose data is not all with the bus: later requests wait. */
   readonly placing: number;
   readonly persists: ReadonlyFifo<PersistRecord>;
-  /** The first that is not known to be persistent. */
+  /** Not known to be persistent. */
   readonly persistHead: number;
   /** P-31. */
   readonly dirty: DirtyRanges;
   readonly established: boolean;
-  /** A NAK that ends the queue pair is owed. */
   failing: boolean;
 }
 
@@ -220,7 +210,6 @@ export type AtomicOperation =
 
 export type AtomicTask = AtomicWord & AtomicOperation;
 
-/** Has its word, or waits for it. */
 export interface AtomicTurn {
   readonly qp: QueuePair;
   readonly life: number;
@@ -274,7 +263,6 @@ export interface VerifiedWrite {
   /** Bits of `VERIFY_CHECKS`, and the last CRC. */
   checks: number;
   crc: number;
-  /** Undefined: memory is not read back. */
   readBack: ReadBack | undefined;
 }
 
@@ -301,15 +289,12 @@ export interface ReadBack {
   /** First byte not asked for, and reads under way. */
   next: number;
   missing: number;
-  /** For the read engine. */
   queued: boolean;
   differs: boolean;
   failed: boolean;
-  /** The answer waits only for this. */
   awaited: boolean;
 }
 
-/** `offset` bytes are with the bus. */
 export interface StagedData {
   readonly qp: QueuePair;
   readonly service: SingleService;

@@ -45,7 +45,6 @@ export function timerOfSlot(slot: number): { readonly qpSlot: number; readonly t
   return { qpSlot: (slot - place) / TIMERS_PER_QUEUE_PAIR, timer: TIMERS[place]! };
 }
 
-/** Attribute value 0 means never. */
 export function startTimer(device: Device, qp: QueuePair): void {
   if (qp.timeoutPs === 0 || !rights(qp.state).sends) return;
   setTimer(device, qp, { timer: "requester", time: device.now + qp.timeoutPs });

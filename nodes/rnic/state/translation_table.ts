@@ -8,13 +8,10 @@ export const LINE_BYTES = ENTRY_BYTES * ENTRIES_PER_LINE;
 /** No page. An address in it is negative, too. */
 export const ABSENT = -(2 ** 52);
 
-/** Of a region and its windows. */
 export interface TranslationTable {
   id: number;
   readonly key: number;
-  /** Physical address, or {@link ABSENT}. */
   readonly pages: number[];
-  /** Undefined where all pages are pinned. */
   readonly demand: PageRights[] | undefined;
   readonly lines: number;
   /** In host memory: lines not on the chip are read there. */
@@ -49,7 +46,7 @@ export interface PageRights {
   rights: 0 | 1 | 2;
   /** Rights asked of the host; 0: none. */
   asked: 0 | 1 | 2;
-  /** Hints' page request (H-24), until a request needs the page. */
+  /** H-24; until a request needs the page. */
   hint?: HintRequest | undefined;
 }
 

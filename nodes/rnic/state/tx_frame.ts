@@ -14,7 +14,7 @@ import type { AckService, ReadService } from "./responder_state.ts";
 /** Frames of one direction of a queue pair leave in the order begun. */
 export interface TxOrder {
   readonly jobs: Fifo<TxFrame>;
-  /** Frames of an earlier one never leave: go-back-N began anew. */
+  /** Earlier ones never leave: go-back-N began anew. */
   epoch: number;
 }
 
@@ -49,7 +49,6 @@ export interface TxFrame {
   readonly rare: RareHeaders | undefined;
   readonly hint: FrameHint | undefined;
   readonly ud: UdAddress | undefined;
-  /** A hint has neither. */
   readonly work: OutstandingWqe | undefined;
   readonly read: ReadService | undefined;
   readonly last: boolean;
@@ -57,7 +56,6 @@ export interface TxFrame {
   payload: Uint8Array<ArrayBuffer>;
   readyAt: Time;
   fetching: boolean;
-  /** The frame must not leave. */
   failed: boolean;
 }
 
@@ -99,17 +97,14 @@ export interface ControlFrame {
   readonly qp: QueuePair;
   readonly life: number;
   readonly opcode: ControlOpcode;
-  /** Later ACKs can be merged into a waiting one. */
   readonly ack: AckService;
 }
 
 export interface Transmitter {
   readonly control: Fifo<ControlFrame>;
   readonly data: Fifo<TxFrame>;
-  /** Begun and not left. */
   bufferedBytes: number;
   freeAt: Time;
-  /** To the card's own address. */
   readonly looped: Fifo<{ readonly frame: Frame; readonly span: Span }>;
   loopedUntil: Time;
 }

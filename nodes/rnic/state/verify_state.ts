@@ -10,21 +10,17 @@ import type { ReadBack, Responder, StagedData } from "./responder_state.ts";
 import type { Writable } from "./writable.ts";
 
 export interface VerifyState {
-  /** Reserved for data that waits for its check. */
   stagedBytes: number;
   /** The CRC holds, not all is with the bus. */
   readonly staged: Fifo<StagedData>;
-  /** Whatever the bus's backlog. */
   stagedTurnAt: Time;
-  /** Of the current DMA write. */
   placing: ReadBack | undefined;
   /** Registered before their DMA writes begin. */
   readonly readBacks: Set<ReadBack>;
-  /** Not all was asked for; and their read requests of the bus. */
   readonly looking: Fifo<ReadBack>;
   readonly cold: ReadBack[];
   requestsOut: number;
-  /** V-05; by the sender's IPv4 address. */
+  /** V-05, by IPv4 address. */
   readonly history: Map<number, SenderHistory>;
   /** Draws read-backs in spite of a good history. */
   readonly rng: Rng;
@@ -56,10 +52,7 @@ function own({ responder }: QueuePair): Writable<Responder> {
   return responder as Writable<Responder>;
 }
 
-/**
- * For all of a message's data, so that no message waits while it holds some. @returns whether there
- * is room.
- */
+/** For a whole message, so that none waits while it holds some. @returns whether there is room. */
 export function reserveStaging({ verify }: Card, qp: QueuePair, bytes: number): boolean {
   if (verify.stagedBytes + bytes > LIMITS.verifyStagingBytes) return false;
   verify.stagedBytes += bytes;
@@ -72,7 +65,6 @@ export function releaseStaging({ verify }: Card, qp: QueuePair, bytes: number): 
   own(qp).stagedBytes -= bytes;
 }
 
-/** It sends no answer; its room is free. */
 export function forgetVerified(device: Card, qp: QueuePair): void {
   const { stagedBytes, resources } = qp.responder;
   releaseStaging(device, qp, stagedBytes);
@@ -122,7 +114,6 @@ export function noteOverlaps(
   }
 }
 
-/** Of earlier data of others. */
 export function noteOwnWrite(
   { covered }: ReadBack,
   { offset, length }: { readonly offset: number; readonly length: number },

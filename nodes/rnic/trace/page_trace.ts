@@ -1,7 +1,7 @@
 /**
- * The RNIC's lines about absent memory: pages missed, asked for, mapped, translations read. Names:
- * `fabric/trace/mechanism_steps.ts`. Lines of waiting accesses have their message's PSN; lines
- * about pages name the pages, by which a ladder joins both.
+ * The RNIC's lines about absent memory: Names: `fabric/trace/mechanism_steps.ts`. Lines of waiting
+ * accesses have their message's PSN; lines about pages name the pages, by which a ladder joins
+ * both.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { MechanismWord } from "../../../fabric/trace/mechanism_steps.ts";
@@ -11,7 +11,6 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { ENTRIES_PER_LINE, type TranslationTable } from "../state/translation_table.ts";
 import { trace } from "./trace.ts";
 
-/** See {@link TraceStep}. */
 export interface AccessedBy {
   readonly qp: QueuePair;
   readonly psn: number | undefined;
@@ -30,7 +29,7 @@ export function pagesText({ key, from, to }: Pages): string {
   return `${which} of rkey 0x${key.toString(16)}`;
 }
 
-/** Ranges without gaps, each of one table: a ladder waits for all pages of a range. */
+/** A ladder waits for all pages of a range. */
 export function rangesOf(pages: readonly Pick<WantedPage, "table" | "page">[]): Pages[] {
   const ranges: { key: number; from: number; to: number }[] = [];
   const sorted = pages.toSorted((x, y) => x.table.key - y.table.key || x.page - y.page);
@@ -50,7 +49,6 @@ function line(
   return { step, text: `${pagesText({ key, from, to })}${text}`, pages: [key, from, to] };
 }
 
-/** Or translations of pages. */
 export function traceMissing(
   device: Device,
   { qp, psn, inbound }: AccessedBy,
@@ -61,7 +59,6 @@ export function traceMissing(
   trace(device, qp, { ...line(step, { pages }), ...keys });
 }
 
-/** The driver's event, or the IOMMU's message. */
 export function tracePageRequest(device: Device, event: PageFault): void {
   const { key, first, count, ahead, write, hintsOf } = event;
   const step = hintsOf === undefined ? "page-request" : "hint-page-request";
@@ -71,7 +68,6 @@ export function tracePageRequest(device: Device, event: PageFault): void {
   device.out.trace(line(step, { pages, text }));
 }
 
-/** Or that they cannot be had. */
 export function traceMapped(
   device: Device,
   step: "pages-mapped" | "pages-refused",

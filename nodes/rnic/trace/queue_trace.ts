@@ -1,6 +1,6 @@
 /**
- * The RNIC's lines about queues (document 003_, figure 2): doorbells, look-ups, comparisons of
- * pointers, reads of WQEs. Names: `fabric/trace/mechanism_steps.ts`.
+ * The RNIC's lines about queues (document 003_, figure 2). Names:
+ * `fabric/trace/mechanism_steps.ts`.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
@@ -66,7 +66,7 @@ export function traceCached(device: Device, entry: QueueEntry, doorbell: TakenDo
   traceQueue(device, queue, { step: "queue-cached", text, ...stampOf(doorbell) });
 }
 
-/** Q-07, Q-10: one read leaves. */
+/** Q-07, Q-10. */
 export function traceLookUp(
   device: Device,
   { queue }: QueueLoad,
@@ -83,7 +83,7 @@ export function traceLookUp(
   traceQueue(device, queue, { step, text });
 }
 
-/** Q-07: the look-up has ended. */
+/** Q-07. */
 export function traceKnown(
   device: Device,
   load: QueueLoad,
@@ -144,7 +144,7 @@ function late(by: Time, known: Time): string {
   return known === 0 ? "" : `(${formatTime(by)} newer) `;
 }
 
-/** Read, or come with their doorbell: [from, to). */
+/** [from, to). */
 export function traceUnits(
   device: Device,
   queue: number,

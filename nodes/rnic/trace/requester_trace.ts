@@ -1,4 +1,4 @@
-/** The requester's lines of a ladder: which figure of the documents a piece of work belongs to. */
+/** The requester's lines of a ladder, by the documents' figures. */
 import type { TraceStep } from "../../../fabric/node.ts";
 import { VENDOR_ERRORS, type VendorError } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { readsBack } from "../../../fabric/wire/roce/verify_eth.ts";
@@ -68,7 +68,6 @@ function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   return { ...place, psn: firstPsn, ...(packets > 1 && { lastPsn: lastPsnOf(work) }) };
 }
 
-/** By its CQE. */
 export function traceFailedWork(
   device: Device,
   qp: QueuePair,
@@ -81,7 +80,6 @@ export function traceFailedWork(
   trace(device, qp, { step: "error-cqe", text: words, ...keys });
 }
 
-/** Begun, first packet on the wire, completed. */
 export function traceWork(
   device: Device,
   qp: QueuePair,

@@ -1,4 +1,4 @@
-/** The responder's lines of a ladder: which figure of the documents a message belongs to. */
+/** The responder's lines of a ladder, by the documents' figures. */
 import { nakText } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -39,7 +39,6 @@ export function traceNak(
   trace(device, qp, { step, text: `${text}, PSN ${psn}${why}`, psn, inbound: true });
 }
 
-/** By its CQE. */
 export function traceFailedReceive(
   device: Device,
   qp: QueuePair,
@@ -51,7 +50,7 @@ export function traceFailedReceive(
   trace(device, qp, { step: "error-cqe", text: words, inbound: true, recvs: [position] });
 }
 
-/** Flow 2: ranges for the CPU to flush. */
+/** Flow 2. */
 export function traceNotified(
   device: Device,
   qp: QueuePair,

@@ -22,7 +22,6 @@ export function trace(device: Device, qp: QueuePair, line: Omit<TraceStep, "qpn"
   device.out.trace({ ...line, qpn: qp.qpn, ...connectionOf(device, qp) });
 }
 
-/** See {@link TraceStep}. */
 export interface MessageOf {
   readonly qp: QueuePair;
   readonly psn: number;

@@ -12,7 +12,6 @@ function stepsOf({ level }: VerifiedWrite): { readonly write: string; readonly a
   return readsBack(level) ? { write: "4603", answer: "4607" } : { write: "4503", answer: "4504" };
 }
 
-/** Checked, and on the bus. */
 export function traceVerifiedArrival(device: Device, qp: QueuePair, verified: VerifiedWrite): void {
   const { opened: { firstPsn, length, va }, level } = verified;
   const checked = level === "none" ? "" : "CRC holds, ";
@@ -51,7 +50,6 @@ const STATUS_TEXTS: Readonly<Record<number, string>> = {
   [VERIFY_STATUS["read-failed"]]: "memory cannot be read",
 };
 
-/** The answer is owed. */
 export function traceVerdict(
   device: Device,
   qp: QueuePair,

@@ -29,7 +29,6 @@ import {
   type Reaction,
 } from "../state/congestion_state.ts";
 
-/** Undefined where all is off. */
 export function createCongestion(plan: RnicPlan): Congestion | undefined {
   if (plan.congestion === undefined) return undefined;
   return {
@@ -85,7 +84,6 @@ export function takeCnp(device: Device, packet: RocePacket): boolean {
   if (congestion === undefined || dcqcn === undefined || dcqcn === null) return false;
   const qp = device.queuePairs.get(packet.bth.destQpn);
   if (qp === undefined || qp.type === "ud") return false;
-  // Its timers have ended.
   if (!rights(qp.state).takesRequests) return false;
   if (packet.sourceAddress !== qp.attributes.destAddress >>> 0) return false;
   congestion.counters.cnpsIn++;
@@ -102,7 +100,6 @@ function startRateTimer(device: Device, qp: QueuePair, limiter: RateLimiter): vo
   setTimer(device, qp, { timer: "rate", time });
 }
 
-/** Alpha, the rate, or both. */
 export function rateTimer(device: Device, qp: QueuePair): void {
   const { congestion, now } = device;
   const reaction = congestion && reactionOf(congestion, qp);
@@ -130,7 +127,6 @@ export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair
   return true;
 }
 
-/** The queue pair's next one waits as its rate demands. */
 export function countFrame(device: Device, congestion: Congestion, job: TxFrame): void {
   const limiter = reactionOf(congestion, job.qp)?.limiter;
   const { dcqcn, bitsPerSecond: lineBps } = congestion.plan;

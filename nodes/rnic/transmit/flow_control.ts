@@ -30,7 +30,6 @@ import { BUS_BACKLOG_PS, BUS_RESUME_PS, COMMIT_AHEAD_PS } from "../state/limits.
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { FlowControl } from "../state/congestion_state.ts";
 
-/** Undefined where PFC is off. */
 export function createFlowControl({ congestion, mac }: RnicPlan): FlowControl | undefined {
   if (congestion === undefined || congestion.pfc === null) return undefined;
   const { bitsPerSecond, pfc } = congestion;
@@ -66,7 +65,6 @@ export function obeyPause(device: Device, frame: Frame): boolean {
   return true;
 }
 
-/** From the transmitter's queue. */
 export function holdPaused(device: Device, flow: FlowControl): void {
   const { transmitter, now } = device;
   const { control, data } = transmitter;
@@ -115,7 +113,6 @@ export function parkWherePaused(device: Device, flow: FlowControl, qp: QueuePair
   return true;
 }
 
-/** Where the pause is over. */
 export function unpark(device: Device, { pauses, parked }: FlowControl): void {
   for (let count = parked.length; count > 0; count--) {
     const qp = parked.shift()!;

@@ -29,7 +29,6 @@ export function loopFrame(device: Device, frame: Frame, departAt: Time): Time {
   return endPs;
 }
 
-/** The next that is due. */
 export function takeLooped({ transmitter: { looped }, now, out }: Device): Frame | undefined {
   const first = looped.peek();
   if (first === undefined || first.span.endPs > now) return undefined;

@@ -1,4 +1,4 @@
-/** Packets as this card sends them: addresses, base header, extension headers (`rocev2.md` §1). */
+/** Packets as this card sends them (`rocev2.md` §1). */
 import { DEFAULT_PKEY } from "../../../fabric/wire/roce/bth.ts";
 import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
 import { attachHint, attachRange } from "../../../fabric/wire/roce/hint.ts";
@@ -27,7 +27,6 @@ export interface Outgoing {
   readonly payload: Uint8Array<ArrayBuffer>;
 }
 
-/** Not finished. */
 export type Packet = { -readonly [Field in keyof RocePacket]: RocePacket[Field] };
 
 export function packetOfJob(device: Device, job: TxFrame): RocePacket {

@@ -116,7 +116,6 @@ function isWritten(job: TxFrame): boolean {
   return job.work?.plan.writes === true && !job.failed && !isStale(job);
 }
 
-/** It leaves when it is ready. */
 export function queueControl(device: Device, frame: ControlFrame): void {
   controlQueued(frame.qp);
   if (mayAnswer(device, frame)) device.transmitter.control.push(frame);
@@ -146,7 +145,7 @@ export function cancelLine(device: Device, line: TxOrder): void {
   }
 }
 
-/** As much as the wire can take, at the end of every step. */
+/** At the end of every step. */
 export function runTransmitter(device: Device): void {
   const { transmitter, now } = device;
   const { control, data } = transmitter;
@@ -195,7 +194,7 @@ function sendAhead(device: Device, congestion: Congestion): boolean {
   return true;
 }
 
-/** Next by the pauses; NEVER where there is none. */
+/** NEVER where there is none. */
 function noticeAt(device: Device, { plan, flow, notices }: Congestion): Time {
   if (notices.length === 0) return NEVER;
   return flow === undefined ? 0 : flow.pauses.until[priorityOf(device, plan.cnpDscp)]!;
@@ -216,7 +215,6 @@ function dropStale(device: Device): void {
   }
 }
 
-/** For {@link runTransmitter}. */
 export function transmitterWakeAt(device: Device): Time {
   const { transmitter, now, congestion } = device;
   const wireAt = transmitter.freeAt - COMMIT_AHEAD_PS;

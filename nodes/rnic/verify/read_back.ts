@@ -68,7 +68,6 @@ export function relocateReadBacks({ verify }: Device, table: TranslationTable): 
   }
 }
 
-/** Those of the queue pair that waited for pages. */
 export function resumeLooks({ verify }: Device, qp: QueuePair): void {
   const waiting = verify.cold.splice(0);
   for (const readBack of waiting) {
@@ -94,7 +93,6 @@ function hasPage(device: Device, readBack: ReadBack): boolean {
   return isThere;
 }
 
-/** Its first `placed` bytes are with the bus. */
 export function lookUpTo(device: Device, readBack: ReadBack, placed: number): void {
   readBack.placed = placed;
   if (!readBack.queued) {
@@ -134,7 +132,6 @@ export function runReadBacks(device: Device): void {
   while (verify.requestsOut === 0 && readNext(device));
 }
 
-/** @returns whether there was one. */
 function readNext(device: Device): boolean {
   const { verify: { looking, readBacks }, timing } = device;
   const readBack = looking.shift();
@@ -150,7 +147,6 @@ function readNext(device: Device): boolean {
   if (!hasPage(device, readBack)) return true;
   const length = expected.length - offset;
   walker.start(segments, { offset, length, most: timing.dmaReadBytes });
-  // Part of the piece is still to be written.
   if (!walker.next() || offset + walker.bytes > placed) return true;
   readBack.next += walker.bytes;
   readBack.missing++;
@@ -193,7 +189,6 @@ function finishWhenComplete(device: Device, readBack: ReadBack): void {
   const { missing, failed, next, expected, awaited } = readBack;
   if (!awaited || missing > 0) return;
   if (!failed && next < expected.length) return;
-  // This may have been the last piece.
   if (device.verify.readBacks.delete(readBack)) readBackDone(device, readBack);
 }
 

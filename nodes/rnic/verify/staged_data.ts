@@ -39,7 +39,7 @@ export function placeStaged(
   verify.staged.push(waiting);
 }
 
-/** As much as the bus can take now; in every step. */
+/** In every step. */
 export function runStaged(device: Device): void {
   const { verify, dma, now } = device;
   const { staged } = verify;
@@ -62,7 +62,6 @@ export function runStaged(device: Device): void {
   }
 }
 
-/** For {@link runStaged}. */
 export function stagedWakeAt(device: Device): Time {
   const { verify, dma, now } = device;
   const first = verify.staged.peek();

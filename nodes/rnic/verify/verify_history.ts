@@ -51,7 +51,6 @@ export function isTrusted(
   return (filled - failed) * 1_000_000 > thresholdPpm * filled;
 }
 
-/** About to be answered. */
 export function countOutcome(
   device: Device,
   qp: QueuePair,
@@ -77,7 +76,6 @@ export function countOutcome(
   });
 }
 
-/** Of a read-back, or an answer for which history has saved one. */
 function countWait(
   { counters, now }: Device,
   { readBack, checks, settledAt }: VerifiedWrite,

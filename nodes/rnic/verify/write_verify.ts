@@ -62,7 +62,6 @@ const NO_ACCESS = NAK_SYNDROMES["remote-access-error"];
 
 type VerifiedMessage = OpenMessage & Required<Pick<OpenMessage, "verify">>;
 
-/** The last one has the CRC. */
 export function executeWriteVerify(
   device: Device,
   qp: QueuePair,
@@ -82,7 +81,6 @@ export function executeWriteVerify(
   return undefined;
 }
 
-/** Checks demands and rights, and reserves room. */
 function openVerified(
   device: Device,
   qp: QueuePair,
@@ -155,7 +153,6 @@ function takeData(
   return device.stageAt;
 }
 
-/** The answer gets its turn and its slot, then the data is checked. */
 function beginToAnswer(
   device: Device,
   qp: QueuePair,
