@@ -1,3 +1,4 @@
+/** A host's lines of a ladder. */
 import type { Outputs } from "../../fabric/node.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryRead, MemoryWrite } from "../../fabric/wire/host_bus/pcie.ts";

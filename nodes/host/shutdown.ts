@@ -38,13 +38,11 @@ export type ShutdownStep =
     | { readonly step: "write-back"; readonly lines: number }
   );
 
-/** Of {@link shutDown}. */
 export interface ShutdownReport extends Begun {
   /** All of SCM is in the persistence domain, and no far card has a line of this host's. */
   readonly complete: Time;
   readonly stopped: number;
   readonly regions: readonly string[];
-  /** With the reason. */
   readonly failed: readonly string[];
   readonly lines: number;
 }

@@ -12,12 +12,11 @@ interface Devices {
 
 export interface TakeBackParts {
   readonly map: AddressMap;
-  /** Of the memory at an address: the program. */
+  /** By address. */
   readonly owners: Map<number, string>;
   readonly processor: Processor;
   /** @returns whether no object is left. */
   readonly takeBack: (device: OpenDevice, program: string) => Steps<boolean>;
-  /** There is an open card. */
   readonly isReady: () => boolean;
   /**
    * A thread of the driver: gets the devices of present cards, and the open devices of absent ones.
@@ -29,14 +28,13 @@ export interface TakeBackParts {
 export class TakeBackThread {
   readonly #parts: TakeBackParts;
   #isRunning = false;
-  /** Until their last thread has ended. */
   readonly #leaving = new Set<string>();
 
   constructor(parts: TakeBackParts) {
     this.#parts = parts;
   }
 
-  /** Whose objects must be taken back. @param name the program's, or its thread's. */
+  /** @param name the program's, or its thread's. */
   leave(name: string): void {
     this.#leaving.add(programOf(name));
   }
@@ -80,7 +78,7 @@ export class TakeBackThread {
 /** It has opened the device and may have left objects there. */
 function hasUsed({ state, cm: { agent } }: OpenDevice, program: string): boolean {
   for (const name of state.contexts.values()) if (programOf(name) === program) return true;
-  // They reach a card by its address, too.
+  // By its address, too.
   for (const channel of agent.channels) if (programOf(channel.program) === program) return true;
   return false;
 }

@@ -4,12 +4,11 @@ import { type CmType, privateDataBytes, timeoutOfCode } from "../../../fabric/wi
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import type { CmRetry } from "./cm_state.ts";
 
-/** Five bits. */
 const CODE_MAX = 31;
 /** REQ: Max CM Retries has four bits, and excludes the first transmission. */
 const TRIES_MAX = 16;
 
-/** By the width of the fields (`ibv_qp_attr`). */
+/** `ibv_qp_attr`. */
 const TRANSPORT_MOST = {
   timeout: CODE_MAX,
   retryCnt: 7,
@@ -17,7 +16,6 @@ const TRANSPORT_MOST = {
   minRnrTimer: CODE_MAX,
 } as const;
 
-/** Defined fields of `given` override. */
 export function withDefaults<T extends object>(
   defaults: T,
   given: { readonly [Name in keyof T]?: T[Name] | undefined } = {},
@@ -35,7 +33,6 @@ export function refuseInteger(
   return `${name} is ${String(value)}: expected ${wholeText(range)}`;
 }
 
-/** Time-outs that no message can express, and too many tries. */
 export function refuseRetry(retry: Partial<CmRetry> = {}): string | undefined {
   for (const [name, value] of Object.entries(retry)) {
     const most = name === "timeoutPs" ? timeoutOfCode(CODE_MAX) : TRIES_MAX;
@@ -47,7 +44,6 @@ export function refuseRetry(retry: Partial<CmRetry> = {}): string | undefined {
   return undefined;
 }
 
-/** READs and atomics beyond a queue pair's limits. */
 export function refuseDepths(
   { responderResources, initiatorDepth }: {
     readonly responderResources?: number;
@@ -60,7 +56,6 @@ export function refuseDepths(
     .map(([name, value]) => refuseInteger(name, value, range)).find((wrong) => wrong !== undefined);
 }
 
-/** Attributes that do not fit their fields. */
 export function refuseTransport(
   transport: { readonly [Name in keyof typeof TRANSPORT_MOST]?: number } = {},
 ): string | undefined {
@@ -73,7 +68,6 @@ export function refuseTransport(
   return undefined;
 }
 
-/** Values that do not fit an address vector. */
 export function refusePath(
   path: { readonly trafficClass?: number; readonly hopLimit?: number } = {},
 ): string | undefined {
@@ -86,10 +80,7 @@ export function refusePath(
   return undefined;
 }
 
-/**
- * Private data for which the message has no room. @param taken bytes that the connection manager
- * uses.
- */
+/** @param taken bytes that the connection manager uses. */
 export function refusePrivateData(
   type: CmType,
   privateData: Uint8Array | undefined,

@@ -151,7 +151,6 @@ export function endListening(
   output.signals.add(listener.signal);
 }
 
-/** From an IPv4 address. */
 export function receive(
   agent: CmAgent,
   message: CmMessage,
@@ -290,7 +289,6 @@ function timedOut(
   return undefined;
 }
 
-/** For an unknown endpoint: rejects a REP, answers a DREQ. */
 function answerStranger(
   message: Exclude<CmConnectionMessage, CmReq>,
   from: number,

@@ -14,7 +14,6 @@ const NO_DATA = new Uint8Array(0);
 /** A program answers within 4.2 ms. */
 const SERVICE_TIMEOUT_CODE = 10;
 
-/** Also for an unknown connection. */
 export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
   return {
     type: "DREP",
@@ -25,7 +24,6 @@ export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
   };
 }
 
-/** Of a REQ or REP. */
 export function rejFor(
   refused: CmReq | CmRep,
   rejection: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
@@ -47,7 +45,6 @@ export function headOf({ transactionId, commId, peerCommId }: CmEndpoint) {
   return { transactionId, privateData: NO_DATA, ...ids };
 }
 
-/** REJ "timeout": no tries left. */
 export function giveUp(endpoint: CmEndpoint): CmRej {
   return {
     type: "REJ",

@@ -25,12 +25,11 @@ export type CmEnd =
   | { readonly kind: "timeout" }
   | { readonly kind: "disconnected" };
 
-/** Of one connection. */
 export interface CmEndpoint {
   readonly commId: number;
   readonly peerAddress: number;
   readonly transactionId: bigint;
-  /** On the passive side. */
+  /** Passive side. */
   readonly listener: CmListener | undefined;
   /** At first the listener. */
   sink: CmSink | undefined;
@@ -40,7 +39,6 @@ export interface CmEndpoint {
   peerCommId: number;
   phase: CmPhase;
   end: CmEnd | undefined;
-  /** Before it closed. */
   endedIn: CmPhase | undefined;
   /** The sink gets an event at the end of the time wait, unless 0. */
   timeWaitPs: Time;
@@ -69,7 +67,6 @@ export interface SidrRequest {
   readonly peerAddress: number;
   readonly retry: CmRetry;
   readonly req: CmSidrReq;
-  /** At the service's end. */
   readonly listener: CmListener | undefined;
   sink: CmSink | undefined;
   rep: CmSidrRep | undefined;
@@ -121,9 +118,7 @@ export type CmEvent =
    */
   | { readonly kind: "reset"; readonly agent?: object };
 
-/** Of connections. */
 export interface CmSink {
-  /** Takes them. */
   readonly program: string;
   /** Raised when `events` is not empty. */
   readonly signal: string;
@@ -169,9 +164,9 @@ export function makeCmAgent() {
     endpoints: new Map<number, CmEndpoint>(),
     /** With a deadline, and some that had one; few established ones. */
     waiting: new Set<CmEndpoint>(),
-    /** Passive side; by the request's exchange. */
+    /** Passive side. */
     requested: new Map<string, CmEndpoint>(),
-    /** By address and queue pair, once known. */
+    /** Once known. */
     byPeerQp: new Map<string, Set<CmEndpoint>>(),
     listeners: new Map<bigint, CmListener>(),
     sidr: new Map<string, SidrRequest>(),
@@ -190,12 +185,10 @@ export function makeCmAgent() {
 
 export type CmAgent = ReturnType<typeof makeCmAgent>;
 
-/** A program waits on it. */
 export function endpointSignal(endpoint: CmEndpoint): string {
   return `cm:${endpoint.commId}`;
 }
 
-/** With a new number. */
 export function addEndpoint(
   agent: CmAgent,
   endpoint:
@@ -242,7 +235,6 @@ function peerQpOf({ peerAddress, rep, req }: CmEndpoint): string {
   return `${peerAddress}/${(rep ?? req)?.localQpn}`;
 }
 
-/** The oldest established one with this queue pair of the peer. */
 export function connectionWith(
   agent: CmAgent,
   peer: { readonly peerAddress: number; readonly qpn: number },
@@ -274,7 +266,6 @@ export function awaitUntil(agent: CmAgent, endpoint: CmEndpoint, deadline: Time)
   agent.stirred = true;
 }
 
-/** The oldest first. */
 export function dueAt({ waiting }: CmAgent, now: Time): CmEndpoint[] {
   const due: CmEndpoint[] = [];
   for (const endpoint of waiting) {
@@ -284,7 +275,6 @@ export function dueAt({ waiting }: CmAgent, now: Time): CmEndpoint[] {
   return due.sort(byCommId);
 }
 
-/** `reply`: to a repeated request. */
 export function establish(endpoint: CmEndpoint, reply: CmMessage | undefined): void {
   endpoint.phase = "established";
   endpoint.deadline = NEVER;
@@ -322,7 +312,6 @@ export function closeEndpoint(
   agent.over.set(exchange, { rej, until });
 }
 
-/** That a request begins. */
 export function exchangeOf(peerAddress: number, req: CmReq): string {
   return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
 }
@@ -337,7 +326,6 @@ export function nextDeadline(agent: CmAgent): Time {
   return earliest;
 }
 
-/** Wakes programs that wait, and notifies the sink. */
 export function end(
   agent: CmAgent,
   endpoint: CmEndpoint,

@@ -39,7 +39,6 @@ export interface Gsi {
   readonly sending: { nextSlot: number };
 }
 
-/** Of one host. */
 export interface CmState {
   readonly agent: CmAgent;
   gsi: Gsi;
@@ -94,7 +93,7 @@ export function* recycleRecv(gsi: Gsi, slots: readonly number[]): Steps<void> {
   yield* postRecv(gsi.qp, slots.map((slot) => recvRequest(gsi, slot)));
 }
 
-/** With its source address; undefined: not valid. */
+/** Undefined: not valid. */
 export function receivedMessage(
   gsi: Gsi,
   received: { readonly slot: number; readonly byteLen: number },
@@ -108,7 +107,6 @@ export function receivedMessage(
   return { message, from: sourceInGrh(bytes) };
 }
 
-/** Bound to a program's core. */
 export function gsiOf(device: CmDevice): Gsi {
   const { gsi } = device.cm;
   return { ...gsi, qp: { ...gsi.qp, device }, cq: { ...gsi.cq, device } };

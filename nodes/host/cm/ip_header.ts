@@ -30,14 +30,12 @@ const IP_HEADER_FIELDS = [
 
 export const IP_HEADER_BYTES = sizeOf(IP_HEADER_FIELDS);
 
-/** Named by a request. */
 export interface IpEnds {
   readonly sourcePort: number;
   readonly source: number;
   readonly destination: number;
 }
 
-/** The header, then the program's own. */
 export function withIpHeader(ends: IpEnds, own: Uint8Array): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(IP_HEADER_BYTES + own.length);
   const header: HeaderOf<typeof IP_HEADER_FIELDS> = {

@@ -26,7 +26,6 @@ interface Context {
 
 const ANSWERED_MAX = 1024;
 
-/** At `peerAddress`. */
 export function resolveService(
   agent: CmAgent,
   asked: Pick<SidrRequest, "peerAddress" | "retry" | "req" | "sink">,
@@ -63,7 +62,6 @@ export function answerService(
   forgetOld(agent, now);
 }
 
-/** A late reply is dropped. */
 export function cancelService(agent: CmAgent, request: SidrRequest): void {
   request.phase = "closed";
   request.sink = undefined;
@@ -85,7 +83,6 @@ function forgetOld(agent: CmAgent, now: Time): void {
   }
 }
 
-/** From an IPv4 address. */
 export function receiveSidr(
   agent: CmAgent,
   message: SidrMessage,

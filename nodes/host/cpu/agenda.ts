@@ -6,7 +6,7 @@
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 
-/** Items know their place, so that any can be removed. */
+/** Any item can be removed. */
 export class PlacedHeap<Item extends { place: number }> {
   readonly #isBefore: (x: Item, y: Item) => boolean;
   readonly #items: Item[] = [];
@@ -101,7 +101,6 @@ function isReadyBefore(x: Turn, y: Turn): boolean {
 
 export class Agenda<Of extends Turn> {
   readonly cores: readonly Core[];
-  /** Not due, by time. */
   readonly #later = new PlacedHeap<Turn>((x, y) => x.at < y.at);
   /** In cores' queues: usually none. */
   #queued = 0;
@@ -176,7 +175,6 @@ export class Agenda<Of extends Turn> {
     return first as Of | undefined;
   }
 
-  /** A core goes on after an answer: threads that became ready are due. */
   wake(core: Core, now: Time): void {
     if (core.queue.size > 0 && core.queueAt === NEVER) core.queueAt = now;
   }

@@ -45,7 +45,7 @@ const NO_BYTES = new Uint8Array(0);
 
 const PAY: Wait = { kind: "time", at: 0, answers: true };
 
-/** The host's side. `Context` is the argument of a thread. */
+/** `Context` is the argument of a thread. */
 export interface Machine<Context> {
   readonly now: Time;
   readonly memory: MemorySystem;
@@ -60,16 +60,14 @@ export interface Machine<Context> {
   readonly iio: IioStacks;
   readonly pages: PageTable;
   readonly paging: Pick<DemandPaging, "isPinnedByDefault">;
-  /** By number. */
   readonly cards: readonly MachineCard[];
   readonly measurements: OperationCounts;
-  /** Of the memory at an address: the program. */
+  /** By address. */
   readonly owners: Map<number, string>;
   readonly out: Outputs;
   /** Of the thread that a core executes; undefined between threads. */
   readonly payer: Account | undefined;
   readonly processingPs: Time;
-  /** Absent without shared regions. */
   readonly regions: SharedRegions | undefined;
   signal(name: string): void;
   /** @param thread its name after the program's, and the program's plan. */
@@ -82,7 +80,6 @@ export interface Machine<Context> {
 export interface MachineCard {
   readonly bus: HostBus;
   readonly guard: QueueGuard;
-  /** Where queue information lies at the card (`store: device`). */
   readonly cardMemory: CardMemory | undefined;
   readonly paging: DemandPaging;
 }
@@ -101,7 +98,6 @@ export interface CoreProgram {
   readonly plan: ProgramPlan | undefined;
 }
 
-/** Bound to one card, which commands, registers and pages belong to. */
 export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly host: string;
   readonly program: string;
@@ -110,9 +106,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly #machine: Machine<Context>;
   readonly rnic: number;
   readonly #card: MachineCard;
-  /** Bound to other cards, by number. */
   readonly #others: ProgramCore<Context>[];
-  /** Of the thread that this interface was created for. */
   readonly #ownAccount: Account;
   readonly #program: CoreProgram;
   /** After these a flush or stream lets time pass, so that a power failure can fall between. */
@@ -169,7 +163,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#card.bus.card;
   }
 
-  /** Bound to another card. */
   at(card: number): ProgramCore<Context> {
     return this.#others[card] ??
       new ProgramCore(this.#machine, this.#program, card, this.#others);
@@ -614,7 +607,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     }
   }
 
-  /** Draining a write-combining buffer, beyond the stores. */
   #streamPs(bytes: number): Time {
     if (bytes === 0) return 0;
     const { storePs, coreFlushBitsPerSecond } = this.#machine.timing;
@@ -626,7 +618,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#chunkBytes - address % this.#chunkBytes;
   }
 
-  /** For the range's lines, after the owed time. */
   *#reserve(physical: number, length: number): Steps<void> {
     yield* this.settle();
     for (;;) {

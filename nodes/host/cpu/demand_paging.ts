@@ -15,15 +15,13 @@ export interface AdvisedPlace {
 }
 
 export interface DemandPaging {
-  /** Of `ibv_reg_mr` without a choice. */
   readonly isPinnedByDefault: boolean;
   /** Physical; the range's pages are brought in now. */
   frames(buffer: Buffer, range: AddressRange): readonly number[];
-  /** Registered: pinned, or on demand. */
   pin(key: number, range: AddressRange, frames: readonly number[]): void;
   demand(key: number, buffer: Buffer, range: AddressRange & { readonly writable: boolean }): void;
   forget(key: number): void;
-  /** Or memory to be given up. @returns the signal of the end. */
+  /** @returns the signal of the end. */
   prefetch(
     places: readonly AdvisedPlace[],
     how: { readonly write: boolean; readonly fault: boolean },

@@ -83,7 +83,6 @@ export class CallWatch {
     this.#pending.push(call);
   }
 
-  /** Each place once, in one sentence; undefined without any. */
   forgotten(): string | undefined {
     const last = this.#last === undefined ? [] : [this.#last];
     const calls = new Set([...this.#pending, ...last].filter(isForgotten).map(textOf));
@@ -128,7 +127,6 @@ class WatchedCall {
 }
 
 const GENERATOR: object = Object.getPrototypeOf(function* () {}).prototype;
-// A generator's other properties, its name included.
 Object.setPrototypeOf(WatchedCall.prototype, GENERATOR);
 
 function isForgotten({ hasBegun }: WatchedCall): boolean {
@@ -142,7 +140,7 @@ function textOf({ watched: { name }, number, made }: WatchedCall): string {
   return line === undefined ? `the call of ${name}` : `the call of ${name} at ${line}`;
 }
 
-/** Steps of a call instead of their result; undefined for others. */
+/** Undefined for other values than steps. */
 export function notAwaited(value: unknown): string | undefined {
   if (!isGenerator(value)) return undefined;
   const call = value instanceof WatchedCall ? textOf(value) : "a call";

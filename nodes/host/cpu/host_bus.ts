@@ -9,7 +9,6 @@ import type { MemorySystem } from "../memory/memory_system.ts";
 import { newestPointer } from "../memory/newest_pointer.ts";
 import type { QueueGuard } from "../memory/queue_guard.ts";
 
-/** To a command without a card. */
 export const NO_DEVICE: RnicReply = {
   status: "error",
   errno: "EINVAL",
@@ -41,12 +40,10 @@ export class HostBus {
   readonly #card: BusCard;
   readonly #pointers: Parameters<typeof newestPointer>[0];
   readonly #port: number;
-  /** Of commands and loads. */
   readonly #numbers: number;
   #isUp = true;
   /** Power-ons that this life has noticed. */
   #cards = 0;
-  /** Gives their tags. */
   #loads = 0;
 
   constructor(host: BusHost, card: BusCard) {
@@ -73,7 +70,7 @@ export class HostBus {
     return true;
   }
 
-  /** Departs `processingPs` from now, or `afterPs` later. */
+  /** `afterPs` later than `processingPs` from now. */
   send(message: PcieMessage, afterPs: Time = 0): void {
     const { out, now, processingPs } = this.#host;
     const form = this.#card.agent === undefined ? message : coherentForm(message);

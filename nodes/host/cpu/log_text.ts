@@ -1,7 +1,6 @@
-/** Lines that a program logs for people while it runs: `cpu.log`. */
+/** Lines of `cpu.log`, for people. */
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 
-/** Reports that are lines of a log. */
 export const LOG_TOPIC = "log";
 
 export interface LogLine {

@@ -15,7 +15,7 @@ import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./sp
 import { awaited, polledIn, siteOf } from "./wait_site.ts";
 import { WatchedRanges } from "./watched_ranges.ts";
 
-/** Virtual addresses. */
+/** Virtual. */
 export interface Range {
   readonly address: number;
   readonly length: number;
@@ -23,12 +23,11 @@ export interface Range {
 
 /** Debts and pending work on a thread's core: `cpu.ts` adds, the core pays. */
 export interface Account {
-  /** For the store buffer; undefined for the driver's threads. */
+  /** Undefined for the driver's threads. */
   readonly core: number | undefined;
   owed: Time;
   /** Of the core, with interrupts, without polling. */
   paidPs: Time;
-  /** Pending `clwb` since the last fence. */
   writeBacks: Range[];
   /** Polls without a completion. */
   readonly streak: PollStreak;
@@ -37,12 +36,11 @@ export interface Account {
 interface TaskPlan<T> {
   readonly name: string;
   readonly startAt: Time;
-  /** On the first core; the round-robin assignment does not advance. */
+  /** It uses the first core; the round-robin assignment does not advance. */
   readonly driver?: true;
   /** Others, as long as the host has power. */
   readonly serves?: true;
   readonly order?: number;
-  /** Costs are added to `account`. */
   readonly start: (account: Account) => Steps<T>;
   readonly onReturn?: (result: T) => void;
   readonly onFailure: (error: unknown) => void;
@@ -53,16 +51,13 @@ interface ProcessorPlan {
   readonly pollPs: Time;
   readonly interruptPs: Time;
   readonly map: AddressMap;
-  /** With the program that makes a core busy, from now or another instant. */
   readonly onBusy?: OnBusy;
 }
 
-/** What it waits for, since when, and its line. */
 export interface Unfinished {
   readonly plan: Pick<TaskPlan<unknown>, "name" | "driver" | "serves" | "order">;
   readonly waitsFor: string;
   readonly sources: readonly Source[];
-  /** Polled in a loop. */
   readonly polled?: Source;
   readonly since: Time;
   readonly at?: string;
@@ -82,27 +77,22 @@ class Task implements Turn {
   isQueued = false;
   place = -1;
   steps: Steps<unknown> | undefined = undefined;
-  /** And when it began. */
   wait: Wait | undefined = undefined;
   since: Time;
   readyAt: Time;
   wake: Wake = DONE;
   sources: readonly Source[] = NO_SOURCES;
-  /** Of memory sources, physical: from, to, from, to… */
+  /** Physical: from, to, from, to… */
   ranges: readonly number[] = NO_RANGES;
   replyId = -1;
-  /** Of the device; its core waits, too. */
   loads = 0;
   /** The access to a shared region that thread and core wait for; −1 without one. */
   lineId = -1;
   /** Thrown where the thread resumes next. */
   error: Error | undefined = undefined;
-  /** Owed at the wait's beginning. */
   paidAt: Time;
   polling = false;
-  /** Polls being passed over. */
   spin: Spin | undefined = undefined;
-  /** Without time passing. */
   resumesAtOnce = 0;
   lastResume: Time = -1;
   readonly #agenda: Agenda<Task>;
@@ -163,14 +153,11 @@ export class Processor {
   readonly #agenda: Agenda<Task>;
   /** Begun, or due to: there may be tens of thousands. */
   readonly #tasks = new Set<Task>();
-  /** By time. */
   readonly #planned = new PlacedHeap<Task>((x, y) =>
     x.at < y.at || (x.at === y.at && x.order < y.order)
   );
   readonly #byName = new Map<string, Task>();
-  /** Polls are being passed over. */
   readonly #spinning = new Set<Task>();
-  /** By source. */
   readonly #watched = new WatchedRanges<Task>();
   readonly #byVector = new Map<number, Set<Task>>();
   readonly #bySignal = new Map<string, Set<Task>>();
@@ -302,7 +289,6 @@ export class Processor {
     this.#release(task, { kind: "done", data: data ?? new Uint8Array(loads).fill(0xff) }, now);
   }
 
-  /** Of an access to a shared region. */
   lineDone(id: number, now: Time): void {
     const task = this.#byLine.get(id);
     if (task === undefined) return;

@@ -1,9 +1,6 @@
-/**
- * Errors of shared regions, and the cores' interface to `coherence/`. Programs use {@link Region}.
- */
+/** Programs use {@link Region}. */
 import type { Cpu, Region, Steps } from "./program.ts";
 
-/** [offset, offset + length). */
 export interface RegionRange {
   readonly offset: number;
   readonly length: number;
@@ -56,7 +53,7 @@ export class HostShutdown extends Error {
   override readonly name = "HostShutdown";
 }
 
-/** Behind stores to regions; `done` carries it out. */
+/** `done` carries it out. */
 export interface PrivateStore {
   readonly address: number;
   readonly bytes: Uint8Array;
@@ -93,8 +90,8 @@ export interface SharedRegions {
   readonly judge: { run(cpu: Cpu): Steps<void> } | undefined;
   readonly hasHomes: boolean;
   expose(cpu: Cpu): Steps<void>;
-  /** At its first use. @throws RegionRefused */
+  /** @throws RegionRefused */
   open(name: string, cpu: Cpu): Steps<Region>;
-  /** Regions have no plain accesses. @throws AddressFault */
+  /** @throws AddressFault */
   refusePlain(address: number, length: number): void;
 }

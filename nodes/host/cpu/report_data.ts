@@ -9,7 +9,7 @@ import { LOG_TOPIC } from "./log_text.ts";
 /** Messages wrap a report in lists and maps. */
 const WRAPPING = 8;
 
-/** Per report; lengths in bytes of its encoding. */
+/** Of the encoding, bytes. */
 export const REPORT_LIMITS = {
   depth: DEPTH_MAX - WRAPPING,
   bytes: 4 << 20,

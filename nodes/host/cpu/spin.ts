@@ -14,7 +14,6 @@
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 
-/** Of a completion queue. */
 export interface Poll {
   readonly ring: object;
   readonly address: number;
@@ -89,7 +88,6 @@ export class PollStreak {
     return { roundPs, rounds: Math.floor(mostPs / roundPs) };
   }
 
-  /** Of the first poll's begin. */
   get since(): Time {
     return this.#from;
   }
@@ -128,13 +126,11 @@ function roundEnd({ firstAt, roundPs }: Spin, from: Time): Time {
   return firstAt + Math.max(0, Math.ceil((from - firstAt) / roundPs)) * roundPs;
 }
 
-/** With the program that makes a core busy, from now or another instant. */
 export type OnBusy = (
   core: { readonly index: number; readonly busyUntil: Time; readonly from?: Time },
   program: string,
 ) => void;
 
-/** The polls' part of a thread: see `processor.ts`. */
 interface Poller {
   readonly plan: { readonly name: string };
   readonly core: { readonly index: number; busyUntil: Time; cpuPs: Time };
@@ -165,7 +161,7 @@ export function areOnlySpinsDue(due: Iterable<Poller>, spinning: Iterable<Poller
 }
 
 export class Spins {
-  /** Of the host, other than empty polls in loops. */
+  /** Without empty polls in loops. */
   eventAt: Time = 0;
   readonly #onBusy: OnBusy | undefined;
 

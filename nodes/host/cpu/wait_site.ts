@@ -23,7 +23,6 @@ export function answered(wake: Wake): wake is Probe {
   return true;
 }
 
-/** The function that the program called, and the line of the call. */
 export interface WaitSite {
   readonly call?: string;
   readonly line?: string;
@@ -47,7 +46,6 @@ export function siteOf(steps: Steps<unknown>): WaitSite {
 const HOST = new URL("..", import.meta.url).href;
 const PROGRAMS = new URL("../programs/", import.meta.url).href;
 
-/** The program's innermost frame, and the host's function called there. */
 export function siteIn(stack: string): WaitSite {
   let call: string | undefined;
   for (const line of stack.split("\n")) {
@@ -84,7 +82,6 @@ export function awaited(wait: Wait, { call }: WaitSite): string {
   return call === undefined ? what : `${what} (${call})`;
 }
 
-/** Polled in a loop. */
 export function polledIn(wait: Wait | undefined): Source | undefined {
   return wait?.kind === "spin" ? { kind: "memory", address: wait.address, length: 1 } : undefined;
 }

@@ -52,7 +52,6 @@ export class WatchedRanges<Of extends Watcher> {
     }
   }
 
-  /** For every write of the device. */
   has(from: number, length: number): boolean {
     if (this.#listed.length > 0 && hasOverlap(this.#listed, from, length)) return true;
     if (this.#wide.size > 0 && hasOverlap(this.#wide, from, length)) return true;

@@ -20,9 +20,7 @@ export class Ats {
   readonly #card: number;
   readonly #send: (message: AtsMessage) => void;
   readonly #waiting = new Fifo<AtsMessage>();
-  /** For hints only: behind all others. */
   readonly #hinted = new FairQueue<AtsMessage>();
-  /** In work until then. */
   #current: { readonly message: AtsMessage; readonly until: Time } | undefined;
 
   constructor(options: {
@@ -44,7 +42,6 @@ export class Ats {
     if (this.#current === undefined) this.#begin(now);
   }
 
-  /** For {@link run}. */
   get nextAt(): Time {
     return this.#current?.until ?? NEVER;
   }
@@ -65,7 +62,6 @@ export class Ats {
     return workPs(this.#work, step === "page-request" ? "request" : "translate", count);
   }
 
-  /** The card has failed. */
   reset(): void {
     this.#waiting.clear();
     this.#hinted.clear();
@@ -93,7 +89,6 @@ export class Ats {
   }
 }
 
-/** 0: the card may not have the page. */
 function rightsOf(region: DemandRegion | undefined, page: number): number {
   return region?.rights[page] ?? 0;
 }

@@ -29,7 +29,7 @@ export interface HintThreadParts {
 }
 
 export class HintThread {
-  /** And the core's time for them, without interrupts and commands. */
+  /** Without interrupts and commands. */
   jobs = 0;
   workPs: Time = 0;
   readonly #parts: HintThreadParts;
@@ -45,7 +45,6 @@ export class HintThread {
     this.#serve();
   }
 
-  /** The card has failed. */
   reset(): void {
     this.#events.length = 0;
   }

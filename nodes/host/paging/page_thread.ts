@@ -27,9 +27,8 @@ export interface ThreadParts {
   /** @param card for commands; absent: the first one. */
   readonly cpu: (name: string, account: Account, card?: number) => Cpu;
   readonly onFailure: (name: string, error: unknown) => void;
-  /** [0114]: the place of the work. */
+  /** [0114]. */
   readonly work?: HintWork | undefined;
-  /** To the IOMMU's page requests. */
   readonly respond?: NonNullable<PageServer["respond"]> | undefined;
 }
 
@@ -41,7 +40,6 @@ export class PageThread {
     this.#parts = parts;
   }
 
-  /** As an interrupt's handler: starts the thread where there is work. */
   serve(): void {
     const { machine, processor, onFailure } = this.#parts;
     if (this.#isRunning || !machine.paging.hasWork) return;

@@ -13,9 +13,7 @@ import type { Iommu } from "../memory/iommu.ts";
 import type { PageTable } from "../memory/page_table.ts";
 import { FairQueue } from "./fair_queue.ts";
 
-/** Registered for on-demand paging. */
 export interface DemandRegion {
-  /** It knows the region by its key. */
   readonly card: number;
   readonly key: number;
   /** Virtual, of the first page, and offset of the first byte in it. */
@@ -32,12 +30,10 @@ export interface PageRange {
   readonly count: number;
 }
 
-/** Requested together: a batch does not go beyond. */
 export interface PagePart extends PageRange {
   readonly region: DemandRegion;
 }
 
-/** To be mapped for the card, or the rest. */
 export interface RangeJob {
   readonly kind: "range";
   readonly parts: readonly PagePart[];
@@ -69,7 +65,7 @@ export type PageJob =
   }
   | { readonly kind: "pressure"; readonly pages: number };
 
-/** 32 bits, assigned by each card. */
+/** 32 bits. */
 const KEY_SPAN = 2 ** 32;
 
 function idOf(card: number, key: number): number {
@@ -78,9 +74,7 @@ function idOf(card: number, key: number): number {
 
 /** `card` absent: the first one. */
 export class Pager implements DemandPaging {
-  /** See {@link regionOf}. */
   readonly regions = new Map<number, DemandRegion>();
-  /** Of other regions. */
   readonly pinned = new Map<number, AddressRange & { readonly frames: readonly number[] }>();
   /** The oldest mapping first, by region and page. */
   readonly mapped = new Map<string, MappedPage>();
@@ -91,7 +85,6 @@ export class Pager implements DemandPaging {
   invalidations = 0;
   pagesTaken = 0;
   readonly #jobs: PageJob[] = [];
-  /** For hints only: behind all others. */
   readonly #hinted = new FairQueue<PageJob>();
   readonly #onWork: () => void;
   readonly #map: AddressMap;
@@ -237,7 +230,6 @@ export class Pager implements DemandPaging {
     for (let page = 0; page < region.rights.length; page++) this.unmapped(region, page);
   }
 
-  /** Of a card that has failed. */
   reset(card = 0): void {
     const isIts = (id: number) => Math.floor(id / KEY_SPAN) === card;
     for (const id of [...this.#early.keys()]) if (isIts(id)) this.#early.delete(id);
@@ -253,7 +245,6 @@ export class Pager implements DemandPaging {
     this.#jobs.splice(0, this.#jobs.length, ...left);
   }
 
-  /** In this frame, for the card. */
   map(
     region: DemandRegion,
     page: number,
@@ -273,7 +264,6 @@ export class Pager implements DemandPaging {
     );
   }
 
-  /** The card does not use the page. */
   unmapped(region: DemandRegion, page: number): void {
     const name = nameOf(region, page);
     const before = this.mapped.get(name);
@@ -294,13 +284,11 @@ function nameOf({ card, key }: DemandRegion, page: number): string {
   return `${idOf(card, key)}/${page}`;
 }
 
-/** Undefined for a job of no single card. */
 function cardOf(job: PageJob): number | undefined {
   if (job.kind === "fault") return job.card;
   return job.kind === "range" ? job.parts[0]?.region.card : undefined;
 }
 
-/** Of one card's verbs. */
 export class CardPaging implements DemandPaging {
   readonly #pager: Pager;
   readonly #card: number;

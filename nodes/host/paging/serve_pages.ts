@@ -24,9 +24,9 @@ export interface PageServer {
   readonly timing: HostTiming;
   readonly physical: (address: number) => number;
   readonly isComing: (frame: number) => boolean;
-  /** [0114]: additional, by the place of the work. */
+  /** [0114]: added, by the place of the work. */
   readonly workPs?: { readonly page: Time; readonly command: Time };
-  /** To a page request (PRI), by the IOMMU; absent: the card asks the driver. */
+  /** PRI; absent: the card asks the driver. */
   readonly respond?: (
     pages: { readonly key: number; readonly first: number; readonly count: number },
     card: number,
@@ -35,7 +35,6 @@ export interface PageServer {
   readonly isInUse: (frame: number) => boolean;
 }
 
-/** Until none is left. */
 export function* servePages(server: PageServer): Steps<void> {
   const { pager, cpu } = server;
   for (let job = pager.nextJob(); job !== undefined; job = pager.nextJob()) {
@@ -186,7 +185,7 @@ function* tellCard(
   return pages.map((_, i) => ({ region, first: first + i, count: 1 }));
 }
 
-/** From the card and from memory; SCM only from the card. */
+/** SCM only from the card. */
 function* takeRange(server: PageServer, range: AddressRange, keep: boolean): Steps<void> {
   const { pager } = server;
   for (const region of [...pager.regions.values()]) {
@@ -265,7 +264,6 @@ function* takeOldest(server: PageServer, pages: number): Steps<void> {
   }
 }
 
-/** Of the scenario, `times` times. */
 export function* pressMemory(
   { cpu, pager }: Pick<PageServer, "cpu" | "pager">,
   pressure: { readonly everyPs: Time; readonly times: number; readonly pages: number },

@@ -111,7 +111,7 @@ function placeIn(privateData: Uint8Array) {
   };
 }
 
-/** `depth` messages outstanding. @returns the reason of an early end. */
+/** @returns the reason of an early end. */
 function* transfer(
   { qp, device: { cpu }, privateData }: Connection,
   { cq, mr, depth, timePs, scatter, parts, latencies }: {

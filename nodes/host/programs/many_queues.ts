@@ -41,7 +41,7 @@ import type { ProgramContext } from "../program_context.ts";
 import { flagsFor, SMALL_INLINE } from "./common/send_flags.ts";
 
 const SERVICE = "manyqps";
-/** In a message of the control connection, 4 B each. */
+/** Of 4 B. */
 const CHUNK = 1024;
 const NUMBER_BYTES = 4, CHUNK_BYTES = CHUNK * NUMBER_BYTES;
 /** Of a REP: VA 8 B, rkey 4 B, length 4 B. */
@@ -95,12 +95,10 @@ interface Ends {
   readonly srq: Srq;
 }
 
-/** A place for received messages, one for sent ones. */
 interface Control {
   readonly connection: Connection;
   readonly cq: Cq;
   readonly mr: Mr;
-  /** And not answered yet. */
   isProbed: boolean;
 }
 
@@ -173,9 +171,7 @@ function* probe(control: Control): Steps<void> {
 
 interface Session extends Control {
   readonly made: Qp[];
-  /** Of the unanswered chunk; else 0. */
   asked: number;
-  /** Its last message, or its becoming the first. */
   heardAt: Time;
 }
 
@@ -213,7 +209,6 @@ function* open(
   return { connection, cq, mr, made: [], asked: 0, heardAt, isProbed: false };
 }
 
-/** And answers with their numbers. */
 function* answerChunk(device: CmDevice, ends: Ends, session: Session): Steps<void> {
   const { connection, mr, made } = session;
   const theirs = readNumbers(device.cpu, mr, session.asked / NUMBER_BYTES);
@@ -367,7 +362,7 @@ function* makeUpTo(
   }
 }
 
-/** As long as the server responds. @returns the answer's bytes. */
+/** @returns the answer's bytes. */
 function* answered(control: Control): Steps<number> {
   const { cq, connection: { device: { cpu } } } = control;
   for (;;) {
@@ -466,7 +461,7 @@ function firstAbove(sums: Float64Array, value: number): number {
   return from;
 }
 
-/** `depth` outstanding. @returns latencies in ps. */
+/** @returns latencies in ps. */
 function* write(
   cpu: Cpu,
   { messages, depth, messageBytes }: Pick<Job, "messages" | "depth" | "messageBytes">,

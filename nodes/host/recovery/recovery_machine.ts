@@ -14,11 +14,10 @@ import { notPlain } from "../cpu/report_data.ts";
 import { SCM_ATOMIC_BYTES } from "../memory/scm.ts";
 import { overlay } from "../memory/sparse_bytes.ts";
 
-/** Before and after a recovery. Offsets are into SCM. */
+/** Offsets are into SCM. */
 export interface RecoveryImage {
   /** Valid until the next call. */
   read(offset: number, length: number): Uint8Array;
-  /** Persistent from now on. */
   write(offset: number, bytes: Uint8Array): void;
 }
 
@@ -33,7 +32,6 @@ export interface RecoveryMachine {
 
 /** Flushes included; a recovery with more counts as endless. */
 const WAITS_MAX = 4_000_000;
-/** Of an endless recovery. */
 const WITHOUT_END = "waits without end";
 const DONE: Wake = { kind: "done" };
 /** Waits are counted, no time passes. */
@@ -74,7 +72,6 @@ export class RecoveryBoot implements RecoveryCpu {
     return this.read(this.#offsetOf(address, length), length);
   }
 
-  /** Of SCM, as a core sees it. */
   readonly read = (offset: number, length: number): Uint8Array<ArrayBuffer> => {
     const bytes = new Uint8Array(this.#machine.image.read(offset, length));
     if (this.#dirty.size === 0) return bytes;

@@ -48,7 +48,6 @@ export class ScmFile {
   readonly #sums: ScmSums;
   readonly #host: string;
   readonly #onSettled: ScmFilePlan["onSettled"];
-  /** In the log, not in the content. */
   #pending: ScmRecord | undefined;
   #settled = false;
   #lastSpan = -1;

@@ -88,12 +88,10 @@ export function mayBeTorn(bytes: Uint8Array): boolean {
   return bytes.subarray(0, 4).every((byte, i) => byte === magic.getUint8(i));
 }
 
-/** A complete record found at opening is kept. */
 export function isReported(span: number, lastReported: number | "unknown"): boolean {
   return lastReported === "unknown" || span <= lastReported;
 }
 
-/** Of a complete record found at opening. */
 export function fateOf(span: number, lastReported: number | "unknown"): Settled {
   if (!isReported(span, lastReported)) return "undone";
   return lastReported === "unknown" ? "assumed" : "kept";

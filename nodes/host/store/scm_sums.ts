@@ -13,11 +13,9 @@ const MAGIC = 0x52_4d_53_53;
 const HEAD_BYTES = 40;
 const PAGE_BYTES = 4096;
 const ZERO_SUM = crc32(new Uint8Array(PAGE_BYTES));
-/** Of pages: never written; written zeros. */
 const UNWRITTEN = 0, WRITTEN_ZEROS = 1;
 const NONE = -1;
 const READ_PAGES = 256;
-/** In the file system's counts. */
 const BLOCK_BYTES = 512;
 
 export interface ByteStore {
@@ -58,7 +56,7 @@ export class ScmSums {
     return this.#state.pending !== NONE;
   }
 
-  /** Of the head. @returns false where it is damaged. */
+  /** @returns false where it is damaged. */
   open(): boolean {
     const head = new DataView(this.#file.read(0, HEAD_BYTES).buffer);
     if (head.getUint32(0) !== MAGIC || head.getUint32(4) !== sumOf(head)) return false;
@@ -84,7 +82,6 @@ export class ScmSums {
     this.#file.write(0, new Uint8Array(head.buffer));
   }
 
-  /** The log holds no valid record. */
   markAtRest(): void {
     this.mark(AT_REST);
   }

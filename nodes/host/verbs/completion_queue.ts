@@ -44,7 +44,6 @@ function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 
-/** In order, with positions. */
 export function* unreadEntries(
   { device, address, entries, place }: Cq,
 ): Generator<readonly [cqe: Cqe, position: number]> {
@@ -96,7 +95,7 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   }
 }
 
-/** At most `most`, without letting time pass. */
+/** Without letting time pass. */
 export function takeCompletions<Id extends WrId = number>(
   cq: Cq,
   most: number,
@@ -114,7 +113,6 @@ export function takeCompletions<Id extends WrId = number>(
   return completions;
 }
 
-/** With the WQE's present index, where its queue has moved since. */
 function inNewRing(place: CqPlace, cqe: Cqe, position: number): Cqe {
   const { moved } = place;
   const queue = isOfSend(cqe) ? "send" : "recv";
@@ -255,12 +253,11 @@ export function* waitCompletion<Id extends WrId = number>(
   }
 }
 
-/** Of a send queue. */
 function isOfSend(cqe: Cqe): boolean {
   return cqe.opcode === "requester" || cqe.opcode === "requester-error";
 }
 
-/** After an error completion (`rocev2.md` §4.1). */
+/** `rocev2.md` §4.1. */
 function recordError(qp: Qp, cqe: Cqe): void {
   const { life, type } = qp;
   if (type === "rc" || !isOfSend(cqe)) life.state = "err";

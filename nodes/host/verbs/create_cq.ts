@@ -91,7 +91,6 @@ export function refuseEntries(wanted: number): VerbError | undefined {
   return refuseBeyond("entries", wanted, LIMITS.completions);
 }
 
-/** Every entry counts as unwritten. */
 export function fillInvalid({ cpu }: Device, ring: Buffer): void {
   const fill = new Uint8Array(ring.length);
   for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;

@@ -33,7 +33,6 @@ import type { Context, Device, DeviceOptions, DeviceState, Pd, Qp, VerbError } f
 
 export { failed, must, ProgramError, verbError };
 
-/** Destroyed, or from before the RNIC's failure. */
 export function refusePd({ device, epoch, uses }: Pd): VerbError | undefined {
   const stale = refuseStale(device, epoch);
   if (stale !== undefined || uses.alive) return stale;
@@ -87,7 +86,6 @@ function persistencePlan(plan: HostPlan): PersistencePlan {
   return { flow, flush, noSnoop };
 }
 
-/** Of queue information (Q-04): memory, and the begin of each space. */
 interface Store {
   readonly buffers: readonly Buffer[];
   readonly bases: Readonly<Record<"virtual" | "physical", SpaceBases>>;
@@ -112,7 +110,6 @@ function allocateStore(cpu: Cpu, queues: number, store: StoreLayout): Store {
   return { buffers, bases };
 }
 
-/** All of the card's memory. */
 function storeAtCard(queues: number, store: StoreLayout): Store {
   const { layout, bytes } = store;
   const space1 = CARD_MEMORY_BASE;
@@ -125,7 +122,7 @@ function storeAtCard(queues: number, store: StoreLayout): Store {
 /** Exceeds a card's interrupts. */
 const VECTORS_SPAN = 2 ** 32;
 
-/** For `plan.queues` queues (Q-04). */
+/** Q-04. */
 export function* initDevice(
   cpu: Cpu,
   plan: HostPlan,
@@ -186,7 +183,6 @@ export function* initDevice(
   };
 }
 
-/** Of a ring or a space: one contiguous range for the RNIC. */
 export function contiguous(buffer: Buffer): number {
   const first = buffer.pages[0]!;
   for (let i = 1; i < buffer.pages.length; i++) {
@@ -198,7 +194,7 @@ export function contiguous(buffer: Buffer): number {
   return first + buffer.address % buffer.pageBytes;
 }
 
-/** Of its pages, from its address on. */
+/** From its address on, whole pages. */
 export function roomOf({ address, pages, pageBytes }: Buffer): number {
   return pages.length * pageBytes - address % pageBytes;
 }
@@ -251,7 +247,6 @@ export function storePointer(
   return queue.stamp;
 }
 
-/** The queue pair is in ERR. */
 const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
   "QP_FATAL",
   "QP_REQ_ERR",
@@ -350,12 +345,11 @@ export function refuseUnacknowledged(
   return undefined;
 }
 
-/** The object is destroyed with its users. */
 export function ackEventsOf({ unacknowledged }: Context, ring: object): void {
   for (const [event, about] of unacknowledged) if (about === ring) unacknowledged.delete(event);
 }
 
-/** Of an object that is gone: its number may be reused. */
+/** Its number may be reused. */
 export function dropEvents({ unread }: Context, ring: object): void {
   const others = unread.filter((each) => each.ring !== ring);
   unread.splice(0, unread.length, ...others);

@@ -11,7 +11,7 @@ import type { Device, Ring } from "./objects.ts";
 import { takenUpTo } from "./queue_fill.ts";
 import { DOORBELL_RUNG, repeatDoorbell } from "./rings.ts";
 
-/** Never returns. @param retryPs how long a queue may stand still. */
+/** @param retryPs how long a queue may stand still. */
 export function* watchDoorbells(device: Device, retryPs: Time): Steps<void> {
   const { cpu } = device;
   for (;;) {

@@ -29,7 +29,6 @@ export function* openEventQueue(device: Device): Steps<Cq> {
   return cq;
 }
 
-/** In order, as long as the host has power. */
 export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void): Steps<void> {
   const { cpu, state } = device;
   for (;;) {

@@ -1,7 +1,4 @@
-/**
- * Sizes that calls accept: for the verbs, for the checks of a program's values and for
- * `queryDevice`.
- */
+/** Sizes that calls accept, for verbs, checks of arguments and `queryDevice`. */
 import { QP_WEIGHT_MAX } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { MAX_INLINE_BYTES, MAX_OBJECTS, MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import { isWhole, type WholeRange, wholeText } from "../../../fabric/base/whole_number.ts";

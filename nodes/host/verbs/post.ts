@@ -71,7 +71,7 @@ function restOf(mr: Mr, offset: number): number {
 
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
 
-/** Q-02: by the request, or by the queue pair's rule. */
+/** Q-02. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (WQE_OPCODES[request.opcode].data === "word" || asksInline(request)) return true;
   if (request.objects !== undefined) return false;
@@ -146,7 +146,6 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   return wqe;
 }
 
-/** It may wrap around the ring's end. */
 function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   const bytes = encodeSendWqe(wqe);
   const units = bytes.length / WQE_UNIT_BYTES;
@@ -168,12 +167,11 @@ function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   sq.unsignaled = wqe.signaled ? 0 : sq.unsignaled + 1;
 }
 
-/** Of the next `count` posts. */
 export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
 }
 
-/** Notes it for trace and checks; or returns the reason against it. */
+/** @returns the reason against it. */
 function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   const wqe = fillSend(qp, request);
   if ("errno" in wqe) return wqe;
@@ -181,7 +179,7 @@ function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   return undefined;
 }
 
-/** Without trace and checks; or returns the reason against it. */
+/** Without trace and checks. @returns the reason against it. */
 export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) return refuseState(qp, "sends: expected rts");
@@ -202,7 +200,6 @@ export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   return wqe;
 }
 
-/** For trace and checks. */
 export function noteSend(
   { device, sq: { queue } }: Qp,
   { opcode, wrId = 0 }: SendRequest,

@@ -63,7 +63,6 @@ export function* takenUpTo({ cpu, state }: Device, ring: Ring): Steps<number> {
   return ringDistance(ring.tail, copy, depth) <= ring.used ? copy : ring.tail;
 }
 
-/** Only of this pass of the ring. */
 function isCopyOf(
   { readPointer }: Device["state"],
   { used, depth }: Pick<Ring, "used" | "depth">,

@@ -9,13 +9,11 @@ import { refuseBind } from "./memory_window.ts";
 import { IBV_FLUSH_GLOBAL, IBV_FLUSH_PERSISTENT, IBV_SEND_INLINE } from "./flags.ts";
 import type { FlushRequest, Qp, SendRequest, VerbError, VerifyRequest } from "./objects.ts";
 
-/** Of the longest message. */
 export const MESSAGE_BYTES_MAX = 2 ** 31;
 export const NO_SGES: readonly Sge[] = [];
 
 const NAMED_OPERANDS = Object.entries(OPERANDS) as [Operand, string][];
 
-/** A payload, which may be inline. */
 export function isSent(opcode: SendRequest["opcode"]): boolean {
   return WQE_OPCODES[opcode].data === "sent";
 }
@@ -43,12 +41,12 @@ export function tooManyElements({ length }: readonly Sge[], name: string, most: 
   return `sges has ${length} elements: expected at most ${name}, ${most}`;
 }
 
-/** EINVAL: destroyed, or in a state that does not permit the post. */
+/** EINVAL. */
 export function refuseState(qp: Qp, work: string): VerbError {
   return refuseQp(qp) ?? verbError("EINVAL", `A queue pair in ${qp.life.state} takes no ${work}`);
 }
 
-/** In any state of the ring; undefined where it can be posted. */
+/** In any state of the ring. */
 export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const { types, operands, data, takesRecv } = WQE_OPCODES[request.opcode];
   const sges = request.sges ?? NO_SGES;
@@ -89,7 +87,7 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   return asksInline(request) ? refuseInline(qp, request.opcode, bytes) : undefined;
 }
 
-/** IBV_SEND_INLINE: not where elements are written, nor for too many bytes. */
+/** IBV_SEND_INLINE. */
 function refuseInline(
   { caps: { maxInlineData } }: Qp,
   opcode: SendRequest["opcode"],

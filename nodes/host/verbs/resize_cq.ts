@@ -67,7 +67,6 @@ function heldEntries(cq: Cq): Cqe[] {
   return held;
 }
 
-/** Waits for the old ring's closing entry, moves those before it. */
 function* move(
   cq: Cq,
   to: { readonly ring: Buffer; readonly entries: number; readonly stamp: number },

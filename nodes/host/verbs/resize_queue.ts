@@ -41,18 +41,15 @@ import type {
 
 type Resumed = Extract<RnicReply, { readonly op: "queue-resumed" }>;
 
-/** With its ring and the ring's owner. */
 export type Resizable =
   | { readonly queue: "send"; readonly ring: SendRing; readonly qp: Qp }
   | { readonly queue: "recv"; readonly ring: RecvRing; readonly qp: Qp }
   | { readonly queue: "shared"; readonly ring: SrqRing; readonly srq: Srq };
 
-/** It can be polled again. */
 export function resizedSignal(cq: Cq): string {
   return `cq-resized-${cq.cqn}`;
 }
 
-/** It can be posted to again. */
 function resumedSignal(queue: number): string {
   return `queue-resumed-${queue}`;
 }
@@ -64,7 +61,6 @@ export function* awaitRing(
   while (ring.resizing) yield* cpu.waitSignal(resumedSignal(ring.queue), NEVER);
 }
 
-/** Send or receive queue, own or shared; undefined for others. */
 export function resizableOf(state: DeviceState, queue: number): Resizable | undefined {
   for (const qp of state.queuePairs.values()) {
     if (qp.sq.queue === queue) return { queue: "send", ring: qp.sq, qp };
@@ -91,7 +87,6 @@ function cqOf(target: Resizable): Cq | undefined {
   return target.queue === "send" ? target.qp.sendCq : target.qp.recvCq;
 }
 
-/** As after this change of space 2. */
 export function changedSpace2(
   target: Resizable,
   change: { readonly offset: number; readonly data: Uint8Array },
@@ -249,12 +244,11 @@ export function* resizeRing(target: Resizable, depth: number): Steps<VerbError |
   return refused;
 }
 
-/** In this buffer. */
 export function memoryOf(buffer: Buffer): Pick<RingMemory, "address" | "physical" | "room"> {
   return { address: buffer.address, physical: contiguous(buffer), room: roomOf(buffer) };
 }
 
-/** A power of two of units, one stays free. */
+/** One unit stays free. */
 export function depthFor(requests: number, unitsEach = 1): number {
   return powerOfTwo(requests * unitsEach + 1);
 }

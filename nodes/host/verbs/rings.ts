@@ -1,7 +1,4 @@
-/**
- * Rings of queue pairs and shared receive queues: units freed at completions, doorbells for new
- * ones.
- */
+/** Rings of queue pairs and shared receive queues. */
 import { VENDOR_ERRORS, vendorErrorText } from "../../../fabric/wire/host_bus/vendor_error.ts";
 import { WQE_OPCODES, type WqeOpcode } from "../../../fabric/wire/host_bus/wqe_opcode.ts";
 import { assert, fail } from "../../../fabric/base/assert.ts";
@@ -22,10 +19,8 @@ export function shownWrId(wrId: WrId): number | string {
   return typeof wrId === "bigint" ? `${wrId}` : wrId;
 }
 
-/** The newest of the retired work requests. */
 export interface Retired {
   readonly wrId: WrId;
-  /** Of a send. */
   readonly posted?: PostedSend;
 }
 
@@ -56,7 +51,7 @@ export function retireRecv(qp: Qp, index: number): Retired {
   return { wrId: rq.wrIds[index]! };
 }
 
-/** A completion has returned the slot. @returns the receive's wr_id. */
+/** @returns the receive's wr_id. */
 export function retireSlot(srq: Srq, slot: number): WrId {
   const wrId = srq.ring.wrIds[slot];
   assert(wrId !== undefined, `SRQ ${srq.srqn}: slot ${slot} is not outstanding`);
@@ -116,7 +111,6 @@ export function* postAll<Request extends object>(
     readonly device: Device;
     readonly queue: Parameters<typeof awaitRing>[1];
     readonly enqueue: (request: Request) => VerbError | undefined;
-    /** For `posted` new requests. */
     readonly ring: (posted: number) => Steps<void>;
   },
 ): Steps<PostError | undefined> {
@@ -147,7 +141,6 @@ export function* ringDoorbell(
   if (device.state.isWatched) device.cpu.signal(DOORBELL_RUNG);
 }
 
-/** To the driver's watch. */
 export const DOORBELL_RUNG = "doorbell-rung";
 
 /** With the last stored pointer (Q-06, in either form). */

@@ -102,7 +102,6 @@ function* storeLocked(
   return yield* request(cpu, "queue-resumed", { op: "unlock-space2", queue });
 }
 
-/** By `ask`; updates the driver's record of the ring. */
 function* perform(
   device: Device,
   change: Space2Change,

@@ -1,3 +1,4 @@
+/** Commands that query the card. */
 import { CLOCK_KHZ } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";

@@ -1,3 +1,4 @@
+/** Limits of the RNIC's on-chip resources, each with its reason. */
 import { PS_PER_NS, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import { QUEUES_MOST } from "../../../fabric/rack/plan/queue_plan.ts";
 

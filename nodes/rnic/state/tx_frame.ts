@@ -1,4 +1,4 @@
-/** First its payload is fetched, then it waits for the transmitter. */
+/** A data frame: its payload is fetched, then it waits for the transmitter. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Frame, Span } from "../../../fabric/node.ts";
 import type { OpcodeName, OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";

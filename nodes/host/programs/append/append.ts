@@ -119,7 +119,7 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
   return createAppend({ options, client, region, plan, slots: regions[0]!, slotBytes });
 }
 
-/** `depth` outstanding. @returns the reason of an early end. */
+/** @returns the reason of an early end. */
 function* transfer(append: Append): Steps<Failure | undefined> {
   const { client, options: { records }, cpu } = append;
   while (append.outstanding > 0 || append.next < records) {

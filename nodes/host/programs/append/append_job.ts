@@ -48,7 +48,6 @@ export function tailOf(records: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** [from, to) of a part of update `index`. */
 export function rangeOf(
   { recordBytes }: { readonly recordBytes: number },
   index: number,
@@ -73,7 +72,6 @@ export function createAppend(
     readonly client: PersistClient;
     readonly region: Region;
     readonly plan: CompoundPlan;
-    /** For `depth` updates: see `append.ts`. */
     readonly slots: Mr;
     readonly slotBytes: number;
   },
@@ -84,9 +82,7 @@ export function createAppend(
     ...createWindow(depth, records),
     cpu: client.device.cpu,
     updates: new Array<UpdateState | undefined>(records),
-    /** To be posted. */
     nextSecond: 0,
-    /** Persistent up to here. */
     confirmed: 0,
     isConfirmed: new Uint8Array(records),
     rounds: 0,

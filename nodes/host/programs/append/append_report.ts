@@ -1,4 +1,4 @@
-/** Trace lines, audit records and the result of an `append`. */
+/** Trace lines, audit records and result of an `append`. */
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import type { Measured } from "../persist/persist_client.ts";
 import { type Append, rangeOf, recordOf, tailOf } from "./append_job.ts";
@@ -6,7 +6,6 @@ import type { CompoundRequest } from "./compound_methods.ts";
 import { outcomeOf, summarize } from "../common/summary.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
-/** In audit records. */
 const RECORD = 0, TAIL = 1;
 
 function recordId(index: number, part: number): number {
@@ -30,7 +29,6 @@ export function auditWrites(append: Append, index: number): void {
   cpu.note({ kind: "writes", ...tail, after, ...isClaimed });
 }
 
-/** Its persistent parts. */
 export function auditRound(append: Append, index: number): void {
   const { cpu, plan, updates } = append;
   const posted = plan.rounds[updates[index]!.round - 1]!;
@@ -54,7 +52,6 @@ function writes({ opcode, part, message }: CompoundRequest, wanted: "record" | "
   return part === wanted || part === "both";
 }
 
-/** One doorbell posts all requests of a round. */
 export function traceRound(
   append: Append,
   index: number,

@@ -29,7 +29,6 @@ export interface CompoundRequest {
     | "read"
     | "send";
   readonly part: "record" | "tail" | "both";
-  /** Of a SEND. */
   readonly message?: "commit" | "commit-data" | "persist-mark" | "deposit";
 }
 
@@ -53,7 +52,6 @@ export interface CompoundPlan {
  */
 export type Update = typeof UPDATES[number];
 
-/** Of the connection. */
 export interface CompoundTerms {
   readonly method: Method;
   readonly flusher: Flusher;
@@ -67,7 +65,6 @@ const pending = (part: CompoundRequest["part"]) =>
   ({ opcode: "send", part, message: "deposit" }) as const;
 const flush = (part: CompoundRequest["part"]) => ({ opcode: "flush", part }) as const;
 
-/** Of most methods. */
 const SOUND = { confirmedBy: "completion", ordered: true, promises: true } as const;
 
 function orderedPlan(terms: CompoundTerms): CompoundPlan {

@@ -1,4 +1,4 @@
-/** The two ends of a program's connection, for its result. */
+/** Both ends of a connection, for a program's result. */
 import { machineOf, rnicName } from "../../../../fabric/rack/plan/names.ts";
 import type { Cpu } from "../../cpu/program.ts";
 
@@ -10,7 +10,7 @@ export interface Ends {
   readonly rnic?: string;
 }
 
-/** @param to the other host, or one of its RNICs. */
+/** @param to a host, or one of its RNICs. */
 export function endsOf({ host, rnic = 0 }: Pick<Cpu, "host" | "rnic">, to: string): Ends {
   const machine = machineOf(to);
   return {

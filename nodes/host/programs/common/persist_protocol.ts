@@ -43,7 +43,6 @@ const METHOD_CODES: readonly PutMethod[] = [
   "persist-compare",
 ];
 
-/** In either form. */
 export function isPersistentWrite(
   method: PutMethod | "read",
 ): method is "persist-opcode" | "persist-address" {
@@ -55,7 +54,6 @@ export function policyOf(method: PutMethod, wanted: Policy): Policy {
   return isPersistentWrite(method) ? wanted : "persistence";
 }
 
-/** In the connection request. */
 export interface Terms {
   readonly method: PutMethod | "read";
   readonly policy: Policy;
@@ -64,9 +62,8 @@ export interface Terms {
   readonly messageBytes: number;
 }
 
-/** In its REP or REJ. */
 export interface ServerTerms {
-  /** P-02: of a persistent write. */
+  /** P-02. */
   readonly flow: 1 | 2;
   readonly flush: PersistencePlan["flush"];
   readonly receive: ReceivePlace;
@@ -148,7 +145,7 @@ export type PersistMessage =
     /** Opens an incomplete object, too. */
     readonly partial?: true;
   }
-  /** By name, from number `next` on. */
+  /** From number `next` on, by name. */
   | { readonly type: "list"; readonly id: number; readonly next: number }
   /** P-22. */
   | {
@@ -208,7 +205,6 @@ export type PersistMessage =
   /** The answer repeats the message. */
   | { readonly type: "remove"; readonly id: number; readonly name: string };
 
-/** Of a `names` message. */
 export interface ListedObject {
   readonly name: string;
   readonly length: number;
@@ -248,7 +244,6 @@ const INCOMPLETE_NAME = 0x80;
 export const HEADER_BYTES = 32;
 /** Without payload: an `open` with the longest name. */
 export const CONTROL_BYTES = 128;
-/** With names. */
 export const NAMES_BYTES = 4096;
 interface Fields {
   readonly small?: number;
@@ -420,14 +415,13 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   }
 }
 
-/** Of an opening. */
 function wayOf(message: Extract<PersistMessage, { readonly name: string }>): number {
   if (message.type === "remove") return 0;
   if (message.type === "open-read") return message.partial ? 1 : 0;
   return message.alone ? 1 : message.replaces ? 2 : 0;
 }
 
-/** Of an object's region (P-22). */
+/** P-22. */
 export function accessFor(method: Terms["method"]): AccessFlags {
   switch (method) {
     case "read":
@@ -456,7 +450,6 @@ const PENDING_TAIL_BYTES = 8;
 /** Of a {@link Word}: a message without data still fits a control slot. */
 export const WORD_BYTES_MAX = 64;
 
-/** Behind the header. */
 export function wordTailBytes(length: number): number {
   return WORD_HEADER_BYTES + length;
 }
@@ -477,7 +470,6 @@ export interface RingPlace {
 export interface PendingMessage {
   readonly type: "deposit";
   readonly id: number;
-  /** Into the responder's SCM. */
   readonly scmOffset: number;
   readonly length: number;
   /** In its connection, from 1. */
@@ -492,7 +484,6 @@ function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The object's offset in SCM and, with pending messages, the ring. */
 function encodeRegionTail(
   { scmOffset, ring }: { readonly scmOffset: number; readonly ring?: RingPlace },
 ): Uint8Array {
@@ -533,7 +524,6 @@ function decodeWord(tail: Uint8Array): Word | undefined {
   return { va: Number(view.getBigUint64(0)), bytes };
 }
 
-/** In front of the payload. */
 export const PENDING_MESSAGE_BYTES = HEADER_BYTES + PENDING_TAIL_BYTES;
 const CRC_AT = PENDING_MESSAGE_BYTES - 4;
 
@@ -543,7 +533,6 @@ function crcOf(bytes: Uint8Array): number {
   return ~crcUpdate(head, view, { from: PENDING_MESSAGE_BYTES, end: bytes.length }) >>> 0;
 }
 
-/** With the CRC of both. */
 export function encodePendingMessage(
   pending: Omit<PendingMessage, "type" | "length" | "crc">,
   payload: Uint8Array,

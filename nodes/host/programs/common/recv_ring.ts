@@ -49,7 +49,6 @@ export interface Storing {
   readonly store: (va: number, bytes: Uint8Array) => Steps<void>;
 }
 
-/** For messages of this size. */
 export function slotBytesFor(bytes: number): number {
   return Math.ceil(bytes / LINE_BYTES) * LINE_BYTES;
 }
@@ -66,7 +65,6 @@ export function* createRing(
   return area && ringAt(cpu, { offset: area.offset, slots, slotBytes });
 }
 
-/** Of an earlier life. */
 export function findRings(cpu: Cpu, directory: ScmDirectory): RecvRing[] {
   return ringObjects(directory).flatMap(({ name, offset, length }) => {
     const slotBytes = Number(name.split("/").at(-1));
@@ -96,13 +94,12 @@ export function ringInDram(buffer: Buffer, sizes: Sizes): RecvRing {
   return { word: undefined, first: buffer.address, ...sizes, epoch: 0, applied: 0 };
 }
 
-/** A requester begins to use the area: old content is void. */
+/** Old content is void. */
 export function* beginEpoch(cpu: Cpu, ring: RecvRing): Steps<void> {
   ring.epoch = (ring.epoch + 1) >>> 0;
   yield* recordApplied(cpu, ring, 0);
 }
 
-/** All messages up to this one are at their destination. */
 export function* recordApplied(cpu: Cpu, ring: RecvRing, sequence: number): Steps<void> {
   ring.applied = sequence;
   if (ring.word === undefined) return;

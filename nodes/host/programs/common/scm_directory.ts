@@ -17,7 +17,6 @@ import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 
-/** Of SCM. */
 export const DIRECTORY_BYTES = 64 * 1024;
 /** Of objects: the medium's block size. */
 export const OBJECT_ALIGNMENT = 256;
@@ -25,12 +24,12 @@ const ENTRY_BYTES = 128;
 const ENTRIES_MAX = DIRECTORY_BYTES / ENTRY_BYTES - 1;
 export const NAME_BYTES_MAX = OBJECT_NAME_BYTES_MAX;
 const HEADER_BYTES = 16;
-/** Written without a directory, at the host's first boot. */
+/** At the host's first boot. */
 export const NEW_DIRECTORY_BYTES = ENTRIES_MAX * ENTRY_BYTES + HEADER_BYTES;
 const MAGIC = 0x5243_4b4d; // "RCKM"
 const VERSION = 1;
 
-/** `offset` is from the SCM's first byte. */
+/** From the SCM's first byte. */
 export interface ScmObject {
   readonly name: string;
   readonly offset: number;
@@ -41,7 +40,6 @@ export interface ScmObject {
   readonly state?: EntryState;
 }
 
-/** The index is the code. */
 const STATES = ["complete", "pending", "incomplete"] as const;
 export type EntryState = typeof STATES[number];
 const GENERATION_BITS = 30;
@@ -65,9 +63,7 @@ export interface ScmDirectory {
   readonly place: number | undefined;
   /** Complete, or shown as incomplete. */
   readonly entries: Map<string, Entry>;
-  /** Unpublished replacements. */
   readonly pending: Set<Entry>;
-  /** By slot. */
   readonly taken: boolean[];
   generation: number;
 }
@@ -244,7 +240,6 @@ function isRing({ name }: { readonly name: string }): boolean {
   return name.startsWith(RING_PREFIX);
 }
 
-/** By name. */
 export function listObjects(directory: ScmDirectory): ScmObject[] {
   const objects = [...directory.entries.values()].filter((entry) => !isRing(entry));
   return objects.sort((x, y) => x.name < y.name ? -1 : 1);
@@ -336,7 +331,6 @@ function addEntry(directory: ScmDirectory, entry: Omit<Entry, "generation">): En
   return { ...entry, generation: directory.generation };
 }
 
-/** To be written in a new place. */
 export interface Replacement {
   readonly name: string;
   readonly length: number;
@@ -368,7 +362,6 @@ export function* reserveReplacement(
   return entry;
 }
 
-/** Once the object of its name is removed. */
 export function hasRoomWithout(
   directory: ScmDirectory,
   old: ScmObject,

@@ -37,7 +37,6 @@ export const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCE
 /** Linux's, as fio prints `err=`. */
 const ERRNO = { EIO: 5, ENOMEM: 12, EINVAL: 22, ECONNREFUSED: 111, ETIMEDOUT: 110 } as const;
 
-/** `err=` of the output. */
 class EngineError extends Error {
   override readonly name = "EngineError";
   constructor(readonly job: JobError) {
@@ -98,7 +97,6 @@ export function* connectTo(
   }
 }
 
-/** The first request; then listening ends. */
 export function* acceptOne(
   job: Pick<FioJob, "port">,
   { listener, options }: {

@@ -18,7 +18,7 @@ export function bucketOf(ns: number): number {
   return Math.min((errorBits + 1) * GROUP + offset, BUCKETS - 1);
 }
 
-/** Its middle, in ns: the value of percentiles. */
+/** In ns: the value of percentiles. */
 export function valueOf(bucket: number): number {
   if (bucket < 2 * GROUP) return bucket;
   const errorBits = Math.floor(bucket / GROUP) - 1;

@@ -10,7 +10,6 @@ import { StatsMeter, type ThreadStats } from "./stats.ts";
 
 /** fio's `io_u`. */
 export interface IoUnit extends Io {
-  /** Of the job's `iodepth` buffers. */
   readonly index: number;
   readonly start: Time;
   issue: Time;
@@ -22,8 +21,8 @@ export interface IoUnit extends Io {
 export interface Engine {
   readonly commit: (units: readonly IoUnit[]) => Steps<void>;
   /**
-   * When at least `least` I/O are completed, in order, about `most` at most; fewer where the other
-   * end has disconnected regularly.
+   * When `least` I/O are completed, in order, about `most` at most; fewer where the other end has
+   * disconnected regularly.
    */
   readonly getEvents: (least: number, most: number) => Steps<IoUnit[]>;
   /** Posts one I/O and waits (`sync`); absent: not supported. */
@@ -66,12 +65,11 @@ export class IoLoop {
     this.#meter = new StatsMeter(cpu.now, cpu.workPs, rules);
   }
 
-  /** Up to now, or the end of the last I/O. */
   stats(): ThreadStats {
     return this.#final ?? this.#meter.result(this.#cpu.now, this.#cpu.workPs);
   }
 
-  /** Of the plan, until it or the run time ends; waits for outstanding ones. */
+  /** Waits for outstanding ones. */
   *run(plan: IoPlan, onProgress: (stats: IoLoop) => void): Steps<void> {
     while (!this.#timeIsOver() && !this.#isOver) {
       const io = plan.next();

@@ -2,14 +2,12 @@
 import type { Rng } from "../../../../fabric/base/rng.ts";
 import type { Direction, FioJob } from "./job.ts";
 
-/** On the workspace. */
 export interface Io {
   readonly direction: Direction;
   readonly offset: number;
   readonly bytes: number;
 }
 
-/** Of a job. */
 export type IoRules = Pick<
   FioJob,
   | "readPercent"
@@ -24,7 +22,6 @@ export type IoRules = Pick<
   | "timeBased"
 >;
 
-/** Of a workspace, from `offset` on. */
 export interface Extents {
   readonly offset: number;
   readonly bytes: number;

@@ -19,11 +19,10 @@ export type EngineName = typeof ENGINES[number];
 export const DIRECTIONS = ["read", "write"] as const;
 export type Direction = typeof DIRECTIONS[number];
 
-/** Of the rdma engine's client (`verb`). */
+/** `verb`. */
 export const VERBS = ["write", "read", "send", "recv"] as const;
 export type Verb = typeof VERBS[number];
 
-/** In multiples of `least`. */
 export interface BlockSizes {
   readonly least: number;
   readonly most: number;
@@ -36,11 +35,9 @@ export interface FioJob {
   readonly name: string;
   readonly engine: EngineName;
   readonly isServer: boolean;
-  /** In the output: a job's threads come in order. */
   readonly index: number;
   /** From 0: jobs of a wave run at once, waves one after the other (`stonewall`). */
   readonly wave: number;
-  /** Absent for a server. */
   readonly to?: string;
   /** librpma's `port` + thread − 1. */
   readonly port: number;
@@ -50,7 +47,6 @@ export interface FioJob {
   /** Each block is used once before any repeats (not `norandommap`). */
   readonly randomMap: boolean;
   readonly blockSizes: Readonly<Record<Direction, BlockSizes>>;
-  /** Default: all of the workspace. */
   readonly size?: Extent;
   readonly offset: number;
   /** In all, instead of once the size (`io_size`). */
@@ -68,7 +64,6 @@ export interface FioJob {
   readonly runtimePs?: Time;
   readonly rampPs: Time;
   readonly startDelayPs: Time;
-  /** Of `bw` and `iops` samples. */
   readonly bwWindowPs: Time;
   readonly iopsWindowPs: Time;
   readonly seed?: number;
@@ -82,7 +77,6 @@ export interface FioJob {
 /** By a queue pair's limit (rdma: FIO_RDMA_MAX_IO_DEPTH). */
 export const IODEPTH_MAX = 16_384;
 export const RDMA_IODEPTH_MAX = 512;
-/** Threads of all jobs together. */
 export const JOBS_MAX = 256;
 
 /** `err=`: an errno, or ibv_wc_status, with its text. */

@@ -63,7 +63,6 @@ interface Client {
   /** apm: the target of flushing READs. */
   readonly raw: Mr;
   readonly inFlight: IoUnit[];
-  /** Completed before the loop has asked. */
   readonly ready: IoUnit[];
   readonly flushesMax: number;
   flushes: number;
@@ -88,7 +87,7 @@ export function queueSizes(
   return { sends: sync ? 2 : iodepth + batches, messages: 0 };
 }
 
-/** And receives the server's workspace. @throws EngineError, ProgramError */
+/** @throws EngineError, ProgramError */
 export function* openRpmaClient(device: CmDevice, job: FioJob): Steps<RpmaClient> {
   const isGpspm = job.engine === "librpma_gpspm_client";
   const { sends, messages } = queueSizes(job);
@@ -252,7 +251,6 @@ function* flush(client: Client, request: FlushRequest): Steps<void> {
     });
   }
   const at = (messages.next % messages.slots) * SLOT_BYTES + MESSAGE_BYTES;
-  // The completion returns the answer's place.
   must(yield* postRecv(qp, { wrId: at, sges: [sge(messages.mr, at, MESSAGE_BYTES)] }));
   yield* sendRequest(client, request);
 }

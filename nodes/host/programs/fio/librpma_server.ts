@@ -81,7 +81,6 @@ function* postSlots(
   }
 }
 
-/** A message to send, then one to receive. */
 function sendAt(slot: number): number {
   return 2 * slot * MESSAGE_BYTES;
 }
@@ -97,7 +96,6 @@ interface FlushServer {
   readonly cq: Cq;
   readonly slots: Mr;
   readonly workspace: Mr;
-  /** For room in the send queue. */
   readonly queued: WorkCompletion[];
   room: number;
 }

@@ -62,7 +62,7 @@ export interface FlushRequest {
 /** At either end (MAX_MSG_SIZE). */
 export const MESSAGE_BYTES = 512;
 
-/** Of type `fixed64`: a byte of tag, eight of value. */
+/** `fixed64`: a byte of tag, eight of value. */
 const FIELD_BYTES = 9;
 const FIXED64 = 1;
 
@@ -116,7 +116,6 @@ export interface InfoBlock {
 }
 
 const HEAD_BYTES = 12, BUFFER_BYTES = 16;
-/** Fixed. */
 export const INFO_BYTES = HEAD_BYTES + BUFFER_BYTES * RDMA_IODEPTH_MAX;
 
 export function encodeInfo(

@@ -31,7 +31,7 @@ import type { Engine, IoUnit } from "./io_loop.ts";
 import { type FioJob, RDMA_IODEPTH_MAX, type Verb } from "./job.ts";
 import { decodeInfo, encodeInfo, INFO_BYTES, type InfoBlock } from "./messages.ts";
 
-/** Of an information block: no buffer has this number. */
+/** No buffer has this number. */
 const INFO_WR = RDMA_IODEPTH_MAX;
 /** Half a second for the server to post its receives. */
 const SETTLE_PS = PS_PER_S / 2;
@@ -43,7 +43,6 @@ interface End {
   readonly job: FioJob;
   readonly pd: Pd;
   readonly cq: Cq;
-  /** One after the other. */
   readonly data: Mr;
   readonly blockBytes: number;
   /** To send, then as received. */
@@ -55,12 +54,11 @@ interface Peer extends End {
   readonly inFlight: Map<number, IoUnit>;
 }
 
-/** Ready for I/O. */
 export interface RdmaEnd {
   readonly engine: Engine;
   readonly connection: Connection;
   readonly verb: Verb;
-  /** Of a server that takes no part in the I/O: the client's last message. */
+  /** The client's last message. */
   readonly waitForEnd: () => Steps<void>;
   readonly close: () => Steps<void>;
 }
@@ -104,7 +102,6 @@ function* sendInfo({ device, info, connection: { qp } }: Peer, block: InfoBlock)
   must(yield* postSend(qp, { opcode: "send", wrId: INFO_WR, sges, sendFlags: IBV_SEND_SIGNALED }));
 }
 
-/** Ignores completions of the own block. */
 function* receiveInfo(peer: Peer): Steps<InfoBlock> {
   for (;;) {
     const { opcode, byteLen } = yield* completionOf(peer);
@@ -122,7 +119,7 @@ function* completionOf({ cq, connection }: Peer): Steps<WorkCompletion> {
   throw engineError("EIO", `${connection.peer.host} has disconnected`);
 }
 
-/** And receives the server's buffers. @throws EngineError, ProgramError */
+/** @throws EngineError, ProgramError */
 export function* openRdmaClient(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   const end = yield* openEnd(device, job);
   const connection = yield* connectTo(device, job, { qp: qpOf(end), transport: TRANSPORT });
@@ -194,7 +191,7 @@ function* closeClient(peer: Peer): Steps<void> {
   yield* disconnect(connection);
 }
 
-/** Takes one client, and sends it its buffers. @throws EngineError, ProgramError */
+/** Takes one client. @throws EngineError, ProgramError */
 export function* openRdmaServer(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   const listener = listenOn(device, job);
   const end = yield* openEnd(device, job);

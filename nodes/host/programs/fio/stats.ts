@@ -35,7 +35,6 @@ export interface DirectionStats {
 
 export interface ThreadStats extends Readonly<Record<Direction, DirectionStats>> {
   readonly runtimePs: Time;
-  /** On a core, without polling. */
   readonly workPs: Time;
   /** fio's: 10 of ns, 10 of µs, 12 of ms ({@link latencyClass}). */
   readonly classes: readonly number[];
@@ -98,7 +97,7 @@ class WindowMeter {
 /** In ps. */
 export interface IoTimes {
   readonly start: Time;
-  /** Posted; a job with `sync` has no submission latency. */
+  /** A job with `sync` has no submission latency. */
   readonly issue: Time;
   readonly end: Time;
   readonly isSync: boolean;
@@ -172,7 +171,6 @@ export function latencyClass(ns: number): number {
   return ns < 2e9 ? CLASSES - 2 : CLASSES - 1;
 }
 
-/** Of a running thread, from an instant on. */
 export class StatsMeter {
   readonly #directions: Readonly<Record<Direction, DirectionMeter>>;
   readonly #classes = new Array<number>(CLASSES).fill(0);
@@ -203,7 +201,7 @@ export class StatsMeter {
     this.#directions[direction].shortIos++;
   }
 
-  /** `count` were posted together, up to `depth`. */
+  /** `count` were posted together. */
   atDepth(count: number, depth: number): void {
     this.#depths[depthBucket(depth)]! += count;
   }

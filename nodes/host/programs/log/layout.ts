@@ -24,13 +24,11 @@ const RECORD_MAGIC = 0x5252_4543; // "RREC"
 const RECORD_HEADER_BYTES = 32;
 const CLAIM_BYTES = 16;
 const KINDS = ["data", "barrier"] as const;
-/** Behind this offset. */
 const CRC_END = 8;
 
 /** Writers and readers of a log must agree. */
 export interface LogShape {
   readonly name: string;
-  /** Of the payload. */
   readonly recordBytes: number;
   /** With the claim's. */
   readonly slots: number;
@@ -48,7 +46,6 @@ export interface LogScan {
   readonly records: readonly LogRecord[];
 }
 
-/** In whole words. */
 export function slotBytes({ recordBytes }: Pick<LogShape, "recordBytes">): number {
   return Math.ceil((RECORD_HEADER_BYTES + recordBytes) / 8) * 8;
 }
@@ -171,7 +168,7 @@ export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan |
   return best;
 }
 
-/** No earlier client has used it, given scans of enough replicas. */
+/** Given scans of enough replicas. */
 export function nextEpoch(scans: readonly LogScan[]): number {
   let last = 0;
   for (const { claimed, records } of scans) last = Math.max(last, claimed, lastEpoch(records));

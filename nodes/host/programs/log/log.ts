@@ -46,7 +46,6 @@ export function* log(context: ProgramContext): Steps<void> {
   cpu.report("result", { program: "log", ...reportOf(job), ...outcome });
 }
 
-/** From the first connection to the last durable record, or until progress stops. */
 function* run(
   context: ProgramContext,
   job: LogJob,
@@ -78,7 +77,6 @@ interface Reported {
   records: number;
 }
 
-/** Slot after slot; reports durable records. */
 function* append(
   context: ProgramContext,
   job: LogJob,
@@ -130,7 +128,7 @@ function* append(
   };
 }
 
-/** With a thread for every replica. @returns false where progress stops. */
+/** @returns false where progress stops. */
 function* until(
   { cpu }: ProgramContext,
   job: LogJob,
@@ -154,7 +152,6 @@ function* until(
   return true;
 }
 
-/** From durable slots. */
 function reportDurable(job: LogJob, plan: LogPlan, reported: Reported): void {
   const { cpu, durable: slots } = job;
   const { payloads } = reported;

@@ -23,21 +23,18 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
     options,
     replicas: options.to.map((host) => ({
       host,
-      /** Of each segment in the replica's SCM, as far as known. */
+      /** As far as known. */
       places: new Array<number>(),
-      /** The method's confirmation guarantees persistence at this host. */
+      /** At this host. */
       promises: false,
       /** First slots confirmed: they survive any failure. */
       acked: 0,
-      /** Connections, and why the last one ended. */
       tries: 0,
       lost: undefined as string | undefined,
-      /** Late since a connection ended. */
       behindSince: undefined as Time | undefined,
       caughtUp: { times: 0, longestPs: 0, lastAt: 0 },
       running: false,
     })),
-    /** At every change of the shared state. */
     signal: `log/${options.name}`,
     /** A thread does not wait if the count differs from the one that it has seen. */
     changes: 0,
@@ -54,7 +51,6 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
 export type LogJob = ReturnType<typeof createJob>;
 export type Replica = LogJob["replicas"][number];
 
-/** After a change of the shared state. */
 export function changed(job: LogJob): void {
   job.changes++;
   job.cpu.signal(job.signal);
@@ -68,7 +64,6 @@ export function readsNeeded({ replicas: { length } }: LogJob): number {
   return readQuorum(length, Math.floor(length / 2) + 1);
 }
 
-/** The first `slots`. */
 export function quorumHas({ replicas, options }: LogJob, slots: number): boolean {
   return replicas.filter(({ acked }) => acked >= slots).length >= options.quorum;
 }
@@ -81,18 +76,15 @@ export function readLogOptions({ device, options: given }: ProgramContext) {
     quorum: quorumOption(given, to.length),
     name: textOption(given, "name", "log"),
     recordBytes: recordOption(given),
-    /** A log that differs from the file's beginning is replaced. */
     anew: given.anew === true,
     file: textOption(given, "file", MADE_UP),
     method: wordOption(given, "method", { words: METHODS, otherwise: "persist-opcode" }),
-    /** Records outstanding behind the last durable one. */
     depth: countOption(given, "depth", { least: 1, otherwise: 16 }),
     mode: completionOption(given, device),
     /** Between two connections, and silence with outstanding requests at most. */
     pausePs: microsecondsOption(given, "pauseUs", 200),
     idlePs: microsecondsOption(given, "idleUs", 5_000),
     patiencePs: microsecondsOption(given, "patienceUs", 100_000),
-    /** For late replicas, once all is durable. */
     lingerPs: microsecondsOption(given, "lingerUs", 20_000),
   };
 }

@@ -23,10 +23,8 @@ export interface LogPlan {
   readonly shape: LogShape;
   readonly segments: readonly number[];
   readonly epoch: number;
-  /** Found ones, a barrier, and those to append. */
   readonly records: readonly LogRecord[];
   readonly slots: Uint8Array<ArrayBuffer>;
-  /** Slots before the barrier. */
   readonly first: number;
   /** Found data records, and those that a replacement makes invalid. */
   readonly recovered: number;
@@ -86,7 +84,6 @@ export function planLog(
   };
 }
 
-/** And one more where they are too small. */
 function segmentsFor(records: number, found: readonly number[]): number[] {
   const missing = 1 + records - found.reduce((sum, slots) => sum + slots, 0);
   // A new log's claim and first barrier use two spare slots.
@@ -111,7 +108,6 @@ function sizeDifference(
   return `it has ${held.length} records of at most ${claimed} B, not of ${recordBytes} B`;
 }
 
-/** The first record that differs, from 0. */
 function differenceOf(held: readonly Uint8Array[], data: Uint8Array): string | undefined {
   let at = 0;
   for (const [i, found] of held.entries()) {

@@ -25,7 +25,6 @@ import { fetchLog, type Segment, segmentName, segmentOf } from "./segments.ts";
 import type { ThreadContext } from "../../program_context.ts";
 import { PERSISTED, type Put, PUT_DEFAULTS } from "../persist/put_messages.ts";
 
-/** Until its connection or the client ends. */
 export function* serveReplica(
   context: ThreadContext,
   job: LogJob,
@@ -43,7 +42,6 @@ export function* serveReplica(
   changed(job);
 }
 
-/** If the replica's log is still needed. */
 function* scan(
   { device }: ThreadContext,
   job: LogJob,
@@ -70,7 +68,7 @@ function patience({ pausePs, idlePs }: LogJob["options"]) {
   return { attempts: 1, pausePs, idlePs };
 }
 
-/** The current segment: while the client runs, or until the replica has all of it. */
+/** While the client runs, or until the replica has all of it. */
 function* replicate(
   { device, cpu }: ThreadContext,
   job: LogJob,
@@ -112,7 +110,7 @@ interface Part {
   readonly segment: Segment;
 }
 
-/** Released slots. @returns the reason of its end. */
+/** @returns the reason of its end. */
 function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   const { replica, segment: { first, end } } = part;
   const isLast = end === job.plan?.shape.slots;
@@ -137,7 +135,7 @@ function* nextOf(put: Put, job: LogJob, hasNext: () => boolean) {
   return { error: "Nothing has completed for too long" };
 }
 
-/** Per slot; `acked` counts up to the first gap. */
+/** `acked` counts up to the first gap. */
 function takeAcks(put: Put, job: LogJob, { replica, segment }: Part): void {
   const before = replica.acked;
   const has = (slot: number) => slot < put.next && (put.flags[slot]! & PERSISTED) !== 0;

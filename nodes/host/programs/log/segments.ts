@@ -19,7 +19,6 @@ import type { CmDevice } from "../../cm/gsi.ts";
 const READ_BYTES = 4096;
 const READS = 8;
 
-/** And the objects that hold it. */
 export interface FoundLog extends LogScan {
   readonly recordBytes: number | undefined;
   readonly segments: readonly number[];
@@ -31,7 +30,7 @@ export function segmentName(log: string, segment: number): string {
   return segment === 0 ? log : `${log}+${segment}`;
 }
 
-/** Its index, its first slot and the slot behind its last. */
+/** From its first slot to the one behind its last. */
 export interface Segment {
   readonly index: number;
   readonly first: number;
@@ -54,7 +53,7 @@ export interface LogFetch extends Omit<ClientOptions, "to" | "terms"> {
   readonly recordBytes: number;
 }
 
-/** With a connection for each object. {@link NO_LOG} without a log. */
+/** {@link NO_LOG} without a log. */
 export function* fetchLog(
   device: CmDevice,
   { recordBytes: otherwise, name, ...rest }: LogFetch,

@@ -21,16 +21,15 @@ const LINE_BYTES = 64;
 export interface TestBuffer {
   readonly pd: Pd;
   readonly mr: Mr;
-  /** In whole lines. */
+  /** Whole lines. */
   readonly placeBytes: number;
-  /** Behind the places; on request. */
   readonly reportAddress: number;
 }
 
 const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
   IBV_ACCESS_REMOTE_ATOMIC;
 
-/** For `count` queue pairs; SCM is used from its end. */
+/** SCM is used from its end. */
 export function* makeBuffer(
   device: Device,
   wanted: {
@@ -57,7 +56,6 @@ export function* makeBuffer(
   return failed(mr) ? mr : { pd, mr, placeBytes, reportAddress: mr.address + reportAt };
 }
 
-/** Of queue pair `index`. */
 export function sendSge({ mr, placeBytes }: TestBuffer, index: number, bytes: number): Sge {
   return sge(mr, 2 * index * placeBytes, bytes);
 }
@@ -66,7 +64,6 @@ export function recvSge({ mr, placeBytes }: TestBuffer, index: number, bytes: nu
   return sge(mr, (2 * index + 1) * placeBytes, bytes);
 }
 
-/** As the peer addresses it. */
 export function recvPlace(buffer: TestBuffer, index: number): RemotePlace {
   return { va: recvSge(buffer, index, 0).address, rkey: buffer.mr.rkey };
 }

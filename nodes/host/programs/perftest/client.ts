@@ -83,7 +83,7 @@ export interface PerftestResult {
   readonly pathMtu: number;
   readonly settings: PerftestSettings;
   readonly rows: readonly PerftestRow[];
-  /** Of each queue pair, of the last size. */
+  /** Of the last size. */
   readonly ends: {
     readonly local: readonly PerftestEnd[];
     readonly remote: readonly PerftestEnd[];
@@ -94,7 +94,7 @@ export interface PerftestEnd {
   readonly host: string;
   readonly address: number;
   readonly qpn: number;
-  /** The first that this end sends. */
+  /** First one. */
   readonly psn: number;
   readonly rkey: number;
   readonly va: number;
@@ -207,7 +207,6 @@ function* measure(
   return { ...row, ...sumOfEnds(own, figures), local: own, remote: figures };
 }
 
-/** At the server's end; takes its SENDs until then. */
 function* peerFigures({ cpu }: CmDevice, stream: Stream) {
   const { buffer, idlePs } = stream;
   const mark = buffer.reportAddress + FIGURES_BYTES - 1;

@@ -30,7 +30,6 @@ export interface ClientLane extends Lane {
   readonly udPsn: number;
 }
 
-/** In the test of one size. */
 export interface Begun {
   readonly job: Job;
   readonly bytes: number;
@@ -43,7 +42,6 @@ export interface Begun {
 /** For a test on UD queue pairs: only the connection's private data is read. */
 const ASIDE = { maxSendWr: 2, maxRecvWr: 2 } as const;
 
-/** At both ends. */
 export function connectionOptions(
   { test, connection, bidirectional, depth, rxDepth, inlineBytes, ...terms }: TestTerms,
 ) {
@@ -117,7 +115,6 @@ export function* openLane(
   }
 }
 
-/** With its objects. */
 export function* closeLane(
   { connection, qp, ud }: Pick<ClientLane, "connection" | "qp" | "ud">,
 ): Steps<void> {

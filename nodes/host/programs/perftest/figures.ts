@@ -42,7 +42,6 @@ export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFig
   };
 }
 
-/** Of a test by time. */
 export interface LatencyRate {
   readonly averagePs: number;
   /** Round trips; of READs and atomics, messages. */
@@ -91,7 +90,6 @@ export function bandwidthFigures(
   };
 }
 
-/** By time: without peak. */
 export function sampledBandwidth({ count, ps }: Sampled, bytes: number): BandwidthFigures {
   const messagesPerSecond = count / (ps / PS_PER_S);
   const averageBytesPerSecond = bytes * messagesPerSecond;
@@ -111,7 +109,7 @@ export function sumOfEnds(one: BandwidthFigures, other: BandwidthFigures): Bandw
 /** Of {@link encodeFigures}; the last byte is not 0. */
 export const FIGURES_BYTES = 33;
 
-/** For the other end: doubles in order of the fields, messages, a mark. */
+/** Doubles in order of the fields, messages, a mark. */
 export function encodeFigures(
   figures: BandwidthFigures,
   messages: number,

@@ -10,17 +10,13 @@ import type { Cq, Qp, SendRequest, UdDestination, WorkCompletion } from "../../v
 import { recvSge, sendSge, type TestBuffer } from "./buffer.ts";
 import { PERFTEST, type RemotePlace, type TestTerms, UD_Q_KEY } from "./terms.ts";
 
-/** With the place at the other end. */
 export interface Lane {
   readonly qp: Qp;
   readonly remote: RemotePlace;
-  /** Of its place in the buffer. */
   readonly index: number;
-  /** Of a UD queue pair: where it sends. */
   readonly ud?: UdDestination;
 }
 
-/** Of one size, at either end. */
 export interface TestRun extends TestTerms {
   readonly sendCq: Cq;
   readonly buffer: TestBuffer;
@@ -74,7 +70,6 @@ export function* postFirstRecvs(
   must(yield* postRecv(qp, Array.from({ length: terms.rxDepth }, (_, wrId) => ({ wrId, sges }))));
 }
 
-/** It can send; with its first PSN. */
 export function* openUdQp(
   buffer: TestBuffer,
   { terms, sendCq, recvCq }: {

@@ -22,16 +22,15 @@ import {
 import { type Sampled, samplesOf, Sampling } from "./sampling.ts";
 import { PERFTEST } from "./terms.ts";
 
-/** One queue pair, at either end. */
 export interface LatencyEnd extends TestRun, Lane {
   readonly recvCq: Cq;
-  /** Before each post, for the client's clock. */
+  /** For the client's clock. */
   readonly onPost?: (now: Time) => void;
   /** The server's: its end ends a test by time. */
   readonly client?: Connection;
 }
 
-/** Between checks of the connection, while memory is watched. */
+/** Between checks of the connection. */
 const LOOK_PS = 1000 * PS_PER_US;
 
 /**
@@ -60,7 +59,6 @@ export function* runLatency(
   return sampling && samplesOf(sampling);
 }
 
-/** Differs from the previous message's. */
 function markOf(i: number): number {
   return i & 0xff;
 }

@@ -3,7 +3,6 @@ import type { Time } from "../../../../fabric/base/time.ts";
 import { ProgramError } from "../../verbs/device.ts";
 import type { Duration } from "./terms.ts";
 
-/** Finished messages, and their time. */
 export interface Sampled {
   readonly count: number;
   readonly ps: Time;

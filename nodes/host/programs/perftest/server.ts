@@ -52,15 +52,12 @@ interface Server {
   readonly device: CmDevice;
   readonly listener: Listener;
   readonly sendCq: Cq;
-  /** Streams of SENDs, also of several clients. */
   readonly recvCq: Cq;
-  /** The current ping-pong's. */
   readonly pingPongCq: Cq;
-  /** The current bidirectional test's sends and receives. */
   duplex: { readonly cq: Cq; room: number } | undefined;
   /** Of {@link recvCq}. */
   room: number;
-  /** The largest so far of each kind; never freed. */
+  /** Of each kind; never freed. */
   readonly buffers: Map<Memory, TestBuffer & { readonly count: number }>;
   /** By queue pair, and by connection. */
   readonly sessions: Map<number, Session>;
@@ -108,7 +105,6 @@ function* startServer(device: CmDevice, listener: Listener): Steps<Server | unde
   };
 }
 
-/** Refuses requests until then. */
 function* awaitReset({ cpu }: CmDevice, listener: Listener): Steps<void> {
   for (;;) {
     for (let event = nextEvent(listener); event; event = nextEvent(listener)) {
@@ -119,7 +115,6 @@ function* awaitReset({ cpu }: CmDevice, listener: Listener): Steps<void> {
   }
 }
 
-/** Until the RNIC has failed and is back. */
 function* serve(server: Server): Steps<void> {
   for (;;) {
     const completions = yield* waitCompletion(server.recvCq, { also: listening(server.listener) });
@@ -249,7 +244,6 @@ function manner({ device }: Server) {
   return { mode: device.state.completion, idlePs: IDLE_PS };
 }
 
-/** Sends as the client does, and writes it the figures. */
 function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
   const { connection, terms, buffer, lane: { qp: { sendCq }, index } } = sessions.at(-1)!;
   const { cpu } = server.device;

@@ -25,22 +25,19 @@ export interface Stream extends TestRun {
   readonly onProgress: (completed: number) => void;
 }
 
-/** In ps, each in order. */
+/** In ps. */
 export interface StreamTimes {
   readonly posted: Float64Array;
   readonly completed: Float64Array;
 }
 
 interface StreamLane extends Lane {
-  /** Among all lanes, in whose order they post. */
   readonly place: number;
   posted: number;
   completed: number;
-  /** Posted up to the last one with a completion. */
   signaled: number;
 }
 
-/** Between checks whether the test is over, at an end that only receives. */
 const LOOK_PS = 20 * PS_PER_US;
 
 /**

@@ -22,15 +22,13 @@ export const CONNECTIONS = ["RC", "UC", "UD"] as const;
 export type ConnectionType = typeof CONNECTIONS[number];
 
 export interface PerftestKind {
-  /** Of perftest's titles: `RDMA_Write`. */
+  /** `RDMA_Write`. */
   readonly title: string;
   readonly measures: "latency" | "bandwidth";
   readonly verb: Extract<WqeOpcode, "write" | "read" | "send"> | "atomic";
   /** Half of the round trip is reported. */
   readonly pingPong: boolean;
-  /** Default. */
   readonly inlineBytes: number;
-  /** Defaults. */
   readonly bytes: number;
   readonly depth: number;
   readonly iterations: number;
@@ -82,13 +80,11 @@ export const CQ_MODERATION = 100;
 export const MODERATED_BYTES_MAX = 8192;
 /** Of a client (`MAX_QP_NUM`). */
 export const QPS_MAX = 16_384;
-/** Of a test; outstanding on a queue pair. */
 export const ITERATIONS_MAX = 10_000_000, DEPTH_MAX = 8192;
 /** Of a message, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
 /** perftest's, of UD queue pairs. */
 export const UD_Q_KEY = 0x1111_1111;
-/** Of the server's buffer. */
 export const MEMORIES = ["dram", "scm"] as const;
 export type Memory = typeof MEMORIES[number];
 export const ATOMICS = ["fetch-add", "compare-swap"] as const;
@@ -100,7 +96,6 @@ export interface Duration {
   readonly marginPs: Time;
 }
 
-/** Of both ends. */
 export interface TestTerms {
   readonly test: PerftestName;
   readonly connection: ConnectionType;
@@ -116,7 +111,6 @@ export interface TestTerms {
   readonly postList: number;
   readonly cqModeration: number;
   readonly inlineBytes: number;
-  /** READs and atomics on a queue pair. */
   readonly outstanding: number;
   readonly trafficClass: number;
   readonly hopLimit: number;
@@ -125,17 +119,14 @@ export interface TestTerms {
   readonly retryCount: number;
 }
 
-/** Sent with each connection. */
 export interface PerftestTerms extends TestTerms {
   readonly memory: Memory;
-  /** Of this queue pair among the client's. */
   readonly index: number;
   readonly qps: number;
-  /** The server's writes go there. */
   readonly place: RemotePlace;
   /** For the server's figures, under the same key. */
   readonly reportVa: number;
-  /** Of the client; 0 for another type, which the connection names. */
+  /** 0 for another type, which the connection names. */
   readonly udQpn: number;
 }
 
@@ -234,10 +225,9 @@ export function decodePerftestTerms(bytes: Uint8Array): PerftestTerms | undefine
 
 const PLACE_BYTES = 12, ANSWER_BYTES = PLACE_BYTES + 8;
 
-/** The server's part. */
 export interface PerftestAnswer {
   readonly place: RemotePlace;
-  /** With its first PSN; 0 for another type. */
+  /** 0 for another type. */
   readonly udQpn: number;
   readonly udPsn: number;
 }

@@ -79,7 +79,6 @@ export function* get(context: ProgramContext): Steps<void> {
   });
 }
 
-/** The program's, under the client's names. */
 export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
   readonly from: string;
   readonly name: string;
@@ -135,7 +134,7 @@ function readRequest(job: Get, index: number): SendRequest {
   };
 }
 
-/** `depth` outstanding. @returns the reason of an early end. */
+/** @returns the reason of an early end. */
 function* transfer(job: Get): Steps<Failure | undefined> {
   const { client, count, messageBytes, slots } = job;
   const { cpu } = client.device;

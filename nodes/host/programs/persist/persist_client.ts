@@ -52,9 +52,8 @@ export interface PersistClient {
   readonly idlePs: Time;
   readonly recvMr: Mr;
   readonly recvBytes: number;
-  /** Slots not posted. */
   readonly freeRecvs: number[];
-  /** For one request outside the data path. */
+  /** Outside the data path. */
   readonly controlMr: Mr;
 }
 
@@ -129,10 +128,7 @@ function* giveBack(regions: readonly Mr[]): Steps<void> {
   for (const { pd, address } of regions) pd.device.cpu.free({ address });
 }
 
-/**
- * And posts the receives; frees all where it fails. The responder's flush mechanism resolves
- * `auto`.
- */
+/** Frees all where it fails. The responder's flush mechanism resolves `auto`. */
 export function* openClient(
   device: CmDevice,
   options: ClientOptions,
@@ -259,11 +255,9 @@ export interface Measured {
 export interface ClientProgram<Job> {
   readonly report: Readonly<Record<string, unknown>>;
   readonly prepare: (client: PersistClient) => Steps<Job | Failure>;
-  /** @returns the program's result. */
   readonly run: (job: Job) => Steps<Record<string, unknown>>;
 }
 
-/** Reports `result` and ends the connection. */
 export function* runClient<Job>(
   { cpu, device }: Pick<ProgramContext, "cpu" | "device">,
   options: ClientOptions,
@@ -309,8 +303,7 @@ export function received(
 }
 
 /**
- * Of a receive. @returns the program's message that is answered: by its number, or by the PSN of a
- * persisted write (P-28), which leaves `byPsn`.
+ * @returns the program's message that is answered: by its number, or by the PSN of a persisted write (P-28), which leaves `byPsn`.
  */
 export function answeredBy(
   client: PersistClient,
@@ -377,12 +370,11 @@ export function* ask(
 
 export type Region = Extract<PersistMessage, { type: "region" }>;
 
-/** For writing `length` bytes, or as it is. */
 interface Opening {
   readonly name: string;
   readonly length?: number;
   readonly alone?: true;
-  /** Beside the old object, until {@link publish}. */
+  /** Until {@link publish}. */
   readonly replaces?: true;
   /** Incomplete objects, too; for reading. */
   readonly partial?: boolean;
@@ -409,10 +401,7 @@ export function* publish(
   return answer.type === "publish" ? undefined : { error: "publish: protocol" };
 }
 
-/**
- * With all resources, for a program that connects often. @param regions further ones of {@link
- * makeRegions}.
- */
+/** For a program that connects often. @param regions further ones of {@link makeRegions}. */
 export function* releaseClient(client: PersistClient, regions: readonly Mr[]): Steps<void> {
   yield* disconnect(client.connection);
   yield* giveBack([client.recvMr, client.controlMr, ...regions]);

@@ -48,7 +48,6 @@ export function* persistd(context: ProgramContext): Steps<void> {
   }
 }
 
-/** Opened by the host's first server for all. */
 function* openStore(server: Server, regions: Regions | undefined): Steps<void> {
   const { store } = server;
   server.directory = store.directory ?? (yield* openDirectory(server.cpu, regions));

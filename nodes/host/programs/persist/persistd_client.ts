@@ -172,7 +172,6 @@ export function* probe({ clients }: Server): Steps<void> {
   }
 }
 
-/** A named object, or receive buffers. */
 interface Given {
   readonly address: number;
   readonly length: number;
@@ -210,7 +209,6 @@ function isInTheWay({ region, serving }: Client, given: Given): boolean {
     given.address < region.address + region.length;
 }
 
-/** With one doorbell. */
 export function* replenish(server: Server, client: Client): Steps<void> {
   const { qp } = client.connection;
   const requests = client.emptied.map((slot) => recvRequest(client, slot));

@@ -39,7 +39,6 @@ import type { Store } from "./persistd_store.ts";
 export interface ClientMemory {
   readonly recvBuffer: Buffer;
   readonly sendBuffer: Buffer;
-  /** As many send slots exist. */
   readonly ring: RecvRing;
 }
 
@@ -52,7 +51,6 @@ export interface Client {
   region: Mr | undefined;
   /** Unpublished. */
   replacement: Entry | undefined;
-  /** It writes; CPU time at its opening. */
   serving: { readonly object: string; readonly workPs: Time } | undefined;
   readonly emptied: number[];
   nextSend: number;
@@ -67,7 +65,6 @@ export interface Server {
   readonly terms: ServerTerms;
   /** Of the completion queue: limits clients. */
   readonly room: number;
-  /** Of a SEND's data to SCM. */
   readonly copy: "nt-store" | "flush";
   readonly clients: Map<number, Client>;
   directory: ScmDirectory | undefined;

@@ -120,7 +120,7 @@ export function* handleRecv(
 
 type Open = Extract<PersistMessage, { type: "open-write" | "open-read" }>;
 
-/** Registers the region with the method's access, and sends it (P-22). */
+/** P-22. */
 function* open(server: Server, client: Client, message: Open): Steps<void> {
   const { id, name } = message;
   yield* abandon(server, client);
@@ -225,7 +225,7 @@ function* replacementFor(
   return { object: entry, ...(withdrawn && { withdrawn }) };
 }
 
-/** Open at other requesters: a replaced object may still be read. */
+/** A replaced object may still be read. */
 function spansInUse({ clients, cpu }: Server, client: Client) {
   return [...clients.values()].flatMap(({ region }) =>
     region === undefined || region === client.region
@@ -335,7 +335,6 @@ function* flushMarked(
   yield* answerFlushed(server, client, { id, step: "S321" });
 }
 
-/** With a range; offset of its data in the receive buffer. */
 interface Arrived {
   readonly id: number;
   readonly va: number;
@@ -343,7 +342,6 @@ interface Arrived {
   readonly at: number;
 }
 
-/** Within the object opened for writing. */
 function inRegion(
   client: Client,
   range: { readonly va: number; readonly length: number },
@@ -404,7 +402,7 @@ function* commit(
   yield* answerFlushed(server, client, { id, step: "post-answer" });
 }
 
-/** S321: of request `id`. */
+/** S321. */
 function* answerFlushed(
   server: Server,
   client: Client,

@@ -9,7 +9,6 @@ import type { Device, HostDevices } from "../../verbs/objects.ts";
 
 export interface Store<Server> {
   readonly servers: Server[];
-  /** By the first server. */
   directory: ScmDirectory | undefined;
   isHeld: boolean;
 }
@@ -33,7 +32,6 @@ export function storeOf<Server>({ devices }: Pick<Device, "devices">): Store<Ser
   return store;
 }
 
-/** While no other server of the host does any. */
 export function* inTurn(server: Holder, steps: Steps<void>): Steps<void> {
   const { cpu, device: { devices }, store } = server;
   if ((devices?.names.length ?? 1) === 1) return yield* steps;

@@ -95,7 +95,7 @@ function dataOf(
   return madeUpBytes(bytes, options.name);
 }
 
-/** Of this host, both directions; captured bytes. */
+/** Both directions; captured bytes. */
 function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
   const reply = yield* cpu.command({ op: "query-statistics" });
   if (reply.status !== "ok" || reply.op !== "query-statistics") return { frames: 0, bytes: 0 };
@@ -163,7 +163,6 @@ function* store(put: Put): Steps<Stored> {
   return { error: undefined, stored: complete ? "complete" : "incomplete" };
 }
 
-/** For a transfer whose object is open. */
 export function* prepare(
   client: PersistClient,
   { options, region, data }: {
@@ -199,7 +198,6 @@ export function* prepare(
 
 /** Within `depth` for a `put`, or as a log releases messages. */
 export interface Pace {
-  /** Given a free slot. */
   readonly hasNext: () => boolean;
   readonly isOver: () => boolean;
   readonly beforePost?: (requests: readonly SendRequest[]) => void;
@@ -219,7 +217,7 @@ function paceOf(put: Put): Pace {
   };
 }
 
-/** `depth` outstanding. @returns the reason of an early end. */
+/** @returns the reason of an early end. */
 export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
   const { client, cpu } = put;
   let followUps: SendRequest[] = [];

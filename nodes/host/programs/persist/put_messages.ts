@@ -29,7 +29,6 @@ import { flagsFor } from "../common/send_flags.ts";
 export interface PutOptions {
   /** A host, or one of its RNICs. */
   readonly to: string;
-  /** In reports. */
   readonly file: string;
   readonly name: string;
   readonly method: PutMethod;
@@ -42,13 +41,11 @@ export interface PutOptions {
   readonly crcBy: CrcMaker;
   /** Of a damaged message, before the `put` fails. */
   readonly rewrites: number;
-  /** Complete without a promise that it survives. */
   readonly claims: boolean;
 }
 
 type CrcMaker = typeof CRC_MAKERS[number];
 
-/** Of options that only some methods use. */
 export const PUT_DEFAULTS = {
   inline: undefined,
   level: "verify-crc",
@@ -67,10 +64,8 @@ interface PutPlan {
   readonly region: Region;
   readonly plan: MethodPlan;
   readonly data: Uint8Array;
-  /** For `depth` messages, with header for SENDs. */
   readonly slots: Mr;
   readonly slotBytes: number;
-  /** For read-back data, or the sent mark. */
   readonly scratch: Mr;
   readonly scratchBytes: number;
 }
@@ -87,9 +82,8 @@ export function createPut(put: PutPlan) {
     verifying: createVerifying(plan, count),
     slotOf: new Int32Array(count),
     flags: new Uint8Array(count),
-    /** By {@link STAGES}: the buffer is in use while there are any. */
+    /** By {@link STAGES}. */
     awaited: new Uint8Array(count),
-    /** Receives to be posted. */
     recvsDue: new Array<number>(),
     written: 0,
     persisted: 0,
@@ -99,7 +93,6 @@ export function createPut(put: PutPlan) {
 
 export type Put = ReturnType<typeof createPut>;
 
-/** The verified write's status, or the program's comparison. */
 type Caught = Exclude<VerifyVerdict["status"], "written">;
 
 interface Verifying {
@@ -127,7 +120,6 @@ export function requestsOf(put: Put, index: number): SendRequest[] {
   return [{ ...first, sendFlags: sendFlags & ~IBV_SEND_SIGNALED }, follow(put, index)];
 }
 
-/** With header for a SEND. */
 export function takeSlot(put: Put, index: number): void {
   const { cpu, plan, slots, slotBytes, options, region } = put;
   const slot = put.freeSlots.pop()!;
@@ -185,7 +177,6 @@ function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
   return { verify: { ...verify, crc: crc32(data) } };
 }
 
-/** Before the data. */
 export function headerBytes(method: PutMethod): number {
   return method === "send-read"
     ? PENDING_MESSAGE_BYTES
@@ -269,7 +260,6 @@ export function* messageToRewrite(
   if (verifying === undefined) return undefined;
   const index = Math.floor(completion.wrId / 2);
   const caught = caughtBy(put, verifying, completion);
-  // For its own comparison.
   if (verifying.comparesItself) yield* put.cpu.settle();
   if (caught === undefined) return undefined;
   verifying.caught[caught]++;

@@ -5,7 +5,6 @@ import { readsBack, type VerifyLevel } from "../../../../fabric/wire/roce/verify
 import { isPersistentWrite, type PutMethod, type ServerTerms } from "../common/persist_protocol.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
-/** Completion of the first or second request, or an answer. */
 export type Stage = "first" | "second" | "reply";
 
 export interface MethodPlan {
@@ -21,7 +20,6 @@ export interface MethodPlan {
   /** The completion after which the RECV for the answer is posted. */
   readonly recvAfter?: "first" | "second";
   readonly writtenBy: Stage;
-  /** The completion that confirms persistence. */
   readonly persistedBy: Stage;
   readonly steps: {
     readonly post: string;

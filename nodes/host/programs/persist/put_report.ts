@@ -1,4 +1,4 @@
-/** Trace lines, progress and the result of a `put`. */
+/** Trace lines, audit records and result of a `put`. */
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import { endsOf } from "../common/ends.ts";
 import type { Measured } from "./persist_client.ts";
@@ -31,7 +31,6 @@ export function auditStage(put: Put, index: number, stage: Stage): void {
   cpu.note({ kind: "persistent", id: index, promised: promises(put) });
 }
 
-/** As a whole. */
 export function auditObject(
   { cpu, options: { name, to }, region: { scmOffset: at }, data }: Put,
   state:
@@ -43,7 +42,6 @@ export function auditObject(
   }
 }
 
-/** The published object, or why there is none. */
 export interface Stored {
   readonly error: string | undefined;
   readonly stored?: "complete" | "incomplete";
@@ -56,7 +54,6 @@ export function rangeOf(put: Put, index: number): readonly [from: number, to: nu
   return [region.scmOffset + from, region.scmOffset + Math.min(from + messageBytes, data.length)];
 }
 
-/** Of each message. */
 export function traceRecvs(put: Put, messages: readonly number[]): void {
   const { qp, label: connection } = put.client.connection;
   const step = put.plan.steps.recv ?? "post-recv";
@@ -137,7 +134,7 @@ export function resultOf(
     confirmedMessages: promised ? put.persisted : 0,
     unexpected: put.unexpected,
     object: { name: options.name, scmOffset: region.scmOffset, length: data.length },
-    /** Of the object; undefined: not published. */
+    /** Undefined: not published. */
     stored: run.stored,
     ...(region.withdrawn && { withdrawn: true }),
     requests: { ...requests },
