@@ -17,7 +17,7 @@ export class OutputError extends Error {
   override readonly name = "OutputError";
 }
 
-/** Of hosts among `nodes`, for the caller to `settle`. @throws ScmFileError */
+/** Opens SCM files of hosts among `nodes`; the caller must `settle` them. @throws ScmFileError */
 export function openStores(runFile: RunFile, nodes: readonly string[]): Map<string, ScmFile> {
   const stores = new Map<string, ScmFile>();
   for (const node of runFile.plan.nodes) {
@@ -35,7 +35,7 @@ export interface SettledRecord {
   readonly fate: Settled;
 }
 
-/** To `settled.jsonl`, if there was something to decide. */
+/** Appends to `settled.jsonl`, if there was something to decide. */
 function recordSettled({ directory }: RunFile, record: SettledRecord): void {
   if (record.fate === "none") return;
   const line = JSON.stringify(record) + "\n";
@@ -66,7 +66,7 @@ export function settleStores(runFile: RunFile): void {
   }
 }
 
-/** By node. */
+/** The last span that each killed process had reported, by node. */
 export function reportedAtDeath(recordFile: string): Map<string, number> {
   const reported = new Map<string, number>();
   for (const line of readLines(recordFile)) {
@@ -99,7 +99,7 @@ function readLines(path: string): string[] {
   }
 }
 
-/** Of hosts among `nodes`: by host, and name. */
+/** Files of hosts among `nodes`: by host, and name. */
 export function readInputs(
   runFile: RunFile,
   nodes: readonly string[],
@@ -119,7 +119,7 @@ export function readInputs(
 const OPENED = ["scm", "trace", "observed"];
 export const DEVICE_WRITES: readonly string[] = [...OPENED, "outputs", "settled.jsonl"];
 const LANE_OPENED = [...OPENED, "logs"];
-/** Of one rack among several in the process, with output files of its own. */
+/** One rack among several in the process has output files of its own. */
 export const LANE_WRITES: readonly string[] = [...DEVICE_WRITES, "logs"];
 
 /**
@@ -191,14 +191,14 @@ export function traceWriter(
   };
 }
 
-/** To a new file. */
+/** The file is new. */
 export function observationWriter(path: string, scope: ObservationScope): Closing & Observer {
   const file = Deno.openSync(path, { createNew: true, write: true, mode: 0o600 });
   const observer = recordTo((bytes) => writeWhole(file, { path, bytes }), scope);
   return { ...observer, close: () => file.close() };
 }
 
-/** For the prints of one rack among several. A full disk ends the lines only. */
+/** Prints of one rack among several go to a file. A full disk ends the lines only. */
 export function printer(path: string): Closing & { print(...values: unknown[]): void } {
   const file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });
   const encoder = new TextEncoder();
@@ -208,7 +208,7 @@ export function printer(path: string): Closing & { print(...values: unknown[]): 
       try {
         file.writeSync(encoder.encode(words.join(" ") + "\n"));
       } catch {
-        // As of a process's own log.
+        // A full disk ends a process's own log, too, without an error.
       }
     },
     close: () => file.close(),

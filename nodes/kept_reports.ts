@@ -8,8 +8,8 @@ import { MOVED_TOPIC } from "../fabric/rack/plan/shared_region.ts";
 type Kept = FinalReply["reports"][number];
 
 /**
- * Per kind: the programs of orders, and of each topic that services, cards and connections report
- * under.
+ * Reports kept of each kind: the programs of orders, and each topic of services, cards and
+ * connections.
  */
 const ENDLESS_MAX = 1000;
 const ENDLESS_TOPICS: ReadonlySet<string> = new Set([

@@ -45,7 +45,7 @@ import { OUTPUT_TOPIC } from "../fabric/node.ts";
 const FINAL_PAGE_BYTES = 2 << 20;
 /** Started by orders; they cannot be loaded later, without the right to read. */
 const ORDERED = ["put", "get", "list", "remove"];
-/** As shells and containers report SIGKILL. */
+/** Shells and containers report SIGKILL so. */
 const EXIT_KILLED = 128 + 9;
 
 interface Arguments {
@@ -72,7 +72,7 @@ async function main({ runFilePath, partition, instance, lanesPath }: Arguments):
     { run: set?.run ?? first.runFile.run, name: partition, title: partition },
     async (bus) => {
       if (hasOwnPrograms(first)) {
-        // Behind this, the process has no rights to open what further racks need.
+        // The process has no rights to open what further racks need behind this.
         for (const path of set?.runFiles ?? []) if (!prepared.has(path)) await prepare(path);
         await loadConfined([...prepared.values()]);
       }
@@ -158,7 +158,7 @@ function hasOwnPrograms({ programs }: PreparedRack): boolean {
   return Object.keys(programs).length > 0;
 }
 
-/** From then on the process has only the rights that they may have. */
+/** The process then has only the rights that such programs may have. */
 async function loadConfined(racks: readonly PreparedRack[]): Promise<void> {
   for (const { factory } of racks) await factory.load?.(ORDERED);
   await giveUpRights(racks.map(({ runFile }) => runFile.directory));
@@ -205,7 +205,7 @@ function startRack(
     ...(observer && { observer }),
     onReport: (time, node, topic, value) => {
       if (topic === OUTPUT_TOPIC) return writeOutput(runFile, value);
-      // On the bus as well, where the command that runs the rack has lines of all hosts in order.
+      // The command that runs the rack gets lines of all hosts in order, by the bus.
       if (topic === LOG_TOPIC) output.print(logLineText(node, value));
       kept.keep({ time, node, topic, value });
       bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
@@ -213,7 +213,7 @@ function startRack(
     onFatal: (error) => fail(error),
     ...(runFile.delayMsMax > 0 && {
       delay: () => new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
-      // At random: a process killed during the wait has written a span and not reported it.
+      // A process killed during the random wait has written a span and not reported it.
       hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
     }),
   });
@@ -353,7 +353,7 @@ function answerInspect(
   });
 }
 
-/** From number `after` on; at least one. */
+/** Begins at report number `after`; has at least one. */
 function pageOf(
   reports: FinalReply["reports"],
   after: number,
@@ -380,7 +380,7 @@ function obeyKill(
     const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
     if (verb !== "kill" || instance !== process.instance) return;
     Deno.kill(Deno.pid, "SIGKILL");
-    // To process 1 of a container the kernel delivers no SIGKILL of its own.
+    // The kernel delivers no SIGKILL from process 1 of a container to itself.
     Deno.exit(EXIT_KILLED);
   });
 }

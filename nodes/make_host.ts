@@ -23,7 +23,7 @@ import { watchDoorbells } from "./host/verbs/doorbell_watch.ts";
 
 export interface FactoryOptions {
   readonly plan: RackPlan;
-  /** At power-on; absent: zeros. */
+  /** SCM's content at power-on; absent: zeros. */
   readonly image: (host: string) => ImageReader | undefined;
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
   readonly own?: Readonly<Record<string, MakeProgram>>;
@@ -35,7 +35,7 @@ export interface FactoryOptions {
 
 export const SERVICES: readonly string[] = ["cm"];
 
-/** Before power-on, with the unsaved bytes of its earlier life. */
+/** A host before power-on, with the unsaved bytes of its earlier life. */
 export interface HostLife {
   readonly name: string;
   readonly life: number;
@@ -104,7 +104,7 @@ interface Recovery {
 
 const RECOVERED = "recovered";
 
-/** After a power failure the first open card's boot runs the protocols' recoveries. */
+/** The first open card's boot runs the protocols' recoveries after a power failure. */
 function* boot(
   cpu: Cpu,
   { host: { config }, own, recovery }: {

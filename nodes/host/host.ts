@@ -46,7 +46,7 @@ import type { ThreadContext } from "./program_context.ts";
 export interface HostOptions extends ProgramOptions {
   readonly seed: number;
   readonly tables?: Tables | undefined;
-  /** Of earlier lives; absent: zeros. */
+  /** SCM's content of earlier lives; absent: zeros. */
   readonly image?: ImageReader;
   readonly memoryLog?: MemoryLog;
   readonly addresses: Readonly<Record<string, number>>;
@@ -56,7 +56,7 @@ export interface HostOptions extends ProgramOptions {
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
 
-/** Without power; the first input must be `power`. */
+/** The host has no power; the first input must be `power`. */
 export class Host implements Node, Machine<ThreadContext> {
   readonly name: string;
   readonly kind = "host";
@@ -210,7 +210,7 @@ export class Host implements Node, Machine<ThreadContext> {
         this.#processor.run(now);
         break;
       case "writeback":
-        // At the end of its instant, after pieces of a DMA write that leave then.
+        // The write-back is at the end of its instant, after pieces of a DMA write that leave then.
         this.iio.catchUp(now + 1);
         this.#keep(input);
         break;

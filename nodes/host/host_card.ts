@@ -143,7 +143,7 @@ export class HostCard {
       case "access-error":
         return this.#refused(message);
       case "ats":
-        // Without ATS the card asks its driver.
+        // The card asks its driver where there is no ATS.
         return this.ats?.take(message, host.now);
       case "reply":
         this.guard.answered(message.id, message.reply);

@@ -28,13 +28,13 @@ import type { Context, HostDevices } from "./verbs/objects.ts";
 
 export interface ProgramOptions {
   /**
-   * From 0: programs draw other random numbers in each life, and in later lives only services
-   * start.
+   * Counts from 0: programs draw other random numbers in each life, and in later lives only
+   * services start.
    */
   readonly life: number;
   readonly programs: Readonly<Record<string, Program>>;
   readonly own?: Readonly<Record<string, Program>>;
-  /** At every boot, before those of the plan. */
+  /** They start at every boot, before programs of the plan. */
   readonly services?: readonly string[];
   /** Opens the device of the core's card, at every boot, before any program uses it. */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
@@ -43,9 +43,9 @@ export interface ProgramOptions {
     device: OpenDevice,
     deliver: (event: RnicEvent) => void,
   ) => Steps<void>;
-  /** When the RNIC is back after a card failure in a running host. */
+  /** Opens the device anew when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
-  /** Of a program that has ended. @returns whether no object is left. */
+  /** Takes back an ended program's objects. @returns whether none is left. */
   readonly takeBack?: (device: OpenDevice, program: string) => Steps<boolean>;
 }
 
@@ -293,7 +293,7 @@ export class HostPrograms {
     }
   }
 
-  /** Unless it is open; again where the card has begun another life meanwhile. */
+  /** No effect on an open card; repeated where the card has begun another life meanwhile. */
   reopen(card: HostCard): void {
     const driver = this.#drivers[card.index]!, { device } = driver;
     const { options: { reopen } } = this.#parts;
@@ -345,7 +345,7 @@ export class HostPrograms {
   }
 
   /**
-   * By an external order: a program, or the shutdown. Without power of its card a program waits,
+   * An external order starts a program, or the shutdown. A program waits for its card's power,
    * {@link CARD_WAIT_PS} at most.
    */
   order(program: ProgramPlan, startAt: Time): void {

@@ -316,8 +316,8 @@ export function openDevice(device: OpenDevice, name: string): OpenDevice | VerbE
 }
 
 /**
- * At boot: queue information (Q-04), the persistence plan (P-02), QP 1 with its posted receives.
- * Waits for an absent card. @throws ProgramError where the firmware refuses.
+ * Opens the RNIC at boot: queue information (Q-04), the persistence plan (P-02), QP 1 with its
+ * posted receives. Waits for an absent card. @throws ProgramError where the firmware refuses.
  */
 export function* bootDevice(
   cpu: Cpu,
@@ -348,18 +348,15 @@ function* openEvents(device: Device, plan: HostPlan): Steps<void> {
   device.state.eventQueue = yield* openEventQueue(device);
 }
 
-/**
- * Of the firmware of this card, or a program's error. Else the card had no power, or has begun
- * another life: it has lost all state.
- */
+/** False where the card had no power, or has begun another life: it has lost all state. */
 function isRefusal(error: unknown, cpu: Cpu, card: number | undefined): boolean {
   return !(error instanceof ProgramError) || (card !== undefined && cpu.card === card);
 }
 
 /**
- * After a card failure in a running host. Earlier objects are gone; listeners receive a reset
- * event, connections are closed. Where the card fails again, nothing is opened and `state.card`
- * differs from the present power-on: the next call opens it.
+ * Opens the RNIC anew after a card failure in a running host. Earlier objects are gone; listeners
+ * receive a reset event, connections are closed. Where the card fails again, nothing is opened and
+ * `state.card` differs from the present power-on: the next call opens it.
  */
 export function* reopenDevice(
   device: OpenDevice,

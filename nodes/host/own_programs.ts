@@ -15,11 +15,11 @@ export interface OwnProgram {
   readonly program: Program;
   readonly recover?: Recover;
   readonly check?: Check;
-  /** Of a file that is no program. */
+  /** Rows in a file that is no program. */
   readonly rows?: CoherenceProtocol;
 }
 
-/** With its own module variables. @throws errors of its top level. */
+/** Each instance has its own module variables. @throws errors of its top level. */
 export type MakeProgram = () => OwnProgram;
 
 /** Default export of a bundled program (`console/rack/own/bundle.ts`): runs its top level. */
@@ -100,7 +100,7 @@ export function hasHooks(make: MakeProgram): boolean {
 }
 
 export interface Surroundings {
-  /** Without those in {@link SHADOWED}; read at their use. */
+  /** Globals without those in {@link SHADOWED}; read at their use. */
   readonly globals: object;
   readonly print: (...values: unknown[]) => void;
 }
@@ -159,7 +159,7 @@ const REFUSED = Object.fromEntries(
   Object.entries(INSTEAD).map(([name, instead]) => [name, refusing(name, instead)]),
 );
 
-/** Except `typeof` and `instanceof`. */
+/** Throws at any use but `typeof` and `instanceof`. */
 function refusing(name: string, instead: string): unknown {
   function refuse(): never {
     throw new TypeError(`found ${name}: ${instead}`);
@@ -186,7 +186,7 @@ function shadowsIn({ globals, print }: Surroundings): Readonly<Record<string, un
     }),
     console: new Proxy({}, { get: () => print }),
   };
-  // Of each instance: other hosts do not see a program's additions.
+  // Each instance has its own: other hosts do not see a program's additions.
   const world: object = Object.create(globals);
   const all = { ...shadows, globalThis: world, global: world, self: world, window: world };
   Object.defineProperties(world, Object.getOwnPropertyDescriptors(all));

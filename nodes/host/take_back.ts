@@ -70,7 +70,9 @@ function isNothingLeft(
     ![...regions.values(), ...windows.values()].some(({ pd }) => isOwn(pd));
 }
 
-/** Of librdmacm, with requests for a connection and connections of other queue pairs. */
+/**
+ * Ends the ids of librdmacm, with requests for a connection and connections of other queue pairs.
+ */
 function* endIds(device: CmDevice, program: string): Steps<void> {
   const { agent } = device.cm;
   const isOwn = (sink: CmSink | undefined) =>

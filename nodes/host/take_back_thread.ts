@@ -12,7 +12,7 @@ interface Devices {
 
 export interface TakeBackParts {
   readonly map: AddressMap;
-  /** By address. */
+  /** The programs that allocated memory, by address. */
   readonly owners: Map<number, string>;
   readonly processor: Processor;
   /** @returns whether no object is left. */
@@ -78,7 +78,7 @@ export class TakeBackThread {
 /** It has opened the device and may have left objects there. */
 function hasUsed({ state, cm: { agent } }: OpenDevice, program: string): boolean {
   for (const name of state.contexts.values()) if (programOf(name) === program) return true;
-  // By its address, too.
+  // An id reaches a card by its address, too.
   for (const channel of agent.channels) if (programOf(channel.program) === program) return true;
   return false;
 }

@@ -166,7 +166,7 @@ function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
   }
 }
 
-/** In the order in which the card owes the frames. */
+/** Frames resume in the order in which the card owes them. */
 function resumeContext(device: Device, entry: QueueEntry, waiting: ContextWait): void {
   const wait = takeWaiting(device, waiting, entry);
   if (wait === undefined) return;

@@ -54,7 +54,7 @@ import {
  */
 export function createRnic(name: string, plan: RnicPlan, options: DeviceOptions): Node {
   let device = createDevice(name, plan, options);
-  /** While the host has no power; pristine when it comes back. */
+  /** The host has no power: the card is held off, and pristine when power comes back. */
   let isHeldOff = false;
   let isPortUp = true;
   const processingPs = rnicProcessingPs(plan.timing);

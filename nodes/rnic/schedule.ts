@@ -61,7 +61,7 @@ export function writeRegister(device: Device, write: RegisterWrite): void {
   device.counters.doorbellsRefused++;
 }
 
-/** At the end of every step, while {@link hasTurns}. */
+/** Called at the end of every step, while {@link hasTurns}. */
 export function runSchedule(device: Device): void {
   const { congestion, dma, doorbells } = device;
   if (congestion?.flow !== undefined) unpark(device, congestion.flow);

@@ -101,7 +101,10 @@ function nextTurn({ timing }: Device, qp: QueuePair): QueuePair {
   return qp;
 }
 
-/** Or the short ones of a message that share a DMA read. @returns whether there was one. */
+/**
+ * Begins a frame, or the short ones of a message that share a DMA read. @returns whether there was
+ * one.
+ */
 function beginFrames(device: Device, qp: QueuePair): boolean {
   qp.answersNext = !qp.answersNext;
   const isBegun = qp.answersNext

@@ -9,7 +9,7 @@ import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { frameDestination } from "../../fabric/wire/roce/frame_peek.ts";
 
-/** After an Ethernet header, without IP options. */
+/** Offsets after an Ethernet header, without IP options. */
 const PROTOCOL_AT = 23;
 const TUPLE_AT = 26;
 const TUPLE_END = 38;
@@ -30,7 +30,9 @@ export function createMultipath(
   return { ports: new Map(ports), seed: rngFor(options.seed, `ecmp/${name}`).next() };
 }
 
-/** Among usable ones; among all where none is usable. Undefined where no port leads there. */
+/**
+ * Chooses among usable ports; among all where none is usable. Undefined where no port leads there.
+ */
 export function choosePort(
   { ports, seed }: Multipath,
   bytes: Uint8Array,

@@ -12,7 +12,7 @@ export const FLOOD = -1;
 export const UNKNOWN = -2;
 export const RESERVED = -3;
 
-/** Or {@link FLOOD}, or a drop reason. The Ethernet header is complete. */
+/** @returns a port, {@link FLOOD} or a drop reason. The Ethernet header is complete. */
 export function lookUp(table: ReadonlyMap<number, number>, bytes: Uint8Array): number {
   const mac = frameDestination(bytes);
   if ((bytes[0]! & 1) === 0) return table.get(mac) ?? UNKNOWN;

@@ -14,7 +14,7 @@ export interface Incoming {
   readonly frame: Frame;
 }
 
-/** By tail, then by head. */
+/** Sorted by tail, then by head. */
 export class IncomingFrames {
   readonly #waiting: Incoming[] = [];
 

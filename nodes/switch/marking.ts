@@ -5,7 +5,7 @@
 import type { Rng } from "../../fabric/base/rng.ts";
 import type { EcnParameters } from "../../fabric/rack/plan/plan.ts";
 
-/** Of 2^32 frames. */
+/** @returns how many of 2^32 frames are marked. */
 export function markThreshold(ecn: EcnParameters, queueBytes: number): number {
   const { kminBytes, kmaxBytes, pmax } = ecn;
   if (queueBytes < kminBytes) return 0;

@@ -21,7 +21,7 @@ const COUNT_AT = 14;
 const MACS_AT = 16;
 const MAC_BYTES = 6;
 
-/** In effect from `at` until the next withdrawal. */
+/** It is in effect from `at` until the next withdrawal. */
 interface Withdrawn {
   readonly macs: ReadonlySet<number>;
   readonly at: Time;
@@ -31,9 +31,9 @@ export interface Routes {
   readonly groups: NonNullable<SwitchPlan["multipath"]>;
   readonly trunks: readonly number[];
   readonly convergencePs: Time;
-  /** By port, oldest first: the one in effect, then pending ones. */
+  /** A port's withdrawals: the one in effect, then pending ones. */
   readonly withdrawn: Map<number, readonly Withdrawn[]>;
-  /** By trunk: as last told; none while its cable is down. */
+  /** Addresses last told to each trunk; none while its cable is down. */
   readonly told: Map<number, readonly number[]>;
 }
 

@@ -27,7 +27,7 @@ export interface SharedBuffer {
   bytes: number;
   peakBytes: number;
   readonly lossyByPort: Float64Array;
-  /** By priority group: outside headroom, and in it. */
+  /** Bytes of each priority group outside headroom, and in it. */
   readonly keptBytes: Float64Array;
   readonly headroomBytes: Float64Array;
   headroomPeakBytes: number;
@@ -123,7 +123,7 @@ export function occupy(buffer: SharedBuffer, passage: Passage): boolean {
   return inHeadroom > 0;
 }
 
-/** From the headroom first. @returns whether its sender may go on. */
+/** Takes bytes from the headroom first. @returns whether its sender may go on. */
 export function vacate(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   buffer.bytes -= bytes;

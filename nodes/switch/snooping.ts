@@ -15,13 +15,13 @@ import {
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 
 const SNOOPED_GROUPS_MAX = 4096;
-/** Of own reports; locally administered: no RNIC has it. */
+/** Locally administered: no RNIC has it. */
 const SWITCH_MAC = 0x02ff_ffff_ffff;
 /** 224.0.0.x: hosts need not report them (RFC 4541 §2.1.2). */
 const LOCAL_LAST = 0xe000_00ff;
 
 export interface GroupTable {
-  /** By IPv4 group; no empty sets. */
+  /** By IPv4 group; no set is empty. */
   readonly members: Map<number, Set<number>>;
   readonly tree: readonly number[];
   readonly trunks: readonly number[];

@@ -75,7 +75,8 @@ import {
 } from "./snooping.ts";
 
 /**
- * Without power. Ports are up until a link event. `seed` is the run's: only marking draws from it.
+ * The switch has no power yet. Ports are up until a link event. `seed` is the run's: only marking
+ * draws from it.
  */
 export function createSwitch(
   name: string,
@@ -104,12 +105,12 @@ class Switch implements Node {
   readonly #ecn: EcnParameters | null;
   /** One per port, so that a port's traffic does not affect another's marks. */
   readonly #rngs: Rng[];
-  /** Without congestion control all frames share one lane. */
+  /** Frames share one lane without congestion control. */
   readonly #hasPriorities: boolean;
   #now: Time = 0;
   #out: Outputs | undefined;
   #wakeAt: Time = NEVER;
-  /** Over all queued frames: length of the port's queue, the frame included. */
+  /** Sum of the queue length that each queued frame has met, itself included. */
   #queueSeenBytes = 0;
   readonly #counters = createCounters();
   readonly #said = new Set<number | Full>();
@@ -261,7 +262,7 @@ class Switch implements Node {
     return true;
   }
 
-  /** Or stores it first; `tailPs` are missing. */
+  /** Forwards the frame, or stores it first; `tailPs` are missing. */
   #pass(way: { from: number; to: number; frame: Frame }, tailPs: Time): void {
     const rates = this.#rates;
     const isFaster = rates !== undefined && rates[way.to]! > rates[way.from]!;
@@ -351,7 +352,7 @@ class Switch implements Node {
     }
   }
 
-  /** Before all queued frames. */
+  /** The frame goes before all queued ones. */
   #control(to: { port: number; bytes: Uint8Array<ArrayBuffer> }): void {
     const frame: Frame = { kind: "frame", bytes: to.bytes };
     this.#transmit(to.port, frame);

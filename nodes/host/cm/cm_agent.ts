@@ -103,7 +103,7 @@ export function disconnectEndpoint(
       return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
     }
     case "req-received": {
-      // As if its program, which gets no event, had refused.
+      // The REJ is that of its program, which gets no event.
       const message = rejFor(req!, { reason: REJECT_REASON.consumer });
       output.send.push({ to, message });
       return closeEndpoint(agent, endpoint, { end: { kind: "rejected", message }, now });
@@ -301,7 +301,7 @@ function answerStranger(
   }
 }
 
-/** After a failure of the RNIC: endpoints close, listeners are told. @returns signals. */
+/** The RNIC has failed: endpoints close, listeners are told. @returns signals. */
 export function resetAgent(agent: CmAgent): Set<string> {
   const signals = new Set<string>();
   for (const endpoint of [...agent.endpoints.values()]) {

@@ -31,7 +31,7 @@ export interface CmEndpoint {
   readonly transactionId: bigint;
   /** Passive side. */
   readonly listener: CmListener | undefined;
-  /** At first the listener. */
+  /** The listener at first. */
   sink: CmSink | undefined;
   readonly retry: CmRetry;
   readonly req: CmReq | undefined;
@@ -61,7 +61,7 @@ export interface CmRetry {
   readonly tries: number;
 }
 
-/** For a service's queue pair, at either end. */
+/** A request for a service's queue pair, at either end. */
 export interface SidrRequest {
   readonly key: string;
   readonly peerAddress: number;
@@ -92,11 +92,11 @@ export type RdmaCmEventType =
   | "DEVICE_REMOVAL"
   | "TIMEWAIT_EXIT";
 
-/** Of a service's connections. */
+/** Events of a service's connections. */
 export type CmEvent =
   | { readonly kind: "request"; readonly endpoint: CmEndpoint }
   | { readonly kind: "established" | "closed"; readonly endpoint: CmEndpoint }
-  /** Of ids (`rdma_id.ts`): a response; service ID resolution; a time has come. */
+  /** Events of ids (`rdma_id.ts`): a response; service ID resolution; a time has come. */
   | { readonly kind: "rep"; readonly endpoint: CmEndpoint }
   | {
     readonly kind: "sidr-request" | "sidr-answered" | "sidr-timeout";
@@ -162,15 +162,15 @@ const OVER_MAX = 1024;
 export function makeCmAgent() {
   return {
     endpoints: new Map<number, CmEndpoint>(),
-    /** With a deadline, and some that had one; few established ones. */
+    /** Endpoints with a deadline, and some that had one; few established ones. */
     waiting: new Set<CmEndpoint>(),
     /** Passive side. */
     requested: new Map<string, CmEndpoint>(),
-    /** Once known. */
+    /** Endpoints by the peer's address and queue pair, once known. */
     byPeerQp: new Map<string, Set<CmEndpoint>>(),
     listeners: new Map<bigint, CmListener>(),
     sidr: new Map<string, SidrRequest>(),
-    /** Of ids; they get an event after a failure of the RNIC. */
+    /** Channels of ids get an event after a failure of the RNIC. */
     channels: new Set<CmChannel>(),
     timers: [] as CmTimer[],
     nextChannel: 0,

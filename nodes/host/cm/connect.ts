@@ -88,7 +88,7 @@ function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
 }
 
-/** Of all callers' REQs. */
+/** Fields of all callers' REQs. */
 export interface ReqFields {
   readonly endpoint: CmEndpoint;
   readonly serviceId: bigint;
@@ -96,7 +96,7 @@ export interface ReqFields {
   readonly srq: boolean;
   /** `TRANSPORT_SERVICE`. */
   readonly transportService: number;
-  /** Expected by this end. */
+  /** The first PSN that this end expects. */
   readonly rqPsn: number;
   readonly pathMtu: PathMtu;
   readonly transport: Pick<Transport, "timeout" | "retryCnt" | "rnrRetry">;

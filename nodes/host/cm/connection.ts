@@ -1,6 +1,6 @@
 /**
- * Of both ends: the queue pair from RESET to RTS, and the disconnect. `connect.ts` and `listen.ts`
- * are the two ends, `cm_agent.ts` is the state machine.
+ * Parts of both ends: the queue pair from RESET to RTS, and the disconnect. `connect.ts` and
+ * `listen.ts` are the two ends, `cm_agent.ts` is the state machine.
  */
 import { type CmRej, TRANSPORT_SERVICE } from "../../../fabric/wire/roce/cm.ts";
 import { NEVER, PS_PER_US, type Time } from "../../../fabric/base/time.ts";
@@ -130,7 +130,6 @@ export interface RdAtomicDepths {
   readonly initiatorDepth?: number;
 }
 
-/** Of a REQ or a REP. */
 export function depthsOf({ responderResources, initiatorDepth }: RdAtomicDepths): RdAtomicDepths {
   return {
     ...(responderResources !== undefined && { responderResources }),
@@ -138,7 +137,7 @@ export function depthsOf({ responderResources, initiatorDepth }: RdAtomicDepths)
   };
 }
 
-/** Not options for one. */
+/** The program gives a queue pair, not options for one. */
 export function isOwnQp(given: ConnectionQp | Qp): given is Qp {
   return "qpn" in given && "sq" in given;
 }
@@ -150,7 +149,7 @@ export function isOwnQp(given: ConnectionQp | Qp): given is Qp {
 const SDP_BIT = 1n << 16n;
 const SDP_BIT_INSTEAD = 1n << 63n;
 
-/** As 64 bits, mostly legible in a capture. */
+/** The name as 64 bits, mostly legible in a capture. */
 export function serviceIdOf(service: string): bigint | undefined {
   if (!/^[\x21-\x7e]{1,8}$/.test(service)) return undefined;
   let id = 0n;
@@ -213,18 +212,17 @@ export function warnOfDepths({ cpu }: Device, qp: Qp, peer: QueueDepths): void {
   }
 }
 
-/** Of a queue pair; regions restrict them. */
+/** Rights of a connection's queue pair; regions restrict them. */
 export const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
   ACCESS.remoteAtomic | ACCESS.flushGlobal | ACCESS.flushPersistent |
   ACCESS.remoteWritePersistence | ACCESS.remoteWriteVerify;
 
-/** In a REQ. */
 export function transportServiceOf({ type = "rc" }: Pick<ConnectionQp | Qp, "type">): number {
   return TRANSPORT_SERVICE[type === "uc" ? "uc" : "rc"];
 }
 
 /**
- * In INIT: one in RESET is taken there, with all remote rights. EINVAL for a UD queue pair, another
+ * Takes a queue pair in RESET to INIT, with all remote rights. EINVAL for a UD queue pair, another
  * state, or one that has a connection.
  */
 function* takeQp({ cm }: CmDevice, qp: Qp): Steps<Qp | VerbError> {
@@ -242,12 +240,12 @@ function* takeQp({ cm }: CmDevice, qp: Qp): Steps<Qp | VerbError> {
   return (yield* modifyQp(qp, { state: "init", accessFlags: ALL_ACCESS })) ?? qp;
 }
 
-/** In INIT: receives can be posted. */
+/** The queue pair is in INIT: receives can be posted. */
 export function* qpFor(device: CmDevice, given: ConnectionQp | Qp): Steps<Qp | VerbError> {
   return isOwnQp(given) ? yield* takeQp(device, given) : yield* prepareQp(given);
 }
 
-/** In INIT: receives can be posted. */
+/** The queue pair is in INIT: receives can be posted. */
 export function* prepareQp(options: ConnectionQp): Steps<Qp | VerbError> {
   const qp = yield* createQp(options.pd, { ...options, type: options.type ?? "rc" });
   if (failed(qp)) return qp;

@@ -35,7 +35,7 @@ export interface Gsi {
   readonly buffers: { readonly send: Buffer; readonly recv: Buffer };
   readonly sendMr: Mr;
   readonly recvMr: Mr;
-  /** Of the next datagram: shared by the Gsi objects of all programs. */
+  /** Slot of the next datagram: shared by the Gsi objects of all programs. */
   readonly sending: { nextSlot: number };
 }
 
@@ -48,7 +48,10 @@ export interface CmDevice extends Device {
   readonly cm: CmState;
 }
 
-/** And posts receives. @param earlier QP 1 before a failure, whose memory is reused. */
+/**
+ * Creates QP 1 and posts its receives. @param earlier QP 1 before a failure, whose memory is
+ * reused.
+ */
 export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
   const device: Device = { ...program, privileged: true };
   const { cpu } = device;
@@ -69,7 +72,7 @@ export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
       recvCq: cq,
       maxSendWr: SEND_SLOTS,
       maxRecvWr: RECV_SLOTS,
-      // Only sets the ring's size (WQEs of five units each): a MAD is never inline.
+      // Sets only the ring's size (WQEs of five units each): a MAD is never inline.
       maxInlineData: MAX_INLINE_BYTES,
       qpn: GSI_QPN,
     }),

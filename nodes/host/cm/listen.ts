@@ -130,7 +130,7 @@ export function* unlisten(listener: Listener): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** Of any program. */
+/** Ends a listener of any program. */
 export function* endService(device: CmDevice, queue: CmListener): Steps<void> {
   const output: CmOutput = { send: [], signals: new Set() };
   endListening(device.cm.agent, queue, { now: device.cpu.now, output });
@@ -236,9 +236,9 @@ export function* accept(
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
-  // As in Linux (cm_format_paths_from_req): the REQ's path.
+  // This end's path is the REQ's (Linux: cm_format_paths_from_req).
   const path = pathIn(req);
-  // At most what the request offers, and asks for.
+  // The request offers, and asks for, at most these.
   const responderResources = Math.min(
     options.responderResources ?? RD_ATOMIC_MAX,
     req.initiatorDepth,
@@ -286,7 +286,7 @@ function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   return yield* prepareQp(options);
 }
 
-/** Where they differ from the defaults of an address vector. */
+/** The path's fields that differ from the defaults of an address vector. */
 function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
   return {
     ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
@@ -295,7 +295,7 @@ function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath
   };
 }
 
-/** Of all callers' REPs. */
+/** Fields of all callers' REPs. */
 export interface RepFields {
   readonly endpoint: CmEndpoint;
   readonly localQpn: number;

@@ -164,7 +164,7 @@ function* askService(id: RdmaId, { serviceId, privateData, transactionId }: Requ
   yield* emit(device, output);
 }
 
-/** As long as the peer may repeat a packet: its ACK time-out (Linux: `cm_enter_timewait`). */
+/** The peer may repeat a packet for so long: its ACK time-out (Linux: `cm_enter_timewait`). */
 export function timeWaitOf(ackTimeoutCode: number): Time {
   return timeoutOfCode(ackTimeoutCode);
 }
@@ -174,7 +174,7 @@ function transportOf({ param: { retryCount, rnrRetryCount } }: RdmaId): Transpor
   return withDefaults(TRANSPORT, { retryCnt: retryCount, rnrRetry: rnrRetryCount });
 }
 
-/** For this end's queue pair. */
+/** Attributes for this end's queue pair. */
 interface Agreed {
   readonly retryCnt: number;
   readonly rnrRetry: number;
@@ -310,7 +310,9 @@ function refuseType({ endpoint, qp }: RdmaId): VerbError | undefined {
   return verbError("EINVAL", `The id's queue pair is ${qp.type}, and the request's ${asks}`);
 }
 
-/** As the receiver sees a request's depths: this end answers as many as the other end's depth. */
+/**
+ * A request's depths as its receiver sees them: this end answers as many as the other end's depth.
+ */
 export function offered({ endpoint }: RdmaId): RdmaConnParam {
   const req = endpoint?.req;
   if (req === undefined) return {};

@@ -58,7 +58,7 @@ export interface RdmaCmEvent {
   };
 }
 
-/** Not acknowledged. */
+/** Events that are not acknowledged. */
 const taken = new WeakSet<RdmaCmEvent>();
 
 /**
@@ -298,19 +298,19 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   return plain(id, "REJECTED", { status, reason, param });
 }
 
-/** For the run's judgement. */
+/** Notes it for the run's judgement. */
 function noteRefused({ channel: { device } }: RdmaId, address: number, reason: string): void {
   const { cpu } = device;
   if (cpu.auditing) cpu.note({ kind: "refused", to: hostAt(device, address), reason });
 }
 
-/** To ERR (librdmacm: `ucma_modify_qp_err`). */
+/** Takes the queue pair to ERR (librdmacm: `ucma_modify_qp_err`). */
 function* failQp({ qp }: RdmaId): Steps<void> {
   if (qp === undefined || qp.life.state === "reset" || qp.life.state === "err") return;
   yield* modifyQp(qp, { state: "err" });
 }
 
-/** With a queue pair, a refusal, or the last time-out. */
+/** Resolution has ended with a queue pair, a refusal, or the last time-out. */
 function resolvedEvent(id: RdmaId, { rep, retry, peerAddress }: SidrRequest): RdmaCmEvent {
   if (rep === undefined) {
     const reason = `no answer to ${retry.tries} requests`;

@@ -114,12 +114,12 @@ export interface RdmaId {
 }
 
 const NO_PEER = { address: 0, port: 0, host: "" } as const;
-/** For port 0 (Linux: ip_local_port_range). */
+/** Ports drawn for port 0 (Linux: ip_local_port_range). */
 const EPHEMERAL = { first: 32_768, last: 60_999 } as const;
 const PORT_MAX = 0xffff;
 /** Linux, for UD queue pairs of ids. */
 export const RDMA_UDP_QKEY = 0x0123_4567;
-/** As an event's negative status. */
+/** ETIMEDOUT, as the negative status of an event. */
 export const ETIMEDOUT = -110;
 
 /** `rdma_create_event_channel`. */
@@ -260,7 +260,7 @@ function refusePort(port: number, least = 0): VerbError | undefined {
   return wrong === undefined ? undefined : verbError("EINVAL", wrong);
 }
 
-/** On the caller's core; undefined for no card of this host. */
+/** @returns the device on the caller's core; undefined for no card of this host. */
 function deviceAt(device: CmDevice, named: string | number): CmDevice | undefined {
   const { cpu, devices } = device;
   const address = typeof named === "number" ? named : cpu.addresses[named];
@@ -281,7 +281,7 @@ function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   return new Set(ids.filter(isIts).map(({ port }) => port));
 }
 
-/** In turn. */
+/** Draws ports in turn. */
 function ephemeralPort(
   { device: { cm: { agent } } }: RdmaId,
   held: ReadonlySet<number>,

@@ -134,7 +134,7 @@ function receiveRequest(
   notify(request, "sidr-request", output);
 }
 
-/** Besides the status. */
+/** The fields of a refusing answer besides its status. */
 export const REFUSED = { qpn: 0, qKey: 0, privateData: new Uint8Array(0) } as const;
 
 /** Requests that its program has not taken are refused. */

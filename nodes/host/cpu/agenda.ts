@@ -6,7 +6,6 @@
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 
-/** Any item can be removed. */
 export class PlacedHeap<Item extends { place: number }> {
   readonly #isBefore: (x: Item, y: Item) => boolean;
   readonly #items: Item[] = [];
@@ -89,7 +88,7 @@ export interface Turn {
   /** Unique. */
   readonly order: number;
   readyAt: Time;
-  /** Unless its wait ends earlier; of a queued thread see {@link Core.queueAt}. */
+  /** Its wait may end earlier; a queued thread resumes at {@link Core.queueAt}. */
   at: Time;
   isQueued: boolean;
   place: number;
@@ -102,7 +101,7 @@ function isReadyBefore(x: Turn, y: Turn): boolean {
 export class Agenda<Of extends Turn> {
   readonly cores: readonly Core[];
   readonly #later = new PlacedHeap<Turn>((x, y) => x.at < y.at);
-  /** In cores' queues: usually none. */
+  /** Threads in cores' queues, usually none. */
   #queued = 0;
 
   constructor(cores: number) {

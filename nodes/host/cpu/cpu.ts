@@ -62,10 +62,10 @@ export interface Machine<Context> {
   readonly paging: Pick<DemandPaging, "isPinnedByDefault">;
   readonly cards: readonly MachineCard[];
   readonly measurements: OperationCounts;
-  /** By address. */
+  /** The programs that allocated memory, by address. */
   readonly owners: Map<number, string>;
   readonly out: Outputs;
-  /** Of the thread that a core executes; undefined between threads. */
+  /** The account of the thread that a core executes; undefined between threads. */
   readonly payer: Account | undefined;
   readonly processingPs: Time;
   readonly regions: SharedRegions | undefined;
@@ -90,11 +90,11 @@ function isMap(value: unknown): value is object {
 }
 
 export interface CoreProgram {
-  /** Of the program's own random numbers: host, life and program. */
+  /** The program's own random numbers are named so: host, life and program. */
   readonly stream: string;
   readonly account: Account;
   rng: Rng | undefined;
-  /** Absent for the driver. Results carry the number of the program's order. */
+  /** Undefined for the driver. Results carry the number of the program's order. */
   readonly plan: ProgramPlan | undefined;
 }
 
@@ -109,7 +109,9 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly #others: ProgramCore<Context>[];
   readonly #ownAccount: Account;
   readonly #program: CoreProgram;
-  /** After these a flush or stream lets time pass, so that a power failure can fall between. */
+  /**
+   * A flush or stream lets time pass after so many bytes, so that a power failure can fall between.
+   */
   readonly #chunkBytes: number;
 
   /** @param others the same core, bound to other cards. */
@@ -188,7 +190,8 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   /**
-   * In the program's stack: the error has its line. @throws AddressFault where no memory is mapped.
+   * Throws in the program's stack, so that the error has its line. @throws AddressFault where no
+   * memory is mapped.
    */
   #checkMapped(address: number, length: number): void {
     const { map } = this.#machine;

@@ -7,7 +7,7 @@ export interface AddressRange {
   readonly length: number;
 }
 
-/** From the region's first byte on. */
+/** Offsets are from the region's first byte. */
 export interface AdvisedPlace {
   readonly key: number;
   readonly offset: number;

@@ -32,7 +32,7 @@ export class CallWatch {
   readonly #stacks: number;
   /** Most have begun when the next is made. */
   #last: WatchedCall | undefined;
-  /** Not begun when the next was made; begun ones are removed now and then. */
+  /** Calls that had not begun when the next was made; begun ones are removed now and then. */
   #pending: WatchedCall[] = [];
   #pendingMost = STACKS;
 
@@ -92,7 +92,7 @@ export class CallWatch {
   }
 }
 
-/** Until the generator begins: `yield*` gets the generator itself. */
+/** Stands for a generator until it begins: `yield*` gets the generator itself. */
 class WatchedCall {
   readonly watched: Watched;
   readonly number: number;

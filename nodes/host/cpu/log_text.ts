@@ -11,7 +11,7 @@ export interface LogLine {
 
 const CHARACTERS_MAX = 16_384;
 
-/** As `console.log`: texts unchanged, others as literals. */
+/** Texts stay as they are, other values become literals, as `console.log` has it. */
 export function logText(values: readonly unknown[]): string {
   const text = values.map((value) => typeof value === "string" ? value : shown(value, [])).join(
     " ",
@@ -19,7 +19,7 @@ export function logText(values: readonly unknown[]): string {
   return text.length <= CHARACTERS_MAX ? text : `${text.slice(0, CHARACTERS_MAX)}…`;
 }
 
-/** Of a thrown value: reading its properties may run a user's code, and throw. */
+/** A thrown value's properties may run a user's code, and throw. */
 export function readableText(read: () => unknown): string {
   try {
     return logText([read()]);

@@ -5,7 +5,7 @@
 import { LATENCY_BOUNDS_PS, type OperationFigures } from "../../../fabric/inspection.ts";
 import type { Measurement } from "./program.ts";
 
-/** For a user's program that invents names: further ones are not counted. */
+/** A user's program may invent names: further ones are not counted. */
 const NAMES_MAX = 64, NAME_LETTERS_MAX = 64;
 
 interface Row extends OperationFigures {

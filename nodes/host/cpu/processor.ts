@@ -26,7 +26,7 @@ export interface Account {
   /** Undefined for the driver's threads. */
   readonly core: number | undefined;
   owed: Time;
-  /** Of the core, with interrupts, without polling. */
+  /** The core's work, with interrupts, without polling. */
   paidPs: Time;
   writeBacks: Range[];
   /** Polls without a completion. */
@@ -125,7 +125,7 @@ class Task implements Turn {
     };
   }
 
-  /** Also while its core is busy. */
+  /** When the thread resumes, also while its core is busy. */
   get resumeAt(): Time {
     return this.#agenda.resumeAt(this);
   }
@@ -206,7 +206,7 @@ export class Processor {
     return this.#tasks.size + this.#planned.size;
   }
 
-  /** Per core, ps, without polling. */
+  /** Work of each core in ps, without polling. */
   get cpuPs(): readonly Time[] {
     return this.#agenda.cores.map(({ cpuPs }) => cpuPs);
   }
@@ -229,7 +229,7 @@ export class Processor {
     }
   }
 
-  /** At `now`. @param what `programs`: only programs can be due. */
+  /** An event is about to happen. @param what `programs`: only programs can be due. */
   interruptSpins(now: Time, what: "programs" | "more"): void {
     const isPlanned = (this.#planned.first?.at ?? NEVER) <= now;
     if (what === "more" || isPlanned || !this.#areOnlySpinsDue(now)) {
@@ -247,7 +247,7 @@ export class Processor {
     return this.#watched.has(from, length);
   }
 
-  /** In a physical range, by a DMA write. */
+  /** A DMA write has become visible in a physical range. */
   memoryChanged(range: { from: number; length: number }, now: Time): void {
     if (!this.#watched.has(range.from, range.length)) return;
     for (const task of this.#watched.in(range.from, range.length).sort(inOrder)) {
@@ -280,7 +280,7 @@ export class Processor {
     return task !== undefined;
   }
 
-  /** Without `data`: all ones, as of an absent device. */
+  /** Undefined `data` reads as all ones, as of an absent device. */
   #endLoad(task: Task, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {
     const { loads } = task;
     this.#byLoad.delete(task.replyId);
@@ -309,8 +309,8 @@ export class Processor {
   }
 
   /**
-   * At once where it waits, unless for the device's answer; else where it resumes. @returns false
-   * where the program has ended.
+   * Throws at once where the program waits, unless for the device's answer; else where it resumes.
+   * @returns false where the program has ended.
    */
   throwInto(program: string, error: Error, now: Time): boolean {
     const task = this.#byName.get(program);
@@ -350,8 +350,8 @@ export class Processor {
   }
 
   /**
-   * For commands and loads of a device that is gone. @param device.isOwn whether a number is the
-   * device's.
+   * Answers commands and loads of a device that is gone. @param device.isOwn whether a number is
+   * the device's.
    */
   replyToAll(
     device: { readonly isOwn: (id: number) => boolean },
@@ -489,7 +489,7 @@ export class Processor {
     this.#pay(task, now);
     task.wait = wait;
     task.since = now;
-    // Without types a program may yield any value.
+    // A program without types may yield any value.
     switch (wait?.kind) {
       case "time":
         return this.#setResume(task, Math.max(wait.at, task.paidAt), DONE);

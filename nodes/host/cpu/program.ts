@@ -32,7 +32,7 @@ export type Source =
   | { readonly kind: "interrupt"; readonly vector: number }
   | { readonly kind: "signal"; readonly name: string };
 
-/** Or a {@link Probe}: the wait goes on. */
+/** Why a wait ended; or the wait goes on, and a {@link Probe} asks for its place. */
 export type Wake = Ended | Probe;
 
 interface Ended {
@@ -56,7 +56,7 @@ export interface Measurement {
   readonly operation: string;
   /** A name for a group of figures. */
   readonly method: string;
-  /** Of a message, where each size has its own figures, as in perftest. */
+  /** Length of a message, where each size has its own figures, as in perftest. */
   readonly bytes?: number;
   /** Latency in ps. */
   readonly latencyPs: Time;
@@ -74,7 +74,7 @@ export interface Cpu {
   readonly program: string;
   /** IPv4 address of every host in the rack, by name. */
   readonly addresses: Readonly<Record<string, number>>;
-  /** In [0, 1), from this program's own seeded stream. */
+  /** A number in [0, 1) from this program's own seeded stream. */
   random(): number;
 
   /** Reads through the LLC; the result is a copy (a view: a DataView needs its byteOffset). */
@@ -170,7 +170,7 @@ export interface Cpu {
 
   /** Zeroed DRAM. Clearing reused memory costs this core time. */
   allocate(bytes: number): Buffer;
-  /** As {@link Cpu.allocate}, on physically consecutive pages: for rings and queue information. */
+  /** The same, on physically consecutive pages: for rings and queue information. */
   allocateContiguous(bytes: number): Buffer;
   /**
    * Frees memory of either kind, by its first address: the next allocation of equal size and kind
@@ -291,14 +291,14 @@ export function stepsOf<T>(answered: Steps<T>, name: string): Steps<T> {
   );
 }
 
-/** Of a signal that the host raises about one of its cards. */
+/** The name of a signal that the host raises about one of its cards. */
 export function signalOf(name: string, card: number): string {
   return card === 0 ? name : `${name}-${card + 1}`;
 }
 
 /** Raised by the host; programs can wait for them. */
 export const SIGNALS = {
-  /** Or came back; {@link signalOf} names the card's. */
+  /** An RNIC failed, or came back; {@link signalOf} names the card's signal. */
   busDown: "bus-down",
   busUp: "bus-up",
   /** The driver has handled an asynchronous event of the firmware. */

@@ -60,11 +60,11 @@ export interface PrivateStore {
   readonly done: (bytes: Uint8Array) => void;
 }
 
-/** In a core's store buffer (`memory: tso`). */
+/** The private stores in a core's store buffer (`memory: tso`). */
 export interface HeldStores {
   readonly hasPrivate: boolean;
   addPrivate(store: PrivateStore): void;
-  /** On memory's bytes: a core sees its own stores. */
+  /** Overlays waiting stores on memory's bytes: a core sees its own stores. */
   overlay(address: number, bytes: Uint8Array): void;
   /** All stores that wait now have left; and those to private memory. */
   drained(): Steps<void>;
@@ -75,7 +75,7 @@ export interface SharedRegions {
   /** Undefined where it is empty, and with `memory: sc`. */
   held(core: number): HeldStores | undefined;
   readonly pending: number;
-  /** For accesses and registrations from now on. */
+  /** Later accesses and registrations get this error. */
   close(error: HostShutdown): void;
   /**
    * Dirty lines of far regions go home, and those at home are recalled from far cards.

@@ -9,14 +9,14 @@ import { LOG_TOPIC } from "./log_text.ts";
 /** Messages wrap a report in lists and maps. */
 const WRAPPING = 8;
 
-/** Of the encoding, bytes. */
+/** Lengths are of the encoding, in bytes. */
 export const REPORT_LIMITS = {
   depth: DEPTH_MAX - WRAPPING,
   bytes: 4 << 20,
   topicLength: 64,
 } as const;
 
-/** Of host, card and partition: the run is judged by them. */
+/** The run is judged by these topics of host, card and partition. */
 export const RESERVED_TOPICS: readonly string[] = [
   LOG_TOPIC,
   "program-ended",

@@ -27,7 +27,7 @@ export interface Rounds {
   readonly rounds: number;
 }
 
-/** Before a step stands for more than one. */
+/** Empty polls before a step stands for more than one. */
 const STREAK_POLLS = 64;
 const RINGS_MAX = 8;
 /**
@@ -48,7 +48,7 @@ export class PollStreak {
   #polls = 0;
   #from: Time = 0;
   #endedAt: Time = -1;
-  /** By number modulo {@link STREAK_POLLS}. */
+  /** The last {@link STREAK_POLLS} polls, by number modulo that. */
   readonly #last: DonePoll[] = [];
 
   /** @param host see {@link Spins.eventAt}. */
@@ -161,7 +161,7 @@ export function areOnlySpinsDue(due: Iterable<Poller>, spinning: Iterable<Poller
 }
 
 export class Spins {
-  /** Without empty polls in loops. */
+  /** The host's last event other than empty polls in loops. */
   eventAt: Time = 0;
   readonly #onBusy: OnBusy | undefined;
 

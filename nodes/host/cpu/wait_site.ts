@@ -1,7 +1,7 @@
 /**
- * Where a program waits, for people. A wait keeps no stack, which would cost more than the wait: a
- * probe wakes the innermost generator, which notes the stack and waits on. A wait of a program's
- * own making, which a probe would end, has no `answers` and is not probed.
+ * The place where a program waits, for people. A wait keeps no stack, which would cost more than
+ * the wait: a probe wakes the innermost generator, which notes the stack and waits on. A wait of a
+ * program's own making, which a probe would end, has no `answers` and is not probed.
  */
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { Probe, Source, Steps, Wait, Wake } from "./program.ts";

@@ -64,7 +64,7 @@ export class WatchedRanges<Of extends Watcher> {
     return false;
   }
 
-  /** In no order. */
+  /** @returns watchers of one of these bytes, in no order. */
   in(from: number, length: number): Of[] {
     const found = this.#listed.filter(({ ranges }) => overlaps(ranges, from, length));
     for (const each of this.#wide) if (overlaps(each.ranges, from, length)) found.push(each);

@@ -15,7 +15,7 @@ export const DRAM_PAGE_BYTES = 4096;
 const SCM_PAGE_BYTES_MAX = 2 * 1024 * 1024;
 /** So that used memory stays compact. */
 const SHUFFLE_FRAMES = 16;
-/** Beyond this, freed memory is given out in other sizes as well. */
+/** Freed memory beyond this is given out in other sizes as well. */
 const SPARE_PAGES_MOST = 256;
 
 export type Memory = "dram" | "scm";
@@ -28,7 +28,7 @@ export interface Buffer {
   readonly length: number;
   /** Bytes of one page. */
   readonly pageBytes: number;
-  /** Physical, of each page. */
+  /** Physical address of each page. */
   readonly pages: readonly number[];
 }
 
@@ -98,7 +98,7 @@ export class AddressMap {
   readonly #sizes: MemorySizes;
   readonly #frames: number;
   #pagesUsed = 0;
-  /** From the end of DRAM downwards. */
+  /** They are taken from the end of DRAM downwards. */
   #contiguousFrames = 0;
   /** Freed; by kind and number of pages. */
   readonly #given = new Map<number, Given>();

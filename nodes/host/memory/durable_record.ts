@@ -16,7 +16,7 @@ export interface RecordOptions {
 
 export class DurableRecord {
   now: Time = 0;
-  /** In IIOs that survive: they will overwrite earlier bytes. */
+  /** Posted bytes in IIOs that survive: they will overwrite earlier bytes. */
   readonly #posted = [new PostedBytes()];
   readonly #scm: SparseBytes;
   readonly #log: MemoryLog | undefined;
@@ -34,7 +34,7 @@ export class DurableRecord {
     return this.#log !== undefined;
   }
 
-  /** Except where posted bytes cover them. `data` must not change. */
+  /** Bytes under posted ones are not recorded. `data` must not change. */
   add(offset: number, data: Uint8Array, unit: number = SCM_ATOMIC_BYTES): void {
     if (!this.#hasPosted) return this.#add(offset, data, unit);
     let parts: DurableWrite[] = [{ offset, data }];
@@ -69,7 +69,7 @@ export class DurableRecord {
     this.clean(line);
   }
 
-  /** In a place that does not survive: see {@link MemoryLog.dirty}. */
+  /** The line's place does not survive: see {@link MemoryLog.dirty}. */
   dirty(line: number, bytes: Uint8Array, words: number): void {
     this.#log?.dirty(this.now, line, this.#stick?.(line, bytes) ?? bytes, words);
   }

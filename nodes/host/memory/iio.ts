@@ -77,14 +77,14 @@ export class Iio {
   readBytes = 0;
   writes = 0;
   writeBytes = 0;
-  /** To unmapped addresses: dropped. */
+  /** Accesses to unmapped addresses, which are dropped. */
   badWrites = 0;
   badReads = 0;
   bytesMax = 0;
-  /** In the write pending queue. */
+  /** Pieces that had to wait for the write pending queue, and their total wait. */
   stalls = 0;
   stallPs = 0;
-  /** When the write that has just left had arrived (see {@link IioSink.written}). */
+  /** Arrival of the write that has just left (see {@link IioSink.written}). */
   leftSince: Time = 0;
   readonly #plan: HostPlan;
   readonly #memory: MemorySystem;
@@ -94,13 +94,13 @@ export class Iio {
   readonly #stack: number;
   readonly #writes = new Fifo<Write>();
   readonly #followers = new Fifo<Follower>();
-  /** By `at`, then by arrival. */
+  /** Sorted by `at`, then by arrival. */
   readonly #started: StartedRead[] = [];
   #arrived = 0;
   #left = 0;
   #buffered = 0;
   /**
-   * Of the first write: bytes that have left, when the next, and at the earliest the last, piece
+   * The first write's bytes that have left, and when its next and, at the earliest, its last piece
    * leaves.
    */
   #offset = 0;
@@ -151,12 +151,12 @@ export class Iio {
     return read === undefined ? writeAt : Math.min(writeAt, read.at);
   }
 
-  /** With or without an event. */
+  /** Lazy pieces count, too. */
   get nextDurableAt(): Time {
     return this.#drainAt;
   }
 
-  /** Without an event ({@link catchUp}); NEVER where the next piece is an event. */
+  /** NEVER where the next piece is an event; else {@link catchUp} drains it. */
   get nextLazyAt(): Time {
     return this.#drainAt < this.#lastAt ? this.#drainAt : NEVER;
   }
@@ -172,7 +172,7 @@ export class Iio {
     return this.#buffered;
   }
 
-  /** By physical address, oldest first. No side effect. */
+  /** Physical addresses, oldest first. No side effect. */
   pending(): { offset: number; data: Uint8Array }[] {
     const pending: { offset: number; data: Uint8Array }[] = [];
     for (let number = this.#writes.first; number < this.#writes.end; number++) {
@@ -214,7 +214,7 @@ export class Iio {
     return translationPs;
   }
 
-  /** Behind every earlier write (P-03). */
+  /** The message proceeds behind every earlier write (P-03). */
   follow(message: MemoryRead | Interrupt | EventMessage | Completion, now: Time): void {
     // Translated on arrival: a page may be unmapped while the read waits.
     const translationPs = message.kind === "memory-read"
@@ -225,7 +225,7 @@ export class Iio {
     else this.#followers.push(follower);
   }
 
-  /** Of the coherent bus: the card has waited for its writes. */
+  /** A read of the coherent bus waits for no write: the card has waited for its own. */
   readLines(message: MemoryRead, now: Time): void {
     const translationPs = this.#translate(message, message.length);
     this.#proceed({ message, translationPs, after: 0 }, now);
@@ -255,7 +255,7 @@ export class Iio {
     const flow = flowOf(this.#plan, this.#writes.peek()!.message.noSnoop);
     if (flow === 2 && !this.#memory.durable.isLogged) return this.#fillCache(end);
     while (this.#drainAt < before && this.#drainAt < this.#lastAt) {
-      // Like #fillCache, flow 2 does not advance the controllers' time: a log must not affect the
+      // Flow 2 does not advance the controllers' time, like #fillCache: a log must not affect the
       // run.
       if (flow === 2) this.#memory.durable.now = this.#drainAt;
       else this.#memory.advance(this.#drainAt);
@@ -389,8 +389,8 @@ export class Iio {
   }
 
   /**
-   * Without earlier writes. A long read's requests are served in parallel; the bus serialises their
-   * completions.
+   * The latency of a read without earlier writes. A long read's requests are served in parallel;
+   * the bus serialises their completions.
    */
   #readPs({ address, length, noSnoop }: MemoryRead): Time {
     const { timing } = this.#plan;

@@ -28,7 +28,7 @@ export class Imc {
   accepted = 0;
   combined = 0;
   acceptedBytes = 0;
-  /** Past the full queue. */
+  /** Evictions past the full queue. */
   overflows = 0;
   pendingMax = 0;
   readonly #medium: SparseBytes;

@@ -9,7 +9,7 @@ import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 
 export const LINE_BYTES = 64;
-/** Per presence counter, by which uncached ranges are found fast. */
+/** Lines of a presence counter, by which uncached ranges are found fast. */
 const GROUP_LINES = 64;
 
 export interface LineMemory {
@@ -135,7 +135,7 @@ export class Llc {
     this.#dirty[slot] = 0;
   }
 
-  /** Without write-back: the caller has used its bytes. */
+  /** There is no write-back: the caller has used the bytes. */
   remove(slot: number): void {
     const line = this.#tags[slot]! - 1;
     if (line < 0) fail(`Slot ${slot} of the LLC is empty already`);

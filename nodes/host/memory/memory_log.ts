@@ -7,7 +7,7 @@
  */
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** As `unit` of {@link MemoryLog.durable}: words became durable in sequence. */
+/** A `unit` of {@link MemoryLog.durable}: words became durable in sequence. */
 export const IN_ORDER = 0;
 
 export interface MemoryLog {
@@ -35,8 +35,8 @@ export interface MemoryLog {
   /** All bytes reported by {@link dirty} were reported by {@link durable} just now. */
   clean(at: Time, line: number): void;
   /**
-   * In the write queue until `until`, when it is on the medium; `at`: it bypasses the queue. No
-   * power failure tells the two apart.
+   * The line is in the write queue until `until`, when it is on the medium; `at`: it bypasses the
+   * queue. No power failure tells the two apart.
    */
   queued?(at: Time, line: number, until: Time): void;
 }

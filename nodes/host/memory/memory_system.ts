@@ -21,7 +21,7 @@ import { type ImageReader, overlay } from "./sparse_bytes.ts";
 import { WriteCombining } from "./write_combining.ts";
 
 /**
- * Of a core (Intel optimisation manual, Skylake server): so many misses of one access overlap, and
+ * Intel optimisation manual, Skylake server: so many misses of one access of a core overlap, and
  * later lines cost a share of the first's latency.
  */
 const LINE_FILL_BUFFERS = 10;
@@ -122,7 +122,7 @@ export class MemorySystem {
     return bytes.length === 0 ? 0 : (last - first + 1) * this.#plan.timing.storePs;
   }
 
-  /** In the IIO; {@link postedLeft} reports its progress. */
+  /** {@link postedLeft} reports the write's progress. */
   postedArrived(address: number, bytes: Uint8Array, stack = 0): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
       this.durable.addPosted(address - SCM_BASE, bytes, stack);
@@ -267,7 +267,7 @@ export class MemorySystem {
   }
 
   /**
-   * Of the LLC's copy (C-05), as the one cache of all cores; I: none. The snoop filter knows
+   * State of the LLC's copy (C-05), as the one cache of all cores; I: none. The snoop filter knows
    * whether the card has a copy in S.
    */
   lineState(address: number): "M" | "E" | "I" {
@@ -337,7 +337,7 @@ export class MemorySystem {
     if (scm) this.durable.addLine(address - inLine - SCM_BASE, copyOf(this.#line));
   }
 
-  /** Under `adr` the evicted line becomes persistent now (P-04). */
+  /** The evicted line becomes persistent now under `adr` (P-04). */
   #writeBack(line: number, bytes: Uint8Array): void {
     const address = this.physical.addressOf(line);
     if (address < SCM_BASE) {
@@ -358,7 +358,7 @@ export class MemorySystem {
 
   /** `data` must not change until it is taken. */
   #record(address: number, data: Uint8Array): void {
-    // Where a core's stores survive at once, a device's write is atomic already: see {@link
+    // A device's write is atomic already where a core's stores survive at once: see {@link
     // postedArrived}.
     const unit = this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES;
     this.durable.add(address - SCM_BASE, data, unit);

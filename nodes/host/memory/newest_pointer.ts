@@ -1,6 +1,6 @@
 /**
- * For the counter of stale pointers (Q-10, Q-11): a queue's newest stored pointer when its doorbell
- * rang, read as cores see it: independent of driver and card.
+ * A queue's newest stored pointer when its doorbell rings, for the counter of stale pointers (Q-10,
+ * Q-11): read as cores see it, independently of driver and card.
  */
 import {
   decodeDoorbell,

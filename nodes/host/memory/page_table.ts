@@ -41,8 +41,8 @@ export class PageTable {
   }
 
   /**
-   * Before an access of a core or the driver. @returns the cost. @param minorPs cost of each page
-   * without kept bytes.
+   * Brings pages in before an access of a core or the driver. @returns the cost. @param minorPs
+   * cost of each page without kept bytes.
    */
   touch(address: number, length: number, minorPs: Time = this.#timing.minorFaultPs): Time {
     if (this.#away.size === 0 || address < VIRTUAL_DRAM_BASE) return 0;

@@ -30,11 +30,11 @@ export class QueueGuard {
   #ranges: ReturnType<typeof storeRanges> = [];
   #from = 0;
   #end = 0;
-  /** Of space 2, until the RNIC takes the lock back. */
+  /** The program that may store into space 2, until the RNIC takes the lock back. */
   readonly #holders = new Map<number, { readonly program: string; readonly until: Time }>();
-  /** By the address of the answer. */
+  /** Requests for locks, by the address of the answer. */
   readonly #asked = new Map<number, { readonly program: string; readonly queue: number }>();
-  /** Without a reply yet, by id; the reply changes guarded ranges or locks. */
+  /** Commands without a reply, by id, whose reply changes guarded ranges or locks. */
   readonly #sent = new Map<number, { readonly program: string; readonly command: RnicCommand }>();
 
   constructor(store: StoreLayout) {
@@ -89,7 +89,7 @@ export class QueueGuard {
     return address < this.#end && address + length > this.#from;
   }
 
-  /** With the time behind it; undefined for an unknown queue. */
+  /** The place includes the time behind the pointer; undefined for an unknown queue. */
   pointerPlace(queue: number): { readonly address: number; readonly length: number } | undefined {
     if (queue >= this.#queues) return undefined;
     const address = fieldAddress(this.#store, this.#bases, { queue, field: "hostPointer" });
@@ -122,7 +122,7 @@ export class QueueGuard {
   }
 
   /**
-   * Into space 3 the device may write only a pointer of its own. A whole entry of space 1 or 2 ends
+   * The device may write only a pointer of its own into space 3. A whole entry of space 1 or 2 ends
    * the queue's lock: the queue was destroyed or created, or the RNIC has taken the lock back.
    */
   checkDevice(address: number, data: Uint8Array): void {

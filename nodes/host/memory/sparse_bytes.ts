@@ -6,7 +6,7 @@ export const CHUNK_BYTES = 64 * 1024;
 /** Initial content: exactly `length` bytes. Called once for each chunk. */
 export type ImageReader = (offset: number, length: number) => Uint8Array;
 
-/** Of broken cells: the same array where none is, else a copy. */
+/** The effect of broken cells on bytes: the same array where no cell is broken, else a copy. */
 export type Stick = (offset: number, bytes: Uint8Array) => Uint8Array;
 
 const ZEROS = new Uint8Array(CHUNK_BYTES);
@@ -16,7 +16,7 @@ export class SparseBytes {
   readonly #chunks = new Map<number, Uint8Array>();
   readonly #image: ImageReader | undefined;
   readonly #stick: Stick | undefined;
-  /** Of the last access: the next is usually near. */
+  /** The next access is usually near the last. */
   #lastIndex = -1;
   #last: Uint8Array = ZEROS;
 

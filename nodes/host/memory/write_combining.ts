@@ -35,7 +35,7 @@ export interface CombiningParts {
 
 export class WriteCombining {
   readonly #parts: CombiningParts;
-  /** By address; in the order of first stores. */
+  /** In the order of first stores; by address. */
   readonly #buffers = new Map<number, CombiningBuffer>();
   readonly #line = new Uint8Array(LINE_BYTES);
 
@@ -73,7 +73,7 @@ export class WriteCombining {
     return undefined;
   }
 
-  /** Unless drained before. */
+  /** No effect on a buffer that was drained. */
   release(buffer: CombiningBuffer): void {
     if (this.#buffers.get(buffer.address) === buffer) this.#drain(buffer);
   }
@@ -146,7 +146,7 @@ export class WriteCombining {
     }
   }
 
-  /** With memory's other bytes. Valid until the next call. */
+  /** The line in memory with the stored bytes. Valid until the next call. */
   #merged(buffer: CombiningBuffer): Uint8Array {
     this.#parts.memory.read(buffer.address, this.#line);
     for (const [from, to] of storedRuns(buffer)) {

@@ -20,7 +20,7 @@ export class XpBuffer {
   readonly #whole: number;
   /** Block → bit mask of lines; in the order of last writes. */
   readonly #held = new Map<number, number>();
-  /** Of the last line: the next is usually of the same block. */
+  /** The next line is usually of the same block as the last. */
   #last = -1;
   #lastLines = 0;
 

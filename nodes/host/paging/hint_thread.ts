@@ -29,7 +29,7 @@ export interface HintThreadParts {
 }
 
 export class HintThread {
-  /** Without interrupts and commands. */
+  /** Jobs done, and their time on the core, without interrupts and commands. */
   jobs = 0;
   workPs: Time = 0;
   readonly #parts: HintThreadParts;
@@ -86,8 +86,9 @@ export class HintThread {
 }
 
 /**
- * In ps, without interrupt and command. In the kernel a worker is woken, as long as an interrupt's
- * thread; a guest's driver is called and answers through the hypervisor.
+ * A core's time for its part, in ps, without interrupt and command. The kernel wakes a worker,
+ * which takes as long as an interrupt's thread; a guest's driver is called and answers through the
+ * hypervisor.
  */
 export function hostWorkPs(
   work: HintWork,

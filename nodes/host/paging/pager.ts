@@ -97,7 +97,7 @@ export class Pager implements DemandPaging {
     readonly pin: boolean;
     readonly map: AddressMap;
     readonly table: PageTable;
-    /** By it the card reaches only registered memory. */
+    /** The card reaches only registered memory through it. */
     readonly iommu?: Iommu | undefined;
     readonly onWork: () => void;
   }) {
@@ -206,8 +206,8 @@ export class Pager implements DemandPaging {
   }
 
   /**
-   * Behind other ranges, so that none waits longer than a batch, but ahead of jobs that take pages
-   * back, which must find what was requested before.
+   * The rest waits behind other ranges, so that none waits longer than a batch, but ahead of jobs
+   * that take pages back, which must find what was requested before.
    */
   putBack(rest: RangeJob): void {
     if (rest.hintsOf !== undefined) return this.#hinted.push(rest, rest.hintsOf);

@@ -164,7 +164,7 @@ function* tellCard(
   for (const [i, frame] of pages.entries()) pager.map(region, first + i, { rights, frame });
   if (respond !== undefined && asked) {
     pager.pagesMapped += pages.length;
-    // As Linux: an entry of the IOMMU's queue and its doorbell (`iommu_page_response`).
+    // Linux writes an entry of the IOMMU's queue and its doorbell (`iommu_page_response`).
     cpu.charge(timing.storePs + timing.mmioPs);
     yield* cpu.settle();
     if (pager.isThere(region)) respond({ key, first, count: pages.length }, card);
@@ -245,7 +245,7 @@ function* takePage(server: PageServer, page: number, keep: boolean): Steps<void>
   table.takeAway(page, keep);
 }
 
-/** Not pinned, and no device's write and no core waits for it. */
+/** A page may go that is not pinned, and for which no device's write and no core waits. */
 function mayTake({ pager, table, physical, isComing, isInUse }: PageServer, page: number): boolean {
   if (!table.isThere(page) || pager.isPinned({ address: page, length: DRAM_PAGE_BYTES })) {
     return false;

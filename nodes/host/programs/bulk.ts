@@ -20,7 +20,7 @@ import type { ProgramContext } from "../program_context.ts";
 import { flagsFor, SMALL_INLINE } from "./common/send_flags.ts";
 
 const SERVICE = "sink";
-/** Of a REP: VA 8 B, rkey 4 B, length 4 B. */
+/** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
 const PLACE_BYTES = 16;
 const PARTS = 10;
 

@@ -41,10 +41,9 @@ import type { ProgramContext } from "../program_context.ts";
 import { flagsFor, SMALL_INLINE } from "./common/send_flags.ts";
 
 const SERVICE = "manyqps";
-/** Of 4 B. */
 const CHUNK = 1024;
 const NUMBER_BYTES = 4, CHUNK_BYTES = CHUNK * NUMBER_BYTES;
-/** Of a REP: VA 8 B, rkey 4 B, length 4 B. */
+/** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
 const PLACE_BYTES = 16;
 const SRQ_DEPTH = 4;
 /** Messages before a row is measured: one for each of its queue pairs, at most so many. */
@@ -264,7 +263,7 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
     if (!(cause instanceof ProgramError)) throw cause;
     error = cause.message;
   }
-  // Also after a failure, as other clients wait.
+  // The connection ends after a failure, too, as other clients wait.
   if (control !== undefined) yield* disconnect(control.connection);
   const { to, messageBytes, depth, order } = job;
   const result: ManyQueuesResult = {

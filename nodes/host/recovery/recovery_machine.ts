@@ -26,7 +26,7 @@ export interface RecoveryMachine {
   readonly domain: PersistenceDomain;
   readonly scm: Buffer;
   readonly image: RecoveryImage;
-  /** Of SCM, with the operation count as time. */
+  /** Observes SCM, with the operation count as time. */
   readonly log?: MemoryLog;
 }
 

@@ -32,7 +32,7 @@ export class ScmDamageError extends ScmFileError {}
 /** Another process has it open. */
 export class ScmFileBusy extends ScmFileError {}
 
-/** For messages: "host b's scm.size". */
+/** The SCM's host and size, for messages: "host b's scm.size". */
 export interface ScmFilePlan {
   readonly host: string;
   readonly bytes: number;
@@ -159,8 +159,8 @@ export class ScmFile {
   }
 
   /**
-   * Into the content. After a partial failure (no space) the record stays in the log, and the next
-   * opening repeats the merge.
+   * Merges the record into the content. After a partial failure (no space) the record stays in the
+   * log, and the next opening repeats the merge.
    */
   #apply(): void {
     const record = this.#pending;
@@ -189,7 +189,7 @@ export class ScmFile {
     });
   }
 
-  /** With content and log; or makes those of a new file. */
+  /** Compares content and log with the sums, or makes those of a new file. */
   #check({ isKnown, accepts }: { readonly isKnown: boolean; readonly accepts: boolean }): void {
     const content = bytesOf(this.#main);
     if (!accepts) {
@@ -237,7 +237,7 @@ export class ScmFile {
   }
 }
 
-/** Without statSync: the process may have given up its right to read files that are not open. */
+/** statSync would need a right that the process may have given up. */
 function sizeOf(file: Deno.FsFile): number {
   return file.seekSync(0, Deno.SeekMode.End);
 }

@@ -6,9 +6,9 @@ import type { DurableWrite } from "../../../fabric/node.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 
 /**
- * On the earlier life's last span. `kept`: it had been reported; `undone`: it had not; `assumed`:
- * complete, reports unknown, kept; `torn`: the process died while it wrote the record, so before
- * the report; `none`: nothing to decide.
+ * The decision on the earlier life's last span. `kept`: it had been reported; `undone`: it had not;
+ * `assumed`: complete, reports unknown, kept; `torn`: the process died while it wrote the record,
+ * so before the report; `none`: nothing to decide.
  */
 export type Settled = "none" | "torn" | "kept" | "undone" | "assumed";
 
@@ -63,7 +63,7 @@ export function encodeRecord(
   };
 }
 
-/** From the beginning of `bytes`; undefined where invalid or incomplete. */
+/** @returns the record at the beginning of `bytes`; undefined where it is invalid or incomplete. */
 export function decodeRecord(bytes: Uint8Array): ScmRecord | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -86,12 +86,12 @@ export class ScmSums {
     this.mark(AT_REST);
   }
 
-  /** For pages that these writes, in the content by now, have touched. */
+  /** Computes the sums of pages that these writes, in the content by now, have touched. */
   update(content: ByteStore, writes: readonly DurableWrite[]): void {
     for (const page of pagesOf(writes)) this.#take(page, this.#page(content, page));
   }
 
-  /** From the content; pages of zeros count as never written. */
+  /** Computes all sums from the content; pages of zeros count as never written. */
   takeAll(content: ByteStore): void {
     for (let page = 0; page * PAGE_BYTES < this.#bytes; page++) {
       const bytes = this.#page(content, page);
@@ -148,7 +148,7 @@ export class ScmSums {
   }
 }
 
-/** Any page of [from, to), by its sums; true where `sums` is too short. */
+/** True where any page of [from, to) was written, or `sums` is too short. */
 export function isWritten(
   sums: Uint8Array,
   { from, to }: { readonly from: number; readonly to: number },

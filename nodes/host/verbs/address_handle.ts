@@ -48,7 +48,7 @@ export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
  */
 export { GRH_BYTES };
 const IPV4_AT = GRH_BYTES - 20;
-/** Of a GRH's source GID, the low 32 bits. */
+/** The low 32 bits of a GRH's source GID. */
 const SOURCE_AT = 20;
 
 function isGrh(area: Uint8Array): boolean {
@@ -73,7 +73,7 @@ export function createAhFromWc(pd: Pd, area: Uint8Array): Ah | VerbError {
   if (area.length < GRH_BYTES || !(isGrh(area) || area[IPV4_AT] === 0x45)) {
     return verbError("EINVAL", "The buffer does not begin with the area of a received datagram");
   }
-  // Not the ECN bits, which a switch may have set.
+  // A switch may have set the ECN bits: they are not copied.
   return createAh(pd, { address: sourceInGrh(area), trafficClass: trafficClassOf(area) & 0xfc });
 }
 

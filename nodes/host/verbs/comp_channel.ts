@@ -25,7 +25,7 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
   return undefined;
 }
 
-/** Of a destroyed channel: wakes programs that wait for its events. */
+/** Wakes programs that wait for events of a destroyed channel. */
 function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }

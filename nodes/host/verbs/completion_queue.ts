@@ -55,12 +55,12 @@ export function* unreadEntries(
   }
 }
 
-/** Without the entry that closes a ring. */
+/** The entry that closes a ring is no completion. */
 function unreadCount(cq: Cq): number {
   return [...unreadEntries(cq)].filter(([{ opcode }]) => opcode !== "resize").length;
 }
 
-/** By the armed notification (ibv_req_notify_cq). */
+/** The armed notification decides (ibv_req_notify_cq). */
 export function makesEvent(
   { place: { armed, armedFrom } }: Cq,
   { solicited, status }: Cqe,
@@ -71,8 +71,8 @@ export function makesEvent(
 }
 
 /**
- * Until `use` returns false, without letting time pass; stores the host's pointer every quarter of
- * the ring (Q-12).
+ * Ends when `use` returns false; lets no time pass; stores the host's pointer every quarter of the
+ * ring (Q-12).
  */
 export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean): void {
   const { cpu, state } = cq.device;
@@ -95,7 +95,7 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   }
 }
 
-/** Without letting time pass. */
+/** Lets no time pass. */
 export function takeCompletions<Id extends WrId = number>(
   cq: Cq,
   most: number,
@@ -121,7 +121,7 @@ function inNewRing(place: CqPlace, cqe: Cqe, position: number): Cqe {
     if (qpn !== cqe.qpn || kind !== queue || position >= before) continue;
     wqeIndex = (to.tail + ringDistance(from.tail, wqeIndex, from.depth)) % to.depth;
   }
-  // Without an earlier unread completion they are of no use.
+  // Moves without an earlier unread completion are of no use.
   for (let i = moved.length - 1; i >= 0; i--) {
     if (position + 1 >= moved[i]!.before) moved.splice(i, 1);
   }

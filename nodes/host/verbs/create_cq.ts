@@ -80,8 +80,8 @@ function refuseFlags({ wcFlags = 0, flags = 0 }: CqOptions): VerbError | undefin
 const FIRST_COMP_VECTOR = 1 << 16;
 
 /**
- * For `wanted` completions. The host updates its pointer every quarter of the ring and one unit
- * stays free: 3/4 − 1 can be used.
+ * The host updates its pointer every quarter of the ring and one unit stays free: 3/4 − 1 can be
+ * used.
  */
 export function ringEntries(wanted: number): number {
   return powerOfTwo(Math.ceil((wanted + 1) * 4 / 3));

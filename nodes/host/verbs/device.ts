@@ -39,7 +39,7 @@ export function refusePd({ device, epoch, uses }: Pd): VerbError | undefined {
   return verbError("EINVAL", "The protection domain is gone");
 }
 
-/** From before the RNIC's failure: its numbers may be reused. */
+/** An object from before the RNIC's failure: its numbers may be reused. */
 export function refuseStale(device: Device, epoch: number): VerbError | undefined {
   if (epoch === device.state.epoch) return undefined;
   return verbError("ENOENT", "The RNIC has failed since this was made");
@@ -55,7 +55,7 @@ export function refuseQp({ device, pd, qpn, sq }: Qp): VerbError | undefined {
   return verbError("EINVAL", `QP ${qpn} is gone already`);
 }
 
-/** Unless that was done at the RNIC's failure. */
+/** No effect where that was done at the RNIC's failure. */
 export function giveBack({ cpu, state }: Device, owner: object): void {
   const address = state.held.get(owner);
   if (address === undefined) return;
@@ -194,7 +194,7 @@ export function contiguous(buffer: Buffer): number {
   return first + buffer.address % buffer.pageBytes;
 }
 
-/** From its address on, whole pages. */
+/** Bytes of the buffer's pages from its address on. */
 export function roomOf({ address, pages, pageBytes }: Buffer): number {
   return pages.length * pageBytes - address % pageBytes;
 }
@@ -229,8 +229,8 @@ export function* request<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
 }
 
 /**
- * In space 3, with a timestamp (Q-05, Q-08): those of one queue increase strictly, so that two
- * pointers can be ordered. @returns the timestamp.
+ * Timestamps of one queue increase strictly, so that two pointers can be ordered (Q-05, Q-08).
+ * @returns the timestamp.
  */
 export function storePointer(
   device: Device,
@@ -240,7 +240,7 @@ export function storePointer(
   queue.stamp = Math.max(device.cpu.now, queue.stamp + 1);
   const { store } = device.state;
   const entry = encodeEntry(store, 3, { hostPointer: pointer, stamp: queue.stamp });
-  // Only its own two fields: the RNIC's pointer may lie beside them (Q-05).
+  // Stores only its own two fields: the RNIC's pointer may lie beside them (Q-05).
   const { hostPointer: from, stamp } = store.offsets;
   const address = entryAddress(store, device.state, { queue: queue.queue, space: 3 });
   device.cpu.store(address + from, entry.subarray(from, stamp + fieldBytes("stamp")));
@@ -263,7 +263,9 @@ export function addContext({ contexts }: DeviceState, context: Context, program:
   contexts.set(context, program);
 }
 
-/** And its ring, which identifies copies of the object; undefined if it is gone. */
+/**
+ * @returns the object and its ring, which identifies copies of the object; undefined if it is gone.
+ */
 function objectOf(state: DeviceState, event: RnicEvent): EventObject | undefined {
   if ("qpn" in event) {
     const qp = state.queuePairs.get(event.qpn);
@@ -284,8 +286,8 @@ interface EventObject {
 }
 
 /**
- * To the context that made the object (Linux: `ib_uverbs_qp_event_handler`); events of port or
- * device to every context (`ib_uverbs_event_handler`).
+ * The context that made the object gets its event (Linux: `ib_uverbs_qp_event_handler`); all
+ * contexts get events of port or device (`ib_uverbs_event_handler`).
  */
 export function handleEvent({ state }: Pick<Device, "state">, event: RnicEvent): void {
   if ("portNum" in event || event.type === "DEVICE_FATAL") {

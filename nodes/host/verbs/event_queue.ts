@@ -11,7 +11,7 @@ import { createCq } from "./create_cq.ts";
 import { must, perform, ProgramError } from "./device.ts";
 import type { Cq, Device } from "./objects.ts";
 
-/** For a ring of 4096 entries, as in Linux (mlx5: MLX5_NUM_ASYNC_EQE). */
+/** Makes a ring of 4096 entries, as in Linux (mlx5: MLX5_NUM_ASYNC_EQE). */
 const EVENTS = 3000;
 /** Above vectors of single completion queues, below shared ones. */
 export const EVENT_VECTOR = (1 << 16) - 1;
@@ -20,7 +20,7 @@ function vectorOf({ state }: Device): number {
   return state.firstVector + EVENT_VECTOR;
 }
 
-/** At each opening of the card. @throws ProgramError where the card refuses. */
+/** Called at each opening of the card. @throws ProgramError where the card refuses. */
 export function* openEventQueue(device: Device): Steps<Cq> {
   const cq = must(yield* createCq(device, { entries: EVENTS, vector: vectorOf(device) }));
   const wrong = yield* perform(device.cpu, { op: "set-event-queue", cqn: cq.cqn });

@@ -17,9 +17,9 @@ export const COMP_VECTORS = 64;
 
 export const LIMITS = {
   completions: { name: "a number of completions", least: 1, most: 1 << 20 },
-  /** Per queue, of one unit each: one unit stays free. */
+  /** One unit stays free; each request takes one. */
   requests: { name: "a number of work requests", least: 0, most: RING_UNITS_MAX - 1 },
-  /** Of a shared queue: slots have 16 bits, the ring is a power of two. */
+  /** A shared queue's slots have 16 bits, and its ring is a power of two. */
   receives: { name: "a number of receives", least: 1, most: 2 ** 15 - 1 },
   elements: { name: "a number of elements (sge)", least: 0, most: MAX_SGE },
   sharedElements: { name: "a number of elements (sge)", least: 1, most: MAX_SGE },

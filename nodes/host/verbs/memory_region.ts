@@ -76,7 +76,7 @@ export function deallocPd(pd: Pd): VerbError | undefined {
   return undefined;
 }
 
-/** Only on SCM (P-22; FLUSH: §4.5, as in rxe). */
+/** Only SCM can have these rights (P-22; FLUSH: §4.5, as in rxe). */
 const PERSISTENCE = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
 
 /** `rocev2.md` §4.5 and P-22; undefined where valid. */
@@ -259,7 +259,6 @@ function* withMemory<Op extends "register-mr" | "done">(
   }
 }
 
-/** Of a part of a buffer. */
 function placeOf(
   device: Device,
   part: {
@@ -350,7 +349,7 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   pd.uses.count++;
   Object.assign(record, { pd: inContext(pd, record.pd.device), access });
   if (place !== undefined) {
-    // From now on the program's own.
+    // The region's addresses are the program's own from now on.
     Object.assign(record, { address: place.va, memory: place.va, length: place.length });
   }
   return undefined;

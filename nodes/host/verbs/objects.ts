@@ -74,7 +74,7 @@ export interface DeviceState {
   readonly completion: "poll" | "interrupt";
   readonly doorbell: "number" | "pointer";
   readonly doorbellForm: "fifo" | "message";
-  /** Of queues that stand still: the driver repeats them. */
+  /** Whether the driver repeats doorbells of queues that stand still. */
   readonly isWatched: boolean;
   readonly inline: InlineRule;
   readonly blueFlame: BlueFlame;
@@ -82,7 +82,7 @@ export interface DeviceState {
   readonly space1: number;
   readonly space2: number;
   readonly space3: number;
-  /** Of fields in the spaces (Q-05). */
+  /** The places of the fields in the spaces (Q-05). */
   readonly store: StoreLayout;
   /** Q-03. */
   readonly readPointer: QueuePlan["readPointer"];
@@ -91,7 +91,7 @@ export interface DeviceState {
   /** One for each queue, for answers to requests for locks; undefined: by message. */
   readonly lockAnswers: Pick<RingMemory, "address" | "physical"> | undefined;
   readonly queues: number;
-  /** Of this host's earlier lives, kept by the card (Q-04). */
+  /** Queues of this host's earlier lives whose information the card had kept (Q-04). */
   readonly kept: number;
   /** The opened card's: see {@link Cpu.card}. */
   readonly card: number | undefined;
@@ -108,13 +108,13 @@ export interface DeviceState {
   /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
-  /** By program's name: events of the port and of the device go to all. */
+  /** Programs' names; events of the port and of the device go to all contexts. */
   readonly contexts: Map<Context, string>;
-  /** Unless the card's events come as messages. */
+  /** The queue of the card's events, unless they come as messages. */
   eventQueue?: Cq;
   /**
-   * Of the RNIC's memory, by owner: a queue's ring, a space of queue information. Freed once: when
-   * its queue is destroyed, or all when the RNIC is back after a failure.
+   * First addresses of the RNIC's memory, by owner: a queue's ring, a space of queue information.
+   * Freed once: when its queue is destroyed, or all when the RNIC is back after a failure.
    */
   readonly held: Map<object, number>;
   /** Openings of the device: objects of earlier ones are gone. */
@@ -138,7 +138,7 @@ export interface Context {
 
 /** The devices of a host, by the numbers of its cards. @ignore */
 export interface HostDevices<Opened extends Device = Device> {
-  /** In the rack: `a-rnic`, `a-rnic2` … */
+  /** The cards' names in the rack: `a-rnic`, `a-rnic2` … */
   readonly names: readonly string[];
   /** Undefined: no power since the host's boot. */
   at(index: number): Opened | undefined;
@@ -276,7 +276,7 @@ export interface Cq {
 
 export interface CqPlace {
   readonly queue: number;
-  /** On destruction: wakes programs that wait for completions or events. */
+  /** Destruction signals it: programs wake that wait for completions or events. */
   readonly goneSignal: string;
   stamp: Time;
   /** Entries read since the creation, and the last count stored in space 3. */
@@ -300,7 +300,7 @@ export interface CqPlace {
   current: WorkCompletion | undefined;
   /** Polling returns no completion meanwhile. */
   resizing: boolean;
-  /** At the card. */
+  /** The card is destroying the queue. */
   leaving: boolean;
   /** Earlier completions name units of the old ring. */
   readonly moved: MovedRing[];
@@ -319,7 +319,7 @@ export interface MovedRing {
   readonly to: { readonly depth: number; readonly tail: number };
 }
 
-/** Of a queue pair. */
+/** An ended life of a queue pair. */
 export interface EndedLife {
   /** The first completion of a later life. */
   readonly before: number;
@@ -436,11 +436,11 @@ export interface Ring extends RingMemory {
   /** Filled units, outstanding requests. */
   used: number;
   requests: number;
-  /** By a WQE's first unit. */
+  /** By position of a WQE's first unit. */
   wrIds: WrId[];
 }
 
-/** For its completion, by the position of its WQE. */
+/** The driver's record of a send for its completion, by the position of its WQE. */
 export interface PostedSend {
   readonly opcode: WqeOpcode;
   readonly remote: SendWqe["remote"] | undefined;
@@ -462,7 +462,7 @@ export interface SendRing extends Ring {
 }
 
 export interface RecvRing extends Ring {
-  /** Of one receive WQE. */
+  /** Bytes of one receive WQE. */
   readonly stride: number;
 }
 

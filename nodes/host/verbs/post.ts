@@ -179,7 +179,7 @@ function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   return undefined;
 }
 
-/** Without trace and checks. @returns the reason against it. */
+/** Writes no trace and no checks' records. @returns the reason against the request. */
 export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) return refuseState(qp, "sends: expected rts");
@@ -195,7 +195,7 @@ export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   device.cpu.charge(device.state.timing.postPs);
   sq.wrIds[wqe.index] = request.wrId ?? 0;
   fill(device, sq, wqe);
-  // As in ibv_bind_mw: the new key is valid from now on.
+  // The new key is valid from now on, as in ibv_bind_mw.
   if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
   return wqe;
 }

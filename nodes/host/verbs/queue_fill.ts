@@ -41,7 +41,7 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
     read = yield* takenUpTo(device, ring);
     ({ depth } = ring);
     yield* device.cpu.settle();
-    // Of the old ring, where another program resizes the queue.
+    // The pointer is the old ring's where another program resizes the queue.
   } while (ring.resizing || ring.depth !== depth);
   const { write } = ring;
   const filled = ringDistance(read, (write + 1) % depth, depth);
@@ -98,7 +98,7 @@ export function* queueInformation(
   return { ...stored, rnicPointer: seenPointer(state, queue, stored) };
 }
 
-/** As stored, or the end of the completed units where later. */
+/** The stored pointer, or the end of the completed units where that is later. */
 function seenPointer(
   state: Device["state"],
   queue: number,
@@ -124,7 +124,7 @@ function seenPointer(
   for (const { place: { queue: number, taken }, entries } of state.completionQueues.values()) {
     if (number !== queue || entries !== depth) continue;
     const seen = taken % depth;
-    // At most a quarter of the ring behind: a distance above half means ahead.
+    // The copy is at most a quarter of the ring behind: a distance above half means ahead.
     return state.readPointer === "batched" && ringDistance(rnicPointer, seen, depth) > depth / 2
       ? rnicPointer
       : seen;

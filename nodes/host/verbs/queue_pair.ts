@@ -132,7 +132,7 @@ function grantedInline(type: QpType, caps: Parameters<typeof largestUnits>[1]): 
   );
 }
 
-/** Of the largest WQE. */
+/** Units of the largest WQE. */
 function largestUnits(
   type: QpType,
   { maxSendSge: maxSge, maxInlineData, maxObjects }: Pick<
@@ -308,7 +308,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   return qp;
 }
 
-/** As in state RESET; its own rings. */
+/** Resets its own rings, as in state RESET. */
 function emptyRings(qp: Qp): void {
   const { cpu } = qp.device;
   if (cpu.auditing) cpu.note({ kind: "emptied", queue: "pair", qpn: qp.qpn });
@@ -350,7 +350,7 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
   const { type, life, qpn, device } = qp;
   const gone = refuseQp(qp);
   if (gone !== undefined) return gone;
-  // Like the kernel for processes without CAP_NET_RAW.
+  // The kernel refuses it for processes without CAP_NET_RAW.
   if ((attributes.qKey ?? 0) >= 0x8000_0000 && !device.privileged) {
     return verbError("EPERM", `Q_Key ${attributes.qKey} is a controlled one`);
   }
@@ -411,8 +411,8 @@ export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
 }
 
 /**
- * By the RNIC itself. Otherwise the stored state is older than the driver's: a reply may arrive
- * before the preceding write is visible.
+ * The RNIC itself may have changed the state. Otherwise the stored state is older than the
+ * driver's: a reply may arrive before the preceding write is visible.
  */
 function mayBecome(known: QpState, found: QpState): boolean {
   if (found === "err") return known !== "reset";

@@ -46,7 +46,7 @@ export function refuseState(qp: Qp, work: string): VerbError {
   return refuseQp(qp) ?? verbError("EINVAL", `A queue pair in ${qp.life.state} takes no ${work}`);
 }
 
-/** In any state of the ring. */
+/** Checks that hold in any state of the ring. */
 export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const { types, operands, data, takesRecv } = WQE_OPCODES[request.opcode];
   const sges = request.sges ?? NO_SGES;

@@ -57,7 +57,7 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
   return wrong;
 }
 
-/** Up to the closing one. */
+/** Unread entries, up to the closing one. */
 function heldEntries(cq: Cq): Cqe[] {
   const held: Cqe[] = [];
   for (const [cqe] of unreadEntries(cq)) {

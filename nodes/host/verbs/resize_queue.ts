@@ -120,8 +120,8 @@ export function refuseDepth(target: Resizable, depth: number): VerbError | undef
 }
 
 /**
- * While the RNIC changes the queue by `ask`; then records the place. @returns why it is refused,
- * without any change.
+ * Holds the queue while the RNIC changes it by `ask`, then records its new place. @returns why it
+ * is refused, without any change.
  */
 export function* whileHeld(
   target: Resizable,
@@ -182,7 +182,7 @@ function takePlace(target: Resizable, place: RingMemory, reply: Resumed): void {
   storePointer(device, ring, ring.write);
 }
 
-/** To the new ring, the oldest to `toTail`. */
+/** The oldest goes to `toTail`. */
 function moveRecord(
   target: Exclude<Resizable, { readonly queue: "shared" }>,
   { toTail, to }: { readonly toTail: number; readonly to: number },
@@ -213,7 +213,7 @@ function moveRecord(
   }
 }
 
-/** In place where its memory has room, else in new memory. ENOMEM without. */
+/** Resizes in place where the memory has room, else in new memory. ENOMEM without. */
 export function* resizeRing(target: Resizable, depth: number): Steps<VerbError | undefined> {
   const { ring } = target;
   const device = deviceOf(target);

@@ -14,7 +14,7 @@ import { storePointer } from "./device.ts";
 import { awaitRing } from "./resize_queue.ts";
 import type { Device, PostedSend, PostError, Qp, Srq, VerbError, WrId } from "./objects.ts";
 
-/** In traces, records and JSON: a bigint as its decimal text. */
+/** A bigint is shown as its decimal text in traces, records and JSON. */
 export function shownWrId(wrId: WrId): number | string {
   return typeof wrId === "bigint" ? `${wrId}` : wrId;
 }
@@ -24,7 +24,7 @@ export interface Retired {
   readonly posted?: PostedSend;
 }
 
-/** And all earlier ones, which completed unsignalled (`rocev2.md` §5.3). */
+/** Frees the WQE and all earlier ones, which completed unsignalled (`rocev2.md` §5.3). */
 export function retireSend(qp: Qp, index: number): Retired {
   const { sq } = qp;
   for (;;) {
@@ -63,8 +63,8 @@ export function retireSlot(srq: Srq, slot: number): WrId {
 const LOCAL_PROTECTION = 0x50, REFUSED_BY_PEER = 0x88;
 
 /**
- * In words: of a send with its request, of a peer's refusal with its NAK. The peer's card has the
- * reason in a note (`nodes/rnic/responder/refusal_text.ts`).
+ * A failure in words: a send's with its request, a peer's refusal with its NAK. The peer's card has
+ * the reason in a note (`nodes/rnic/responder/refusal_text.ts`).
  */
 export function failureText(qp: Qp, vendorErr: number, posted: PostedSend | undefined): string {
   const text = textOf(vendorErr, posted?.opcode);
@@ -104,7 +104,7 @@ function hex(value: number | bigint): string {
   return `0x${value.toString(16)}`;
 }
 
-/** Up to the first refused one; one doorbell for those before it. */
+/** Stops at the first refused request; one doorbell is for those before it. */
 export function* postAll<Request extends object>(
   requests: Request | readonly Request[],
   to: {
@@ -143,7 +143,7 @@ export function* ringDoorbell(
 
 export const DOORBELL_RUNG = "doorbell-rung";
 
-/** With the last stored pointer (Q-06, in either form). */
+/** Rings with the last stored pointer (Q-06, in either form). */
 export function* repeatDoorbell(
   { cpu, state }: Device,
   { queue, write: pointer, stamp }: { readonly queue: number; readonly write: number; stamp: Time },

@@ -35,7 +35,7 @@ import { mayMiss } from "../state/paging_state.ts";
 export interface Answer {
   readonly psn: number;
   readonly syndrome: number;
-  /** Of a NAK that ends the queue pair, for the report. */
+  /** A NAK's that ends the queue pair, for the report. */
   readonly reason?: string;
   readonly readyAt: Time;
 }
@@ -72,7 +72,7 @@ export function answerRead(
   schedule(device, qp);
 }
 
-/** As the request was answered, but for the MSN; in its turn. */
+/** The answer is as before, but for the MSN, and comes in its turn. */
 export function answerAgain(device: Device, qp: QueuePair, saved: SingleService): void {
   const { msn } = qp.responder;
   answerSingle(device, qp, { ...saved, msn, repeat: true, readyAt: device.stageAt });
@@ -83,7 +83,7 @@ export function answerSingle(device: Device, qp: QueuePair, service: SingleServi
   passAnswers(device, qp);
 }
 
-/** Up to the next that is not done; resumes requests that waited for atomics. */
+/** Stops at the next answer that is not done; resumes requests that waited for atomics. */
 export function passAnswers(device: Device, qp: QueuePair): void {
   const { responder } = qp;
   while (passNext(device, qp));
@@ -173,7 +173,7 @@ const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
 function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
   const { syndrome } = nak;
   const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
-  // Not of the firmware's own queue pairs, which the driver does not know.
+  // The driver does not know the firmware's own queue pairs.
   if (qp.card === undefined) {
     raiseEvent(device, { type, qpn: qp.qpn });
     reportNak(device, qp, nak);

@@ -51,7 +51,7 @@ export function noteInJournal(
   return entry;
 }
 
-/** Of a host that had power until then: at that instant it takes no more. */
+/** The host had power until `death`: at that instant it takes no more. */
 function forgetBefore({ writes }: Journal, death: Time): void {
   while (writes.length > 0 && writes.peek()!.arrivesAt < death) writes.shift();
 }

@@ -27,7 +27,7 @@ interface Access {
   readonly length: number;
   /** All of these ACCESS bits. */
   readonly need: number;
-  /** Of a peer's access; undefined for local memory, which no window grants. */
+  /** The queue pair of a peer's access; undefined for local memory, which no window grants. */
   readonly qpn?: number;
 }
 
@@ -51,7 +51,10 @@ export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefi
   return region;
 }
 
-/** For local use; covers every address (ibv_alloc_null_mr(3)). Undefined: the table is full. */
+/**
+ * A null region is for local use and covers every address (ibv_alloc_null_mr(3)). Undefined: the
+ * table is full.
+ */
 export function addNullRegion(table: RegionTable, pd: number): Region | undefined {
   const key = takeKey(table);
   if (key === undefined) return undefined;
@@ -75,7 +78,7 @@ export function addNullRegion(table: RegionTable, pd: number): Region | undefine
   return region;
 }
 
-/** Of an empty slot; undefined: all are taken. */
+/** The key's slot is empty. Undefined: all keys are taken. */
 export function takeKey(table: RegionTable): number | undefined {
   const index = table.free.pop() ?? table.slots.length;
   if (index >= LIMITS.regions) return undefined;
@@ -244,7 +247,9 @@ export function localFault(
   return "region-gone";
 }
 
-/** Or the NAK (§3.4, step 6); undefined for no bytes, whose key and address are not checked. */
+/**
+ * @returns the region, or the NAK (§3.4, step 6); undefined for no bytes, whose key and address are not checked.
+ */
 export function namedRegion(
   device: Device,
   qp: QueuePair,
@@ -255,7 +260,7 @@ export function namedRegion(
   return remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
 }
 
-/** Or the NAK: key, domain, permission, range (§3.4, step 6). */
+/** @returns the region, or the NAK: key, domain, permission, range (§3.4, step 6). */
 export function remoteRegion(
   device: Device,
   qp: QueuePair,

@@ -30,14 +30,14 @@ export function removeWindow(table: RegionTable, window: Window): void {
 }
 
 /**
- * Under the same key, requests under way find the new range (rxe). @returns whether it was legal:
- * else nothing has changed (MW_BIND_ERR).
+ * Requests under way find the new range if the key is the same (rxe). @returns whether it was
+ * legal: else nothing has changed (MW_BIND_ERR).
  */
 export function bindWindow(table: RegionTable, qp: QueuePair, operands: BindOperands): boolean {
   const { rkey, lkey, length } = operands;
   const window = table.windows.get(rkey >>> 8);
   if (window === undefined || window.pd !== qp.pd) return false;
-  // To bind type 1 to nothing is to unbind it.
+  // A bind of type 1 to nothing unbinds it.
   if (window.type === 1 && length === 0) {
     unbind(table, window);
     window.key = rkey;

@@ -42,7 +42,7 @@ export class PieceWalker {
   #left = 0;
   #most = 0;
 
-  /** In pieces of at most `most` bytes. */
+  /** `most`: bytes of a piece. */
   start(
     segments: readonly MemorySegment[],
     range: { readonly offset: number; readonly length: number; readonly most: number },

@@ -107,7 +107,7 @@ const COMMANDS: Commands = {
 
 function execute(device: Device, command: RnicCommand, id: number): RnicReply | "later" {
   if (device.spaces === undefined && command.op !== "init") {
-    // While its driver opens a new card; the program asks again.
+    // The driver opens a new card: the program asks again.
     const errno = command.op === "register-region" ? "EBUSY" : "EINVAL";
     return refusal(errno, `Cannot carry out ${command.op} as init must come first`);
   }
@@ -249,7 +249,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   return { status: "ok", op: "create-qp", qpn, sqQueue, rqQueue };
 }
 
-/** Not reused soon, so that a late packet finds no queue pair. */
+/** A number is not reused soon, so that a late packet finds no queue pair. */
 function nextQpn(device: Device): number {
   while (device.queuePairs.has(device.nextQpn)) device.nextQpn = following(device.nextQpn);
   const qpn = device.nextQpn;

@@ -13,7 +13,6 @@ import { LIMITS } from "../state/limits.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
 import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "../state/reply.ts";
 
-/** Where the card writes CQEs. */
 function cqFault(device: Device, ring: RingPlace): string | undefined {
   const memory = { address: ring.address, length: ring.units * CQE_BYTES };
   return ringFault("CQ", ring, LIMITS.ringUnits) ??

@@ -66,7 +66,7 @@ export function giveMemory(
   return DONE;
 }
 
-/** Or the refusal, also while a window is bound to it (rxe: EINVAL). */
+/** @returns the region, or the refusal: also while a window is bound to it (rxe: EINVAL). */
 function freeRegion(device: Device, key: number): Region | RnicReply {
   const region = findRegion(device.regions, key);
   if (region === undefined || region.window !== undefined) return noSuch("region", key);

@@ -1,6 +1,6 @@
 /**
- * Before an access: each page must be there with the rights that are needed, its entry on the chip.
- * Missing ones are asked for.
+ * Checks before an access: each page must be there with the rights that are needed, and its entry
+ * on the chip. Missing ones are asked for.
  */
 import type { Device } from "../state/device.ts";
 import { bytesOf, type MemorySegment } from "../state/memory.ts";

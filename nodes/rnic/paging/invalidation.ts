@@ -7,7 +7,7 @@ import { type Device, sendReply } from "../state/device.ts";
 import type { Invalidation } from "../state/paging_state.ts";
 import type { ReadRequest } from "../state/dma_state.ts";
 
-/** In order, at the end of every step. */
+/** Called at the end of every step. */
 export function answerInvalidations(device: Device): void {
   const { invalidations } = device.paging;
   while (invalidations.length > 0 && !isInUse(device, invalidations[0]!)) {

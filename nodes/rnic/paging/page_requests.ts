@@ -16,7 +16,10 @@ import { traceMapped, tracePageRequest } from "../trace/page_trace.ts";
 import { resumeMapped } from "./memory_waits.ts";
 import { writeEntries } from "./translation_cache.ts";
 
-/** Per access; a choice, 4 MiB (mlx5: MAX_PREFETCH_LEN, for lengths that it is not told). */
+/**
+ * Pages ahead of an access; a choice, 4 MiB (mlx5: MAX_PREFETCH_LEN, for lengths that it is not
+ * told).
+ */
 const AHEAD_PAGES_MAX = 1024;
 
 /** The last page included. */
@@ -150,7 +153,7 @@ function sendRequest(
   else pageEvents.push(due);
 }
 
-/** From an access to an absent page to its page request ([0114]). */
+/** The time from an access to an absent page to its page request ([0114]). */
 function requestPs({ plan: { hints }, timing }: Device): Time {
   const work = hints?.work;
   switch (work?.request) {

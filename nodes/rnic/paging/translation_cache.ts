@@ -81,7 +81,6 @@ export function dropTable({ paging }: Device, table: TranslationTable): void {
   table.address = undefined;
 }
 
-/** On the chip and in memory. */
 export function writeEntries(
   device: Device,
   table: TranslationTable,
@@ -139,7 +138,7 @@ export function isOnChip(paging: Paging, table: TranslationTable, line: number):
   return true;
 }
 
-/** Without a use. */
+/** This look is no use of the line. */
 export function holdsLine({ cached }: Paging, table: TranslationTable, line: number): boolean {
   return cached.has(numberOf(table, line));
 }

@@ -21,8 +21,8 @@ import { countEffect, needOf } from "../state/operation.ts";
 const { globalVisibility, persistence } = FLUSH_PLACEMENT;
 
 /**
- * Of queue pair and region (§4.5); undefined where the header asks for nothing, or for something
- * undefined.
+ * The queue pair and the region need these bits (§4.5); undefined where the header asks for
+ * nothing, or for something undefined.
  */
 export function needOfFlush({ feth }: RocePacket): number | undefined {
   const { select, placement } = feth!;

@@ -39,7 +39,7 @@ import { physicalAddress } from "../dma/translation.ts";
 import { bytesOf, type Region } from "../state/memory.ts";
 import type { LsbRead } from "../state/dma_state.ts";
 
-/** By opcode (P-21) or region (P-22). */
+/** The opcode (P-21) or the region (P-22) decides. */
 export function wantsPersistence(row: OpcodeRow, region: Region | undefined): boolean {
   return row.persistence ||
     (region !== undefined && (region.access & ACCESS.remoteWritePersistence) !== 0);
@@ -146,9 +146,8 @@ function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
     waiting.records.push(record);
     return;
   }
-  // Any registered address will do (P-24), as the order on the bus counts: where no data names one,
-  // or its page is absent, queue information's, which exists even when the written regions are
-  // gone.
+  // Any registered address will do, as the order on the bus counts (P-24). Queue information exists
+  // even when the written regions are gone.
   const place = region === undefined ? -1 : physicalAddress(region, region.va);
   const address = place < 0 ? device.spaces!.space1 : place;
   dmaRead(device, {
@@ -291,8 +290,8 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
 }
 
 /**
- * In the order of the messages: an earlier one's ranges may cover plain writes before this one
- * (P-31).
+ * ACKs leave in the order of the messages: an earlier one's ranges may cover plain writes before
+ * this one (P-31).
  */
 function passFlushed(device: Device, qp: QueuePair): void {
   for (let record = firstUnproven(qp); record !== undefined; record = firstUnproven(qp)) {
@@ -361,7 +360,7 @@ function completePersistence(
     readonly byteCount: number;
     readonly psn: number;
     readonly va: bigint;
-    /** In the RECV's memory. */
+    /** Ranges in the RECV's memory. */
     readonly more: number;
   },
 ): void {

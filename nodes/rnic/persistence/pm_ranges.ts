@@ -44,7 +44,7 @@ export function noteWritten(
   }
 }
 
-/** By the programs' address; not of DRAM. */
+/** `written` has the programs' addresses; DRAM is left out. */
 export function noteWrittenAt(
   { persistence }: Device,
   qp: QueuePair,
@@ -58,8 +58,9 @@ export function noteWrittenAt(
 const BYTE_COUNT_MAX = 0xffff_ffff;
 
 /**
- * To the RECV's memory; wider ranges where there is little room, one for all in the CQE where there
- * is none. @returns the CQE's content; undefined where the one range is longer than a CQE can name.
+ * Ranges go to the RECV's memory: wider ones where there is little room, one for all in the CQE
+ * where there is none. @returns the CQE's content; undefined where the one range is longer than a
+ * CQE can name.
  */
 export function writeRanges(
   device: Device,

@@ -82,8 +82,8 @@ function takeDoorbell(
 }
 
 /**
- * Where a fetch would bring the same: the next of its queue, and the newest. @returns whether it
- * was taken.
+ * Takes the WQE where a fetch would bring the same: the next of its queue, and the newest. @returns
+ * whether it was taken.
  */
 export function takeCarried(
   device: Device,

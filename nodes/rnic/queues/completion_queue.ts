@@ -114,7 +114,7 @@ function writeCqe(
   if (cq.armed === "any" || (cq.armed === "solicited" && solicited)) interrupt(device, cq);
 }
 
-/** In ticks of {@link CLOCK_KHZ}. */
+/** @returns ticks of {@link CLOCK_KHZ}. */
 export function clockOf({ stageAt }: Device): number {
   return Math.floor(stageAt / (PS_PER_S / (CLOCK_KHZ * 1000)));
 }
@@ -157,14 +157,14 @@ export function moveCompletions(
 }
 
 /**
- * Behind completions that wait for queue information too: the slots of a shared receive queue that
- * they name must come back to the driver.
+ * Completions that wait for queue information count: the slots of a shared receive queue that they
+ * name must come back to the driver.
  */
 export function completionsEnd(cq: CompletionQueue): number {
   return cq.written + cq.pending.length;
 }
 
-/** At once where there are entries that the host has not taken. */
+/** The interrupt comes at once where there are entries that the host has not taken. */
 export function arm(device: Device, request: CqArm): void {
   const cq = device.completionQueues.get(request.cqn);
   if (cq === undefined) {

@@ -17,7 +17,7 @@ import { findQueue } from "./queue_information.ts";
 
 export type ContextHalf = "requester" | "responder";
 
-/** With a shared receive queue it has no receive queue. */
+/** A queue pair with a shared receive queue has no receive queue of its own. */
 function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): number {
   return half === "requester" || srq !== undefined ? sqQueue : rqQueue;
 }
@@ -73,7 +73,7 @@ export function warmContext(device: Device, qp: QueuePair, queue: number): void 
   readContext(device, qp, queue);
 }
 
-/** Else the packet is kept until the context is there, or dropped. */
+/** A packet that may not be taken is kept until the context is there, or dropped. */
 export function mayTake(
   device: Device,
   qp: QueuePair,
@@ -91,7 +91,7 @@ export function mayTake(
   return "later";
 }
 
-/** Else the queue pair is scheduled again when it may. */
+/** A queue pair that may not begin is scheduled again when it may. */
 export function mayBegin(device: Device, qp: QueuePair, half: ContextHalf): boolean {
   const wait = awaitContext(device, qp, half);
   if (wait === undefined) return true;
@@ -102,7 +102,7 @@ export function mayBegin(device: Device, qp: QueuePair, half: ContextHalf): bool
   return false;
 }
 
-/** Else the frame is kept until it may. */
+/** A frame that may not leave is kept until it may. */
 export function mayAnswer(device: Device, frame: ControlFrame): boolean {
   const wait = awaitContext(device, frame.qp, "responder");
   wait?.controls.push(frame);

@@ -11,8 +11,8 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 
 /**
- * From doorbells and own reads: the host may have posted more, never less. Undefined where the
- * queue's information is not on the chip.
+ * The card knows doorbells and its own reads: the host may have posted more, never less. Undefined
+ * where the queue's information is not on the chip.
  */
 export function postedReceives(device: Device, qp: QueuePair): number | undefined {
   // §4.5: a shared queue's are promised to no requester.
@@ -44,8 +44,8 @@ export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
 }
 
 /**
- * Within the limit, or the first beyond it. With all earlier work acknowledged always: the answer
- * with a newer limit may have been lost.
+ * A SEND within the limit, or the first beyond it, may start. With all earlier work acknowledged
+ * any may: the answer with a newer limit may have been lost.
  */
 export function mayStart({ requester }: QueuePair): boolean {
   const { creditLimit, nextSsn, ackCursor, cursor } = requester;
@@ -53,7 +53,7 @@ export function mayStart({ requester }: QueuePair): boolean {
   return ackCursor === cursor;
 }
 
-/** Behind its first packet, which asks for an ACK. */
+/** A SEND beyond the limit waits behind its first packet, which asks for an ACK. */
 export function mustPause({ requester }: QueuePair, work: OutstandingWqe): boolean {
   const { creditLimit, unacknowledged } = requester;
   return creditLimit !== undefined && work.plan.wire === "send" && work.packets > 1 &&

@@ -47,7 +47,9 @@ function isCoalesced(device: Device, doorbell: TakenDoorbell): boolean {
   return false;
 }
 
-/** Of a queue made anew or gone: they would announce WQEs that it does not have. Counted. */
+/**
+ * A queue made anew does not have the WQEs that these doorbells announce. Dropped ones are counted.
+ */
 export function dropDoorbells(device: Device, queue: number): void {
   const { doorbells, counters } = device;
   for (let left = doorbells.length; left > 0; left--) {

@@ -58,7 +58,7 @@ interface NewQueue {
   readonly own?: number;
 }
 
-/** In host memory and in the cache. */
+/** Writes spaces 1 and 2 in host memory, and the cache's entry. */
 export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue): void {
   const { queue, ring, unitBytes, state } = plan;
   const { kind } = owner;

@@ -23,7 +23,7 @@ export function answerPause(device: Device, pause: Pause, reply: RnicReply): voi
   pause.asker = undefined;
 }
 
-/** By message or in memory. */
+/** Answers by message or in memory. */
 export function answer(device: Device, asker: Asker, reply: RnicReply): void {
   if ("command" in asker) return sendReply(device, asker.command, reply);
   const isGranted = reply.status === "ok" && reply.op === "lock-space2";

@@ -138,7 +138,7 @@ function grant(device: Device, pause: Pause): void {
   answerPause(device, pause, { status: "ok", op: "lock-space2", until: pause.until });
 }
 
-/** As the host has left it; undefined where it could not be read. */
+/** `data` is undefined where space 2 could not be read. */
 export function takeSpace2(device: Device, pause: Pause, data: Uint8Array | undefined): void {
   const { entry, queue } = pause;
   if (device.pauses.get(queue) !== pause || entry === undefined) return;
@@ -254,10 +254,7 @@ function resumeQueue(device: Device, { queue, entry, held }: Pause): void {
   }
 }
 
-/**
- * Of a queue pair reset or destroyed: slots of a shared receive queue come back with its
- * completions.
- */
+/** A queue pair ends: slots of a shared receive queue come back with its completions. */
 export function releaseHeld(device: Device, qp: QueuePair): void {
   const pause = device.pauses.get(qp.rqQueue);
   if (pause === undefined) return;
@@ -278,7 +275,7 @@ export function pausesWakeAt({ pauses }: Device): Time {
 }
 
 /**
- * After their time (Q-04): unfinished changes are dropped, old values stay, a late release is
+ * Takes locks back (Q-04): unfinished changes are dropped, old values stay, a late release is
  * refused.
  */
 export function endPauses(device: Device): void {

@@ -52,7 +52,7 @@ export function coversQueueInformation(
   );
 }
 
-/** Else `waiter` resumes when it has been read (Q-07). */
+/** @returns the cached entry; else `waiter` resumes when it has been read (Q-07). */
 export function findQueue(device: Device, queue: number, waiter: Waiter): QueueEntry | undefined {
   const entry = device.cache.find(queue);
   if (entry?.pins === 0 && device.cache.isAbsent) {
@@ -125,7 +125,7 @@ function startLoad(
   for (const space of spacesOf(device)) if (store.bytes[space] > 0) readPart(device, load, space);
 }
 
-/** Except for a pointer that lies elsewhere (Q-10). */
+/** A pointer may lie elsewhere (Q-10). */
 function spacesOf({ scheme }: Device): readonly Space[] {
   return scheme === "classic" ? [1, 2] : SPACES;
 }
@@ -251,7 +251,7 @@ function takePart(
   }
 }
 
-/** After its waiters; serves those that came late. */
+/** Serves waiters that came late; called behind the others. */
 export function finishLoad(device: Device, load: QueueLoad, entry: QueueEntry): void {
   entry.pins--;
   const [first, ...others] = load.late;
@@ -298,7 +298,6 @@ function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
   return newer;
 }
 
-/** With its trace. */
 export function takePointer(
   device: Device,
   entry: QueueEntry,
@@ -388,8 +387,8 @@ type Fetch = Extract<Continuation, { readonly units: number }>;
 type Owner<F = Fetch> = F extends Fetch ? Omit<F, "entry" | "units"> : never;
 
 /**
- * At least one is filled; the entry stays until they come. @param fetch `units`: more than the
- * card's number at once.
+ * Reads units of which at least one is filled; the entry stays until they come. @param fetch
+ * `units`: more than the card's number at once.
  */
 export function fetchWqes(
   device: Device,
@@ -445,8 +444,8 @@ function ruleFor(
 }
 
 /**
- * Behind the read pointer: the next pass, or stale. So stands the pointer of a never used queue, at
- * the last unit.
+ * A pointer behind the read pointer is of the next pass, or stale. A never used queue's pointer
+ * stands at the last unit, too.
  */
 function mayHaveWrapped(pointer: number, { read, depth, recycled }: RingView): boolean {
   return recycled || pointer === depth - 1 || (pointer < read && pointer + 1 !== read);

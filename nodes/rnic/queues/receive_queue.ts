@@ -156,7 +156,7 @@ export function flushReceives(device: Device, qp: QueuePair): void {
   if (!rq.busy) lookAtQueue(device, qp, false);
 }
 
-/** By the known pointer, then by the one in space 3. */
+/** Flushes by the known pointer, then by the one in space 3. */
 function flushReceiveRing(
   device: Device,
   entry: QueueEntry,

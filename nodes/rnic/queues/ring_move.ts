@@ -124,8 +124,8 @@ function renumber(
 }
 
 /**
- * On the chip, then in spaces 1 and 2. The host's pointer counts as stored now: older ones in space
- * 3 or a doorbell are then known as older.
+ * Changes the chip, then spaces 1 and 2. The host's pointer counts as stored now: older ones in
+ * space 3 or a doorbell are then known as older.
  */
 export function takeRing(device: Device, entry: QueueEntry, ring: RingPlace): void {
   const owner = device.owners[entry.queue]!;

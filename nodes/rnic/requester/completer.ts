@@ -222,7 +222,7 @@ function failUnacknowledged(device: Device, qp: QueuePair, fault: VendorError): 
   failFrom(device, qp, { work: requester.work.at(number), fault });
 }
 
-/** With its queue pair; no work: persistence has failed (P-30). */
+/** The queue pair fails, too; undefined work: persistence has failed (P-30). */
 function failFrom(
   device: Device,
   qp: QueuePair,
@@ -273,8 +273,8 @@ function timeOutFault(device: Device, qp: QueuePair): VendorError {
 }
 
 /**
- * Where it is sure that rq_psn differs from sq_psn, nothing that is sent takes effect: a note of
- * the run.
+ * The peer's rq_psn differs from sq_psn here: where that is sure, nothing that is sent takes
+ * effect, and the run notes it.
  */
 export function noteApart(device: Device, qp: QueuePair, apart: PsnsApart): void {
   if (qp.requester.apart?.isSure === true) return;
@@ -295,7 +295,7 @@ function isDone(qp: QueuePair, work: OutstandingWqe): boolean {
   return !work.plan.awaitsPersistence || work.persisted || qp.persistCompletion === "reception";
 }
 
-/** From the oldest on, as far as done; after a failure the rest is flushed. */
+/** Work completes as far as it is done; after a failure the rest is flushed. */
 export function completeWork(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   for (let work = requester.work.peek(); work !== undefined; work = requester.work.peek()) {

@@ -43,7 +43,7 @@ export function enterError(device: Device, qp: QueuePair): void {
   raiseBehind(device, qp.recvCq, { type: "QP_LAST_WQE_REACHED", qpn: qp.qpn });
 }
 
-/** In space 1. */
+/** Writes space 1. */
 export function announceState(device: Device, qp: QueuePair): void {
   writeState(device, qp.sqQueue, qp.state);
   if (qp.srq === undefined) writeState(device, qp.rqQueue, qp.state);

@@ -86,7 +86,7 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   if (probe !== undefined) {
     // Its persistence ACK may have come, or it was restarted as a whole.
     const index = probe.packets - 1;
-    // Without its page it counts as lost: the next time-out asks again.
+    // A probe without its page counts as lost: the next time-out asks again.
     if (
       !probe.persisted && probe.acked && hasMemory(device, qp, { work: probe, index, most: 1 })
     ) {
@@ -134,7 +134,7 @@ function sendNext(device: Device, qp: QueuePair, work: OutstandingWqe): boolean 
   return true;
 }
 
-/** Else the queue pair's requests wait for the payload's memory. */
+/** Requests wait for the payload's memory. */
 function hasMemory(
   device: Device,
   qp: QueuePair,

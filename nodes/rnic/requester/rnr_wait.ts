@@ -3,7 +3,7 @@ import { NEVER, PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 /** Within this time each wait is the responder's own delay. */
 const STEADY_PS = 10 * PS_PER_MS;
 
-/** Past {@link STEADY_PS}: the part of the time since the receive has been missing. */
+/** Later waits are this part of the time since the receive has been missing. */
 const PART = 64;
 
 /** The requester is taken to retry for ever: it sends no more. */

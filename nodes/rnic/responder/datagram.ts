@@ -26,7 +26,7 @@ export function refuseDatagram(
   { packet, row }: RequestIn,
 ): DropReason | undefined {
   if (packet.deth!.qKey !== qKeyOf(qp)) return "q-key";
-  // Not of this rack: its ports have one MTU, and send no longer datagrams (§3.8).
+  // The sender is not of this rack, whose ports have one MTU and send no longer datagrams (§3.8).
   const fits = payloadFits(row, { bytes: packet.payload.length, pathMtu: device.plan.mtu });
   return fits ? undefined : "bad-length";
 }

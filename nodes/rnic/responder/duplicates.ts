@@ -60,8 +60,8 @@ function isOwed({ responses }: Responder, psn: number): boolean {
 }
 
 /**
- * Of a READ, whole or from the middle on, within its range. @returns false where its slot is
- * recycled or it asks for something else: it is dropped.
+ * A READ is repeated whole or from the middle on, within its range. @returns false where its slot
+ * is recycled or it asks for something else: it is dropped.
  */
 export function repeatRead(device: Device, qp: QueuePair, input: RequestIn): boolean {
   const { packet } = input;

@@ -68,7 +68,7 @@ export function reportAll(device: Device): void {
 }
 
 /**
- * As often as each must be sent, between waiting frames. RoCEv1 has no reports (Linux:
+ * Reports leave as often as each must be sent, between waiting frames. RoCEv1 has none (Linux:
  * `cma_iboe_join_multicast`) and no subnet manager: switches flood its groups, each port filters.
  */
 export function report(device: Device, changes: readonly MembershipChange[]): void {

@@ -34,9 +34,9 @@ export interface OperationRow extends OperationFacts {
    * Looked at before the effect; undefined where there is none, or the effect's checks refuse it.
    */
   readonly memory: (device: Device, qp: QueuePair, input: RequestIn) => MemoryAccess | undefined;
-  /** With the checks of keys and receive memory (§3.4, 6 and 7). */
+  /** The effect, with the checks of keys and receive memory (§3.4, 6 and 7). */
   readonly execute: (device: Device, qp: QueuePair, input: RequestIn) => Verdict | undefined;
-  /** Of a duplicate (§3.5). @returns false where it is to be dropped. */
+  /** Repeats a duplicate (§3.5). @returns false where it is to be dropped. */
   readonly repeat: (device: Device, qp: QueuePair, input: RequestIn) => boolean;
 }
 
@@ -100,7 +100,7 @@ const ROWS: Readonly<Record<RequestOperation, Given>> = {
   "compare-swap": ATOMIC,
   "fetch-add": ATOMIC,
   "atomic-write": { ...ATOMIC, need: ACCESS.remoteWrite, length: "word" },
-  // As in rxe, it takes no slot: the PM module remembers it.
+  // FLUSH takes no slot, as in rxe: the PM module remembers it.
   "flush": {
     ...PLAIN,
     need: needOfFlush,

@@ -1,5 +1,6 @@
 /**
- * For a responder's own report and ladder: the wire carries the syndrome alone (`rocev2.md` §1.4).
+ * Refusals in words, for the responder's own report and ladder: the wire carries the syndrome alone
+ * (`rocev2.md` §1.4).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";

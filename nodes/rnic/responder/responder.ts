@@ -74,7 +74,7 @@ function sequenceError(device: Device, qp: QueuePair, psn: number): void {
   else if (responder.pendingNak !== undefined) noteDropped(qp, psn);
 }
 
-/** From the expected packet on; `psn` was dropped behind it. */
+/** Asks for all from the expected packet on; `psn` was dropped behind it. */
 export function requestGap(device: Device, qp: QueuePair, psn: number): void {
   qp.responder.gapNaked = true;
   noteDropped(qp, psn);
@@ -85,7 +85,7 @@ export function requestGap(device: Device, qp: QueuePair, psn: number): void {
 interface Fault {
   readonly check: Check;
   readonly verdict: Verdict;
-  /** As they were before the effect. */
+  /** Both are as before the effect. */
   readonly open?: OpenMessage | undefined;
   readonly granted?: RecvWqe | undefined;
 }
@@ -122,7 +122,7 @@ function checkPermission(qp: QueuePair, input: RequestIn): Fault | undefined {
     : undefined;
 }
 
-/** Else the requester exceeds its grant, and is refused as by hardware (§3.4). */
+/** A requester that exceeds its grant is refused as by hardware (§3.4). */
 function hasSlot({ responder, attributes }: QueuePair): boolean {
   const { responses } = responder;
   let taken = 0;

@@ -67,7 +67,7 @@ function refuse(
   dropMessage(device, qp, { input, reason, why });
 }
 
-/** Without notes for its other packets. The receive WQE stays. */
+/** The message's other packets make no notes. The receive WQE stays. */
 export function dropMessage(
   device: Device,
   qp: QueuePair,

@@ -16,7 +16,7 @@ export interface CoherentPort {
   readonly runLines: number;
   readonly writes: Fifo<PortWrite>;
   queuedBytes: number;
-  /** Not complete; by address. */
+  /** Lines of incomplete writes, by address. */
   readonly lines: Map<number, PortLine>;
   readonly asking: LineAsk[];
   /** The agent completes them in order. */
@@ -55,7 +55,7 @@ export interface PortWrite {
   readonly toMemory: boolean;
   readonly wireBytes: number;
   readonly takenAt: Time;
-  /** Only on an entry's last piece: the journal learns when its bytes have left. */
+  /** The journal's entry, only on its last piece: the journal learns when its bytes have left. */
   readonly entry: JournalWrite | undefined;
   readonly task: LineTask | undefined;
 }

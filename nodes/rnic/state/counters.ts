@@ -43,7 +43,6 @@ export function createCounters() {
     /** More than `lsbReads` where reads were shared. */
     lsbPersisted: 0,
     recvPersisted: 0,
-    /** Without duplicates. */
     atomicsExecuted: 0,
     /** Waited for another at the same address. */
     atomicsHeld: 0,
@@ -55,8 +54,9 @@ export function createCounters() {
     verifyReadErrors: 0,
     verifyRepeats: 0,
     /**
-     * And those that a sender's history saved (V-05); ps for which the answers waited once all data
-     * was with the bus: the difference of the means is the cost of a read-back (V-10).
+     * Read-backs, and answers for which a sender's history has saved one (V-05); ps for which
+     * either waited once all data was with the bus: the difference of the means is the cost of a
+     * read-back (V-10).
      */
     verifyReadBacks: 0,
     verifyReadBackPs: 0,
@@ -76,12 +76,12 @@ export function createCounters() {
     blueFlameFetched: 0,
     queueReads: 0,
     doorbellReads: 0,
-    /** Without evictions (Q-03). */
+    /** Writes at evictions are not counted (Q-03). */
     pointerWrites: 0,
     wqeReads: 0,
     cacheHits: 0,
     cacheMisses: 0,
-    /** Without hits (Q-07). */
+    /** Hits are not counted (Q-07). */
     contextMisses: 0,
     cacheEvictions: 0,
     /** Granted, refused, taken back (Q-04). */
@@ -98,7 +98,7 @@ export function createCounters() {
 
 export type Counters = ReturnType<typeof createCounters>;
 
-/** In the order of the checks (`rocev2.md` §3.4). */
+/** Reasons stand in the order of the checks (`rocev2.md` §3.4). */
 export type DropReason =
   | "held-off"
   | "receive-overrun"

@@ -66,7 +66,7 @@ export interface Upcalls {
   readonly answerPersistenceAck: (device: Device, qp: QueuePair, psn: number) => boolean;
   readonly startAtomic: (device: Device, qp: QueuePair, service: SingleService) => void;
   readonly memoryReady: (device: Device, wait: MemoryWait) => void;
-  /** Also behind placed data of a verified write (V-02). */
+  /** An atomic is executed, or a verified write's data is placed (V-02). */
   readonly resumeBehindAtomics: (device: Device, qp: QueuePair) => void;
   /** V-09: the data is persistent, or that is not known. */
   readonly verifiedPersisted: (
@@ -78,7 +78,7 @@ export interface Upcalls {
   readonly cardQueuePairFailed: (device: Device, qp: QueuePair) => void;
   readonly takeGreeting: (device: Device, packet: RocePacket) => boolean;
   readonly accessLine: (device: Device, access: Access) => void;
-  /** For the audit: agent 0 begins it, and has done it or not. */
+  /** The audit of shared regions sees the begin and the end of agent 0's accesses. */
   readonly noteLineTask: (device: Device, ticket: number, task: LineTask) => void;
   readonly noteLineAnswer: (device: Device, task: LineTask, answer: Answer) => void;
   /** H-30: a request uses a page, translations or a context that a hint may have brought. */
@@ -143,10 +143,9 @@ export interface Device {
   readonly pageEvents: Fifo<DueEvent>;
   /** Undefined without shared regions, and until the driver has initialised it. */
   coherence: Coherence | undefined;
-  /** Of the coherence protocol, where it is the rack's own. */
+  /** The coherence protocol's, where the rack has its own. */
   readonly tables: Tables | undefined;
   startedAt: Time;
-  /** As far as the card knows. */
   isPortUp: boolean;
   readonly warnings: CardWarning[];
   readonly hints: Hints | undefined;
@@ -216,7 +215,7 @@ export function warn({ out, now: atPs, warnings }: Device, message: string): voi
   if (warnings.push({ atPs, message }) > WARNINGS_KEPT) warnings.shift();
 }
 
-/** Only the first of each kind; else `message` is not called. */
+/** Notes the first loss of each kind; `message` is not called for others. */
 export function noteLoss(device: Device, kind: string, message: () => string): void {
   if (device.lossesNoted.has(kind)) return;
   device.lossesNoted.add(kind);

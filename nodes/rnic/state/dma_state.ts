@@ -22,7 +22,7 @@ export interface Journal extends FlushOnFail {
 
 export interface JournalWrite {
   readonly message: MemoryWrite;
-  /** At the host; NEVER while the host is away. */
+  /** NEVER while the host is away. */
   arrivesAt: Time;
 }
 
@@ -110,7 +110,7 @@ export interface ReadRequest {
   readonly address: number;
   readonly length: number;
   readonly noSnoop?: boolean;
-  /** Past writes on their way there (V-08). */
+  /** The read passes writes that are on their way (V-08). */
   readonly medium?: boolean;
   /** The host tells of changes (H-23). */
   readonly tracked?: boolean;

@@ -7,13 +7,13 @@ export const LIMITS = {
   queues: QUEUES_MOST,
   regions: 65_536,
   objects: 256,
-  /** Also entries of a completion queue (mlx5: log_max_cq_sz 22). */
+  /** A ring, or a completion queue (mlx5: log_max_cq_sz 22). */
   ringUnits: 2 ** 22,
-  /** On the chip: fetched and not completed. */
+  /** WQEs on the chip: fetched and not completed. */
   workPerQueuePair: 256,
   /** Unacknowledged send and write packets; then the queue pair waits (rxe: 128). */
   windowPackets: 512,
-  /** Within a longer message, so that the window moves. */
+  /** A packet within a longer message asks for an ACK after so many, so that the window moves. */
   ackEveryPackets: 64,
   persistWaiting: 256,
   /** More than a requester has outstanding (P-30). */
@@ -27,9 +27,9 @@ export const LIMITS = {
   transmitBufferBytes: 64 * 1024,
   /** Waits for its CRC, or is being checked (V-02). */
   verifyStagingBytes: 8 * 1024 * 1024,
-  /** At a responder; a further one is dropped and comes again. */
+  /** A responder drops a further READ, which comes again. */
   waitingReads: 64,
-  /** Of a port, and queue pairs of a group (ConnectX: log_max_qp_mcg 8). */
+  /** ConnectX: log_max_qp_mcg 8. */
   multicastGroups: 1024,
   multicastMembers: 248,
 } as const;
@@ -45,11 +45,14 @@ export const BUS_RESUME_PS: Time = 15 * PS_PER_US;
  */
 export const STAGED_BACKLOG_PS: Time = 200 * PS_PER_NS;
 export const STAGED_RESUME_PS: Time = 100 * PS_PER_NS;
-/** After this wait one path MTU goes nevertheless: others may keep the bus full. */
+/** Others may keep the bus full: after this wait one path MTU goes nevertheless. */
 export const STAGED_PATIENCE_PS: Time = 2 * PS_PER_US;
-/** Before an empty receive queue is looked at again for a persistent message; doubles each time. */
+/**
+ * The first wait before an empty receive queue is looked at again for a persistent message; it
+ * doubles.
+ */
 export const RECV_RETRY_PS: Time = 5 * PS_PER_US;
-/** After so many, only a doorbell or a duplicate asks again. */
+/** After so many looks, only a doorbell or a duplicate asks again. */
 export const RECV_RETRIES = 16;
 /** Local ACK time-out: 4.096 µs · 2^value (0…31), 0 is never (`rocev2.md` §3.3). */
 export const TIMEOUT_UNIT_PS: Time = 4_096 * PS_PER_NS;

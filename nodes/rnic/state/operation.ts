@@ -15,28 +15,31 @@ export interface OperationFacts {
    * packet decides: `undefined` for an unknown demand.
    */
   readonly need: number | ((packet: RocePacket) => number | undefined);
-  /** On which the manufacturer's form is agreed; undefined: there is none. */
+  /**
+   * The capability on which the manufacturer's form is agreed; undefined: there is no such form.
+   */
   readonly vendorRight: keyof typeof ACCESS | undefined;
-  /** Of max_dest_rd_atomic, from first packet to answer (§3.5). */
+  /** The operation takes one of max_dest_rd_atomic slots until it is answered (§3.5). */
   readonly takesSlot: boolean;
   /** The packet that takes a receive WQE (§3.4). */
   readonly takesRecv: "first" | "immediate" | "never";
   /**
-   * When it takes effect (§3.7). `in-turn`: first among the answers. `at-once`: when it comes,
-   * behind earlier atomics and behind checked data that is not all with the bus. `checked`: also at
-   * once, but data that is to be checked first queues behind such data (V-02).
+   * When the operation takes effect (§3.7). `in-turn`: when it stands first among the answers.
+   * `at-once`: when it comes, behind earlier atomics and behind checked data that is not all with
+   * the bus. `checked`: also at once, but data that is to be checked first queues behind such data
+   * (V-02).
    */
   readonly order: "in-turn" | "at-once" | "checked";
   /**
-   * Beyond the opcode's rule: `announced`: the payloads add up to the RETH's length; `word`: that
-   * length is eight bytes.
+   * A demand beyond the opcode's. `announced`: the payloads add up to the RETH's length. `word`:
+   * that length is eight bytes.
    */
   readonly length: "any" | "announced" | "word";
   /** An acknowledgement may stand for several packets. */
   readonly answer: Answer;
   /** NAK 0x61. */
   readonly invalid: "the receive" | "the alignment" | "the verification" | undefined;
-  /** Without duplicates. */
+  /** Duplicates are not counted. */
   readonly counter: keyof Counters | undefined;
 }
 

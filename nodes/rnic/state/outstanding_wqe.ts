@@ -18,7 +18,7 @@ const UNSUPPORTED: WorkPlan = { ...WQE_OPCODES.send, ...UNTOLD, wire: "unsupport
 export interface OutstandingWqe {
   readonly wqe: SendWqe | undefined;
   readonly plan: WorkPlan;
-  /** Of its first unit, as the driver wrote it. */
+  /** Ring position of its first unit, as the driver wrote it. */
   position: number;
   index: number;
   readonly length: number;
@@ -56,7 +56,7 @@ const CARD_PLANS: Readonly<Record<CoherenceClass, WorkPlan>> = {
   "coherence-response": { ...WQE_OPCODES.send, ...UNTOLD, wire: "coherence-response" },
 };
 
-/** By the firmware, in the card's own memory. */
+/** The firmware has queued it in the card's own memory. */
 export function createCardWork(
   qpn: number,
   message: {
@@ -121,7 +121,7 @@ interface MessageDigest {
   register: number;
 }
 
-/** Not where the program has brought one. */
+/** A program may have brought the CRC. */
 function needsDigest(wqe: SendWqe | undefined): boolean {
   const verify = wqe?.verify;
   return verify !== undefined && verify.level !== "none" && verify.crc === undefined;

@@ -73,7 +73,7 @@ export interface Paging {
   readonly waits: Map<number, MemoryWait>;
   /** Their lines have come, and serve them even if displaced. */
   readonly admitted: Map<number, MemoryWait>;
-  /** By slot: responses behind the waiting one. */
+  /** Responses behind the one that waits, by slot. */
   readonly parked: Map<number, PacketOf[]>;
   readonly deliveries: Map<number, Delivery[]>;
   readonly refusedSince: Map<number, { readonly life: number; readonly since: Time }>;
@@ -100,7 +100,7 @@ export interface PagingCounters {
   translationHits: number;
   translationMisses: number;
   translationEvictions: number;
-  /** At once, and ahead. */
+  /** The pages asked for at once, and ahead. */
   pageFaults: number;
   pagesAsked: number;
   pageFaultsMerged: number;

@@ -22,7 +22,7 @@ function isSettled({ state, service }: PersistRecord): boolean {
   return state === "persisted" || service?.state === "done";
 }
 
-/** As far as {@link passPersisted} has gone. */
+/** Looks as far as {@link passPersisted} has gone. */
 export function firstUnproven(qp: QueuePair): PersistRecord | undefined {
   const responder = own(qp);
   const { persists } = responder;

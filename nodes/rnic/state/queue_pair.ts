@@ -44,7 +44,7 @@ export interface ReceiveQueue {
   busy: boolean;
   readonly fetched: Fifo<RecvWqe>;
   readonly waiters: Fifo<RecvWaiter>;
-  /** For the first waiter. */
+  /** Looks at the empty queue for the first waiter. */
   retries: number;
   readonly ahead: RingAhead;
 }
@@ -64,7 +64,7 @@ export interface PsnsApart {
   readonly expected: number;
   /** A NAK; else an ACK that confirms the PSN before. */
   readonly isAsking: boolean;
-  /** Else perhaps a late answer of an earlier connection. */
+  /** Else it may be a late answer of an earlier connection. */
   readonly isSure: boolean;
 }
 
@@ -101,7 +101,7 @@ export interface Requester {
   readonly cpuAcks: ReadonlyFifo<OutstandingWqe>;
 }
 
-/** Of a firmware's queue pair, and of its completions. */
+/** A firmware's queue pair has no queues. */
 export const NO_QUEUE = -1;
 
 interface Identity {
@@ -283,7 +283,7 @@ export function applyAttributes(queuePair: QueuePair, attributes: QpAttributes):
   if (state !== undefined) qp.state = state;
 }
 
-/** After progress or new attributes (§3.3). */
+/** Progress, or new attributes, reload the counters (§3.3). */
 export function reloadRetries({ requester, attributes }: QueuePair): void {
   const own = requester as Writable<Requester>;
   own.retriesLeft = attributes.retryCnt;
@@ -325,7 +325,7 @@ export interface SharedReceiveQueue {
 
 /** H-21. */
 export interface RingAhead {
-  /** Up to this number, WQEs on the chip. */
+  /** Hints have looked at WQEs on the chip up to this number. */
   looked: number;
   wanted: number;
   /** The look under way is for hints: it fetches WQEs though no queue pair waits. */

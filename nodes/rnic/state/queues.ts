@@ -14,7 +14,7 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** Not served yet; with its WQE where that has come whole (BlueFlame). */
+/** It is not served yet; `wqe`: where the WQE has come whole (BlueFlame). */
 export interface TakenDoorbell extends Doorbell {
   readonly wqe?: Uint8Array<ArrayBuffer>;
   /** See `RegisterWrite.stored`. */
@@ -94,7 +94,7 @@ export interface Pause {
   until: Time;
   entry: QueueEntry | undefined;
   hostWrote: boolean;
-  /** Of receives. */
+  /** Completions of receives. */
   readonly held: Fifo<HeldCompletion>;
 }
 

@@ -38,7 +38,7 @@ export function startWork(qp: QueuePair, work: OutstandingWqe): void {
   if (awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
 }
 
-/** Behind a message's last frame the cursor goes to the next work. */
+/** The cursor goes to the next work behind a message's last frame. */
 export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const index = requester.cursorPacket;

@@ -89,7 +89,7 @@ export interface AckService {
   psn: number;
   readonly syndrome: number;
   readonly reason?: string | undefined;
-  /** Of a persistence ACK set as it leaves, to that of the answer before. */
+  /** A persistence ACK gets the MSN of the answer before it, as it leaves. */
   msn: number;
   readonly original?: bigint;
   /** Result of a verified write (V-01). */
@@ -130,7 +130,7 @@ export interface Responder {
   gapNaked: boolean;
   /** NAK 0x60 or RNR NAK: withdrawn where its packet comes before it leaves. */
   readonly pendingNak: AckService | undefined;
-  /** Behind a missing packet, until a NAK asks for it. */
+  /** The last packet dropped behind a missing one, until a NAK asks for it. */
   lastDropped: number | undefined;
   readonly open: OpenMessage | undefined;
   readonly droppingRest: boolean;
@@ -154,7 +154,7 @@ export interface Responder {
   /** Verified writes whose data is not all with the bus: later requests wait. */
   readonly placing: number;
   readonly persists: ReadonlyFifo<PersistRecord>;
-  /** Not known to be persistent. */
+  /** The first record that is not known to be persistent. */
   readonly persistHead: number;
   /** P-31. */
   readonly dirty: DirtyRanges;
@@ -217,13 +217,13 @@ export interface AtomicTurn {
   readonly task: AtomicTask;
 }
 
-/** By physical address: the first has the word. */
+/** Waiters by physical address: the first has the word. */
 export type AtomicWords = Map<number, Fifo<AtomicTurn>>;
 
-/** From its last packet on; kept for duplicates (P-30). */
+/** A message to be persisted, from its last packet on; it is kept for duplicates (P-30). */
 export interface PersistRecord {
   readonly firstPsn: number;
-  /** Of both ACKs (P-28). */
+  /** Both of its ACKs have this PSN (P-28). */
   readonly lastPsn: number;
   /** The host CPU's. */
   readonly va: number;

@@ -14,7 +14,7 @@ export interface TranslationTable {
   readonly pages: number[];
   readonly demand: PageRights[] | undefined;
   readonly lines: number;
-  /** In host memory: lines not on the chip are read there. */
+  /** Lines that are not on the chip are read here. */
   address: number | undefined;
   /** A line read before a change is out of date. */
   version: number;

@@ -52,7 +52,10 @@ function own({ responder }: QueuePair): Writable<Responder> {
   return responder as Writable<Responder>;
 }
 
-/** For a whole message, so that none waits while it holds some. @returns whether there is room. */
+/**
+ * Reserves room for a whole message, so that none waits while it holds some. @returns whether there
+ * is room.
+ */
 export function reserveStaging({ verify }: Card, qp: QueuePair, bytes: number): boolean {
   if (verify.stagedBytes + bytes > LIMITS.verifyStagingBytes) return false;
   verify.stagedBytes += bytes;

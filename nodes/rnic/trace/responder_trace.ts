@@ -69,8 +69,8 @@ export function traceNotified(
 }
 
 /**
- * To the side that wrote last it is the answer of figure 3 (S318, S324), to the other its question
- * (S312, S313, S314).
+ * The side that wrote last gets the answer of figure 3 (S318, S324), the other its question (S312,
+ * S313, S314).
  */
 export function traceReceive(device: Device, qp: QueuePair, message: OpenMessage): void {
   const { firstPsn, received, recv } = message;

@@ -28,7 +28,7 @@ export interface MessageOf {
   readonly inbound: boolean;
 }
 
-/** For an observer: physical bytes are payload of this message. */
+/** An observer learns which message the physical bytes are of. */
 export function tellPlaced(
   device: Device,
   { qp, psn, inbound }: MessageOf,

@@ -117,7 +117,7 @@ export function rateTimer(device: Device, qp: QueuePair): void {
   }
 }
 
-/** Then it is scheduled for when it may. */
+/** A queue pair that is held back is scheduled for when it may begin. */
 export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair): boolean {
   const { flow } = congestion;
   if (flow !== undefined && parkWherePaused(device, flow, qp)) return true;

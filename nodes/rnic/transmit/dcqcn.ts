@@ -7,7 +7,7 @@ import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import type { DcqcnParameters } from "../../../fabric/rack/plan/plan.ts";
 import type { RateLimiter } from "../state/congestion_state.ts";
 
-/** From the line's rate: alpha is 1 (§3.9). */
+/** The queue pair has sent at the line's rate: alpha is 1 (§3.9). */
 export function createRateLimiter(
   parameters: DcqcnParameters,
   at: { readonly now: Time; readonly lineBps: number },
@@ -92,8 +92,8 @@ export function timerEvent(
 }
 
 /**
- * Of a frame that is begun: the next one waits for their time at R_C; every `byteCounterBytes`
- * there is an event.
+ * The next frame waits for the time of these bytes at R_C; every `byteCounterBytes` there is an
+ * event.
  */
 export function countBytes(
   limiter: RateLimiter,
@@ -111,7 +111,7 @@ export function countBytes(
   }
 }
 
-/** Within a thousandth of the line's rate, where nothing limits it. */
+/** The rate is within a thousandth of the line's. */
 export function isRecovered(limiter: RateLimiter, lineBps: number): boolean {
   return limiter.currentBps >= lineBps * 0.999;
 }

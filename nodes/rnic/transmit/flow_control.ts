@@ -43,7 +43,7 @@ export function createFlowControl({ congestion, mac }: RnicPlan): FlowControl | 
   };
 }
 
-/** Of a DSCP; 0 stands for the fabric's default. */
+/** 0 stands for the fabric's default. */
 export function priorityOf(device: Device, dscp: number): number {
   return priorityOfDscp(dscp === 0 ? device.congestion?.plan.dscp ?? 0 : dscp);
 }

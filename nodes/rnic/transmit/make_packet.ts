@@ -121,7 +121,7 @@ function putInGrh({ congestion }: Device, packet: Packet, { address, flowLabel }
   packet.grh = { flowLabel, priority };
 }
 
-/** Where it is not RoCEv2's (`frameBytes`). */
+/** Undefined where it is RoCEv2's (`frameBytes`). */
 export function ownBthAt({ plan, congestion }: Device): number | undefined {
   if (plan.roce === undefined) return undefined;
   return bthBehind({ flowLabel: 0, priority: congestion === undefined ? undefined : 0 });
@@ -138,7 +138,7 @@ function coverPayload(work: OutstandingWqe, { psn, payload }: TxFrame): void {
   digest.register = crcUpdate(digest.register, viewOf(payload), { from: 0, end: payload.length });
 }
 
-/** In the last packet; 0 where it is not looked at. */
+/** The last packet's CRC; 0 where it is not looked at. */
 function digestOf({ wqe, digest }: OutstandingWqe): number {
   return digest === undefined ? wqe?.verify?.crc ?? 0 : ~digest.register >>> 0;
 }

@@ -38,8 +38,8 @@ export const NO_BYTES = new Uint8Array(0);
 const walker = new PieceWalker();
 
 /**
- * Of consecutive begun frames, from `offset` of the message. Without memory (inline, no payload)
- * they are complete at once.
+ * Fetches the payload of consecutive frames, from `offset` of the message. Without memory (inline,
+ * no payload) they are complete at once.
  */
 export function fetchPayload(
   device: Device,
@@ -122,8 +122,8 @@ export function queueControl(device: Device, frame: ControlFrame): void {
 }
 
 /**
- * Of complete frames, from the head. A READ response passes no control frame of its queue pair
- * (§3.6); it waits here, where it does not hold up other queue pairs.
+ * Hands over complete frames from the head. A READ response passes no control frame of its queue
+ * pair (§3.6); it waits here, where it does not hold up other queue pairs.
  */
 function passReady(device: Device, line: TxOrder): void {
   for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
@@ -145,7 +145,7 @@ export function cancelLine(device: Device, line: TxOrder): void {
   }
 }
 
-/** At the end of every step. */
+/** Called at the end of every step. */
 export function runTransmitter(device: Device): void {
   const { transmitter, now } = device;
   const { control, data } = transmitter;

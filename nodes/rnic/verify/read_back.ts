@@ -20,10 +20,7 @@ import { writesNoSnoop } from "../dma/place_payload.ts";
 
 const walker = new PieceWalker();
 
-/**
- * From now on, before its own DMA writes, it records other writes to its memory: those are no
- * damage.
- */
+/** Made before its own DMA writes; it records other writes to its memory, which are no damage. */
 export function createReadBack(
   device: Device,
   look: Pick<ReadBack, "qp" | "service" | "firstPsn" | "segments" | "expected"> & {
@@ -59,7 +56,7 @@ function placesOf(segments: readonly MemorySegment[], length: number): Place[] {
   return places;
 }
 
-/** Of this table: others' writes are found at present addresses. */
+/** Pages have moved: others' writes are found at their present addresses. */
 export function relocateReadBacks({ verify }: Device, table: TranslationTable): void {
   for (const readBack of verify.readBacks) {
     const { segments, expected } = readBack;
@@ -123,8 +120,8 @@ function takeShare(device: Device): void {
 }
 
 /**
- * As far as other users leave the engine, and at least in the turn behind them; at the end of every
- * step.
+ * Uses what other users leave of the engine, and at least the turn behind them; called at the end
+ * of every step.
  */
 export function runReadBacks(device: Device): void {
   const { verify, dma } = device;
@@ -158,7 +155,7 @@ function readNext(device: Device): boolean {
   dmaRead(device, {
     address: walker.address,
     length: walker.bytes,
-    // Else it would look beside the writes (P-02).
+    // A read with flow 2 would look beside the writes (P-02).
     noSnoop: writesNoSnoop(device, walker),
     medium: walker.persistent,
     continuation: { kind: "read-back", readBack, offset, length: walker.bytes },
@@ -174,7 +171,7 @@ export function takeReadBack(
 ): void {
   const { readBack, offset, length } = piece;
   device.verify.requestsOut -= readRequests(length);
-  // Else the queue pair has failed or was reset: no answer waits.
+  // A queue pair that has failed or was reset has no waiting answer.
   if (device.verify.readBacks.has(readBack)) {
     readBack.missing--;
     // Deregistered memory is another's.
@@ -192,7 +189,9 @@ function finishWhenComplete(device: Device, readBack: ReadBack): void {
   if (device.verify.readBacks.delete(readBack)) readBackDone(device, readBack);
 }
 
-/** Or collects it for the CRC; bytes that others have written count as right. */
+/**
+ * Compares the piece, or collects it for the CRC; bytes that others have written count as right.
+ */
 function takePiece(
   readBack: ReadBack,
   piece: Uint8Array<ArrayBuffer>,

@@ -22,7 +22,7 @@ import { dataPlaced, flushesFirst } from "./write_verify.ts";
 import { placePayload } from "../dma/place_payload.ts";
 import { noteOwnWrite } from "../state/verify_state.ts";
 
-/** At once where it is one packet without earlier data of its queue pair. */
+/** One packet without earlier data of its queue pair goes at once. */
 export function placeStaged(
   device: Device,
   staged: Pick<StagedData, "qp" | "service" | "data">,
@@ -39,7 +39,7 @@ export function placeStaged(
   verify.staged.push(waiting);
 }
 
-/** In every step. */
+/** Called in every step. */
 export function runStaged(device: Device): void {
   const { verify, dma, now } = device;
   const { staged } = verify;
@@ -69,7 +69,7 @@ export function stagedWakeAt(device: Device): Time {
   return Math.max(now, Math.min(dma.busFreeAt - STAGED_RESUME_PS, verify.stagedTurnAt));
 }
 
-/** Of the next piece: the host may take pages back. */
+/** The host may have taken the next piece's page back. */
 function hasPage(device: Device, { qp, service, data, offset }: StagedData): boolean {
   if (!mayMiss(device.paging)) return true;
   if (isWaiting(device, qp, "staged")) return false;

@@ -96,7 +96,7 @@ function openVerified(
   if (isVerdict(granted)) return granted;
   // V-09, P-21: a promise that cannot be kept is a right that the region lacks.
   if (verifyEth.persist && granted?.persistent === false) return NO_ACCESS;
-  // As of a WRITE without data: only the region decides (P-22).
+  // Only the region decides without data (P-22).
   const region = granted ?? findRegion(device.regions, rkey);
   if (!reserveStaging(device, qp, stagedBytesOf(level, length))) return "no room";
   const start = length > 0 ? Number(va) : 0;
@@ -123,7 +123,7 @@ function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefi
   return algorithm === wanted ? name : undefined;
 }
 
-/** As without a receive WQE: the PSN is not consumed, later packets come again. */
+/** The PSN is not consumed, and later packets come again, as without a receive WQE. */
 function refuseStaging(device: Device, qp: QueuePair, { bth }: RocePacket): undefined {
   qp.responder.gapNaked = true;
   const syndrome = rnrSyndrome(qp.attributes.minRnrTimer);
@@ -220,7 +220,7 @@ export function dataPlaced(device: Device, qp: QueuePair, service: SingleService
   settle(device, qp, service);
 }
 
-/** By level (V-03) or history (V-05). */
+/** The level (V-03) or the sender's history decides (V-05). */
 function looksBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
   if (!readsBack(level)) return false;
   const plan = device.plan.verifyHistory;

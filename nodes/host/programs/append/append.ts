@@ -54,12 +54,13 @@ import type { ProgramContext } from "../../program_context.ts";
 import { flagsFor } from "../common/send_flags.ts";
 
 /**
- * Per update, over all rounds; `wrId` is this times the update's number plus the request's index.
+ * Requests of an update over all rounds; `wrId` is this times the update's number plus the
+ * request's index.
  */
 const REQUESTS_MAX = 4;
 /**
- * In an update's buffer: the tail, a byte for a READ's response, a message about the tail alone,
- * and the other message with the record behind it.
+ * Places in an update's buffer: the tail, a byte for a READ's response, a message about the tail
+ * alone, and the other message with the record behind it.
  */
 const READ_AT = TAIL_BYTES, TAIL_MESSAGE_AT = 16, MESSAGE_AT = 64;
 const COMMIT_BYTES = HEADER_BYTES + wordTailBytes(TAIL_BYTES);
@@ -79,7 +80,7 @@ export function* append(context: ProgramContext): Steps<void> {
   const policy = wordOption(given, "policy", { words: POLICIES, otherwise: "auto" });
   const terms = {
     method,
-    // Beyond a plain message's header: the tail and its address.
+    // The tail and its address follow a plain message's header.
     messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
     // Two per message: an update has up to four requests.
     depth: 2 * depth,
@@ -292,7 +293,7 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
   return "send";
 }
 
-/** With all completions; the last round completes the update. */
+/** A round needs all of its completions; the last round completes the update. */
 function recordProgress(append: Append, index: number): void {
   const { plan, cpu, updates, isConfirmed, freeSlots } = append;
   const update = updates[index]!;

@@ -12,7 +12,7 @@ function recordId(index: number, part: number): number {
   return 2 * index + part;
 }
 
-/** Before a post: both writes, and that the tail counts earlier records. */
+/** Records, before a post, both writes, and that the tail counts earlier records. */
 export function auditWrites(append: Append, index: number): void {
   const { cpu, options, plan, region, confirmed } = append;
   const on = machineOf(options.to);

@@ -4,9 +4,9 @@ import type { Cpu } from "../../cpu/program.ts";
 
 export interface Ends {
   readonly to: string;
-  /** Where the program names it. */
+  /** Its RNIC, where the program names it. */
   readonly toRnic?: string;
-  /** Unless it is its host's first. */
+  /** The program's RNIC, unless it is its host's first. */
   readonly rnic?: string;
 }
 

@@ -145,7 +145,7 @@ export type PersistMessage =
     /** Opens an incomplete object, too. */
     readonly partial?: true;
   }
-  /** From number `next` on, by name. */
+  /** Asks for objects by name, from number `next` on. */
   | { readonly type: "list"; readonly id: number; readonly next: number }
   /** P-22. */
   | {
@@ -156,13 +156,13 @@ export type PersistMessage =
     readonly rkey: number;
     readonly access: number;
     readonly flow: 1 | 2;
-    /** In the responder's SCM, for reports and checkers. */
+    /** Offset in the responder's SCM, for reports and checkers. */
     readonly scmOffset: number;
     /** The old object was removed first, for want of room. */
     readonly withdrawn?: true;
     /** Its requester did not complete it. */
     readonly incomplete?: true;
-    /** For `send-read`: receive buffers, and fields of a pending message. */
+    /** `send-read`: receive buffers, and fields of a pending message. */
     readonly ring?: RingPlace;
   }
   /** `next` is 0 after the last object. */
@@ -242,7 +242,7 @@ const FLOW_BITS = 0x0f, WITHDRAWN = 0x10, INCOMPLETE = 0x20;
 const INCOMPLETE_NAME = 0x80;
 
 export const HEADER_BYTES = 32;
-/** Without payload: an `open` with the longest name. */
+/** An `open` with the longest name fits; no payload. */
 export const CONTROL_BYTES = 128;
 export const NAMES_BYTES = 4096;
 interface Fields {
@@ -447,7 +447,7 @@ export interface Word {
 
 const WORD_HEADER_BYTES = 12, REGION_BYTES = 8, RING_BYTES = 20;
 const PENDING_TAIL_BYTES = 8;
-/** Of a {@link Word}: a message without data still fits a control slot. */
+/** A message with a {@link Word} and without data still fits a control slot. */
 export const WORD_BYTES_MAX = 64;
 
 export function wordTailBytes(length: number): number {
@@ -472,11 +472,11 @@ export interface PendingMessage {
   readonly id: number;
   readonly scmOffset: number;
   readonly length: number;
-  /** In its connection, from 1. */
+  /** The message's number in its connection, from 1. */
   readonly sequence: number;
   readonly generation: number;
   readonly epoch: number;
-  /** Of the message, with 0 for the CRC, and the payload. */
+  /** CRC of the message, with 0 for the CRC, and of the payload. */
   readonly crc: number;
 }
 
@@ -546,8 +546,7 @@ export function encodePendingMessage(
 }
 
 /**
- * With its payload; undefined without a complete message. @param bytes the buffer, from the
- * message's first byte on; it may be longer.
+ * @returns the message with its payload; undefined without a complete one. @param bytes the buffer, from the message's first byte on; it may be longer.
  */
 export function decodePendingMessage(
   bytes: Uint8Array,

@@ -41,7 +41,7 @@ interface Sizes {
   readonly slotBytes: number;
 }
 
-/** By `persistd`'s copy option, so that tests cover both. */
+/** `persistd`'s copy option decides how, so that tests cover both. */
 export interface Storing {
   readonly cpu: Cpu;
   readonly directory: ScmDirectory;
@@ -83,7 +83,7 @@ function ringAt(cpu: Cpu, place: Sizes & { readonly offset: number }): RecvRing 
   return { word: at, first: at + SLOTS_AT, slots, slotBytes, epoch, applied };
 }
 
-/** With the word. */
+/** The area includes the word. */
 export function areaOf(ring: RecvRing): { readonly address: number; readonly length: number } {
   const { first, slots, slotBytes, word = first } = ring;
   return { address: word, length: first - word + slots * slotBytes };
@@ -154,7 +154,7 @@ export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
   return count;
 }
 
-/** If its object still exists. */
+/** No effect where its object is gone. */
 export function* storePendingMessage(
   { cpu, directory, store }: Storing,
   { pending, payload }: { readonly pending: PendingMessage; readonly payload: Uint8Array },

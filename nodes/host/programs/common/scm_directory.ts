@@ -18,25 +18,25 @@ import type { Cpu, Steps } from "../../cpu/program.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 
 export const DIRECTORY_BYTES = 64 * 1024;
-/** Of objects: the medium's block size. */
+/** The medium's block size. */
 export const OBJECT_ALIGNMENT = 256;
 const ENTRY_BYTES = 128;
 const ENTRIES_MAX = DIRECTORY_BYTES / ENTRY_BYTES - 1;
 export const NAME_BYTES_MAX = OBJECT_NAME_BYTES_MAX;
 const HEADER_BYTES = 16;
-/** At the host's first boot. */
+/** Bytes that the service writes at the host's first boot. */
 export const NEW_DIRECTORY_BYTES = ENTRIES_MAX * ENTRY_BYTES + HEADER_BYTES;
 const MAGIC = 0x5243_4b4d; // "RCKM"
 const VERSION = 1;
 
-/** From the SCM's first byte. */
+/** `offset` is from the SCM's first byte. */
 export interface ScmObject {
   readonly name: string;
   readonly offset: number;
   readonly length: number;
   /** Tells it from others of its name or place; 0 for a region without an object. */
   readonly generation: number;
-  /** Absent for a region without an object. */
+  /** Undefined for a region without an object. */
   readonly state?: EntryState;
 }
 
@@ -53,7 +53,7 @@ export interface Entry extends ScmObject {
 /** Receive buffers (`recv_ring.ts`); requesters' objects cannot have it. */
 const RING_PREFIX = ".recv/";
 
-/** Of the scenario: each is reserved for the object of its name. */
+/** Each region is reserved for the object of its name. */
 export type Regions = Readonly<Record<string, { readonly at: number; readonly bytes: number }>>;
 
 export interface ScmDirectory {
@@ -110,8 +110,9 @@ function entryAddress(directory: ScmDirectory, slot: number): number {
 }
 
 /**
- * Or creates an empty one on SCM without a valid header: before its header is persistent it has no
- * entries to lose. Reads up to the first slot never written, as slots are allocated lowest first.
+ * Reads the directory, or creates an empty one on SCM without a valid header: before its header is
+ * persistent it has no entries to lose. Reading ends at the first slot never written, as slots are
+ * allocated lowest first.
  */
 export function* openDirectory(cpu: Cpu, regions: Regions = {}): Steps<ScmDirectory> {
   const { scm } = cpu;
@@ -160,7 +161,8 @@ function* addFound(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void>
 }
 
 /**
- * Of an earlier life, whose requesters are gone. After a power failure, before the first request.
+ * Ends replacements of an earlier life, whose requesters are gone. After a power failure it must
+ * run before the first request.
  */
 export function* dropReplacements(cpu: Cpu, directory: ScmDirectory): Steps<void> {
   const newestFirst = [...directory.pending].sort((x, y) => y.generation - x.generation);
@@ -223,7 +225,7 @@ export function findObject(directory: ScmDirectory, name: string): ScmObject | u
   return { name, offset: at, length: bytes, generation: 0 };
 }
 
-/** Else the named region. */
+/** The object, else the named region, that contains the range. */
 export function objectAt(
   directory: ScmDirectory,
   range: { readonly offset: number; readonly length: number },
@@ -263,7 +265,7 @@ function freeSlot({ taken, place }: ScmDirectory): number | undefined {
   return place === undefined || slot >= ENTRIES_MAX ? undefined : slot;
 }
 
-/** In one word: persistent when this returns. */
+/** The state is one word: persistent when this returns. */
 function* changeState(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -324,7 +326,7 @@ export function* createObject(
   return entry;
 }
 
-/** Before time passes: another request may arrive meanwhile. */
+/** Takes the slot before time passes: another request may arrive meanwhile. */
 function addEntry(directory: ScmDirectory, entry: Omit<Entry, "generation">): Entry {
   directory.generation++;
   directory.taken[entry.slot] = true;
@@ -376,7 +378,7 @@ export function hasRoomWithout(
   return findSpace({ ...directory, entries }, object, inUse) !== undefined;
 }
 
-/** In one word; then frees the old object's space. */
+/** Changes one word, then frees the old object's space. */
 export function* publishReplacement(
   cpu: Cpu,
   directory: ScmDirectory,

@@ -2,7 +2,7 @@
 import { MAX_INLINE_BYTES } from "../../../../fabric/wire/host_bus/wqe.ts";
 import { IBV_SEND_INLINE, IBV_SEND_SIGNALED, type SendFlags } from "../../verbs/flags.ts";
 
-/** With {@link flagsFor}; max_inline_data of ConnectX cards. */
+/** Queue pairs that send with {@link flagsFor} have max_inline_data of ConnectX cards. */
 export const SMALL_INLINE = { maxInlineData: MAX_INLINE_BYTES } as const;
 
 /** IBV_SEND_SIGNALED, and IBV_SEND_INLINE where a WQE has room. */

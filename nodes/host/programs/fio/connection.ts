@@ -54,7 +54,7 @@ export function jobErrorOf(cause: unknown): JobError | undefined {
   return cause instanceof ProgramError ? { code: ERRNO.EIO, text: cause.message } : undefined;
 }
 
-/** As `td->error = wc.status`. */
+/** A failed completion ends the job: `td->error = wc.status`. */
 export function checked(completion: WorkCompletion): WorkCompletion {
   if (completion.status === "SUCCESS") return completion;
   throw new EngineError(completionError(completion, WC_STATUS[completion.status]));

@@ -24,7 +24,7 @@ export interface ThreadResult {
   readonly index: number;
   readonly isServer: boolean;
   readonly error?: JobError;
-  /** Of the thread's I/O; absent without any, as for a server of librpma. */
+  /** Begin of the thread's I/O; absent without I/O, as for a server of librpma. */
   readonly startPs?: number;
   readonly stats?: ThreadStats;
 }
@@ -86,7 +86,7 @@ function jobsOf(given: unknown): FioJob[] {
   return given as FioJob[];
 }
 
-/** From its end downwards, thread by thread. */
+/** Workspaces lie from SCM's end downwards, thread by thread. */
 function scmPlaces(cpu: Cpu, jobs: readonly FioJob[]): (job: FioJob) => ServerMemory {
   const places = new Map<FioJob, number>();
   let at = cpu.scm.length;
@@ -180,7 +180,9 @@ function* runIo(
   });
 }
 
-/** With the workspace's size; no engine for a server that takes no part in the I/O. */
+/**
+ * @returns the end with the workspace's size; no engine for a server that takes no part in the I/O.
+ */
 function* openEnd(device: CmDevice, job: FioJob) {
   if (job.engine !== "rdma") {
     const { engine, connection, workspace, close } = yield* openRpmaClient(device, job);

@@ -21,8 +21,8 @@ export interface IoUnit extends Io {
 export interface Engine {
   readonly commit: (units: readonly IoUnit[]) => Steps<void>;
   /**
-   * When `least` I/O are completed, in order, about `most` at most; fewer where the other end has
-   * disconnected regularly.
+   * Returns when `least` I/O are completed, in order, with about `most` at most; with fewer where
+   * the other end has disconnected regularly.
    */
   readonly getEvents: (least: number, most: number) => Steps<IoUnit[]>;
   /** Posts one I/O and waits (`sync`); absent: not supported. */

@@ -52,7 +52,7 @@ export class IoPlan {
   readonly #rules: IoRules;
   readonly #extents: Extents;
   readonly #rng: Rng;
-  /** Of sequential I/O, per direction, as `f->last_pos`. */
+  /** The next byte of sequential I/O, per direction (`f->last_pos`). */
   readonly #next: Record<Direction, number>;
   readonly #unit: number;
   readonly #blocks: number;
@@ -140,7 +140,7 @@ export class IoPlan {
     return { direction, offset: begin + offset, bytes };
   }
 
-  /** Or the next unused one in this round (`axmap_next_free`). */
+  /** The block, or the next unused one in this round (`axmap_next_free`). */
   #take(map: Uint8Array, drawn: number): number {
     if (this.#mapped >= this.#blocks) {
       map.fill(0);

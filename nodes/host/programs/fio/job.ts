@@ -15,7 +15,6 @@ export const ENGINES = [
 ] as const;
 export type EngineName = typeof ENGINES[number];
 
-/** In the order of fio's tables. */
 export const DIRECTIONS = ["read", "write"] as const;
 export type Direction = typeof DIRECTIONS[number];
 
@@ -36,7 +35,7 @@ export interface FioJob {
   readonly engine: EngineName;
   readonly isServer: boolean;
   readonly index: number;
-  /** From 0: jobs of a wave run at once, waves one after the other (`stonewall`). */
+  /** Jobs of a wave run at once, waves one after the other (`stonewall`); from 0. */
   readonly wave: number;
   readonly to?: string;
   /** librpma's `port` + thread − 1. */
@@ -49,7 +48,7 @@ export interface FioJob {
   readonly blockSizes: Readonly<Record<Direction, BlockSizes>>;
   readonly size?: Extent;
   readonly offset: number;
-  /** In all, instead of once the size (`io_size`). */
+  /** Bytes in all, instead of once the size (`io_size`). */
   readonly ioBytes?: number;
   readonly ios?: number;
   readonly loops: number;
@@ -74,7 +73,7 @@ export interface FioJob {
   readonly memory: "dram" | "scm";
 }
 
-/** By a queue pair's limit (rdma: FIO_RDMA_MAX_IO_DEPTH). */
+/** A queue pair limits it (rdma: FIO_RDMA_MAX_IO_DEPTH). */
 export const IODEPTH_MAX = 16_384;
 export const RDMA_IODEPTH_MAX = 512;
 export const JOBS_MAX = 256;
@@ -85,7 +84,7 @@ export interface JobError {
   readonly text: string;
 }
 
-/** With its status as fio prints it. */
+/** The status is as fio prints it. */
 export function completionError(
   { status, reason }: { readonly status: WcStatus; readonly reason?: string },
   code: number,

@@ -36,7 +36,7 @@ import {
   type Workspace,
 } from "./messages.ts";
 
-/** Of a flushing READ (RPMA_FLUSH_APM_RAW_SIZE). */
+/** Bytes of a flushing READ (RPMA_FLUSH_APM_RAW_SIZE). */
 const RAW_BYTES = 8;
 /** A request and its answer: IO_U_BUF_LEN. */
 const SLOT_BYTES = 2 * MESSAGE_BYTES;
@@ -92,7 +92,7 @@ export function* openRpmaClient(device: CmDevice, job: FioJob): Steps<RpmaClient
   const isGpspm = job.engine === "librpma_gpspm_client";
   const { sends, messages } = queueSizes(job);
   const pd = allocPd(device);
-  // For gpspm's termination notice.
+  // The last entry is for gpspm's termination notice.
   const cq = must(yield* createCq(device, { entries: sends + messages + 1 }));
   const connection = yield* connectTo(device, job, {
     qp: {
@@ -192,7 +192,7 @@ function* commit(client: Client, units: readonly IoUnit[]): Steps<void> {
     yield* postWrite(client, unit);
     first ??= unit;
     length += unit.bytes;
-    // At the workspace's end a sequence goes on at the beginning: a separate range.
+    // A sequence goes on at the workspace's beginning behind its end: a separate range.
     const goesOn = next?.direction === "write" && next.offset === unit.offset + unit.bytes;
     if (!random && goesOn) continue;
     yield* flush(client, { offset: first.offset, length, context: unit.index });
@@ -284,7 +284,7 @@ function unitIndexOf(client: Client, completion: WorkCompletion): number | undef
   return index;
 }
 
-/** Up to the completed one, which covers earlier ones. */
+/** Takes I/O up to the completed one, which covers earlier ones. */
 function takeCompleted(client: Client, completion: WorkCompletion): IoUnit[] {
   const index = unitIndexOf(client, completion);
   if (index === undefined) return [];

@@ -36,7 +36,7 @@ export interface ServerMemory {
   readonly length: number;
 }
 
-/** Until the client ends. @throws EngineError, ProgramError */
+/** Returns when the client ends. @throws EngineError, ProgramError */
 export function* serveRpma(device: CmDevice, job: FioJob, memory: ServerMemory): Steps<void> {
   const listener = listenOn(device, job);
   const pd = allocPd(device);

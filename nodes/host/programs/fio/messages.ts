@@ -59,7 +59,7 @@ export interface FlushRequest {
   readonly context: number;
 }
 
-/** At either end (MAX_MSG_SIZE). */
+/** Room for a message at either end (MAX_MSG_SIZE). */
 export const MESSAGE_BYTES = 512;
 
 /** `fixed64`: a byte of tag, eight of value. */

@@ -45,7 +45,7 @@ interface End {
   readonly cq: Cq;
   readonly data: Mr;
   readonly blockBytes: number;
-  /** To send, then as received. */
+  /** The block to send, then the received one. */
   readonly info: Mr;
 }
 
@@ -217,7 +217,7 @@ function* beginServer(end: End, connection: Connection): Steps<RdmaEnd> {
   const buffers = Array.from({ length: job.iodepth }, (_, i) => {
     return { va: data.address + i * blockBytes, rkey: data.rkey, bytes: blockBytes };
   });
-  // For the client's last message; one that sends its data has none.
+  // The receive is for the client's last message; a client that sends its data has none.
   if (client.verb !== "send") yield* postInfoRecv(end, connection.qp);
   yield* sendInfo(peer, { verb: client.verb, blockBytes, buffers, count: job.iodepth });
   while ((yield* completionOf(peer)).opcode !== "send");

@@ -23,7 +23,7 @@ export interface DirectionStats {
   readonly ios: number;
   /** Fewer bytes than requested. */
   readonly shortIos: number;
-  /** From the first start, or the end of `ramp_time`. */
+  /** Time from the first start, or the end of `ramp_time`. */
   readonly runtimePs: Time;
   readonly slat: Latency;
   readonly clat: Latency;
@@ -73,7 +73,7 @@ class LatencyMeter {
   }
 }
 
-/** In windows of one length; the last counts only when complete. */
+/** Sums amounts in windows of one length; the last counts only when complete. */
 class WindowMeter {
   readonly moments = noMoments();
   #begin: Time;
@@ -94,7 +94,7 @@ class WindowMeter {
   }
 }
 
-/** In ps. */
+/** Times in ps. */
 export interface IoTimes {
   readonly start: Time;
   /** A job with `sync` has no submission latency. */
@@ -161,7 +161,7 @@ export function batchBucket(count: number): number {
 export const CLASS_BOUNDS = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000] as const;
 const CLASSES = 3 * CLASS_BOUNDS.length + 2;
 
-/** In ns; ms has two more, below and from 2 s on. */
+/** The class of a latency in ns; ms has two more, below and from 2 s on. */
 export function latencyClass(ns: number): number {
   for (const [unit, scale] of [1, 1e3, 1e6].entries()) {
     const value = Math.floor(ns / scale);

@@ -30,7 +30,7 @@ const CRC_END = 8;
 export interface LogShape {
   readonly name: string;
   readonly recordBytes: number;
-  /** With the claim's. */
+  /** The claim's slot counts. */
   readonly slots: number;
 }
 
@@ -103,7 +103,7 @@ export function encodeRecord(
   return bytes;
 }
 
-/** With name and shape, so that another log's records are invalid here. */
+/** The CRC includes name and shape, so that another log's records are invalid here. */
 function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const id = new TextEncoder().encode(`${name}/${recordBytes}`);
@@ -130,7 +130,7 @@ function decodeRecord(
   return { epoch, kind, payload };
 }
 
-/** Up to the first missing or torn record, or one that is no continuation. */
+/** Ends at the first missing or torn record, or one that is no continuation. */
 export function scanLog(shape: LogShape, bytes: Uint8Array): LogScan {
   const claimed = claimedEpoch(bytes);
   const size = slotBytes(shape);
@@ -149,14 +149,14 @@ function lastEpoch(records: readonly LogRecord[]): number {
 }
 
 /**
- * Of a set of replicas: the log that ends in the youngest epoch, and of those the longest. It
- * contains all records that were reported durable.
+ * The log, among replicas, that ends in the youngest epoch, and of those the longest. It contains
+ * all records that were reported durable.
  */
 export function chooseLog(scans: readonly LogScan[]): readonly LogRecord[] {
   return chooseScan(scans)?.records ?? [];
 }
 
-/** With the log of {@link chooseLog}; the first of equal ones, undefined without scans. */
+/** The scan with {@link chooseLog}'s log; the first of equal ones, undefined without scans. */
 export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan | undefined {
   let best: Scan | undefined;
   for (const scan of scans) {
@@ -189,7 +189,7 @@ export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Of data records; CRC-32 of the concatenated payloads. */
+/** Counts data records, and computes the CRC-32 of their concatenated payloads. */
 export class PayloadCount {
   count = 0;
   #register = CRC_START;

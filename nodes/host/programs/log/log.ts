@@ -61,7 +61,7 @@ function* run(
   const { epoch, recovered } = plan;
   job.plan = plan;
   if (plan.dropped > 0) {
-    // Before the first slot is overwritten: the log's old content becomes invalid.
+    // The log's old content becomes invalid before its first slot is overwritten.
     const { crc } = new PayloadCount();
     auditLog(job, plan, { durable: 0, crc, promised: true, anew: true });
   }
@@ -163,7 +163,7 @@ function reportDurable(job: LogJob, plan: LogPlan, reported: Reported): void {
   auditLog(job, plan, { durable, crc, promised: isPromised(job, slots) });
 }
 
-/** By a quorum of replicas whose confirmation guarantees persistence. */
+/** A quorum needs replicas whose confirmation guarantees persistence. */
 function isPromised(job: LogJob, slots: number): boolean {
   const replicas = job.replicas.filter(({ promises }) => promises);
   return quorumHas({ ...job, replicas }, slots);

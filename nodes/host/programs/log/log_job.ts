@@ -23,9 +23,9 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
     options,
     replicas: options.to.map((host) => ({
       host,
-      /** As far as known. */
+      /** Offsets of the log's segments in the replica's SCM, as far as known. */
       places: new Array<number>(),
-      /** At this host. */
+      /** The method's confirmation guarantees persistence at this host. */
       promises: false,
       /** First slots confirmed: they survive any failure. */
       acked: 0,
@@ -38,7 +38,7 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
     signal: `log/${options.name}`,
     /** A thread does not wait if the count differs from the one that it has seen. */
     changes: 0,
-    /** Before this client, which writes only when enough are known. */
+    /** Logs before this client, which writes only when enough are known. */
     found: new Map<string, FoundLog>(),
     plan: undefined as LogPlan | undefined,
     /** Released slots: none, the claim, or up to the window's end. */
@@ -81,7 +81,7 @@ export function readLogOptions({ device, options: given }: ProgramContext) {
     method: wordOption(given, "method", { words: METHODS, otherwise: "persist-opcode" }),
     depth: countOption(given, "depth", { least: 1, otherwise: 16 }),
     mode: completionOption(given, device),
-    /** Between two connections, and silence with outstanding requests at most. */
+    /** The wait between two connections; the longest silence with outstanding requests. */
     pausePs: microsecondsOption(given, "pauseUs", 200),
     idlePs: microsecondsOption(given, "idleUs", 5_000),
     patiencePs: microsecondsOption(given, "patienceUs", 100_000),

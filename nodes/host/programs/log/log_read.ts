@@ -27,7 +27,7 @@ export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> 
   const unread: { host: string; error: string }[] = [];
   const startPs = cpu.now;
   for (const host of from) {
-    // Or too many failed.
+    // Enough replicas were read, or too many failed.
     if (found.length === enough || unread.length > from.length - enough) break;
     const log = yield* fetchLog(device, { ...fetch, from: host });
     if (isFailure(log)) unread.push({ host, error: log.error });

@@ -1,6 +1,6 @@
 /**
- * From the logs that it has found: whether a client may continue the log, with which records, in
- * which slots. No slot is written before.
+ * Whether a client may continue the log that it has found, with which records, in which slots. No
+ * slot is written before.
  */
 import {
   chooseScan,
@@ -16,7 +16,7 @@ import type { FoundLog } from "./segments.ts";
 
 /** The claim, and barriers of restarted clients. */
 const SPARE_SLOTS = 64;
-/** Where neither option nor log defines one. */
+/** Used where neither option nor log defines one. */
 export const RECORD_BYTES = 256;
 
 export interface LogPlan {
@@ -40,8 +40,7 @@ export interface Planned {
 }
 
 /**
- * Or the difference between log and data, in words. A log can be continued if the data begin with its content,
- * wherever its records end: the data may have grown. @param found logs of enough replicas.
+ * @returns the plan, or the difference between log and data, in words. A log can be continued if the data begin with its content, wherever its records end: the data may have grown. @param found logs of enough replicas.
  */
 export function planLog(
   wanted: Planned,

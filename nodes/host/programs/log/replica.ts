@@ -68,7 +68,7 @@ function patience({ pausePs, idlePs }: LogJob["options"]) {
   return { attempts: 1, pausePs, idlePs };
 }
 
-/** While the client runs, or until the replica has all of it. */
+/** Ends when the client does, or the replica has all of the segment. */
 function* replicate(
   { device, cpu }: ThreadContext,
   job: LogJob,

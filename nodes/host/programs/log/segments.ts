@@ -30,7 +30,7 @@ export function segmentName(log: string, segment: number): string {
   return segment === 0 ? log : `${log}+${segment}`;
 }
 
-/** From its first slot to the one behind its last. */
+/** `end` is the slot behind its last. */
 export interface Segment {
   readonly index: number;
   readonly first: number;
@@ -46,7 +46,7 @@ export function segmentOf(segments: readonly number[], slot: number): Segment {
   return { index, first, end: first + segments[index]! };
 }
 
-/** With the host, and the maximum record size of a log that does not contain it. */
+/** The maximum record size is for a log that does not contain it. */
 export interface LogFetch extends Omit<ClientOptions, "to" | "terms"> {
   readonly from: string;
   readonly name: string;
@@ -69,8 +69,8 @@ export function* fetchLog(
     if (isFailure(part)) return part;
     const claimed = segments.length === 0 ? claimedRecordBytes({ name }, part) : found.recordBytes;
     const recordBytes = claimed ?? otherwise, size = slotBytes({ recordBytes });
-    // Of another size: no valid records, a client replaces it. Its epoch counts, as other replicas
-    // may have records of it.
+    // A segment of another size has no valid records, and a client replaces it. Its epoch counts,
+    // as other replicas may have records of it.
     if (part.length === 0 || part.length % size !== 0) {
       return segments.length === 0 ? { ...found, claimed: claimedEpoch(part) } : found;
     }

@@ -44,7 +44,7 @@ export type PerftestRow =
     | (
       & { readonly measures: "latency" }
       & LatencyFigures
-      /** In ps, in order; on request. */
+      /** Latencies in ps, in order; on request. */
       & { readonly samplesPs?: readonly number[] }
     )
     | ({ readonly measures: "latency-rate" } & LatencyRate)
@@ -78,12 +78,12 @@ export interface PerftestResult {
   readonly status: "done" | "failed";
   readonly error?: string;
   readonly test: PerftestName;
-  /** Unless it is the host's first: `rackmesh1`. */
+  /** The client's card, unless it is its host's first: `rackmesh1`. */
   readonly device?: string;
   readonly pathMtu: number;
   readonly settings: PerftestSettings;
   readonly rows: readonly PerftestRow[];
-  /** Of the last size. */
+  /** Ends of the last size. */
   readonly ends: {
     readonly local: readonly PerftestEnd[];
     readonly remote: readonly PerftestEnd[];
@@ -94,7 +94,7 @@ export interface PerftestEnd {
   readonly host: string;
   readonly address: number;
   readonly qpn: number;
-  /** First one. */
+  /** The first PSN that this end sends. */
   readonly psn: number;
   readonly rkey: number;
   readonly va: number;

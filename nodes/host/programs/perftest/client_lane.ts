@@ -20,7 +20,7 @@ import {
   type TestTerms,
 } from "./terms.ts";
 
-/** Without completions, ps of virtual time. */
+/** Time-out without completions, ps of virtual time. */
 export const IDLE_PS = 100_000 * PS_PER_US;
 const ATTEMPTS = 10, PAUSE_PS = 200 * PS_PER_US;
 
@@ -39,7 +39,7 @@ export interface Begun {
   readonly lanes: ClientLane[];
 }
 
-/** For a test on UD queue pairs: only the connection's private data is read. */
+/** A connection beside UD queue pairs has only its private data read. */
 const ASIDE = { maxSendWr: 2, maxRecvWr: 2 } as const;
 
 export function connectionOptions(

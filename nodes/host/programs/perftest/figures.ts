@@ -3,7 +3,7 @@ import { PS_PER_S, type Time } from "../../../../fabric/base/time.ts";
 import type { Sampled } from "./sampling.ts";
 import type { StreamTimes } from "./stream.ts";
 
-/** In ps. */
+/** Times in ps. */
 export interface LatencyFigures {
   readonly minPs: number;
   readonly maxPs: number;
@@ -53,14 +53,14 @@ export function latencyRate({ count, ps }: Sampled, trips: 1 | 2): LatencyRate {
   return { averagePs: ps / trips / count, transactionsPerSecond: count / (ps / PS_PER_S) };
 }
 
-/** In ps, in order, unlike {@link latencyFigures}. */
+/** Latencies in ps, in the order of the messages. */
 export function latencySamples(posts: readonly Time[], trips: 1 | 2): number[] {
   return posts.slice(1).map((post, i) => (post - posts[i]!) / trips);
 }
 
 /** A line of a bandwidth test. */
 export interface BandwidthFigures {
-  /** Over any range of messages; null for too many. */
+  /** The best rate over any range of messages; null for too many. */
   readonly peakBytesPerSecond: number | null;
   readonly averageBytesPerSecond: number;
   readonly messagesPerSecond: number;

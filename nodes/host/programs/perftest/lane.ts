@@ -24,7 +24,7 @@ export interface TestRun extends TestTerms {
   readonly idlePs: Time;
 }
 
-/** By perftest's rule all messages are inline, or none. */
+/** Either all messages are inline, or none (perftest). */
 export function requestOf(
   run: TestRun,
   lane: Lane,
@@ -57,7 +57,7 @@ export function receivePlace(
   return recvSge(buffer, index, bytes + (connection === "UD" ? GRH_BYTES : 0));
 }
 
-/** In a SEND test, before the peer can send. */
+/** Receives of a SEND test, posted before the peer can send. */
 export function* postFirstRecvs(
   qp: Qp,
   { buffer, index, terms }: {

@@ -24,13 +24,13 @@ import { PERFTEST } from "./terms.ts";
 
 export interface LatencyEnd extends TestRun, Lane {
   readonly recvCq: Cq;
-  /** For the client's clock. */
+  /** Called before each post, for the client's clock. */
   readonly onPost?: (now: Time) => void;
   /** The server's: its end ends a test by time. */
   readonly client?: Connection;
 }
 
-/** Between checks of the connection. */
+/** Interval of checks of the connection. */
 const LOOK_PS = 1000 * PS_PER_US;
 
 /**
@@ -103,7 +103,7 @@ function* takeOne(end: LatencyEnd, cq: Cq) {
       assertStands(end);
       throw nothingCame(cpu, idlePs);
     }
-    // Of an earlier test, whose client has died.
+    // The completion is of an earlier test, whose client has died.
     if (completion.qpNum !== qp.qpn) continue;
     mustSucceed(completion);
     return completion;

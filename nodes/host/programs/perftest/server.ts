@@ -55,11 +55,11 @@ interface Server {
   readonly recvCq: Cq;
   readonly pingPongCq: Cq;
   duplex: { readonly cq: Cq; room: number } | undefined;
-  /** Of {@link recvCq}. */
+  /** Free entries of {@link recvCq}. */
   room: number;
-  /** Of each kind; never freed. */
+  /** The largest buffer of each kind; never freed. */
   readonly buffers: Map<Memory, TestBuffer & { readonly count: number }>;
-  /** By queue pair, and by connection. */
+  /** Sessions by queue pair, and by connection. */
   readonly sessions: Map<number, Session>;
   readonly byEndpoint: Map<Connection["endpoint"], Session>;
 }
@@ -258,7 +258,7 @@ function* runDuplex(server: Server, sessions: readonly Session[]): Steps<void> {
   const messages = isTimed ? ended.count : iterations * lanes.length;
   const place = sendSge(buffer, index, FIGURES_BYTES);
   cpu.store(place.address, encodeFigures(figures, messages));
-  // Beside UD queue pairs, the connection writes.
+  // The connection beside UD queue pairs writes.
   must(
     yield* postSend(connection.qp, {
       opcode: "write",

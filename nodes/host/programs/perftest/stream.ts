@@ -25,7 +25,7 @@ export interface Stream extends TestRun {
   readonly onProgress: (completed: number) => void;
 }
 
-/** In ps. */
+/** Times in ps. */
 export interface StreamTimes {
   readonly posted: Float64Array;
   readonly completed: Float64Array;
@@ -53,7 +53,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
     return { ...lane, place, posted: 0, completed: 0, signaled: 0 };
   });
   const byQpn = new Map(lanes.map((lane) => [lane.qp.qpn, lane]));
-  // In a test by time `takeUntil` takes the other end's messages.
+  // `takeUntil` takes the other end's messages in a test by time.
   const expected = receives(stream) && duration === undefined ? total : 0;
   let posted = 0, signaled = 0, completed = 0, received = 0;
   const mayPost = (lane: StreamLane) => {
@@ -84,7 +84,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
     }
     for (const completion of completions) {
       const lane = byQpn.get(completion.qpNum);
-      // Of an earlier test, whose client has died.
+      // The completion is of an earlier test, whose client has died.
       if (lane === undefined) continue;
       mustSucceed(completion);
       if (isReceive(completion)) {
@@ -134,7 +134,7 @@ function* receiveAgain(stream: Stream, lane: Lane, { wrId }: WorkCompletion): St
   );
 }
 
-/** For one doorbell; a completion returns the number of finished messages. */
+/** One doorbell posts the list; a completion returns the number of finished messages. */
 function listOf(stream: Stream, lane: StreamLane): SendRequest[] {
   const { iterations, postList, cqModeration, duration } = stream;
   return Array.from({ length: postList }, () => {

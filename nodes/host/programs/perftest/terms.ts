@@ -69,19 +69,19 @@ export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
 };
 
 export const SERVICE = "perftest";
-/** Of a SEND test: perftest's default rx-depth. */
+/** perftest's default rx-depth, of a SEND test. */
 export const RX_DEPTH = 512;
-/** In a bandwidth test. */
+/** perftest's, of bandwidth tests. */
 export const CQ_MODERATION = 100;
 /**
  * Larger messages complete one by one, unless `-Q` or `-a` says otherwise
  * (`MSG_SIZE_CQ_MOD_LIMIT`).
  */
 export const MODERATED_BYTES_MAX = 8192;
-/** Of a client (`MAX_QP_NUM`). */
+/** `MAX_QP_NUM`. */
 export const QPS_MAX = 16_384;
 export const ITERATIONS_MAX = 10_000_000, DEPTH_MAX = 8192;
-/** Of a message, with and without `-a`. */
+/** perftest's, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
 /** perftest's, of UD queue pairs. */
 export const UD_Q_KEY = 0x1111_1111;
@@ -100,7 +100,7 @@ export interface TestTerms {
   readonly test: PerftestName;
   readonly connection: ConnectionType;
   readonly bytes: number;
-  /** Per queue pair; ignored with a duration. */
+  /** Messages per queue pair; ignored with a duration. */
   readonly iterations: number;
   readonly duration: Duration | undefined;
   /** The server sends at the same time. */
@@ -124,7 +124,7 @@ export interface PerftestTerms extends TestTerms {
   readonly index: number;
   readonly qps: number;
   readonly place: RemotePlace;
-  /** For the server's figures, under the same key. */
+  /** Address of the server's figures, under the same key. */
   readonly reportVa: number;
   /** 0 for another type, which the connection names. */
   readonly udQpn: number;
@@ -135,7 +135,7 @@ export interface RemotePlace {
   readonly rkey: number;
 }
 
-/** In wire order, with widths. */
+/** Fields in wire order, with widths. */
 const FIELDS = [
   ["test", 1],
   ["memory", 1],

@@ -61,7 +61,7 @@ export interface ClientOptions {
   readonly to: string;
   readonly terms: Terms;
   readonly mode: "poll" | "interrupt";
-  /** To connect, and the wait between, for a host or service that may be booting. */
+  /** Attempts to connect, and the wait between, for a host or service that may be booting. */
   readonly attempts: number;
   readonly pausePs: Time;
   readonly idlePs: Time;
@@ -84,7 +84,7 @@ export interface Failure {
   readonly error: string;
 }
 
-/** With the reason in words, where the card knows it. */
+/** The reason in words is there where the card knows it. */
 export function failedCompletion({ status, reason }: WorkCompletion): Failure {
   return { error: reason === undefined ? status : `${status}: ${reason}` };
 }
@@ -119,8 +119,8 @@ export function* makeRegions(
 }
 
 /**
- * Of {@link makeRegions}. Their queue pairs are destroyed, and the RNIC's last writes have reached
- * at least the host's buffers.
+ * Their queue pairs are destroyed, and the RNIC's last writes have reached at least the host's
+ * buffers.
  */
 function* giveBack(regions: readonly Mr[]): Steps<void> {
   // ENOENT after a failure of the RNIC: the region is gone.
@@ -167,7 +167,7 @@ export function* openClient(
     freeRecvs: Array.from({ length: slots }, (_, slot) => slots - 1 - slot),
     controlMr,
   };
-  // For answers that may arrive before the program has posted its receive.
+  // Answers may arrive before the program has posted its receive.
   const refusal = yield* postRecvs(client, terms.depth + SPARE_RECVS);
   if (refusal === undefined) return client;
   yield* releaseClient(client, []);
@@ -221,7 +221,7 @@ function* reach(
   }
 }
 
-/** At most `depth` outstanding. Arrays are by message. */
+/** `depth` messages are outstanding at most. Arrays are by message. */
 export function createWindow(depth: number, count: number) {
   return {
     freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
@@ -374,7 +374,7 @@ interface Opening {
   readonly name: string;
   readonly length?: number;
   readonly alone?: true;
-  /** Until {@link publish}. */
+  /** The object is written beside the old one, until {@link publish}. */
   readonly replaces?: true;
   /** Incomplete objects, too; for reading. */
   readonly partial?: boolean;
@@ -401,7 +401,10 @@ export function* publish(
   return answer.type === "publish" ? undefined : { error: "publish: protocol" };
 }
 
-/** For a program that connects often. @param regions further ones of {@link makeRegions}. */
+/**
+ * Frees all resources, for a program that connects often. @param regions further ones of {@link
+ * makeRegions}.
+ */
 export function* releaseClient(client: PersistClient, regions: readonly Mr[]): Steps<void> {
   yield* disconnect(client.connection);
   yield* giveBack([client.recvMr, client.controlMr, ...regions]);

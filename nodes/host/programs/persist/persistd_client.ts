@@ -26,7 +26,7 @@ import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
 import { SMALL_INLINE } from "../common/send_flags.ts";
 import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 
-/** By the requester's policy; `auto` means the RECV's notification where the CPU flushes. */
+/** The requester chooses the policy; `auto` means the RECV's notification where the CPU flushes. */
 export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {
   const terms = decodeTerms(request.privateData);
   const privateData = encodeServerTerms(server.terms);

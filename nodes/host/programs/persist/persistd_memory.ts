@@ -63,7 +63,7 @@ export interface Server {
   readonly cpu: Cpu;
   readonly listener: Listener;
   readonly terms: ServerTerms;
-  /** Of the completion queue: limits clients. */
+  /** The completion queue's capacity limits clients. */
   readonly room: number;
   readonly copy: "nt-store" | "flush";
   readonly clients: Map<number, Client>;
@@ -76,7 +76,7 @@ export interface Server {
   readonly store: Store<Server>;
 }
 
-/** When it returns. */
+/** The bytes are persistent when this returns. */
 export function* storePersistent(
   { cpu, copy }: Pick<Server, "cpu" | "copy">,
   va: number,
@@ -109,7 +109,7 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
     const ring = yield* createRing(cpu, server.directory!, { slots, slotBytes });
     memory = ring && memoryOf(cpu, cpu.scm, ring);
   } else if (memory === undefined) {
-    // Of other sizes: they would accumulate.
+    // Buffers of other sizes would accumulate.
     for (const { recvBuffer, sendBuffer } of server.freeMemory.splice(0)) {
       cpu.free(recvBuffer);
       cpu.free(sendBuffer);
@@ -134,7 +134,7 @@ function memoryOf(cpu: Cpu, recvBuffer: Buffer, ring: RecvRing): ClientMemory | 
   return failed(sendBuffer) ? undefined : { recvBuffer, sendBuffer, ring };
 }
 
-/** With pending messages a requester READs its receive buffers, to flush its SENDs (P-10). */
+/** A requester with pending messages READs its receive buffers, to flush its SENDs (P-10). */
 export function regRecvs(
   pd: Pd,
   { recvBuffer, ring }: ClientMemory,
@@ -168,7 +168,10 @@ export function* abandon({ cpu, directory }: Server, client: Client): Steps<void
   if (replacement !== undefined) yield* abandonReplacement(cpu, directory!, replacement);
 }
 
-/** After a boot, before the first request: pending messages and replacements of an earlier life. */
+/**
+ * Called after a boot, before the first request: ends pending messages and replacements of an
+ * earlier life.
+ */
 export function* recover(server: Server): Steps<void> {
   const rings = findRings(server.cpu, server.directory!);
   let deposits = 0;

@@ -50,8 +50,8 @@ import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { flagsFor } from "../common/send_flags.ts";
 
 /**
- * Of a replaced object that is opened exclusively: the next client finds an earlier client's claim,
- * even if the client that replaced the object died at once.
+ * Bytes of a replaced object that are kept: the next client finds an earlier client's claim, even
+ * if the client that replaced the object died at once.
  */
 const KEPT_BYTES = 64;
 
@@ -196,8 +196,8 @@ function* createdFor(
 }
 
 /**
- * Beside the old object. Where there is no room for both, the old one goes first: a failure leaves
- * neither, never a mixture.
+ * The new object lies beside the old one. Where there is no room for both, the old one goes first:
+ * a failure leaves neither, never a mixture.
  */
 function* replacementFor(
   server: Server,
@@ -446,8 +446,8 @@ function* answer(
 }
 
 /**
- * And records that, before its slot may be reused. An invalid message, or one out of order,
- * disconnects: the protocol has no error answer.
+ * Stores the message and records that, before its slot may be reused. An invalid message, or one
+ * out of order, disconnects: the protocol has no error answer.
  */
 function* takePendingMessage(
   server: Server,

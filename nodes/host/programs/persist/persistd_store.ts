@@ -21,7 +21,7 @@ interface Holder {
 
 const RELEASED = "persistd-released";
 
-/** By the host's devices, which differ in each of its lives. */
+/** The host's devices, the keys, differ in each of its lives. */
 const STORES = new WeakMap<HostDevices, Store<never>>();
 
 export function storeOf<Server>({ devices }: Pick<Device, "devices">): Store<Server> {

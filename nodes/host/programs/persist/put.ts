@@ -196,7 +196,7 @@ export function* prepare(
   });
 }
 
-/** Within `depth` for a `put`, or as a log releases messages. */
+/** A `put` begins messages within `depth`, a log as it releases them. */
 export interface Pace {
   readonly hasNext: () => boolean;
   readonly isOver: () => boolean;

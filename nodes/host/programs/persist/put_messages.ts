@@ -39,7 +39,7 @@ export interface PutOptions {
   readonly level: VerifyLevel;
   /** V-02. The card's CRC does not detect earlier damage. */
   readonly crcBy: CrcMaker;
-  /** Of a damaged message, before the `put` fails. */
+  /** How often a damaged message is written again before the `put` fails. */
   readonly rewrites: number;
   readonly claims: boolean;
 }
@@ -82,7 +82,7 @@ export function createPut(put: PutPlan) {
     verifying: createVerifying(plan, count),
     slotOf: new Int32Array(count),
     flags: new Uint8Array(count),
-    /** By {@link STAGES}. */
+    /** Completions by {@link STAGES}. */
     awaited: new Uint8Array(count),
     recvsDue: new Array<number>(),
     written: 0,
@@ -161,7 +161,7 @@ function firstOf(put: Put, index: number): SendRequest {
   };
 }
 
-/** Without `inline`, small messages go inline. */
+/** Small messages go inline where there is no option `inline`. */
 function dataFlags({ inline }: PutOptions, bytes: number): SendFlags {
   if (inline === undefined) return flagsFor(bytes);
   return IBV_SEND_SIGNALED | (inline ? IBV_SEND_INLINE : 0);
@@ -215,7 +215,7 @@ export function follow(put: Put, index: number): SendRequest {
   if (put.plan.second === "read") {
     requests.read++;
     const { ring, rkey } = put.region;
-    // Of the message's last byte, or its SEND's receive buffer.
+    // A READ of the message's last byte, or of its SEND's receive buffer.
     const remote = ring === undefined ? { va: va + length - 1, rkey } : ring;
     return { opcode: "read", sendFlags, wrId, sges: [sge(scratch, offset, 1)], remote };
   }

@@ -14,7 +14,10 @@ export interface MethodPlan {
   >;
   /** V-09: also persistent. */
   readonly persist?: boolean;
-  /** After the first's completion, or `together` with it: the first is then unsignalled. */
+  /**
+   * It is posted after the first's completion, or `together` with it: the first is then
+   * unsignalled.
+   */
   readonly second?: "read" | "send" | "flush" | "compare";
   readonly together?: true;
   /** The completion after which the RECV for the answer is posted. */
@@ -74,7 +77,7 @@ const PLANS: Readonly<
     persistedBy: "reply",
     steps: { post: "post-send", first: "sent", recv: "post-recv", reply: "flushed" },
   },
-  // As P-10, for receive buffers that survive: the responder's CPU stores the data later.
+  // P-10 for receive buffers that survive: the responder's CPU stores the data later.
   "send-read": {
     first: "send",
     second: "read",
@@ -147,8 +150,9 @@ const PLANS: Readonly<
 };
 
 /**
- * Of the write that persists: by the responder's flush mechanism and the queue pair's policy
- * (P-29): one completion at persistence, or one at reception and a RECV's at persistence.
+ * The plan of the write that persists depends on the responder's flush mechanism and the queue
+ * pair's policy (P-29): one completion at persistence, or one at reception and a RECV's at
+ * persistence.
  */
 export function methodPlan(
   method: PutMethod,
@@ -181,8 +185,8 @@ export function methodPlan(
 }
 
 /**
- * By the method's confirmation, at this responder. A WRITE alone does only where all buffers
- * survive (P-12); a READ flushes the IIO, but not the LLC (P-04), nor receive buffers in DRAM.
+ * A WRITE alone promises persistence only where all buffers survive (P-12); a READ flushes the IIO,
+ * but not the LLC (P-04), nor receive buffers in DRAM.
  */
 export function promisesPersistence(method: PutMethod, server: ServerTerms): boolean {
   if (method === "write-only" || method === "write-verify") return server.flush === "none";

@@ -23,7 +23,7 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
   }
 }
 
-/** By which checkers judge promises. */
+/** Checkers judge promises by these records. */
 export function auditStage(put: Put, index: number, stage: Stage): void {
   const { plan, cpu } = put;
   if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });

@@ -273,7 +273,7 @@ export function getDeviceList(device: Device): readonly DeviceEntry[] {
   });
 }
 
-/** By number, with the open devices. */
+/** All cards of a device's host, by number, with the open devices. */
 export function devicesOf(
   device: Device,
 ): { readonly name: string; readonly rnic: string; readonly device: Device | undefined }[] {

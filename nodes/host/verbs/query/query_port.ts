@@ -165,7 +165,7 @@ export function queryPkey(_device: Device, portNum: number, index: number): numb
   return refusePort(portNum) ?? refuseIndex(index, "P_Key", PKEYS) ?? DEFAULT_PKEY;
 }
 
-/** Of ibv_query_qp_data_in_order(3). */
+/** The operations of ibv_query_qp_data_in_order(3). */
 const ORDERED: ReadonlySet<string> = new Set(["send", "write", "read"]);
 
 /**
