@@ -34,7 +34,6 @@ export interface ProgramOptions {
   readonly life: number;
   readonly programs: Readonly<Record<string, Program>>;
   readonly own?: Readonly<Record<string, Program>>;
-  /** They start at every boot, before programs of the plan. */
   readonly services?: readonly string[];
   /** Opens the device of the core's card, at every boot, before any program uses it. */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
@@ -73,8 +72,8 @@ interface CardDriver {
 const CARD_WAIT_PS = PS_PER_MS;
 
 /**
- * [choice] Of a host at a time. Each takes some 45 KiB of the emulating process: a program that
- * starts them without end is refused before the process ends.
+ * [choice] Threads of a host at a time. Each takes some 45 KiB of the emulating process, which a
+ * program that starts them without end would end.
  */
 const THREADS_MAX = 16_384;
 
@@ -90,7 +89,7 @@ interface Job {
 interface EarlyProgram {
   readonly program: ProgramPlan;
   readonly startAt: Time;
-  /** Waits for the card's power until then, as an order does; absent: starts without. */
+  /** Waits until then for the card's power, as an order does; absent: starts without. */
   readonly powerBy?: Time;
 }
 
@@ -212,7 +211,7 @@ export class HostPrograms {
     }
   }
 
-  /** See `shutdown.ts`. @param order the number of the order that begins it. */
+  /** @param order the number of the order that begins it. */
   #shutDown(startAt: Time, order?: number): void {
     const { machine, processor } = this.#parts;
     this.#drive("shutdown", (cpu) => {
@@ -293,7 +292,7 @@ export class HostPrograms {
     }
   }
 
-  /** No effect on an open card; repeated where the card has begun another life meanwhile. */
+  /** Ignored for an open card; repeated where the card has begun another life meanwhile. */
   reopen(card: HostCard): void {
     const driver = this.#drivers[card.index]!, { device } = driver;
     const { options: { reopen } } = this.#parts;
@@ -321,8 +320,8 @@ export class HostPrograms {
   }
 
   /**
-   * The program's device, and those of all other cards with power: the program may open those, too,
-   * and objects made on a card that is being reopened would be lost at once.
+   * The program may open its own device and those of all other cards with power; objects made on a
+   * card that is being reopened would be lost at once.
    */
   #isOpen(program: ProgramPlan): boolean {
     const own = this.#driverOf(program);
@@ -344,10 +343,7 @@ export class HostPrograms {
     }
   }
 
-  /**
-   * An external order starts a program, or the shutdown. A program waits for its card's power,
-   * {@link CARD_WAIT_PS} at most.
-   */
+  /** A program waits for its card's power, {@link CARD_WAIT_PS} at most. */
   order(program: ProgramPlan, startAt: Time): void {
     if (program.run === SHUTDOWN) return this.#shutDown(startAt, program.order);
     const driver = this.#drivers[program.rnic ?? 0];
@@ -445,8 +441,8 @@ export class HostPrograms {
         const forgotten = watch?.forgotten();
         if (forgotten === undefined) onReturn();
         else this.#reportFailure(name, { message: forgotten, stack: "" }, order);
-        // Shipped programs of the plan end their connections themselves and run once in a life:
-        // their objects stay. Ordered and failed programs may be any number: objects are taken
+        // Shipped programs of the plan end their connections themselves and run once in a life, so
+        // their objects stay. Ordered and failed programs may be many: their objects are taken
         // back.
         if (order !== undefined || watch !== undefined) this.#takeBack?.leave(name);
         this.#takeBack?.start();
@@ -554,7 +550,6 @@ function programNamed(programs: Readonly<Record<string, Program>>, name: string)
   return program;
 }
 
-/** Any value can be thrown: for instance a verb's error, by `throw answer`. */
 function failureOf(error: unknown): { readonly message: string; readonly stack: string } {
   if (!(error instanceof Error)) return { message: readableText(() => error), stack: "" };
   return {

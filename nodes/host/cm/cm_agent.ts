@@ -46,7 +46,7 @@ import {
 } from "./cm_state.ts";
 import { endSidr, expireSidr, receiveSidr } from "./sidr.ts";
 
-/** A late response: repeats the message, or closes the endpoint. */
+/** A response is late: repeats the message, or closes the endpoint. */
 export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
   expireSidr(agent, { now, output });
   for (const timer of agent.timers.filter(({ at }) => at <= now)) {
@@ -77,7 +77,6 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
  *   req-sent                 REJ (time-out), as after the last time-out for a REP
  *   rep-received             REJ of the REP (consumer)
  *   req-received             REJ of the REQ (consumer)
- *   dreq-sent, closed        nothing more
  *
  * A lost REJ does no harm: the peer repeats its REQ or REP, and is refused again.
  */
@@ -127,7 +126,7 @@ function sendDreq(
 
 /**
  * Later REQs are refused (invalid service ID), and so are unanswered ones, except those that have
- * an id (CONNECT_REQUEST). Connections stay.
+ * an id. Connections stay.
  */
 export function endListening(
   agent: CmAgent,
@@ -200,7 +199,7 @@ function receiveReq(
   if (addressOfGid(req.primaryLocalGid) !== peerAddress) return;
   const exchange = exchangeOf(peerAddress, req), known = agent.requested.get(exchange);
   if (known !== undefined) {
-    // Repeated: its response was lost, or is not ready.
+    // A repeated REQ: its response was lost, or is not ready.
     if (known.phase === "rep-sent") {
       output.send.push({ to: peerAddress, message: known.lastSent! });
     } else if (known.phase === "req-received") {
@@ -274,7 +273,7 @@ function receiveMra(
   awaitUntil(agent, endpoint, now + timeoutOfCode(mra.serviceTimeout) + timeoutPs);
 }
 
-/** A peer that timed out may not know this end's number: its own identifies the connection. */
+/** A peer that timed out may not know this end's number, so its own identifies the connection. */
 function timedOut(
   agent: CmAgent,
   message: Exclude<CmConnectionMessage, CmReq>,

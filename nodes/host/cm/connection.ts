@@ -137,7 +137,6 @@ export function depthsOf({ responderResources, initiatorDepth }: RdAtomicDepths)
   };
 }
 
-/** The program gives a queue pair, not options for one. */
 export function isOwnQp(given: ConnectionQp | Qp): given is Qp {
   return "qpn" in given && "sq" in given;
 }
@@ -182,7 +181,7 @@ export function depthsIn(privateData: Uint8Array): PeerDepths {
   return { send: view.getUint16(0), recv: view.getUint16(2) };
 }
 
-/** Compared by Q-01. */
+/** The depths that Q-01 compares. */
 export interface QueueDepths extends PeerDepths {
   /** `a:17` */
   readonly name: string;
@@ -240,12 +239,10 @@ function* takeQp({ cm }: CmDevice, qp: Qp): Steps<Qp | VerbError> {
   return (yield* modifyQp(qp, { state: "init", accessFlags: ALL_ACCESS })) ?? qp;
 }
 
-/** The queue pair is in INIT: receives can be posted. */
 export function* qpFor(device: CmDevice, given: ConnectionQp | Qp): Steps<Qp | VerbError> {
   return isOwnQp(given) ? yield* takeQp(device, given) : yield* prepareQp(given);
 }
 
-/** The queue pair is in INIT: receives can be posted. */
 export function* prepareQp(options: ConnectionQp): Steps<Qp | VerbError> {
   const qp = yield* createQp(options.pd, { ...options, type: options.type ?? "rc" });
   if (failed(qp)) return qp;
@@ -268,7 +265,7 @@ export interface PeerAttributes {
   readonly maxDestRdAtomic?: number;
 }
 
-/** INIT → RTR → RTS. */
+/** Moves the queue pair from INIT over RTR to RTS. */
 export function* bringUp(
   qp: Qp,
   peer: PeerAttributes,
@@ -335,24 +332,23 @@ export function* sendRej(device: CmDevice, endpoint: CmEndpoint, message: CmRej)
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
 }
 
-/** It reads its deadlines again. */
+/** The agent reads its deadlines again. */
 export function wakeCm(device: Device): void {
   device.cpu.signal(CM_SIGNAL);
 }
-/** Which timeouts guarantee. */
+/** Waits as long as the endpoint is in `phase`; the CM's time-outs guarantee an end. */
 export function* whileIn(device: Device, endpoint: CmEndpoint, phase: CmPhase): Steps<void> {
   while (endpoint.phase === phase) {
     yield* device.cpu.waitSignal(endpointSignal(endpoint), NEVER);
   }
 }
 
-/** The peer's first message has arrived before its RTU. */
+/** The peer's first message has arrived before its RTU, and stands in for it. */
 export function noteActivity(connection: Connection): void {
   const { endpoint } = connection;
   if (endpoint.phase === "rep-sent" && !endpoint.wantsDisconnect) establish(endpoint, undefined);
 }
 
-/** Sends messages, raises signals. */
 export function* emit(device: CmDevice, output: CmOutput): Steps<void> {
   for (const datagram of output.send) yield* sendMessage(gsiOf(device), datagram);
   for (const signal of output.signals) device.cpu.signal(signal);

@@ -130,7 +130,6 @@ export function* unlisten(listener: Listener): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** Ends a listener of any program. */
 export function* endService(device: CmDevice, queue: CmListener): Steps<void> {
   const output: CmOutput = { send: [], signals: new Set() };
   endListening(device.cm.agent, queue, { now: device.cpu.now, output });
@@ -168,7 +167,7 @@ export function* waitEvent(
   }
 }
 
-/** Option of `waitCompletion`: also return for this listener's events. */
+/** Option of `waitCompletion`: also return when this listener has events. */
 export function listening(
   listener: Listener,
 ): { readonly signal: string; readonly ready: () => boolean } {
@@ -276,8 +275,8 @@ export function* accept(
 }
 
 /**
- * Room for the peer's sends (Q-01). Where the card has not so much, the connection is made with
- * less, and the peer warns.
+ * The receive queue has room for the peer's sends (Q-01). Where the card has not so much, the
+ * connection is made with less, and the peer warns.
  */
 function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   const maxRecvWr = Math.max(options.maxRecvWr, sends);
@@ -286,7 +285,6 @@ function* roomyQp(options: ConnectionQp, sends: number): Steps<Qp | VerbError> {
   return yield* prepareQp(options);
 }
 
-/** The path's fields that differ from the defaults of an address vector. */
 function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath {
   return {
     ...(primaryTrafficClass !== REQ_DEFAULTS.primaryTrafficClass &&
@@ -295,12 +293,11 @@ function pathIn({ primaryTrafficClass, primaryHopLimit }: CmReq): ConnectionPath
   };
 }
 
-/** Fields of all callers' REPs. */
 export interface RepFields {
   readonly endpoint: CmEndpoint;
   readonly localQpn: number;
   readonly srq: boolean;
-  /** Expected by this end. */
+  /** The first PSN that this end expects. */
   readonly rqPsn: number;
   readonly privateData: Uint8Array<ArrayBuffer>;
   readonly rnrRetry?: number;

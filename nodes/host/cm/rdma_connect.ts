@@ -47,7 +47,7 @@ import { answerService, REFUSED, resolveService } from "./sidr.ts";
 
 const QPN_MAX = 0xff_ffff;
 
-/** EINVAL for what no message can express. */
+/** EINVAL for values that no message can express. */
 function refuseParam(
   id: RdmaId,
   param: RdmaConnParam,
@@ -174,7 +174,6 @@ function transportOf({ param: { retryCount, rnrRetryCount } }: RdmaId): Transpor
   return withDefaults(TRANSPORT, { retryCnt: retryCount, rnrRetry: rnrRetryCount });
 }
 
-/** Attributes for this end's queue pair. */
 interface Agreed {
   readonly retryCnt: number;
   readonly rnrRetry: number;
@@ -252,7 +251,7 @@ function datagramAttributes(state: "init" | "rtr" | "rts"): QpAttributes {
   return state === "rtr" ? { state } : { state, sqPsn: 0 };
 }
 
-/** The id's own queue pair, to RTS. */
+/** Brings the id's own queue pair up to RTS. */
 export function* bringUpId(id: RdmaId): Steps<VerbError | undefined> {
   for (const state of ["rtr", "rts"] as const) {
     const attributes = rdmaInitQpAttr(id, state);
@@ -303,7 +302,7 @@ export function* rdmaAccept(id: RdmaId, param: RdmaConnParam = {}): Steps<VerbEr
   return undefined;
 }
 
-/** EINVAL: another type than the requester's. */
+/** EINVAL for another type than the requester's. */
 function refuseType({ endpoint, qp }: RdmaId): VerbError | undefined {
   const asks = endpoint?.req?.transportService === TRANSPORT_SERVICE.uc ? "uc" : "rc";
   if (endpoint === undefined || qp === undefined || qp.type === asks) return undefined;
@@ -324,7 +323,7 @@ export function offered({ endpoint }: RdmaId): RdmaConnParam {
   };
 }
 
-/** EINVAL: no request waits. */
+/** EINVAL where no request waits. */
 function refuseRequest(id: RdmaId): VerbError | undefined {
   const phase = id.endpoint?.phase ?? id.sidr?.phase;
   if (phase === "req-received" || phase === "received") return undefined;
@@ -386,7 +385,7 @@ export function* sendRtu({ device, endpoint }: RdmaId): Steps<void> {
 
 /**
  * `rdma_notify` with IBV_EVENT_COMM_EST: the peer's first message has arrived before its RTU, which
- * establishes the connection. Event ESTABLISHED.
+ * establishes the connection. The event is ESTABLISHED.
  */
 export function rdmaNotify(id: RdmaId): VerbError | undefined {
   const { endpoint, channel, device } = id;
@@ -402,7 +401,7 @@ export function rdmaNotify(id: RdmaId): VerbError | undefined {
 
 /**
  * `rdma_disconnect`: takes the queue pair to ERR, which flushes its work requests, and ends the
- * connection in any phase (`disconnectEndpoint`). Event DISCONNECTED at both ends, then
+ * connection in any phase (`disconnectEndpoint`). Both ends get the event DISCONNECTED, then
  * TIMEWAIT_EXIT. The CM answers a DREQ by itself; a call at the end that got the event flushes its
  * queue pair, too.
  */

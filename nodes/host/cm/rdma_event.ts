@@ -58,7 +58,6 @@ export interface RdmaCmEvent {
   };
 }
 
-/** Events that are not acknowledged. */
 const taken = new WeakSet<RdmaCmEvent>();
 
 /**
@@ -122,7 +121,7 @@ function plain(
   return { event, id, status, reason, param };
 }
 
-/** Undefined: the id or the request is gone. */
+/** @returns undefined where the id or the request is gone. */
 function* eventOf(
   channel: RdmaEventChannel,
   next: CmEvent,
@@ -165,7 +164,6 @@ function* eventOf(
   }
 }
 
-/** No host has the address. */
 function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | undefined {
   const id = [...channel.ids].find((each) => each === of);
   if (id?.state !== "addr-query") return undefined;
@@ -174,7 +172,7 @@ function addressEvent(channel: RdmaEventChannel, of: object): RdmaCmEvent | unde
   return plain(id, "ADDR_ERROR", { status: ETIMEDOUT, reason });
 }
 
-/** Bound to a port of all addresses (Linux: `cma_listen_on_all`). */
+/** States in which an id may be bound to a port of all addresses (Linux: `cma_listen_on_all`). */
 const WITHOUT_DEVICE: ReadonlySet<RdmaIdState> = new Set(["idle", "addr-bound", "listen"]);
 
 /**
@@ -212,7 +210,7 @@ function requestEvent(channel: RdmaEventChannel, endpoint: CmEndpoint): RdmaCmEv
   channel.byEndpoint.set(endpoint, id);
   const privateData = req.privateData.subarray(IP_HEADER_BYTES);
   const { srq, localQpn: qpNum } = req;
-  // The request's, until rdmaAccept gives others.
+  // The parameters are the request's until rdmaAccept gives others.
   id.param = offered(id);
   const conn = { ...id.param, srq, qpNum, privateData };
   return { ...plain(id, "CONNECT_REQUEST", { param: { conn } }), listenId };
@@ -233,7 +231,6 @@ function sidrRequestEvent(
   return { ...plain(id, "CONNECT_REQUEST", { param: { ud } }), listenId };
 }
 
-/** Bound to the request's port. */
 function acceptingId(
   listenId: RdmaId,
   { address, privateData }: { readonly address: number; readonly privateData: Uint8Array },
@@ -278,7 +275,7 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   const stood = endedIn === "established" || endedIn === "dreq-sent";
   if (id.state === "connect") id.state = "disconnect";
   if (endpoint.wantsDisconnect && !stood) {
-    // Ended by the program before it was established: a time-out or a refusal is no error then.
+    // The program ended it before it was established: a time-out or a refusal is no error then.
     if (end?.kind !== "timeout") return plain(id, "DISCONNECTED");
     return plain(id, "DISCONNECTED", { status: ETIMEDOUT, reason: "no answer to the REP" });
   }
@@ -298,7 +295,7 @@ function* closedEvent(id: RdmaId, endpoint: CmEndpoint): Steps<RdmaCmEvent | und
   return plain(id, "REJECTED", { status, reason, param });
 }
 
-/** Notes it for the run's judgement. */
+/** Notes the refusal for the run's judgement. */
 function noteRefused({ channel: { device } }: RdmaId, address: number, reason: string): void {
   const { cpu } = device;
   if (cpu.auditing) cpu.note({ kind: "refused", to: hostAt(device, address), reason });
@@ -310,7 +307,6 @@ function* failQp({ qp }: RdmaId): Steps<void> {
   yield* modifyQp(qp, { state: "err" });
 }
 
-/** Resolution has ended with a queue pair, a refusal, or the last time-out. */
 function resolvedEvent(id: RdmaId, { rep, retry, peerAddress }: SidrRequest): RdmaCmEvent {
   if (rep === undefined) {
     const reason = `no answer to ${retry.tries} requests`;

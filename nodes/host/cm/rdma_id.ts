@@ -1,7 +1,6 @@
 /**
- * librdmacm's ids and event channels. An id goes through its states as in the kernel's
- * `rdma_cm_state`; its channel has its events (`rdma_event.ts`). `rdma_connect.ts` connects and
- * disconnects.
+ * librdmacm's ids and event channels. An id's states are those of the kernel's `rdma_cm_state`; its
+ * channel has its events (`rdma_event.ts`).
  */
 import { PS_PER_MS, type Time } from "../../../fabric/base/time.ts";
 import { SIDR_STATUS } from "../../../fabric/wire/roce/cm.ts";
@@ -114,7 +113,6 @@ export interface RdmaId {
 }
 
 const NO_PEER = { address: 0, port: 0, host: "" } as const;
-/** Ports drawn for port 0 (Linux: ip_local_port_range). */
 const EPHEMERAL = { first: 32_768, last: 60_999 } as const;
 const PORT_MAX = 0xffff;
 /** Linux, for UD queue pairs of ids. */
@@ -204,7 +202,6 @@ export function makeId(
   return id;
 }
 
-/** EINVAL for other states. */
 export function refuseState(id: RdmaId, ...expected: RdmaIdState[]): VerbError | undefined {
   if (expected.includes(id.state)) return undefined;
   return verbError("EINVAL", `The id is in state ${id.state}: expected ${expected.join(" or ")}`);
@@ -273,7 +270,7 @@ function deviceAt(device: CmDevice, named: string | number): CmDevice | undefine
   return undefined;
 }
 
-/** Held by ids of all programs on this card. */
+/** Another program's ids on this card hold ports, too. */
 function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   const ids = [...agent.channels].flatMap((channel) => [...channel.ids]);
   const isIts = ({ isBound, ps: its, device }: CmChannelId) =>
@@ -281,7 +278,6 @@ function portsInUse({ cm: { agent } }: CmDevice, { ps }: RdmaId): Set<number> {
   return new Set(ids.filter(isIts).map(({ port }) => port));
 }
 
-/** Draws ports in turn. */
 function ephemeralPort(
   { device: { cm: { agent } } }: RdmaId,
   held: ReadonlySet<number>,
@@ -392,7 +388,6 @@ export function rdmaResolveRoute(id: RdmaId): VerbError | undefined {
   return undefined;
 }
 
-/** Needs no message. */
 function ready(
   id: RdmaId,
   event: RdmaCmEventType,

@@ -45,7 +45,6 @@ const NO_BYTES = new Uint8Array(0);
 
 const PAY: Wait = { kind: "time", at: 0, answers: true };
 
-/** `Context` is the argument of a thread. */
 export interface Machine<Context> {
   readonly now: Time;
   readonly memory: MemorySystem;
@@ -90,11 +89,11 @@ function isMap(value: unknown): value is object {
 }
 
 export interface CoreProgram {
-  /** The program's own random numbers are named so: host, life and program. */
+  /** Host, life and program: the name of the program's own random numbers. */
   readonly stream: string;
   readonly account: Account;
   rng: Rng | undefined;
-  /** Undefined for the driver. Results carry the number of the program's order. */
+  /** Undefined for the driver. Results have the number of the program's order. */
   readonly plan: ProgramPlan | undefined;
 }
 
@@ -122,7 +121,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     others: ProgramCore<Context>[] = [],
   ) {
     this.host = machine.name;
-    // Cut out once, as each store needs it.
+    // Computed once, as each store needs it.
     this.program = program.stream.split("/").slice(2).join("/");
     this.addresses = machine.options.addresses;
     this.scm = machine.map.scm;
@@ -292,7 +291,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     return costPs;
   }
 
-  /** Q-04; queue information has one virtual address. */
+  /** Q-04: a program must not store to queue information, which has one virtual address. */
   #checkStore(address: number, length: number): void {
     this.#machine.regions?.refusePlain(address, length);
     const { cards, now } = this.#machine, physical = address - VIRTUAL_CONTIGUOUS_BASE;
@@ -570,7 +569,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#machine.out.audit?.(this.#program.stream, kept);
   }
 
-  /** Write-backs and streams since the last fence. */
   *#finish(): Steps<void> {
     const account = this.#account;
     const pending = account.writeBacks;

@@ -15,13 +15,11 @@ import { areOnlySpinsDue, type OnBusy, PollStreak, type Spin, Spins } from "./sp
 import { awaited, polledIn, siteOf } from "./wait_site.ts";
 import { WatchedRanges } from "./watched_ranges.ts";
 
-/** Virtual. */
 export interface Range {
   readonly address: number;
   readonly length: number;
 }
 
-/** Debts and pending work on a thread's core: `cpu.ts` adds, the core pays. */
 export interface Account {
   /** Undefined for the driver's threads. */
   readonly core: number | undefined;
@@ -29,16 +27,15 @@ export interface Account {
   /** The core's work, with interrupts, without polling. */
   paidPs: Time;
   writeBacks: Range[];
-  /** Polls without a completion. */
   readonly streak: PollStreak;
 }
 
 interface TaskPlan<T> {
   readonly name: string;
   readonly startAt: Time;
-  /** It uses the first core; the round-robin assignment does not advance. */
+  /** The thread uses the first core; the round-robin assignment does not advance. */
   readonly driver?: true;
-  /** Others, as long as the host has power. */
+  /** It serves others as long as the host has power. */
   readonly serves?: true;
   readonly order?: number;
   readonly start: (account: Account) => Steps<T>;
@@ -82,7 +79,7 @@ class Task implements Turn {
   readyAt: Time;
   wake: Wake = DONE;
   sources: readonly Source[] = NO_SOURCES;
-  /** Physical: from, to, from, to… */
+  /** Physical, in pairs: from, to. */
   ranges: readonly number[] = NO_RANGES;
   replyId = -1;
   loads = 0;
@@ -125,7 +122,6 @@ class Task implements Turn {
     };
   }
 
-  /** When the thread resumes, also while its core is busy. */
   get resumeAt(): Time {
     return this.#agenda.resumeAt(this);
   }
@@ -143,7 +139,7 @@ function inOrder(x: Task, y: Task): number {
 }
 
 export class Processor {
-  /** Spinning on memory; no work. */
+  /** The thread is spinning on memory, which is not work. */
   pollPs: Time = 0;
   interrupts = 0;
   readonly #spins: Spins;
@@ -151,7 +147,7 @@ export class Processor {
   readonly #plan: ProcessorPlan;
   readonly #latched = new Set<number>();
   readonly #agenda: Agenda<Task>;
-  /** Begun, or due to: there may be tens of thousands. */
+  /** Threads that have begun or are due: there may be tens of thousands. */
   readonly #tasks = new Set<Task>();
   readonly #planned = new PlacedHeap<Task>((x, y) =>
     x.at < y.at || (x.at === y.at && x.order < y.order)
@@ -206,7 +202,6 @@ export class Processor {
     return this.#tasks.size + this.#planned.size;
   }
 
-  /** Work of each core in ps, without polling. */
   get cpuPs(): readonly Time[] {
     return this.#agenda.cores.map(({ cpuPs }) => cpuPs);
   }
@@ -280,7 +275,6 @@ export class Processor {
     return task !== undefined;
   }
 
-  /** Undefined `data` reads as all ones, as of an absent device. */
   #endLoad(task: Task, data: Uint8Array<ArrayBuffer> | undefined, now: Time): void {
     const { loads } = task;
     this.#byLoad.delete(task.replyId);
@@ -297,7 +291,7 @@ export class Processor {
     this.#release(task, DONE, now);
   }
 
-  /** The core's wait for an answer was work. */
+  /** A core that waited for an answer has worked. */
   #release(task: Task, wake: Wake, now: Time): void {
     const { core, account, paidAt } = task;
     const until = Math.max(now, paidAt);
@@ -328,7 +322,7 @@ export class Processor {
     return this.#tasks.values().some(({ plan }) => plan.driver !== true);
   }
 
-  /** Programs that have not begun never do. @returns the number of programs. */
+  /** Threads that have not begun never do. @returns the number of programs. */
   stopPrograms(error: Error, now: Time): number {
     const isProgram = ({ plan }: Task) => plan.driver !== true;
     const begun = [...this.#tasks].filter(isProgram).sort(inOrder);
@@ -404,7 +398,7 @@ export class Processor {
     if (this.#byName.get(task.plan.name) === task) this.#byName.delete(task.plan.name);
   }
 
-  /** NEVER: beyond the end of virtual time. */
+  /** `at` is NEVER where it is beyond the end of virtual time. */
   #setResume(task: Task, at: Time, wake: Wake): void {
     task.resumeAt = task.readyAt = at > TIME_END ? NEVER : at;
     task.wake = wake;
@@ -558,7 +552,8 @@ export class Processor {
 }
 
 /**
- * `yield cpu.sleep(5)`, without the star, or `yield 5`. Its stack would have only our functions.
+ * A `yield cpu.sleep(5)` without the star, or `yield 5`: the generator's own stack has only our
+ * functions.
  */
 function noWait(found: unknown): TypeError {
   const what = notAwaited(found) ?? `a yield of ${logText([found])}: expected yield* and a call`;

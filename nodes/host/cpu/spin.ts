@@ -32,7 +32,7 @@ const STREAK_POLLS = 64;
 const RINGS_MAX = 8;
 /**
  * A step's share of its streak, as a loop may have a deadline; at most {@link STEP_MAX_PS}. Beyond
- * a second a thousandth: an endless loop then ends virtual time after some ten thousand more steps,
+ * a second a thousandth, so that an endless loop ends virtual time after some ten thousand steps,
  * not nine million.
  */
 const SHARE = 16, LONG_SHARE = 1000;
@@ -57,7 +57,7 @@ export class PollStreak {
   }
 
   /**
-   * At `now`, with `owedPs` owed, the poll's cost included. Not `isQuiet`: an entry may be about to become visible.
+   * At `now`, with `owedPs` owed, the poll's cost included. `isQuiet` is false where an entry may be about to become visible.
    * @returns rounds that may follow at once, perhaps 0; undefined where the streak is short.
    */
   add(
@@ -116,7 +116,7 @@ function areAlike(x: Poll, y: Poll): boolean {
   return x.ring === y.ring && x.costPs === y.costPs;
 }
 
-/** Passed over: they end at `firstAt`, and each `roundPs` later. */
+/** The polls passed over: the first ends at `firstAt`, the others follow every `roundPs`. */
 export interface Spin {
   readonly firstAt: Time;
   readonly roundPs: Time;
@@ -170,7 +170,7 @@ export class Spins {
   }
 
   /**
-   * At `now`: each thread is then in the middle of the poll that it would have under way.
+   * At `now` each thread is in the middle of the poll that it would have under way.
    * @param tasks threads whose polls are being passed over.
    */
   interrupt(tasks: readonly Poller[], now: Time): void {
@@ -179,7 +179,7 @@ export class Spins {
   }
 
   /**
-   * A thread does something else: others' polls at this instant came before it, or come now.
+   * A thread does something else: others' polls at this instant come before it.
    * @param tasks threads whose polls are being passed over.
    */
   interruptOthers(

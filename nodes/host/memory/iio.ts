@@ -58,14 +58,12 @@ interface Write {
   readonly arrival: Time;
 }
 
-/** Proceeds when `after` writes have left since power-on. */
 interface Follower {
   readonly message: MemoryRead | Interrupt | EventMessage | Completion;
   readonly translationPs: Time | undefined;
   readonly after: number;
 }
 
-/** No earlier writes; sampled at `at`. */
 interface StartedRead {
   readonly message: MemoryRead;
   readonly refused: boolean;
@@ -81,7 +79,6 @@ export class Iio {
   badWrites = 0;
   badReads = 0;
   bytesMax = 0;
-  /** Pieces that had to wait for the write pending queue, and their total wait. */
   stalls = 0;
   stallPs = 0;
   /** Arrival of the write that has just left (see {@link IioSink.written}). */
@@ -94,7 +91,6 @@ export class Iio {
   readonly #stack: number;
   readonly #writes = new Fifo<Write>();
   readonly #followers = new Fifo<Follower>();
-  /** Sorted by `at`, then by arrival. */
   readonly #started: StartedRead[] = [];
   #arrived = 0;
   #left = 0;
@@ -151,12 +147,11 @@ export class Iio {
     return read === undefined ? writeAt : Math.min(writeAt, read.at);
   }
 
-  /** Lazy pieces count, too. */
   get nextDurableAt(): Time {
     return this.#drainAt;
   }
 
-  /** NEVER where the next piece is an event; else {@link catchUp} drains it. */
+  /** When the next piece leaves without an event; NEVER where it is an event. */
   get nextLazyAt(): Time {
     return this.#drainAt < this.#lastAt ? this.#drainAt : NEVER;
   }
@@ -172,7 +167,7 @@ export class Iio {
     return this.#buffered;
   }
 
-  /** Physical addresses, oldest first. No side effect. */
+  /** Physical addresses, oldest first. */
   pending(): { offset: number; data: Uint8Array }[] {
     const pending: { offset: number; data: Uint8Array }[] = [];
     for (let number = this.#writes.first; number < this.#writes.end; number++) {
@@ -246,8 +241,8 @@ export class Iio {
   }
 
   /**
-   * Pieces without an event whose time is before `before`. Called before each access to memory and
-   * to the durable record.
+   * Drains pieces without an event whose time is before `before`; called before each access to
+   * memory and to the durable record.
    */
   catchUp(before: Time): void {
     const end = Math.min(before, this.#lastAt);
@@ -388,10 +383,7 @@ export class Iio {
     this.#started.splice(place, 0, { message, at, refused: translationPs === undefined });
   }
 
-  /**
-   * The latency of a read without earlier writes. A long read's requests are served in parallel;
-   * the bus serialises their completions.
-   */
+  /** The latency of a read without earlier writes. */
   #readPs({ address, length, noSnoop }: MemoryRead): Time {
     const { timing } = this.#plan;
     if (this.#memory.physical.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;

@@ -70,7 +70,7 @@ export class Imc {
     return this.#count;
   }
 
-  /** Room for `lines` more: not later than now if there is room. */
+  /** When there is room for `lines` more: not later than now if there is room already. */
   freeAt(lines: number): Time {
     if (lines > this.#capacity) fail(`${lines} lines can never fit a queue of ${this.#capacity}`);
     this.advance(this.#now);
@@ -79,7 +79,9 @@ export class Imc {
     return this.#drainAt[(this.#head + excess - 1) % this.#capacity]!;
   }
 
-  /** Merged into existing lines. The caller has called {@link freeAt}. */
+  /**
+   * Merges the bytes into pending lines, or queues new ones. The caller has called {@link freeAt}.
+   */
   accept(offset: number, bytes: Uint8Array): void {
     this.acceptedBytes += bytes.length;
     let done = 0;
@@ -125,7 +127,7 @@ export class Imc {
     }
   }
 
-  /** No line of the range is pending: not later than now if none is (V-03). */
+  /** When no line of the range is pending: not later than now if none is (V-03). */
   drainedAt(offset: number, length: number): Time {
     let at = this.#now;
     for (let i = 0; i < this.#count; i++) {

@@ -28,7 +28,7 @@ const LINE_FILL_BUFFERS = 10;
 
 export interface MemoryOptions {
   readonly log?: MemoryLog | undefined;
-  /** A line of DRAM in memory plugged into the node (Q-03). */
+  /** Whether a line of DRAM is in memory plugged into the node (Q-03). */
   readonly isPlugged?: (address: number) => boolean;
   readonly random?: Rng | undefined;
 }
@@ -110,7 +110,7 @@ export class MemorySystem {
     return cost;
   }
 
-  /** Visible at once, volatile under `adr`. @returns the cost. */
+  /** The bytes are visible at once, but volatile under `adr`. @returns the cost. */
   store(address: number, bytes: Uint8Array): Time {
     this.#writeCache(address, bytes, "core");
     this.onStored(address, bytes.length);
@@ -122,7 +122,6 @@ export class MemorySystem {
     return bytes.length === 0 ? 0 : (last - first + 1) * this.#plan.timing.storePs;
   }
 
-  /** {@link postedLeft} reports the write's progress. */
   postedArrived(address: number, bytes: Uint8Array, stack = 0): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
       this.durable.addPosted(address - SCM_BASE, bytes, stack);
@@ -142,8 +141,8 @@ export class MemorySystem {
   }
 
   /**
-   * Flow 1, and non-temporal stores, for which the iMC has room (see {@link freeAt}). The LLC's
-   * copy of the line is merged and evicted. `bytes` must not change afterwards.
+   * Flow 1, and non-temporal stores, for which the iMC has room (see {@link freeAt}); the LLC's
+   * copy is merged and evicted. `bytes` must not change afterwards.
    */
   writeThrough(address: number, bytes: Uint8Array): void {
     this.combining.drain(address, bytes.length);
@@ -211,14 +210,14 @@ export class MemorySystem {
     if (slot >= 0) this.llc.remove(slot);
   }
 
-  /** Room in the iMC for the range: not later than now if there is. */
+  /** When the iMC has room for the range: not later than now if there is. */
   freeAt(address: number, length: number): Time {
     const lines = Math.floor((address + length - 1) / LINE_BYTES) -
       Math.floor(address / LINE_BYTES) + 1;
     return this.physical.imcOf(address).freeAt(lines);
   }
 
-  /** The medium holds all writes to the range so far: not later than now if it does. */
+  /** When the medium holds all writes to the range so far: not later than now if it does. */
   mediumAt(address: number, length: number): Time {
     this.combining.drain(address, length);
     return this.physical.imcOf(address).drainedAt(offsetOf(address), length);
@@ -237,7 +236,7 @@ export class MemorySystem {
     return data;
   }
 
-  /** Newest bytes in cores and caches, including those being streamed. No side effect. */
+  /** Newest bytes in cores and caches, including those being streamed. */
   peek(address: number, length: number): Uint8Array<ArrayBuffer> {
     const data = new Uint8Array(length);
     if (length === 0) return data;
@@ -248,12 +247,12 @@ export class MemorySystem {
     return data;
   }
 
-  /** Non-temporal stores that no iMC has, by physical address. No side effect. */
+  /** Non-temporal stores that no iMC has yet, by physical address. */
   combined(): { readonly offset: number; readonly data: Uint8Array }[] {
     return [...this.combining.pending(), ...this.streams.values()];
   }
 
-  /** Compared with DRAM; 0 for other memory. */
+  /** What a read of plugged memory costs more than one of DRAM; 0 for other memory. */
   dmaReadPluggedPs(address: number): Time {
     if (this.#isPlugged?.(address) !== true) return 0;
     this.pluggedLoads++;
@@ -276,7 +275,7 @@ export class MemorySystem {
     return this.llc.isDirty(slot) ? "M" : "E";
   }
 
-  /** The card gets a copy: dirty lines are written to memory (C-05). */
+  /** The card gets a copy, so dirty lines are written to memory (C-05). */
   share(address: number, length: number): void {
     this.combining.drain(address, length);
     const [first, last] = this.#linesOf(address, length);
@@ -318,7 +317,6 @@ export class MemorySystem {
     }
   }
 
-  /** Merges one line with the LLC's copy. */
   #mergeThrough(address: number, bytes: Uint8Array, imc: Imc): void {
     const scm = address >= SCM_BASE;
     const base = scm ? SCM_BASE : 0;
@@ -337,7 +335,7 @@ export class MemorySystem {
     if (scm) this.durable.addLine(address - inLine - SCM_BASE, copyOf(this.#line));
   }
 
-  /** The evicted line becomes persistent now under `adr` (P-04). */
+  /** P-04: under `adr` the evicted line becomes persistent now. */
   #writeBack(line: number, bytes: Uint8Array): void {
     const address = this.physical.addressOf(line);
     if (address < SCM_BASE) {

@@ -24,7 +24,7 @@ export interface PageServer {
   readonly timing: HostTiming;
   readonly physical: (address: number) => number;
   readonly isComing: (frame: number) => boolean;
-  /** [0114]: added, by the place of the work. */
+  /** [0114]: time added, by the place of the work. */
   readonly workPs?: { readonly page: Time; readonly command: Time };
   /** PRI; absent: the card asks the driver. */
   readonly respond?: (
@@ -84,7 +84,7 @@ export const PAGES_PER_BATCH = 64;
 const BATCH_PS: Time = 100 * PS_PER_US;
 
 /**
- * The next consecutive pages that the card does not have with these rights: the kernel is entered once
+ * Maps the next consecutive pages that the card does not have with these rights: the kernel is entered once
  * (`hmm_range_fault`), each page has its cost, the card gets one command.
  * @returns the rest of the range.
  */
@@ -185,7 +185,7 @@ function* tellCard(
   return pages.map((_, i) => ({ region, first: first + i, count: 1 }));
 }
 
-/** SCM only from the card. */
+/** Pages of SCM are taken back from the card only. */
 function* takeRange(server: PageServer, range: AddressRange, keep: boolean): Steps<void> {
   const { pager } = server;
   for (const region of [...pager.regions.values()]) {
@@ -245,7 +245,7 @@ function* takePage(server: PageServer, page: number, keep: boolean): Steps<void>
   table.takeAway(page, keep);
 }
 
-/** A page may go that is not pinned, and for which no device's write and no core waits. */
+/** A page may go if it is not pinned, and no device's write and no core waits for it. */
 function mayTake({ pager, table, physical, isComing, isInUse }: PageServer, page: number): boolean {
   if (!table.isThere(page) || pager.isPinned({ address: page, length: DRAM_PAGE_BYTES })) {
     return false;

@@ -21,7 +21,6 @@ import {
 } from "./scm_record.ts";
 import { type ByteStore, ScmSums } from "./scm_sums.ts";
 
-/** `cause` is the file system's error, if there was one. */
 export class ScmFileError extends Error {
   override readonly name = "ScmFileError";
 }
@@ -29,7 +28,6 @@ export class ScmFileError extends Error {
 /** The file does not hold what its host has written. */
 export class ScmDamageError extends ScmFileError {}
 
-/** Another process has it open. */
 export class ScmFileBusy extends ScmFileError {}
 
 /** The SCM's host and size, for messages: "host b's scm.size". */
@@ -95,10 +93,7 @@ export class ScmFile {
     }
   }
 
-  /**
-   * All committed writes: a node's image at power-on, whenever its host returns. Only after {@link
-   * settle}.
-   */
+  /** All committed writes: a node's image at power-on. Only after {@link settle}. */
   readImage(offset: number, length: number): Uint8Array<ArrayBuffer> {
     assert(this.#settled, "An SCM file is settled before it is read");
     assert(offset >= 0 && offset + length <= this.bytes, `No ${length} B at ${offset} of the SCM`);
@@ -146,7 +141,6 @@ export class ScmFile {
     return fate;
   }
 
-  /** The last span is kept. */
   close(): void {
     try {
       this.#apply();
@@ -189,7 +183,6 @@ export class ScmFile {
     });
   }
 
-  /** Compares content and log with the sums, or makes those of a new file. */
   #check({ isKnown, accepts }: { readonly isKnown: boolean; readonly accepts: boolean }): void {
     const content = bytesOf(this.#main);
     if (!accepts) {
@@ -292,7 +285,6 @@ function statIfAny(path: string): Deno.FileInfo | undefined {
   }
 }
 
-/** The file system's errors become {@link ScmFileError}. */
 function attempt<T>(action: string, operation: () => T): T {
   try {
     return operation();

@@ -34,7 +34,7 @@ export type Errno =
   | "EADDRINUSE"
   | "EADDRNOTAVAIL";
 
-/** A refused verb has changed nothing. `reason` has what was found and what was expected. */
+/** A refused verb has changed nothing. */
 export interface VerbError {
   /** The error that libibverbs would return. */
   readonly errno: Errno;
@@ -86,14 +86,17 @@ export interface DeviceState {
   readonly store: StoreLayout;
   /** Q-03. */
   readonly readPointer: QueuePlan["readPointer"];
-  /** The completions that an armed queue waits for. */
+  /** How many completions an armed queue waits for. */
   readonly arm: QueuePlan["arm"];
-  /** One for each queue, for answers to requests for locks; undefined: by message. */
+  /**
+   * One buffer for each queue takes the answers to requests for locks; undefined: they come by
+   * message.
+   */
   readonly lockAnswers: Pick<RingMemory, "address" | "physical"> | undefined;
   readonly queues: number;
   /** Queues of this host's earlier lives whose information the card had kept (Q-04). */
   readonly kept: number;
-  /** The opened card's: see {@link Cpu.card}. */
+  /** The opened card: see {@link Cpu.card}. */
   readonly card: number | undefined;
   readonly persistence: PersistencePlan;
   /** IPv4 address, MAC and largest path MTU of the port. */
@@ -103,12 +106,11 @@ export interface DeviceState {
   readonly queuePairs: Map<number, Qp>;
   readonly completionQueues: Map<number, Cq>;
   readonly sharedReceiveQueues: Map<number, Srq>;
-  /** By their `uses`. */
   readonly windows: Map<object, Mw>;
-  /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
+  /** Other contexts find them by handle and by key (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
-  /** Programs' names; events of the port and of the device go to all contexts. */
+  /** The names of the programs. Events of the port and of the device go to all contexts. */
   readonly contexts: Map<Context, string>;
   /** The queue of the card's events, unless they come as messages. */
   eventQueue?: Cq;
@@ -130,9 +132,9 @@ export interface DeviceState {
  * to.
  */
 export interface Context {
-  /** Oldest first, each with the ring of its object, or a separate object for the port. */
+  /** Oldest first, each with the ring of its object; the port has an object of its own. */
   readonly unread: { readonly event: RnicEvent; readonly ring: object }[];
-  /** Read: their objects cannot be destroyed. */
+  /** While an event is read but not acknowledged, its object cannot be destroyed. */
   readonly unacknowledged: Map<RnicEvent, object>;
 }
 
@@ -140,7 +142,7 @@ export interface Context {
 export interface HostDevices<Opened extends Device = Device> {
   /** The cards' names in the rack: `a-rnic`, `a-rnic2` … */
   readonly names: readonly string[];
-  /** Undefined: no power since the host's boot. */
+  /** @returns undefined for a card without power since the host's boot. */
   at(index: number): Opened | undefined;
 }
 
@@ -282,7 +284,7 @@ export interface CqPlace {
   /** Entries read since the creation, and the last count stored in space 3. */
   taken: number;
   stored: number;
-  /** Queue pairs. */
+  /** The number of queue pairs that use it. */
   users: number;
   /**
    * The armed notification of `reqNotifyCq`, until its event; `wait`: of `waitCompletion`, which
@@ -293,9 +295,9 @@ export interface CqPlace {
   armedFrom: number;
   /** Events whose completion has been read: no unread entry tells of them. */
   fired: number;
-  /** Events. */
+  /** The number of events that are read but not acknowledged. */
   unacknowledged: number;
-  /** A session is open; its current completion. */
+  /** A session of `startPoll` is open, at its `current` completion. */
   polling: boolean;
   current: WorkCompletion | undefined;
   /** Polling returns no completion meanwhile. */
@@ -319,11 +321,10 @@ export interface MovedRing {
   readonly to: { readonly depth: number; readonly tail: number };
 }
 
-/** An ended life of a queue pair. */
 export interface EndedLife {
   /** The first completion of a later life. */
   readonly before: number;
-  /** The slots of its receives return there. */
+  /** Its receives return their slots to this queue. */
   readonly srq: Srq | undefined;
 }
 
@@ -403,9 +404,7 @@ export interface SrqRing extends RingMemory {
   readonly queue: number;
   stamp: Time;
   readonly stride: number;
-  /** Last unit filled. */
   write: number;
-  /** Free slots. */
   readonly free: number[];
   /** By slot; undefined: free. */
   readonly wrIds: (WrId | undefined)[];
@@ -424,7 +423,6 @@ export interface RingMemory {
   resizing: boolean;
 }
 
-/** Positions are units from the ring's start. */
 export interface Ring extends RingMemory {
   readonly queue: number;
   stamp: Time;
@@ -453,11 +451,10 @@ export interface PostedSend {
 export interface SendRing extends Ring {
   units: Uint8Array;
   posted: PostedSend[];
-  /** Posted since the last signaled one, with which, or a later one, they complete. */
+  /** Sends posted since the last signaled one; they complete with it or with a later one. */
   unsignaled: number;
   /** The last WQE: its segments, and whether its payload is inline. */
   newest: { readonly bytes: Uint8Array; readonly isInline: boolean } | undefined;
-  /** The next BlueFlame buffer. */
   buffer: 0 | 1;
 }
 
@@ -585,7 +582,7 @@ export interface FlushRequest {
   readonly length?: number;
 }
 
-/** The check of a `write-verify`; the peer must permit it (`remoteWriteVerify`). */
+/** The check of a `write-verify`, which the peer must permit (`remoteWriteVerify`). */
 export interface VerifyRequest {
   /**
    * V-04: `none`: the response follows the data's write; `check`: data with a wrong CRC is not

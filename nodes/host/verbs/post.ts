@@ -71,7 +71,7 @@ function restOf(mr: Mr, offset: number): number {
 
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
 
-/** Q-02. */
+/** Q-02: whether the data is inlined in the WQE. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (WQE_OPCODES[request.opcode].data === "word" || asksInline(request)) return true;
   if (request.objects !== undefined) return false;
@@ -84,7 +84,7 @@ function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   return request.sges!.every((each) => regionOf(qp.device, each) !== undefined);
 }
 
-/** All of the element; not one without memory. */
+/** The region that contains the whole element; undefined also for one without memory. */
 function regionOf({ state }: Device, { address, length, lkey }: Sge): Mr | undefined {
   const mr = state.regions.get(lkey);
   if (mr === undefined || mr.length === NULL_MR_BYTES) return undefined;
@@ -179,7 +179,7 @@ function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   return undefined;
 }
 
-/** Writes no trace and no checks' records. @returns the reason against the request. */
+/** Writes neither a trace nor the checks' records. @returns the reason against the request. */
 export function fillSend(qp: Qp, request: SendRequest): SendWqe | VerbError {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) return refuseState(qp, "sends: expected rts");

@@ -213,8 +213,8 @@ function lineAt(lines: ReadonlyMap<number, PortLine>, address: number): PortLine
 }
 
 /**
- * One message for consecutive lines with the same fate, kept or given back. @returns when the bus
- * is free.
+ * Sends one message for consecutive lines with the same fate, kept or given back. @returns when the
+ * bus is free.
  */
 function push(device: Device, port: CoherentPort, write: PortWrite): Time {
   const { address, data, toMemory, number, takenAt } = write;
@@ -462,7 +462,6 @@ function takePart(
   return { kind: "completion", tag, status, data: read.failed ? NOTHING : read.data! };
 }
 
-/** Agent 0 executes it, in order (decision 15). */
 export function queueAtomic(
   device: Device,
   port: CoherentPort,
@@ -506,7 +505,7 @@ export function takeEnded(
   return task.kind === "atomic" ? { atomic: task } : {};
 }
 
-/** P-24: data without meaning. */
+/** The read ends with data that has no meaning (P-24). */
 export function takeFinished({ dma, port }: Device): Completion | undefined {
   const tag = port?.finished.shift();
   if (tag === undefined) return undefined;

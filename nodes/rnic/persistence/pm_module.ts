@@ -1,8 +1,8 @@
 /**
- * Persistent memory module (P-23): decides from opcode or address whether data is to be persisted,
- * and has it persisted as the host's driver has chosen. `read`: a DMA LSB read behind the data
- * (P-24). `cpu`: consumes a receive WQE as though a SEND had come, and the host's CPU flushes and
- * posts a persistence ACK (P-26). `none`: data that the bus has taken is persistent.
+ * Persistent memory module (P-23): has data persisted as the host's driver has chosen. `read`: a
+ * DMA LSB read behind the data (P-24). `cpu`: consumes a receive WQE as though a SEND had come, and
+ * the host's CPU flushes and posts a persistence ACK (P-26). `none`: data that the bus has taken is
+ * persistent.
  */
 import { PLAIN_CQE } from "../../../fabric/wire/host_bus/cqe.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -51,7 +51,7 @@ export interface ArrivedMessage {
   readonly va: number;
   readonly length: number;
   readonly region: Region | undefined;
-  /** V-09: of a verified write, which is told by its answer alone. */
+  /** A verified write's answer alone reports it (V-09). */
   readonly service?: SingleService;
 }
 
@@ -65,7 +65,7 @@ interface Persisted {
   readonly at: Time;
 }
 
-/** All DMA writes are on the bus. */
+/** To be called when all DMA writes are on the bus. */
 export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
   const { firstPsn, lastPsn, length, region, service } = message;
   const va = hostAddress(region, message.va);
@@ -97,7 +97,7 @@ function persistRecord(device: Device, qp: QueuePair, message: RecordIn): void {
 
 /**
  * P-50: as a message without data. Persistent: by the means of a persistent WRITE; visible: by a
- * read behind the data. It names memory: nothing beside its range is flushed.
+ * read behind the data. Only its range is flushed.
  */
 export function flushMessage(
   device: Device,
@@ -132,7 +132,7 @@ export function flushMessage(
   persistRecord(device, qp, { record, region });
 }
 
-/** S905. */
+/** The LSB read of S905. */
 function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
   const { record } = message;
   if (device.out.tracing) {
@@ -223,7 +223,9 @@ function sendPersistenceAck(device: Device, qp: QueuePair, { record, at }: Persi
   });
 }
 
-/** The RECV's memory, to which ranges go, may be absent: deliveries wait, in order. */
+/**
+ * The memory of the RECV, to which ranges are written, may be absent: deliveries wait, in order.
+ */
 function mustWait(device: Device, qp: QueuePair, delivery: Delivery): boolean {
   const { paging } = device;
   if (!mayMiss(paging)) return false;
@@ -270,9 +272,7 @@ export function deliverToHost(
   completePersistence(device, qp, { recv, byteCount, psn: record.lastPsn, va: BigInt(va), more });
 }
 
-/**
- * S1014. @returns false where no message with this PSN waits: an unrequested flush is not reported.
- */
+/** S1014. @returns false where no message with this PSN waits. */
 export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
   const record = findRecord(qp, psn);
   if (record === undefined || record.state !== "notified") return false;
@@ -302,8 +302,8 @@ function passFlushed(device: Device, qp: QueuePair): void {
 }
 
 /**
- * Answers again where the message is persistent (P-30), looks again where it waits for a receive
- * WQE. The caller sends the reception ACK.
+ * A persistent message is answered again (P-30); one that waits for a receive WQE looks again. The
+ * caller sends the reception ACK.
  */
 export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number): void {
   const record = findRecord(qp, psn);
@@ -316,7 +316,7 @@ export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number
 }
 
 /**
- * A FLUSH or verified write: looks again where it waits for a receive WQE. @returns its service;
+ * A FLUSH or verified write that waits for a receive WQE looks again. @returns its service;
  * undefined without a record of one.
  */
 export function duplicateOfService(
@@ -360,7 +360,6 @@ function completePersistence(
     readonly byteCount: number;
     readonly psn: number;
     readonly va: bigint;
-    /** Ranges in the RECV's memory. */
     readonly more: number;
   },
 ): void {

@@ -40,7 +40,7 @@ export function spaceAddress({ store, spaces }: Device, queue: number, space: Sp
   return entryAddress(store, spaces!, { queue, space });
 }
 
-/** Q-04: whether memory that the RNIC is to write for others overlaps queue information. */
+/** Whether memory that the RNIC is to write for others overlaps queue information (Q-04). */
 export function coversQueueInformation(
   { store, spaces }: Device,
   memory: { readonly address: number; readonly length: number },
@@ -81,7 +81,6 @@ export function needsPointer(
   return false;
 }
 
-/** `waiter` resumes afterwards. */
 export function rereadPointer(device: Device, entry: QueueEntry, waiter: Waiter): void {
   startLoad(device, { queue: entry.queue, known: entry, waiter });
 }
@@ -125,15 +124,11 @@ function startLoad(
   for (const space of spacesOf(device)) if (store.bytes[space] > 0) readPart(device, load, space);
 }
 
-/** A pointer may lie elsewhere (Q-10). */
+/** In the classic scheme a pointer may lie elsewhere (Q-10). */
 function spacesOf({ scheme }: Device): readonly Space[] {
   return scheme === "classic" ? [1, 2] : SPACES;
 }
 
-/**
- * A read under way may have missed the store before a doorbell without pointer, or before a second
- * look.
- */
 function needsFreshPointer(waiter: Waiter): boolean {
   if (waiter.kind === "doorbell") return waiter.write === undefined;
   return waiter.kind !== "send" && waiter.kind !== "context" && waiter.reread;
@@ -260,7 +255,6 @@ export function finishLoad(device: Device, load: QueueLoad, entry: QueueEntry): 
   device.loads.get(load.queue)!.waiters.push(...others);
 }
 
-/** A queue's unit is a multiple (`rocev2.md` §5). */
 const UNIT_GRAIN_BYTES = 16;
 
 function entryOf(device: Device, load: QueueLoad): QueueEntry | undefined {
@@ -278,13 +272,13 @@ export function createEntry(
     & Pick<QueueEntry, "queue" | "recycled">,
 ): QueueEntry {
   const { kind, depth } = known;
-  // An unused queue; the stamp 0 is older than any.
+  // A queue that has not been used; the stamp 0 is older than any.
   const host = kind === "cq" ? (pointer + 1) % depth : (pointer + depth - 1) % depth;
   const state = { pins: 0, rung: false, dirty: false, told: pointer, cachedAt: now, place: 0 };
   return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 
-/** Q-08: if it is newer than the cached one. */
+/** Takes the pointer if it is newer than the cached one (Q-08). */
 function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
   // Stamp 0: the host has never written there.
   if (candidate.stamp === 0 || candidate.pointer >= entry.depth) return false;
@@ -341,7 +335,7 @@ export function tellPointer(device: Device, entry: QueueEntry): void {
   writePointer(device, entry);
 }
 
-/** Q-07: own pointers of evicted queues. */
+/** Q-07: writes the own pointers of evicted queues to host memory. */
 export function writeBack(device: Device, evicted: readonly QueueEntry[]): void {
   for (const entry of evicted) {
     if (!device.cache.isAbsent) device.counters.cacheEvictions++;
@@ -351,7 +345,7 @@ export function writeBack(device: Device, evicted: readonly QueueEntry[]): void 
   }
 }
 
-/** Q-04: the host never does. */
+/** Q-04: the host never writes space 1. */
 export function writeSpace1(device: Device, entry: QueueEntry): void {
   const { store } = device;
   dmaWrite(device, {
@@ -370,7 +364,7 @@ function writePointer(device: Device, entry: QueueEntry): void {
   writeField(device, entry.queue, { field: "rnicPointer", value: entry.own });
 }
 
-/** The others may be newer in memory. */
+/** Writes one field alone: the others may be newer in memory. */
 export function writeField<F extends QueueField>(
   device: Device,
   queue: number,
@@ -422,7 +416,7 @@ export interface RingView {
 /**
  * Whether `candidate` (pointer 1: doorbell or space 3) is newer than `cached` (pointer 2). While no
  * unit has been used twice the one farther from the read pointer is newer; from then on distances
- * mislead, and the one stored later is. (The claim's "earlier" is a slip: queues.md, Q-08.)
+ * mislead, and the one stored later is.
  */
 export function isNewer(
   candidate: StampedPointer,

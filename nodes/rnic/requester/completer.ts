@@ -37,7 +37,6 @@ import { traceFailedWork, traceWork } from "../trace/requester_trace.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
 
-/** Sent, and not acknowledged long ago. */
 export function isOutstanding(qp: QueuePair, psn: number): boolean {
   const { requester } = qp;
   return psnDistance(psn, requester.issuedEnd) > 0 &&
@@ -97,7 +96,7 @@ function takeReceived(device: Device, qp: QueuePair, psn: number): OutstandingWq
 }
 
 /**
- * An ACK within a verified write moves the window; its last packet is answered, not acknowledged
+ * An ACK within a verified write moves the window; the write's last packet is answered instead
  * (V-01).
  */
 function takeReception(qp: QueuePair, work: OutstandingWqe, psn: number): void {
@@ -119,7 +118,6 @@ export function askAgain(device: Device, qp: QueuePair, work: OutstandingWqe): v
   schedule(device, qp);
 }
 
-/** The retry counters reload, the timer starts anew or rests. */
 export function progress(device: Device, qp: QueuePair): void {
   reloadRetries(qp);
   skipAcknowledged(qp);
@@ -163,7 +161,7 @@ export function takeSequenceNak(device: Device, qp: QueuePair, psn: number): voi
   schedule(device, qp);
 }
 
-/** Costs one RNR retry unless those are endless. */
+/** An RNR NAK costs one RNR retry unless those are endless. */
 export function takeRnrNak(
   device: Device,
   qp: QueuePair,
@@ -196,8 +194,8 @@ const NAK_FAULT: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, VendorE
 };
 
 /**
- * Work that holds `psn` fails, the rest is flushed. An answer lost before it is asked for and never
- * learnt (§3.3).
+ * The work that holds `psn` fails, and the rest is flushed. An answer lost before it is asked for
+ * and never learnt (§3.3).
  */
 export function takeFatalNak(
   device: Device,
@@ -222,7 +220,7 @@ function failUnacknowledged(device: Device, qp: QueuePair, fault: VendorError): 
   failFrom(device, qp, { work: requester.work.at(number), fault });
 }
 
-/** The queue pair fails, too; undefined work: persistence has failed (P-30). */
+/** The queue pair fails, too. `work` is undefined where persistence has failed (P-30). */
 function failFrom(
   device: Device,
   qp: QueuePair,
@@ -295,7 +293,7 @@ function isDone(qp: QueuePair, work: OutstandingWqe): boolean {
   return !work.plan.awaitsPersistence || work.persisted || qp.persistCompletion === "reception";
 }
 
-/** Work completes as far as it is done; after a failure the rest is flushed. */
+/** Completes work in order as far as it is done; after a failure the rest is flushed. */
 export function completeWork(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   for (let work = requester.work.peek(); work !== undefined; work = requester.work.peek()) {
@@ -316,13 +314,13 @@ export function completeWork(device: Device, qp: QueuePair): void {
   checkDrained(device, qp);
 }
 
-/** V-01: the queue pair goes on. */
+/** V-01: a failed verification leaves the queue pair in RTS. */
 function verifyFault({ verdict }: OutstandingWqe): VendorError | undefined {
   const isGood = verdict === undefined || verdict.status === VERIFY_STATUS.written;
   return isGood ? undefined : "verify";
 }
 
-/** WR_FLUSH_ERR, in order. */
+/** Completes all work with WR_FLUSH_ERR. */
 export function flushWork(device: Device, qp: QueuePair): void {
   for (let work = takeOldest(qp); work !== undefined; work = takeOldest(qp)) {
     completeSend(device, qp, { work, fault: work.failure ?? "flushed" });

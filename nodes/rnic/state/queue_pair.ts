@@ -37,7 +37,7 @@ export type RecvWaiter =
   | { readonly kind: "packet" }
   /** S1006: the host's CPU must flush a message. */
   | { readonly kind: "persist"; readonly record: PersistRecord }
-  /** P-27. */
+  /** P-27: the completion of a persistent write. */
   | { readonly kind: "confirmed"; readonly work: OutstandingWqe };
 
 export interface ReceiveQueue {
@@ -53,7 +53,7 @@ export interface SendQueue {
   busy: boolean;
   /** A doorbell came, or the last look left WQEs. */
   mayHaveMore: boolean;
-  /** The first units of a WQE, and their position: the last fetch did not bring the others. */
+  /** The first units of a WQE, and their position, if the last fetch did not bring the others. */
   partial: Uint8Array<ArrayBuffer> | undefined;
   partialPosition: number;
   drainNotify: boolean;
@@ -62,9 +62,9 @@ export interface SendQueue {
 /** An ACK or NAK of a PSN that was never sent: the peer's rq_psn may differ from `sq_psn` here. */
 export interface PsnsApart {
   readonly expected: number;
-  /** A NAK; else an ACK that confirms the PSN before. */
+  /** True for a NAK; an ACK confirms the PSN before. */
   readonly isAsking: boolean;
-  /** Else it may be a late answer of an earlier connection. */
+  /** Where false, it may be a late answer of an earlier connection. */
   readonly isSure: boolean;
 }
 
@@ -81,7 +81,7 @@ export interface Requester {
   readonly line: TxOrder;
   /** A fence waits for these. */
   readonly unanswered: number;
-  /** All but FLUSHes. */
+  /** Requests that take slots: all but FLUSHes. */
   readonly slotsTaken: number;
   readonly nextSsn: number;
   /** Undefined where the peer's answers have no credits (§3.2). */
@@ -91,13 +91,13 @@ export interface Requester {
   rnrWaiting: boolean;
   readonly rnrSince: Time | undefined;
   readonly sinceAckReq: number;
-  /** A sure one stays, else the last. */
+  /** A sure one stays; otherwise the last one. */
   apart: PsnsApart | undefined;
-  /** P-28: without their second ACK, by last PSN. */
+  /** Writes without their second ACK, by last PSN (P-28). */
   readonly persistWaiting: ReadonlyMap<number, OutstandingWqe>;
-  /** P-30: their last packet is to be sent again. */
+  /** Their last packet is to be sent again (P-30). */
   readonly probes: ReadonlyFifo<OutstandingWqe>;
-  /** P-26: persistence ACKs of the CPU that are not carried out. */
+  /** Persistence ACKs of the CPU that are not carried out (P-26). */
   readonly cpuAcks: ReadonlyFifo<OutstandingWqe>;
 }
 
@@ -117,13 +117,13 @@ interface Identity {
   readonly recvCq: number;
   readonly persistCompletion: "persistence" | "reception";
   readonly weight: number;
-  /** H-09; absent: by policy. */
+  /** By policy where absent (H-09). */
   readonly hints?: HintPart | undefined;
-  /** H-07; absent: by policy. */
+  /** By policy where absent (H-07). */
   readonly hintEncoding?: HintEncoding | undefined;
   /**
-   * Class of the firmware's own queue pair between coherent cards; undefined of a program's. Its
-   * work is queued on the card; queue numbers are {@link NO_QUEUE}.
+   * The class of a firmware's own queue pair between coherent cards; undefined for a program's. Its
+   * work is queued on the card, and its queue numbers are {@link NO_QUEUE}.
    */
   readonly card?: CoherenceClass | undefined;
   readonly slot: number;
@@ -141,7 +141,7 @@ export interface QueuePair extends Identity {
   readonly requester: Requester;
   readonly responder: Responder;
   scheduled: boolean;
-  /** Bytes on the line left in this round; negative where overdrawn. */
+  /** Bytes that it may still send in this round; negative where overdrawn. */
   surplus: number;
   answersNext: boolean;
   /** Distinguishes a SEND that asks from one that answers, for traces. */
@@ -176,13 +176,12 @@ export interface Path {
   readonly ttl: number;
   readonly udpSourcePort: number;
   /**
-   * RoCEv1. Without one in the address vector it comes from the two QPNs, as RoCEv2's source port
-   * does: a choice, by which captures can tell flows apart. Linux leaves it 0.
+   * RoCEv1. Without one in the address vector it is computed from the two QPNs, as RoCEv2's source
+   * port is, so that captures can tell flows apart; Linux leaves it 0.
    */
   readonly flowLabel: number;
 }
 
-/** UDP source port: its own, else the flow label's, else the QPNs'. */
 function pathOf(qpn: number, attributes: Attributes): Path {
   const { destAddress, destQpn, trafficClass, hopLimit, flowLabel } = attributes;
   return {
@@ -262,7 +261,7 @@ function own(qp: QueuePair): Writable<QueuePair> {
   return qp as Writable<QueuePair>;
 }
 
-/** RTR and RTS start sequence numbers. */
+/** RTR and RTS set the first sequence numbers. */
 export function applyAttributes(queuePair: QueuePair, attributes: QpAttributes): void {
   const qp = own(queuePair);
   const { state, curState: _, enSqdAsyncNotify, ...given } = attributes;

@@ -50,15 +50,14 @@ export interface ReadService {
   readonly length: number;
   readonly packets: number;
   readonly msn: number;
-  /** Takes no slot of its own (§3.5). */
+  /** A repeated READ takes no slot of its own (§3.5). */
   readonly repeat: boolean;
   next: number;
   done: boolean;
-  /** The NAK's PSN, of a READ that failed or stands behind one that did. */
+  /** The NAK's PSN, if this READ or one before it failed. */
   failedPsn: number | undefined;
 }
 
-/** Answered by one packet: an atomic, a FLUSH, a verified write. */
 export interface SingleService {
   readonly kind: "single";
   readonly operation: OperationFacts;
@@ -92,7 +91,7 @@ export interface AckService {
   /** A persistence ACK gets the MSN of the answer before it, as it leaves. */
   msn: number;
   readonly original?: bigint;
-  /** Result of a verified write (V-01). */
+  /** The result of a verified write (V-01). */
   readonly payload?: Uint8Array<ArrayBuffer>;
   readyAt: Time;
   /** P-28: second ACKs that are due and follow it. */
@@ -102,8 +101,8 @@ export interface AckService {
 }
 
 /**
- * Kept for duplicates (§3.5). A READ is executed again, an atomic is answered with the value that
- * it found.
+ * Answered requests, kept for duplicates (§3.5): a READ is executed again, an atomic is answered
+ * with the value that it found.
  */
 export type Resource = ReadRecord | SingleService;
 
@@ -126,7 +125,7 @@ export interface Responder {
   lastMsnSent: number;
   /** The transmitter has its reception ACK, or a later answer implies it. */
   readonly receptionPsn: number;
-  /** One NAK 0x60 per gap. */
+  /** A gap gets only one NAK 0x60. */
   gapNaked: boolean;
   /** NAK 0x60 or RNR NAK: withdrawn where its packet comes before it leaves. */
   readonly pendingNak: AckService | undefined;
@@ -141,14 +140,12 @@ export interface Responder {
   readonly responses: ReadonlyFifo<ReadService | SingleService | AckService>;
   /** One READ at a time reads data (`dataReadPs`). */
   nextReadAt: Time;
-  /** Atomics and ATOMIC WRITEs not executed. */
   readonly atomics: number;
-  /** Later ones are merged into it. */
+  /** Later ACKs are merged into it. */
   readonly pendingAck: AckService | undefined;
-  /** READ responses wait for them. */
   readonly unsentControl: number;
   readonly line: TxOrder;
-  /** max_dest_rd_atomic slots: the oldest goes. */
+  /** max_dest_rd_atomic slots; a new request takes the oldest one. */
   readonly resources: readonly Resource[];
   readonly stagedBytes: number;
   /** Verified writes whose data is not all with the bus: later requests wait. */
@@ -156,7 +153,6 @@ export interface Responder {
   readonly persists: ReadonlyFifo<PersistRecord>;
   /** The first record that is not known to be persistent. */
   readonly persistHead: number;
-  /** P-31. */
   readonly dirty: DirtyRanges;
   readonly established: boolean;
   failing: boolean;
@@ -197,9 +193,8 @@ export interface AtomicWord {
   readonly address: number;
   /** Decides how the new value is written (P-02). */
   readonly persistent: boolean;
-  /** The host's programs'. */
+  /** An address of the host's programs. */
   readonly va: number;
-  /** The peer's. */
   readonly remoteVa: number;
 }
 
@@ -225,7 +220,7 @@ export interface PersistRecord {
   readonly firstPsn: number;
   /** Both of its ACKs have this PSN (P-28). */
   readonly lastPsn: number;
-  /** The host CPU's. */
+  /** An address of the host CPU. */
   readonly va: number;
   readonly length: number;
   /** Earlier plain writes to flush with it (P-31). */
@@ -244,14 +239,14 @@ export interface PersistRecord {
   region?: Region;
 }
 
-/** V-04. */
+/** V-04: the check of a verified write whose message is open. */
 export interface OpenVerify {
   readonly level: VerifyLevel;
   /** V-02; undefined where nothing is checked. */
   staged: Uint8Array<ArrayBuffer> | undefined;
 }
 
-/** Complete, not answered. */
+/** A verified write that is complete, but not answered. */
 export interface VerifiedWrite {
   readonly opened: OpenMessage;
   readonly level: VerifyLevel;
@@ -266,7 +261,7 @@ export interface VerifiedWrite {
   readBack: ReadBack | undefined;
 }
 
-/** Physical; `offset` in the message. */
+/** The address is physical, `offset` is in the message. */
 export interface Place {
   readonly address: number;
   readonly bytes: number;
@@ -286,7 +281,7 @@ export interface ReadBack {
   covered: Uint8Array | undefined;
   /** Leading bytes whose writes are with the bus: they may be read back. */
   placed: number;
-  /** First byte not asked for, and reads under way. */
+  /** The first byte that has not been asked for, and the reads under way. */
   next: number;
   missing: number;
   queued: boolean;

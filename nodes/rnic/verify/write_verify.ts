@@ -123,14 +123,16 @@ function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefi
   return algorithm === wanted ? name : undefined;
 }
 
-/** The PSN is not consumed, and later packets come again, as without a receive WQE. */
+/** The PSN is not consumed, so later packets come again, as without a receive WQE. */
 function refuseStaging(device: Device, qp: QueuePair, { bth }: RocePacket): undefined {
   qp.responder.gapNaked = true;
   const syndrome = rnrSyndrome(qp.attributes.minRnrTimer);
   answer(device, qp, { psn: bth.psn, syndrome, readyAt: device.stageAt });
 }
 
-/** V-02: waits for its CRC; without one it goes to memory. @returns when the bus has it. */
+/**
+ * V-02: the data waits for its CRC; without one it goes to memory. @returns when the bus has it.
+ */
 function takeData(
   device: Device,
   qp: QueuePair,
@@ -266,7 +268,6 @@ export function verifiedPersisted(
   look(device, qp, service);
 }
 
-/** The read behind the data was refused: the content of memory is unknown. */
 export function verifiedUnproven(device: Device, qp: QueuePair, service: SingleService): void {
   if (service.verified === undefined) return;
   conclude(device, qp, { service, status: VERIFY_STATUS["read-failed"] });
@@ -293,7 +294,7 @@ export function readBackDone(device: Device, readBack: ReadBack): void {
   conclude(device, qp, { service, status: VERIFY_STATUS.written });
 }
 
-/** V-01: in its turn. */
+/** V-01: the answer leaves in its turn. */
 function conclude(
   device: Device,
   qp: QueuePair,

@@ -18,7 +18,7 @@ import type { Method, ReceivePlace } from "../common/persist_protocol.ts";
 
 export type Flusher = PersistencePlan["flush"];
 
-/** `both`: from the tail to the end of the record. */
+/** `both` is the range from the tail to the end of the record. */
 export interface CompoundRequest {
   readonly opcode:
     | "write"
@@ -39,9 +39,7 @@ export interface CompoundPlan {
   readonly rounds: readonly (readonly CompoundRequest[])[];
   /** The last completion, the CPU's answer, or each write's own (P-27). */
   readonly confirmedBy: "completion" | "answer" | "each";
-  /** b must never be persistent without a. */
   readonly ordered: boolean;
-  /** Confirmed bytes must survive. */
   readonly promises: boolean;
 }
 
@@ -139,7 +137,7 @@ function persistentWrite(
   return { opcode, part };
 }
 
-/** One round, without a guarantee that b follows a. Undefined: the method has no such form. */
+/** One round, without a guarantee that b follows a. Undefined where the method has no such form. */
 function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   switch (method) {
@@ -157,7 +155,6 @@ function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] 
   }
 }
 
-/** Undefined: the method has no range operand. */
 function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   if (method === "write-flush") return [[...writes, flush("both")]];
@@ -165,7 +162,7 @@ function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   return [[...writes, { opcode: "send", part: "both", message: "persist-mark" }]];
 }
 
-/** b first. Undefined: one message contains or marks both. */
+/** Writes b first. Undefined where one message contains or marks both. */
 function tailFirst(right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const requests = right.rounds.flat();
   if (requests.some(({ part }) => part === "both")) return undefined;
@@ -188,7 +185,7 @@ function roundsOf(terms: CompoundTerms, right: CompoundPlan): CompoundPlan["roun
   }
 }
 
-/** Undefined: the method has none of that kind. */
+/** @returns undefined where the method has no such form. */
 export function compoundPlan(terms: CompoundTerms): CompoundPlan | undefined {
   const right = orderedPlan(terms);
   const rounds = roundsOf(terms, right);

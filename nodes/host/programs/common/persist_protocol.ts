@@ -49,7 +49,7 @@ export function isPersistentWrite(
   return method === "persist-opcode" || method === "persist-address";
 }
 
-/** P-29: the persistent write's as requested; other methods have only one. */
+/** P-29: a persistent write completes as requested; other methods know only one policy. */
 export function policyOf(method: PutMethod, wanted: Policy): Policy {
   return isPersistentWrite(method) ? wanted : "persistence";
 }
@@ -57,7 +57,7 @@ export function policyOf(method: PutMethod, wanted: Policy): Policy {
 export interface Terms {
   readonly method: PutMethod | "read";
   readonly policy: Policy;
-  /** Outstanding messages at most, and bytes of each. */
+  /** Maximum number of outstanding messages, and bytes of each. */
   readonly depth: number;
   readonly messageBytes: number;
 }
@@ -94,7 +94,7 @@ export function encodeTerms(terms: Terms): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined: not valid. */
+/** @returns undefined for invalid bytes. */
 export function decodeTerms(bytes: Uint8Array): Terms | undefined {
   const view = viewOf(bytes);
   if (bytes.length < 16 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
@@ -115,7 +115,6 @@ export function encodeServerTerms(terms: ServerTerms): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined: not valid. */
 export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
   const view = viewOf(bytes);
   if (bytes.length < 8 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
@@ -147,7 +146,6 @@ export type PersistMessage =
   }
   /** Asks for objects by name, from number `next` on. */
   | { readonly type: "list"; readonly id: number; readonly next: number }
-  /** P-22. */
   | {
     readonly type: "region";
     readonly id: number;
@@ -187,7 +185,7 @@ export type PersistMessage =
     readonly va: number;
     readonly length: number;
   }
-  /** S321: request `id` is persistent. */
+  /** Request `id` is persistent (S321). */
   | { readonly type: "flushed"; readonly id: number }
   /**
    * Persists the range, then `then`'s bytes. `commit-data`: the range's data follows the message.
@@ -200,7 +198,9 @@ export type PersistMessage =
     readonly then: Word;
   }
   | PendingMessage
-  /** Fully written: becomes the object of its name; the answer repeats the message. */
+  /**
+   * The object is fully written and becomes the object of its name; the answer repeats the message.
+   */
   | { readonly type: "publish"; readonly id: number; readonly complete: boolean }
   /** The answer repeats the message. */
   | { readonly type: "remove"; readonly id: number; readonly name: string };
@@ -350,7 +350,6 @@ export function nameEntryBytes(name: string): number {
   return 9 + new TextEncoder().encode(name).length;
 }
 
-/** Undefined: not valid. */
 export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = viewOf(bytes);
@@ -421,7 +420,7 @@ function wayOf(message: Extract<PersistMessage, { readonly name: string }>): num
   return message.alone ? 1 : message.replaces ? 2 : 0;
 }
 
-/** P-22. */
+/** Rights that the requester's method needs (P-22). */
 export function accessFor(method: Terms["method"]): AccessFlags {
   switch (method) {
     case "read":
@@ -459,13 +458,13 @@ export interface RingPlace {
   readonly va: number;
   readonly rkey: number;
   readonly epoch: number;
-  /** Tells the object from a new one of its name. */
+  /** Distinguishes the object from a new one of its name. */
   readonly generation: number;
 }
 
 /**
- * Data that stays in the receive buffer until stored, perhaps by this host's next life: with
- * destination and checksum. The payload follows.
+ * Data that stays in the receive buffer until it is stored, perhaps by this host's next life, with
+ * its destination and checksum. The payload follows.
  */
 export interface PendingMessage {
   readonly type: "deposit";
@@ -514,7 +513,6 @@ function encodeWord({ va, bytes }: Word): Uint8Array {
   return tail;
 }
 
-/** Undefined: no word, or too long. */
 function decodeWord(tail: Uint8Array): Word | undefined {
   if (tail.length < WORD_HEADER_BYTES) return undefined;
   const view = viewOf(tail);

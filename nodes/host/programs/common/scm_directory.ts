@@ -34,9 +34,8 @@ export interface ScmObject {
   readonly name: string;
   readonly offset: number;
   readonly length: number;
-  /** Tells it from others of its name or place; 0 for a region without an object. */
+  /** Distinguishes it from others of its name or place; 0 for a region without an object. */
   readonly generation: number;
-  /** Undefined for a region without an object. */
   readonly state?: EntryState;
 }
 
@@ -61,7 +60,6 @@ export interface ScmDirectory {
   readonly regions: Regions;
   /** Undefined where SCM has no room. */
   readonly place: number | undefined;
-  /** Complete, or shown as incomplete. */
   readonly entries: Map<string, Entry>;
   readonly pending: Set<Entry>;
   readonly taken: boolean[];
@@ -111,8 +109,7 @@ function entryAddress(directory: ScmDirectory, slot: number): number {
 
 /**
  * Reads the directory, or creates an empty one on SCM without a valid header: before its header is
- * persistent it has no entries to lose. Reading ends at the first slot never written, as slots are
- * allocated lowest first.
+ * persistent it has no entries to lose.
  */
 export function* openDirectory(cpu: Cpu, regions: Regions = {}): Steps<ScmDirectory> {
   const { scm } = cpu;
@@ -161,8 +158,8 @@ function* addFound(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void>
 }
 
 /**
- * Ends replacements of an earlier life, whose requesters are gone. After a power failure it must
- * run before the first request.
+ * Ends replacements of an earlier life, whose requesters are gone; after a power failure before the
+ * first request.
  */
 export function* dropReplacements(cpu: Cpu, directory: ScmDirectory): Steps<void> {
   const newestFirst = [...directory.pending].sort((x, y) => y.generation - x.generation);
@@ -216,7 +213,6 @@ function alignUp(bytes: number): number {
   return Math.ceil(bytes / OBJECT_ALIGNMENT) * OBJECT_ALIGNMENT;
 }
 
-/** A created object, or a named region; never receive buffers. */
 export function findObject(directory: ScmDirectory, name: string): ScmObject | undefined {
   if (isRing({ name })) return undefined;
   const entry = directory.entries.get(name);
@@ -225,7 +221,6 @@ export function findObject(directory: ScmDirectory, name: string): ScmObject | u
   return { name, offset: at, length: bytes, generation: 0 };
 }
 
-/** The object, else the named region, that contains the range. */
 export function objectAt(
   directory: ScmDirectory,
   range: { readonly offset: number; readonly length: number },
@@ -251,7 +246,6 @@ export function ringObjects(directory: ScmDirectory): ScmObject[] {
   return [...directory.entries.values()].filter(isRing);
 }
 
-/** Undefined for an empty, too long or reserved one. */
 function nameIn(object: { readonly name: string; readonly isRing?: true }): string | undefined {
   if (object.isRing !== true && isRing(object)) return undefined;
   const name = object.isRing ? RING_PREFIX + object.name : object.name;
@@ -265,7 +259,7 @@ function freeSlot({ taken, place }: ScmDirectory): number | undefined {
   return place === undefined || slot >= ENTRIES_MAX ? undefined : slot;
 }
 
-/** The state is one word: persistent when this returns. */
+/** The state is one word; it is persistent when this returns. */
 function* changeState(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -275,7 +269,7 @@ function* changeState(
   yield* cpu.ntStore(entryAddress(directory, entry.slot), encodeEntry(entry).slice(0, 8));
 }
 
-/** Slot and space: the CRC is made wrong, in one word. */
+/** Frees slot and space: one word makes the CRC wrong. */
 function* clearEntry(cpu: Cpu, directory: ScmDirectory, entry: Entry): Steps<void> {
   if (cpu.auditing) cpu.note({ kind: "freed", at: entry.offset, length: entry.length });
   // Never zeros, which would end the search at boot.
@@ -306,7 +300,6 @@ export function* createObject(
   if (name === undefined) return undefined;
   const old = directory.entries.get(name);
   if (old !== undefined && old.length === length) {
-    // Its writers decide which bytes are valid.
     if (old.state !== "complete") {
       yield* changeState(cpu, directory, { entry: old, state: "complete" });
     }
@@ -326,7 +319,7 @@ export function* createObject(
   return entry;
 }
 
-/** Takes the slot before time passes: another request may arrive meanwhile. */
+/** Takes the slot before time passes, as another request may arrive meanwhile. */
 function addEntry(directory: ScmDirectory, entry: Omit<Entry, "generation">): Entry {
   directory.generation++;
   directory.taken[entry.slot] = true;
@@ -336,7 +329,7 @@ function addEntry(directory: ScmDirectory, entry: Omit<Entry, "generation">): En
 export interface Replacement {
   readonly name: string;
   readonly length: number;
-  /** Open at requesters, with or without an object. */
+  /** Ranges that requesters have opened, with or without an object. */
   readonly inUse: readonly Span[];
 }
 
@@ -378,7 +371,6 @@ export function hasRoomWithout(
   return findSpace({ ...directory, entries }, object, inUse) !== undefined;
 }
 
-/** Changes one word, then frees the old object's space. */
 export function* publishReplacement(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -391,7 +383,6 @@ export function* publishReplacement(
   if (old !== undefined && old !== entry) yield* clearEntry(cpu, directory, old);
 }
 
-/** No effect on a published one. */
 export function* abandonReplacement(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -405,7 +396,7 @@ export function* abandonReplacement(
   yield* clearEntry(cpu, directory, entry);
 }
 
-/** Its space is free when this returns. */
+/** The object's space is free when this returns. */
 export function* withdrawObject(
   cpu: Cpu,
   directory: ScmDirectory,

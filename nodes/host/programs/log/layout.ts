@@ -26,11 +26,10 @@ const CLAIM_BYTES = 16;
 const KINDS = ["data", "barrier"] as const;
 const CRC_END = 8;
 
-/** Writers and readers of a log must agree. */
 export interface LogShape {
   readonly name: string;
   readonly recordBytes: number;
-  /** The claim's slot counts. */
+  /** With the claim's slot. */
   readonly slots: number;
 }
 
@@ -40,7 +39,6 @@ export interface LogRecord {
   readonly payload: Uint8Array;
 }
 
-/** Last claimed epoch (0: none) and valid records. */
 export interface LogScan {
   readonly claimed: number;
   readonly records: readonly LogRecord[];
@@ -60,14 +58,13 @@ export function encodeClaim(shape: LogShape, epoch: number): Uint8Array<ArrayBuf
   return bytes;
 }
 
-/** 0 without a claim. */
+/** @returns 0 without a claim. */
 export function claimedEpoch(bytes: Uint8Array): number {
   if (bytes.length < CLAIM_BYTES) return 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return view.getUint32(0) === CLAIM_MAGIC ? view.getUint32(4) : 0;
 }
 
-/** Undefined without a claim. */
 export function claimedRecordBytes(
   log: Pick<LogShape, "name">,
   bytes: Uint8Array,
@@ -111,7 +108,7 @@ function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   return ~crcUpdate(seed, view, { from: CRC_END, end: bytes.length }) >>> 0;
 }
 
-/** Undefined: no complete record that continues `before`. */
+/** @returns undefined where no complete record continues `before`. */
 function decodeRecord(
   shape: LogShape,
   bytes: Uint8Array,
@@ -168,7 +165,6 @@ export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan |
   return best;
 }
 
-/** Given scans of enough replicas. */
 export function nextEpoch(scans: readonly LogScan[]): number {
   let last = 0;
   for (const { claimed, records } of scans) last = Math.max(last, claimed, lastEpoch(records));
@@ -189,7 +185,6 @@ export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Counts data records, and computes the CRC-32 of their concatenated payloads. */
 export class PayloadCount {
   count = 0;
   #register = CRC_START;
