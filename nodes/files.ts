@@ -35,7 +35,6 @@ export interface SettledRecord {
   readonly fate: Settled;
 }
 
-/** Appends to `settled.jsonl`, if there was something to decide. */
 function recordSettled({ directory }: RunFile, record: SettledRecord): void {
   if (record.fate === "none") return;
   const line = JSON.stringify(record) + "\n";
@@ -119,7 +118,7 @@ export function readInputs(
 const OPENED = ["scm", "trace", "observed"];
 export const DEVICE_WRITES: readonly string[] = [...OPENED, "outputs", "settled.jsonl"];
 const LANE_OPENED = [...OPENED, "logs"];
-/** One rack among several in the process has output files of its own. */
+/** A rack that shares its process with others has output files of its own. */
 export const LANE_WRITES: readonly string[] = [...DEVICE_WRITES, "logs"];
 
 /**
@@ -198,7 +197,7 @@ export function observationWriter(path: string, scope: ObservationScope): Closin
   return { ...observer, close: () => file.close() };
 }
 
-/** Prints of one rack among several go to a file. A full disk ends the lines only. */
+/** The prints of a rack that shares its process go to a file. A full disk ends the lines only. */
 export function printer(path: string): Closing & { print(...values: unknown[]): void } {
   const file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });
   const encoder = new TextEncoder();
@@ -208,7 +207,6 @@ export function printer(path: string): Closing & { print(...values: unknown[]): 
       try {
         file.writeSync(encoder.encode(words.join(" ") + "\n"));
       } catch {
-        // A full disk ends a process's own log, too, without an error.
       }
     },
     close: () => file.close(),

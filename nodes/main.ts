@@ -43,9 +43,9 @@ import { OUTPUT_TOPIC } from "../fabric/node.ts";
 
 /** A final reply with its longest report is one message of the bus. */
 const FINAL_PAGE_BYTES = 2 << 20;
-/** Started by orders; they cannot be loaded later, without the right to read. */
+/** Programs that orders start; they cannot be loaded later, without the right to read. */
 const ORDERED = ["put", "get", "list", "remove"];
-/** Shells and containers report SIGKILL so. */
+/** As shells and containers report SIGKILL. */
 const EXIT_KILLED = 128 + 9;
 
 interface Arguments {
@@ -96,7 +96,7 @@ function readJson<T>(path: string): T {
   return JSON.parse(Deno.readTextFileSync(path));
 }
 
-/** But for programs of a user, all is open and loaded. */
+/** All is open and loaded, except for programs of a user. */
 interface PreparedRack {
   readonly runFile: RunFile;
   readonly nodes: readonly string[];
@@ -331,7 +331,7 @@ function answerFinal(
   );
 }
 
-/** `{ node?, loss? }`. Recorded nowhere, and no event sees it. */
+/** Answers `{ node?, loss? }`. The answer is recorded nowhere, and no event sees it. */
 function answerInspect(
   bus: Bus,
   { run, partition, runner }: { run: string; partition: string; runner: Runner },

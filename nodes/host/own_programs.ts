@@ -15,7 +15,7 @@ export interface OwnProgram {
   readonly program: Program;
   readonly recover?: Recover;
   readonly check?: Check;
-  /** Rows in a file that is no program. */
+  /** Its file may have rows and no program. */
   readonly rows?: CoherenceProtocol;
 }
 
@@ -100,7 +100,6 @@ export function hasHooks(make: MakeProgram): boolean {
 }
 
 export interface Surroundings {
-  /** Globals without those in {@link SHADOWED}; read at their use. */
   readonly globals: object;
   readonly print: (...values: unknown[]) => void;
 }

@@ -8,7 +8,6 @@ import { CQE_BYTES } from "../../fabric/wire/host_bus/cqe.ts";
  * Whether a program waits for connection requests, or for messages of its clients: a completion of receives, with no
  * completion of its own requests outstanding.
  * @param program its name with its number; threads have their program's listeners.
- * @param sources its wait's.
  */
 export function servesClients(
   { state, cm }: CmDevice,
@@ -32,14 +31,12 @@ export function servesClients(
 /**
  * A wait for a completion that was not asked for: none of the outstanding requests is signaled. Undefined where one is,
  * where a receive may complete, and where the wait has another source.
- * @param sources its wait's.
  */
 export function waitsUnasked(
   { state }: Pick<CmDevice, "state">,
   sources: readonly Source[],
 ): string | undefined {
   const all = [...state.queuePairs.values()];
-  // The queue's end is not another source.
   const gone = new Set(all.map(({ sendCq }) => sendCq.place.goneSignal));
   if (sources.some((source) => source.kind === "signal" && !gone.has(source.name))) {
     return undefined;
@@ -61,7 +58,6 @@ export function waitsUnasked(
 /**
  * A wait for the interrupt of completion queues of which none is armed: completions make no event. Undefined for
  * another wait.
- * @param sources its wait's.
  */
 export function waitsUnarmed(
   { state }: Pick<CmDevice, "state">,

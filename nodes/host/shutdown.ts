@@ -1,6 +1,6 @@
 /**
  * Orderly shutdown (C-09): programs end, regions are given back, dirty lines of SCM go to memory,
- * as by `wbinvd` at the end of an operating system. The power goes off by the plan.
+ * as by `wbinvd` at the end of an operating system.
  */
 import { PS_PER_US, type Time, transferTime } from "../../fabric/base/time.ts";
 import type { Machine } from "./cpu/cpu.ts";
@@ -17,18 +17,17 @@ import { LINE_BYTES } from "./memory/llc.ts";
  */
 const STOP_PS = 20 * PS_PER_US, LOOK_PS = PS_PER_US / 4;
 
-/** The host reports the rest before each part. */
 const WRITE_BACK_STEPS = 8;
 
 interface Begun {
   readonly begun: Time;
-  /** Absent: the plan began it. */
+  /** Absent where the plan began it. */
   readonly order?: number;
 }
 
 /**
- * Remaining work, as reported (`shutdown-step`). A shutdown that a power failure interrupts is
- * known by its last step.
+ * The remaining work (report `shutdown-step`). A shutdown that a power failure interrupts is known
+ * by its last step.
  */
 export type ShutdownStep =
   & Begun
@@ -86,8 +85,8 @@ export function* shutDown<Context>(
 }
 
 /**
- * The LLC's dirty lines, and the write-combining buffers. @returns the number of lines. @param
- * onLeft called now and then with the remaining number.
+ * Writes back the LLC's dirty lines and the write-combining buffers. @returns the number of lines.
+ * @param onLeft called now and then with the remaining number.
  */
 function* writeBackScm<Context>(
   { memory, timing }: Machine<Context>,

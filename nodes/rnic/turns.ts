@@ -1,9 +1,9 @@
 /**
- * Whose turn it is to begin frames: weighted round robin by bytes on the line (surplus round robin: a
- * deficit round robin, Shreedhar and Varghese, SIGCOMM'95, in which a turn may overdraw and pays for it
- * in the next). mlx5's transmit scheduling arbiter does the same by the name of DWRR, with a `bw_share`
- * for each element (Linux, `mlx5_ifc.h`: TSAR_ELEMENT_TSAR_TYPE_DWRR). A turn costs the same whatever
- * the number of queue pairs: those with nothing to send are in no list.
+ * Whose turn it is to begin frames: weighted round robin by bytes on the line (surplus round robin:
+ * a deficit round robin, Shreedhar and Varghese, SIGCOMM'95, in which a turn may overdraw and pays
+ * for it in the next). mlx5's transmit scheduling arbiter does the same (Linux, `mlx5_ifc.h`:
+ * TSAR_ELEMENT_TSAR_TYPE_DWRR). Queue pairs with nothing to send are in no list, so a turn costs
+ * the same whatever their number.
  */
 import { isHeldBack } from "./transmit/congestion.ts";
 import { canRead } from "./dma/dma.ts";
@@ -16,7 +16,7 @@ import { nextRequestFrame } from "./requester/requester.ts";
 
 const HEADER_BYTES = 128;
 
-/** A frame that leaves may make it possible. */
+/** A frame that leaves may make a turn possible. */
 export function hasTurns(device: Device): boolean {
   return isWanted(device) && (canFetch(device) || hasCardTurn(device));
 }
@@ -42,7 +42,7 @@ export function runTurns(device: Device): void {
 function takeTurn(device: Device, qp: QueuePair): void {
   const { congestion, turn, roundRobin } = device;
   qp.scheduled = false;
-  // It does not keep others from their turns.
+  // A queue pair that is held back does not keep others from their turns.
   if (congestion !== undefined && isHeldBack(device, congestion, qp)) {
     turn.of = undefined;
     turn.isWanted = false;
@@ -50,7 +50,7 @@ function takeTurn(device: Device, qp: QueuePair): void {
     return;
   }
   const hasMore = qp.surplus <= 0 || beginFrames(device, qp);
-  // Scheduled meanwhile: it is in the list at most once.
+  // It was scheduled meanwhile; it is in the list at most once.
   const isWanted = hasMore || turn.isWanted;
   turn.isWanted = false;
   if (hasMore && qp.surplus > 0) return;

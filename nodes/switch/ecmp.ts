@@ -19,7 +19,7 @@ export interface Multipath {
   readonly seed: number;
 }
 
-/** Undefined where every address has a single path. */
+/** @returns undefined where every address has a single path. */
 export function createMultipath(
   name: string,
   plan: SwitchPlan,
@@ -31,7 +31,8 @@ export function createMultipath(
 }
 
 /**
- * Chooses among usable ports; among all where none is usable. Undefined where no port leads there.
+ * Chooses among usable ports; among all where none is usable. @returns undefined where no port
+ * leads there.
  */
 export function choosePort(
   { ports, seed }: Multipath,
@@ -52,7 +53,9 @@ export function choosePort(
   return best;
 }
 
-/** 32 bits, not negative; of both MAC addresses where there is no 5-tuple. */
+/**
+ * The hash has 32 bits and is not negative; it is of both MAC addresses where there is no 5-tuple.
+ */
 export function flowHash(bytes: Uint8Array, seed: number): number {
   const isIpv4 = bytes[12] === 8 && bytes[13] === 0 && bytes.length >= TUPLE_END;
   let hash = mix(seed, isIpv4 ? bytes[PROTOCOL_AT]! : 0);

@@ -21,7 +21,6 @@ const COUNT_AT = 14;
 const MACS_AT = 16;
 const MAC_BYTES = 6;
 
-/** It is in effect from `at` until the next withdrawal. */
 interface Withdrawn {
   readonly macs: ReadonlySet<number>;
   readonly at: Time;
@@ -31,7 +30,6 @@ export interface Routes {
   readonly groups: NonNullable<SwitchPlan["multipath"]>;
   readonly trunks: readonly number[];
   readonly convergencePs: Time;
-  /** A port's withdrawals: the one in effect, then pending ones. */
   readonly withdrawn: Map<number, readonly Withdrawn[]>;
   /** Addresses last told to each trunk; none while its cable is down. */
   readonly told: Map<number, readonly number[]>;
@@ -64,7 +62,6 @@ function lastInEffect(withdrawals: readonly Withdrawn[], now: Time): number {
   return withdrawals.findLastIndex(({ at }) => at <= now);
 }
 
-/** Its link went down or came up: neither side knows anything of the other. */
 export function forgetNeighbour(routes: Routes, port: number): void {
   routes.withdrawn.delete(port);
   routes.told.delete(port);
@@ -77,7 +74,7 @@ export function withdrawals(routes: Routes, at: Now): OwnFrame[] {
   });
 }
 
-/** A withdrawal comes into effect and nothing else changes; NEVER without any. */
+/** When a withdrawal comes into effect and nothing else changes; NEVER without one. */
 export function nextWithdrawalAt(routes: Routes, { now, isUp }: Now): Time {
   const pending = [...routes.withdrawn.values()].flat().map(({ at }) => at)
     .filter((at) => at > now).sort((x, y) => x - y);

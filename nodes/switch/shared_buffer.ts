@@ -21,7 +21,7 @@ export interface SharedBuffer {
   readonly alpha: number | undefined;
   readonly pfc: NonNullable<SwitchPlan["congestion"]>["pfc"];
   readonly headroomPoolBytes: number;
-  /** Pool, all headroom, all memory; and the last one's maximum. */
+  /** Used bytes of the pool, of all headroom and of all memory, and the most of the last. */
   sharedUsed: number;
   headroomUsed: number;
   bytes: number;
@@ -86,7 +86,7 @@ function toHeadroom(buffer: SharedBuffer, group: number, bytes: number): number 
 
 export type Full = "headroom" | "queue" | "share" | "pool";
 
-/** Undefined where there is room; else the frame is dropped. */
+/** @returns undefined where there is room; otherwise the frame is dropped. */
 export function fullFor(buffer: SharedBuffer, passage: Passage): Full | undefined {
   const { from, to, priority, bytes } = passage;
   if (isLossless(buffer, priority)) {

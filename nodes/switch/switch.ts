@@ -75,7 +75,7 @@ import {
 } from "./snooping.ts";
 
 /**
- * The switch has no power yet. Ports are up until a link event. `seed` is the run's: only marking
+ * The switch has no power yet; ports are up until a link event. `seed` is the run's: only marking
  * draws from it.
  */
 export function createSwitch(
@@ -97,7 +97,6 @@ class Switch implements Node {
   #routesAt: Time = NEVER;
   readonly #groups: GroupTable;
   readonly #queues: OutputQueue[];
-  /** Bit/s by port; undefined where all are alike. */
   readonly #rates: readonly number[] | undefined;
   readonly #incoming = new IncomingFrames();
   readonly #buffer: SharedBuffer;
@@ -105,12 +104,12 @@ class Switch implements Node {
   readonly #ecn: EcnParameters | null;
   /** One per port, so that a port's traffic does not affect another's marks. */
   readonly #rngs: Rng[];
-  /** Frames share one lane without congestion control. */
+  /** Without congestion control all frames share one lane. */
   readonly #hasPriorities: boolean;
   #now: Time = 0;
   #out: Outputs | undefined;
   #wakeAt: Time = NEVER;
-  /** Sum of the queue length that each queued frame has met, itself included. */
+  /** The sum, over all queued frames, of the queue length that a frame has met, itself included. */
   #queueSeenBytes = 0;
   readonly #counters = createCounters();
   readonly #said = new Set<number | Full>();
@@ -250,7 +249,7 @@ class Switch implements Node {
     return true;
   }
 
-  /** Link-local. @returns whether this switch processes it. */
+  /** A link-local frame. @returns whether this switch processes it. */
   #obey({ port, frame }: { port: number; frame: Frame }): boolean {
     const queue = this.#queues[port];
     if (queue?.pauses === undefined || !isMacControl(headOf(frame))) return false;
@@ -297,7 +296,6 @@ class Switch implements Node {
     this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue));
   }
 
-  /** Notes the first of each kind. */
   #dropForRoom(passage: Passage, full: Full): void {
     const isBeyondHeadroom = full === "headroom";
     if (isBeyondHeadroom) this.#counters.droppedHeadroom++;
@@ -352,7 +350,6 @@ class Switch implements Node {
     }
   }
 
-  /** The frame goes before all queued ones. */
   #control(to: { port: number; bytes: Uint8Array<ArrayBuffer> }): void {
     const frame: Frame = { kind: "frame", bytes: to.bytes };
     this.#transmit(to.port, frame);

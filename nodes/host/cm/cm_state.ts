@@ -29,7 +29,6 @@ export interface CmEndpoint {
   readonly commId: number;
   readonly peerAddress: number;
   readonly transactionId: bigint;
-  /** Passive side. */
   readonly listener: CmListener | undefined;
   /** The listener at first. */
   sink: CmSink | undefined;
@@ -72,7 +71,10 @@ export interface SidrRequest {
   rep: CmSidrRep | undefined;
   phase: "sent" | "received" | "answered" | "closed";
   triesLeft: number;
-  /** Sent again then; answered: copies get the same answer until then. */
+  /**
+   * An unanswered request is sent again then; copies of an answered one get the same answer until
+   * then.
+   */
   deadline: Time;
 }
 
@@ -113,8 +115,8 @@ export type CmEvent =
   /** Listening has ended: only existing connections' events follow. */
   | { readonly kind: "ended" }
   /**
-   * The RNIC has failed and is back: earlier connections, queues and regions are gone. For ids: its
-   * manager.
+   * The RNIC has failed and is back: earlier connections, queues and regions are gone. `agent` is
+   * the manager of ids.
    */
   | { readonly kind: "reset"; readonly agent?: object };
 
@@ -125,7 +127,6 @@ export interface CmSink {
   readonly events: CmEvent[];
 }
 
-/** Port and card, as the manager sees an id. */
 export interface CmChannelId {
   readonly ps: PortSpace;
   readonly port: number;
@@ -142,7 +143,7 @@ export interface CmListener extends CmSink {
   readonly retry: CmRetry;
   /** Further requests are dropped, and the peer repeats them. */
   readonly backlog?: number;
-  /** Service ID resolution instead of connections. */
+  /** Its requests are resolutions of service IDs instead of connections. */
   readonly datagrams?: true;
 }
 
@@ -164,7 +165,6 @@ export function makeCmAgent() {
     endpoints: new Map<number, CmEndpoint>(),
     /** Endpoints with a deadline, and some that had one; few established ones. */
     waiting: new Set<CmEndpoint>(),
-    /** Passive side. */
     requested: new Map<string, CmEndpoint>(),
     /** Endpoints by the peer's address and queue pair, once known. */
     byPeerQp: new Map<string, Set<CmEndpoint>>(),
@@ -224,7 +224,6 @@ export function addEndpoint(
   return made;
 }
 
-/** Named by the peer's request or response. */
 export function notePeerQp(agent: CmAgent, endpoint: CmEndpoint): void {
   const key = peerQpOf(endpoint), known = agent.byPeerQp.get(key);
   if (known === undefined) agent.byPeerQp.set(key, new Set([endpoint]));
@@ -247,7 +246,6 @@ function byCommId(x: CmEndpoint, y: CmEndpoint): number {
   return x.commId - y.commId;
 }
 
-/** `message` is being sent and needs a response. */
 export function expectAnswer(
   agent: CmAgent,
   endpoint: CmEndpoint,
@@ -356,7 +354,6 @@ export function notify(
   output.signals.add(endpoint.sink.signal);
 }
 
-/** A further request is dropped. */
 export function isBacklogFull(listener: CmListener): boolean {
   const { backlog, events } = listener;
   if (backlog === undefined) return false;

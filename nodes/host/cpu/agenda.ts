@@ -38,7 +38,6 @@ export class PlacedHeap<Item extends { place: number }> {
     return this.#items[Symbol.iterator]();
   }
 
-  /** Items for which `holds` is true; it then is for all items before. */
   *upTo(holds: (item: Item) => boolean): Generator<Item> {
     const places = [0];
     for (let place = places.pop(); place !== undefined; place = places.pop()) {
@@ -79,16 +78,15 @@ export interface Core {
   busyUntil: Time;
   cpuPs: Time;
   readonly queue: PlacedHeap<Turn>;
-  /** NEVER: when the core goes on. */
+  /** When the core goes on; NEVER where no thread waits for it. */
   queueAt: Time;
 }
 
 export interface Turn {
   readonly core: Core;
-  /** Unique. */
   readonly order: number;
   readyAt: Time;
-  /** Its wait may end earlier; a queued thread resumes at {@link Core.queueAt}. */
+  /** When its wait ends, at the latest; a queued thread resumes at {@link Core.queueAt}. */
   at: Time;
   isQueued: boolean;
   place: number;
@@ -101,7 +99,6 @@ function isReadyBefore(x: Turn, y: Turn): boolean {
 export class Agenda<Of extends Turn> {
   readonly cores: readonly Core[];
   readonly #later = new PlacedHeap<Turn>((x, y) => x.at < y.at);
-  /** Threads in cores' queues, usually none. */
   #queued = 0;
 
   constructor(cores: number) {
@@ -111,7 +108,7 @@ export class Agenda<Of extends Turn> {
     });
   }
 
-  /** It resumes or finds its core busy; NEVER: none does. */
+  /** When a thread resumes or finds its core busy; NEVER where none does. */
   get nextAt(): Time {
     let next = this.#later.first?.at ?? NEVER;
     if (this.#queued === 0) return next;
@@ -125,7 +122,7 @@ export class Agenda<Of extends Turn> {
     return isQueued ? core.queueAt : at;
   }
 
-  /** NEVER: only an event ends its wait. */
+  /** `at` is NEVER where only an event ends the wait. */
   move(turn: Of, at: Time): void {
     this.leave(turn);
     turn.at = at;
@@ -145,7 +142,7 @@ export class Agenda<Of extends Turn> {
     }
   }
 
-  /** Undefined where no due thread has a free core. */
+  /** @returns undefined where no due thread has a free core. */
   next(now: Time): Of | undefined {
     const only = this.#queued === 0 && this.#later.size === 1 ? this.#later.first! : undefined;
     if (only !== undefined && (only.at > now || only.core.busyUntil <= now)) {

@@ -30,15 +30,11 @@ interface Checked {
 
 export class CallWatch {
   readonly #stacks: number;
-  /** Most have begun when the next is made. */
+  /** Most calls have begun when the next is made. */
   #last: WatchedCall | undefined;
-  /** Calls that had not begun when the next was made; begun ones are removed now and then. */
   #pending: WatchedCall[] = [];
   #pendingMost = STACKS;
 
-  /**
-   * @param stacks calls of a function that record a stack before one is found that has not begun.
-   */
   constructor(stacks: number = STACKS) {
     this.#stacks = stacks;
   }
@@ -140,7 +136,7 @@ function textOf({ watched: { name }, number, made }: WatchedCall): string {
   return line === undefined ? `the call of ${name}` : `the call of ${name} at ${line}`;
 }
 
-/** Undefined for other values than steps. */
+/** @returns undefined for other values than steps. */
 export function notAwaited(value: unknown): string | undefined {
   if (!isGenerator(value)) return undefined;
   const call = value instanceof WatchedCall ? textOf(value) : "a call";

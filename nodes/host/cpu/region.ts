@@ -1,4 +1,3 @@
-/** Programs use {@link Region}. */
 import type { Cpu, Region, Steps } from "./program.ts";
 
 export interface RegionRange {
@@ -60,22 +59,19 @@ export interface PrivateStore {
   readonly done: (bytes: Uint8Array) => void;
 }
 
-/** The private stores in a core's store buffer (`memory: tso`). */
 export interface HeldStores {
   readonly hasPrivate: boolean;
   addPrivate(store: PrivateStore): void;
-  /** Overlays waiting stores on memory's bytes: a core sees its own stores. */
+  /** A core sees its own waiting stores. */
   overlay(address: number, bytes: Uint8Array): void;
-  /** All stores that wait now have left; and those to private memory. */
+  /** Returns when all stores that wait now have left, or those to private memory. */
   drained(): Steps<void>;
   privateDrained(): Steps<void>;
 }
 
 export interface SharedRegions {
-  /** Undefined where it is empty, and with `memory: sc`. */
   held(core: number): HeldStores | undefined;
   readonly pending: number;
-  /** Later accesses and registrations get this error. */
   close(error: HostShutdown): void;
   /**
    * Dirty lines of far regions go home, and those at home are recalled from far cards.

@@ -1,7 +1,7 @@
 /**
- * Physical: DRAM from 0, SCM from {@link SCM_BASE}. Virtual: one space for all programs of a host,
- * DRAM in 4 KiB pages, SCM in large ones. Consecutive DRAM pages are on non-consecutive frames, so
- * that code without translation fails at once.
+ * Physical memory: DRAM from 0, SCM from {@link SCM_BASE}. Virtual memory: one space for all
+ * programs of a host, DRAM in 4 KiB pages, SCM in large ones. Consecutive DRAM pages are on
+ * non-consecutive frames, so that code without translation fails at once.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { SCM_BASE } from "../../../fabric/rack/plan/shared_region.ts";
@@ -13,7 +13,7 @@ export const VIRTUAL_CONTIGUOUS_BASE = 0x7e00_0000_0000;
 export const VIRTUAL_SCM_BASE = 0x6000_0000_0000;
 export const DRAM_PAGE_BYTES = 4096;
 const SCM_PAGE_BYTES_MAX = 2 * 1024 * 1024;
-/** So that used memory stays compact. */
+/** Used memory stays compact. */
 const SHUFFLE_FRAMES = 16;
 /** Freed memory beyond this is given out in other sizes as well. */
 const SPARE_PAGES_MOST = 256;
@@ -47,7 +47,6 @@ export interface MemorySizes {
   readonly scmBytes: number;
 }
 
-/** `SCM+0x40`. */
 export function describePhysical(address: number): string {
   return address >= SCM_BASE
     ? `SCM+0x${(address - SCM_BASE).toString(16)}`
@@ -98,9 +97,8 @@ export class AddressMap {
   readonly #sizes: MemorySizes;
   readonly #frames: number;
   #pagesUsed = 0;
-  /** They are taken from the end of DRAM downwards. */
+  /** Contiguous memory is taken from the end of DRAM downwards. */
   #contiguousFrames = 0;
-  /** Freed; by kind and number of pages. */
   readonly #given = new Map<number, Given>();
   readonly #spare: Readonly<Record<Kind, Map<number, Buffer[]>>> = {
     scattered: new Map(),
@@ -279,7 +277,6 @@ export class AddressMap {
     return pages.map((_, i) => this.physical(start + i * DRAM_PAGE_BYTES));
   }
 
-  /** Lower bound of the physically consecutive bytes. */
   run(address: number): number {
     if (address >= VIRTUAL_DRAM_BASE) return DRAM_PAGE_BYTES - address % DRAM_PAGE_BYTES;
     if (address >= VIRTUAL_CONTIGUOUS_BASE) {

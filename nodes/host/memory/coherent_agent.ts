@@ -36,7 +36,7 @@ interface Owed {
   readonly tag: number;
   readonly address: number;
   readonly lines: number;
-  /** Writes nothing: complete as soon as all before it are. */
+  /** It writes nothing, so it is complete as soon as all before it are. */
   readonly isVoid: boolean;
 }
 
@@ -49,7 +49,7 @@ export class CoherentAgent {
   readonly #grantPs: Time;
   readonly #sink: AgentSink;
   readonly #owed = new Fifo<Owed>();
-  /** Earlier pushes are of a card that is gone: no answer. */
+  /** Pushes before this number are of a card that is gone: they get no answer. */
   #owedFrom = 0;
 
   /** @param host.grantPs time of a look into the LLC and the directory. */

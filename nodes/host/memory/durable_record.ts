@@ -29,7 +29,6 @@ export class DurableRecord {
     this.#stick = options.stick;
   }
 
-  /** A log needs the time of every record. */
   get isLogged(): boolean {
     return this.#log !== undefined;
   }
@@ -51,7 +50,7 @@ export class DurableRecord {
     return false;
   }
 
-  /** Survives as a whole; `stack`: the IIO's number. */
+  /** The bytes survive as a whole. `stack` is the IIO's number. */
   addPosted(offset: number, data: Uint8Array, stack = 0): void {
     this.#add(offset, data, Infinity);
     while (this.#posted.length <= stack) this.#posted.push(new PostedBytes());
@@ -99,7 +98,7 @@ export function wordsOf(from: number, to: number): number {
   return (1 << end) - (1 << first);
 }
 
-/** `wsp`: they reach memory in any case, after all earlier bytes. */
+/** `wsp`: posted bytes reach memory in any case, after all earlier bytes. */
 class PostedBytes {
   #writes: DurableWrite[] = [];
 
@@ -107,7 +106,6 @@ class PostedBytes {
     return this.#writes.length === 0;
   }
 
-  /** `data` is kept and must not change. */
   arrive(write: DurableWrite): void {
     this.#writes.push(write);
   }
@@ -118,7 +116,6 @@ class PostedBytes {
     else this.#writes[0] = { offset: offset + length, data: data.subarray(length) };
   }
 
-  /** Parts that no posted write will overwrite. */
   uncovered(segment: DurableWrite): DurableWrite[] {
     let parts = [segment];
     for (const write of this.#writes) {

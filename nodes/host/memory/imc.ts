@@ -20,7 +20,7 @@ export interface ImcPlan {
   readonly bitsPerSecond: number;
   readonly blockBytes: number;
   readonly buffer?: XpBuffer;
-  /** `until`: on the medium. */
+  /** The line is on the medium at `until`. */
   readonly onQueued?: ((at: Time, line: number, until: Time) => void) | undefined;
 }
 
@@ -28,7 +28,6 @@ export class Imc {
   accepted = 0;
   combined = 0;
   acceptedBytes = 0;
-  /** Evictions past the full queue. */
   overflows = 0;
   pendingMax = 0;
   readonly #medium: SparseBytes;
@@ -113,7 +112,6 @@ export class Imc {
     this.#onQueued?.(this.#now, offset, this.#now);
   }
 
-  /** Pending lines first, then the medium. */
   read(offset: number, target: Uint8Array): void {
     this.#medium.read(offset, target);
     const end = offset + target.length;

@@ -14,7 +14,7 @@ const GROUP_LINES = 64;
 
 export interface LineMemory {
   fetch(line: number, target: Uint8Array): void;
-  /** Dirty; `bytes` is only valid during the call. */
+  /** The line is dirty; `bytes` is valid only during the call. */
   evict(line: number, bytes: Uint8Array): void;
 }
 
@@ -66,7 +66,6 @@ export class Llc {
     this.#random = plan.random;
   }
 
-  /** −1 where it is not cached. No side effect. */
   find(line: number): number {
     const tags = this.#tags;
     const first = (line % this.sets) * this.#ways;
@@ -75,7 +74,7 @@ export class Llc {
     return -1;
   }
 
-  /** True: no line of [from, to] is cached. False: unknown. */
+  /** @returns true where no line of [from, to] is cached, false where that is unknown. */
   isAbsent(from: number, to: number): boolean {
     const last = Math.floor(to / GROUP_LINES);
     for (let group = Math.floor(from / GROUP_LINES); group <= last; group++) {
@@ -95,8 +94,8 @@ export class Llc {
   }
 
   /**
-   * A hit, or allocated. @param mode `fill` false: the caller writes the whole line, so it is not
-   * fetched.
+   * The slot of a hit, or an allocated one. `mode.fill` false: the caller writes the whole line, so
+   * it is not fetched.
    */
   access(line: number, mode: { readonly by: "core" | "dma"; readonly fill: boolean }): number {
     let slot = this.find(line);
@@ -130,12 +129,11 @@ export class Llc {
     this.#dirty[slot] = 1;
   }
 
-  /** `clwb`: cached, equal to memory. */
   markClean(slot: number): void {
     this.#dirty[slot] = 0;
   }
 
-  /** There is no write-back: the caller has used the bytes. */
+  /** Nothing is written back: the caller has used the bytes. */
   remove(slot: number): void {
     const line = this.#tags[slot]! - 1;
     if (line < 0) fail(`Slot ${slot} of the LLC is empty already`);
@@ -173,7 +171,7 @@ export interface LineRange {
   readonly inLine: number;
 }
 
-/** Allocates their lines, which become dirty. */
+/** Allocates the lines, which become dirty. */
 export function writeIntoCache(
   llc: Llc,
   { line, inLine }: LineRange,
@@ -212,7 +210,8 @@ export function writeIntoCache(
 export function overlayDirty(llc: Llc, { line: first, inLine }: LineRange, data: Uint8Array): void {
   const last = first + Math.floor((inLine + data.length - 1) / LINE_BYTES);
   if (llc.isAbsent(first, last)) return;
-  // `shift`: from a line's place in `data` to that in the cache; lines before `done` are copied.
+  // `shift` is the distance from a line's place in `data` to that in the cache; lines before `done`
+  // are copied.
   let done = 0, end = 0, shift = 0;
   for (let line = first; line <= last; line++) {
     const slot = llc.find(line);

@@ -2,9 +2,8 @@
  * The cores' write-combining buffers: non-temporal stores go to memory as whole lines, past the
  * cache. A buffer drains when another line needs it, at `sfence` and, in this model, before any
  * other access to its line: a real buffer stays invisible to other cores and devices until it
- * drains; here no read is stale. The LLC evicts the line before the store. (A processor may also
- * merge them: the same words at another time.) A buffer that makes room goes past a full queue like
- * an evicted line; the fence waits for it.
+ * drains; here no read is stale. The LLC evicts the line before the store. A buffer that makes room
+ * goes past a full queue like an evicted line; the fence waits for it.
  */
 import { SCM_BASE } from "./address_map.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
@@ -35,7 +34,6 @@ export interface CombiningParts {
 
 export class WriteCombining {
   readonly #parts: CombiningParts;
-  /** In the order of first stores; by address. */
   readonly #buffers = new Map<number, CombiningBuffer>();
   readonly #line = new Uint8Array(LINE_BYTES);
 
@@ -44,8 +42,8 @@ export class WriteCombining {
   }
 
   /**
-   * Non-temporal; the LLC evicts the lines first. @returns bytes of other buffers that were drained
-   * to free one.
+   * A non-temporal store; the LLC evicts the lines first. @returns the number of bytes of other
+   * buffers that were drained to free one.
    */
   store(core: object, address: number, bytes: Uint8Array): number {
     let left = 0, done = 0;
@@ -73,7 +71,7 @@ export class WriteCombining {
     return undefined;
   }
 
-  /** No effect on a buffer that was drained. */
+  /** Ignored for a buffer that was drained. */
   release(buffer: CombiningBuffer): void {
     if (this.#buffers.get(buffer.address) === buffer) this.#drain(buffer);
   }
@@ -117,7 +115,6 @@ export class WriteCombining {
     return buffer;
   }
 
-  /** @returns its bytes. */
   #drain(buffer: CombiningBuffer): number {
     const { memory, durable, survives } = this.#parts;
     const { address } = buffer;
@@ -146,7 +143,7 @@ export class WriteCombining {
     }
   }
 
-  /** The line in memory with the stored bytes. Valid until the next call. */
+  /** Valid until the next call. */
   #merged(buffer: CombiningBuffer): Uint8Array {
     this.#parts.memory.read(buffer.address, this.#line);
     for (const [from, to] of storedRuns(buffer)) {

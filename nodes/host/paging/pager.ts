@@ -16,12 +16,12 @@ import { FairQueue } from "./fair_queue.ts";
 export interface DemandRegion {
   readonly card: number;
   readonly key: number;
-  /** Virtual, of the first page, and offset of the first byte in it. */
+  /** The virtual address of the first page, and the offset of the first byte in it. */
   readonly address: number;
   readonly offset: number;
   readonly pageBytes: number;
   readonly writable: boolean;
-  /** The card's, per page: 0 none, 1 read, 2 write as well. */
+  /** The card's rights, per page: 0 none, 1 read, 2 write as well. */
   readonly rights: Uint8Array;
 }
 
@@ -38,10 +38,8 @@ export interface RangeJob {
   readonly kind: "range";
   readonly parts: readonly PagePart[];
   readonly rights: 1 | 2;
-  /** Pages that are away are brought in. */
   readonly fault: boolean;
   readonly asked?: true;
-  /** Address of the requester whose hints alone name the pages. */
   readonly hintsOf?: number | undefined;
   readonly done?: string;
 }
@@ -72,11 +70,10 @@ function idOf(card: number, key: number): number {
   return card * KEY_SPAN + key;
 }
 
-/** `card` absent: the first one. */
+/** Without `card` the first card is meant. */
 export class Pager implements DemandPaging {
   readonly regions = new Map<number, DemandRegion>();
   readonly pinned = new Map<number, AddressRange & { readonly frames: readonly number[] }>();
-  /** The oldest mapping first, by region and page. */
   readonly mapped = new Map<string, MappedPage>();
   readonly isPinnedByDefault: boolean;
   faults = 0;
@@ -97,7 +94,6 @@ export class Pager implements DemandPaging {
     readonly pin: boolean;
     readonly map: AddressMap;
     readonly table: PageTable;
-    /** The card reaches only registered memory through it. */
     readonly iommu?: Iommu | undefined;
     readonly onWork: () => void;
   }) {
@@ -148,7 +144,7 @@ export class Pager implements DemandPaging {
     return this.regions.get(idOf(card, key));
   }
 
-  /** Registered, and its key not reused. */
+  /** The region is registered, and its key was not reused. */
   isThere(region: DemandRegion): boolean {
     return this.regionOf(region.card, region.key) === region;
   }

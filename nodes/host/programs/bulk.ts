@@ -1,6 +1,6 @@
 /**
  * Bulk WRITEs to load cables and switches: `bulk` writes into a buffer of `sink` on another host
- * for a duration. Rates of its parts show whether flows converge to a fair share.
+ * for a duration.
  */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_WRITE } from "../verbs/flags.ts";
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
@@ -111,7 +111,6 @@ function placeIn(privateData: Uint8Array) {
   };
 }
 
-/** @returns the reason of an early end. */
 function* transfer(
   { qp, device: { cpu }, privateData }: Connection,
   { cq, mr, depth, timePs, scatter, parts, latencies }: {

@@ -65,7 +65,6 @@ const COUNTERS = [
 ] as const;
 type CounterName = typeof COUNTERS[number];
 
-/** Times in ps. */
 export interface ManyQueuesRow {
   readonly qps: number;
   readonly messages: number;
@@ -150,7 +149,8 @@ export function* manyQueuesServer({ cpu, device, options }: ProgramContext): Ste
 }
 
 /**
- * The first client, for which others wait, has been silent for too long; NEVER where none waits.
+ * When the first client, for which others wait, has been silent for too long; NEVER where none
+ * waits.
  */
 function askAt(sessions: ReadonlyMap<number, Session>): Time {
   const [first, ...others] = sessions.values();
@@ -159,7 +159,7 @@ function askAt(sessions: ReadonlyMap<number, Session>): Time {
 }
 
 /**
- * A WRITE of no bytes, which needs no key (`rocev2.md` §3.4): fails where no peer acknowledges it.
+ * A WRITE of no bytes, which needs no key (`rocev2.md` §3.4), fails where no peer acknowledges it.
  */
 function* probe(control: Control): Steps<void> {
   control.isProbed = true;
@@ -263,7 +263,6 @@ export function* manyQueues({ cpu, device, options }: ProgramContext): Steps<voi
     if (!(cause instanceof ProgramError)) throw cause;
     error = cause.message;
   }
-  // The connection ends after a failure, too, as other clients wait.
   if (control !== undefined) yield* disconnect(control.connection);
   const { to, messageBytes, depth, order } = job;
   const result: ManyQueuesResult = {

@@ -1,7 +1,7 @@
 /**
- * A host after power-on, reduced to what a recovery needs: a core, a cache without evictions, SCM. No device, no other
- * host, no cost: a recovery's result does not depend on its duration. The crash explorer runs recoveries here, on
- * thousands of images. Its time counts memory operations, so that a log of it orders power failures during the recovery.
+ * A host after power-on, reduced to what a recovery needs: a core, a cache without evictions, SCM.
+ * No device, no other host, no cost: a recovery's result does not depend on its duration. Its time
+ * counts memory operations, so that a log of it orders power failures during the recovery.
  */
 import { AddressFault, type Buffer, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
 import { type PersistenceDomain, survives } from "../../../fabric/rack/plan/persistence_domain.ts";
@@ -16,7 +16,6 @@ import { overlay } from "../memory/sparse_bytes.ts";
 
 /** Offsets are into SCM. */
 export interface RecoveryImage {
-  /** Valid until the next call. */
   read(offset: number, length: number): Uint8Array;
   write(offset: number, bytes: Uint8Array): void;
 }
@@ -26,15 +25,15 @@ export interface RecoveryMachine {
   readonly domain: PersistenceDomain;
   readonly scm: Buffer;
   readonly image: RecoveryImage;
-  /** Observes SCM, with the operation count as time. */
+  /** It observes SCM, with the operation count as time. */
   readonly log?: MemoryLog;
 }
 
-/** Flushes included; a recovery with more counts as endless. */
+/** With flushes. A recovery with more waits counts as endless. */
 const WAITS_MAX = 4_000_000;
 const WITHOUT_END = "waits without end";
 const DONE: Wake = { kind: "done" };
-/** Waits are counted, no time passes. */
+/** Waits are counted; no time passes. */
 const NOW: Wait = { kind: "time", at: 0 };
 
 /** One boot: recoveries run in sequence, each on the last one's result. */
@@ -122,7 +121,7 @@ export class RecoveryBoot implements RecoveryCpu {
 
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {
     const offset = this.#offsetOf(address, bytes.length);
-    // A line leaves the cache as a whole: a cached copy is flushed first.
+    // A line leaves the cache as a whole, so a cached copy is flushed first.
     yield* this.flush(address, bytes.length);
     this.#persist(offset, bytes, this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES);
     this.now++;

@@ -1,6 +1,6 @@
 /**
- * The record of one span's durable writes: the format of `<path>.log` of an SCM file
- * (`scm_file.ts`), and the decision on one found at opening.
+ * The record of one span's durable writes (`<path>.log` of an SCM file, `scm_file.ts`), and the
+ * decision on one found at opening.
  */
 import type { DurableWrite } from "../../../fabric/node.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
@@ -81,7 +81,6 @@ export function decodeRecord(bytes: Uint8Array): ScmRecord | undefined {
   return { span: view.getFloat64(16), writes };
 }
 
-/** The writing of a record may have been cut short. */
 export function mayBeTorn(bytes: Uint8Array): boolean {
   const magic = new DataView(new ArrayBuffer(4));
   magic.setUint32(0, MAGIC);

@@ -24,10 +24,9 @@ export interface ByteStore {
 }
 
 interface State {
-  /** Its whole record is in the log, not merged. */
+  /** The span whose whole record is in the log, not merged. */
   readonly pending: number;
   readonly logBytes: number;
-  /** That record. */
   readonly merging: boolean;
 }
 
@@ -86,12 +85,11 @@ export class ScmSums {
     this.mark(AT_REST);
   }
 
-  /** Computes the sums of pages that these writes, in the content by now, have touched. */
   update(content: ByteStore, writes: readonly DurableWrite[]): void {
     for (const page of pagesOf(writes)) this.#take(page, this.#page(content, page));
   }
 
-  /** Computes all sums from the content; pages of zeros count as never written. */
+  /** Pages of zeros count as never written. */
   takeAll(content: ByteStore): void {
     for (let page = 0; page * PAGE_BYTES < this.#bytes; page++) {
       const bytes = this.#page(content, page);
@@ -148,7 +146,7 @@ export class ScmSums {
   }
 }
 
-/** True where any page of [from, to) was written, or `sums` is too short. */
+/** Whether any page of [from, to) was written; true also where `sums` is too short. */
 export function isWritten(
   sums: Uint8Array,
   { from, to }: { readonly from: number; readonly to: number },

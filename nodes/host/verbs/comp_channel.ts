@@ -25,7 +25,6 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
   return undefined;
 }
 
-/** Wakes programs that wait for events of a destroyed channel. */
 function goneChannelSignal({ vector }: CompChannel): string {
   return `comp-channel-gone-${vector}`;
 }
@@ -102,7 +101,7 @@ export function* getCqEvent(
   for (;;) {
     const gone = refuseCq(cq.device, cq);
     if (gone !== undefined) return gone;
-    // Interrupts of two arms may have come as one: the entries read so far tell of both.
+    // Interrupts of two arms may have come as one, so the entries read so far count for both.
     if (cq.place.fired > 0) yield* cpu.settle();
     else if ((yield* cpu.waitAny(sources, options.deadline ?? NEVER)) === "timeout") {
       return "timeout";

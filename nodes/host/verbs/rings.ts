@@ -40,7 +40,6 @@ export function retireSend(qp: Qp, index: number): Retired {
   }
 }
 
-/** Receives complete in order, except those of a shared queue. */
 export function retireRecv(qp: Qp, index: number): Retired {
   const { rq, srq } = qp;
   if (srq !== undefined) return { wrId: retireSlot(srq, index) };
@@ -131,7 +130,7 @@ export function* postAll<Request extends object>(
   return error;
 }
 
-/** Space 3, then the doorbell (`rocev2.md` §5.2: this order). */
+/** Stores the pointer in space 3, then rings (`rocev2.md` §5.2: this order). */
 export function* ringDoorbell(
   device: Device,
   queue: { readonly queue: number; readonly write: number; stamp: Time },
@@ -180,7 +179,7 @@ const CONTROL_BYTES = 16;
 export function* ringSends(qp: Qp, posted: number): Steps<void> {
   const { device, sq, caps: { blueFlame } } = qp;
   const { bytes, isInline } = sq.newest!;
-  // They share a slab with others, which must not live as long as the queue pair.
+  // The bytes share a slab with others, which must not live as long as the queue pair.
   sq.newest = undefined;
   const isCarried = posted === 1 && (blueFlame === "on" || (blueFlame === "inline" && isInline)) &&
     device.state.doorbell === "pointer" && bytes.length > CONTROL_BYTES &&

@@ -122,7 +122,6 @@ function* perform(
   return failed(place) ? place : yield* whileHeld(target, place, ask);
 }
 
-/** Its memory must have room. */
 function placeWith(target: Resizable, change: Space2Change): RingMemory | VerbError {
   const { ring } = target;
   const { depth, unitBytes, wqeAddress } = changedSpace2(target, change);

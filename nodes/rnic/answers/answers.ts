@@ -35,12 +35,11 @@ import { mayMiss } from "../state/paging_state.ts";
 export interface Answer {
   readonly psn: number;
   readonly syndrome: number;
-  /** A NAK's that ends the queue pair, for the report. */
   readonly reason?: string;
   readonly readyAt: Time;
 }
 
-/** Owes an ACK or NAK. An ACK is merged into one that has not left, and takes nothing back. */
+/** Owes an ACK or NAK. An ACK is merged into one that has not left. */
 export function answer(device: Device, qp: QueuePair, given: Answer): void {
   const { psn, syndrome, reason, readyAt } = given;
   if (syndrome === ACK_SYNDROME && mergeAck(qp, { psn, readyAt })) return;
@@ -126,7 +125,7 @@ function passNext(device: Device, qp: QueuePair): boolean {
   }
 }
 
-/** P-28: behind the reception ACK with this PSN. */
+/** P-28: the second ACK leaves behind the reception ACK with this PSN. */
 export function answerPersistent(device: Device, qp: QueuePair, second: AckService): void {
   if (!followReception(qp, second)) sendSecond(device, qp, second);
 }
@@ -169,7 +168,7 @@ const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
   NAK_SYNDROMES["remote-operational-error"],
 ]);
 
-/** §3.4. */
+/** The NAK ends the queue pair (§3.4). */
 function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
   const { syndrome } = nak;
   const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
@@ -181,7 +180,7 @@ function failAfterNak(device: Device, qp: QueuePair, nak: AckService): void {
   enterError(device, qp);
 }
 
-/** The wire carries the syndrome alone. */
+/** Notes the reason, as the wire carries the syndrome alone. */
 function reportNak(device: Device, qp: QueuePair, { psn, syndrome, reason }: AckService): void {
   const { destAddress, destQpn } = qp.attributes;
   const peer = `${formatAddress(destAddress)}, queue pair ${destQpn} to ${qp.qpn}, PSN ${psn}`;
@@ -269,8 +268,8 @@ export function readFrameSent(device: Device, qp: QueuePair, job: TxFrame): void
 }
 
 /**
- * Refused by the host: NAK "remote operational error" from this frame on, behind earlier READs;
- * nothing follows.
+ * The host refused the read: NAK "remote operational error" from this frame on, behind earlier
+ * READs; nothing follows.
  */
 export function readFrameFailed(device: Device, qp: QueuePair, job: TxFrame): void {
   const read = job.read!;
@@ -291,7 +290,7 @@ function failAnswer(
   passAnswers(device, qp);
 }
 
-/** Waits until the DMA writes are with the bus. */
+/** The ACK waits until the DMA writes are with the bus. */
 export function acknowledgePacket(
   device: Device,
   qp: QueuePair,

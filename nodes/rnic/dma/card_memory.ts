@@ -1,8 +1,8 @@
 /**
- * Memory at the card, where queue information lies at `store: device` (Q-03). The card reads and writes it on the
- * chip, at once and without the bus; cores reach it through the BAR, where the card enforces the rules of Q-04. It
- * keeps its content while the card has power: a host that dies holds its card in reset, which ends the card's work
- * but keeps this memory. A card that loses power itself loses it.
+ * Memory at the card, where queue information lies at `store: device` (Q-03). The card reads and
+ * writes it on the chip, at once and without the bus; cores reach it through the BAR, where the
+ * card enforces the rules of Q-04. It keeps its content while the card has power: a host that dies
+ * holds its card in reset, which ends the card's work but keeps this memory.
  */
 import { sendBehindWrites } from "../state/coherent_port_state.ts";
 import type { RegisterRead, RegisterWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -32,7 +32,7 @@ function cardBytes({ memory }: Device, place: Place): Uint8Array<ArrayBuffer> | 
   return memory.bytes.subarray(from, from + place.length);
 }
 
-/** It completes within the step that asked. */
+/** A read of the card's memory completes within the step that asked. */
 export function takeCardRead(
   device: Device,
 ): { readonly request: ReadRequest; readonly data: Uint8Array<ArrayBuffer> } | undefined {
@@ -41,8 +41,8 @@ export function takeCardRead(
 }
 
 /**
- * Entries of the host's earlier life stay until their queues' numbers are used again. @returns why
- * not, or undefined.
+ * Entries of the host's earlier life stay until their queues' numbers are used again. @returns the
+ * reason of a refusal.
  */
 export function layOutCardMemory(
   { memory, store }: Device,
@@ -71,8 +71,8 @@ export function layOutCardMemory(
 }
 
 /**
- * All of it or nothing (Q-04); posted, so an error message refuses it. @returns false where there
- * is no memory.
+ * Stores all of it or nothing (Q-04). The store is posted, so an error message refuses it. @returns
+ * false where there is no memory.
  */
 export function storeFromHost(
   device: Device,
@@ -107,7 +107,7 @@ function breachOf({ pauses, now }: Device, { space, queue }: StorePart, by: numb
   return holder === undefined ? { space, queue } : { space, queue, holder };
 }
 
-/** Answered behind all earlier writes of the card (P-03). */
+/** The answer leaves behind all earlier writes of the card (P-03). */
 export function loadFromHost(device: Device, { tag, offset, length }: RegisterRead): void {
   const data = cardBytes(device, { address: offset, length })?.slice();
   const status = data === undefined ? "unsupported-request" : "success";
@@ -122,7 +122,7 @@ export function writeOnCard(device: Device, address: number, data: Uint8Array): 
   return target !== undefined;
 }
 
-/** Waits for {@link takeCardRead}. @returns false: host memory. */
+/** The read waits for {@link takeCardRead}. @returns false where the address is in host memory. */
 export function readOnCard(device: Device, request: ReadRequest): boolean {
   if (cardBytes(device, request) === undefined) return false;
   device.dma.onCard.push(request);

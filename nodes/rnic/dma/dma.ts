@@ -1,8 +1,7 @@
 /**
  * DMA: tags, limits of outstanding reads, and their continuations, which are data, so that a reset can inspect them.
  *
- * Two engines read, each with its own tags: `gather` for this card's work (payload, WQEs, queue information),
- * `responder` for peers' requests (data of READs, words of atomics, LSB reads).
+ * Two engines read, each with its own tags: `gather` for this card's work, `responder` for peers' requests.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
@@ -18,7 +17,9 @@ import { trace } from "../trace/trace.ts";
 import type { Continuation, Dma, LsbRead, ReadEngine, ReadRequest } from "../state/dma_state.ts";
 import { noteOverlaps } from "../state/verify_state.ts";
 
-/** @param readsMax read requests of each engine on the bus. */
+/**
+ * @param readsMax maximum read requests of each engine on the bus.
+ */
 export function createDma(readsMax: { readonly responder: number; readonly gather: number }): Dma {
   const { responder, gather } = readsMax;
   return {
@@ -63,8 +64,8 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
 }
 
 /**
- * `length` > 0; in call order. The last read that goes out may exceed the engine's limit by a part
- * of itself.
+ * `length` > 0. Reads go out in call order; the last one may exceed the engine's limit by a part of
+ * itself.
  */
 export function dmaRead(device: Device, request: ReadRequest): void {
   assert(request.length > 0, "Cannot read 0 bytes by DMA");
@@ -75,7 +76,7 @@ export function dmaRead(device: Device, request: ReadRequest): void {
   else engine.waiting.push(request);
 }
 
-/** Departs at `stageAt`. @returns when the bus has taken it. */
+/** The write departs at `stageAt`. @returns when the bus has taken it. */
 export function dmaWrite(
   device: Device,
   write: {
@@ -109,7 +110,7 @@ export function dmaWrite(
   return busFreeAt;
 }
 
-/** Undefined: not a request of this card. */
+/** @returns undefined where this card has not asked for it. */
 export function takeCompletion(device: Device, completion: Completion): ReadRequest | undefined {
   const { dma } = device;
   const request = dma.outstanding[completion.tag];
@@ -124,7 +125,7 @@ export function takeCompletion(device: Device, completion: Completion): ReadRequ
   return request;
 }
 
-/** Still on the chip: later messages may join it (P-24). */
+/** A read that is still on the chip: later messages may join it (P-24). */
 export function waitingLsbRead(dma: Dma, qp: QueuePair): LsbRead | undefined {
   const { waiting } = dma.responder;
   for (let at = waiting.end - 1; at >= waiting.first; at--) {
@@ -148,7 +149,7 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   counters.dmaReadBytes += length;
   if (isLsb) counters.lsbReads++;
   if (device.out.tracing) noteRead(device, request, tag);
-  // S905: the PM module has decided that it is needed; so it is of a read-back.
+  // S905: the PM module has decided on an LSB read, which takes it time; so it is with a read-back.
   const isDecidedOn = isLsb || continuation.kind === "read-back";
   const departAt = device.stageAt + (isDecidedOn ? device.timing.persistPs : 0);
   const plain = { kind: "memory-read", tag, address, length, noSnoop } as const;
@@ -165,7 +166,7 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
 }
 
 /**
- * A read without a line of its own would be drawn in the ladder of the message that had its tag
+ * Without a line of its own the read would be drawn in the ladder of the message that had its tag
  * before.
  */
 function noteRead(device: Device, { continuation, length }: ReadRequest, tag: number): void {

@@ -35,8 +35,8 @@ export function createJournal(
 }
 
 /**
- * The bus takes the write until `freeAt`; NEVER where the coherent port says later when. Forgets
- * entries that no power failure can concern. @returns the entry, where there is a journal.
+ * The bus takes the write until `freeAt`; NEVER where the coherent port reports the time later.
+ * Forgets entries that no power failure can concern. @returns the entry, where there is a journal.
  */
 export function noteInJournal(
   { journal, now }: Pick<Device, "journal" | "now">,
@@ -65,7 +65,9 @@ export function survivePowerFailure(
   event: {
     readonly up: boolean;
     readonly now: Time;
-    /** @returns when the bus has taken it; NEVER: told later. */
+    /**
+     * @returns when the bus has taken it; NEVER where that is reported later.
+     */
     readonly send: (entry: JournalWrite) => Time;
     readonly out: Pick<Outputs, "report">;
   },

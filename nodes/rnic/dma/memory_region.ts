@@ -25,7 +25,6 @@ interface Access {
   readonly pd: number;
   readonly va: number;
   readonly length: number;
-  /** All of these ACCESS bits. */
   readonly need: number;
   /** The queue pair of a peer's access; undefined for local memory, which no window grants. */
   readonly qpn?: number;
@@ -39,7 +38,7 @@ export function createRegionTable(first = 0): RegionTable {
   return { slots: [undefined], first, variants: [0], free: [], windows: new Map() };
 }
 
-/** Undefined: the table is full. Call `checkRegion` first. */
+/** @returns undefined where the table is full. Call `checkRegion` first. */
 export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefined {
   const key = takeKey(table);
   if (key === undefined) return undefined;
@@ -52,8 +51,8 @@ export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefi
 }
 
 /**
- * A null region is for local use and covers every address (ibv_alloc_null_mr(3)). Undefined: the
- * table is full.
+ * A null region is for local use and covers every address (ibv_alloc_null_mr(3)). @returns
+ * undefined where the table is full.
  */
 export function addNullRegion(table: RegionTable, pd: number): Region | undefined {
   const key = takeKey(table);
@@ -78,7 +77,7 @@ export function addNullRegion(table: RegionTable, pd: number): Region | undefine
   return region;
 }
 
-/** The key's slot is empty. Undefined: all keys are taken. */
+/** The key's slot is empty. @returns undefined where all keys are taken. */
 export function takeKey(table: RegionTable): number | undefined {
   const index = table.free.pop() ?? table.slots.length;
   if (index >= LIMITS.regions) return undefined;
@@ -153,8 +152,8 @@ export function checkRegion(plan: RegionPlan): string | undefined {
 }
 
 /**
- * ibv_rereg_mr: changes memory, domain, rights, each where named. @returns why it is refused,
- * undefined where it is done.
+ * ibv_rereg_mr: changes those of memory, domain and rights that are given. @returns why it is
+ * refused.
  */
 export function changeRegion(
   table: RegionTable,
@@ -192,7 +191,7 @@ export function lookUp(table: RegionTable, access: Access): Region | undefined {
   return refusedBy(table, access) === undefined ? findRegion(table, access.key) : undefined;
 }
 
-/** A WQE's local memory; undefined where a key does not grant it. */
+/** @returns undefined where a key of the WQE does not grant its memory. */
 export function localSegments(
   { regions }: Device,
   sges: readonly Sge[],
@@ -221,7 +220,6 @@ export function refusedBy(table: RegionTable, access: Access): Refused | undefin
   if (region.pd !== access.pd) return "domain";
   if ((region.access & access.need) !== access.need) return "right";
   const offset = access.va - region.va;
-  // No overflow: all are below 2^53.
   return offset < 0 || access.length > region.length - offset ? "range" : undefined;
 }
 
@@ -272,7 +270,7 @@ export function remoteRegion(
   },
 ): Region | Verdict {
   const { key, length, need } = range;
-  // Host addresses are below 2^53: a VA above is out of bounds.
+  // Host addresses are below 2^53, so a VA above is out of bounds.
   const va = range.va > Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Number(range.va);
   return lookUp(device.regions, { key, pd: qp.pd, va, length, need, qpn: qp.qpn }) ??
     NAK_SYNDROMES["remote-access-error"];

@@ -11,7 +11,6 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { Region, RegionTable, Window } from "../state/memory.ts";
 import type { Device } from "../state/device.ts";
 
-/** Undefined: the table is full. */
 export function addWindow(
   table: RegionTable,
   plan: Pick<Window, "type" | "pd">,
@@ -31,13 +30,13 @@ export function removeWindow(table: RegionTable, window: Window): void {
 
 /**
  * Requests under way find the new range if the key is the same (rxe). @returns whether it was
- * legal: else nothing has changed (MW_BIND_ERR).
+ * legal; otherwise nothing has changed (MW_BIND_ERR).
  */
 export function bindWindow(table: RegionTable, qp: QueuePair, operands: BindOperands): boolean {
   const { rkey, lkey, length } = operands;
   const window = table.windows.get(rkey >>> 8);
   if (window === undefined || window.pd !== qp.pd) return false;
-  // A bind of type 1 to nothing unbinds it.
+  // A bind of type 1 to no bytes unbinds it.
   if (window.type === 1 && length === 0) {
     unbind(table, window);
     window.key = rkey;
@@ -106,10 +105,7 @@ function rangeOf(
   };
 }
 
-/**
- * The host programs' address for a peer's `va`: another one in a zero-based window only. Without a
- * region (a request of no bytes) it is `va`.
- */
+/** The host programs' address for a peer's `va`; it differs in a zero-based window only. */
 export function hostAddress(region: Region | undefined, va: number): number {
   const parent = region?.window?.binding?.parent;
   return region === undefined || parent === undefined ? va : va - region.pageBase + parent.pageBase;

@@ -19,7 +19,9 @@ export function isShared({ shared }: CoherentPort, address: number): boolean {
   return false;
 }
 
-/** Bytes from `address` on, at most `most`, that are all in one shared line, or all in none. */
+/**
+ * @returns the number of bytes from `address` on, at most `most`, that are all in one shared line, or all in none.
+ */
 export function untilShared({ shared }: CoherentPort, address: number, most: number): number {
   let length = most;
   for (const { from, to } of shared) {
@@ -51,7 +53,10 @@ export function beginTask(device: Device, port: CoherentPort, task: LineTask): v
   });
 }
 
-/** A read is over, a write when memory has the line. @returns the task, where it was one. */
+/**
+ * A read, or the write of a line that memory has by now, is over. @returns the task, where it was
+ * one.
+ */
 export function answerTask(
   device: Device,
   port: CoherentPort,

@@ -22,21 +22,21 @@ import { writeEntries } from "./translation_cache.ts";
  */
 const AHEAD_PAGES_MAX = 1024;
 
-/** The last page included. */
+/** `last` is in the span. */
 export interface PageSpan {
   readonly table: TranslationTable;
   readonly first: number;
   readonly last: number;
 }
 
-/** Needed at once, and, behind them, those that the message goes on to. */
+/** Pages that are needed at once, and, behind them, those that the message goes on to. */
 interface PageRequest {
   readonly table: TranslationTable;
   readonly first: number;
   count: number;
   ahead: number;
   readonly rights: 1 | 2;
-  /** Hints have asked for all of it: not needed where that was served meanwhile. */
+  /** Hints have asked for all of it, so it is not needed where that was served meanwhile. */
   repeats: boolean;
   readonly hint?: HintRequest | undefined;
 }
@@ -153,7 +153,6 @@ function sendRequest(
   else pageEvents.push(due);
 }
 
-/** The time from an access to an absent page to its page request ([0114]). */
 function requestPs({ plan: { hints }, timing }: Device): Time {
   const work = hints?.work;
   switch (work?.request) {
@@ -218,7 +217,7 @@ export function mapPages(
   resumeMapped(device);
 }
 
-/** May not be mapped: they stay absent, and may be asked for again. */
+/** The pages may not be mapped: they stay absent, and may be asked for again. */
 export function refusePages(
   device: Device,
   { table }: Pick<Region, "table">,

@@ -44,7 +44,6 @@ export function memoryNeeded(paging: Paging, lines: number): number {
   return needed <= end - next ? 0 : needed;
 }
 
-/** Requires that {@link memoryNeeded} is 0. */
 export function holdTable(device: Device, table: TranslationTable): void {
   const { paging } = device;
   const spills = paging.lines + table.lines > paging.capacityLines;
@@ -121,7 +120,7 @@ function insert(paging: Paging, table: TranslationTable, line: number): void {
   cached.set(number, { table, line });
 }
 
-/** Counts as a use. */
+/** The look counts as a use of the line. */
 export function isOnChip(paging: Paging, table: TranslationTable, line: number): boolean {
   const { cached, counters, plan } = paging;
   const number = numberOf(table, line);
@@ -138,7 +137,7 @@ export function isOnChip(paging: Paging, table: TranslationTable, line: number):
   return true;
 }
 
-/** This look is no use of the line. */
+/** The look does not count as a use of the line. */
 export function holdsLine({ cached }: Paging, table: TranslationTable, line: number): boolean {
   return cached.has(numberOf(table, line));
 }
@@ -147,7 +146,7 @@ export function isComing({ fills }: Paging, table: TranslationTable, line: numbe
   return fills.has(numberOf(table, line));
 }
 
-/** Once, for an access that waits. */
+/** Asks once for each line. */
 export function fetchLine(
   device: Device,
   { table, line }: Pick<Fill, "table" | "line">,

@@ -1,7 +1,6 @@
 /**
  * The ranges that the CPU of flow 2 is to flush (P-26, P-31): a message's own range, and all
- * earlier plain writes of its queue pair's peer. The own range stands in the RECV's CQE, the others
- * in its memory (`fabric/wire/host_bus/persist_ranges.ts`).
+ * earlier plain writes of its queue pair's peer.
  */
 import {
   encodePersistRanges,
@@ -18,8 +17,8 @@ import type { NotifiedRanges } from "../state/persist_records.ts";
 import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
 /**
- * The message's next `length` bytes, not persisted. Addresses are the host programs', as keys may
- * be gone when a later message asks for persistence.
+ * The message's next `length` bytes were written, but not persisted. Addresses are the host
+ * programs', as keys may be gone when a later message asks for persistence.
  */
 export function noteWritten(
   device: Device,

@@ -92,7 +92,6 @@ export function takeCarried(
 ): boolean {
   const { qp, wqe, write } = carried;
   if (wqe === undefined || write === undefined) return false;
-  // The unused part of the last unit does not travel.
   const units = Math.ceil(wqe.length / WQE_UNIT_BYTES);
   const bytes = allocate(units * WQE_UNIT_BYTES);
   bytes.set(wqe);

@@ -164,7 +164,7 @@ export function completionsEnd(cq: CompletionQueue): number {
   return cq.written + cq.pending.length;
 }
 
-/** The interrupt comes at once where there are entries that the host has not taken. */
+/** The interrupt is raised at once where there are entries that the host has not taken. */
 export function arm(device: Device, request: CqArm): void {
   const cq = device.completionQueues.get(request.cqn);
   if (cq === undefined) {

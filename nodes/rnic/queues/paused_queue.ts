@@ -74,7 +74,7 @@ export function releaseLock(device: Device, pause: Pause, command: number): void
   });
 }
 
-/** Called when a DMA read has completed: it may have been the last fetch. */
+/** Called when a DMA read has completed, which may have been the last fetch. */
 export function settlePauses(device: Device): void {
   for (const pause of device.pauses.values()) if (pause.stage === "drains") settle(device, pause);
 }
@@ -101,7 +101,7 @@ function isBusy(owner: QueueOwner): boolean {
   }
 }
 
-/** `reread`: with a fresh pointer of the host's. */
+/** `reread`: the host's pointer was read again. */
 export function resumePause(
   device: Device,
   entry: QueueEntry,
@@ -138,7 +138,6 @@ function grant(device: Device, pause: Pause): void {
   answerPause(device, pause, { status: "ok", op: "lock-space2", until: pause.until });
 }
 
-/** `data` is undefined where space 2 could not be read. */
 export function takeSpace2(device: Device, pause: Pause, data: Uint8Array | undefined): void {
   const { entry, queue } = pause;
   if (device.pauses.get(queue) !== pause || entry === undefined) return;
@@ -151,7 +150,7 @@ interface Resting {
   readonly entry: QueueEntry;
 }
 
-/** Constant for a queue's life, though a placement may have them in space 2. */
+/** Fields that are constant for a queue's life, though a placement may have them in space 2. */
 const KEPT = ["unitBytes", "wqeAddress", "indexAddress"] as const satisfies (keyof QueueFields)[];
 
 function change(device: Device, { pause, entry }: Resting, data: Uint8Array): void {
@@ -176,7 +175,7 @@ function move(device: Device, { pause, entry }: Resting, ring: RingPlace): void 
   readUnits(device, entry, { pause, move: { ring, units }, before: undefined });
 }
 
-/** Undefined where the host refused the read: nothing changes then. */
+/** `data` is undefined where the host refused the read; then nothing changes. */
 export function takeUnits(
   device: Device,
   read: UnitsRead,
@@ -203,7 +202,6 @@ function finishMove(device: Device, { pause, entry }: Resting, ring: RingPlace):
   finish(device, { pause, entry }, read);
 }
 
-/** `read` is the read pointer before the move. */
 function finish(device: Device, { pause, entry }: Resting, read: number): void {
   const owner = device.owners[pause.queue]!;
   const written = completionsOf(device, owner) + pause.held.length;

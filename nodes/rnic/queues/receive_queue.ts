@@ -66,7 +66,7 @@ function lookAtQueue(device: Device, qp: QueuePair, reread: boolean): void {
   else resumeReceiveQueue(device, entry, waiter);
 }
 
-/** Nothing waits for them yet. @returns whether that is under way. */
+/** Fetches ahead of any waiter. @returns whether a fetch is under way. */
 export function fetchReceives(device: Device, qp: QueuePair): boolean {
   const { rq } = qp;
   if (rq.busy || !rights(qp.state).takesRequests) return rq.busy;
@@ -114,8 +114,8 @@ export function takeReceives(
 }
 
 /**
- * A packet is refused (RNR NAK); waiters for persistence are never lost (P-30) and looked after
- * again, ever more rarely, until a doorbell or a duplicate.
+ * A packet is refused (RNR NAK). Waiters for persistence are never lost (P-30): they look again,
+ * ever more rarely, until a doorbell or a duplicate.
  */
 export function refuseWaiters(device: Device, qp: QueuePair): void {
   const { rq } = qp;
@@ -140,7 +140,7 @@ export function retryReceives(device: Device, qp: QueuePair): void {
   if (qp.rq.waiters.length > 0 && !qp.rq.busy) lookAtQueue(device, qp, false);
 }
 
-/** A duplicate's message waits: at once, from the start. */
+/** A duplicate's message waits: it looks at once, with the retries counted anew. */
 export function refetchReceives(device: Device, qp: QueuePair): void {
   qp.rq.retries = 0;
   retryReceives(device, qp);
@@ -174,7 +174,7 @@ function flushReceiveRing(
   }
 }
 
-/** §3.4, §3.8. */
+/** Completes a receive (§3.4, §3.8). */
 export function completeReceive(
   device: Device,
   qp: QueuePair,
@@ -198,7 +198,7 @@ export function completeReceive(
   });
 }
 
-/** It could not take its message, and ends with it. */
+/** The receive could not take its message, and ends with it. */
 export function failReceive(
   device: Device,
   qp: QueuePair,
@@ -210,7 +210,6 @@ export function failReceive(
   flushReceive(device, qp, { position, fault });
 }
 
-/** WR_FLUSH_ERR where no other fault is named. */
 export function flushReceive(
   device: Device,
   qp: QueuePair,

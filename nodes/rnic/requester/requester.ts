@@ -62,7 +62,7 @@ function carryOutAhead(device: Device, qp: QueuePair): void {
   }
 }
 
-/** Once; its completion comes in its turn. */
+/** Executes work once; its completion comes in its turn. */
 function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   // Go-back-N passes it again (§3.3), and it may have been done ahead.
   if (work.carriedOut || work.failure !== undefined) return;
@@ -71,7 +71,6 @@ function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   else fail(device, qp, { work, fault });
 }
 
-/** The context shows whether it may be sent. */
 function hasWork({ requester }: QueuePair): boolean {
   const work = requester.work.at(requester.cursor);
   return requester.probes.length > 0 || (work !== undefined && work.failure === undefined);
@@ -84,7 +83,7 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   if (hasWork(qp) && !mayBegin(device, qp, "requester")) return false;
   const probe = takeProbe(qp);
   if (probe !== undefined) {
-    // Its persistence ACK may have come, or it was restarted as a whole.
+    // Its persistence ACK has come, or it was restarted as a whole.
     const index = probe.packets - 1;
     // A probe without its page counts as lost: the next time-out asks again.
     if (
@@ -134,7 +133,6 @@ function sendNext(device: Device, qp: QueuePair, work: OutstandingWqe): boolean 
   return true;
 }
 
-/** Requests wait for the payload's memory. */
 function hasMemory(
   device: Device,
   qp: QueuePair,
@@ -159,7 +157,7 @@ function framesPerRead(device: Device, qp: QueuePair, work: OutstandingWqe): num
     : Math.floor(device.timing.gatherReadBytes / mtuOf(device, qp));
 }
 
-/** §3.2. */
+/** The send window and the credits of §3.2. */
 function isHeldByWindow(qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   const psn = psnAdd(work.firstPsn, requester.cursorPacket);
@@ -226,7 +224,7 @@ function fitsPsnWindow(device: Device, qp: QueuePair, work: OutstandingWqe): boo
   return false;
 }
 
-/** Its error CQE comes when all earlier work has completed. */
+/** The error CQE comes when all earlier work has completed. */
 export function fail(
   device: Device,
   qp: QueuePair,
@@ -325,7 +323,7 @@ function mtuOf(device: Device, qp: QueuePair): number {
   return qp.type === "ud" ? device.plan.mtu : qp.attributes.pathMtu;
 }
 
-/** Go-back-N: from `psn` on; frames that have not left are abandoned (§3.3). */
+/** Goes back to `psn`; frames that have not left are abandoned (§3.3). */
 export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
   // A page may have been missing at the peer (H-22): coming work is announced again.
   if (device.hints !== undefined) announceAgain(device.hints, qp);
@@ -348,8 +346,8 @@ export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
 }
 
 /**
- * Work that crosses no wire. @returns the error; MW_BIND_ERR for every refused memory management
- * operation (ConnectX).
+ * Executes work that crosses no wire. @returns the error; MW_BIND_ERR for every refused memory
+ * management operation (ConnectX).
  */
 function performLocal(device: Device, qp: QueuePair, wqe: SendWqe): VendorError | undefined {
   switch (wqe.opcode) {

@@ -15,7 +15,7 @@ import { stall } from "../state/responder_changes.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { rowOf } from "./operations.ts";
 
-/** RC: a packet that may not be executed waits, or was refused. */
+/** For RC: false where the packet waits, or was refused. */
 export function mayExecute(device: Device, qp: QueuePair, input: RequestIn): boolean {
   if (!mayMiss(device.paging)) return true;
   const access = rowOf(input).memory(device, qp, input);
@@ -35,8 +35,8 @@ export function mayExecute(device: Device, qp: QueuePair, input: RequestIn): boo
 }
 
 /**
- * Services without acknowledgements. @returns `miss` where the packet waits; `fault` where its page
- * is absent, so that it is lost.
+ * For services without acknowledgements. @returns `miss` where the packet waits; `fault` where its
+ * page is absent, so that it is lost.
  */
 export function findMemory(
   device: Device,
@@ -72,7 +72,7 @@ function takeFault(
     beginWait(device, { kind: "request", qp, ...fault });
     return;
   }
-  // Later packets are ahead of the expected PSN: dropped in silence.
+  // Later packets are ahead of the expected PSN, so they are dropped in silence.
   qp.responder.gapNaked = true;
   if (pageFault === "drop" && input.operation.takesRecv !== "first") {
     paging.counters.pageFaultDrops++;

@@ -1,7 +1,6 @@
 /**
  * Responder: checks request packets of RC in the order of `rocev2.md` §3.4. A check answers "go on"
- * (undefined) or a verdict; only {@link takeRequest} acts on verdicts. Operations differ in their
- * rows alone (`operations.ts`).
+ * (undefined) or a verdict; only {@link takeRequest} acts on verdicts.
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
@@ -20,7 +19,6 @@ import { mayExecute } from "./memory_gate.ts";
 import { rowOf } from "./operations.ts";
 import { type Check, refusalText } from "./refusal_text.ts";
 
-/** PSN first, then the checks, then the effect. */
 export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (responder.failing || !rights(qp.state).takesRequests) return;
@@ -47,7 +45,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   refuse(device, qp, input, { check: "execution", verdict, open, granted });
 }
 
-/** Dropped behind one whose NAK was withdrawn, unless they have come again. */
+/** Packets dropped behind one whose NAK was withdrawn, unless they have come again. */
 function requestDropped(device: Device, qp: QueuePair): void {
   const { lastDropped, expectedPsn, pendingNak } = qp.responder;
   if (lastDropped === undefined || pendingNak !== undefined) return;
@@ -55,7 +53,6 @@ function requestDropped(device: Device, qp: QueuePair): void {
   if (psnDistance(expectedPsn, lastDropped) >= 0) requestGap(device, qp, lastDropped);
 }
 
-/** Something before it has to take effect first (§3.7). */
 function mustWait({ responder }: QueuePair, { operation: { order }, packet }: RequestIn): boolean {
   // The order of answers holds it back anyway.
   if (order === "in-turn") return false;
@@ -85,7 +82,7 @@ export function requestGap(device: Device, qp: QueuePair, psn: number): void {
 interface Fault {
   readonly check: Check;
   readonly verdict: Verdict;
-  /** Both are as before the effect. */
+  /** Both are as they were before the effect. */
   readonly open?: OpenMessage | undefined;
   readonly granted?: RecvWqe | undefined;
 }

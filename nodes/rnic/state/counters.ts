@@ -40,14 +40,14 @@ export function createCounters() {
     dmaWriteBytes: 0,
     dmaErrors: 0,
     lsbReads: 0,
-    /** More than `lsbReads` where reads were shared. */
+    /** It is more than `lsbReads` where messages shared reads. */
     lsbPersisted: 0,
     recvPersisted: 0,
     atomicsExecuted: 0,
-    /** Waited for another at the same address. */
+    /** Atomics that waited for another at the same address. */
     atomicsHeld: 0,
     flushesExecuted: 0,
-    /** Answered (V-01), and those not "written" (V-02, V-03). */
+    /** Answered verified writes (V-01), and those of them that are not "written" (V-02, V-03). */
     verifyWritesIn: 0,
     verifyCrcFailures: 0,
     verifyReadBackFailures: 0,
@@ -62,15 +62,17 @@ export function createCounters() {
     verifyReadBackPs: 0,
     verifySkipped: 0,
     verifySkippedPs: 0,
-    /** Forbidden by Q-04. */
+    /** Stores that Q-04 forbids. */
     storesRefused: 0,
     doorbells: 0,
     doorbellsRefused: 0,
-    /** Lost on the way, overwritten by the queue's next one, without room (Q-06). */
+    /** Doorbells lost on the way, overwritten by the queue's next one, or without room (Q-06). */
     doorbellsLost: 0,
     doorbellsCoalesced: 0,
     doorbellsDropped: 0,
-    /** Handled with an older pointer than the host had stored when it rang (Q-10, Q-11). */
+    /**
+     * Doorbells handled with an older pointer than the host had stored when it rang (Q-10, Q-11).
+     */
     stalePointers: 0,
     blueFlameTaken: 0,
     blueFlameFetched: 0,
@@ -84,7 +86,7 @@ export function createCounters() {
     /** Hits are not counted (Q-07). */
     contextMisses: 0,
     cacheEvictions: 0,
-    /** Granted, refused, taken back (Q-04). */
+    /** Locks granted, refused, taken back (Q-04). */
     locksGranted: 0,
     locksDenied: 0,
     locksTakenBack: 0,
@@ -98,7 +100,7 @@ export function createCounters() {
 
 export type Counters = ReturnType<typeof createCounters>;
 
-/** Reasons stand in the order of the checks (`rocev2.md` §3.4). */
+/** In the order of the checks (`rocev2.md` §3.4). */
 export type DropReason =
   | "held-off"
   | "receive-overrun"

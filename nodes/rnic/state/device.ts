@@ -1,4 +1,4 @@
-/** The state of one RNIC. Modules are functions over it; nothing here decides anything. */
+/** The state of one RNIC. */
 import type { CardWarning } from "../../../fabric/inspection.ts";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
@@ -55,18 +55,16 @@ export interface Upcalls {
     qp: QueuePair,
     turn: { readonly waiter: RecvWaiter; readonly recv: RecvWqe },
   ) => void;
-  /** Refuses the first stalled packet. */
   readonly refuseRecv: (device: Device, qp: QueuePair) => void;
   readonly flushWork: (device: Device, qp: QueuePair) => void;
   readonly failFatally: (device: Device, qp: QueuePair) => void;
   readonly frameSent: (device: Device, frame: TxFrame, sent: PacketFrame) => void;
-  /** Its payload could not be read. */
   readonly frameFailed: (device: Device, frame: TxFrame) => void;
   /** S1014. @returns whether a message with this PSN waits for it. */
   readonly answerPersistenceAck: (device: Device, qp: QueuePair, psn: number) => boolean;
   readonly startAtomic: (device: Device, qp: QueuePair, service: SingleService) => void;
   readonly memoryReady: (device: Device, wait: MemoryWait) => void;
-  /** An atomic is executed, or a verified write's data is placed (V-02). */
+  /** An atomic was executed, or a verified write's data was placed (V-02). */
   readonly resumeBehindAtomics: (device: Device, qp: QueuePair) => void;
   /** V-09: the data is persistent, or that is not known. */
   readonly verifiedPersisted: (
@@ -101,7 +99,9 @@ export interface Upcalls {
   readonly noteMiss: (hints: Hints, qp: QueuePair, tables: readonly TranslationTable[]) => void;
   /** H-02: units to read ahead of the send queue; undefined: as many as without hints. */
   readonly unitsAhead: (hints: Hints, qp: QueuePair) => number | undefined;
-  /** H-23: the card has written these bytes; `keepsWord`: the value of the word on the chip. */
+  /**
+   * H-23: the card has written these bytes. `keepsWord`: it has the value of the word on the chip.
+   */
   readonly wordsOverwritten: (
     device: Device,
     hints: Hints,
@@ -118,7 +118,7 @@ export interface Device {
   readonly timing: RnicTiming;
   now: Time;
   out: Outputs;
-  /** `now` and the module's time. */
+  /** `now` plus the module's processing time. */
   stageAt: Time;
   spaces: QueueSpaces | undefined;
   /** Q-05. */
@@ -128,14 +128,12 @@ export interface Device {
   persistence: PersistencePlan;
   /** Undefined where the card's buffers do not survive its host's power failure. */
   journal: Journal | undefined;
-  /** Undefined in most runs. */
   readonly heldLog: HeldLog | undefined;
   memory: CardMemory | undefined;
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
   readonly lossesNoted: Set<string>;
   readonly dma: Dma;
-  /** Undefined on PCIe. */
   readonly port: CoherentPort | undefined;
   readonly transmitter: Transmitter;
   readonly regions: RegionTable;
@@ -153,7 +151,6 @@ export interface Device {
   /** IPv4 group → UD queue pairs in the order of attaching; no empty group. */
   readonly multicast: Map<number, readonly QueuePair[]>;
   readonly completionQueues: Map<number, CompletionQueue>;
-  /** Undefined: each asynchronous event is a message to the driver. */
   eventQueue: CompletionQueue | undefined;
   readonly sharedReceiveQueues: Map<number, SharedReceiveQueue>;
   readonly owners: (QueueOwner | undefined)[];
@@ -174,20 +171,19 @@ export interface Device {
   readonly atomicWords: AtomicWords;
   readonly verify: VerifyState;
   readonly roundRobin: Fifo<QueuePair>;
-  /** `isWanted`: scheduled again since its turn began. */
+  /** `isWanted`: the queue pair was scheduled again since its turn began. */
   readonly turn: { of: QueuePair | undefined; isWanted: boolean };
   readonly congestion: Congestion | undefined;
   /** V-08. */
   readonly flips: readonly Flip[];
   deadlines: Deadlines;
   readonly slots: (QueuePair | undefined)[];
-  /** All numbers of queues, all slots below are taken. */
+  /** All numbers of queues, and all slots, below these are taken. */
   readonly lowestFree: { queue: number; slot: number };
   nextQpn: number;
   identification: number;
 }
 
-/** Counts it (`rocev2.md` §3.4). */
 export function drop(device: Device, reason: DropReason): void {
   device.drops.set(reason, (device.drops.get(reason) ?? 0) + 1);
 }
@@ -209,13 +205,13 @@ export function sendReply(device: Device, id: number, reply: RnicReply): void {
 
 const WARNINGS_KEPT = 16;
 
-/** A note of the run, kept for `inspect` too. */
+/** A note of the run, which `inspect` shows, too. */
 export function warn({ out, now: atPs, warnings }: Device, message: string): void {
   out.report("warning", { message });
   if (warnings.push({ atPs, message }) > WARNINGS_KEPT) warnings.shift();
 }
 
-/** Notes the first loss of each kind; `message` is not called for others. */
+/** Notes the first loss of each kind. */
 export function noteLoss(device: Device, kind: string, message: () => string): void {
   if (device.lossesNoted.has(kind)) return;
   device.lossesNoted.add(kind);

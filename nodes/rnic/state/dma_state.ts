@@ -1,4 +1,3 @@
-/** DMA reads under way, and writes in a card's journal. */
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
@@ -28,13 +27,12 @@ export interface JournalWrite {
 
 export interface HeldBytes {
   readonly address: number;
-  /** Never modified. */
   readonly data: Uint8Array;
 }
 
 /**
  * Tells an observer, with exact times, all that a card holds of its host's persistent memory: what a power failure at
- * *any* instant would leave, without another run (`nodes/host/memory/memory_log.ts` does it for the host's memory).
+ * *any* instant would leave (`nodes/host/memory/memory_log.ts` does it for the host's memory).
  *
  * Addresses are physical. Times never decrease. A power failure that the card detects at `t` precedes all that it
  * is told of at `t`.
@@ -74,7 +72,10 @@ export type Continuation =
   }
   | { readonly kind: "translation"; readonly fill: Fill }
   | { readonly kind: "space2"; readonly pause: Pause }
-  /** Q-09: unread units; `before`: those up to the ring's end, where two reads bring them. */
+  /**
+   * Q-09: unread units. `before` is the number of those up to the ring's end, where two reads bring
+   * them.
+   */
   | {
     readonly kind: "ring-units";
     readonly pause: Pause;
@@ -83,7 +84,7 @@ export type Continuation =
   }
   | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
   | { readonly kind: "atomic"; readonly turn: AtomicTurn }
-  /** H-21: a word ahead of its atomic. */
+  /** H-21: reads a word ahead of its atomic. */
   | { readonly kind: "preload"; readonly word: Word }
   | {
     readonly kind: "read-back";
@@ -112,12 +113,12 @@ export interface ReadRequest {
   readonly noSnoop?: boolean;
   /** The read passes writes that are on their way (V-08). */
   readonly medium?: boolean;
-  /** The host tells of changes (H-23). */
+  /** The host reports later changes of these bytes (H-23). */
   readonly tracked?: boolean;
   readonly continuation: Continuation;
 }
 
-/** Goes on at `at`; `data` is undefined where it failed. */
+/** The read goes on at `at`; `data` is undefined where it failed. */
 export interface DataRead {
   readonly at: Time;
   readonly continuation: Continuation;
@@ -143,7 +144,7 @@ export interface Dma {
   readonly outstanding: (ReadRequest | undefined)[];
   readonly responderTags: number;
   readonly onCard: Fifo<ReadRequest>;
-  /** Has come; still being processed (`dataReadPs`). */
+  /** Data that has come, but is still being processed (`dataReadPs`). */
   readonly reading: Fifo<DataRead>;
   busFreeAt: Time;
 }

@@ -23,9 +23,9 @@ export const LIMITS = {
   /** Lost persistence ACKs asked for at one time-out. */
   persistProbes: 16,
   stalledPackets: 128,
-  /** Being fetched or not left. */
+  /** Payload that is being fetched or has not left. */
   transmitBufferBytes: 64 * 1024,
-  /** Waits for its CRC, or is being checked (V-02). */
+  /** Data that waits for its CRC, or is being checked (V-02). */
   verifyStagingBytes: 8 * 1024 * 1024,
   /** A responder drops a further READ, which comes again. */
   waitingReads: 64,
@@ -36,7 +36,7 @@ export const LIMITS = {
 
 // The headroom of lossless buffers counts on it.
 export { COMMIT_AHEAD_PS } from "../../../fabric/rack/plan/processing.ts";
-/** The receive buffer is full: received frames are dropped. */
+/** From this backlog on the receive buffer is full: received frames are dropped. */
 export const BUS_BACKLOG_PS: Time = 20 * PS_PER_US;
 export const BUS_RESUME_PS: Time = 15 * PS_PER_US;
 /**
@@ -45,7 +45,7 @@ export const BUS_RESUME_PS: Time = 15 * PS_PER_US;
  */
 export const STAGED_BACKLOG_PS: Time = 200 * PS_PER_NS;
 export const STAGED_RESUME_PS: Time = 100 * PS_PER_NS;
-/** Others may keep the bus full: after this wait one path MTU goes nevertheless. */
+/** Others may keep the bus full: after this wait one path MTU is sent nevertheless. */
 export const STAGED_PATIENCE_PS: Time = 2 * PS_PER_US;
 /**
  * The first wait before an empty receive queue is looked at again for a persistent message; it

@@ -38,7 +38,7 @@ export function startWork(qp: QueuePair, work: OutstandingWqe): void {
   if (awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
 }
 
-/** The cursor goes to the next work behind a message's last frame. */
+/** Behind a message's last frame the cursor goes to the next work. */
 export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const index = requester.cursorPacket;
@@ -60,7 +60,7 @@ export function passWork(qp: QueuePair): void {
   requester.cursor++;
 }
 
-/** Asks for an ACK where `needed`, or after many frames. @returns whether it asks. */
+/** A frame asks for an ACK where `needed`, or after many frames. @returns whether it asks. */
 export function countTowardsAck(qp: QueuePair, needed: boolean): boolean {
   const requester = own(qp);
   requester.sinceAckReq++;
@@ -70,7 +70,7 @@ export function countTowardsAck(qp: QueuePair, needed: boolean): boolean {
 }
 
 /**
- * A READ goes on behind its last response, other answered work at its start, a verified write
+ * A READ goes on behind its last response, other answered work restarts, a verified write goes on
  * behind acknowledged packets, as a WRITE does.
  */
 export function goBackTo(qp: QueuePair, psn: number): void {
@@ -130,7 +130,7 @@ export function takeOldest(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).work.shift();
 }
 
-/** Work that crosses no wire may, though a restart has yet to pass it. */
+/** Work that crosses no wire may complete though a restart has yet to pass it. */
 export function completeOldest(qp: QueuePair): void {
   const requester = own(qp);
   const work = requester.work.shift()!;
@@ -148,7 +148,6 @@ export function skipFlushed(qp: QueuePair): void {
   requester.cursorPacket = 0;
 }
 
-/** @returns whether there was one left. */
 export function spendRetry(qp: QueuePair): boolean {
   const requester = own(qp);
   if (requester.retriesLeft === 0) return false;
@@ -158,7 +157,7 @@ export function spendRetry(qp: QueuePair): boolean {
 
 const ENDLESS_RNR = 7;
 
-/** Costs an RNR retry. @returns whether there was one left. */
+/** @returns whether an RNR retry was left. */
 export function beginRnrWait(qp: QueuePair, now: Time): boolean {
   const requester = own(qp);
   if (requester.rnrRetriesLeft === 0) return false;
@@ -168,7 +167,7 @@ export function beginRnrWait(qp: QueuePair, now: Time): boolean {
   return true;
 }
 
-/** P-28, by last PSN. */
+/** Takes the work with this last PSN (P-28). */
 export function takePersisted(qp: QueuePair, psn: number): void {
   const { persistWaiting } = own(qp);
   persistWaiting.get(psn)!.persisted = true;

@@ -53,7 +53,7 @@ export function acceptRequest(qp: QueuePair, nextPsn: number): number {
   return responder.msn;
 }
 
-/** Its data is placed. @returns whether the message is complete. */
+/** The packet's data is placed. @returns whether the message is complete. */
 export function acceptPacket(
   qp: QueuePair,
   message: OpenMessage,
@@ -68,7 +68,7 @@ export function acceptPacket(
   return ends;
 }
 
-/** UC: any PSN begins a message. */
+/** A UC message may begin with any PSN. */
 export function beginAt(qp: QueuePair, psn: number): void {
   const responder = own(qp);
   abandonOpen(responder);
@@ -76,7 +76,7 @@ export function beginAt(qp: QueuePair, psn: number): void {
   responder.droppingRest = false;
 }
 
-/** UC. @returns whether it was dropped before. */
+/** For UC. @returns whether the packet's message was dropped before. */
 export function abandonMessage(qp: QueuePair, { row }: Pick<PacketIn, "row">): boolean {
   const responder = own(qp);
   const { droppingRest } = responder;
@@ -85,13 +85,13 @@ export function abandonMessage(qp: QueuePair, { row }: Pick<PacketIn, "row">): b
   return droppingRest;
 }
 
-/** Its receive WQE stays for the next message. */
+/** The receive WQE stays for the next message. */
 function abandonOpen(responder: Writable<Responder>): void {
   responder.granted ??= responder.open?.recv;
   responder.open = undefined;
 }
 
-/** Its receive WQE fails, too. */
+/** The receive WQE fails, too. */
 export function closeMessage(qp: QueuePair): void {
   own(qp).open = undefined;
 }
@@ -110,7 +110,7 @@ export function takeStalled(qp: QueuePair): RequestIn | undefined {
   return own(qp).stalled.shift();
 }
 
-/** They come again behind the missing packet. */
+/** The packets come again behind the missing one. */
 export function dropStalled(qp: QueuePair): void {
   for (let next = takeStalled(qp); next !== undefined; next = takeStalled(qp)) {
     noteDropped(qp, next.packet.bth.psn);
@@ -174,7 +174,7 @@ export function followReception(qp: QueuePair, second: AckService): boolean {
   return false;
 }
 
-/** A packet behind it must not be acknowledged before it. */
+/** A packet behind the answer must not be acknowledged before it. */
 export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): void {
   const responder = own(qp);
   responder.pendingAck = undefined;
@@ -193,7 +193,7 @@ function noteReception(responder: Writable<Responder>, psn: number): void {
   if (psnDistance(responder.receptionPsn, psn) > 0) responder.receptionPsn = psn;
 }
 
-/** Neither it nor any request behind it is answered. */
+/** Neither the failed READ nor any request behind it is answered. */
 export function failReads(qp: QueuePair, failed: ReadService, psn: number): void {
   const responder = own(qp);
   const { responses } = responder;
@@ -229,25 +229,27 @@ export function controlQueued(qp: QueuePair): void {
   own(qp).unsentControl++;
 }
 
-/** No ACK is merged into it any more. */
 export function controlLeaves(qp: QueuePair, ack: AckService): void {
   const responder = own(qp);
   responder.unsentControl--;
   if (responder.pendingAck === ack) responder.pendingAck = undefined;
   if (responder.pendingNak !== ack) return;
-  // It asks for all dropped packets.
+  // The NAK asks for all dropped packets.
   responder.pendingNak = undefined;
   responder.lastDropped = undefined;
 }
 
-/** §3.5. */
+/** The oldest resource makes room (§3.5). */
 export function rememberResource(qp: QueuePair, resource: Resource): void {
   const { resources } = own(qp);
   resources.push(resource);
   if (resources.length > qp.attributes.maxDestRdAtomic) resources.shift();
 }
 
-/** Atomics not executed, and data of verified writes not all with the bus (V-02). */
+/**
+ * Counts atomics that are not executed, and verified writes whose data is not all with the bus
+ * (V-02).
+ */
 export function countPending(
   qp: QueuePair,
   effect: "atomics" | "placing",

@@ -1,7 +1,6 @@
 /**
  * DCQCN's reaction point: a queue pair's rate, cut by notifications, raised by a timer and a byte
  * counter (Zhu et al., SIGCOMM'15, §3.1 and §5, whose names the fields have; `rocev2.md` §3.9).
- * Pure arithmetic: `congestion.ts` has queue pairs, timers and packets.
  */
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import type { DcqcnParameters } from "../../../fabric/rack/plan/plan.ts";

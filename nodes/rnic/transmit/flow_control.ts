@@ -1,7 +1,6 @@
 /**
  * Priority-based flow control at the network port (`rocev2.md` §3.9): the sending module holds back
  * paused priorities, the receiving module asks for a pause where the wire is faster than the bus.
- * Frames of one priority keep their order.
  */
 import {
   askPause,
@@ -52,7 +51,7 @@ function priorityOfJob(device: Device, { ud, qp }: TxFrame): number {
   return priorityOf(device, ud === undefined ? qp.path.dscp : ud.trafficClass >> 2);
 }
 
-/** False where the frame is no pause, or PFC is off. */
+/** @returns false where the frame is no pause, or PFC is off. */
 export function obeyPause(device: Device, frame: Frame): boolean {
   const { congestion, now } = device;
   if (congestion?.flow === undefined || !isMacControl(headOf(frame))) return false;
@@ -87,7 +86,7 @@ function mayPass({ pauses, held }: FlowControl, priority: number, now: Time): bo
   return control.length === 0 && data.length === 0;
 }
 
-/** One that may leave now, of the highest priority; ACKs before data. */
+/** Takes a frame that may leave now, of the highest priority; ACKs before data. */
 export function takeHeld(
   flow: FlowControl,
   now: Time,
@@ -105,7 +104,7 @@ export function takeHeld(
   return undefined;
 }
 
-/** It keeps its place in the round robin. */
+/** The queue pair keeps its place in the round robin. */
 export function parkWherePaused(device: Device, flow: FlowControl, qp: QueuePair): boolean {
   if (!isPaused(flow.pauses, priorityOf(device, qp.path.dscp), device.now)) return false;
   qp.scheduled = true;
@@ -122,7 +121,7 @@ export function unpark(device: Device, { pauses, parked }: FlowControl): void {
   }
 }
 
-/** A pause ends that something waits for, or one has to be renewed or taken back. */
+/** When a pause ends for which something waits, or one has to be renewed or taken back. */
 export function flowWakeAt(device: Device, flow: FlowControl): Time {
   const { pauses, held, parked, requests } = flow;
   const wireAt = device.transmitter.freeAt - COMMIT_AHEAD_PS;
@@ -157,7 +156,7 @@ export function isOverrun(device: Device): boolean {
   return backlogPs > BUS_BACKLOG_PS + flow.headroomPs;
 }
 
-/** Taken back when the buffer has drained, renewed before they expire. */
+/** Pauses are taken back when the buffer has drained, and renewed before they expire. */
 export function servePauses(device: Device, flow: FlowControl): void {
   const { requests } = flow;
   if (requests.asked === 0) return;

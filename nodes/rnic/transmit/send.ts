@@ -38,8 +38,8 @@ export const NO_BYTES = new Uint8Array(0);
 const walker = new PieceWalker();
 
 /**
- * Fetches the payload of consecutive frames, from `offset` of the message. Without memory (inline,
- * no payload) they are complete at once.
+ * Fetches the payload of consecutive frames, from `offset` of the message. Frames without a payload
+ * in memory are complete at once.
  */
 export function fetchPayload(
   device: Device,
@@ -67,7 +67,7 @@ export function fetchPayload(
   const most = read === undefined ? gatherReadBytes : dmaReadBytes;
   walker.start(segments, { offset, length: bytes, most });
   while (walker.next()) {
-    // One piece is used without a copy. Null regions are zeros.
+    // One piece is used without a copy; null regions read as zeros.
     if (walker.offset === 0 && (walker.bytes < bytes || walker.isNull)) {
       gather.data = allocate(bytes);
     }
@@ -82,7 +82,6 @@ export function fetchPayload(
   if (gather.missing === 0) handOut(device, gather, device.stageAt);
 }
 
-/** `data` is undefined where the read failed. */
 export function takePayload(
   device: Device,
   piece: { readonly gather: Gather; readonly offset: number },
@@ -111,7 +110,7 @@ function handOut(device: Device, { jobs, data, failed }: Gather, readyAt: Time):
   if (!isStale(jobs[0]!)) passReady(device, jobs[0]!.line);
 }
 
-/** V-08 damages no other data. */
+/** V-08 damages only data of writes. */
 function isWritten(job: TxFrame): boolean {
   return job.work?.plan.writes === true && !job.failed && !isStale(job);
 }
@@ -122,8 +121,8 @@ export function queueControl(device: Device, frame: ControlFrame): void {
 }
 
 /**
- * Hands over complete frames from the head. A READ response passes no control frame of its queue
- * pair (§3.6); it waits here, where it does not hold up other queue pairs.
+ * Sends complete frames from the head. A READ response passes no control frame of its queue pair
+ * (§3.6); it waits here, where it does not hold up other queue pairs.
  */
 function passReady(device: Device, line: TxOrder): void {
   for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
@@ -169,8 +168,8 @@ export function runTransmitter(device: Device): void {
 }
 
 /**
- * Congestion notifications first, then frames held back by a pause; those that may not leave now
- * make way. @returns whether a frame was sent.
+ * Sends congestion notifications first, then frames held back by a pause. @returns whether a frame
+ * was sent.
  */
 function sendAhead(device: Device, congestion: Congestion): boolean {
   const { transmitter, now } = device;
@@ -194,7 +193,6 @@ function sendAhead(device: Device, congestion: Congestion): boolean {
   return true;
 }
 
-/** NEVER where there is none. */
 function noticeAt(device: Device, { plan, flow, notices }: Congestion): Time {
   if (notices.length === 0) return NEVER;
   return flow === undefined ? 0 : flow.pauses.until[priorityOf(device, plan.cnpDscp)]!;
@@ -244,7 +242,7 @@ function sendData(device: Device, job: TxFrame): void {
   if (read !== undefined) qp.responder.lastMsnSent = read.msn;
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
-  // A greeting between cards.
+  // It is a greeting between cards.
   if (qp.card !== undefined && work === undefined) return;
   device.up.frameSent(device, job, frame);
 }
@@ -279,7 +277,7 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
     solicited: false,
     payload: ack.payload ?? NO_BYTES,
   });
-  // Credits of the moment; none in a persistence ACK (P-28).
+  // An ACK has the credits of the moment, a persistence ACK none (P-28).
   const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
   const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
   // A persistence ACK may overtake answers, whose MSN must not run back.
@@ -293,7 +291,7 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
 const CNP_ROW = opcodeRow(OPCODE.CNP)!;
 const CNP_PAYLOAD = new Uint8Array(16);
 
-/** `rocev2.md` §3.9: BECN, no PSN, 16 reserved bytes, a priority of its own. */
+/** A CNP (`rocev2.md` §3.9): BECN, no PSN, 16 reserved bytes, a priority of its own. */
 function sendNotice(device: Device, congestion: Congestion, notice: Notice): void {
   congestion.counters.cnpsOut++;
   const packet = makePacket(device, {

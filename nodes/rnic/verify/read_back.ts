@@ -20,7 +20,10 @@ import { writesNoSnoop } from "../dma/place_payload.ts";
 
 const walker = new PieceWalker();
 
-/** Made before its own DMA writes; it records other writes to its memory, which are no damage. */
+/**
+ * It must be created before its own DMA writes, as it records other writes to its memory, which are
+ * no damage.
+ */
 export function createReadBack(
   device: Device,
   look: Pick<ReadBack, "qp" | "service" | "firstPsn" | "segments" | "expected"> & {
@@ -99,7 +102,7 @@ export function lookUpTo(device: Device, readBack: ReadBack, placed: number): vo
   takeShare(device);
 }
 
-/** All of it may be read back. One of no bytes is done. */
+/** All of it may be read back. */
 export function awaitReadBack(device: Device, readBack: ReadBack): void {
   readBack.awaited = true;
   device.counters.verifyReadBacks++;
@@ -120,8 +123,8 @@ function takeShare(device: Device): void {
 }
 
 /**
- * Uses what other users leave of the engine, and at least the turn behind them; called at the end
- * of every step.
+ * Uses the part of the engine that others leave, and at least the turn behind them; called at the
+ * end of every step.
  */
 export function runReadBacks(device: Device): void {
   const { verify, dma } = device;
@@ -189,9 +192,6 @@ function finishWhenComplete(device: Device, readBack: ReadBack): void {
   if (device.verify.readBacks.delete(readBack)) readBackDone(device, readBack);
 }
 
-/**
- * Compares the piece, or collects it for the CRC; bytes that others have written count as right.
- */
 function takePiece(
   readBack: ReadBack,
   piece: Uint8Array<ArrayBuffer>,

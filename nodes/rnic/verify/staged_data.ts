@@ -57,7 +57,6 @@ export function runStaged(device: Device): void {
     staged.shift();
     countPending(qp, "placing", -1);
     if (service.state !== "failed") dataPlaced(device, qp, service);
-    // Whether its answer is known or not.
     passAnswers(device, qp);
   }
 }
@@ -79,21 +78,22 @@ function hasPage(device: Device, { qp, service, data, offset }: StagedData): boo
   return awaitAccess(device, access, { kind: "staged", qp, psn });
 }
 
-/** Its memory is another's: it fails as a late WRITE, but its packet is not known any more. */
+/**
+ * The memory is another's: the write fails as a late WRITE, but its packet is not known any more.
+ */
 function refuse({ verify }: Device, service: SingleService): void {
   service.state = "failed";
   const { readBack } = service.verified!;
   if (readBack !== undefined) verify.readBacks.delete(readBack);
 }
 
-/** A path MTU. A comparison takes V-08's damage in the buffer for right. */
+/** Places a path MTU. A comparison takes V-08's damage in the buffer for right. */
 function placeNext(device: Device, staged: StagedData): void {
   const { qp, service, data, offset } = staged;
   const verified = service.verified!;
   const { pathMtu } = qp.attributes;
   if (offset === 0 && device.out.tracing) traceVerifiedArrival(device, qp, verified);
   const piece = data.subarray(offset, offset + pathMtu);
-  // Data of one packet was damaged before.
   const placed = data.length <= pathMtu ? piece : flipped(device, "checked", piece);
   if (placed !== piece) data.set(placed, offset);
   const { segments } = verified.opened;

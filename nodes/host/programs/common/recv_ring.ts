@@ -22,12 +22,11 @@ import {
 import { createObject, objectAt, ringObjects, type ScmDirectory } from "./scm_directory.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 
-/** They share no line with the word. */
+/** Slots share no line with the word. */
 const SLOTS_AT = 64;
 const LINE_BYTES = 64;
 
 export interface RecvRing {
-  /** Virtual; in SCM only. */
   readonly word: number | undefined;
   readonly first: number;
   readonly slots: number;
@@ -41,11 +40,11 @@ interface Sizes {
   readonly slotBytes: number;
 }
 
-/** `persistd`'s copy option decides how, so that tests cover both. */
+/** `persistd`'s copy option decides on the kind of stores, so that tests cover both. */
 export interface Storing {
   readonly cpu: Cpu;
   readonly directory: ScmDirectory;
-  /** Persistent when it returns. */
+  /** The bytes are persistent when it returns. */
   readonly store: (va: number, bytes: Uint8Array) => Steps<void>;
 }
 
@@ -83,18 +82,15 @@ function ringAt(cpu: Cpu, place: Sizes & { readonly offset: number }): RecvRing 
   return { word: at, first: at + SLOTS_AT, slots, slotBytes, epoch, applied };
 }
 
-/** The area includes the word. */
 export function areaOf(ring: RecvRing): { readonly address: number; readonly length: number } {
   const { first, slots, slotBytes, word = first } = ring;
   return { address: word, length: first - word + slots * slotBytes };
 }
 
-/** A power failure erases it. */
 export function ringInDram(buffer: Buffer, sizes: Sizes): RecvRing {
   return { word: undefined, first: buffer.address, ...sizes, epoch: 0, applied: 0 };
 }
 
-/** Old content is void. */
 export function* beginEpoch(cpu: Cpu, ring: RecvRing): Steps<void> {
   ring.epoch = (ring.epoch + 1) >>> 0;
   yield* recordApplied(cpu, ring, 0);
@@ -154,7 +150,7 @@ export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
   return count;
 }
 
-/** No effect where its object is gone. */
+/** Without effect where the object is gone. */
 export function* storePendingMessage(
   { cpu, directory, store }: Storing,
   { pending, payload }: { readonly pending: PendingMessage; readonly payload: Uint8Array },

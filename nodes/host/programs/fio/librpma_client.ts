@@ -38,7 +38,7 @@ import {
 
 /** Bytes of a flushing READ (RPMA_FLUSH_APM_RAW_SIZE). */
 const RAW_BYTES = 8;
-/** A request and its answer: IO_U_BUF_LEN. */
+/** A request and its answer (IO_U_BUF_LEN). */
 const SLOT_BYTES = 2 * MESSAGE_BYTES;
 
 const RECVS_LEAST = 16;
@@ -58,9 +58,9 @@ interface Client {
   readonly data: Mr;
   readonly blockBytes: number;
   readonly workspace: Workspace;
-  /** gpspm: requests and their answers, in turn. */
+  /** For gpspm: requests and their answers, in turn. */
   readonly messages: { readonly mr: Mr; readonly slots: number; next: number } | undefined;
-  /** apm: the target of flushing READs. */
+  /** For apm: the target of flushing READs. */
   readonly raw: Mr;
   readonly inFlight: IoUnit[];
   readonly ready: IoUnit[];
@@ -269,7 +269,7 @@ function* sendRequest(client: Client, request: FlushRequest): Steps<void> {
   });
 }
 
-/** Undefined for a SEND. */
+/** @returns undefined for a SEND. */
 function unitIndexOf(client: Client, completion: WorkCompletion): number | undefined {
   const { messages, device: { cpu } } = client;
   const { opcode, wrId, byteLen } = checked(completion);

@@ -3,7 +3,7 @@ import type { Time } from "../../../../fabric/base/time.ts";
 import { bucketOf } from "./histogram.ts";
 import type { Direction } from "./job.ts";
 
-/** Welford's, as fio's `io_stat`. */
+/** Welford's method, as in fio's `io_stat`. */
 export interface Moments {
   samples: number;
   min: number;
@@ -13,7 +13,7 @@ export interface Moments {
   squares: number;
 }
 
-/** Hits per bucket of `histogram.ts`: [bucket, count], ascending. */
+/** `buckets`: hits per bucket of `histogram.ts`, ascending. */
 export interface Latency extends Readonly<Moments> {
   readonly buckets: readonly (readonly [bucket: number, count: number])[];
 }
@@ -28,7 +28,7 @@ export interface DirectionStats {
   readonly slat: Latency;
   readonly clat: Latency;
   readonly lat: Latency;
-  /** KiB/s, and I/O/s, over windows of `bwavgtime` and `iopsavgtime`. */
+  /** KiB/s and I/O/s, over windows of `bwavgtime` and `iopsavgtime`. */
   readonly bw: Readonly<Moments>;
   readonly iops: Readonly<Moments>;
 }
@@ -38,9 +38,7 @@ export interface ThreadStats extends Readonly<Record<Direction, DirectionStats>>
   readonly workPs: Time;
   /** fio's: 10 of ns, 10 of µs, 12 of ms ({@link latencyClass}). */
   readonly classes: readonly number[];
-  /** 1, 2–3, 4–7 … ≥ 64 outstanding at a submission. */
   readonly depths: readonly number[];
-  /** 0, 1–4, 5–8 … > 64 together. */
   readonly submits: readonly number[];
   readonly completes: readonly number[];
 }
@@ -83,7 +81,6 @@ class WindowMeter {
     this.#begin = begin;
   }
 
-  /** @param now not before the last call's */
   add(now: Time, amount: number): void {
     while (now - this.#begin >= this.lengthPs) {
       addSample(this.moments, Math.floor(this.#sum * 1e12 / this.lengthPs));
@@ -94,7 +91,6 @@ class WindowMeter {
   }
 }
 
-/** Times in ps. */
 export interface IoTimes {
   readonly start: Time;
   /** A job with `sync` has no submission latency. */
@@ -201,7 +197,7 @@ export class StatsMeter {
     this.#directions[direction].shortIos++;
   }
 
-  /** `count` were posted together. */
+  /** `count` requests were posted together. */
   atDepth(count: number, depth: number): void {
     this.#depths[depthBucket(depth)]! += count;
   }

@@ -1,4 +1,3 @@
-/** Options of the replicated log's programs, and state of its client, shared by its threads. */
 import { MADE_UP } from "../common/made_up.ts";
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import { METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
@@ -23,11 +22,10 @@ export function createJob({ cpu }: ProgramContext, options: LogOptions) {
     options,
     replicas: options.to.map((host) => ({
       host,
-      /** Offsets of the log's segments in the replica's SCM, as far as known. */
       places: new Array<number>(),
       /** The method's confirmation guarantees persistence at this host. */
       promises: false,
-      /** First slots confirmed: they survive any failure. */
+      /** The number of first slots that are confirmed, so that they survive any failure. */
       acked: 0,
       tries: 0,
       lost: undefined as string | undefined,
@@ -57,7 +55,7 @@ export function changed(job: LogJob): void {
 }
 
 /**
- * So that one replica has all durable records, for any quorum: an earlier client may have used
+ * One replica then has all durable records, for any quorum: an earlier client may have used
  * another.
  */
 export function readsNeeded({ replicas: { length } }: LogJob): number {
@@ -91,7 +89,7 @@ export function readLogOptions({ device, options: given }: ProgramContext) {
 
 export type LogOptions = Readonly<ReturnType<typeof readLogOptions>>;
 
-/** All different. @throws ProgramError */
+/** The names must all be different. @throws ProgramError */
 export function hostsOption(options: Options, name: string): string[] {
   const found = options[name];
   const hosts = Array.isArray(found) ? found : typeof found === "string" ? [found] : [];
@@ -103,7 +101,7 @@ export function hostsOption(options: Options, name: string): string[] {
   );
 }
 
-/** Replicas for durability; default: a majority. @throws ProgramError */
+/** Replicas for durability; a majority by default. @throws ProgramError */
 export function quorumOption(options: Options, replicas: number): number {
   const least = Math.floor(replicas / 2) + 1;
   const quorum = countOption(options, "quorum", { least: 1, otherwise: least });

@@ -63,12 +63,12 @@ function* scan(
   return undefined;
 }
 
-/** A single attempt: the client schedules the next. */
+/** A thread makes a single attempt: the client schedules the next. */
 function patience({ pausePs, idlePs }: LogJob["options"]) {
   return { attempts: 1, pausePs, idlePs };
 }
 
-/** Ends when the client does, or the replica has all of the segment. */
+/** Returns when the client ends, or the replica has all of the segment. */
 function* replicate(
   { device, cpu }: ThreadContext,
   job: LogJob,
@@ -110,7 +110,6 @@ interface Part {
   readonly segment: Segment;
 }
 
-/** @returns the reason of its end. */
 function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   const { replica, segment: { first, end } } = part;
   const isLast = end === job.plan?.shape.slots;
@@ -124,7 +123,7 @@ function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   });
 }
 
-/** None when a slot is released or the client has ended; a failure after a timeout. */
+/** Returns none when a slot is released or the client has ended; a failure after a timeout. */
 function* nextOf(put: Put, job: LogJob, hasNext: () => boolean) {
   const { cpu, client: { cq, mode, idlePs } } = put;
   const hasMore = () => job.over ? put.outstanding === 0 : put.freeSlots.length > 0 && hasNext();

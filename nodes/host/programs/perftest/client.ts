@@ -1,8 +1,3 @@
-/**
- * perftest's client: connects, runs a test for each size, and reports a row for each. `terms.ts`
- * has the tests, `job.ts` the options.
- */
-
 import { PERFTEST_OPERATION } from "../../../../fabric/inspection.ts";
 import { createCq } from "../../verbs/create_cq.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
@@ -44,19 +39,17 @@ export type PerftestRow =
     | (
       & { readonly measures: "latency" }
       & LatencyFigures
-      /** Latencies in ps, in order; on request. */
+      /** Latencies in ps, in the order of messages; on request. */
       & { readonly samplesPs?: readonly number[] }
     )
     | ({ readonly measures: "latency-rate" } & LatencyRate)
     | (
       & { readonly measures: "bandwidth" }
       & BandwidthFigures
-      /** The row has their sum. */
       & { readonly local?: BandwidthFigures; readonly remote?: BandwidthFigures }
     )
   );
 
-/** Effective values, as in perftest's header. */
 export interface PerftestSettings {
   readonly connection: ConnectionType;
   readonly qps: number;
@@ -83,7 +76,6 @@ export interface PerftestResult {
   readonly pathMtu: number;
   readonly settings: PerftestSettings;
   readonly rows: readonly PerftestRow[];
-  /** Ends of the last size. */
   readonly ends: {
     readonly local: readonly PerftestEnd[];
     readonly remote: readonly PerftestEnd[];
@@ -123,7 +115,7 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
     );
     // The card gets a small queue's consumer index more often.
     const sendRoom = depth * qps + RX_DEPTH, recvRoom = rxDepth * qps + RX_DEPTH;
-    // Sends and receives are awaited at once.
+    // Sends and receives are awaited together.
     const sendCq = must(
       yield* createCq(device, { entries: bidirectional ? sendRoom + recvRoom : sendRoom }),
     );

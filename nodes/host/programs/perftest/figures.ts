@@ -58,7 +58,6 @@ export function latencySamples(posts: readonly Time[], trips: 1 | 2): number[] {
   return posts.slice(1).map((post, i) => (post - posts[i]!) / trips);
 }
 
-/** A line of a bandwidth test. */
 export interface BandwidthFigures {
   /** The best rate over any range of messages; null for too many. */
   readonly peakBytesPerSecond: number | null;
@@ -96,7 +95,6 @@ export function sampledBandwidth({ count, ps }: Sampled, bytes: number): Bandwid
   return { peakBytesPerSecond: null, averageBytesPerSecond, messagesPerSecond };
 }
 
-/** As perftest prints it. */
 export function sumOfEnds(one: BandwidthFigures, other: BandwidthFigures): BandwidthFigures {
   const [peak, otherPeak] = [one.peakBytesPerSecond, other.peakBytesPerSecond];
   return {
@@ -106,10 +104,9 @@ export function sumOfEnds(one: BandwidthFigures, other: BandwidthFigures): Bandw
   };
 }
 
-/** Of {@link encodeFigures}; the last byte is not 0. */
 export const FIGURES_BYTES = 33;
 
-/** Doubles in order of the fields, messages, a mark. */
+/** Doubles in order of the fields, messages, a mark that is not 0. */
 export function encodeFigures(
   figures: BandwidthFigures,
   messages: number,

@@ -22,7 +22,6 @@ export const CONNECTIONS = ["RC", "UC", "UD"] as const;
 export type ConnectionType = typeof CONNECTIONS[number];
 
 export interface PerftestKind {
-  /** `RDMA_Write`. */
   readonly title: string;
   readonly measures: "latency" | "bandwidth";
   readonly verb: Extract<WqeOpcode, "write" | "read" | "send"> | "atomic";
@@ -71,7 +70,6 @@ export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
 export const SERVICE = "perftest";
 /** perftest's default rx-depth, of a SEND test. */
 export const RX_DEPTH = 512;
-/** perftest's, of bandwidth tests. */
 export const CQ_MODERATION = 100;
 /**
  * Larger messages complete one by one, unless `-Q` or `-a` says otherwise
@@ -81,9 +79,9 @@ export const MODERATED_BYTES_MAX = 8192;
 /** `MAX_QP_NUM`. */
 export const QPS_MAX = 16_384;
 export const ITERATIONS_MAX = 10_000_000, DEPTH_MAX = 8192;
-/** perftest's, with and without `-a`. */
+/** perftest's limits, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
-/** perftest's, of UD queue pairs. */
+/** perftest's Q_Key of UD queue pairs. */
 export const UD_Q_KEY = 0x1111_1111;
 export const MEMORIES = ["dram", "scm"] as const;
 export type Memory = typeof MEMORIES[number];
@@ -103,7 +101,6 @@ export interface TestTerms {
   /** Messages per queue pair; ignored with a duration. */
   readonly iterations: number;
   readonly duration: Duration | undefined;
-  /** The server sends at the same time. */
   readonly bidirectional: boolean;
   readonly atomic: Atomic;
   readonly depth: number;
@@ -124,9 +121,9 @@ export interface PerftestTerms extends TestTerms {
   readonly index: number;
   readonly qps: number;
   readonly place: RemotePlace;
-  /** Address of the server's figures, under the same key. */
+  /** The address of the server's figures, under the same key. */
   readonly reportVa: number;
-  /** 0 for another type, which the connection names. */
+  /** 0 where the connection has no UD queue pair. */
   readonly udQpn: number;
 }
 
@@ -135,7 +132,6 @@ export interface RemotePlace {
   readonly rkey: number;
 }
 
-/** Fields in wire order, with widths. */
 const FIELDS = [
   ["test", 1],
   ["memory", 1],
@@ -194,7 +190,6 @@ export function encodePerftestTerms(terms: PerftestTerms): Uint8Array<ArrayBuffe
   return bytes;
 }
 
-/** Undefined: not valid. */
 export function decodePerftestTerms(bytes: Uint8Array): PerftestTerms | undefined {
   if (bytes.length < TERMS_BYTES) return undefined;
   let at = 0;
@@ -227,7 +222,6 @@ const PLACE_BYTES = 12, ANSWER_BYTES = PLACE_BYTES + 8;
 
 export interface PerftestAnswer {
   readonly place: RemotePlace;
-  /** 0 for another type. */
   readonly udQpn: number;
   readonly udPsn: number;
 }
@@ -241,7 +235,6 @@ export function encodeAnswer({ place, udQpn, udPsn }: PerftestAnswer): Uint8Arra
   return bytes;
 }
 
-/** Undefined: not valid. */
 export function decodeAnswer(bytes: Uint8Array): PerftestAnswer | undefined {
   const place = decodePlace(bytes);
   if (place === undefined || bytes.length < ANSWER_BYTES) return undefined;
@@ -266,12 +259,12 @@ export function decodePlace(bytes: Uint8Array): RemotePlace | undefined {
 
 const REASON_CHARACTERS = 80;
 
-/** Why a server rejects, in its REJ's private data, ASCII. */
+/** A server's reason for a rejection is in its REJ's private data, in ASCII. */
 export function encodeReason(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text.slice(0, REASON_CHARACTERS));
 }
 
-/** "" without one; the rest is padding. */
+/** @returns "" without a reason; the rest is padding. */
 export function decodeReason(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes).replace(/\0[^]*$/, "");
 }

@@ -1,6 +1,6 @@
 /**
- * A requester's connection to a host's `persistd`, with policy (P-29), and the common main function
- * of `put`, `append`, `get`, `list`, `remove`.
+ * A requester's connection to a host's `persistd`, with its policy (P-29), and the common main
+ * function of `put`, `append`, `get`, `list`, `remove`.
  */
 import { type AccessFlags, IBV_ACCESS_LOCAL_WRITE } from "../../verbs/flags.ts";
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
@@ -46,14 +46,13 @@ export interface PersistClient {
   readonly pd: Pd;
   readonly cq: Cq;
   readonly server: ServerTerms;
-  /** P-29; `auto` is resolved. */
+  /** P-29: `auto` is resolved. */
   readonly policy: "persistence" | "reception";
   readonly mode: "poll" | "interrupt";
   readonly idlePs: Time;
   readonly recvMr: Mr;
   readonly recvBytes: number;
   readonly freeRecvs: number[];
-  /** Outside the data path. */
   readonly controlMr: Mr;
 }
 
@@ -61,13 +60,12 @@ export interface ClientOptions {
   readonly to: string;
   readonly terms: Terms;
   readonly mode: "poll" | "interrupt";
-  /** Attempts to connect, and the wait between, for a host or service that may be booting. */
+  /** A host or service may be booting: how often to try, and the wait between. */
   readonly attempts: number;
   readonly pausePs: Time;
   readonly idlePs: Time;
 }
 
-/** `completion`, `attempts`, `pauseUs`, `idleUs`. */
 export function waitingOptions(
   { device, options }: Pick<ProgramContext, "device" | "options">,
   idleUs = 50_000,
@@ -84,7 +82,6 @@ export interface Failure {
   readonly error: string;
 }
 
-/** The reason in words is there where the card knows it. */
 export function failedCompletion({ status, reason }: WorkCompletion): Failure {
   return { error: reason === undefined ? status : `${status}: ${reason}` };
 }
@@ -98,7 +95,6 @@ const SPARE_RECVS = 4;
 /** The host or service may still be booting; other refusals are final. */
 const WORTH_ANOTHER_TRY: ReadonlySet<Refusal["refused"]> = new Set(["timeout", "no-service"]);
 
-/** All are freed where one fails. */
 export function* makeRegions(
   pd: Pd,
   wanted: readonly { readonly bytes: number; readonly access: AccessFlags }[],
@@ -119,8 +115,8 @@ export function* makeRegions(
 }
 
 /**
- * Their queue pairs are destroyed, and the RNIC's last writes have reached at least the host's
- * buffers.
+ * To be called when their queue pairs are destroyed and the RNIC's last writes have reached at
+ * least the host's buffers.
  */
 function* giveBack(regions: readonly Mr[]): Steps<void> {
   // ENOENT after a failure of the RNIC: the region is gone.
@@ -221,7 +217,7 @@ function* reach(
   }
 }
 
-/** `depth` messages are outstanding at most. Arrays are by message. */
+/** At most `depth` messages are outstanding. Arrays are by message. */
 export function createWindow(depth: number, count: number) {
   return {
     freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
@@ -232,7 +228,7 @@ export function createWindow(depth: number, count: number) {
     requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
     next: 0,
     outstanding: 0,
-    /** Duplicate or unmatched confirmations: must stay 0 (P-30). */
+    /** Duplicate or unmatched confirmations: 0 by P-30. */
     unexpected: 0,
   };
 }
@@ -251,7 +247,6 @@ export interface Measured {
   readonly error: string | undefined;
 }
 
-/** The result always contains `report`. */
 export interface ClientProgram<Job> {
   readonly report: Readonly<Record<string, unknown>>;
   readonly prepare: (client: PersistClient) => Steps<Job | Failure>;
@@ -267,7 +262,6 @@ export function* runClient<Job>(
   const job = isFailure(client) ? client : yield* prepare(client);
   const result = isFailure(job) ? { ...report, ...outcomeOf(job.error) } : yield* run(job);
   cpu.report("result", result);
-  // The connection's memory stays until the program ends.
   if (!isFailure(client)) yield* disconnect(client.connection);
 }
 
@@ -292,7 +286,7 @@ export function* postRecvs(client: PersistClient, count: number): Steps<Failure 
   return failureOf(yield* postRecv(connection.qp, requests));
 }
 
-/** Undefined: not valid. */
+/** @returns undefined for an invalid message. */
 export function received(
   client: PersistClient,
   completion: WorkCompletion,
@@ -324,7 +318,7 @@ export function isReceive({ opcode }: WorkCompletion): boolean {
   return opcode === "recv" || opcode === "recv-persistence";
 }
 
-/** A failure after the timeout. */
+/** @returns a failure after the timeout. */
 export function* nextCompletions(client: PersistClient): Steps<WorkCompletion[] | Failure> {
   const { mode, idlePs, device } = client;
   const deadline = device.cpu.now + idlePs;
@@ -333,7 +327,6 @@ export function* nextCompletions(client: PersistClient): Steps<WorkCompletion[] 
   return { error: `Nothing has completed for ${idlePs / PS_PER_US} µs` };
 }
 
-/** Outside the data path. */
 export function* ask(
   client: PersistClient,
   message: PersistMessage,
@@ -376,7 +369,7 @@ interface Opening {
   readonly alone?: true;
   /** The object is written beside the old one, until {@link publish}. */
   readonly replaces?: true;
-  /** Incomplete objects, too; for reading. */
+  /** For reading: an incomplete object counts, too. */
   readonly partial?: boolean;
 }
 
@@ -391,7 +384,6 @@ export function* openObject(client: PersistClient, object: Opening): Steps<Regio
   return answer.type === "region" ? answer : { error: "protocol" };
 }
 
-/** Fully written: becomes the object of its name. */
 export function* publish(
   client: PersistClient,
   { complete }: { readonly complete: boolean },
@@ -401,10 +393,7 @@ export function* publish(
   return answer.type === "publish" ? undefined : { error: "publish: protocol" };
 }
 
-/**
- * Frees all resources, for a program that connects often. @param regions further ones of {@link
- * makeRegions}.
- */
+/** For a program that connects often. @param regions further ones of {@link makeRegions}. */
 export function* releaseClient(client: PersistClient, regions: readonly Mr[]): Steps<void> {
   yield* disconnect(client.connection);
   yield* giveBack([client.recvMr, client.controlMr, ...regions]);

@@ -62,7 +62,7 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
     otherwise: "nt-store",
   });
   const receive = wordOption(options, "receive", { words: RECEIVE_PLACES, otherwise: "dram" });
-  // First, so that requests of early clients are not lost.
+  // The service listens first, so that requests of early clients are not lost.
   const listener = must(listen(device, SERVICE));
   const { flow, flush } = device.state.persistence;
   const server: Server = {
@@ -105,7 +105,7 @@ function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
   }
 }
 
-/** Undefined: the RNIC has failed, a reset event follows. */
+/** @returns undefined where the RNIC has failed; a reset event follows. */
 function* makeCq(device: Device, entries: number): Steps<Cq | undefined> {
   const cq = yield* createCq(device, { entries });
   return failed(cq) ? undefined : cq;

@@ -26,7 +26,10 @@ import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
 import { SMALL_INLINE } from "../common/send_flags.ts";
 import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 
-/** The requester chooses the policy; `auto` means the RECV's notification where the CPU flushes. */
+/**
+ * The requester chooses the policy; `auto` is resolved to the RECV's notification where the CPU
+ * flushes.
+ */
 export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {
   const terms = decodeTerms(request.privateData);
   const privateData = encodeServerTerms(server.terms);
@@ -47,7 +50,7 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
   server.clients.set(client.connection.qp.qpn, client);
 }
 
-/** Undefined: the RNIC or the requester refuses. */
+/** @returns undefined where the RNIC or the requester refuses. */
 function* admit(
   server: Server,
   request: ConnectRequest,
@@ -134,7 +137,7 @@ function traceRecvs(
   server.cpu.trace({ step, text: `posts ${count} RECV`, qpn: qp.qpn, recvs });
 }
 
-/** CPU time; with several clients it includes the others'. */
+/** The CPU time includes that of other clients, if there are several. */
 export function reportServed({ cpu }: Server, client: Client): void {
   const { serving } = client;
   if (serving === undefined) return;
@@ -176,9 +179,8 @@ interface Given {
   readonly address: number;
   readonly length: number;
   readonly name?: string;
-  /** No other requester may write it, nor an object of its name. */
+  /** No other requester may write the object, nor another object of its name. */
   readonly alone?: boolean;
-  /** Requesters that only read may continue. */
   readonly readersStay?: boolean;
 }
 

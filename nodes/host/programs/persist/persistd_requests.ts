@@ -196,8 +196,8 @@ function* createdFor(
 }
 
 /**
- * The new object lies beside the old one. Where there is no room for both, the old one goes first:
- * a failure leaves neither, never a mixture.
+ * The new object lies beside the old one. Where there is no room for both, the old one is removed
+ * first, so a failure leaves neither, never a mixture.
  */
 function* replacementFor(
   server: Server,
@@ -239,8 +239,8 @@ function placeOf({ scm }: ScmDirectory, { offset, length }: ScmObject) {
 }
 
 /**
- * Answers when persistent. From then on the requester cannot write it; those that write the old
- * object in place are disconnected.
+ * Answers when the object is persistent. From then on the requester cannot write it; requesters
+ * that write the old object in place are disconnected.
  */
 function* publish(
   server: Server,
@@ -271,7 +271,7 @@ function* publish(
   yield* answer(server, client, message);
 }
 
-/** Answers when persistent. Readers may continue, writers are disconnected. */
+/** Answers when the removal is persistent. Readers may continue, writers are disconnected. */
 function* remove(
   server: Server,
   client: Client,

@@ -95,7 +95,6 @@ function dataOf(
   return madeUpBytes(bytes, options.name);
 }
 
-/** Both directions; captured bytes. */
 function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
   const reply = yield* cpu.command({ op: "query-statistics" });
   if (reply.status !== "ok" || reply.op !== "query-statistics") return { frames: 0, bytes: 0 };
@@ -121,7 +120,6 @@ export function* put(context: ProgramContext): Steps<void> {
     cpu.report("result", { ...report, ...outcomeOf(`No input ${options.file}`) });
     return;
   }
-  // No more slots than messages.
   const depth = Math.min(wanted, Math.ceil(data.length / messageBytes));
   const policy = policyOf(
     method,
@@ -151,7 +149,6 @@ export function* put(context: ProgramContext): Steps<void> {
   });
 }
 
-/** Complete where confirmations promise persistence, else marked incomplete. */
 function* store(put: Put): Steps<Stored> {
   const { options: { claims }, cpu } = put;
   const complete = claims || promises(put);

@@ -1,7 +1,4 @@
-/**
- * The messages of a `put`. A program that compares data itself (`write-compare`) is the baseline of
- * verified writes (V-10).
- */
+/** The messages of a `put`. */
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import {
   IBV_FLUSH_PERSISTENT,
@@ -35,11 +32,10 @@ export interface PutOptions {
   readonly messageBytes: number;
   readonly depth: number;
   readonly inline: boolean | undefined;
-  /** V-04; unused for `write-compare`, which requests no level. */
+  /** V-04; not used by `write-compare`, which requests no level. */
   readonly level: VerifyLevel;
   /** V-02. The card's CRC does not detect earlier damage. */
   readonly crcBy: CrcMaker;
-  /** How often a damaged message is written again before the `put` fails. */
   readonly rewrites: number;
   readonly claims: boolean;
 }
@@ -70,7 +66,6 @@ interface PutPlan {
   readonly scratchBytes: number;
 }
 
-/** Arrays are by message. */
 export function createPut(put: PutPlan) {
   const { options: { depth, messageBytes }, data, client, plan } = put;
   const count = Math.ceil(data.length / messageBytes);
@@ -99,7 +94,7 @@ interface Verifying {
   readonly comparesItself: boolean;
   readonly rewritesOf: Uint32Array;
   readonly caught: Record<Caught, number>;
-  /** V-05: read-back skipped. */
+  /** Read-backs that were skipped (V-05). */
   skipped: number;
 }
 
@@ -215,7 +210,7 @@ export function follow(put: Put, index: number): SendRequest {
   if (put.plan.second === "read") {
     requests.read++;
     const { ring, rkey } = put.region;
-    // A READ of the message's last byte, or of its SEND's receive buffer.
+    // It reads the message's last byte, or that of its SEND's receive buffer.
     const remote = ring === undefined ? { va: va + length - 1, rkey } : ring;
     return { opcode: "read", sendFlags, wrId, sges: [sge(scratch, offset, 1)], remote };
   }
@@ -249,8 +244,7 @@ function createVerifying(plan: MethodPlan, count: number): Verifying | undefined
 }
 
 /**
- * Undefined for other completions. A broken cell does not recover: after the last rewrite the `put`
- * fails.
+ * @returns undefined for other completions. A broken cell does not recover: after the last rewrite the `put` fails.
  */
 export function* messageToRewrite(
   put: Put,
@@ -270,7 +264,6 @@ export function* messageToRewrite(
   return index;
 }
 
-/** Marks an intact message as verified. */
 function caughtBy(
   put: Put,
   verifying: Verifying,
@@ -279,7 +272,6 @@ function caughtBy(
   const index = Math.floor(wrId / 2);
   if (verifying.comparesItself) {
     if (status !== "SUCCESS" || wrId % 2 === 0) return undefined;
-    // `write-compare`: the program loads sent and read data, and compares.
     const { cpu, slots, slotBytes, scratch, scratchBytes } = put;
     const slot = put.slotOf[index]!, length = lengthOf(put, index);
     const sent = cpu.load(slots.address + slot * slotBytes, length);

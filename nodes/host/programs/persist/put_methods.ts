@@ -12,7 +12,6 @@ export interface MethodPlan {
     SendRequest["opcode"],
     "write" | "send" | "write-persistence" | "write-persist-address" | "write-verify"
   >;
-  /** V-09: also persistent. */
   readonly persist?: boolean;
   /**
    * It is posted after the first's completion, or `together` with it: the first is then
@@ -40,7 +39,6 @@ const VERIFY_STEPS = {
   after: { post: "4601", first: "4608" },
 } as const;
 
-/** Read back and compared, persistent or not. */
 const COMPARE_STEPS = {
   post: "post-write",
   first: "written",
@@ -150,9 +148,8 @@ const PLANS: Readonly<
 };
 
 /**
- * The plan of the write that persists depends on the responder's flush mechanism and the queue
- * pair's policy (P-29): one completion at persistence, or one at reception and a RECV's at
- * persistence.
+ * The plan of a persistent write depends on the responder's flush mechanism and the queue pair's
+ * policy (P-29): one completion at persistence, or one at reception and a RECV's at persistence.
  */
 export function methodPlan(
   method: PutMethod,
