@@ -27,15 +27,14 @@ export interface FactoryOptions {
   readonly image: (host: string) => ImageReader | undefined;
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
   readonly own?: Readonly<Record<string, MakeProgram>>;
-  /** One life, from 0; absent: none. */
+  /** Observes the host's memory in one life, from 0; absent: none. */
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
-  /** One life of the RNIC, from 0; absent: none. */
+  /** Observes the RNIC in one life, from 0; absent: none. */
   readonly heldLog?: (rnic: string, life: number) => HeldLog | undefined;
 }
 
 export const SERVICES: readonly string[] = ["cm"];
 
-/** A host before power-on, with the unsaved bytes of its earlier life. */
 export interface HostLife {
   readonly name: string;
   readonly life: number;
@@ -84,7 +83,6 @@ export function makeHost(
   return withOwnRows(made, options.plan);
 }
 
-/** Made when first needed. */
 function instancesOf(
   { name, config: { programs, shared } }: HostLife,
   makers: Readonly<Record<string, MakeProgram>>,

@@ -1,4 +1,4 @@
-/** Rows of the user's for coherent cards: tables of the nodes, and refusals of wrong rows. */
+/** The user's own rows for coherent cards: tables of the nodes, and refusals of wrong rows. */
 import { tablesWith } from "../fabric/coherence/own_rows.ts";
 import type { Tables } from "../fabric/coherence/tables.ts";
 import { formatTime } from "../fabric/base/time.ts";
@@ -24,8 +24,8 @@ export function ownTables(
 }
 
 /**
- * A step that goes wrong is then the file's fault (a message without a row, a forbidden answer): a
- * refusal, with node and time.
+ * A wrong step is then the file's fault (a message without a row, a forbidden answer): it ends with
+ * a refusal that has node and time.
  */
 export function withOwnRows(node: Node, { coherence }: Pick<RackPlan, "coherence">): Node {
   if (coherence === undefined) return node;

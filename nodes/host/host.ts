@@ -1,7 +1,6 @@
 /**
  * The host as a node: cores and memory, and a bus to each of its RNICs. Messages of a bus go to
- * memory, to programs and to the driver. Parts: `host_card.ts` (for each card), `memory_system.ts`,
- * `iio.ts`, `processor.ts`, `host_programs.ts`.
+ * memory, to programs and to the driver.
  */
 import type { Tables } from "../../fabric/coherence/tables.ts";
 import { fail, unreachable } from "../../fabric/base/assert.ts";
@@ -70,7 +69,7 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly pages: PageTable;
   readonly paging: Pager;
   readonly iommu: Iommu | undefined;
-  /** C-03; of its only card. */
+  /** Regions of its only card (C-03). */
   readonly regions: HostRegions | undefined;
   now: Time = 0;
   readonly #plan: HostPlan;
@@ -172,7 +171,7 @@ export class Host implements Node, Machine<ThreadContext> {
     return false;
   }
 
-  /** H-23. */
+  /** Other cards' copies are invalidated (H-23). */
   #written(card: HostCard, address: number, length: number): void {
     if (this.cards.length === 1) return;
     for (const other of this.cards) if (other !== card) other.snoops.stored(address, length);
@@ -313,7 +312,6 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   #event(card: HostCard, event: RnicEvent): void {
-    // The kernel handles these.
     if (event.type === "PAGE_FAULT") return card.paging.fault(event);
     if (event.type === "HINT_WORK") return this.#programs.hintWork(card, event);
     if (this.regions?.event(event)) return;

@@ -46,7 +46,6 @@ export class HostCard {
   readonly iio: Iio;
   readonly guard: QueueGuard;
   readonly cardMemory: CardMemory | undefined;
-  /** Undefined on PCIe. */
   readonly agent: CoherentAgent | undefined;
   readonly ats: Ats | undefined;
   readonly paging: CardPaging;

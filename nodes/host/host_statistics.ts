@@ -24,7 +24,6 @@ export interface HostCounts {
   readonly hintJobs: { readonly jobs: number; readonly workPs: Time };
 }
 
-/** Since power-on, of all cards together. */
 export function hostStatistics(
   processor: Processor,
   { cards, memory, map, pages, paging, iommu, regions }: Parts,
@@ -72,9 +71,9 @@ export function hostStatistics(
     scmWpqCombined: scmImc.combined,
     scmWpqOverflows: scmImc.overflows,
     scmWpqMax: scmImc.pendingMax,
-    // Received by the controller, and written to the medium (P-01: blocks of 256 B).
+    // Bytes received by the controller, and written to the medium (P-01: blocks of 256 B).
     scmBytesIn: scmImc.acceptedBytes,
-    // Newer in the LLC.
+    // Lines that are newer in the LLC.
     ...(dirty > 0 && { scmLinesDirty: dirty }),
     scmLinesOut: scmBuffer.lines,
     scmBlocksOut: scmBuffer.blocksOut,

@@ -31,7 +31,7 @@ export function traceWork(
   out.trace({ step: "busy", text: program, busy: { track: `core ${core}`, fromPs, untilPs } });
 }
 
-/** All of it was in the IIO from `fromPs` to `untilPs`. */
+/** All of the write was in the IIO from `fromPs` to `untilPs`. */
 export function traceWritten(
   out: Outputs,
   { address, data, noSnoop }: MemoryWrite,

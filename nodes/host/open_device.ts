@@ -348,7 +348,7 @@ function* openEvents(device: Device, plan: HostPlan): Steps<void> {
   device.state.eventQueue = yield* openEventQueue(device);
 }
 
-/** False where the card had no power, or has begun another life: it has lost all state. */
+/** @returns false where the card had no power, or has begun another life and so lost all state. */
 function isRefusal(error: unknown, cpu: Cpu, card: number | undefined): boolean {
   return !(error instanceof ProgramError) || (card !== undefined && cpu.card === card);
 }

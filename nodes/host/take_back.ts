@@ -70,9 +70,6 @@ function isNothingLeft(
     ![...regions.values(), ...windows.values()].some(({ pd }) => isOwn(pd));
 }
 
-/**
- * Ends the ids of librdmacm, with requests for a connection and connections of other queue pairs.
- */
 function* endIds(device: CmDevice, program: string): Steps<void> {
   const { agent } = device.cm;
   const isOwn = (sink: CmSink | undefined) =>
@@ -94,7 +91,7 @@ function* endIds(device: CmDevice, program: string): Steps<void> {
   yield* emit(device, output);
 }
 
-/** The peer of a connection, also of a pending one, is told. */
+/** The peer of a connection, also of a pending one, is informed. */
 function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
   for (const group of [...qp.groups]) yield* detachMcast(qp, group);
   const endpoint = [...device.cm.agent.endpoints.values()].find(({ qpn }) => qpn === qp.qpn);

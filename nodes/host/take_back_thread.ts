@@ -12,14 +12,15 @@ interface Devices {
 
 export interface TakeBackParts {
   readonly map: AddressMap;
-  /** The programs that allocated memory, by address. */
   readonly owners: Map<number, string>;
   readonly processor: Processor;
-  /** @returns whether no object is left. */
+  /**
+   * @returns whether no object is left.
+   */
   readonly takeBack: (device: OpenDevice, program: string) => Steps<boolean>;
   readonly isReady: () => boolean;
   /**
-   * A thread of the driver: gets the devices of present cards, and the open devices of absent ones.
+   * Runs a thread of the driver with the devices of present cards, and the open devices of absent ones.
    * @param onEnd called whether it returns or fails.
    */
   readonly run: (steps: (devices: Devices) => Steps<void>, onEnd: () => void) => void;
@@ -75,7 +76,7 @@ export class TakeBackThread {
   }
 }
 
-/** It has opened the device and may have left objects there. */
+/** The program has opened the device and may have left objects there. */
 function hasUsed({ state, cm: { agent } }: OpenDevice, program: string): boolean {
   for (const name of state.contexts.values()) if (programOf(name) === program) return true;
   // An id reaches a card by its address, too.

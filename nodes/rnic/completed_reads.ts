@@ -1,4 +1,4 @@
-/** Continuations of completed reads. A read of queue information also resumes its waiters. */
+/** Continuations of completed reads. */
 import type { Completion } from "../../fabric/wire/host_bus/pcie.ts";
 import { takePreload, takeSharedWord, takeWord } from "./responder/atomic.ts";
 import { resumeCompletion } from "./queues/completion_queue.ts";
@@ -49,7 +49,7 @@ export function takeLineEnd(device: Device, completion: Completion | undefined):
   if (completion !== undefined) takeRead(device, completion);
 }
 
-/** It may drain a paused queue. */
+/** The read may have been the last of a paused queue. */
 export function takeRead(device: Device, completion: Completion): void {
   goOn(device, completion);
   if (device.pauses.size > 0) settlePauses(device);
@@ -79,7 +79,7 @@ export function finishCardReads(device: Device): void {
   }
 }
 
-/** They take equally long, so the first is the oldest. */
+/** All take equally long, so the first is the oldest. */
 export function finishDataReads(device: Device): void {
   const { dma: { reading }, now } = device;
   for (let read = reading.peek(); read !== undefined && read.at <= now; read = reading.peek()) {

@@ -28,10 +28,10 @@ const NOWHERE: Outputs = {
   report() {},
 };
 
-/** 0 and 1 are reserved. */
+/** QP numbers 0 and 1 are reserved. */
 const FIRST_QPN = 17;
 
-/** Odd: 256 neighbours have different keys. */
+/** It is odd, so 256 neighbours have different keys. */
 const KEY_STEP = 0x35;
 
 export interface DeviceOptions {

@@ -78,17 +78,16 @@ function takePacket(device: Device, qp: QueuePair, given: PacketIn): void {
   else receiveRequest(device, qp, { ...input, operation });
 }
 
-/** they have waited for the context. */
+/** The packets have waited for the context. */
 export function takePackets(device: Device, qp: QueuePair, inputs: readonly PacketIn[]): void {
   for (const input of inputs) {
-    // Its state may have changed.
+    // The state may have changed meanwhile.
     const reason = checkQueuePair(qp, input);
     if (reason === undefined) takePacket(device, qp, input);
     else dropInSilence(device, input, { reason, qp });
   }
 }
 
-/** §3.9. */
 function receiveNotice(device: Device, packet: RocePacket): void {
   const reason = checkDestination(device, packet) ??
     (takeCnp(device, packet) ? undefined : "congestion-notification");

@@ -1,6 +1,6 @@
 /**
  * The RNIC as a node: each input goes to its module, then scheduling and sending modules do what
- * can be done. Read `device.ts` for the state, README.md for the map.
+ * can be done.
  */
 import { fail } from "../../fabric/base/assert.ts";
 import { type Input, type Node, type Outputs, PORTS } from "../../fabric/node.ts";

@@ -1,5 +1,3 @@
-/** Counters of a switch, for the run's report. */
-
 export function createCounters() {
   return {
     receivedFrames: 0,
@@ -9,7 +7,7 @@ export function createCounters() {
     floodedFrames: 0,
     snoopedReports: 0,
     queuedFrames: 0,
-    /** Lossy: their queue, alpha's share of the free buffer or the pool was full. */
+    /** Lossy frames: their queue, alpha's share of the free buffer or the pool was full. */
     droppedQueueFull: 0,
     droppedLinkDown: 0,
     droppedUnknown: 0,
@@ -18,7 +16,7 @@ export function createCounters() {
     routeUpdates: 0,
     droppedReturn: 0,
     droppedRunt: 0,
-    /** Lossless, beyond the headroom: a sender ignores pauses. */
+    /** Lossless frames beyond the headroom: a sender ignores pauses. */
     droppedHeadroom: 0,
     ecnMarked: 0,
     pausesIn: 0,

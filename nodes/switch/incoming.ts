@@ -14,7 +14,6 @@ export interface Incoming {
   readonly frame: Frame;
 }
 
-/** Sorted by tail, then by head. */
 export class IncomingFrames {
   readonly #waiting: Incoming[] = [];
 
@@ -33,7 +32,7 @@ export class IncomingFrames {
     return this.#waiting.splice(0, end < 0 ? this.#waiting.length : end);
   }
 
-  /** The link is down: its frames have no tail. @returns how many there were. */
+  /** The link is down, so its frames have no tail. @returns how many there were. */
   cutOff(port: number): number {
     const before = this.#waiting.length;
     const rest = this.#waiting.filter(({ from }) => from !== port);

@@ -28,11 +28,11 @@ export interface OutputQueue {
   bytes: number;
   peakBytes: number;
   freeAt: Time;
-  /** Accepted by the transmitter, the switch's own included. */
+  /** Frames accepted by the transmitter, with the switch's own. */
   sentFrames: number;
   sentBytes: number;
   up: boolean;
-  /** Requested by the other end; undefined where PFC is off. */
+  /** The pauses that the other end has requested; undefined where PFC is off. */
   readonly pauses: Pauses | undefined;
 }
 
@@ -70,7 +70,7 @@ export function enqueue(queue: OutputQueue, priority: number, waiting: Waiting):
   if (queue.bytes > queue.peakBytes) queue.peakBytes = queue.bytes;
 }
 
-/** −1 where no queued frame may be sent. */
+/** @returns −1 where no queued frame may be sent. */
 export function nextPriority(queue: OutputQueue, now: Time): number {
   const { pauses } = queue;
   let rest = queue.occupied;
@@ -82,7 +82,7 @@ export function nextPriority(queue: OutputQueue, now: Time): number {
   return -1;
 }
 
-/** NEVER without queued frames. */
+/** @returns NEVER without queued frames. */
 export function mayGoAt(queue: OutputQueue, now: Time): Time {
   if (nextPriority(queue, now) >= 0) return now;
   let at = NEVER;

@@ -15,13 +15,12 @@ import {
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 
 const SNOOPED_GROUPS_MAX = 4096;
-/** Locally administered: no RNIC has it. */
+/** A locally administered address, which no RNIC has. */
 const SWITCH_MAC = 0x02ff_ffff_ffff;
 /** 224.0.0.x: hosts need not report them (RFC 4541 §2.1.2). */
 const LOCAL_LAST = 0xe000_00ff;
 
 export interface GroupTable {
-  /** By IPv4 group; no set is empty. */
   readonly members: Map<number, Set<number>>;
   readonly tree: readonly number[];
   readonly trunks: readonly number[];
@@ -40,7 +39,7 @@ export function createGroupTable(plan: SwitchPlan): GroupTable {
 }
 
 /**
- * The group's members, or the whole tree; never the input port, none where that is not in the tree.
+ * @returns the group's members, or the whole tree; never the input port, and none where that is not in the tree.
  */
 export function groupPorts(table: GroupTable, from: number, bytes: Uint8Array): readonly number[] {
   if (!table.tree.includes(from)) return [];
@@ -55,8 +54,8 @@ function groupOf(bytes: Uint8Array): number {
 }
 
 /**
- * From port `from`; not forwarded. Undefined where the frame is no valid IGMP report: it is forwarded like any other.
- * @returns the reports for the other switches.
+ * The report came from port `from` and is not forwarded. @returns the reports for the other switches; undefined where
+ * the frame is no valid IGMP report: it is forwarded like any other.
  */
 export function takeReport(
   table: GroupTable,

@@ -78,7 +78,7 @@ export interface Core {
   busyUntil: Time;
   cpuPs: Time;
   readonly queue: PlacedHeap<Turn>;
-  /** When the core goes on; NEVER where no thread waits for it. */
+  /** When the queue's first thread is considered; NEVER where `wake` ends that. */
   queueAt: Time;
 }
 

@@ -16,12 +16,14 @@ export interface AdvisedPlace {
 
 export interface DemandPaging {
   readonly isPinnedByDefault: boolean;
-  /** Physical; the range's pages are brought in now. */
+  /** Brings the range's pages in now. @returns physical addresses. */
   frames(buffer: Buffer, range: AddressRange): readonly number[];
   pin(key: number, range: AddressRange, frames: readonly number[]): void;
   demand(key: number, buffer: Buffer, range: AddressRange & { readonly writable: boolean }): void;
   forget(key: number): void;
-  /** @returns the signal of the end. */
+  /**
+   * @returns the signal that tells the end.
+   */
   prefetch(
     places: readonly AdvisedPlace[],
     how: { readonly write: boolean; readonly fault: boolean },
@@ -29,6 +31,6 @@ export interface DemandPaging {
   take(range: AddressRange, keep: boolean): string;
   isPinned(range: AddressRange): boolean;
   fault(event: Extract<RnicEvent, { type: "PAGE_FAULT" }>): void;
-  /** Contiguous, for tables; of no program. @throws OutOfMemory */
+  /** Contiguous memory for a card's tables, which belongs to no program. @throws OutOfMemory */
   allocateForCard(bytes: number): Buffer;
 }

@@ -26,11 +26,10 @@ export interface BusCard {
   readonly index: number;
   readonly guard: QueueGuard;
   readonly cardMemory: CardMemory | undefined;
-  /** Undefined on PCIe. */
   readonly agent: CoherentAgent | undefined;
 }
 
-/** Exceeds the commands and loads of a run: cards have different numbers. */
+/** More than the commands and loads of a run, so that cards have different numbers. */
 const NUMBERS_SPAN = 2 ** 40;
 
 export class HostBus {
@@ -70,7 +69,7 @@ export class HostBus {
     return true;
   }
 
-  /** `afterPs` later than `processingPs` from now. */
+  /** The message leaves `afterPs` later than `processingPs` from now. */
   send(message: PcieMessage, afterPs: Time = 0): void {
     const { out, now, processingPs } = this.#host;
     const form = this.#card.agent === undefined ? message : coherentForm(message);
@@ -87,7 +86,9 @@ export class HostBus {
     this.send(store);
   }
 
-  /** @returns its id; undefined without a device. */
+  /**
+   * @returns the load's id; undefined without a device.
+   */
   sendLoad(offset: number, length: number): number | undefined {
     if (!this.#isUp) return undefined;
     const tag = this.#numbers + this.#loads++;

@@ -30,7 +30,7 @@ export const RESERVED_TOPICS: readonly string[] = [
 ];
 
 /**
- * As it arrives over the bus: a copy, in every packing. An output file is not sent: neither copied nor limited in size.
+ * A report as it arrives over the bus: a copy, in every packing. An output file is neither copied nor limited in size.
  * @throws TypeError where it is not plain data, or its topic is reserved; RangeError beyond a limit.
  */
 export function reported(topic: unknown, value: unknown): unknown {
@@ -60,8 +60,7 @@ export function reported(topic: unknown, value: unknown): unknown {
 }
 
 /**
- * `a Map at .found[2]`, the first part that is not plain. Undefined for plain data: numbers,
- * bigints, strings, booleans, bytes, arrays and object literals.
+ * @returns `a Map at .found[2]`, the first part that is not plain; undefined for plain data: numbers, bigints, strings, booleans, bytes, arrays and object literals.
  */
 export function notPlain(value: unknown, path = "", depth = 0): string | undefined {
   if (typeof value === "function" || typeof value === "symbol") {
@@ -91,7 +90,7 @@ function firstOf<K>(
   depth: number,
 ): string | undefined {
   for (const [key, each] of entries) {
-    // Most elements are numbers or strings: no path is made.
+    // Most elements are numbers or strings, so no path is made.
     if (typeof each === "number" || typeof each === "string") continue;
     const found = notPlain(each, pathOf(key), depth + 1);
     if (found !== undefined) return found;

@@ -1,7 +1,7 @@
 /**
  * The place where a program waits, for people. A wait keeps no stack, which would cost more than
- * the wait: a probe wakes the innermost generator, which notes the stack and waits on. A wait of a
- * program's own making, which a probe would end, has no `answers` and is not probed.
+ * the wait: a probe wakes the innermost generator, which notes the stack and waits on. A wait
+ * without `answers` would end by a probe, and is not probed.
  */
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { Probe, Source, Steps, Wait, Wake } from "./program.ts";
@@ -16,7 +16,7 @@ export function* hold(wait: Wait & { readonly answers: true }): Steps<Exclude<Wa
   }
 }
 
-/** A probe has the stack: the caller must wait again. */
+/** The probe has the stack now: the caller must wait again. */
 export function answered(wake: Wake): wake is Probe {
   if (wake.kind !== "probe") return false;
   wake.stack = new Error().stack;

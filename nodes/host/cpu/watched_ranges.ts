@@ -3,7 +3,6 @@
  * are indexed by page, so that a device's write finds its own among thousands.
  */
 
-/** Physical: from, to, from, to… */
 export interface Watcher {
   readonly ranges: readonly number[];
 }
@@ -64,7 +63,9 @@ export class WatchedRanges<Of extends Watcher> {
     return false;
   }
 
-  /** @returns watchers of one of these bytes, in no order. */
+  /**
+   * @returns watchers of one of these bytes, in no order.
+   */
   in(from: number, length: number): Of[] {
     const found = this.#listed.filter(({ ranges }) => overlaps(ranges, from, length));
     for (const each of this.#wide) if (overlaps(each.ranges, from, length)) found.push(each);
@@ -81,7 +82,7 @@ export class WatchedRanges<Of extends Watcher> {
   }
 }
 
-/** Undefined beyond {@link PAGES_MAX}. */
+/** @returns undefined beyond {@link PAGES_MAX}. */
 function pagesOf(ranges: readonly number[]): Set<number> | undefined {
   const pages = new Set<number>();
   for (let i = 0; i < ranges.length; i += 2) {

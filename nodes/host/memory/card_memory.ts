@@ -20,7 +20,7 @@ export class CardMemory {
   refused = 0;
   readonly #guard: QueueGuard;
   readonly #programs: string[] = [];
-  /** the newest that the host has stored, by queue. */
+  /** the newest pointer that the host has stored, by queue. */
   readonly #pointers = new Map<number, StampedPointer>();
 
   constructor(guard: QueueGuard) {

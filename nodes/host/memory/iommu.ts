@@ -9,7 +9,6 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { DRAM_PAGE_BYTES, SCM_BASE } from "./address_map.ts";
 import { pagesOf } from "./page_table.ts";
 
-/** An entry is the page plus the card's number times this. */
 const DOMAIN_SPAN = 2 ** 48;
 
 export class Iommu {
@@ -20,7 +19,6 @@ export class Iommu {
   readonly #missPs: Time;
   readonly #scmPageBytes: number;
   readonly #mapped = new Map<number, number>();
-  /** Least recently used first. */
   readonly #iotlb = new Set<number>();
 
   constructor(options: {
@@ -53,7 +51,9 @@ export class Iommu {
     }
   }
 
-  /** @returns its time; undefined where the access is refused. */
+  /**
+   * @returns the time of the translation; undefined where the access is refused.
+   */
   translate(address: number, length: number, card = 0): Time | undefined {
     const pageBytes = address >= SCM_BASE ? this.#scmPageBytes : DRAM_PAGE_BYTES;
     let cost = 0;

@@ -1,7 +1,7 @@
 /**
  * Loss of a host's SCM by a power failure now: bytes on their way to the iMC, by place, and how
  * many of them differ from what survives. It changes nothing, unlike a DMA or a load, which drain
- * buffers. A {@link MemoryLog} tells the effect of a failure at another instant.
+ * buffers.
  */
 import {
   type HostLoss,
@@ -46,7 +46,6 @@ export function lossOf(
   };
 }
 
-/** Offsets into SCM: negative for DRAM. */
 function rangeOf(place: LossPlace, address: number, length: number): LossRange {
   const from = address - SCM_BASE;
   return { place, from, to: from + length };

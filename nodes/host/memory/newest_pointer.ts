@@ -12,7 +12,7 @@ import type { CardMemory } from "./card_memory.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import type { QueueGuard } from "./queue_guard.ts";
 
-/** Undefined for other registers, and for a doorbell with the pointer. */
+/** @returns undefined for other registers, and for a doorbell with the pointer. */
 export function newestPointer(
   { memory, guard, cardMemory }: {
     readonly memory: MemorySystem;

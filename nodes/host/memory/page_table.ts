@@ -19,7 +19,6 @@ export class PageTable {
   readonly #memory: MemorySystem;
   readonly #timing: HostTiming;
   readonly #away = new Map<number, Content>();
-  /** The last one is used first. */
   readonly #frames: number[] = [];
 
   constructor(map: AddressMap, memory: MemorySystem, timing: HostTiming) {
@@ -56,7 +55,7 @@ export class PageTable {
     return this.#map.physical(page);
   }
 
-  /** Its bytes are kept, or the next access finds zeros. */
+  /** The page's bytes are kept, or the next access finds zeros. */
   takeAway(page: number, keep: boolean): void {
     const frame = this.frameOf(page);
     const bytes = new Uint8Array(DRAM_PAGE_BYTES);

@@ -58,7 +58,7 @@ export class PhysicalMemory {
     this.scmImc.advance(now);
   }
 
-  /** Undefined for a range in neither. */
+  /** @returns undefined for a range in neither. */
   memoryOf(address: number, length: number): Memory | undefined {
     const { dramBytes, scmBytes } = this.#plan;
     if (address >= 0 && address + length <= dramBytes) return "dram";

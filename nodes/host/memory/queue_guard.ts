@@ -34,7 +34,7 @@ export class QueueGuard {
   readonly #holders = new Map<number, { readonly program: string; readonly until: Time }>();
   /** Requests for locks, by the address of the answer. */
   readonly #asked = new Map<number, { readonly program: string; readonly queue: number }>();
-  /** Commands without a reply, by id, whose reply changes guarded ranges or locks. */
+  /** Commands whose reply is missing and will change guarded ranges or locks. */
   readonly #sent = new Map<number, { readonly program: string; readonly command: RnicCommand }>();
 
   constructor(store: StoreLayout) {
@@ -53,7 +53,7 @@ export class QueueGuard {
     if (op === "init" || op === "lock-space2") this.#sent.set(id, { program, command });
   }
 
-  /** Takes effect on arrival, not when its program resumes. */
+  /** The reply takes effect on arrival, not when its program resumes. */
   answered(id: number, reply: RnicReply): void {
     const sent = this.#sent.get(id);
     if (sent === undefined) return;
@@ -75,7 +75,6 @@ export class QueueGuard {
     }
   }
 
-  /** No reply will come. */
   disconnected(): void {
     this.#sent.clear();
   }
@@ -89,7 +88,9 @@ export class QueueGuard {
     return address < this.#end && address + length > this.#from;
   }
 
-  /** The place includes the time behind the pointer; undefined for an unknown queue. */
+  /**
+   * The place includes the time behind the pointer (Q-08). @returns undefined for an unknown queue.
+   */
   pointerPlace(queue: number): { readonly address: number; readonly length: number } | undefined {
     if (queue >= this.#queues) return undefined;
     const address = fieldAddress(this.#store, this.#bases, { queue, field: "hostPointer" });

@@ -1,8 +1,7 @@
 /**
- * The medium behind the iMC. Its content survives power failures (P-05); a host process receives
- * the content of its earlier life as an image, and outputs durable bytes by `Node.takeDurable`
- * (`scm_file.ts` stores them). A stuck cell (`HostPlan.stuckBits`, V-08) holds its value against
- * every write, and in the image.
+ * The medium behind the iMC. Its content survives power failures (P-05): a host process receives
+ * the content of its earlier life as an image, and outputs durable bytes by `Node.takeDurable`. A
+ * stuck cell (`HostPlan.stuckBits`, V-08) holds its value against every write, and in the image.
  */
 import type { StuckBit } from "../../../fabric/rack/plan/plan.ts";
 import type { Stick } from "./sparse_bytes.ts";
@@ -16,7 +15,7 @@ export const SCM_BLOCK_BYTES = 256;
 /** P-41. */
 export const SCM_ATOMIC_BYTES = 8;
 
-/** Undefined without broken cells (V-08). */
+/** @returns undefined without broken cells (V-08). */
 export function stickTo(cells: readonly StuckBit[] = []): Stick | undefined {
   if (cells.length === 0) return undefined;
   const sorted = [...cells].sort((x, y) => x.offset - y.offset);

@@ -8,7 +8,7 @@
  */
 import { LINE_BYTES } from "./llc.ts";
 
-/** A full one evicts its oldest line and invalidates the card's copy. */
+/** A full filter evicts its oldest line and invalidates the card's copy. */
 const LINES = 64;
 
 export class SnoopFilter {
@@ -39,7 +39,6 @@ export class SnoopFilter {
     }
   }
 
-  /** The card has lost its power. */
   clear(): void {
     this.#lines.clear();
   }

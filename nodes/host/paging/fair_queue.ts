@@ -5,7 +5,6 @@
 import { Fifo } from "../../../fabric/base/fifo.ts";
 
 export class FairQueue<T> {
-  /** Items by requester, the next one in front. */
   readonly #items = new Map<number, Fifo<T>>();
 
   push(item: T, requester: number): void {

@@ -79,7 +79,6 @@ export class HintThread {
       this.workPs += ps;
       cpu.charge(ps);
       yield* cpu.settle();
-      // Refused where the card has failed.
       yield* cpu.command({ op: "hint-work", id: event.id });
     }
   }

@@ -24,7 +24,6 @@ export interface PageMachine {
 export interface ThreadParts {
   readonly machine: PageMachine;
   readonly processor: Processor;
-  /** @param card for commands; absent: the first one. */
   readonly cpu: (name: string, account: Account, card?: number) => Cpu;
   readonly onFailure: (name: string, error: unknown) => void;
   /** [0114]. */

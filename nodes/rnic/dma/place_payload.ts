@@ -43,7 +43,7 @@ export function placePayload(
   return freeAt;
 }
 
-/** Undefined where a key does not grant it. */
+/** @returns undefined where a key of the WQE does not grant its memory. */
 export function recvSegments(
   device: Device,
   qp: QueuePair,

@@ -42,7 +42,6 @@ export class PieceWalker {
   #left = 0;
   #most = 0;
 
-  /** `most`: bytes of a piece. */
   start(
     segments: readonly MemorySegment[],
     range: { readonly offset: number; readonly length: number; readonly most: number },

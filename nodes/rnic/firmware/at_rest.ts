@@ -24,7 +24,7 @@ export function heldAtRest(device: Device): HeldThing[] {
     if (!overflowed) counts.push([`completions not written to queue ${cqn}`, pending.length]);
   }
   for (const srq of sharedReceiveQueues.values()) {
-    // A failed one stays as it is, as its queue pairs have failed.
+    // A queue that has failed is not counted, as its queue pairs have failed.
     const isUsed = [...queuePairs.values()].some((qp) => qp.srq === srq && qp.state === "rts");
     counts.push([`looks at shared receive queue ${srq.srqn}`, Number(isUsed && srq.busy)]);
   }

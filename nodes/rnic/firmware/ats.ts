@@ -27,7 +27,7 @@ export function takeAts(device: Device, message: AtsMessage): void {
   }
 }
 
-/** Taken back before they were translated, and still awaited. */
+/** Pages that were taken back before they were translated, and for which an access still waits. */
 function askAgain(
   device: Device,
   { key, first, count }: { readonly key: number; readonly first: number; readonly count: number },

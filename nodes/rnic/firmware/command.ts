@@ -292,7 +292,7 @@ function modifyQp(device: Device, { qpn, attributes }: CommandOf<"modify-qp">): 
   return DONE;
 }
 
-/** RESET: voids work under way, and returns receives of a shared queue. */
+/** For RESET: voids work under way, and returns receives of a shared queue. */
 function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);

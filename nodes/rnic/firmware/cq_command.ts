@@ -1,4 +1,3 @@
-/** Commands about completion queues. */
 import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
 import type {
   CommandOf,

@@ -1,4 +1,3 @@
-/** Commands about memory: regions and windows. */
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -66,7 +65,9 @@ export function giveMemory(
   return DONE;
 }
 
-/** @returns the region, or the refusal: also while a window is bound to it (rxe: EINVAL). */
+/**
+ * @returns the region, or the refusal; also while a window is bound to it (rxe: EINVAL).
+ */
 function freeRegion(device: Device, key: number): Region | RnicReply {
   const region = findRegion(device.regions, key);
   if (region === undefined || region.window !== undefined) return noSuch("region", key);
@@ -105,7 +106,7 @@ export function deregisterMr(device: Device, { key }: CommandOf<"deregister-mr">
   region.alive = false;
   freeKey(device.regions, key);
   dropTable(device, region.table);
-  // They fail as late accesses do.
+  // Waiting accesses fail as late ones do.
   resumeMapped(device);
   return DONE;
 }
@@ -141,7 +142,7 @@ export function mapPagesOf(device: Device, command: CommandOf<"map-pages">): Rni
   return DONE;
 }
 
-/** "later": when no access is under way. */
+/** The answer is "later" until no access is under way. */
 export function invalidatePages(
   device: Device,
   command: CommandOf<"invalidate-pages">,

@@ -1,4 +1,3 @@
-/** Commands about multicast groups (`rocev2.md` §3.8). */
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { report } from "../responder/multicast.ts";
@@ -7,7 +6,7 @@ import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { DONE, noSuch, refusal } from "../state/reply.ts";
 
-/** A second time changes nothing. */
+/** Attaching a second time changes nothing. */
 export function attach(
   device: Device,
   { qpn, group }: CommandOf<"attach-mcast">,
@@ -31,7 +30,7 @@ export function attach(
   return DONE;
 }
 
-/** EINVAL where it is not attached. */
+/** EINVAL where the queue pair is not attached. */
 export function detach(
   device: Device,
   { qpn, group }: CommandOf<"detach-mcast">,

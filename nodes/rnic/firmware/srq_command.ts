@@ -1,4 +1,3 @@
-/** Commands about shared receive queues. */
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import type { Device } from "../state/device.ts";

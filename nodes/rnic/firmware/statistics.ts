@@ -1,11 +1,10 @@
-/** The RNIC's counters for the run's report. */
 import { congestionStatistics } from "../transmit/congestion.ts";
 import type { Device } from "../state/device.ts";
 import { flipStatistics } from "../state/flips.ts";
 import { EXTENSIONS } from "../extensions.ts";
 import type { CounterReader } from "../state/card_extension.ts";
 
-/** Reports of runs without such events do not have these. */
+/** Runs without such events do not report these. */
 const WHERE_COUNTED = [
   "loopbackFrames",
   "loopbackBytes",

@@ -1,6 +1,6 @@
 /**
  * Checks before an access: each page must be there with the rights that are needed, and its entry
- * on the chip. Missing ones are asked for.
+ * on the chip.
  */
 import type { Device } from "../state/device.ts";
 import { bytesOf, type MemorySegment } from "../state/memory.ts";
@@ -101,14 +101,13 @@ function traceMisses(
   for (const pages of of) traceMissing(device, by, { step, pages });
 }
 
-/** Waits for pages, too. @returns whether it may go on now. */
+/** Waits for pages, too. @returns whether the access may go on now. */
 export function awaitAccess(device: Device, access: MemoryAccess, by: Accessor): boolean {
   const found = checkAccess(device, access, by);
   if (typeof found === "object") beginWait(device, { ...by, ...found });
   return found === "ready";
 }
 
-/** Memory whose key is gone has none. */
 function* spansOf({ segments, offset, length }: MemoryAccess): Generator<PageSpan> {
   let skip = offset, left = length;
   for (const segment of segments) {

@@ -37,7 +37,7 @@ export function resumeWait(device: Device, wait: MemoryWait): void {
   if (paging.waits.get(number) !== wait) return;
   paging.waits.delete(number);
   if (wait.life !== wait.qp.life) return;
-  // A refused request's is counted when it has come again.
+  // The stall of a refused request is counted when it has come again.
   if (wait.pages.length > 0 && wait.kind !== "gap" && wait.kind !== "request") {
     paging.counters.pageStallPs += now - wait.since;
   }
@@ -45,7 +45,7 @@ export function resumeWait(device: Device, wait: MemoryWait): void {
   device.up.memoryReady(device, wait);
 }
 
-/** Told once. */
+/** An admission is returned once. */
 export function takeAdmission(
   { paging }: Device,
   { qp, kind }: { readonly qp: QueuePair; readonly kind: MemoryWaiter },

@@ -1,9 +1,8 @@
 /**
  * Q-07: the queue information *is* the queue pair's context: the send queue's for sent requests and
  * received responses, the receive queue's for received requests and their answers. A packet needs
- * its half on the chip; on a miss it waits, and later ones behind it, in order. One cache and one
- * rule serve packets and doorbells. A queue that was just made or reset is in the cache, as the
- * card has written its context itself.
+ * its half on the chip; on a miss it waits, and later ones behind it, in order. A queue that was
+ * just made or reset is in the cache, as the card has written its context itself.
  */
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -22,7 +21,6 @@ function queueOf({ sqQueue, rqQueue, srq }: QueuePair, half: ContextHalf): numbe
   return half === "requester" || srq !== undefined ? sqQueue : rqQueue;
 }
 
-/** Undefined where the context is on the chip. */
 function awaitContext(device: Device, qp: QueuePair, half: ContextHalf): ContextWait | undefined {
   if (qp.card !== undefined) return undefined;
   const { cache, contextWaits, counters, hints, now, up } = device;
@@ -68,7 +66,7 @@ export function missingContext(device: Device, qp: QueuePair): number | undefine
   return isKnown ? undefined : queue;
 }
 
-/** H-21: neither on the chip nor on its way. */
+/** H-21: reads the information of a queue that is neither on the chip nor on its way. */
 export function warmContext(device: Device, qp: QueuePair, queue: number): void {
   readContext(device, qp, queue);
 }
@@ -110,8 +108,9 @@ export function mayAnswer(device: Device, frame: ControlFrame): boolean {
 }
 
 /**
- * The context stays for the turn that the queue pair waits for: others would evict it from a small cache
- * ({@link releaseContexts}). @returns the waiters; undefined where the queue pair has been reset.
+ * The context stays for the turn that the queue pair waits for, as others would evict it from a
+ * small cache ({@link releaseContexts}). @returns the waiters; undefined where the queue pair has
+ * been reset.
  */
 export function takeWaiting(
   device: Device,

@@ -11,8 +11,8 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 
 /**
- * The card knows doorbells and its own reads: the host may have posted more, never less. Undefined
- * where the queue's information is not on the chip.
+ * The card knows doorbells and its own reads: the host may have posted more, never less. @returns
+ * undefined where the queue's information is not on the chip.
  */
 export function postedReceives(device: Device, qp: QueuePair): number | undefined {
   // §4.5: a shared queue's are promised to no requester.
@@ -30,7 +30,7 @@ export function creditSyndrome(device: Device, qp: QueuePair): number {
   return ackSyndrome(postedReceives(device, qp));
 }
 
-/** An older answer takes none back. */
+/** An older answer takes no credits back. */
 export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
   const syndrome = parseSyndrome(aeth.syndrome);
   if (syndrome.kind !== "ack") return;
@@ -44,7 +44,7 @@ export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
 }
 
 /**
- * A SEND within the limit, or the first beyond it, may start. With all earlier work acknowledged
+ * A SEND within the limit, or the first beyond it, may start. When all earlier work is acknowledged
  * any may: the answer with a newer limit may have been lost.
  */
 export function mayStart({ requester }: QueuePair): boolean {

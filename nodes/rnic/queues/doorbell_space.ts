@@ -10,7 +10,6 @@ import { traceLostDoorbell } from "../trace/queue_trace.ts";
 
 const PER_MILLION = 1_000_000;
 
-/** @returns whether it is to be served. */
 export function noticeDoorbell(device: Device, doorbell: TakenDoorbell): boolean {
   const { counters, doorbellRng, doorbellPlan: { lostPpm = 0 } } = device;
   counters.doorbells++;
@@ -47,9 +46,7 @@ function isCoalesced(device: Device, doorbell: TakenDoorbell): boolean {
   return false;
 }
 
-/**
- * A queue made anew does not have the WQEs that these doorbells announce. Dropped ones are counted.
- */
+/** A queue made anew does not have the WQEs that these doorbells announce. */
 export function dropDoorbells(device: Device, queue: number): void {
   const { doorbells, counters } = device;
   for (let left = doorbells.length; left > 0; left--) {
@@ -63,8 +60,8 @@ export function dropDoorbells(device: Device, queue: number): void {
 }
 
 /**
- * BlueFlame pieces: the queue is made anew or gone, or its pointer came by another way, so that the
- * WQE is fetched.
+ * The queue is made anew or gone, or its pointer came by another way, so the WQE is fetched instead
+ * of taken from BlueFlame pieces.
  */
 export function forgetPieces(device: Device, queue: number): void {
   device.blueFlame.delete(2 * queue);

@@ -21,8 +21,8 @@ import {
 } from "./queue_information.ts";
 
 /**
- * Undefined where there are not enough. The search begins at the lowest that may be free: n queues
- * take n looks, not n² / 2 (Q-11).
+ * The search begins at the lowest number that may be free: n queues take n looks, not n² / 2
+ * (Q-11). @returns undefined where there are not enough.
  */
 export function freeQueues(device: Device, count: number): number[] | undefined {
   const { owners, lowestFree, spaces } = device;
@@ -45,7 +45,10 @@ export function leaveSlot({ slots, lowestFree }: Device, { slot }: QueuePair): v
   lowestFree.slot = Math.min(lowestFree.slot, slot);
 }
 
-/** Q-03; in the classic scheme the host's, which the card reads there. */
+/**
+ * The card's own pointer (Q-03); in the classic scheme the host's, which the card reads there
+ * (Q-10).
+ */
 function indexAddress(device: Device, queue: number): number {
   return spaceAddress(device, queue, device.scheme === "classic" ? 3 : 1);
 }
@@ -58,7 +61,6 @@ interface NewQueue {
   readonly own?: number;
 }
 
-/** Writes spaces 1 and 2 in host memory, and the cache's entry. */
 export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue): void {
   const { queue, ring, unitBytes, state } = plan;
   const { kind } = owner;

@@ -21,7 +21,7 @@ export function raiseDue(device: Device, { events, written, overflowed }: Comple
   }
 }
 
-/** SQ_DRAINED, once, where the host asked for it. Called whenever work has completed. */
+/** Raises SQ_DRAINED, once, where the host asked for it. Called whenever work has completed. */
 export function checkDrained(device: Device, qp: QueuePair): void {
   if (!qp.sq.drainNotify || qp.state !== "sqd") return;
   if (qp.requester.work.peek()?.started === true) return;

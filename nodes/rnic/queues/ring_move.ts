@@ -73,7 +73,7 @@ function receivesOf({ rq, responder }: QueuePair): { position: number }[] {
   return held;
 }
 
-/** 0 where none changes its address. */
+/** @returns 0 where no unit changes its address. */
 export function unitsToMove(entry: QueueEntry, { address, units }: RingPlace): number {
   const unread = filled(entry);
   const stays = address === entry.wqeAddress &&

@@ -1,6 +1,6 @@
 /**
  * Send queue: WQEs fetched several units at once, assembled across fetches and the ring's end
- * (Q-01). The read pointer moves with the fetch.
+ * (Q-01).
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { copyOf, viewOf } from "../../../fabric/base/slab.ts";
@@ -16,7 +16,6 @@ import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_inform
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
 
-/** One fetch at a time. */
 export function fetchWork(device: Device, qp: QueuePair): void {
   const { sq, requester } = qp;
   const { startsWork, flushesSends } = rights(qp.state);
@@ -71,7 +70,9 @@ export function takeWork(
   fetchWork(device, qp);
 }
 
-/** @returns its units, 0 where some are missing. Bytes that are no WQE take one. */
+/**
+ * @returns the WQE's units; 0 where some are missing. Bytes that are no WQE take one unit.
+ */
 function takeWqe(qp: QueuePair, bytes: Uint8Array, position: number): number {
   const units = unitsOfWqe(viewOf(bytes));
   if (units !== undefined && bytes.length < units * WQE_UNIT_BYTES) return 0;

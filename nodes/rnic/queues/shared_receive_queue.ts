@@ -57,7 +57,7 @@ export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
   else resumeShared(device, entry, waiter);
 }
 
-/** Nothing waits for them yet. @returns whether that is under way. */
+/** Fetches ahead of any waiter. @returns whether a fetch is under way. */
 export function fetchShared(device: Device, srq: SharedReceiveQueue): boolean {
   const { ahead } = srq;
   ahead.isEmpty = false;
@@ -133,7 +133,7 @@ export function takeShared(
   serveWaiting(device, srq);
 }
 
-/** Those for persistence wait for the next doorbell. */
+/** Waiters for persistence stay until the next doorbell. */
 function refuseAllWaiters(device: Device, srq: SharedReceiveQueue): void {
   const turn = [...srq.waiting];
   srq.waiting.clear();

@@ -9,7 +9,9 @@ import { MESSAGE_BYTES_MAX } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe, WorkPlan } from "../state/outstanding_wqe.ts";
 
-/** @returns the local fault of the work (§3.2); keys are checked here. */
+/**
+ * @returns the local fault of the work (§3.2), with that of a key.
+ */
 export function checkWork(
   device: Device,
   qp: QueuePair,

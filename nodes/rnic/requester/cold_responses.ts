@@ -23,7 +23,7 @@ export interface Response {
   readonly row: OpcodeRow;
 }
 
-/** It waits behind an earlier one, or was dropped. */
+/** The response waits behind an earlier one, or was dropped. */
 export function isHeldBack(device: Device, qp: QueuePair, response: Response): boolean {
   const { paging } = device;
   if (paging.waits.size === 0 || !isWaiting(device, qp, "response")) return false;
@@ -64,7 +64,7 @@ export function mayPlace(
   return false;
 }
 
-/** Empty where they were dropped. */
+/** @returns nothing where they were dropped. */
 export function takeKept({ paging }: Device, { slot }: QueuePair): readonly Response[] {
   const kept = paging.parked.get(slot) ?? [];
   paging.parked.delete(slot);

@@ -43,7 +43,7 @@ export function enterError(device: Device, qp: QueuePair): void {
   raiseBehind(device, qp.recvCq, { type: "QP_LAST_WQE_REACHED", qpn: qp.qpn });
 }
 
-/** Writes space 1. */
+/** Writes the state into space 1. */
 export function announceState(device: Device, qp: QueuePair): void {
   writeState(device, qp.sqQueue, qp.state);
   if (qp.srq === undefined) writeState(device, qp.rqQueue, qp.state);
@@ -82,7 +82,7 @@ export function failFatally(device: Device, qp: QueuePair): void {
   enterError(device, qp);
 }
 
-/** `rocev2.md` §4.4, class G. */
+/** The completion queue has overflowed (`rocev2.md` §4.4, class G). */
 export function failQueuePairsOf(device: Device, cq: CompletionQueue): void {
   for (const qp of device.queuePairs.values()) {
     if (qp.sendCq === cq.cqn || qp.recvCq === cq.cqn) failFatally(device, qp);

@@ -131,12 +131,12 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
 export function resumeResponses(device: Device, qp: QueuePair): void {
   const [first, ...rest] = takeKept(device, qp);
   if (first === undefined) return askForDropped(device, qp);
-  // Counted when it came.
+  // The first response was counted when it came.
   takeAnswer(device, qp, first);
   for (const response of rest) receiveResponse(device, qp, response);
 }
 
-/** V-01: has the PSN of the write's last packet. */
+/** A verdict has the PSN of the write's last packet (V-01). */
 function takeVerdict(
   device: Device,
   qp: QueuePair,

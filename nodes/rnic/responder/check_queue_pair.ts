@@ -7,7 +7,10 @@ import { rights } from "../state/life_cycle.ts";
 import { operationOf } from "./operations.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 
-/** Service, state, capability, peer, partition, in this order. @returns why it is dropped. */
+/**
+ * Checks service, state, capability, peer, partition, in this order. @returns why the packet is
+ * dropped.
+ */
 export function checkQueuePair(
   qp: QueuePair,
   { packet, row }: { readonly packet: RocePacket; readonly row: OpcodeRow },

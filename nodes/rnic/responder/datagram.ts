@@ -1,6 +1,6 @@
 /**
  * UD receive: Q_Key, a receive WQE, the 40-byte GRH area (IPv4 header in its last 20 bytes, or
- * RoCEv1's GRH), the payload (`rocev2.md` §3.8). Never answered.
+ * RoCEv1's GRH), the payload (`rocev2.md` §3.8). A datagram is never answered.
  */
 import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
 import { GRH_BYTES, grhAt } from "../../../fabric/wire/roce/grh.ts";
@@ -19,7 +19,7 @@ import { dropInSilence } from "./silent_loss.ts";
 import { findMemory } from "./memory_gate.ts";
 import { placePayload, receiveFault, recvSegments } from "../dma/place_payload.ts";
 
-/** Undefined where it is taken. */
+/** @returns undefined where the datagram is taken. */
 export function refuseDatagram(
   device: Device,
   qp: QueuePair,
@@ -81,7 +81,7 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   const room = bytesOf(segments);
   if (room < byteCount) return dropTooLong(device, qp, { input, room });
   const memory = findMemory(device, qp, input);
-  // The next one may find the page.
+  // A later datagram may find the page.
   if (memory === "fault") return dropInSilence(device, input, { reason: "page-fault", qp });
   if (memory === "miss") return;
   takeReceive(qp);

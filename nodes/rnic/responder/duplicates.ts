@@ -22,7 +22,7 @@ export function repeatSend(device: Device, qp: QueuePair, { packet }: RequestIn)
   return true;
 }
 
-/** Acknowledged twice where persistent (P-30). */
+/** A persistent WRITE is acknowledged twice (P-30). */
 export function repeatWrite(device: Device, qp: QueuePair, input: RequestIn): boolean {
   repeatSend(device, qp, input);
   duplicateOfPersistent(device, qp, input.packet.bth.psn);
@@ -50,7 +50,6 @@ function newestToConfirm({ responder }: QueuePair, duplicate: number): number {
   return psnAdd(isOwed(responder, first) ? expectedPsn : first, -1);
 }
 
-/** The request's first answer has not left. */
 function isOwed({ responses }: Responder, psn: number): boolean {
   for (let number = responses.first; number < responses.end; number++) {
     const response = responses.at(number)!;

@@ -1,4 +1,3 @@
-/** Effects of checked request packets. */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
 import {
@@ -151,7 +150,7 @@ function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage 
   };
 }
 
-/** Takes its response's PSNs, and is answered in its turn. */
+/** The READ takes its response's PSNs, and is answered in its turn. */
 export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { psn } = input.packet.bth;
   const { va, rkey, length } = input.packet.reth!;

@@ -62,7 +62,7 @@ export function loopBack(device: Device, sender: QueuePair, input: PacketIn): vo
   device.stageAt = stageAt;
 }
 
-/** The cable is up again: the switch behind it may have forgotten them. */
+/** The cable is up again; the switch behind it may have forgotten the groups. */
 export function reportAll(device: Device): void {
   report(device, Array.from(device.multicast.keys(), (group) => ({ group, member: true })));
 }

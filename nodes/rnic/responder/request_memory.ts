@@ -24,7 +24,7 @@ export function memoryOfAtomic(
   return { ...word, offset: 0, length: ATOMIC_BYTES, write: true };
 }
 
-/** The first packet of its answer; the rest is fetched ahead. */
+/** The READ's first response packet; the rest is fetched ahead. */
 export function memoryOfRead(
   device: Device,
   qp: QueuePair,
@@ -54,7 +54,6 @@ function rangeOf(
   return isVerdict(region) ? undefined : segmentOf(region, { va, length });
 }
 
-/** The packet's part of what its RETH names. */
 export function memoryOfWrite(
   device: Device,
   qp: QueuePair,
@@ -85,7 +84,6 @@ function wholeMessage(device: Device, qp: QueuePair, input: RequestIn): MemoryAc
   return { segments, offset: 0, length: bytesOf(segments), write: true };
 }
 
-/** The RECV's memory, a datagram's behind the GRH area. */
 export function memoryOfSend(
   device: Device,
   qp: QueuePair,

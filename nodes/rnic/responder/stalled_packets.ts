@@ -56,7 +56,7 @@ export function resumeWithMemory(device: Device, qp: QueuePair): void {
   if (stalled.length > 0 && stalledFor === "memory") resumeStalled(device, qp);
 }
 
-/** A packet was dropped for a page, which has come: asks for it and all behind it. */
+/** A packet was dropped for a page, which has come: the responder asks for it and all behind it. */
 export function requestRefused(device: Device, qp: QueuePair): void {
   const { responder } = qp;
   if (responder.failing || !rights(qp.state).takesRequests) return;

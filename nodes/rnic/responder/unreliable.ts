@@ -100,7 +100,7 @@ function fillsReceive({ operation }: RequestIn): boolean {
   return operation.takesRecv === "first";
 }
 
-/** §3.8. */
+/** A message that the receive memory cannot hold is dropped (§3.8). */
 function hasRoom(device: Device, qp: QueuePair, input: RequestIn): boolean {
   if (!fillsReceive(input)) return true;
   const { packet } = input;

@@ -16,7 +16,6 @@ export interface CoherentPort {
   readonly runLines: number;
   readonly writes: Fifo<PortWrite>;
   queuedBytes: number;
-  /** Lines of incomplete writes, by address. */
   readonly lines: Map<number, PortLine>;
   readonly asking: LineAsk[];
   /** The agent completes them in order. */
@@ -26,7 +25,7 @@ export interface CoherentPort {
   readonly held: Fifo<HeldBehind>;
   readonly reads: Map<number, PortRead>;
   readonly parts: Fifo<ReadPart>;
-  /** Due LSB reads (P-24), which bring no data; by tag. */
+  /** The tags of due LSB reads (P-24), which bring no data. */
   readonly finished: Fifo<number>;
   readonly shared: readonly { readonly from: number; readonly to: number }[];
   readonly tasks: Map<number, LineTask>;
@@ -55,7 +54,9 @@ export interface PortWrite {
   readonly toMemory: boolean;
   readonly wireBytes: number;
   readonly takenAt: Time;
-  /** The journal's entry, only on its last piece: the journal learns when its bytes have left. */
+  /**
+   * The journal's entry is on its last piece only, as the journal learns when all bytes have left.
+   */
   readonly entry: JournalWrite | undefined;
   readonly task: LineTask | undefined;
 }
@@ -71,7 +72,7 @@ export type LineTask =
   & (
     | { readonly kind: "read"; readonly tag: number }
     | { readonly kind: "write"; readonly change: LineChange }
-    /** Executed where the line is (decision 15). */
+    /** The atomic is executed where the line is (decision 15). */
     | { readonly kind: "atomic"; readonly change: LineChange; readonly turn: AtomicTurn }
   );
 

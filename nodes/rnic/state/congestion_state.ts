@@ -12,7 +12,7 @@ export interface RateLimiter {
   targetBps: number;
   alpha: number;
   notified: boolean;
-  /** T and BC: since the last cut. */
+  /** Events T and BC since the last cut. */
   timerEvents: number;
   byteEvents: number;
   bytes: number;
@@ -28,7 +28,6 @@ interface HeldFrames {
 }
 
 export interface FlowControl {
-  /** Bit mask of priorities. */
   readonly lossless: number;
   readonly headroomPs: Time;
   readonly pauses: Pauses;

@@ -71,7 +71,7 @@ function keep(list: Span[], span: Span): void {
   if (span.from < span.to) list.push(span);
 }
 
-/** `most` > 0; with as few other lines as possible. */
+/** The ranges contain as few other lines as possible. `most` > 0. */
 export function reduceTo(spans: readonly Span[], most: number): readonly Span[] {
   let reduced = spans;
   while (reduced.length > most) reduced = withoutLeastGap(reduced);

@@ -11,7 +11,6 @@ import { copyOf } from "../../../fabric/base/slab.ts";
 export interface Flip {
   readonly plan: FlipPlan;
   readonly rng: Rng;
-  /** Pieces. */
   seen: number;
   hit: number;
 }
@@ -29,8 +28,7 @@ export function createFlips(
 }
 
 /**
- * `bytes` itself where no fault strikes, else a copy with one bit flipped per fault: the network
- * still has a frame's bytes.
+ * @returns `bytes` itself where no fault strikes, else a copy with one bit flipped per fault: the network still has a frame's bytes.
  */
 export function flipped(
   device: { readonly flips: readonly Flip[]; readonly now: Time },

@@ -18,7 +18,6 @@ export function bytesOf(segments: readonly MemorySegment[]): number {
 }
 
 export interface Region extends RegionPlan {
-  /** lkey and rkey alike. */
   readonly key: number;
   readonly pageBase: number;
   readonly table: TranslationTable;
@@ -43,7 +42,6 @@ export interface RegionTable {
 export interface Window {
   readonly type: WindowType;
   readonly pd: number;
-  /** Index, and variant of the newest binding. */
   key: number;
   binding: Binding | undefined;
 }
@@ -54,7 +52,6 @@ interface Binding {
   readonly qpn: number;
 }
 
-/** In host order. */
 export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(ATOMIC_BYTES);
   viewOf(bytes).setBigUint64(0, value, true);

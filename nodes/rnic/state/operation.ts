@@ -1,8 +1,4 @@
-/**
- * The demands of each operation on a responder. The rows, with their effects, are in
- * `responder/operations.ts`; a request carries its row's facts, so that lower floors need not
- * distinguish operations.
- */
+/** The demands of each operation on a responder. */
 import type { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Answer, RequestOperation } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -35,11 +31,9 @@ export interface OperationFacts {
    * that length is eight bytes.
    */
   readonly length: "any" | "announced" | "word";
-  /** An acknowledgement may stand for several packets. */
   readonly answer: Answer;
-  /** NAK 0x61. */
+  /** The fault that is answered by NAK 0x61. */
   readonly invalid: "the receive" | "the alignment" | "the verification" | undefined;
-  /** Duplicates are not counted. */
   readonly counter: keyof Counters | undefined;
 }
 

@@ -12,17 +12,17 @@ export type WorkPlan = Omit<WqeOpcodeRow, "wire"> & {
 };
 
 const UNTOLD = { hint: undefined, counter: undefined } as const;
-/** Refused with LOC_QP_OP_ERR. */
+/** Work that is refused with LOC_QP_OP_ERR. */
 const UNSUPPORTED: WorkPlan = { ...WQE_OPCODES.send, ...UNTOLD, wire: "unsupported" };
 
 export interface OutstandingWqe {
   readonly wqe: SendWqe | undefined;
   readonly plan: WorkPlan;
-  /** Ring position of its first unit, as the driver wrote it. */
+  /** The ring position of its first unit, as the driver wrote it. */
   position: number;
   index: number;
   readonly length: number;
-  /** Checked when work starts; empty of inline data. */
+  /** Checked when the work starts; empty for inline data. */
   segments: readonly MemorySegment[];
   started: boolean;
   firstPsn: number;
@@ -31,7 +31,6 @@ export interface OutstandingWqe {
   rereadAsked: boolean;
   /** §3.2. */
   ssn: number;
-  /** A reception ACK or an answer has come. */
   acked: boolean;
   /** Work that crosses no wire is done, perhaps ahead of its turn. */
   carriedOut: boolean;
@@ -121,7 +120,7 @@ interface MessageDigest {
   register: number;
 }
 
-/** A program may have brought the CRC. */
+/** A program may have given the CRC. */
 function needsDigest(wqe: SendWqe | undefined): boolean {
   const verify = wqe?.verify;
   return verify !== undefined && verify.level !== "none" && verify.crc === undefined;

@@ -1,4 +1,4 @@
-/** Translations on the chip, pages asked for, and the waiters for either. `paging/` changes it. */
+/** Translations on the chip, pages asked for, and the waiters for either. */
 import { ENTRIES_PER_LINE, type HintRequest, type TranslationTable } from "./translation_table.ts";
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -40,7 +40,7 @@ export interface DueEvent {
   readonly table: TranslationTable;
   readonly event: PageFault;
   readonly hint?: HintRequest | undefined;
-  /** Hints have asked for all of it: not raised where the pages have come meanwhile. */
+  /** Hints have asked for all of it, so it is not raised where the pages have come meanwhile. */
   readonly repeats: boolean;
 }
 
@@ -62,7 +62,7 @@ export interface Invalidation {
 
 export interface Paging {
   readonly plan: Pick<RnicPlan, "translations" | "pageFault">;
-  /** The next to be evicted in front; by table `id` and line number. */
+  /** The next line to be evicted is in front; by table `id` and line number. */
   readonly cached: Map<number, { readonly table: TranslationTable; readonly line: number }>;
   readonly capacityLines: number;
   readonly tables: Set<TranslationTable>;
@@ -71,9 +71,8 @@ export interface Paging {
   nextTable: number;
   readonly fills: Map<number, Fill>;
   readonly waits: Map<number, MemoryWait>;
-  /** Their lines have come, and serve them even if displaced. */
+  /** Accesses whose lines have come: these serve them even if displaced. */
   readonly admitted: Map<number, MemoryWait>;
-  /** Responses behind the one that waits, by slot. */
   readonly parked: Map<number, PacketOf[]>;
   readonly deliveries: Map<number, Delivery[]>;
   readonly refusedSince: Map<number, { readonly life: number; readonly since: Time }>;
@@ -107,7 +106,7 @@ export interface PagingCounters {
   pageFaultRnrNaks: number;
   pageFaultDrops: number;
   pageFaultPauses: number;
-  /** Dropped as their memory was absent; asked for again. */
+  /** Responses dropped as their memory was absent; they are asked for again. */
   pageFaultResponses: number;
   pageStallPs: number;
   pagesMapped: number;

@@ -22,7 +22,7 @@ function isSettled({ state, service }: PersistRecord): boolean {
   return state === "persisted" || service?.state === "done";
 }
 
-/** Looks as far as {@link passPersisted} has gone. */
+/** The search ends where {@link passPersisted} has arrived. */
 export function firstUnproven(qp: QueuePair): PersistRecord | undefined {
   const responder = own(qp);
   const { persists } = responder;
@@ -34,7 +34,7 @@ export function passPersisted(qp: QueuePair): void {
   own(qp).persistHead++;
 }
 
-/** Newest first, as those are asked for. */
+/** The search begins with the newest, as those are asked for. */
 export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefined {
   const { persists } = qp.responder;
   for (let number = persists.end - 1; number >= persists.first; number--) {
@@ -45,7 +45,6 @@ export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefine
   return undefined;
 }
 
-/** One range, and the number of others in the RECV's memory. */
 export interface NotifiedRanges {
   readonly va: number;
   readonly byteCount: number;

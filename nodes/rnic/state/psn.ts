@@ -2,7 +2,7 @@
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 
 export const PSN_MASK = 0xff_ffff;
-/** §3.1. */
+/** The longest message (§3.1). */
 export const MESSAGE_BYTES_MAX = 2 ** 31;
 /** A PSN within this distance is later or earlier than another (§3.1). */
 export const PSN_WINDOW = 2 ** 23;

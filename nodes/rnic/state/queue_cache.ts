@@ -54,7 +54,9 @@ export class QueueCache {
     return this.#entries.get(queue);
   }
 
-  /** @returns those to be written back. */
+  /**
+   * @returns the entries to be written back.
+   */
   insert(entry: QueueEntry, now: Time): QueueEntry[] {
     const evicted: QueueEntry[] = [];
     // Pinned entries may have made the cache exceed its size.

@@ -14,14 +14,13 @@ import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** It is not served yet; `wqe`: where the WQE has come whole (BlueFlame). */
+/** `wqe`: the WQE has come whole (BlueFlame). */
 export interface TakenDoorbell extends Doorbell {
   readonly wqe?: Uint8Array<ArrayBuffer>;
   /** See `RegisterWrite.stored`. */
   readonly stored?: StampedPointer;
 }
 
-/** Words of 8 B of a BlueFlame buffer. */
 export interface WriteCombined {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly words: Uint8Array;
@@ -40,7 +39,7 @@ export type Waiter =
     readonly kind: "recv";
     readonly qp: QueuePair;
     readonly life: number;
-    /** Its pointer is final. */
+    /** The pointer is final. */
     readonly reread: boolean;
   }
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
@@ -59,7 +58,7 @@ export interface ContextWait {
 
 export type DoorbellContent = Omit<Extract<Waiter, { kind: "doorbell" }>, "kind">;
 
-/** Result of one read: `address` and `pointer` are the classic scheme's (Q-10). */
+/** The result of one read. `address` and `pointer` are the classic scheme's (Q-10). */
 export type LookUpPart = Space | "record" | "address" | "pointer";
 
 export interface QueueLoad {
@@ -71,10 +70,10 @@ export interface QueueLoad {
   failed: boolean;
   /** A doorbell has come since the read of the pointer left, see `QueueEntry.rung`. */
   rung: boolean;
-  /** Queue made anew or removed: no waiter resumes. */
+  /** The queue was made anew or removed: no waiter resumes. */
   void: boolean;
   readonly waiters: Waiter[];
-  /** Came after space 3 was read: must not get an older pointer. */
+  /** They came after space 3 was read, so they must not get an older pointer. */
   readonly late: Waiter[];
 }
 
@@ -94,7 +93,6 @@ export interface Pause {
   until: Time;
   entry: QueueEntry | undefined;
   hostWrote: boolean;
-  /** Completions of receives. */
   readonly held: Fifo<HeldCompletion>;
 }
 
@@ -102,7 +100,7 @@ export interface Pause {
 export type Asker = { readonly command: number } | { readonly answerAt: number };
 
 export type PauseTask =
-  /** `by`: process, where the card enforces the rules. */
+  /** `by`: the process, where the card enforces the rules. */
   | { readonly kind: "lock"; readonly by?: number }
   | { readonly kind: "unlock" }
   | { readonly kind: "write"; readonly offset: number; readonly data: Uint8Array }
@@ -119,7 +117,7 @@ export interface CompletionQueue {
   readonly vector: number | null;
   readonly timestamps: boolean;
   users: number;
-  /** Its passes give the owner bit. */
+  /** Its number of passes gives the owner bit. */
   written: number;
   lastSolicited: number;
   armed: "no" | "solicited" | "any";

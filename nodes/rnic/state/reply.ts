@@ -4,7 +4,7 @@ import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_co
 
 export const DONE: RnicReply = { status: "ok", op: "done" };
 
-/** `reason`: what was found and expected. */
+/** `reason` has what was found and expected. */
 export function refusal(
   errno: Extract<RnicReply, { status: "error" }>["errno"],
   reason: string,

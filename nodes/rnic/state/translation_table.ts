@@ -5,7 +5,7 @@ export const ENTRY_BYTES = 8;
 export const ENTRIES_PER_LINE = 8;
 export const LINE_BYTES = ENTRY_BYTES * ENTRIES_PER_LINE;
 
-/** No page. An address in it is negative, too. */
+/** No page; an address in it is negative, too. */
 export const ABSENT = -(2 ** 52);
 
 export interface TranslationTable {
@@ -16,11 +16,13 @@ export interface TranslationTable {
   readonly lines: number;
   /** Lines that are not on the chip are read here. */
   address: number | undefined;
-  /** A line read before a change is out of date. */
+  /** A line that was read before a change is out of date. */
   version: number;
 }
 
-/** @param memory pinned pages, or the number of on-demand ones. */
+/**
+ * @param memory pinned pages, or the number of on-demand ones.
+ */
 export function createTable(
   key: number,
   memory: { readonly given: readonly number[] } | { readonly pages: number },
@@ -46,12 +48,12 @@ export interface PageRights {
   rights: 0 | 1 | 2;
   /** Rights asked of the host; 0: none. */
   asked: 0 | 1 | 2;
-  /** H-24; until a request needs the page. */
+  /** The hint that has asked for the page, until a request needs it (H-24). */
   hint?: HintRequest | undefined;
 }
 
 export interface HintRequest {
-  /** Requester's address; undefined once a request needs one of the pages. */
+  /** The requester's address, until a request needs one of the pages. */
   hintsOf: number | undefined;
   raised: boolean;
 }

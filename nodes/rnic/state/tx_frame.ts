@@ -11,10 +11,9 @@ import type { QueuePair } from "./queue_pair.ts";
 import type { OutstandingWqe } from "./outstanding_wqe.ts";
 import type { AckService, ReadService } from "./responder_state.ts";
 
-/** Frames of one direction of a queue pair leave in the order begun. */
 export interface TxOrder {
   readonly jobs: Fifo<TxFrame>;
-  /** Earlier ones never leave: go-back-N began anew. */
+  /** Frames of earlier epochs never leave: go-back-N began anew. */
   epoch: number;
 }
 
@@ -64,7 +63,7 @@ export interface Gather {
   readonly jobs: readonly TxFrame[];
   readonly bytes: number;
   missing: number;
-  /** Complete once nothing is missing. */
+  /** The frame is complete once nothing is missing. */
   data: Uint8Array<ArrayBuffer>;
   failed: boolean;
 }
@@ -76,7 +75,6 @@ export function createLine(): TxOrder {
 /** FCS, preamble and gap. */
 const WIRE_OVERHEAD_BYTES = 24;
 
-/** @param bthAt as of {@link frameBytes}. */
 export function lineBytes({ row, payloadBytes, hint }: TxFrame, bthAt?: number): number {
   return frameBytes(row, payloadBytes + (hint?.bytes ?? 0), bthAt) + WIRE_OVERHEAD_BYTES;
 }

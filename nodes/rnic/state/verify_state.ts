@@ -11,7 +11,7 @@ import type { Writable } from "./writable.ts";
 
 export interface VerifyState {
   stagedBytes: number;
-  /** The CRC holds, not all is with the bus. */
+  /** Data whose CRC holds, but which is not all with the bus. */
   readonly staged: Fifo<StagedData>;
   stagedTurnAt: Time;
   placing: ReadBack | undefined;
@@ -20,7 +20,7 @@ export interface VerifyState {
   readonly looking: Fifo<ReadBack>;
   readonly cold: ReadBack[];
   requestsOut: number;
-  /** V-05, by IPv4 address. */
+  /** The senders' histories (V-05), by IPv4 address. */
   readonly history: Map<number, SenderHistory>;
   /** Draws read-backs in spite of a good history. */
   readonly rng: Rng;
@@ -87,9 +87,8 @@ export function stagedBytesOf(level: VerifyLevel, length: number): number {
 }
 
 export interface SenderHistory {
-  /** 1: failed. Only writes that were read back. */
+  /** 1 is a failure. Only writes that were read back count. */
   readonly window: Uint8Array;
-  /** Places taken, next place, failures. */
   filled: number;
   next: number;
   failed: number;

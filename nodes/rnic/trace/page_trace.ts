@@ -1,7 +1,7 @@
 /**
- * The RNIC's lines about absent memory: Names: `fabric/trace/mechanism_steps.ts`. Lines of waiting
- * accesses have their message's PSN; lines about pages name the pages, by which a ladder joins
- * both.
+ * The RNIC's lines about absent memory, with the names of `fabric/trace/mechanism_steps.ts`. Lines
+ * of waiting accesses have their message's PSN; lines about pages name the pages, by which a ladder
+ * joins both.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { MechanismWord } from "../../../fabric/trace/mechanism_steps.ts";
@@ -23,7 +23,6 @@ export interface Pages {
   readonly to: number;
 }
 
-/** `pages 0 to 15 of rkey 0x100`. */
 export function pagesText({ key, from, to }: Pages): string {
   const which = to - from === 1 ? `page ${from}` : `pages ${from} to ${to - 1}`;
   return `${which} of rkey 0x${key.toString(16)}`;

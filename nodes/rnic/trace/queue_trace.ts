@@ -1,5 +1,5 @@
 /**
- * The RNIC's lines about queues (document 003_, figure 2). Names:
+ * The RNIC's lines about queues (document 003_, figure 2), with the names of
  * `fabric/trace/mechanism_steps.ts`.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
@@ -105,7 +105,7 @@ export function traceKnown(
   traceQueue(device, load.queue, { step: "queue-known", text });
 }
 
-/** Q-08. `before`: the cached pointer. */
+/** Q-08: `before` is the cached pointer. */
 export function traceCompared(
   device: Device,
   queue: number,
@@ -129,7 +129,7 @@ export function traceCompared(
   traceQueue(device, queue, { step: "pointer-compared", text, stamp });
 }
 
-/** Q-10, Q-11: handled with an older pointer than `stored`. */
+/** Q-10, Q-11: the doorbell was handled with an older pointer than `stored`. */
 export function traceStale(
   device: Device,
   { queue, host: pointer, stamp }: QueueEntry,
@@ -144,7 +144,6 @@ function late(by: Time, known: Time): string {
   return known === 0 ? "" : `(${formatTime(by)} newer) `;
 }
 
-/** [from, to). */
 export function traceUnits(
   device: Device,
   queue: number,
@@ -156,7 +155,7 @@ export function traceUnits(
   traceQueue(device, queue, { step, text, units: [from, to] });
 }
 
-/** Q-07, H-04. `psn`: of the packet that waits. */
+/** Q-07, H-04: `psn` is that of the packet that waits. */
 export function traceContextWait(
   device: Device,
   qp: QueuePair,

@@ -54,7 +54,6 @@ function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
   }
 }
 
-/** The WQE, and the message's packets; of a persistence ACK, the peer's message. */
 function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   const { wqe, firstPsn, packets } = work;
   const place = { wqe: work.index };

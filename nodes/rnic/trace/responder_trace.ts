@@ -7,7 +7,7 @@ import { VENDOR_ERRORS, type VendorError } from "../../../fabric/wire/host_bus/v
 import { trace } from "./trace.ts";
 import type { NotifiedRanges } from "../state/persist_records.ts";
 
-/** Its last DMA write is on the bus, its ACK owed. */
+/** The message's last DMA write is on the bus, its ACK owed. */
 export function traceArrival(device: Device, qp: QueuePair, message: OpenMessage): void {
   const { firstPsn, length, va, persist } = message;
   const { flow, flush } = device.persistence;
@@ -21,7 +21,7 @@ export function traceArrival(device: Device, qp: QueuePair, message: OpenMessage
   trace(device, qp, { step: ackStep, text: "reception ACK", ...keys });
 }
 
-/** `psn`: of the refused or expected packet (§3.4). */
+/** `psn` is that of the refused or expected packet (§3.4). */
 export function traceNak(
   device: Device,
   qp: QueuePair,
@@ -50,7 +50,6 @@ export function traceFailedReceive(
   trace(device, qp, { step: "error-cqe", text: words, inbound: true, recvs: [position] });
 }
 
-/** Flow 2. */
 export function traceNotified(
   device: Device,
   qp: QueuePair,

@@ -7,7 +7,7 @@ import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 
-/** `10.0.0.1:17-10.0.0.2:18`: the lower address comes first. UD has no peer. */
+/** The lower address comes first: `10.0.0.1:17-10.0.0.2:18`. UD has no peer. */
 function connectionOf(device: Device, qp: QueuePair): Pick<TraceStep, "connection"> {
   if (qp.type === "ud") return {};
   const here = device.plan.address >>> 0, there = qp.attributes.destAddress >>> 0;
@@ -17,7 +17,7 @@ function connectionOf(device: Device, qp: QueuePair): Pick<TraceStep, "connectio
   return { connection: nearFirst ? `${near}-${far}` : `${far}-${near}` };
 }
 
-/** `psn`: of the message's first packet. */
+/** `psn` is of the message's first packet. */
 export function trace(device: Device, qp: QueuePair, line: Omit<TraceStep, "qpn">): void {
   device.out.trace({ ...line, qpn: qp.qpn, ...connectionOf(device, qp) });
 }

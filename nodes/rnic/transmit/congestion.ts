@@ -77,7 +77,7 @@ export function noteMark(
   congestion.notices.push({ qp, life: qp.life, readyAt: device.stageAt });
 }
 
-/** False where no queue pair here reacts to it. */
+/** @returns false where no queue pair here reacts to it. */
 export function takeCnp(device: Device, packet: RocePacket): boolean {
   const { congestion, now } = device;
   const dcqcn = congestion?.plan.dcqcn;

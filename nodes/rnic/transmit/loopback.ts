@@ -2,8 +2,7 @@
  * Loopback: frames to the card's own address. Both modules treat them as others, in the same time,
  * but no port counter has them (rdmamojo.com, "Loopback messages in RDMA"). [choice] The internal
  * path takes no time, and the transmitter gives it frames at the port's rate, between those to the
- * wire: no published figure of this path alone is known. RPerf (ISPASS '20) takes a loopback's time
- * for that of the card and its host, without the network.
+ * wire: no published figure of this path alone is known.
  */
 import { wireBytes } from "../../../fabric/link/link.ts";
 import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";

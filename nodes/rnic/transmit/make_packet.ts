@@ -46,7 +46,7 @@ export function packetOfJob(device: Device, job: TxFrame): RocePacket {
   return hint.form === "range" ? attachRange(packet, hint.length) : attachHint(packet, hint);
 }
 
-/** `rocev2.md` §1.3. */
+/** Adds the extension headers of `rocev2.md` §1.3. */
 function extend(device: Device, packet: Packet, job: TxFrame): void {
   const { qp, row, reth, immediate, rare, read, ud } = job;
   if (reth !== undefined) packet.reth = reth;
@@ -59,7 +59,7 @@ function extend(device: Device, packet: Packet, job: TxFrame): void {
   if (row.headers.includes("digestEth")) packet.digestEth = { crc: digestOf(job.work!) };
   // A greeting between cards is no datagram, though it has an address vector.
   if (ud !== undefined && qp.card === undefined) {
-    // Top bit set: the queue pair's own.
+    // With the top bit set the queue pair's own key is used.
     const qKey = ud.qKey >= 0x8000_0000 ? qKeyOf(qp) : ud.qKey;
     packet.deth = { qKey, reserved: 0, sourceQpn: qp.qpn };
   }
@@ -72,7 +72,6 @@ function datagramPath(qp: QueuePair, ud: UdAddress): Path {
     dscp: ud.trafficClass >> 2,
     ttl: ud.hopLimit,
     udpSourcePort: ud.udpSourcePort || udpSourcePort(qp.qpn, ud.qpn),
-    // 16 bits in a datagram's WQE.
     flowLabel: ud.udpSourcePort,
   };
 }
@@ -121,15 +120,15 @@ function putInGrh({ congestion }: Device, packet: Packet, { address, flowLabel }
   packet.grh = { flowLabel, priority };
 }
 
-/** Undefined where it is RoCEv2's (`frameBytes`). */
+/** @returns undefined where it is RoCEv2's (`frameBytes`). */
 export function ownBthAt({ plan, congestion }: Device): number | undefined {
   if (plan.roce === undefined) return undefined;
   return bthBehind({ flowLabel: 0, priority: congestion === undefined ? undefined : 0 });
 }
 
 /**
- * V-02: each payload once: if the fetch for a repeated packet damaged it, the receiver must find
- * out. Frames leave in the order begun, so a register per message is enough.
+ * V-02: covers each payload once: if the fetch for a repeated packet damaged it, the receiver must
+ * find out. Frames leave in the order begun, so a register per message is enough.
  */
 function coverPayload(work: OutstandingWqe, { psn, payload }: TxFrame): void {
   const { digest } = work;
@@ -138,7 +137,7 @@ function coverPayload(work: OutstandingWqe, { psn, payload }: TxFrame): void {
   digest.register = crcUpdate(digest.register, viewOf(payload), { from: 0, end: payload.length });
 }
 
-/** The last packet's CRC; 0 where it is not looked at. */
+/** The last packet's CRC; 0 where the receiver does not check it. */
 function digestOf({ wqe, digest }: OutstandingWqe): number {
   return digest === undefined ? wqe?.verify?.crc ?? 0 : ~digest.register >>> 0;
 }

@@ -10,7 +10,9 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { VerifiedWrite } from "../state/responder_state.ts";
 import { VERIFY_CHECKS, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 
-/** @param samples checks that make a rate: > 0. */
+/**
+ * @param samples number of checks that make a rate: > 0.
+ */
 export function createHistory(samples: number): SenderHistory {
   return {
     window: new Uint8Array(samples),
@@ -35,14 +37,13 @@ export function recordOutcome(
 }
 
 /**
- * Enough samples, a share of good ones above the threshold, and not one of those that keep the
- * estimate alive.
+ * There are enough samples, the share of good ones is above the threshold, and this is not one of
+ * the checks that keep the estimate alive.
  */
 export function maySkip(history: SenderHistory, plan: VerifyHistoryPlan, rng: Rng): boolean {
   return isTrusted(history, plan) && rng.below(plan.sampleOneIn) !== 0;
 }
 
-/** Strictly above, in integers. */
 export function isTrusted(
   { window, filled, failed }: SenderHistory,
   { thresholdPpm }: VerifyHistoryPlan,
@@ -63,7 +64,7 @@ export function countOutcome(
   else if (status === VERIFY_STATUS["read-failed"]) counters.verifyReadErrors++;
   countWait(device, verified);
   if (device.plan.verifyHistory === undefined) return;
-  // A sender is a host: all its queue pairs share.
+  // All queue pairs of a host share its history.
   const sender = qp.path.address;
   let history = device.verify.history.get(sender);
   if (history === undefined) {

@@ -60,7 +60,7 @@ import { flagsFor } from "../common/send_flags.ts";
 const REQUESTS_MAX = 4;
 /**
  * Places in an update's buffer: the tail, a byte for a READ's response, a message about the tail
- * alone, and the other message with the record behind it.
+ * alone, and one with the record behind it.
  */
 const READ_AT = TAIL_BYTES, TAIL_MESSAGE_AT = 16, MESSAGE_AT = 64;
 const COMMIT_BYTES = HEADER_BYTES + wordTailBytes(TAIL_BYTES);
@@ -82,7 +82,7 @@ export function* append(context: ProgramContext): Steps<void> {
     method,
     // The tail and its address follow a plain message's header.
     messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
-    // Two per message: an update has up to four requests.
+    // An update has up to four requests.
     depth: 2 * depth,
     policy: policyOf(method, policy),
   };
@@ -120,7 +120,6 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
   return createAppend({ options, client, region, plan, slots: regions[0]!, slotBytes });
 }
 
-/** @returns the reason of an early end. */
 function* transfer(append: Append): Steps<Failure | undefined> {
   const { client, options: { records }, cpu } = append;
   while (append.outstanding > 0 || append.next < records) {

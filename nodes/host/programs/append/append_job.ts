@@ -13,7 +13,6 @@ import { createWindow, type PersistClient, type Region } from "../persist/persis
 import type { Mr } from "../../verbs/objects.ts";
 
 export const TAIL_BYTES = 8;
-/** The tail has its own cache line. */
 const RECORDS_AT = 64;
 
 export function readOptions(options: Options) {
@@ -30,7 +29,7 @@ export function readOptions(options: Options) {
 
 export type AppendOptions = Readonly<ReturnType<typeof readOptions>>;
 
-/** A function of name, number and length, so that a checker can compute it. */
+/** A checker can compute a record from name, number and length. */
 export function recordOf(
   log: { readonly name: string; readonly recordBytes: number },
   index: number,
@@ -65,7 +64,6 @@ export interface UpdateState {
   answers: number;
 }
 
-/** Arrays are by update. */
 export function createAppend(
   append: {
     readonly options: AppendOptions;

@@ -82,10 +82,12 @@ export function resultOf(
     flusher: client.server.flush,
     receive: client.server.receive,
     policy: client.policy,
-    /** Required of the method here: b never without a, and confirmed bytes survive. */
+    /** Guarantees of the method here: b never without a, and confirmed bytes survive. */
     ordered: plan.ordered,
     promises: plan.promises,
-    /** Durable records; a method without a promise confirms separately. */
+    /**
+     * The number of durable records; a method without a promise counts confirmed ones separately.
+     */
     told: plan.promises ? confirmed : 0,
     claimed: confirmed,
     rounds: append.rounds,

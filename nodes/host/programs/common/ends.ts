@@ -4,7 +4,7 @@ import type { Cpu } from "../../cpu/program.ts";
 
 export interface Ends {
   readonly to: string;
-  /** Its RNIC, where the program names it. */
+  /** The other end's RNIC, where the program names it. */
   readonly toRnic?: string;
   /** The program's RNIC, unless it is its host's first. */
   readonly rnic?: string;

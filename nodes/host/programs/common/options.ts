@@ -1,4 +1,3 @@
-/** Options of a program; errors name the option. */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { wholeText } from "../../../../fabric/base/whole_number.ts";
 import { ProgramError } from "../../verbs/device.ts";

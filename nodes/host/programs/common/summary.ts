@@ -1,4 +1,3 @@
-/** Parts of a program's result: outcome, latencies of many messages, and finished ranges. */
 import type { Time } from "../../../../fabric/base/time.ts";
 
 export function outcomeOf(
@@ -43,7 +42,7 @@ export function summarize(samples: Float64Array): LatencySummary | undefined {
   };
 }
 
-/** [from, to) of messages whose flag has `bit`; adjacent ones are joined. */
+/** @returns [from, to) of messages whose flag has `bit`; adjacent ones are joined. */
 export function rangesOf(
   flags: Uint8Array,
   bit: number,

@@ -34,7 +34,7 @@ import { completionError, type FioJob, type JobError } from "./job.ts";
 
 export const ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
-/** Linux's, as fio prints `err=`. */
+/** Linux's numbers, as fio prints `err=`. */
 const ERRNO = { EIO: 5, ENOMEM: 12, EINVAL: 22, ECONNREFUSED: 111, ETIMEDOUT: 110 } as const;
 
 class EngineError extends Error {
@@ -48,7 +48,7 @@ export function engineError(code: keyof typeof ERRNO, text: string): EngineError
   return new EngineError({ code: ERRNO[code], text: `${code}: ${text}` });
 }
 
-/** Undefined for a fault of the program itself. */
+/** @returns undefined for a fault of the program itself. */
 export function jobErrorOf(cause: unknown): JobError | undefined {
   if (cause instanceof EngineError) return cause.job;
   return cause instanceof ProgramError ? { code: ERRNO.EIO, text: cause.message } : undefined;
@@ -121,7 +121,7 @@ export function listenOn(device: CmDevice, job: FioJob): Listener {
   return must(listen(device, serviceOf(job)));
 }
 
-/** Undefined when the connection has ended and none is left. */
+/** @returns undefined when the connection has ended and no completion is left. */
 export function* nextCompletion(
   cq: Cq,
   connection: Connection,

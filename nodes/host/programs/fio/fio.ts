@@ -1,8 +1,4 @@
-/**
- * fio on one host: threads of a wave at once, waves one after the other. `io_loop.ts` is a thread's
- * loop, `librpma_*.ts` and `rdma.ts` are the engines. `console/fio` reads job files and prints
- * results.
- */
+/** fio on one host: threads of a wave at once, waves one after the other. */
 import { type Rng, rngFor } from "../../../../fabric/base/rng.ts";
 import { NEVER } from "../../../../fabric/base/time.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
@@ -86,7 +82,6 @@ function jobsOf(given: unknown): FioJob[] {
   return given as FioJob[];
 }
 
-/** Workspaces lie from SCM's end downwards, thread by thread. */
 function scmPlaces(cpu: Cpu, jobs: readonly FioJob[]): (job: FioJob) => ServerMemory {
   const places = new Map<FioJob, number>();
   let at = cpu.scm.length;
@@ -116,7 +111,6 @@ function bytesOf({ size }: FioJob): number {
   return size !== undefined && "bytes" in size ? size.bytes : 0;
 }
 
-/** A failure is the thread's error; other threads continue. */
 function* runThread(
   { cpu, device }: ThreadContext,
   job: FioJob,
@@ -181,7 +175,7 @@ function* runIo(
 }
 
 /**
- * @returns the end with the workspace's size; no engine for a server that takes no part in the I/O.
+ * @returns the end with the workspace's size; without an engine for a server that takes no part in the I/O.
  */
 function* openEnd(device: CmDevice, job: FioJob) {
   if (job.engine !== "rdma") {

@@ -8,12 +8,11 @@ import type { Io, IoPlan } from "./io_plan.ts";
 import type { FioJob } from "./job.ts";
 import { StatsMeter, type ThreadStats } from "./stats.ts";
 
-/** fio's `io_u`. */
 export interface IoUnit extends Io {
   readonly index: number;
   readonly start: Time;
   issue: Time;
-  /** Fewer than requested for a short RECV. */
+  /** It is less than requested for a short RECV. */
   moved: number;
 }
 
@@ -55,7 +54,9 @@ export class IoLoop {
   #meter: StatsMeter;
   #final: ThreadStats | undefined;
 
-  /** @param engine of an established connection: time counts from here on */
+  /**
+   * @param engine of an established connection: time counts from here on.
+   */
   constructor(cpu: Cpu, rules: LoopRules, engine: Engine) {
     this.#cpu = cpu;
     this.#rules = rules;
@@ -69,7 +70,6 @@ export class IoLoop {
     return this.#final ?? this.#meter.result(this.#cpu.now, this.#cpu.workPs);
   }
 
-  /** Waits for outstanding ones. */
   *run(plan: IoPlan, onProgress: (stats: IoLoop) => void): Steps<void> {
     while (!this.#timeIsOver() && !this.#isOver) {
       const io = plan.next();
@@ -85,7 +85,7 @@ export class IoLoop {
     this.#final = this.stats();
   }
 
-  /** Undefined without a run time. */
+  /** @returns undefined without a run time. */
   get elapsed(): number | undefined {
     const { runtimePs, rampPs } = this.#rules;
     if (runtimePs === undefined || runtimePs === 0) return undefined;
@@ -122,7 +122,7 @@ export class IoLoop {
     yield* this.#waitForCompletions();
   }
 
-  /** No minimum and no maximum: all present completions are taken (`io_in_polling`). */
+  /** Without minimum and maximum all present completions are taken (`io_in_polling`). */
   #isPolling(): boolean {
     return this.#rules.batchCompleteMin === 0;
   }

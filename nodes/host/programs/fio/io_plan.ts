@@ -1,4 +1,4 @@
-/** The next I/O, as fio's `io_u.c` does. Pure. */
+/** The next I/O, as fio's `io_u.c` chooses it. */
 import type { Rng } from "../../../../fabric/base/rng.ts";
 import type { Direction, FioJob } from "./job.ts";
 
@@ -47,7 +47,6 @@ export function extentsOf(
   return bytes < most ? `size ${bytes}: a block has ${most} B` : { offset, bytes };
 }
 
-/** Undefined after the last. */
 export class IoPlan {
   readonly #rules: IoRules;
   readonly #extents: Extents;
@@ -87,7 +86,7 @@ export class IoPlan {
     return io;
   }
 
-  /** Issued, in [0, 1]. */
+  /** The issued part of the job, in [0, 1]. */
   get share(): number {
     const { ios } = this.#rules;
     const ofIos = ios === undefined ? 0 : this.#issued / ios;
@@ -100,7 +99,6 @@ export class IoPlan {
     return this.#rng.below(100) < readPercent ? "read" : "write";
   }
 
-  /** A random multiple of the least size, at most `room`. */
   #size(direction: Direction, room: number): number {
     const { least, most } = this.#rules.blockSizes[direction];
     const steps = Math.floor(most / least);
@@ -140,7 +138,7 @@ export class IoPlan {
     return { direction, offset: begin + offset, bytes };
   }
 
-  /** The block, or the next unused one in this round (`axmap_next_free`). */
+  /** Takes the block, or the next unused one in this round (`axmap_next_free`). */
   #take(map: Uint8Array, drawn: number): number {
     if (this.#mapped >= this.#blocks) {
       map.fill(0);
@@ -151,7 +149,7 @@ export class IoPlan {
     return block;
   }
 
-  /** The part before a taken block, if enough for an I/O (`mark_random_map`). */
+  /** @returns the part before a taken block, if it is enough for an I/O (`mark_random_map`). */
   #untaken(map: Uint8Array, { direction, offset, bytes }: Io): number {
     const first = Math.floor(offset / this.#unit);
     const last = Math.ceil((offset + bytes) / this.#unit);

@@ -5,7 +5,6 @@
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { WcStatus } from "../../../../fabric/wire/host_bus/cqe.ts";
 
-/** `ioengine`. */
 export const ENGINES = [
   "librpma_apm_client",
   "librpma_apm_server",
@@ -18,7 +17,6 @@ export type EngineName = typeof ENGINES[number];
 export const DIRECTIONS = ["read", "write"] as const;
 export type Direction = typeof DIRECTIONS[number];
 
-/** `verb`. */
 export const VERBS = ["write", "read", "send", "recv"] as const;
 export type Verb = typeof VERBS[number];
 
@@ -40,7 +38,7 @@ export interface FioJob {
   readonly to?: string;
   /** librpma's `port` + thread − 1. */
   readonly port: number;
-  /** 100: reads only; 0: writes only (`rw`, `rwmixread`). */
+  /** The percentage of reads (`rw`, `rwmixread`). */
   readonly readPercent: number;
   readonly random: boolean;
   /** Each block is used once before any repeats (not `norandommap`). */
@@ -57,7 +55,7 @@ export interface FioJob {
   readonly batch: number;
   readonly batchCompleteMin: number;
   readonly batchCompleteMax: number;
-  /** librpma: one I/O at a time, awaited by its call. */
+  /** librpma: the call posts one I/O and waits for it. */
   readonly sync: boolean;
   readonly timeBased: boolean;
   readonly runtimePs?: Time;
@@ -84,7 +82,6 @@ export interface JobError {
   readonly text: string;
 }
 
-/** The status is as fio prints it. */
 export function completionError(
   { status, reason }: { readonly status: WcStatus; readonly reason?: string },
   code: number,

@@ -11,12 +11,10 @@ export interface RemoteMemory {
   readonly bytes: number;
 }
 
-/** `librpma_fio_workspace`. */
 export interface Workspace extends RemoteMemory {
   /** Receives posted by the server; 0 for apm. */
   readonly messages: number;
   readonly directWriteToPmem: boolean;
-  /** RPMA_MR_USAGE_FLUSH_TYPE_PERSISTENT. */
   readonly isPersistent: boolean;
 }
 
@@ -37,7 +35,7 @@ export function encodeWorkspace(workspace: Workspace): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined for other bytes. */
+/** @returns undefined for other bytes. */
 export function decodeWorkspace(bytes: Uint8Array): Workspace | undefined {
   if (bytes.length < WORKSPACE_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -52,7 +50,7 @@ export function decodeWorkspace(bytes: Uint8Array): Workspace | undefined {
   };
 }
 
-/** Range to be made persistent; all zero: the client is done. */
+/** The range to be made persistent; all zero means that the client is done. */
 export interface FlushRequest {
   readonly offset: number;
   readonly length: number;
@@ -91,7 +89,6 @@ export function encodeFlushRequest(request: FlushRequest): Uint8Array<ArrayBuffe
   return encodeFields([request.offset, request.length, request.context]);
 }
 
-/** Undefined for other bytes. */
 export function decodeFlushRequest(bytes: Uint8Array): FlushRequest | undefined {
   const [offset, length, context] = decodeFields(bytes, 3) ?? [];
   return context === undefined ? undefined : { offset: offset!, length: length!, context };
@@ -101,12 +98,11 @@ export function encodeFlushResponse(context: number): Uint8Array<ArrayBuffer> {
   return encodeFields([context]);
 }
 
-/** The flushed I/O; undefined for other bytes. */
+/** @returns the flushed I/O; undefined for other bytes. */
 export function decodeFlushResponse(bytes: Uint8Array): number | undefined {
   return decodeFields(bytes, 1)?.[0];
 }
 
-/** `rdma_info_blk`. */
 export interface InfoBlock {
   readonly verb: Verb;
   readonly blockBytes: number;
@@ -135,7 +131,6 @@ export function encodeInfo(
   return bytes;
 }
 
-/** Undefined for other bytes. */
 export function decodeInfo(bytes: Uint8Array): InfoBlock | undefined {
   if (bytes.length !== INFO_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

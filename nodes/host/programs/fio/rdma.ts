@@ -58,7 +58,7 @@ export interface RdmaEnd {
   readonly engine: Engine;
   readonly connection: Connection;
   readonly verb: Verb;
-  /** The client's last message. */
+  /** Waits for the client's last message. */
   readonly waitForEnd: () => Steps<void>;
   readonly close: () => Steps<void>;
 }
@@ -67,7 +67,7 @@ function blockBytesOf({ blockSizes: { read, write } }: FioJob): number {
   return Math.max(read.most, write.most);
 }
 
-/** fio_rdmaio_setup_qp: twice the depth. */
+/** fio_rdmaio_setup_qp takes twice the depth. */
 const DEPTH_LEAST = 16;
 
 function depthOf({ iodepth }: FioJob): number {
@@ -191,7 +191,7 @@ function* closeClient(peer: Peer): Steps<void> {
   yield* disconnect(connection);
 }
 
-/** Takes one client. @throws EngineError, ProgramError */
+/** Serves one client. @throws EngineError, ProgramError */
 export function* openRdmaServer(device: CmDevice, job: FioJob): Steps<RdmaEnd> {
   const listener = listenOn(device, job);
   const end = yield* openEnd(device, job);

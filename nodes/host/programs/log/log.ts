@@ -128,7 +128,6 @@ function* append(
   };
 }
 
-/** @returns false where progress stops. */
 function* until(
   { cpu }: ProgramContext,
   job: LogJob,

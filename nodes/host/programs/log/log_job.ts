@@ -1,3 +1,4 @@
+/** Options of the replicated log's programs, and its client's state, which its threads share. */
 import { MADE_UP } from "../common/made_up.ts";
 import { machineOf } from "../../../../fabric/rack/plan/names.ts";
 import { METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";

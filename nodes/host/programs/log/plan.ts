@@ -14,7 +14,7 @@ import {
 } from "./layout.ts";
 import type { FoundLog } from "./segments.ts";
 
-/** The claim, and barriers of restarted clients. */
+/** Slots of the claim and of restarted clients' barriers. */
 const SPARE_SLOTS = 64;
 /** Used where neither option nor log defines one. */
 export const RECORD_BYTES = 256;
@@ -26,7 +26,7 @@ export interface LogPlan {
   readonly records: readonly LogRecord[];
   readonly slots: Uint8Array<ArrayBuffer>;
   readonly first: number;
-  /** Found data records, and those that a replacement makes invalid. */
+  /** Data records that were found, and those that a replacement makes invalid. */
   readonly recovered: number;
   readonly dropped: number;
 }
@@ -35,12 +35,13 @@ export interface Planned {
   readonly name: string;
   readonly recordBytes: number | undefined;
   readonly data: Uint8Array;
-  /** Replaces a log with other content; false: it is refused. */
+  /** Replaces a log with other content, which is refused otherwise. */
   readonly anew: boolean;
 }
 
 /**
- * @returns the plan, or the difference between log and data, in words. A log can be continued if the data begin with its content, wherever its records end: the data may have grown. @param found logs of enough replicas.
+ * A log can be continued if the data begin with its content, wherever its records end: the data may have grown.
+ * @returns the plan, or the difference between log and data, in words. @param found logs of enough replicas.
  */
 export function planLog(
   wanted: Planned,

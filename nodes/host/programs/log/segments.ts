@@ -30,14 +30,13 @@ export function segmentName(log: string, segment: number): string {
   return segment === 0 ? log : `${log}+${segment}`;
 }
 
-/** `end` is the slot behind its last. */
 export interface Segment {
   readonly index: number;
   readonly first: number;
   readonly end: number;
 }
 
-/** The last one for a slot beyond all. */
+/** @returns the last segment for a slot beyond all. */
 export function segmentOf(segments: readonly number[], slot: number): Segment {
   let first = 0, index = 0;
   while (index < segments.length - 1 && slot >= first + segments[index]!) {
@@ -53,7 +52,7 @@ export interface LogFetch extends Omit<ClientOptions, "to" | "terms"> {
   readonly recordBytes: number;
 }
 
-/** {@link NO_LOG} without a log. */
+/** @returns {@link NO_LOG} without a log. */
 export function* fetchLog(
   device: CmDevice,
   { recordBytes: otherwise, name, ...rest }: LogFetch,

@@ -1,5 +1,5 @@
 /**
- * Buffers of one end: for each queue pair a send place and, in the following lines, a receive
+ * The buffers of one end: for each queue pair a send place and, in the following lines, a receive
  * place.
  */
 import {
@@ -21,7 +21,6 @@ const LINE_BYTES = 64;
 export interface TestBuffer {
   readonly pd: Pd;
   readonly mr: Mr;
-  /** Whole lines. */
   readonly placeBytes: number;
   readonly reportAddress: number;
 }

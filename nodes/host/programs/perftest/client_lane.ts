@@ -1,4 +1,3 @@
-/** A client's queue pairs. */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
 import { connect } from "../../cm/connect.ts";
@@ -26,7 +25,7 @@ const ATTEMPTS = 10, PAUSE_PS = 200 * PS_PER_US;
 
 export interface ClientLane extends Lane {
   readonly connection: Connection;
-  /** The first of the peer's UD queue pair; 0 for another type. */
+  /** The first PSN of the peer's UD queue pair; 0 for another type. */
   readonly udPsn: number;
 }
 

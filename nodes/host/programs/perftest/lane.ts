@@ -1,4 +1,3 @@
-/** One queue pair of a test, at either end. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { GRH_BYTES, IBV_SEND_INLINE, type SendFlags } from "../../verbs/flags.ts";
 import { createAh } from "../../verbs/address_handle.ts";
@@ -57,7 +56,7 @@ export function receivePlace(
   return recvSge(buffer, index, bytes + (connection === "UD" ? GRH_BYTES : 0));
 }
 
-/** Receives of a SEND test, posted before the peer can send. */
+/** Posts receives of a SEND test before the peer can send. */
 export function* postFirstRecvs(
   qp: Qp,
   { buffer, index, terms }: {

@@ -26,11 +26,10 @@ export interface LatencyEnd extends TestRun, Lane {
   readonly recvCq: Cq;
   /** Called before each post, for the client's clock. */
   readonly onPost?: (now: Time) => void;
-  /** The server's: its end ends a test by time. */
+  /** At the server: the end of this connection ends a test by time. */
   readonly client?: Connection;
 }
 
-/** Interval of checks of the connection. */
 const LOOK_PS = 1000 * PS_PER_US;
 
 /**

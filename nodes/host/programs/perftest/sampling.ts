@@ -39,7 +39,7 @@ export class Sampling {
     return now >= this.#end;
   }
 
-  /** Undefined: too short for two batches. */
+  /** @returns undefined where the time is too short for two batches. */
   get sampled(): Sampled | undefined {
     if (this.#count === 0) return undefined;
     return { count: this.#count, ps: this.#last - this.#first! };

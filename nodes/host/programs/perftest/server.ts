@@ -57,9 +57,8 @@ interface Server {
   duplex: { readonly cq: Cq; room: number } | undefined;
   /** Free entries of {@link recvCq}. */
   room: number;
-  /** The largest buffer of each kind; never freed. */
+  /** The largest buffer of each kind, which is never freed. */
   readonly buffers: Map<Memory, TestBuffer & { readonly count: number }>;
-  /** Sessions by queue pair, and by connection. */
   readonly sessions: Map<number, Session>;
   readonly byEndpoint: Map<Connection["endpoint"], Session>;
 }
@@ -86,7 +85,7 @@ export function* perftestServer({ device }: ProgramContext): Steps<void> {
   }
 }
 
-/** Undefined: the RNIC has failed, a reset event follows. */
+/** @returns undefined where the RNIC has failed; a reset event follows. */
 function* startServer(device: CmDevice, listener: Listener): Steps<Server | undefined> {
   const cqs: Cq[] = [];
   for (const entries of [2 * RX_DEPTH, RX_DEPTH, 2 * RX_DEPTH]) {
@@ -178,7 +177,6 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   yield* endWithClient(runLatency(end, "server"));
 }
 
-/** The server continues where its client is gone or fails. */
 function* endWithClient(part: Steps<unknown>): Steps<void> {
   try {
     yield* part;

@@ -1,7 +1,4 @@
-/**
- * The bandwidth loop: every queue pair at its depth, a completion every `-Q` messages. In a
- * bidirectional test both ends run it.
- */
+/** The bandwidth loop: every queue pair at its depth, a completion every `-Q` messages. */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
@@ -25,7 +22,6 @@ export interface Stream extends TestRun {
   readonly onProgress: (completed: number) => void;
 }
 
-/** Times in ps. */
 export interface StreamTimes {
   readonly posted: Float64Array;
   readonly completed: Float64Array;
@@ -105,7 +101,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes | Sample
   return sampling ? samplesOf(sampling) : times;
 }
 
-/** Replenishes receives, until `isOver`; there are no other completions. */
+/** Replenishes receives until `isOver`; there are no other completions. */
 export function* takeUntil(stream: Stream, isOver: () => boolean): Steps<void> {
   const { sendCq, mode, idlePs, lanes } = stream;
   const { cpu } = sendCq.device;
@@ -117,7 +113,7 @@ export function* takeUntil(stream: Stream, isOver: () => boolean): Steps<void> {
     }
     for (const each of yield* waitCompletion(sendCq, { mode, deadline: cpu.now + LOOK_PS })) {
       const lane = byQpn.get(each.qpNum);
-      // Flushed at the connection's end: no failure of the test.
+      // They are flushed at the connection's end, which is no failure of the test.
       if (lane === undefined || !isReceive(each) || each.status !== "SUCCESS") continue;
       yield* receiveAgain(stream, lane, each);
     }

@@ -1,4 +1,3 @@
-/** Reads an object of another host's SCM by READs. */
 import { IBV_ACCESS_LOCAL_WRITE, IBV_SEND_SIGNALED } from "../../verbs/flags.ts";
 import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -134,7 +133,6 @@ function readRequest(job: Get, index: number): SendRequest {
   };
 }
 
-/** @returns the reason of an early end. */
 function* transfer(job: Get): Steps<Failure | undefined> {
   const { client, count, messageBytes, slots } = job;
   const { cpu } = client.device;

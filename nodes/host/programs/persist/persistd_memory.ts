@@ -49,7 +49,6 @@ export interface Client {
   readonly recvMr: Mr;
   readonly sendMr: Mr;
   region: Mr | undefined;
-  /** Unpublished. */
   replacement: Entry | undefined;
   serving: { readonly object: string; readonly workPs: Time } | undefined;
   readonly emptied: number[];
@@ -69,7 +68,6 @@ export interface Server {
   readonly clients: Map<number, Client>;
   directory: ScmDirectory | undefined;
   pd: Pd;
-  /** Undefined while the RNIC has failed. */
   cq: Cq | undefined;
   roomLeft: number;
   freeMemory: ClientMemory[];
@@ -93,7 +91,7 @@ export function storingOf(server: Server): Storing {
   return { cpu, directory, store: (va, bytes) => storePersistent(server, va, bytes) };
 }
 
-/** Undefined: no memory, or no room for completions. */
+/** @returns undefined without memory, or without room for completions. */
 export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | undefined> {
   const { cpu } = server;
   const slots = slotsFor(terms.depth);
@@ -169,8 +167,8 @@ export function* abandon({ cpu, directory }: Server, client: Client): Steps<void
 }
 
 /**
- * Called after a boot, before the first request: ends pending messages and replacements of an
- * earlier life.
+ * After a boot, before the first request: ends pending messages and replacements of an earlier
+ * life.
  */
 export function* recover(server: Server): Steps<void> {
   const rings = findRings(server.cpu, server.directory!);

@@ -47,7 +47,7 @@ export interface Stored {
   readonly stored?: "complete" | "incomplete";
 }
 
-/** [from, to) of a message in the responder's SCM. */
+/** @returns [from, to) of a message in the responder's SCM. */
 export function rangeOf(put: Put, index: number): readonly [from: number, to: number] {
   const { region, options: { messageBytes }, data } = put;
   const from = index * messageBytes;
@@ -126,7 +126,7 @@ export function resultOf(
     depth: options.depth,
     flow: region.flow,
     policy: client.policy,
-    /** The last completion means persistence here. */
+    /** Whether the last completion means persistence here. */
     promises: promised,
     written: rangesOf(put.flags, WRITTEN, size),
     writtenMessages: put.written,
@@ -134,7 +134,7 @@ export function resultOf(
     confirmedMessages: promised ? put.persisted : 0,
     unexpected: put.unexpected,
     object: { name: options.name, scmOffset: region.scmOffset, length: data.length },
-    /** Undefined: not published. */
+    /** Undefined where it was not published. */
     stored: run.stored,
     ...(region.withdrawn && { withdrawn: true }),
     requests: { ...requests },
