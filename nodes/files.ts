@@ -207,6 +207,7 @@ export function printer(path: string): Closing & { print(...values: unknown[]): 
       try {
         file.writeSync(encoder.encode(words.join(" ") + "\n"));
       } catch {
+        // A full disk ends a process's own log, too, without an error.
       }
     },
     close: () => file.close(),

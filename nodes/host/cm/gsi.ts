@@ -24,7 +24,7 @@ import type { Buffer } from "../memory/address_map.ts";
 import { MAX_INLINE_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 
 const GSI_QPN = 1;
-/** Datagrams in the send queue, and in the receive queue until the service polls. */
+/** The number of datagrams in the send queue, and in the receive queue until the service polls. */
 const SEND_SLOTS = 32;
 const RECV_SLOTS = 128;
 const RECV_SLOT_BYTES = 512;
@@ -91,12 +91,12 @@ function recvRequest(gsi: Gsi, slot: number) {
   return { wrId: slot, sges: [sge(gsi.recvMr, slot * RECV_SLOT_BYTES, GRH_BYTES + MAD_BYTES)] };
 }
 
-/** No effect where the RNIC has failed. */
+/** Without effect where the RNIC has failed. */
 export function* recycleRecv(gsi: Gsi, slots: readonly number[]): Steps<void> {
   yield* postRecv(gsi.qp, slots.map((slot) => recvRequest(gsi, slot)));
 }
 
-/** Undefined: not valid. */
+/** @returns undefined for an invalid message. */
 export function receivedMessage(
   gsi: Gsi,
   received: { readonly slot: number; readonly byteLen: number },
@@ -129,8 +129,8 @@ function trace(gsi: Gsi, step: string, message: CmMessage): void {
 }
 
 /**
- * Dropped where the queue is full or the RNIC has failed: datagrams are unreliable, and a request's
- * sender repeats it.
+ * The message is dropped where the queue is full or the RNIC has failed: datagrams are unreliable,
+ * and a request's sender repeats it.
  */
 export function* sendMessage(
   gsi: Gsi,

@@ -23,7 +23,7 @@ const IP_HEADER_FIELDS = [
   ["ipVersion", 4],
   ["", 4],
   ["sourcePort", 16],
-  /** IPv4: in the last 32 bits. */
+  /** IPv4 addresses are in the last 32 bits. */
   ["source", 128],
   ["destination", 128],
 ] as const;
@@ -51,7 +51,7 @@ export function withIpHeader(ends: IpEnds, own: Uint8Array): Uint8Array<ArrayBuf
   return bytes;
 }
 
-/** Undefined without such a header, or for another IP version. */
+/** @returns undefined without such a header, or for another IP version. */
 export function ipEndsIn(privateData: Uint8Array): IpEnds | undefined {
   if (privateData.length < IP_HEADER_BYTES) return undefined;
   const { buffer, byteOffset, byteLength } = privateData;

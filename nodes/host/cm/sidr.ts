@@ -47,7 +47,7 @@ export function resolveService(
   return request;
 }
 
-/** A copy of the request gets it again. */
+/** Copies of the request get the same answer. */
 export function answerService(
   agent: CmAgent,
   request: SidrRequest,
@@ -134,10 +134,9 @@ function receiveRequest(
   notify(request, "sidr-request", output);
 }
 
-/** The fields of a refusing answer besides its status. */
 export const REFUSED = { qpn: 0, qKey: 0, privateData: new Uint8Array(0) } as const;
 
-/** Requests that its program has not taken are refused. */
+/** Requests that the program has not taken are refused. */
 export function endSidr(agent: CmAgent, listener: CmListener, context: Context): void {
   for (const request of [...agent.sidr.values()]) {
     if (request.sink !== listener || request.phase !== "received") continue;
@@ -145,7 +144,7 @@ export function endSidr(agent: CmAgent, listener: CmListener, context: Context):
   }
 }
 
-/** A late answer: repeats the request, or gives it up. */
+/** An answer is late: repeats the request, or gives it up. */
 export function expireSidr(agent: CmAgent, { now, output }: Context): void {
   for (const request of [...agent.sidr.values()]) {
     if (request.phase !== "sent" || request.deadline > now) continue;

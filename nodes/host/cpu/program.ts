@@ -296,7 +296,7 @@ export function signalOf(name: string, card: number): string {
   return card === 0 ? name : `${name}-${card + 1}`;
 }
 
-/** Raised by the host; programs can wait for them. */
+/** Signals of the host, which programs can wait for. */
 export const SIGNALS = {
   /** An RNIC failed, or came back; {@link signalOf} names the card's signal. */
   busDown: "bus-down",

@@ -26,13 +26,17 @@ import { resizedSignal } from "./resize_queue.ts";
 import { failureText, retireRecv, retireSend, retireSlot, shownWrId } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
-/** Neither destroyed nor older than the RNIC's failure, after which its memory is reused. */
+/**
+ * False for a queue that was destroyed, or is older than the RNIC's failure, after which its memory
+ * is reused.
+ */
 export function isThere(cq: Cq): boolean {
   return cq.device.state.held.has(cq.place);
 }
 
 /**
- * EINVAL where destroyed, ENOENT where the RNIC has failed: the card may have reused the number.
+ * EINVAL where it is destroyed, ENOENT where the RNIC has failed: the card may have reused the
+ * number.
  */
 export function refuseCq(device: Device, cq: Cq): VerbError | undefined {
   const stale = refuseStale(device, cq.epoch);
@@ -60,7 +64,6 @@ function unreadCount(cq: Cq): number {
   return [...unreadEntries(cq)].filter(([{ opcode }]) => opcode !== "resize").length;
 }
 
-/** The armed notification decides (ibv_req_notify_cq). */
 export function makesEvent(
   { place: { armed, armedFrom } }: Cq,
   { solicited, status }: Cqe,
@@ -71,7 +74,7 @@ export function makesEvent(
 }
 
 /**
- * Ends when `use` returns false; lets no time pass; stores the host's pointer every quarter of the
+ * Ends when `use` returns false. No time passes. The host's pointer is stored every quarter of the
  * ring (Q-12).
  */
 export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean): void {
@@ -95,7 +98,6 @@ export function takeEntries(cq: Cq, use: (cqe: Cqe, position: number) => boolean
   }
 }
 
-/** Lets no time pass. */
 export function takeCompletions<Id extends WrId = number>(
   cq: Cq,
   most: number,
@@ -257,7 +259,7 @@ function isOfSend(cqe: Cqe): boolean {
   return cqe.opcode === "requester" || cqe.opcode === "requester-error";
 }
 
-/** `rocev2.md` §4.1. */
+/** The RNIC has changed the queue pair's state (`rocev2.md` §4.1). */
 function recordError(qp: Qp, cqe: Cqe): void {
   const { life, type } = qp;
   if (type === "rc" || !isOfSend(cqe)) life.state = "err";
@@ -265,8 +267,8 @@ function recordError(qp: Qp, cqe: Cqe): void {
 }
 
 /**
- * Retires the work request. Undefined where its queue pair was destroyed: such completions are
- * discarded.
+ * Retires the work request. @returns undefined where its queue pair was destroyed: such completions
+ * are discarded.
  */
 function completionOf<Id extends WrId = number>(
   device: Device,

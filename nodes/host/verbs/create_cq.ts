@@ -51,7 +51,6 @@ export interface CqOptions {
   readonly flags?: CqFlags;
 }
 
-/** The card writes its time into each entry. */
 const TIMESTAMPS = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 const WC_FLAGS = IBV_WC_STANDARD_FLAGS | TIMESTAMPS;

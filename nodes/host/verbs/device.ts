@@ -55,7 +55,7 @@ export function refuseQp({ device, pd, qpn, sq }: Qp): VerbError | undefined {
   return verbError("EINVAL", `QP ${qpn} is gone already`);
 }
 
-/** No effect where that was done at the RNIC's failure. */
+/** Without effect where that was done at the RNIC's failure. */
 export function giveBack({ cpu, state }: Device, owner: object): void {
   const address = state.held.get(owner);
   if (address === undefined) return;
@@ -91,7 +91,7 @@ interface Store {
   readonly bases: Readonly<Record<"virtual" | "physical", SpaceBases>>;
 }
 
-/** K·R1, K·R2 and K·R3 bytes, or K·R where a queue's parts lie together. */
+/** Allocates K·R1, K·R2 and K·R3 bytes, or K·R where a queue's parts lie together. */
 function allocateStore(cpu: Cpu, queues: number, store: StoreLayout): Store {
   const { layout, bytes } = store;
   const buffers = layout === "record"
@@ -119,7 +119,7 @@ function storeAtCard(queues: number, store: StoreLayout): Store {
   return { buffers: [], bases: { virtual: bases, physical: bases } };
 }
 
-/** Exceeds a card's interrupts. */
+/** More than a card's interrupts. */
 const VECTORS_SPAN = 2 ** 32;
 
 /** Q-04. */
@@ -194,7 +194,6 @@ export function contiguous(buffer: Buffer): number {
   return first + buffer.address % buffer.pageBytes;
 }
 
-/** Bytes of the buffer's pages from its address on. */
 export function roomOf({ address, pages, pageBytes }: Buffer): number {
   return pages.length * pageBytes - address % pageBytes;
 }
@@ -258,7 +257,9 @@ export function newContext(): Context {
   return { unread: [], unacknowledged: new Map() };
 }
 
-/** It gets events of the port and of the device. @param program its name with its number. */
+/**
+ * The context gets events of the port and of the device. @param program its name with its number.
+ */
 export function addContext({ contexts }: DeviceState, context: Context, program: string): void {
   contexts.set(context, program);
 }
@@ -335,7 +336,7 @@ export function ackAsyncEvent({ context }: Device, event: RnicEvent): VerbError 
   return verbError("EINVAL", `No event ${event.type} waits to be acknowledged in this context`);
 }
 
-/** EBUSY: libibverbs' call would wait for them. */
+/** EBUSY, where libibverbs' call would wait for the acknowledgements. */
 export function refuseUnacknowledged(
   { unacknowledged }: Context,
   ring: object,
@@ -351,7 +352,7 @@ export function ackEventsOf({ unacknowledged }: Context, ring: object): void {
   for (const [event, about] of unacknowledged) if (about === ring) unacknowledged.delete(event);
 }
 
-/** Its number may be reused. */
+/** The object's number may be reused. */
 export function dropEvents({ unread }: Context, ring: object): void {
   const others = unread.filter((each) => each.ring !== ring);
   unread.splice(0, unread.length, ...others);

@@ -56,7 +56,7 @@ export function wcRead<Id extends WrId = number>(cq: Cq): WorkCompletion<Id> | V
 export function wcFlags(completion: WorkCompletion<WrId>): WcFlags {
   let flags: WcFlags = 0;
   const { opcode, status, srcQp, verify } = completion;
-  // A failed write has its result, too: the reason.
+  // A failed verified write has its result, too: the reason.
   if (verify !== undefined) flags |= RACKMESH_WC_VERIFY;
   if (status !== "SUCCESS") return flags;
   // Only datagrams have these.

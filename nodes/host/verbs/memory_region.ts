@@ -1,4 +1,3 @@
-/** Protection domains and memory regions. */
 import {
   ACCESS,
   type CommandOf,
@@ -79,7 +78,7 @@ export function deallocPd(pd: Pd): VerbError | undefined {
 /** Only SCM can have these rights (P-22; FLUSH: §4.5, as in rxe). */
 const PERSISTENCE = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
 
-/** `rocev2.md` §4.5 and P-22; undefined where valid. */
+/** @returns undefined for a valid region (`rocev2.md` §4.5, P-22). */
 function checkRegion(
   pd: Pd,
   buffer: Buffer,
@@ -211,7 +210,7 @@ export function* regMr(
   return mr;
 }
 
-/** All addresses: exceeds every memory. */
+/** All addresses: more than any memory has. */
 export const NULL_MR_BYTES = Number.MAX_SAFE_INTEGER;
 
 /**
@@ -420,7 +419,6 @@ function refuseAdvice({ pd, sges, advice }: Advice): VerbError | undefined {
   return undefined;
 }
 
-/** Deregistered, or from before the RNIC's failure. */
 function refuseMr({ pd: { device, epoch }, uses, lkey }: Mr): VerbError | undefined {
   const stale = refuseStale(device, epoch);
   if (stale !== undefined || uses.alive) return stale;
@@ -478,7 +476,6 @@ export function* madvise(
   return undefined;
 }
 
-/** The context's core sends the commands. */
 function inContext(pd: Pd, device: Device): Pd {
   return pd.device === device ? pd : { ...pd, device };
 }

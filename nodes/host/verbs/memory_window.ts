@@ -48,7 +48,7 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** Why it cannot be posted; the RNIC checks the rest (MW_BIND_ERR). */
+/** @returns why the bind cannot be posted; the RNIC checks the rest (MW_BIND_ERR). */
 export function refuseBind({ device: { state } }: Qp, bind: MwBind): string | undefined {
   const { mw, mr, rkey, access } = bind;
   const { device, epoch } = mw.pd;

@@ -49,10 +49,10 @@ export function* queueFill(qp: Qp, which: "send" | "recv"): Steps<QueueFill | Ve
 }
 
 /**
- * The copy in host memory, or the end of the completed units where later. The copy is behind by
- * less than a quarter of the ring, counted from any present completion (the RNIC's `tellPointer`).
- * In a fuller ring it could be of the pass before, and is ignored; always where it is written at
- * evictions only.
+ * The pointer's copy in host memory, or the end of the completed units where that is later. The
+ * copy is behind by less than a quarter of the ring, counted from any present completion (the
+ * RNIC's `tellPointer`). In a fuller ring it could be of the pass before, and is ignored, as it
+ * always is where the RNIC writes it at evictions only.
  */
 export function* takenUpTo({ cpu, state }: Device, ring: Ring): Steps<number> {
   const { queue, tail, depth } = ring;
@@ -98,7 +98,6 @@ export function* queueInformation(
   return { ...stored, rnicPointer: seenPointer(state, queue, stored) };
 }
 
-/** The stored pointer, or the end of the completed units where that is later. */
 function seenPointer(
   state: Device["state"],
   queue: number,
@@ -113,7 +112,8 @@ function seenPointer(
   }
   for (const { ring, caps } of state.sharedReceiveQueues.values()) {
     if (ring.queue !== queue || ring.depth !== depth) continue;
-    // Completed in any order, but taken in the ring's: at least as many as have completed.
+    // Receives complete in any order, but were taken in the ring's: at least as many as have
+    // completed.
     const outstanding = caps.maxWr - ring.free.length;
     const seen = (ring.write + 1 - outstanding + depth) % depth;
     return isCopyOf(state, { used: outstanding, depth }) &&

@@ -1,4 +1,4 @@
-/** Queue pairs, and the driver's record of their rings. `post.ts` has the posts. */
+/** Queue pairs, and the driver's record of their rings. */
 import { encodeHint, type HintMessage } from "../../../fabric/wire/roce/hint.ts";
 import type { HintEncoding } from "../../../fabric/wire/roce/hint_eth.ts";
 import { decodeEntry, entryAddress } from "../../../fabric/wire/host_bus/queue_placement.ts";
@@ -115,15 +115,14 @@ export interface QpOptions {
   readonly qpn?: number;
 }
 
-/** The segment's length. */
 const INLINE_HEADER_BYTES = 4;
 
-/** Control, remote address, and a datagram's. */
+/** Control segment, remote address, and a datagram's. */
 function segmentBytes(type: QpType): number {
   return 16 + 16 + (type === "ud" ? 16 : 0);
 }
 
-/** The rest of the largest WQE (as mlx5's calc_sq_size). */
+/** Inline data can use the rest of the largest WQE (as mlx5's calc_sq_size). */
 function grantedInline(type: QpType, caps: Parameters<typeof largestUnits>[1]): number {
   const room = largestUnits(type, caps) * WQE_UNIT_BYTES - segmentBytes(type);
   return Math.max(
@@ -132,7 +131,6 @@ function grantedInline(type: QpType, caps: Parameters<typeof largestUnits>[1]): 
   );
 }
 
-/** Units of the largest WQE. */
 function largestUnits(
   type: QpType,
   { maxSendSge: maxSge, maxInlineData, maxObjects }: Pick<
@@ -308,7 +306,6 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   return qp;
 }
 
-/** Resets its own rings, as in state RESET. */
 function emptyRings(qp: Qp): void {
   const { cpu } = qp.device;
   if (cpu.auditing) cpu.note({ kind: "emptied", queue: "pair", qpn: qp.qpn });
@@ -411,7 +408,7 @@ export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
 }
 
 /**
- * The RNIC itself may have changed the state. Otherwise the stored state is older than the
+ * Only the RNIC itself can have changed the state so. Otherwise the stored state is older than the
  * driver's: a reply may arrive before the preceding write is visible.
  */
 function mayBecome(known: QpState, found: QpState): boolean {

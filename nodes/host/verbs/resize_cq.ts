@@ -57,7 +57,6 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
   return wrong;
 }
 
-/** Unread entries, up to the closing one. */
 function heldEntries(cq: Cq): Cqe[] {
   const held: Cqe[] = [];
   for (const [cqe] of unreadEntries(cq)) {

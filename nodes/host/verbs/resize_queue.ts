@@ -100,8 +100,8 @@ export function changedSpace2(
 }
 
 /**
- * Undefined where it can have it. EBUSY where the part to be cut holds WQEs, also ones that the
- * RNIC has read but programs have not polled.
+ * EBUSY where the part to be cut holds WQEs, also ones that the RNIC has read but programs have not
+ * polled. @returns undefined where the queue can have the depth.
  */
 export function refuseDepth(target: Resizable, depth: number): VerbError | undefined {
   const { ring } = target;
@@ -182,7 +182,7 @@ function takePlace(target: Resizable, place: RingMemory, reply: Resumed): void {
   storePointer(device, ring, ring.write);
 }
 
-/** The oldest goes to `toTail`. */
+/** The oldest WQE moves to `toTail`. */
 function moveRecord(
   target: Exclude<Resizable, { readonly queue: "shared" }>,
   { toTail, to }: { readonly toTail: number; readonly to: number },

@@ -165,10 +165,9 @@ function* ask(device: Device): Steps<Answer | VerbError> {
 }
 
 function attributesOf({ state }: Device, card: Answer): DeviceAttributes {
-  // QP 1's two queues, completion queue and two regions.
+  // QP 1 takes two queues, a completion queue and two regions.
   const queues = card.queues - 3, keys = card.keys - 2;
   const guid = BigInt(state.mac);
-  // One completion queue, one shared receive queue.
   const maxQp = Math.max(0, queues - 2);
   return {
     nodeGuid: guid,
@@ -273,7 +272,6 @@ export function getDeviceList(device: Device): readonly DeviceEntry[] {
   });
 }
 
-/** All cards of a device's host, by number, with the open devices. */
 export function devicesOf(
   device: Device,
 ): { readonly name: string; readonly rnic: string; readonly device: Device | undefined }[] {

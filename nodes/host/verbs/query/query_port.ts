@@ -1,4 +1,3 @@
-/** One port with one GID, the IPv4-mapped address, and the default partition. */
 import type { RnicReply } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { MESSAGE_BYTES_MAX } from "../refuse_send.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -74,7 +73,7 @@ const SPEEDS: readonly (readonly [code: number, mbps: number])[] = [
   [128, 100_000],
 ];
 
-/** The highest rate up to the port's; four lanes where there is a choice. */
+/** @returns the highest rate up to the port's; four lanes where there is a choice. */
 function linkOf(bitsPerSecond: number): { activeWidth: number; activeSpeed: number } {
   let best = { activeWidth: 1, activeSpeed: 1 }, most = 0;
   for (const [activeWidth, lanes] of WIDTHS) {
@@ -165,7 +164,6 @@ export function queryPkey(_device: Device, portNum: number, index: number): numb
   return refusePort(portNum) ?? refuseIndex(index, "P_Key", PKEYS) ?? DEFAULT_PKEY;
 }
 
-/** The operations of ibv_query_qp_data_in_order(3). */
 const ORDERED: ReadonlySet<string> = new Set(["send", "write", "read"]);
 
 /**
