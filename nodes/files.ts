@@ -214,7 +214,6 @@ export function printer(path: string): Closing & { print(...values: unknown[]): 
   };
 }
 
-/** @throws OutputError */
 function writeWhole(
   file: Deno.FsFile,
   { path, bytes }: { readonly path: string; readonly bytes: Uint8Array },

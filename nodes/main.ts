@@ -41,7 +41,6 @@ import { ownTables, withOwnRows } from "./own_tables.ts";
 import { createKeptReports } from "./kept_reports.ts";
 import { OUTPUT_TOPIC } from "../fabric/node.ts";
 
-/** A final reply with its longest report is one message of the bus. */
 const FINAL_PAGE_BYTES = 2 << 20;
 /** Programs that orders start; they cannot be loaded later, without the right to read. */
 const ORDERED = ["put", "get", "list", "remove"];
@@ -353,7 +352,6 @@ function answerInspect(
   });
 }
 
-/** Begins at report number `after`; has at least one. */
 function pageOf(
   reports: FinalReply["reports"],
   after: number,

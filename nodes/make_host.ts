@@ -102,7 +102,6 @@ interface Recovery {
 
 const RECOVERED = "recovered";
 
-/** The first open card's boot runs the protocols' recoveries after a power failure. */
 function* boot(
   cpu: Cpu,
   { host: { config }, own, recovery }: {

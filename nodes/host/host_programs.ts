@@ -211,7 +211,6 @@ export class HostPrograms {
     }
   }
 
-  /** @param order the number of the order that begins it. */
   #shutDown(startAt: Time, order?: number): void {
     const { machine, processor } = this.#parts;
     this.#drive("shutdown", (cpu) => {

@@ -158,7 +158,6 @@ const REFUSED = Object.fromEntries(
   Object.entries(INSTEAD).map(([name, instead]) => [name, refusing(name, instead)]),
 );
 
-/** Throws at any use but `typeof` and `instanceof`. */
 function refusing(name: string, instead: string): unknown {
   function refuse(): never {
     throw new TypeError(`found ${name}: ${instead}`);

@@ -91,7 +91,6 @@ function* endIds(device: CmDevice, program: string): Steps<void> {
   yield* emit(device, output);
 }
 
-/** The peer of a connection, also of a pending one, is informed. */
 function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
   for (const group of [...qp.groups]) yield* detachMcast(qp, group);
   const endpoint = [...device.cm.agent.endpoints.values()].find(({ qpn }) => qpn === qp.qpn);

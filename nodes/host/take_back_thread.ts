@@ -76,7 +76,6 @@ export class TakeBackThread {
   }
 }
 
-/** The program has opened the device and may have left objects there. */
 function hasUsed({ state, cm: { agent } }: OpenDevice, program: string): boolean {
   for (const name of state.contexts.values()) if (programOf(name) === program) return true;
   // An id reaches a card by its address, too.

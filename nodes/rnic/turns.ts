@@ -25,7 +25,6 @@ function isWanted({ turn, roundRobin }: Device): boolean {
   return turn.of !== undefined || roundRobin.length > 0;
 }
 
-/** Requests and answers share turns. */
 function canFetch({ dma, transmitter }: Device): boolean {
   return canRead(dma.gather) && canRead(dma.responder) &&
     transmitter.bufferedBytes < LIMITS.transmitBufferBytes;

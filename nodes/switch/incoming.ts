@@ -1,8 +1,7 @@
 /**
  * Store and forward: an output port faster than its input port would run dry within a frame.
  * Cut-through is between ports of one rate, and from a faster to a slower one (ExtremeXOS User
- * Guide, "Switching mode": from a low-speed port to a higher-speed one, "store-and-forward
- * switching will automatically be used").
+ * Guide, "Switching mode").
  */
 import type { Frame } from "../../fabric/node.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";

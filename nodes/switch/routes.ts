@@ -3,8 +3,7 @@
  * protocol that static routes need. A switch that has lost its last cable to a leaf tells its other trunks, and
  * revokes it when a cable is restored. The receiver applies it `convergencePs` later: detection, processing and
  * programming of tables (choice: BGP with BFD takes milliseconds to seconds, a hardware failover microseconds). Where
- * it then has no path left, it sends a withdrawal of its own: in a fat tree from aggregation over core and aggregation
- * to the edges of other pods.
+ * it then has no path left, it sends a withdrawal of its own.
  *
  * A message has all that its sender has for this neighbour, so each replaces the previous one. A neighbour on the way
  * to an address is not told of it: it would not send it back (split horizon, RFC 2453 §3.4.3).

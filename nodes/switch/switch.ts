@@ -104,7 +104,6 @@ class Switch implements Node {
   readonly #ecn: EcnParameters | null;
   /** One per port, so that a port's traffic does not affect another's marks. */
   readonly #rngs: Rng[];
-  /** Without congestion control all frames share one lane. */
   readonly #hasPriorities: boolean;
   #now: Time = 0;
   #out: Outputs | undefined;

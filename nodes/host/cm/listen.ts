@@ -237,7 +237,6 @@ export function* accept(
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
   // This end's path is the REQ's (Linux: cm_format_paths_from_req).
   const path = pathIn(req);
-  // The request offers, and asks for, at most these.
   const responderResources = Math.min(
     options.responderResources ?? RD_ATOMIC_MAX,
     req.initiatorDepth,

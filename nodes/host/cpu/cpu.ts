@@ -276,7 +276,6 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     held.addPrivate({ address, bytes, done });
   }
 
-  /** @returns the cost, without pages that are brought in. */
   #storeNow(address: number, bytes: Uint8Array): Time {
     const { map, memory } = this.#machine;
     this.#present(address, bytes.length);

@@ -129,7 +129,6 @@ function isForgotten({ hasBegun }: WatchedCall): boolean {
   return !hasBegun;
 }
 
-/** `the call of postSend at log.ts:12:5`. */
 function textOf({ watched: { name }, number, made }: WatchedCall): string {
   if (made === undefined) return `call ${number} of ${name}`;
   const { line } = siteIn(made.stack ?? "");

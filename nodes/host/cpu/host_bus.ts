@@ -41,7 +41,6 @@ export class HostBus {
   readonly #port: number;
   readonly #numbers: number;
   #isUp = true;
-  /** Power-ons that this life has noticed. */
   #cards = 0;
   #loads = 0;
 

@@ -1,7 +1,7 @@
 /**
  * Cores and their programs. A resumed program runs to its next yield at one instant and owes the
  * cost of its work; the core is busy until it is paid. Programs that share a core switch at their
- * yields, first ready first. `cpu.ts` has the programs' interface.
+ * yields, first ready first.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
 import { formatTime, NEVER, type Time, TIME_END } from "../../../fabric/base/time.ts";
@@ -398,7 +398,6 @@ export class Processor {
     if (this.#byName.get(task.plan.name) === task) this.#byName.delete(task.plan.name);
   }
 
-  /** `at` is NEVER where it is beyond the end of virtual time. */
   #setResume(task: Task, at: Time, wake: Wake): void {
     task.resumeAt = task.readyAt = at > TIME_END ? NEVER : at;
     task.wake = wake;

@@ -48,7 +48,6 @@ export class PollStreak {
   #polls = 0;
   #from: Time = 0;
   #endedAt: Time = -1;
-  /** The last {@link STREAK_POLLS} polls, by number modulo that. */
   readonly #last: DonePoll[] = [];
 
   /** @param host see {@link Spins.eventAt}. */
@@ -96,7 +95,7 @@ export class PollStreak {
     this.#endedAt = now;
   }
 
-  /** The shortest sequence that repeats: its duration, and its last begin. */
+  /** The shortest repeating sequence of polls: its duration, and its last begin. */
   #round(): { readonly roundPs: Time; readonly since: Time } | undefined {
     const last = this.#last, next = this.#polls;
     for (let rings = 1; rings <= RINGS_MAX; rings++) {
@@ -179,7 +178,7 @@ export class Spins {
   }
 
   /**
-   * A thread does something else: others' polls at this instant come before it.
+   * A thread does something else: polls of earlier threads at this instant come before it, others now.
    * @param tasks threads whose polls are being passed over.
    */
   interruptOthers(

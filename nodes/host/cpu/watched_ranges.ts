@@ -82,7 +82,6 @@ export class WatchedRanges<Of extends Watcher> {
   }
 }
 
-/** @returns undefined beyond {@link PAGES_MAX}. */
 function pagesOf(ranges: readonly number[]): Set<number> | undefined {
   const pages = new Set<number>();
   for (let i = 0; i < ranges.length; i += 2) {

@@ -97,7 +97,6 @@ export class AddressMap {
   readonly #sizes: MemorySizes;
   readonly #frames: number;
   #pagesUsed = 0;
-  /** Contiguous memory is taken from the end of DRAM downwards. */
   #contiguousFrames = 0;
   readonly #given = new Map<number, Given>();
   readonly #spare: Readonly<Record<Kind, Map<number, Buffer[]>>> = {
@@ -236,7 +235,6 @@ export class AddressMap {
     }, card);
   }
 
-  /** @throws OutOfMemory where both kinds together exceed the DRAM. */
   #pagesFor(bytes: number, kind: { readonly scattered: boolean }): number {
     const count = pagesOf(bytes);
     const pages = this.#pagesUsed + (kind.scattered ? count : 0);

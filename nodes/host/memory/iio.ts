@@ -319,7 +319,6 @@ export class Iio {
       transferTime(part, iioBitsPerSecond);
   }
 
-  /** @returns whether a piece has left; false where the iMC has no room. */
   #drain(now: Time): boolean {
     const { message } = this.#writes.peek()!;
     const length = this.#pieceBytes(message);
@@ -383,7 +382,6 @@ export class Iio {
     this.#started.splice(place, 0, { message, at, refused: translationPs === undefined });
   }
 
-  /** The latency of a read without earlier writes. */
   #readPs({ address, length, noSnoop }: MemoryRead): Time {
     const { timing } = this.#plan;
     if (this.#memory.physical.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;

@@ -35,7 +35,6 @@ export class Imc {
   readonly #onQueued: ImcPlan["onQueued"];
   readonly #blockBytes: number;
   readonly #blockPs: Time;
-  /** A ring, oldest at `head`; offsets are unique. */
   readonly #capacity: number;
   readonly #offsets: Float64Array;
   readonly #drainAt: Float64Array;

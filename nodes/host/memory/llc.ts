@@ -1,9 +1,7 @@
 /**
  * Last-level cache: set-associative, lines of 64 B with their real bytes, LRU replacement or random
  * (real caches guarantee no order: campaigns randomise it). Cores may allocate in every way;
- * inbound DMA (DDIO) only in the first `ddioWays`, but a hit updates the line in place. Line
- * numbers cover DRAM, then SCM (see `memory_system.ts`). Copies join lines that are also adjacent
- * in the cache.
+ * inbound DMA (DDIO) only in the first `ddioWays`, but a hit updates the line in place.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";

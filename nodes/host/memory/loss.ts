@@ -17,7 +17,6 @@ import { LINE_BYTES, overlayDirty } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { overlay } from "./sparse_bytes.ts";
 
-/** Bounds the memory for it. */
 const COMPARED_AT_ONCE = 1 << 20;
 
 export function lossOf(

@@ -8,7 +8,6 @@
  */
 import { LINE_BYTES } from "./llc.ts";
 
-/** A full filter evicts its oldest line and invalidates the card's copy. */
 const LINES = 64;
 
 export class SnoopFilter {

@@ -16,7 +16,6 @@ export class SparseBytes {
   readonly #chunks = new Map<number, Uint8Array>();
   readonly #image: ImageReader | undefined;
   readonly #stick: Stick | undefined;
-  /** The next access is usually near the last. */
   #lastIndex = -1;
   #last: Uint8Array = ZEROS;
 

@@ -18,9 +18,7 @@ export class XpBuffer {
   readonly #capacity: number;
   readonly #blockBytes: number;
   readonly #whole: number;
-  /** Bit masks of lines by block, in the order of last writes. */
   readonly #held = new Map<number, number>();
-  /** The next line is usually of the same block as the last. */
   #last = -1;
   #lastLines = 0;
 

@@ -1,6 +1,6 @@
 /**
  * The kernel's thread for a card's hints, on the first core (001_ [0114]): does the core's part of
- * a job that an event reports, and confirms it by a command. It ends when no work is left.
+ * a job that an event reports, and confirms it by a command.
  */
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import {

@@ -63,7 +63,6 @@ export type PageJob =
   }
   | { readonly kind: "pressure"; readonly pages: number };
 
-/** 32 bits. */
 const KEY_SPAN = 2 ** 32;
 
 function idOf(card: number, key: number): number {

@@ -360,7 +360,6 @@ function* makeUpTo(
   }
 }
 
-/** @returns the answer's bytes. */
 function* answered(control: Control): Steps<number> {
   const { cq, connection: { device: { cpu } } } = control;
   for (;;) {
@@ -459,7 +458,6 @@ function firstAbove(sums: Float64Array, value: number): number {
   return from;
 }
 
-/** @returns latencies in ps. */
 function* write(
   cpu: Cpu,
   { messages, depth, messageBytes }: Pick<Job, "messages" | "depth" | "messageBytes">,

@@ -33,7 +33,6 @@ export interface RecoveryMachine {
 const WAITS_MAX = 4_000_000;
 const WITHOUT_END = "waits without end";
 const DONE: Wake = { kind: "done" };
-/** Waits are counted; no time passes. */
 const NOW: Wait = { kind: "time", at: 0 };
 
 /** One boot: recoveries run in sequence, each on the last one's result. */
@@ -59,7 +58,6 @@ export class RecoveryBoot implements RecoveryCpu {
     for (let waits = 0; waits < WAITS_MAX; waits++) {
       const next = steps.next(DONE);
       if (!next.done) continue;
-      // The report of a real boot would refuse it, too.
       const found = notPlain(next.value);
       if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
       return next.value;

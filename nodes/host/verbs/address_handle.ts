@@ -48,7 +48,6 @@ export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
  */
 export { GRH_BYTES };
 const IPV4_AT = GRH_BYTES - 20;
-/** The offset of the low 32 bits of a GRH's source GID. */
 const SOURCE_AT = 20;
 
 function isGrh(area: Uint8Array): boolean {

@@ -147,7 +147,6 @@ function isOfEndedLife(cq: Cq, cqe: Cqe, position: number): boolean {
   return true;
 }
 
-/** @throws ProgramError on a destroyed queue: a program would poll or wait without end. */
 function insistOn(cq: Cq): void {
   if (isThere(cq) && !cq.place.leaving) return;
   const gone = refuseCq(cq.device, cq);

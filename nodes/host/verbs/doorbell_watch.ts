@@ -28,7 +28,6 @@ export function* watchDoorbells(device: Device, retryPs: Time): Steps<void> {
   }
 }
 
-/** The RNIC may not have taken their requests. */
 function* waiting(device: Device): Steps<Ring[]> {
   const found: Ring[] = [];
   if (device.cpu.card === undefined) return found;

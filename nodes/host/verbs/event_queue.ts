@@ -46,7 +46,6 @@ export function* serveEvents(device: Device, deliver: (event: RnicEvent) => void
   }
 }
 
-/** @returns the number of events. */
 function takeEvents(cq: Cq, deliver: (event: RnicEvent) => void): number {
   const events: RnicEvent[] = [];
   takeEntries(cq, (entry) => {

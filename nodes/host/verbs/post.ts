@@ -171,7 +171,6 @@ export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
 }
 
-/** @returns the reason against it. */
 function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   const wqe = fillSend(qp, request);
   if ("errno" in wqe) return wqe;

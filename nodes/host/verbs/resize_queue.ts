@@ -182,7 +182,6 @@ function takePlace(target: Resizable, place: RingMemory, reply: Resumed): void {
   storePointer(device, ring, ring.write);
 }
 
-/** The oldest WQE moves to `toTail`. */
 function moveRecord(
   target: Exclude<Resizable, { readonly queue: "shared" }>,
   { toTail, to }: { readonly toTail: number; readonly to: number },

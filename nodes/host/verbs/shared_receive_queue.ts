@@ -117,7 +117,6 @@ function* resizeSrq(srq: Srq, maxWr: number): Steps<VerbError | undefined> {
   return wrong;
 }
 
-/** Slots of outstanding receives stay. */
 function setSlots(srq: Srq, maxWr: number): void {
   const { ring } = srq;
   const outstanding = srq.caps.maxWr - ring.free.length;

@@ -238,7 +238,6 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   return true;
 }
 
-/** A page may have been taken back since the request came: the response waits for it. */
 function hasMemory(
   device: Device,
   qp: QueuePair,

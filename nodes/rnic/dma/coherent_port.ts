@@ -58,8 +58,7 @@ export function writeLines(
     readonly toMemory: boolean;
     /**
      * Journal entry of a persistent write; `new`: one for each part. A line of a shared region is a
-     * part, as it completes by itself and may be stored into anew while later lines wait; so is
-     * each stretch between such lines.
+     * part, as it completes by itself and may be stored into anew while later lines wait.
      */
     readonly entry: JournalWrite | "new" | undefined;
   },
@@ -151,7 +150,6 @@ function askFor(port: CoherentPort, { number, address, data }: PortWrite, depart
   }
 }
 
-/** @returns whether it has to be asked for. */
 function useLine({ lines }: CoherentPort, address: number): boolean {
   const line = lines.get(address);
   if (line === undefined) {
@@ -245,7 +243,6 @@ function push(device: Device, port: CoherentPort, write: PortWrite): Time {
   }
 }
 
-/** @returns whether the card keeps the line. */
 function leave(
   port: CoherentPort,
   { at, mayKeep, number }: {
@@ -263,7 +260,6 @@ function leave(
   return line.state === "owned";
 }
 
-/** A later write needs the line, and asks in its turn. */
 function askAgain(
   port: CoherentPort,
   { at, number }: { readonly at: number; readonly number: number },

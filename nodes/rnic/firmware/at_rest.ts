@@ -102,7 +102,6 @@ function leakedBy({ qpn, sq, rq, state, requester, responder }: QueuePair): Coun
   return ofQueuePair(qpn, counts);
 }
 
-/** The peer does not answer and there is no timer, or no receive is posted. */
 function askedOf({ qpn, rq, state, requester, responder }: QueuePair): Count[] {
   const { open, stagedBytes, responses, stalled } = responder;
   // A message keeps its room until its rest comes or its queue pair ends.

@@ -130,7 +130,6 @@ function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicR
   if (wrong !== undefined) return refusal("EINVAL", wrong);
   device.spaces = spaces;
   device.persistence = persistence;
-  // Receive queues may be shared, send queues not.
   const slots = spaces.queues + coherenceSlots(device);
   device.deadlines = new Deadlines(slots * TIMERS_PER_QUEUE_PAIR);
   device.coherence = createCoherence(device);
@@ -292,7 +291,6 @@ function modifyQp(device: Device, { qpn, attributes }: CommandOf<"modify-qp">): 
   return DONE;
 }
 
-/** For RESET: voids work under way, and returns receives of a shared queue. */
 function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);

@@ -48,7 +48,6 @@ function checkPlace(
   return covers ? IN_QUEUE_INFORMATION : undefined;
 }
 
-/** Memory for translations that the chip has no room for and the driver has not given. */
 function wantedMemory({ paging }: Device, place: NonNullable<RegionPlace>): RnicReply | undefined {
   const bytes = memoryNeeded(paging, Math.ceil(pageCount(place) / ENTRIES_PER_LINE));
   return bytes === 0 ? undefined : { status: "ok", op: "memory-needed", bytes };

@@ -4,7 +4,6 @@ import { flipStatistics } from "../state/flips.ts";
 import { EXTENSIONS } from "../extensions.ts";
 import type { CounterReader } from "../state/card_extension.ts";
 
-/** Runs without such events do not report these. */
 const WHERE_COUNTED = [
   "loopbackFrames",
   "loopbackBytes",

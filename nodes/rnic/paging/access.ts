@@ -28,7 +28,6 @@ export interface Accessor {
   readonly psn?: number;
 }
 
-/** All others are for the peer. */
 const OWN: ReadonlySet<MemoryWaiter> = new Set(["gather", "response"]);
 
 const PEERS: ReadonlySet<MemoryWaiter> = new Set(["request", "read", "atomic"]);

@@ -16,7 +16,6 @@ export const PAGING = {
   }),
 } as const satisfies CardExtension;
 
-/** A card reports these if paging was ever in use. */
 function statistics({ paging }: Device): Record<string, number> {
   const { counters, cached, lines, onDemand } = paging;
   const wasUsed = onDemand > 0 || Object.values(counters).some((count) => count > 0);

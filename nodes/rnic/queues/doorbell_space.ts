@@ -31,7 +31,6 @@ export function pushDoorbell(device: Device, doorbell: TakenDoorbell): void {
   }
 }
 
-/** The newer pointer takes the older one's place. */
 function isCoalesced(device: Device, doorbell: TakenDoorbell): boolean {
   const { doorbells, doorbellRng, doorbellPlan: { coalescedPpm = 0 } } = device;
   if (coalescedPpm === 0) return false;

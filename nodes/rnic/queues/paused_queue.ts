@@ -216,7 +216,6 @@ function completionsOf(device: Device, owner: QueueOwner): number {
   return completionsEnd(device.completionQueues.get(cqn)!);
 }
 
-/** The host's new values are dropped. */
 function refuse(device: Device, pause: Pause, wrong: Refusal): void {
   if (pause.hostWrote) writeSpace2(device, pause.entry!);
   answerPause(device, pause, { status: "error", ...wrong });

@@ -107,7 +107,7 @@ export function writeUnits(
   if (straight < bytes.length) dmaWrite(device, { address, data: bytes.slice(straight) });
 }
 
-/** A send WQE contains its position, which its completion names. */
+/** Each WQE contains its position, by which its completion names it. */
 function renumber(
   { sq }: QueuePair,
   bytes: Uint8Array<ArrayBuffer>,

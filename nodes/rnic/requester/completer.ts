@@ -66,7 +66,6 @@ export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
   completeWork(device, qp);
 }
 
-/** @returns the oldest unanswered work at or before `psn`. */
 function takeReceived(device: Device, qp: QueuePair, psn: number): OutstandingWqe | undefined {
   const { requester } = qp;
   const before = requester.unacknowledged;
@@ -263,7 +262,6 @@ function timeOutFault(device: Device, qp: QueuePair): VendorError {
   const { unacknowledged, issuedEnd, apart } = requester;
   if (unacknowledged === issuedEnd) return "retry-persistence";
   if (unacknowledged !== sqPsn) return "retry-exceeded";
-  // A responder asks once for a missing packet (§3.4).
   const isApart = apart !== undefined && (apart.isSure || apart.isAsking);
   if (!isApart) return "retry-exceeded";
   noteApart(device, qp, { ...apart, isSure: true });

@@ -62,7 +62,6 @@ function carryOutAhead(device: Device, qp: QueuePair): void {
   }
 }
 
-/** Executes work once; its completion comes in its turn. */
 function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   // Go-back-N passes it again (§3.3), and it may have been done ahead.
   if (work.carriedOut || work.failure !== undefined) return;
@@ -181,7 +180,6 @@ function passOver(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   completeWork(device, qp);
 }
 
-/** @returns whether it may go: else it waits, or has failed. */
 function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   if (!rights(qp.state).startsWork) return false;

@@ -2,7 +2,7 @@
  * Memory of request packets, looked at behind all other checks: where its translation is not on the chip the packet
  * waits; where a page is absent, the card's rule (`pageFault`) decides.
  *
- * [choice] An RC responder answers with an RNR NAK, a READ too; a requester drops responses, to ask for them again (`requester/cold_responses.ts`); dropping the request and pausing are the two other ways. Fukuoka et al., ISPASS 2021, and Lesokhin et al., ASPLOS'17, treat this question; only their abstracts could be opened, so the model does not claim to follow them.
+ * [choice] An RC responder answers with an RNR NAK, a READ too; a requester drops responses, to ask for them again (`requester/cold_responses.ts`); dropping the request and pausing are the two other ways. Fukuoka et al., ISPASS 2021, and Lesokhin et al., ASPLOS'17, treat this question; the model does not claim to follow them, as only their abstracts were read.
  */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { answer } from "../answers/answers.ts";

@@ -101,7 +101,6 @@ const OUT_OF_SEQUENCE: Fault = { check: "sequence", verdict: INVALID };
 const NOT_PERMITTED: Fault = { check: "permission", verdict: INVALID };
 const WRONG_LENGTH: Fault = { check: "length", verdict: INVALID };
 
-/** MIDDLE and LAST belong inside a message of their kind, nothing else does. */
 function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Fault | undefined {
   const { open } = qp.responder;
   const continues = !isFirst(row);

@@ -120,7 +120,6 @@ interface MessageDigest {
   register: number;
 }
 
-/** A program may have given the CRC. */
 function needsDigest(wqe: SendWqe | undefined): boolean {
   const verify = wqe?.verify;
   return verify !== undefined && verify.level !== "none" && verify.crc === undefined;

@@ -42,7 +42,6 @@ export function startWork(qp: QueuePair, work: OutstandingWqe): void {
 export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const index = requester.cursorPacket;
-  // A READ takes all PSNs of its answer.
   const isRead = work.plan.wire === "read-request";
   const end = psnAdd(work.firstPsn, isRead ? work.packets : index + 1);
   if (psnDistance(requester.issuedEnd, end) > 0) requester.issuedEnd = end;

@@ -46,7 +46,7 @@ export function packetOfJob(device: Device, job: TxFrame): RocePacket {
   return hint.form === "range" ? attachRange(packet, hint.length) : attachHint(packet, hint);
 }
 
-/** Adds the extension headers of `rocev2.md` §1.3. */
+/** Adds extension headers (`rocev2.md` §1.3). */
 function extend(device: Device, packet: Packet, job: TxFrame): void {
   const { qp, row, reth, immediate, rare, read, ud } = job;
   if (reth !== undefined) packet.reth = reth;

@@ -68,7 +68,6 @@ export function stagedWakeAt(device: Device): Time {
   return Math.max(now, Math.min(dma.busFreeAt - STAGED_RESUME_PS, verify.stagedTurnAt));
 }
 
-/** The host may have taken the next piece's page back. */
 function hasPage(device: Device, { qp, service, data, offset }: StagedData): boolean {
   if (!mayMiss(device.paging)) return true;
   if (isWaiting(device, qp, "staged")) return false;

@@ -64,7 +64,6 @@ export function countOutcome(
   else if (status === VERIFY_STATUS["read-failed"]) counters.verifyReadErrors++;
   countWait(device, verified);
   if (device.plan.verifyHistory === undefined) return;
-  // All queue pairs of a host share its history.
   const sender = qp.path.address;
   let history = device.verify.history.get(sender);
   if (history === undefined) {

@@ -1,8 +1,6 @@
 /**
  * Responder of verified writes (V-01 to V-05, V-09): data waits in the card until its CRC fits (V-02), goes to memory,
- * is read back where the level or the sender's history demands it, is persisted on request, and gets one answer. Read
- * `verify_eth.ts` for the headers, `read_back.ts` for the read-back.
- *
+ * is read back where the level or the sender's history demands it, is persisted on request, and gets one answer.
  * A faulty request gets a NAK, as any other. Faulty data gets an answer: it must not cost the connection.
  *
  * Circle of three modules: data is staged, placed piece by piece and read back meanwhile; each part's end begins
@@ -202,7 +200,6 @@ function checkData(
     return conclude(device, qp, { service, status: VERIFY_STATUS["crc-mismatch"] });
   }
   const { opened: { firstPsn, segments }, level } = verified;
-  // V-08's damage makes a copy of a frame's data.
   const isShort = data.length <= qp.attributes.pathMtu;
   const expected = isShort ? flipped(device, "checked", data) : data;
   if (looksBack(device, qp, level)) {
@@ -278,7 +275,6 @@ export function readBackDone(device: Device, readBack: ReadBack): void {
   const { qp, service, failed, data } = readBack;
   const verified = service.verified!;
   if (failed) return conclude(device, qp, { service, status: VERIFY_STATUS["read-failed"] });
-  // Level `verify-crc`; else bytes were compared.
   const crc = data === undefined ? undefined : crc32(data);
   if (device.out.tracing) traceLookedAt(device, qp, { verified, crc });
   if (crc === undefined) verified.checks |= VERIFY_CHECKS.compared;

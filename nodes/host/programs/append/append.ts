@@ -292,7 +292,6 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
   return "send";
 }
 
-/** A round needs all of its completions; the last round completes the update. */
 function recordProgress(append: Append, index: number): void {
   const { plan, cpu, updates, isConfirmed, freeSlots } = append;
   const update = updates[index]!;

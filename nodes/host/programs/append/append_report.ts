@@ -19,7 +19,6 @@ export function auditWrites(append: Append, index: number): void {
   const at = region.scmOffset + rangeOf(options, index, "record")[0];
   const bytes = recordOf(options, index);
   cpu.note({ kind: "writes", id: recordId(index, RECORD), on, at, bytes });
-  // Confirmed earlier records are promised by their own.
   const unconfirmed = { length: index + 1 - confirmed };
   const after = Array.from(unconfirmed, (_, i) => recordId(confirmed + i, RECORD));
   const { qp: { qpn: line } } = append.client.connection;

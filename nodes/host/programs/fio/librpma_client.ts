@@ -269,7 +269,6 @@ function* sendRequest(client: Client, request: FlushRequest): Steps<void> {
   });
 }
 
-/** @returns undefined for a SEND. */
 function unitIndexOf(client: Client, completion: WorkCompletion): number | undefined {
   const { messages, device: { cpu } } = client;
   const { opcode, wrId, byteLen } = checked(completion);

@@ -117,9 +117,6 @@ function* serveFlushes(server: FlushServer): Steps<void> {
   }
 }
 
-/**
- * @returns true for the termination notice.
- */
 function* answer(server: FlushServer, { wrId, byteLen }: WorkCompletion): Steps<boolean> {
   const { device: { cpu }, connection: { qp }, slots, workspace } = server;
   const request = decodeFlushRequest(cpu.load(slots.address + recvAt(wrId), byteLen));

@@ -180,7 +180,6 @@ function* commitSends(
   }
 }
 
-/** The server does not see WRITEs and READs end. */
 function* closeClient(peer: Peer): Steps<void> {
   const { connection, job, blockBytes } = peer;
   const { verb, iodepth: count } = job;

@@ -108,7 +108,6 @@ function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   return ~crcUpdate(seed, view, { from: CRC_END, end: bytes.length }) >>> 0;
 }
 
-/** @returns undefined where no complete record continues `before`. */
 function decodeRecord(
   shape: LogShape,
   bytes: Uint8Array,

@@ -86,7 +86,6 @@ export function planLog(
 
 function segmentsFor(records: number, found: readonly number[]): number[] {
   const missing = 1 + records - found.reduce((sum, slots) => sum + slots, 0);
-  // A new log's claim and first barrier use two spare slots.
   const spare = found.length === 0 ? SPARE_SLOTS - 2 : SPARE_SLOTS;
   return missing > 0 ? [...found, missing + spare] : [...found];
 }

@@ -68,7 +68,6 @@ function patience({ pausePs, idlePs }: LogJob["options"]) {
   return { attempts: 1, pausePs, idlePs };
 }
 
-/** Returns when the client ends, or the replica has all of the segment. */
 function* replicate(
   { device, cpu }: ThreadContext,
   job: LogJob,
@@ -134,7 +133,6 @@ function* nextOf(put: Put, job: LogJob, hasNext: () => boolean) {
   return { error: "Nothing has completed for too long" };
 }
 
-/** `acked` counts up to the first gap. */
 function takeAcks(put: Put, job: LogJob, { replica, segment }: Part): void {
   const before = replica.acked;
   const has = (slot: number) => slot < put.next && (put.flags[slot]! & PERSISTED) !== 0;

@@ -65,7 +65,7 @@ export interface BandwidthFigures {
   readonly messagesPerSecond: number;
 }
 
-/** Beyond, no peak, which compares all pairs of messages. */
+/** The peak compares all pairs of messages, so there is none beyond. */
 const PEAK_MESSAGES_MAX = 20_000;
 
 /**

@@ -85,7 +85,6 @@ export function* perftestServer({ device }: ProgramContext): Steps<void> {
   }
 }
 
-/** @returns undefined where the RNIC has failed; a reset event follows. */
 function* startServer(device: CmDevice, listener: Listener): Steps<Server | undefined> {
   const cqs: Cq[] = [];
   for (const entries of [2 * RX_DEPTH, RX_DEPTH, 2 * RX_DEPTH]) {

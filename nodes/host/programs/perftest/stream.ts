@@ -130,7 +130,6 @@ function* receiveAgain(stream: Stream, lane: Lane, { wrId }: WorkCompletion): St
   );
 }
 
-/** One doorbell posts the list; a completion returns the number of finished messages. */
 function listOf(stream: Stream, lane: StreamLane): SendRequest[] {
   const { iterations, postList, cqModeration, duration } = stream;
   return Array.from({ length: postList }, () => {

@@ -105,7 +105,6 @@ function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
   }
 }
 
-/** @returns undefined where the RNIC has failed; a reset event follows. */
 function* makeCq(device: Device, entries: number): Steps<Cq | undefined> {
   const cq = yield* createCq(device, { entries });
   return failed(cq) ? undefined : cq;

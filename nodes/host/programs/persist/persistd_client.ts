@@ -50,7 +50,6 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
   server.clients.set(client.connection.qp.qpn, client);
 }
 
-/** @returns undefined where the RNIC or the requester refuses. */
 function* admit(
   server: Server,
   request: ConnectRequest,

@@ -164,7 +164,6 @@ interface Opened {
   readonly withdrawn?: true;
 }
 
-/** @returns the reason of a refusal. */
 function* objectFor(
   server: Server,
   client: Client,
@@ -422,7 +421,6 @@ function rangeText({ va, length }: { readonly va: number; readonly length: numbe
   return `${length} B at VA 0x${va.toString(16)}`;
 }
 
-/** A client that cannot be answered is disconnected. */
 function* answer(
   server: Server,
   client: Client,

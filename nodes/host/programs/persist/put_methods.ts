@@ -46,7 +46,6 @@ const COMPARE_STEPS = {
   second: "compared",
 } as const;
 
-/** The second request completes the message. */
 const TOGETHER = { together: true, writtenBy: "second", persistedBy: "second" } as const;
 
 const PLANS: Readonly<

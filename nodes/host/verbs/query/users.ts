@@ -5,7 +5,6 @@
 import { verbError } from "../device.ts";
 import type { CompChannel, Cq, Pd, Qp, Srq, VerbError } from "../objects.ts";
 
-/** Further numbers are only counted. */
 const NAMED_MAX = 4;
 
 /** `queue pair 17`, `queue pairs 17, 18, 19, 20 and 12 more`. */
