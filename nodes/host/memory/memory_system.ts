@@ -252,7 +252,7 @@ export class MemorySystem {
     return [...this.combining.pending(), ...this.streams.values()];
   }
 
-  /** What a read of plugged memory costs more than one of DRAM; 0 for other memory. */
+  /** The additional cost of a read of plugged memory, compared with DRAM; 0 for other memory. */
   dmaReadPluggedPs(address: number): Time {
     if (this.#isPlugged?.(address) !== true) return 0;
     this.pluggedLoads++;

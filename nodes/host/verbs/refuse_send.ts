@@ -41,7 +41,7 @@ export function tooManyElements({ length }: readonly Sge[], name: string, most: 
   return `sges has ${length} elements: expected at most ${name}, ${most}`;
 }
 
-/** EINVAL. */
+/** EINVAL, or ENOENT where the RNIC has failed. */
 export function refuseState(qp: Qp, work: string): VerbError {
   return refuseQp(qp) ?? verbError("EINVAL", `A queue pair in ${qp.life.state} takes no ${work}`);
 }
