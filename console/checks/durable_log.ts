@@ -6,9 +6,9 @@ import type { RunRecord } from "./run_record.ts";
 type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? At : never;
 
 export interface DurableLog {
-  /** For each host that loses its power: when bytes became persistent, each instant once. */
+  /** Of hosts that lose their power; each instant once. */
   readonly durable: readonly DurableAt[];
-  /** Observes a host's memory; undefined for a host that keeps its power. */
+  /** Undefined for a host that keeps its power. */
   readonly memoryLog: (host: string) => MemoryLog | undefined;
 }
 

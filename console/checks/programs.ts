@@ -1,4 +1,3 @@
-/** Checks that the programs of a run ran through. */
 import { formatTime } from "../../fabric/base/time.ts";
 import type { UnfinishedProgram } from "../../fabric/node.ts";
 import type { ReportSeen } from "./run_record.ts";
@@ -13,7 +12,7 @@ export function failuresOf(reports: readonly Report[]): string[] {
   });
 }
 
-/** Why a program failed. A result with its progress, after a fault of the rack, is no failure. */
+/** A result with its progress, after a fault of the rack, is no failure. */
 function failureOf(topic: string, value: unknown): string | undefined {
   const { program, object, message, status, error, reason, refused } = Object(value) as Record<
     string,

@@ -1,6 +1,6 @@
 /**
- * P-41: an object that `put` replaces is the old one or the new one, as a whole. The check uses its program's notes,
- * the declared writes, and the directory that a power failure leaves.
+ * P-41: an object that `put` replaces is the old one or the new one, as a whole. Judged by its
+ * program's notes, the declared writes, and the directory that a power failure leaves.
  */
 import type { ObjectRecord } from "../../fabric/audit.ts";
 import { areEqual } from "../base/bytes.ts";
@@ -41,7 +41,7 @@ function* checkObjects(run: RunRecord): CheckSteps {
   return findings;
 }
 
-/** A put that has asked for its object to be published. Numbers are places among all notes. */
+/** A put that has asked to publish its object. Numbers are places among all notes. */
 interface Replacement {
   readonly by: string;
   readonly host: string;
@@ -50,7 +50,6 @@ interface Replacement {
   stored: number | undefined;
 }
 
-/** An object's removal: when it was asked for, and when it was confirmed. */
 interface Removal {
   readonly by: string;
   readonly asked: number;
@@ -62,14 +61,14 @@ interface Replaced {
   readonly name: string;
   readonly puts: Replacement[];
   readonly removals: Removal[];
-  /** When the host's service last removed the object to make room. */
+  /** By the host's service, to make room; the last time. */
   withdrawn: number;
-  /** By program: its latest request, to which its next confirmation belongs. */
+  /** By program: its next confirmation belongs to it. */
   readonly latest: Map<string, Replacement>;
   readonly latestRemoval: Map<string, Removal>;
 }
 
-/** Objects that were stored as complete: an incomplete one promises nothing. */
+/** An incomplete object promises nothing. */
 function storedIn(run: RunRecord): number {
   return [...drained(replacedIn(run)).values()].reduce(
     (sum, { puts }) =>
@@ -147,7 +146,6 @@ function* writesOf({ notes }: RunRecord): Steps<ReadonlyMap<string, readonly Wri
   return byProgram;
 }
 
-/** Data for the question on each object. */
 class Known {
   readonly run: RunRecord;
   readonly #writes: ReadonlyMap<string, readonly Written[]>;
@@ -170,7 +168,7 @@ class Known {
     return host;
   }
 
-  /** The content that the put's program has declared for its object by then. */
+  /** As the put's program has declared it by then. */
   contentOf({ by, asked, note: { at, length } }: Replacement): Uint8Array {
     const writes = this.#writes.get(by) ?? [], own: Written[] = [];
     const first = firstPlace(writes.length, (i) => writes[i]!.at >= at);
@@ -223,7 +221,7 @@ function judge(known: Known, { host, name, puts, removals, withdrawn }: Replaced
   return damageOf(run.plan, host) ? [] : mixture(known, { what, put, found });
 }
 
-/** An object of the scenario's regions is written in its place: it is incomplete until it is stored. */
+/** An object of the scenario's regions is incomplete until it is stored. */
 function hasFixedPlace({ plan }: RunRecord, host: string, name: string): boolean {
   return plan.nodes.some((node) =>
     node.kind === "host" && node.name === host &&
@@ -233,7 +231,7 @@ function hasFixedPlace({ plan }: RunRecord, host: string, name: string): boolean
   );
 }
 
-/** The first bytes of an object that are not the put's, whatever the caches have written back. */
+/** The first bytes that are not the put's, whatever caches have written back. */
 function mixture(
   known: Known,
   { what, put, found }: {
@@ -247,7 +245,7 @@ function mixture(
   if (length !== bytes.length) {
     return [{ text: `${what} has ${length} B, where ${by} wrote ${bytes.length} B` }];
   }
-  // Most objects are whole, and one of a mebibyte has 131 072 units.
+  // Most objects are whole, and a mebibyte has 131 072 units.
   if (image.possible === undefined && areEqual(image.read(offset, offset + length), bytes)) {
     return [];
   }

@@ -20,11 +20,10 @@ export const WORD_BYTES = 8;
 
 export type Writeback = Omit<WritebackPlan, "node">;
 
-/** Bytes in which one of several alternatives is found, independently of other bytes. */
+/** Bytes with one of several contents, independent of other bytes. */
 export interface Cell {
   /** When the first of its bytes arrived that are not durable. */
   readonly at: Time;
-  /** Offset into SCM, and how many. */
   readonly from: number;
   readonly length: number;
   /** Distinct; the first is the durable one. */
@@ -62,7 +61,6 @@ export function lineCell(
   return { at: known[0]!.at, from: line, length: LINE_BYTES, alternatives, writebacks };
 }
 
-/** Contents of the line after each word. */
 function* stages(
   before: Uint8Array,
   { bytes, words }: { readonly bytes: Uint8Array; readonly words: number },
@@ -80,8 +78,8 @@ function* stages(
 }
 
 /**
- * Write-backs by which a run leaves these bytes: each word that is not durable, at the end of the last instant at
- * which the line had it. Where the line had it only within an instant, between two stores, the write-back contains
+ * Each word that is not durable is written back at the end of the last instant at which the line
+ * had it. Where the line had it only within an instant, between two stores, the write-back contains
  * the bytes.
  */
 function writebacksToFind(
@@ -176,12 +174,15 @@ export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   return true;
 }
 
-/** Open cells at an instant: made when they are read, and kept until the cursor moves. */
+/** Open cells at an instant; a cell is made when it is read, and kept until the cursor moves. */
 export class Cells {
   readonly #cursor: CrashCursor;
   readonly #lines = new Map<number, Cell | undefined>();
   #steps = 0;
-  /** Cells of interrupted writes with their order, also by the lines that they touch; lines that equal one cell. */
+  /**
+   * Cells of interrupted writes with their order, and by the lines that they touch; lines that
+   * equal one cell.
+   */
   readonly #torn = new Map<Cell, number>();
   readonly #tornIn = new Map<number, Cell[]>();
   readonly #whole = new Set<number>();
@@ -205,7 +206,6 @@ export class Cells {
     }
   }
 
-  /** Removes the cells of interrupted writes. */
   mend(): void {
     this.#torn.clear();
     this.#tornIn.clear();
@@ -294,6 +294,8 @@ export function remembering(pick: Picker, picked: Map<Cell, number>): Picker {
   };
 }
 
-/** `pickDurable`: nothing was written back early. The other: everything was, with its last bytes. */
+/**
+ * `pickDurable`: nothing was written back early; `pickLast`: everything was, with its last bytes.
+ */
 export const pickDurable: Picker = () => 0;
 export const pickLast: Picker = ({ alternatives }) => alternatives.length - 1;

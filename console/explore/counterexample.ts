@@ -1,6 +1,7 @@
 /**
- * From a violation to a counterexample: a run of the rack with the power failure, and with the write-backs
- * of its choices, is checked. So a counterexample is what the machine does, and its faults replay it.
+ * From a violation to a counterexample: a run of the rack with the power failure, and with the
+ * write-backs of its choices, is checked. So a counterexample is what the machine does, and its
+ * faults replay it.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -68,9 +69,10 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
 }
 
 /**
- * `rack run` with the faults finds it, too. It does not have the declarations of the instant itself, so its checkers
- * take begun writes for bytes from nowhere; and of hosts that keep their power it has the content after a power
- * failure, where a protocol's check in the explorer sees their cores' view.
+ * True if `rack run` with the faults finds it, too. That run does not have the declarations of the
+ * instant itself, so its checkers take begun writes for bytes from nowhere; and of hosts that keep
+ * their power it has the content after a power failure, where a protocol's check in the explorer
+ * sees their cores' view.
  */
 function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): boolean {
   // `rack run` does not ask for robustness.
@@ -80,7 +82,6 @@ function isShownAlone(rack: ExploredRack, run: RackRun, violation: Violation): b
   return verdicts.some(({ findings }) => findings.length > 0);
 }
 
-/** The protocol itself states the requirement. */
 function isOwn({ checker }: Violation): boolean {
   return checker === OWN_CHECK || checker === OPERATIONS;
 }
@@ -109,7 +110,6 @@ interface Shown {
   readonly pair?: UnorderedPair;
 }
 
-/** The violation as the run shows it; undefined where it does not. */
 function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Shown | undefined {
   const { violation, options, robustness } = unconfirmed;
   const { hosts, at, checker } = violation;

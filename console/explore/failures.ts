@@ -5,10 +5,10 @@ import type { RackRun } from "./rerun.ts";
 import { recordOf, unsoundness } from "./survivors.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
-/** In place of a checker's name where a program has failed, or has not ended. */
+/** Stands for a checker's name. */
 export const OF_PROGRAMS = "programs";
 
-/** The first failure of a run, and whose finding it is. */
+/** The first failure of a run. */
 export function failureIn(
   rack: ExploredRack,
   run: RackRun,

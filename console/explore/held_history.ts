@@ -1,8 +1,8 @@
 /**
- * The data that one RNIC holds for its host's SCM in the course of a run, with exact times, and those that a power
- * failure of the host at any instant leaves in it (domain `wsp`): its journal, and the data with which the local
- * cache of shared regions is kept. The card reports them as `held` when its host fails at that instant
- * (`nodes/rnic/dma/journal.ts`).
+ * The data that one RNIC holds for its host's SCM, with exact times, and what a power failure of
+ * the host at any instant leaves in it (domain `wsp`): its journal, and the data with which the
+ * local cache of shared regions is kept. The card reports them as `held` when its host fails at
+ * that instant (`nodes/rnic/dma/journal.ts`).
  */
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -11,7 +11,6 @@ import { firstPlace } from "../checks/values.ts";
 import { isSame } from "./choices.ts";
 import { edgeOf, LINE_BYTES } from "./history.ts";
 
-/** Bytes of SCM. */
 export interface HeldWrite {
   readonly offset: number;
   readonly bytes: Uint8Array;
@@ -21,11 +20,11 @@ export interface HeldWrite {
 interface Noted {
   readonly at: Time;
   readonly entry: JournalWrite;
-  /** When it arrives was not known then: a write that waits for its lines. */
+  /** A write that waits for its lines: its time of arrival was not known. */
   readonly waits: boolean;
 }
 
-/** Content that is kept at an offset from then on; undefined: nothing. */
+/** `bytes` undefined: nothing is kept from then on. */
 interface Version {
   readonly at: Time;
   readonly bytes: Uint8Array | undefined;
@@ -34,7 +33,6 @@ interface Version {
 /** In one life of the card. */
 export class HeldHistory implements HeldLog {
   readonly #journal: Noted[] = [];
-  /** By offset. */
   readonly #cached = new Map<number, Version[]>();
   readonly #now = new Set<number>();
   /** Whole lines that were given to the bus, by offset. */
@@ -77,8 +75,8 @@ export class HeldHistory implements HeldLog {
   }
 
   /**
-   * Since when the card has had these bytes of one line, which are in memory at `at`: in its local cache, or on their
-   * way from it; undefined where they did not come from a line of its.
+   * Since when the card has had these bytes of one line, which are in memory at `at`; undefined
+   * where they come from none of its lines.
    */
   keptSince({ offset, bytes }: HeldWrite, at: Time): Time | undefined {
     const line = offset - offset % LINE_BYTES, from = offset - line, to = from + bytes.length;
@@ -98,8 +96,8 @@ export class HeldHistory implements HeldLog {
   }
 
   /**
-   * The data that the card keeps, in the order in which they go to memory, if power fails at `at` and the card
-   * detects it `noticePs` later.
+   * The data that the card keeps, in the order in which they go to memory, if power fails at `at`
+   * and the card detects it `noticePs` later.
    */
   heldAt(at: Time, noticePs: Time): HeldWrite[] {
     const known = at + noticePs;

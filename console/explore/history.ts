@@ -1,6 +1,6 @@
 /**
- * The history of one host's SCM in a run, with exact times, and what a power failure at any instant of it
- * leaves: {@link CrashCursor} goes through it once, forwards. Nothing is run again for that (P-05).
+ * The history of one host's SCM in a run, with exact times; {@link CrashCursor} has what a power
+ * failure leaves at any instant, without another run (P-05).
  */
 import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -56,9 +56,7 @@ export class HistoryLog implements MemoryLog {
   }
 }
 
-/** A line with changes that a power failure loses. */
 export interface DirtyLine {
-  /** Offset of the line. */
   readonly line: number;
   readonly versions: { readonly at: Time; readonly bytes: Uint8Array; readonly words: number }[];
 }
@@ -71,7 +69,6 @@ export function edgeOf(doneAt: Time, noticePs: Time): Time {
   return Math.max(1, doneAt - noticePs + 1);
 }
 
-/** Bytes [from, to) of SCM. */
 export interface Range {
   readonly from: number;
   readonly to: number;
@@ -81,10 +78,8 @@ export function overlaps(x: Range, y: Range): boolean {
   return x.from < y.to && y.from < x.to;
 }
 
-/** Bytes [from, to) of SCM, as a copy. */
 export type Readable = Pick<ImageView, "read">;
 
-/** SCM that can be written. */
 export interface Memory extends Readable {
   write(offset: number, bytes: Uint8Array): void;
 }
@@ -93,7 +88,6 @@ export interface Memory extends Readable {
 export class Overlay implements Memory {
   readonly #below: Readable;
   readonly #written = new Pages();
-  /** 1 where something was written. */
   readonly #isSet = new Pages();
 
   constructor(below: Readable) {
@@ -123,10 +117,9 @@ export class Overlay implements Memory {
 }
 
 const PAGE_BYTES = 4096;
-/** The content where nothing was written. */
 const NO_PAGE: Uint8Array = new Uint8Array(PAGE_BYTES);
 
-/** Memory that is kept by pages, from zeros on. */
+/** Memory by pages, zeros at first. */
 export class Pages implements Memory {
   readonly #pages = new Map<number, Uint8Array>();
 
@@ -156,7 +149,6 @@ export class Pages implements Memory {
     }
   }
 
-  /** An offset at which `other` differs; undefined where it is equal. */
   firstDifference(other: Pages): number | undefined {
     for (const index of new Set([...this.#pages.keys(), ...other.#pages.keys()])) {
       const here = this.#pages.get(index) ?? NO_PAGE, there = other.#pages.get(index) ?? NO_PAGE;
@@ -168,7 +160,7 @@ export class Pages implements Memory {
   }
 }
 
-/** Bytes [from, to) page by page: `length` bytes from `at` on of page `index`, after `done` others. */
+/** `length` bytes from `at` on of page `index`, after `done` others. */
 function* partsOf(from: number, to: number) {
   for (let done = 0; done < to - from;) {
     const index = Math.floor((from + done) / PAGE_BYTES);
@@ -181,9 +173,8 @@ function* partsOf(from: number, to: number) {
 
 /** SCM of a host after a power failure, at an instant that only moves forward. */
 export class CrashCursor<Image extends Memory = Memory> {
-  /** The durable content. */
+  /** Durable. */
   readonly image: Image;
-  /** By offset. */
   readonly dirty = new Map<number, DirtyLine>();
   readonly #entries: readonly Entry[];
   #next = 0;
@@ -194,7 +185,6 @@ export class CrashCursor<Image extends Memory = Memory> {
     this.image = image;
   }
 
-  /** Entries that have happened. */
   get steps(): number {
     return this.#next;
   }

@@ -26,12 +26,9 @@ import {
   type Readable,
 } from "./history.ts";
 
-/** A power failure in the middle of `at`. */
 export interface Interruption {
   readonly at: Time;
-  /** Bytes that become durable at that instant. */
   readonly ranges: readonly Range[];
-  /** Those that are durable already. */
   readonly early: readonly Range[];
 }
 
@@ -99,7 +96,7 @@ function isInTurn(entry: Entry): boolean {
   return entry.kind === "durable" && (entry.unit === IN_ORDER || entry.unit > LINE_BYTES);
 }
 
-/** The first entries of an instant, as many as have no order among them. */
+/** As many as have no order among them. */
 function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   const [first] = entries;
   if (first === undefined || isInTurn(first)) return entries.slice(0, 1);
@@ -114,7 +111,7 @@ function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   return end < 0 ? entries : entries.slice(0, end);
 }
 
-/** Cells that are open while these entries happen; none where they make nothing durable. */
+/** None where these entries make nothing durable. */
 function openedBy(
   entries: readonly Entry[],
   cursor: CrashCursor,
@@ -146,7 +143,7 @@ function versionsOf(lines: Map<number, DirtyLine["versions"]>, line: number) {
   return versions;
 }
 
-/** Stores of a core as one cell: its first words are durable. */
+/** Of a core's stores, the first words are durable. */
 function firstWords(
   { at, offset, bytes }: DurableEntry,
   tear: number,

@@ -10,15 +10,13 @@ import { overlaps, type Range } from "./history.ts";
 import type { WriteGroup } from "./declared_writes.ts";
 import type { Finding } from "../checks/finding.ts";
 
-/** SCM of one host after a power failure. */
 export interface CrashState extends OpenMemory {
   readonly host: string;
 }
 
-/** Settled cells, each with the alternative that is found. */
+/** By cell: the alternative that is found. */
 export type Settled = ReadonlyMap<Cell, number>;
 
-/** The promises about one host's SCM. */
 export interface Judge {
   readonly run: Pick<RunRecord, "plan" | "lives" | "claims">;
   readonly host: string;
@@ -55,7 +53,6 @@ export function judgeGroup(
 
 const NOTHING: Settled = new Map();
 
-/** The cells of these ranges that are not settled. */
 export function openIn(
   state: CrashState,
   ranges: readonly Range[],
@@ -66,14 +63,13 @@ export function openIn(
   return [...cells].filter((cell) => !settled.has(cell));
 }
 
-/** The first cells, as many as have no more than `most` ways to be settled together. */
+/** The first ones, with at most `most` ways to be settled together. */
 function jointly(cells: readonly Cell[], most: number): readonly Cell[] {
   let ways = 1;
   const end = cells.findIndex(({ alternatives }) => (ways *= alternatives.length) > most);
   return end < 0 ? cells : cells.slice(0, end);
 }
 
-/** All ways to settle these cells. */
 export function* combinations(
   [cell, ...rest]: readonly Cell[],
   settled: Settled,
@@ -84,7 +80,10 @@ export function* combinations(
   }
 }
 
-/** SCM as checkers see it. @param isOpen true if some cell is not settled. */
+/**
+ * SCM as checkers see it.
+ * @param isOpen some cell is not settled.
+ */
 export function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
   const found = (choice: Settled) => viewOf(state, (cell) => choice.get(cell) ?? 0);
   const { read } = found(settled);
@@ -109,7 +108,6 @@ export function witnessOf(
   state: CrashState,
   options: {
     readonly group: WriteGroup;
-    /** Choices that are made. */
     readonly settled: Settled;
     readonly suspected: Range | undefined;
   },

@@ -12,7 +12,10 @@ import type { RackRun } from "./rerun.ts";
 /** Which instants a sweep judges: the first of each kind, then the rest; or all of them at once. */
 export type Turn = "first of each kind" | "rest" | "all";
 
-/** It is an instant's turn. @param first the first of each kind. */
+/**
+ * True if the instant has its turn.
+ * @param first the first of each kind.
+ */
 export function isTurnOf(turn: Turn, first: ReadonlySet<Time>, at: Time): boolean {
   return turn === "all" || first.has(at) === (turn === "first of each kind");
 }
@@ -52,7 +55,7 @@ export function firstOfEachKind(
   ].sort((x, y) => x.time - y.time);
   for (const { time, what } of said) add(time + 1, what);
   const known = new Set<string>(), first = new Set<Time>();
-  /** The messages of programs so far, which show their progress. */
+  /** A program's messages show its progress. */
   const stage = new Set<string>();
   let before = "", next = 0;
   for (const at of instants) {
@@ -66,7 +69,7 @@ export function firstOfEachKind(
   return first;
 }
 
-/** The kind of a change of memory: its way there, and its size. */
+/** Its way to memory, and its size. */
 function kindOf(entry: Entry): string {
   switch (entry.kind) {
     case "durable":

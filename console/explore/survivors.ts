@@ -10,7 +10,10 @@ import type { RackRun } from "./rerun.ts";
 
 const OTHERS = new WeakMap<RackRun, ReadonlyMap<string, EndedHost>>();
 
-/** Other hosts than those that are cut, at the end of a run. @param run with the histories of memories. */
+/**
+ * The hosts that are not cut, at the end of a run.
+ * @param run with the histories of memories.
+ */
 export function othersOf(
   run: RackRun,
   { but }: { readonly but: readonly string[] },
@@ -31,7 +34,7 @@ export function othersOf(
   return others;
 }
 
-/** SCM of a host at the end of a run, with the writes that its RNICs keep for it (`wsp`). */
+/** At the end of a run, with the writes that its RNICs keep for it (`wsp`). */
 export function leftOf(run: RackRun, host: string): Readable | undefined {
   const scm = run.scm.get(host);
   if (scm === undefined) return undefined;
@@ -56,7 +59,6 @@ function seenByCores(entries: readonly Entry[]): Readable {
   return cursor.image;
 }
 
-/** The run as checkers see it. */
 export function recordOf(run: RackRun, claims: boolean): RunRecord {
   return {
     plan: run.plan,
@@ -72,7 +74,7 @@ export function recordOf(run: RackRun, claims: boolean): RunRecord {
 /**
  * The first finding of each checker.
  * @param but.notOf hosts whose SCM is judged elsewhere.
- * @param but.notBy name of a checker that runs elsewhere.
+ * @param but.notBy a checker that runs elsewhere.
  */
 export function unsoundness(
   run: RackRun,

@@ -11,7 +11,7 @@ import { type Access, type Region, sharedAccessSteps } from "./accesses.ts";
 import { isEqual, LINE_BYTES, sumOf } from "./line_content.ts";
 
 /**
- * The writes, in the order of their begins.
+ * In the order of their begins.
  * @param lives of all nodes: a flush after home's return does not cover stores before its failure.
  */
 export function flushedWrites(
@@ -35,7 +35,7 @@ export function* flushedWriteSteps(
   return all.sort((x, y) => x.issued.order - y.issued.order);
 }
 
-/** The writes of one region in SCM, by access. */
+/** Of one region in SCM, by access. */
 export function* writesOf(
   region: Region,
   lives: readonly Life[],
@@ -59,10 +59,7 @@ export function* writesOf(
   return writes;
 }
 
-/**
- * The bytes that an access writes to its region in SCM, or may have written, by the knowledge of its end; without a
- * promise.
- */
+/** The bytes that an access writes to its region in SCM, or may have written, without a promise. */
 export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite | undefined {
   const bytes = at === undefined ? undefined : writtenBy(access);
   if (at === undefined || bytes === undefined) return undefined;
@@ -74,8 +71,8 @@ export function writeOf({ home, at }: RegionRecord, access: Access): NotedWrite 
 }
 
 /**
- * Flushes by their extent, each list in the order of their ends: a line's whole, and other bytes of it by word, so
- * that no flush is examined for a word that it does not touch.
+ * Flushes by their extent, each list in the order of their ends: a line's whole, and other bytes of
+ * it by word, so that no flush is examined for a word that it does not touch.
  */
 class FlushPlaces {
   readonly #lines = new Map<number, Access[]>();
@@ -96,7 +93,6 @@ class FlushPlaces {
     }
   }
 
-  /** The first one to end that began after `done` and covers a byte. */
   first(covered: number, done: Instant): Access | undefined {
     const own = [
       this.#lines.get(down(covered, LINE_BYTES)),
@@ -142,12 +138,12 @@ function coveredAt(
   return last;
 }
 
-/** The first of flushes in the order of their end that began after `done` and covers a byte. */
+/** Of flushes in the order of their ends: the first that began after `done` and covers a byte. */
 function firstFlush(
   flushes: readonly Access[],
   { covered, done }: { readonly covered: number; readonly done: Instant },
 ): Access | undefined {
-  // A flush that began after it has ended after it; those under way by then are as many as cores.
+  // A flush that began after it has ended after it; as many as cores were under way by then.
   const first = firstPlace(flushes.length, (i) => flushes[i]!.ended!.at.order > done.order);
   for (let i = first; i < flushes.length; i++) {
     const { note: { offset, length }, began } = flushes[i]!;
@@ -156,7 +152,7 @@ function firstFlush(
   return undefined;
 }
 
-/** The bytes that an access wrote, or may have written; undefined where it wrote none, or they are unknown. */
+/** Or may have written; undefined where it wrote none, or they are unknown. */
 function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   const { op, bytes, compare } = note;
   if (ended?.note.result === "refused") return undefined;
@@ -188,7 +184,7 @@ export function* unknownUnits(
   return byHome;
 }
 
-/** An access may have changed memory without a record of the change: a sum without its old value. */
+/** The change is a sum without its old value. */
 export function isUnknown({ note: { op }, ended }: Access): boolean {
   return op === "add" && ended?.note.bytes === undefined && ended?.note.result !== "refused";
 }

@@ -26,20 +26,20 @@ import {
   type StepPlace,
 } from "./order.ts";
 
-/** A hold, and its begin: when the step came without it. */
+/** `from`: when the step came without it. */
 export interface Held extends HoldPlan {
   readonly from: Time;
 }
 
-/** A run to be made: the earlier holds, and the race that it reverses. Plain data. */
+/** A run to be made; `holds` are the earlier ones. Plain data. */
 export interface Planned {
   readonly holds: readonly Held[];
   readonly race: Race;
 }
 
-/** Its result. Plain data. */
+/** Plain data. */
 export interface Turned {
-  /** Runs of the rack that it took, the last of which counts. */
+  /** Of the rack; the last one counts. */
   readonly runs: number;
   readonly holds: readonly Held[];
   /** The second step came first in it. */
@@ -56,7 +56,7 @@ export function hasInterleavings({ nodes }: RackPlan): boolean {
   return nodes.some((node) => node.kind === "host" && (node.config.shared?.length ?? 0) > 0);
 }
 
-/** A step can be held until then: not one of a card for a verb. */
+/** False for a step of a card for a verb. */
 export function canHold(
   { kind, begin }: StepPlace,
   until: Time,
@@ -105,7 +105,7 @@ export function turnRound(
   }
 }
 
-/** Extends the scenario's end by the time that programs are stopped. */
+/** Later by the time that programs are stopped. */
 function withTimeFor(holds: readonly Held[], rack: ExploredRack): ExploredRack {
   const { until } = rack.plan;
   if (until === null) return rack;
@@ -151,7 +151,6 @@ function counterexampleOf(
 
 const SHOWN = 60;
 
-/** The accesses of a run in the order in which they took effect, one on a line. */
 function accessesText(notes: readonly TimedRecord[], { steps }: RunOrder): string {
   const found = new Map<string, string>();
   for (const { by, note } of notes) {

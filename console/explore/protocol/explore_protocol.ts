@@ -14,18 +14,17 @@ import {
 } from "./racks.ts";
 
 export interface ExploreProtocolOptions {
-  /** Racks that are explored at a time. */
+  /** At a time. */
   readonly jobs: number;
-  /** States of each rack at most: beyond, its verdict is partial. */
+  /** Of each rack; beyond, its verdict is partial. */
   readonly statesMax?: number;
-  /** Racks, else {@link PROTOCOL_RACKS}. */
+  /** Default: {@link PROTOCOL_RACKS}. */
   readonly racks?: readonly ProtocolRack[];
-  /** True ends with the results so far. */
   readonly stopped: () => boolean;
   readonly onProgress?: (title: string, share: number) => void;
 }
 
-/** States of a rack unless the command says how many: three of the shipped protocol's largest rack fit. */
+/** Default: three of the shipped protocol's largest rack fit. */
 const STATES_MAX = 300_000;
 
 /**
@@ -74,11 +73,11 @@ export async function exploreProtocol(
 }
 
 const WORKER = "console/rack/own/protocol_main.ts";
-/** Processor time without a message of the process: a row does not end, or rows call each other endlessly. */
+/** Processor time without a message: a row does not end, or rows call each other endlessly. */
 const STEP_MS = 60_000;
 const LOOK_MS = 250;
 
-/** @throws RackError where the process computes without progress. */
+/** @throws RackError */
 async function askWatched(
   worker: ConfinedWorker,
   job: StatesJob,

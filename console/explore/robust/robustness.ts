@@ -18,13 +18,12 @@ import type { Recover, RecoveryCpu } from "../../../nodes/host/recovery/protocol
 import { WORD_BYTES, wordsAround } from "../choices.ts";
 import { type StrictHistory, type StrictWrite, valueOf, type Version } from "./strict_history.ts";
 
-/** Name of this oracle in a verdict. */
 export const ROBUSTNESS = "robustness";
 
-/** Two writes of which recovery finds the later one without the earlier one. */
+/** Two writes; recovery finds the later one without the earlier one. */
 export interface UnorderedPair {
   readonly missing: StrictWrite;
-  /** The same where a write is torn. */
+  /** Equal to `missing` where a write is torn. */
   readonly found: StrictWrite;
   /** Offset of a word that lacks the content of `missing`. */
   readonly word: number;
@@ -56,7 +55,7 @@ export class Robustness {
   readonly #written = new Map<string, Set<number>>();
   /** Words that were read and that the run had written: without any, nothing was judged. */
   words = 0;
-  /** Words with a content that no write of the run explains: they permit no conclusion. */
+  /** Words with a content that no write of the run explains. */
   unexplained = 0;
 
   constructor(history: StrictHistory, judged: ReadonlySet<string>) {
@@ -179,14 +178,13 @@ export class Robustness {
 interface FoundWord {
   readonly word: number;
   readonly versions: readonly Version[];
-  /** Versions that have its value; `fit` is the assumed one. */
   readonly fits: readonly number[];
   fit: number;
 }
 
 /**
- * Assumes a later version where one after the assumed one has happened.
- * @returns the missing write if none is left.
+ * Assumes a later version where one after the assumed one has happened; returns the missing write
+ * if none is left.
  */
 function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
   const { versions, fits } = word;
@@ -202,7 +200,7 @@ function settle(word: FoundWord, happened: Happened): StrictWrite | undefined {
   return undefined;
 }
 
-/** The writes that must have happened: with one, all that come before it. */
+/** With a write, all that come before it. */
 class Happened {
   readonly #history: StrictHistory;
   /** By initiator: the order up to which all have happened. */
@@ -216,7 +214,6 @@ class Happened {
     return order <= (this.#until.get(initiator) ?? 0);
   }
 
-  /** @returns true if more has happened than was known. */
   add(write: StrictWrite): boolean {
     if (this.has(write)) return false;
     const { initiator, order, beganAt } = write;
@@ -250,7 +247,6 @@ function written({ initiator, beganAt, host, from, to, request, by }: StrictWrit
   } on queue pair ${request.qpn}`;
 }
 
-/** The step that would have kept the order. */
 function missingStep(
   { missing, found }: Pick<UnorderedPair, "missing" | "found">,
   at: Time,

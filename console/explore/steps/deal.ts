@@ -19,14 +19,12 @@ import type { Step } from "./verdict.ts";
 export interface StepWorker {
   open(): Promise<Opening>;
   turn(planned: Planned): Promise<Turned>;
-  /** Judges steps, up to the last one that counts, or until it is stopped. */
+  /** Up to the last one that counts, or until it is stopped. */
   judge(range: StepRange): Promise<readonly StepFound[]>;
   stop(): void;
 }
 
-/** Processes that record the run, each for itself. */
 export interface Opened {
-  /** From the first process that is ready. */
   readonly opening: Opening;
   /** By process: resolves when it is ready, rejects where it cannot record the run. */
   readonly ready: readonly Promise<unknown>[];
@@ -34,9 +32,8 @@ export interface Opened {
 
 /** Target duration of dealt steps: much longer than dealing them, and short enough for the wait at the end. */
 const RANGE_MS = 100;
-/** The first ones, whose duration is unknown. */
+/** Their duration is unknown. */
 const FIRST_STEPS = 4;
-/** Without a result for so long, the caller is told that time has passed. */
 const TURN_MS = 50;
 
 /** @throws RackError where the first process that answers cannot record the run. */
@@ -46,12 +43,11 @@ export async function openWorkers(workers: readonly StepWorker[]): Promise<Opene
   return { opening: await Promise.race(ready), ready };
 }
 
-/** Makes runs with accesses in other orders in these processes. */
+/** A process is a lane. */
 export function turningBy(workers: readonly StepWorker[], { ready }: Opened): Turning {
   return { ready, turn: (planned, lane) => workers[lane]!.turn(planned) };
 }
 
-/** Deals the steps to these processes. */
 export function dealSteps(
   workers: readonly StepWorker[],
   { opening, ready }: Opened,
@@ -62,7 +58,6 @@ export function dealSteps(
   return dealer.steps();
 }
 
-/** Dealt steps and their findings; an error where their process could not judge them. */
 interface Hand extends StepRange {
   found: readonly StepFound[] | undefined;
   failure: unknown;
@@ -71,20 +66,19 @@ interface Hand extends StepRange {
 class Dealer {
   readonly #sweeps: readonly SweepSize[];
   readonly #workers: readonly StepWorker[];
-  /** In the order of their steps, without those whose results were handed out. */
+  /** In the order of their steps, until their results are handed out. */
   #hands: Hand[] = [];
-  /** The next step to be dealt; undefined after the last. */
+  /** Undefined after the last. */
   #next: { readonly sweep: number; readonly step: number } | undefined;
-  /** Cost of second power failures, of the steps that were handed out. */
+  /** Of the steps that were handed out. */
   #spent = 0;
-  /** That cost has a limit. */
   readonly #isLimited: boolean;
   /**
-   * `#isAgain`: the next step is judged again, and was not dealt. `#isSpent`: all behind it find the limit reached.
+   * `#isAgain`: the next step is judged again, and was not dealt. `#isSpent`: all behind it find
+   * the limit reached.
    */
   #isAgain = false;
   #isSpent = false;
-  /** Wall time and number of the steps that were judged. */
   readonly #pace = { ms: 0, steps: 0 };
   #isOver = false;
   #changed = Promise.withResolvers<void>();
@@ -100,7 +94,6 @@ class Dealer {
     this.#next = sweeps.length > 0 ? { sweep: 0, step: 0 } : undefined;
   }
 
-  /** Lets a process judge steps until there are none. */
   async serve(worker: StepWorker, opened: Promise<unknown>): Promise<void> {
     try {
       await opened;
@@ -133,7 +126,7 @@ class Dealer {
     }
   }
 
-  /** Findings, step by step; undefined where time has passed without a result. */
+  /** Undefined where time has passed without a result. */
   async *steps(): AsyncGenerator<Step | undefined> {
     try {
       for (;;) {
@@ -165,13 +158,12 @@ class Dealer {
     this.#hands.shift();
   }
 
-  /** A step has the same finding where second power failures have cost `spent`. */
+  /** True if the finding does not depend on what second power failures have cost. */
   #isSame(spent: number, { again: { cost } }: StepFound): boolean {
     return !this.#isLimited || cost === 0 || spent === this.#spent ||
       this.#spent + cost < AGAIN_COST.most;
   }
 
-  /** Deals a step, and all behind it, again. */
   #restart(next: { readonly sweep: number; readonly step: number }): void {
     this.#hands = [];
     this.#next = next;
@@ -194,15 +186,12 @@ class Dealer {
     return hand;
   }
 
-  /** The step behind these of a sweep. */
   #behind(sweep: number, to: number) {
     if (to <= this.#sweeps[sweep]!.instants) return { sweep, step: to };
     return sweep + 1 < this.#sweeps.length ? { sweep: sweep + 1, step: 0 } : undefined;
   }
 
-  /**
-   * The end of steps from `from` on that take about {@link RANGE_MS}: they share runs of survivors where they can.
-   */
+  /** About {@link RANGE_MS} later; steps share runs of survivors where they can. */
   #endOf(sweep: number, from: number): number {
     const { instants, frames } = this.#sweeps[sweep]!, { ms, steps } = this.#pace;
     const wanted = steps === 0 ? FIRST_STEPS : Math.floor(RANGE_MS * steps / ms);
