@@ -17,13 +17,12 @@ import {
 } from "./run_directory.ts";
 import { limitsHere, type LimitTexts, readLimits } from "./run_limits.ts";
 
-/** A run and its remaining files. */
 export interface KeptRun extends RunRow {
   readonly state: RunState;
   readonly bytes: number;
 }
 
-/** All runs, newest first, and how many of them may stay. */
+/** Newest first, with the limits. */
 export async function keptRuns() {
   const runs = (await listRuns()).map((row): KeptRun => {
     return { ...row, state: stateOf(row), bytes: bytesOf(row.path) };
@@ -31,7 +30,10 @@ export async function keptRuns() {
   return { runs, limits: limitsHere() };
 }
 
-/** Keeps a run for good, under a name or without. @throws Refusal where there is no such run. */
+/**
+ * Keeps a run for good, under a name or without.
+ * @throws Refusal where there is no such run.
+ */
 export async function keepRun(id: string, name = ""): Promise<RunRow> {
   const row = await findRun(id, "The run");
   const isFree = (await listRuns()).every((other) => other.id === row.id || other.mark !== name);
@@ -42,22 +44,27 @@ export async function keepRun(id: string, name = ""): Promise<RunRow> {
   return row;
 }
 
-/** Removes the mark of a kept run. @throws Refusal where there is no such run. */
+/**
+ * Removes the mark.
+ * @throws Refusal where there is no such run.
+ */
 export async function releaseRun(id: string): Promise<RunRow> {
   const row = await findRun(id, "The run");
   await markRun(row, undefined);
   return row;
 }
 
-/** Removes the oldest runs beyond the given limits, else those of the environment. @throws Refusal */
+/**
+ * Removes the oldest runs beyond the given limits, else those of the environment.
+ * @throws Refusal
+ */
 export async function pruneTo(texts: LimitTexts): Promise<readonly RunRow[]> {
   const named = { runs: "--runs", bytes: "--size" };
   return await pruneRuns(readLimits(texts, named, limitsHere()));
 }
 
 /**
- * Removes the directory of one run, or of all runs without processes that the user does not keep.
- * @returns the removed runs, and those that stay.
+ * Runs with processes, and runs that the user keeps, stay under "all".
  * @throws Refusal where the named run has processes.
  */
 export async function removeRuns(
@@ -89,22 +96,23 @@ interface Log {
 export interface LogLine {
   readonly log: string;
   readonly line: string;
-  /** This is the only log that is read. */
   readonly alone: boolean;
 }
 
 export interface LogOptions {
   /** Default: the run that is up, else the latest. */
   readonly run?: string;
-  /** The node whose log is read; default: all logs. */
+  /** Default: all logs. */
   readonly node?: string;
-  /** Continue with new lines as processes write them. */
   readonly follow?: boolean;
 }
 
 const LOOK_AGAIN_MS = 200;
 
-/** The lines of a run's logs, log by log. @throws Refusal where there are none. */
+/**
+ * The lines of a run's logs, log by log.
+ * @throws Refusal where there are none.
+ */
 export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerator<LogLine> {
   const path = await runOf(run);
   const all = findLogs(path, "");

@@ -1,4 +1,3 @@
-/** Runs perftest's tests on the rack of a scenario. */
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { rnicName } from "../../fabric/rack/plan/names.ts";
@@ -18,7 +17,7 @@ export interface RunPerftestOptions extends RunManner {
   /** Client and server; default: the first host of the scenario, and the next. */
   readonly from?: string;
   readonly to?: string;
-  /** Which RNIC of both hosts, from 0; default: the first ones. */
+  /** Of both hosts, from 0; default: the first ones. */
   readonly rnic?: number;
   /** Default: on, where the scenario has both. */
   readonly ddio?: "on" | "off";
@@ -61,7 +60,7 @@ export async function runPerftest(
     }),
     path,
   );
-  // Another test or other options make another capture, so the label has both.
+  // The label names test and options, as each combination makes another capture.
   const named = { ...prepared, label: `${test}, ${prepared.label}` };
   const { results: [outcome], captures } = await runVariants([named], {
     ...options,
@@ -116,7 +115,7 @@ function resultOf(outcome: Outcome): PerftestResult {
   throw refusal("", { found: `perftest gave no result: ${inFlags(why)}` });
 }
 
-/** perftest's options, by the names that the program has for them in a scenario. */
+/** By their names as options of the program. */
 const FLAGS: Readonly<Record<string, string>> = {
   cqModeration: "--cq-mod",
   depth: "--tx-depth",
@@ -135,7 +134,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   trafficClass: "--tclass",
 };
 
-/** The program's refusal with perftest's flags for its subject and for what bounds it. */
+/** A refusal, with perftest's flags for its subject and for what bounds it. */
 export function inFlags(text: string): string {
   const named = (word: string) => FLAGS[word] ?? word;
   return text.replace(/^\w+(?= (?:must|goes) )/, named)

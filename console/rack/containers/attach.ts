@@ -13,15 +13,14 @@ export interface Attached {
   readonly runFile: RunFile;
   readonly address: NatsAddress;
   readonly viewer: Omit<NatsAddress, "url">;
-  /** The timekeeper's state: the run's record. */
+  /** The timekeeper's state. */
   readonly record: string;
-  /** The states of the partitions, by name. */
+  /** Of the partitions, by name. */
   readonly states: string;
-  /** The refusals of the broker. */
   readonly brokerLog: string;
 }
 
-/** Files that the timekeeper leaves (`fabric/clock/timekeeper_main.ts`), and that a replay and the page read. */
+/** Left by the timekeeper (`fabric/clock/timekeeper_main.ts`), read by a replay and the page. */
 const RECORDS = [
   "faults.jsonl",
   "planned.jsonl",
@@ -32,7 +31,7 @@ const RECORDS = [
   "clock.json",
 ];
 
-/** Puts the rack into the list, also where an earlier console has. @returns the run's name. */
+/** Puts the rack into the list, again where an earlier console has; returns the run's name. */
 export async function attachRack(rack: Attached): Promise<string> {
   const { runFile, address, viewer, record, states, brokerLog } = rack;
   const { run } = runFile;

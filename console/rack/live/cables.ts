@@ -16,14 +16,17 @@ export interface LinkOrder {
   /** `a-rnic/tor`, `a-rnic->tor`, or a host for the cable of its RNIC. */
   readonly target: string;
   readonly action: LinkFaultPlan["action"];
-  /** The other terms, with the words of the scenario's `faults`: `loss`, `until`, `only` … */
+  /** In the words of the scenario's `faults`: `loss`, `until`, `only` … */
   readonly terms: Readonly<Record<string, unknown>>;
   readonly at?: Time;
-  /** Duration; the alternative is `until` among the terms. */
+  /** Duration; or `until` among the terms. */
   readonly forPs?: Time;
 }
 
-/** Checks an order with the rules of a scenario. @throws Refusal */
+/**
+ * Checks an order with the rules of a scenario.
+ * @throws Refusal
+ */
 export function linkFaultRequest(plan: RackPlan, order: LinkOrder): LinkFaultRequest {
   const { target, action, terms, at, forPs } = order;
   const found = parseTarget(plan, target);
@@ -53,16 +56,16 @@ function readTerms({ target, action, terms }: LinkOrder) {
   throw refusal("", { found: `Found ${fault.found}`, expected: fault.expected });
 }
 
-/** Sends one request `control.<verb>`; undefined without an answer. */
+/** A request `control.<verb>`; undefined without an answer. */
 export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 
 const AGAIN_MS = 20;
 
 /**
- * Orders a cable fault, or its end, until the timekeeper answers with its time and number. A restarted
- * timekeeper recognises the order by its token in the record.
+ * Repeats an order of a cable fault, or of its end, until the timekeeper answers with its time and
+ * number. A restarted timekeeper finds the order's token in the record.
  * @param goesOn called before each attempt; false ends the attempts.
- * @returns undefined where `goesOn` ended them without an answer.
+ * @returns undefined where `goesOn` ended them.
  */
 export async function orderLinkFault(
   ask: Ask,
@@ -81,7 +84,7 @@ export async function orderLinkFault(
 }
 
 /**
- * The planned and ordered cable faults, and how many frames each has affected so far.
+ * Planned and ordered cable faults, with the number of frames that each has affected so far.
  * @throws RackError where a process with power does not answer: its counts are not known.
  */
 export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRow[]> {

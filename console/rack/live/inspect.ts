@@ -6,7 +6,10 @@ import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 
 export interface Inspected extends DeviceInspection {
-  /** Every event of the device's partition before this has happened, and none later; Infinity: all of them. */
+  /**
+   * All events of the device's partition before this have happened, and none later; Infinity: all
+   * events.
+   */
   readonly reachedPs: Time;
 }
 

@@ -15,14 +15,17 @@ import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "..
 import { isServed } from "../run_directory.ts";
 import { goneDown, isInContainers, type RackLink, type RackUp } from "./racks.ts";
 
-/** Processes that are no devices; the supervisor restarts each of them when it ends. */
+/** Not devices; the supervisor restarts them. */
 const SERVICES: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
 
 export function isService(name: string): boolean {
   return SERVICES.has(name);
 }
 
-/** Kills a service process. @throws Refusal where it is not running. */
+/**
+ * Kills a service process.
+ * @throws Refusal where it is not running.
+ */
 export function killService(rack: RackUp, name: string): void {
   if (isInContainers(rack)) {
     const expected = `docker-compose kill ${name}, then docker-compose start ${name}`;
@@ -32,7 +35,7 @@ export function killService(rack: RackUp, name: string): void {
   throw refusal("", { found: `Cannot kill ${name}: its process is not running` });
 }
 
-/** Waits until the supervisor has restarted a service process. */
+/** Waits until the supervisor has restarted it. */
 export async function awaitService(
   { rack, control }: RackLink,
   name: string,
@@ -42,8 +45,8 @@ export async function awaitService(
 }
 
 /**
- * Cuts a device's power by killing its process; returns when the failure is recorded. @throws
- * Refusal
+ * Cuts a device's power by killing its process; returns when the failure is recorded.
+ * @throws Refusal
  */
 export async function killDevice(link: RackLink, node: string) {
   const entry = entryOf(link.rack, node);
@@ -68,7 +71,10 @@ export async function killDevice(link: RackLink, node: string) {
   return { nodes: entry.nodes, at };
 }
 
-/** Adds a power failure at a virtual time to the plan. @throws Refusal where that time is past. */
+/**
+ * Adds a power failure at a virtual time to the plan.
+ * @throws Refusal where that time is past.
+ */
 export async function killDeviceAt(link: RackLink, node: string, at: Time): Promise<void> {
   if (isService(node)) {
     throw refusal("", { found: `--at is for devices: ${node} runs outside virtual time` });
@@ -78,10 +84,10 @@ export async function killDeviceAt(link: RackLink, node: string, at: Time): Prom
 }
 
 /**
- * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off, and the rack goes on
- * without it, unless the damage is accepted.
+ * Powers a device on; returns when that is recorded. A host whose SCM file is damaged stays off,
+ * and the rack goes on without it, unless the damage is accepted.
+ * @returns `started`: partitions; `nodes`: devices that have power again.
  * @throws Refusal, ScmFileError
- * @returns in `started` the partitions that were started; in `nodes` the devices that have power again.
  */
 export async function startDevice(
   link: RackLink,
@@ -111,7 +117,7 @@ export async function startDevice(
   return { nodes: [...new Set([...entry.nodes, ...started])], started, at };
 }
 
-/** A rack that does not stay up records nothing after its end. @throws Refusal after its end. */
+/** @throws Refusal after the end of a rack that does not stay up, as nothing is recorded then. */
 export async function checkEnd(
   { rack: { id, file }, control }: Pick<RackLink, "rack" | "control">,
   to: string,
@@ -123,8 +129,8 @@ export async function checkEnd(
 type Booted = { readonly started: readonly string[] } & DeviceProcess;
 
 /**
- * The parents in the containers start the device's process and, with a host's, that of its card if that has none (a
- * power cycle).
+ * The container's parent starts a device's process and, with a host's, that of its card if that has
+ * none (a power cycle).
  */
 async function bootContainers(link: RackLink, entry: ProcessEntry, node: string): Promise<Booted> {
   const { rack: { file: { plan, partitions } }, control } = link;
@@ -157,7 +163,7 @@ function patience(rack: RackUp): { readonly forMs?: number } {
 
 const PARENT_MS = 3_000;
 
-/** Adds to the error of a silent parent where it runs. */
+/** Adds where a silent parent runs. */
 async function answered<T>(
   asked: Promise<T>,
   { rack }: RackLink,
@@ -170,7 +176,7 @@ async function answered<T>(
   });
 }
 
-/** A partition's process in a container is alive, according to its parent. */
+/** By its parent. */
 async function hasProcess(
   { control }: RackLink,
   { name }: ProcessEntry,
@@ -206,7 +212,8 @@ async function checkStart(
 }
 
 /**
- * A process that is ending holds its files for a while after `/proc` has lost its command line (Linux: `do_exit`).
+ * A process that is ending holds its files after `/proc` has lost its command line (Linux:
+ * `do_exit`).
  */
 async function whenReleased(look: () => void): Promise<void> {
   const deadline = performance.now() + PATIENCE_MS;
@@ -220,7 +227,7 @@ async function whenReleased(look: () => void): Promise<void> {
   }
 }
 
-/** @throws ScmFileError where the host could not begin with its SCM file. */
+/** @throws ScmFileError */
 function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boolean): void {
   const node = file.plan.nodes.find((each) => each.name === name);
   const path = `${directory}/scm/${name}.scm`;
@@ -230,7 +237,10 @@ function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boole
   ScmFile.open(path, { host: name, bytes: node.config.scmBytes }).close();
 }
 
-/** The process that a name stands for: its own, or that of the device. @throws Refusal */
+/**
+ * A name is a process's, or a device's.
+ * @throws Refusal
+ */
 export function entryOf(rack: RackUp, node: string): ProcessEntry {
   const { directory, id, file } = rack;
   const entries: readonly ProcessEntry[] = isInContainers(rack)
@@ -244,11 +254,11 @@ export function entryOf(rack: RackUp, node: string): ProcessEntry {
 
 type Fault = Pick<RecordedFault, "at" | "action" | "partition" | "nodes">;
 
-/** The timekeeper's record of power, from a sequence number on. */
+/** From a sequence number on. */
 export interface Faults {
   readonly faults: readonly Fault[];
   readonly count: number;
-  /** The process that has power, by partition. */
+  /** By partition, the process that has power. */
   readonly powered: Readonly<Record<string, string>>;
 }
 
@@ -264,8 +274,8 @@ export async function countFaults({ control }: RackLink): Promise<number> {
 const LOOK_AGAIN_MS = 20;
 
 /**
- * Polls the timekeeper's record until `find` returns an instant. A change of power is not on record if the process
- * never had power: it was killed while the rack came up.
+ * Polls the timekeeper's record until `find` returns an instant. A process that was killed while
+ * the rack came up never had power, and no change of it is on record.
  * @param isStillThere tells `find` that the process was alive before the record was read.
  * @throws the error of `find`; Error where the rack goes down meanwhile.
  */

@@ -1,6 +1,6 @@
 /**
- * An orderly shutdown of a host of a running rack (C-09). The timekeeper orders it and turns the power off; the host
- * reports its steps and its end with the order's number.
+ * An orderly shutdown of a host of a running rack (C-09). The timekeeper orders it and turns the
+ * power off; the host's reports have the order's number.
  */
 import { decode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
@@ -20,13 +20,13 @@ import { isForgotten } from "./transfer.ts";
 export interface ShutDownOptions {
   /** When the power goes off, in ps from the shutdown's begin on; > 0. */
   readonly withinPs: Time;
-  /** The wait for it, in s of wall time. */
+  /** Wall time. */
   readonly timeoutSeconds: number;
   /** Called once where time is held, so that the shutdown waits. */
   readonly onHeld?: (status: ClockStatus) => void;
 }
 
-/** A shutdown that has ended: the host's report, and the time at which its power went off. */
+/** The host's report, and when its power went off. */
 export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"> {
   readonly nodes: readonly string[];
   readonly offAt: Time;
@@ -35,15 +35,15 @@ export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"
 const LOOK_AGAIN_MS = 20;
 /** The bus may lose a report, so every n-th look asks the host for those that it keeps. */
 const KEPT_EVERY = 10;
-/** An order that is forgotten so many times in a row is given again. */
+/** After so many looks without it, an order is given again. */
 const MISSED_MOST = 2;
-/** Looks for a report that comes behind the news of the power failure. */
+/** For a report that comes behind the news of the power failure. */
 const LATE_LOOKS = 25;
 
 /**
- * Shuts a host down, waits until its power is off, and says what the shutdown has done.
- * @throws Refusal where it cannot be shut down; RackError with code 1 where the power went off before all was done,
- *   with code 2 where that is not known.
+ * Shuts a host down, waits until its power is off, and returns what the shutdown has done.
+ * @throws Refusal where it cannot be shut down; RackError with code 1 where the power went off
+ * before all was done, with code 2 where that is not known.
  */
 export async function shutDownHost(
   link: RackLink,
@@ -108,7 +108,7 @@ interface Said {
 
 type Take = (topic: unknown, value: unknown) => void;
 
-/** Takes the host's reports of shutdowns, by the number of their order. */
+/** By the number of their order. */
 function listen({ rack, bus }: RackLink, host: string) {
   const steps = new Map<number, ShutdownStep>(), reports = new Map<number, ShutdownReport>();
   let isUnsure = false;

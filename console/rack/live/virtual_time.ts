@@ -1,16 +1,15 @@
-/** Controls the virtual time of a running rack: pause, step, resume. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { type Goal, goalText } from "../../../fabric/trace/predicate.ts";
 import type { ControlClient } from "./control.ts";
 
-/** States of a partition that waits for a process, or for news of one. */
+/** The partition waits for a process, or for news of one. */
 const AWAITED: ReadonlySet<string> = new Set(["absent", "unknown", "joining", "dying"]);
 
 export interface Driven {
   readonly status: ClockStatus;
-  /** Why the order did not reach its goal; absent where it did. */
+  /** Why the order did not reach its goal. */
   readonly missed?: string;
 }
 
@@ -19,13 +18,13 @@ export async function pause(control: ControlClient): Promise<Driven> {
   return await drive(control, { verb: "pause", body: {}, repeats: true, isDone: isLevel });
 }
 
-/** Lets time run at full speed. */
+/** At full speed. */
 export async function resume(control: ControlClient): Promise<Driven> {
   await control.demand("resume", {}, { repeats: true });
   return { status: await control.status() };
 }
 
-/** Lets a span of time pass from the next event on, or a number of instants with events. */
+/** A span of time from the next event on, or a number of instants with events. */
 export async function step(
   control: ControlClient,
   span: { readonly spanPs: Time } | { readonly events: number },
@@ -49,8 +48,8 @@ export async function step(
 }
 
 /**
- * Runs to a time, or to a break: then `status.hits` has which, on which device and when, and `status.standsAt` is the
- * instant behind it, at which the whole rack stands.
+ * Runs to a time, or to a break: then `status.hits` has which, on which device and when, and
+ * `status.standsAt` is the instant behind it, at which the whole rack stands.
  * @param signal pauses the rack before this function rejects.
  * @throws Refusal where the time is past, or there is no such device or step.
  */
@@ -107,7 +106,7 @@ interface Drive {
   readonly signal?: AbortSignal;
 }
 
-/** Gives an order for time, and waits for its end, or for another command's order behind it. */
+/** Waits for the order's end, or for another command's order behind it. */
 async function drive(
   control: ControlClient,
   { verb, body, isDone, repeats = false, ...waiting }: Drive,
@@ -132,8 +131,8 @@ function isAtRest(status: ClockStatus): boolean {
 }
 
 /**
- * No partition is ahead of another. One that has no process, and is to have one, holds the others back until it
- * comes.
+ * No partition is ahead of another. One without a process that is to have one holds the others
+ * back.
  */
 function isLevel(status: ClockStatus): boolean {
   const lacks = status.why.some((row) => AWAITED.has(row.status));

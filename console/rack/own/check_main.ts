@@ -1,6 +1,6 @@
 /**
- * A process that runs the recoveries and checks of own programs on a run. It may read the SCM files of
- * that run and nothing else, and runs in its directory. Its job comes from `protocol_checks.ts`.
+ * A process that runs the recoveries and checks of own programs on a run, in its directory. It may
+ * read that run's SCM files and nothing else. Its job comes from `protocol_checks.ts`.
  */
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import {

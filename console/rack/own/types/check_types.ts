@@ -1,6 +1,6 @@
 /**
- * Types of the user's own programs, checked before anything runs, by TypeScript's compiler in a process of its own,
- * with a rule about steps that are never done. No program is loaded for it. Results are kept in the cache, and hold
+ * Types of the user's own programs, checked by TypeScript's compiler in a process of its own, with
+ * a rule about steps that are never done. No program is loaded for it. Results are cached, and hold
  * as long as no file of the programs' module graph has changed, this clone's included.
  */
 import { PATIENCE_MS } from "../../../../fabric/base/patience.ts";
@@ -14,15 +14,14 @@ import type { TypesAnswer, TypesJob } from "./compile_main.ts";
 
 export interface CheckOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Called before programs are checked that have changed. */
+  /** Called before changed programs are checked. */
   readonly onBegin?: () => void;
 }
 
-/** Programs whose types hold. */
 export interface CheckedTypes {
-  /** The user's files: the programs and what they import. */
+  /** The user's: the programs and what they import. */
   readonly files: readonly string[];
-  /** Nothing has changed since they were checked. */
+  /** Unchanged since they were checked. */
   readonly isKept: boolean;
 }
 
@@ -57,12 +56,12 @@ export async function checkTypes(
   return { files, isKept };
 }
 
-/** The user's files that programs consist of, as far as they are there, and their `deno.json`. */
+/** Files of the user that programs consist of, as far as they are there, and their `deno.json`. */
 export async function ownFilesOf(programs: readonly string[]): Promise<string[]> {
   const files = new Set(programs);
   for (const group of byConfig(programs)) {
     const { own, configs } = await ask({ ...group, isListed: true }, undefined);
-    // Folders that the configuration may name and that do not exist, which cannot be watched.
+    // A missing folder that the configuration names cannot be watched.
     const watched = configs.filter((file) => isThere(file.slice(0, file.lastIndexOf("/")) || "/"));
     for (const file of [...own, ...watched]) files.add(file);
   }
@@ -77,7 +76,7 @@ function byConfig(programs: readonly string[]): readonly Group[] {
   return [...groups].map(([configs, programs]) => ({ configs: JSON.parse(configs), programs }));
 }
 
-/** Each `deno.json` or `deno.jsonc` above a file, the nearest first. */
+/** The nearest first. */
 function configsAbove(file: string): string[] {
   const configs: string[] = [];
   for (let folder = file; folder !== "";) {
@@ -90,7 +89,7 @@ function configsAbove(file: string): string[] {
   return configs;
 }
 
-/** The file of a problem under its user's name. */
+/** As the user names the file. */
 function called(problem: Problem): Problem {
   const here = `${Deno.cwd()}/`;
   if (!problem.file?.startsWith(here)) return problem;
@@ -118,7 +117,7 @@ async function ask(
   }
 }
 
-/** The types of Deno, which the program of that version prints: once into the cache. */
+/** The types of Deno, which this version prints once into the cache. */
 async function libraryFile(): Promise<string> {
   const folder = cacheFolder("types"), path = `${folder}/deno-${Deno.version.deno}.d.ts`;
   if (isThere(path)) return path;

@@ -1,4 +1,7 @@
-/** A process that checks the types of programs: the compiler has one thread, and Ctrl-C is to be heard meanwhile. */
+/**
+ * A process that checks the types of programs: the compiler has one thread, and Ctrl-C is to be
+ * heard meanwhile.
+ */
 import { formatProblem, type Problem } from "../../../../fabric/rack/plan/problem.ts";
 import { answerConfined } from "../answer.ts";
 import { compile, type Compiled } from "./compiler.ts";
@@ -10,18 +13,17 @@ export interface TypesJob {
   readonly programs: readonly string[];
   /** Each `deno.json` above them, the nearest first. */
   readonly configs: readonly string[];
-  /** The file with the types of Deno. */
+  /** The types of Deno. */
   readonly library: string;
   /** Only their files are asked for. */
   readonly isListed: boolean;
 }
 
 export interface TypesAnswer {
-  /** The user's files. */
   readonly own: readonly string[];
   /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
-  /** The user's files and those of the clone that they reach. */
+  /** Of the user, and of the clone as far as reached. */
   readonly modules: readonly string[];
   /** Each import exists. */
   readonly isWhole: boolean;
@@ -29,13 +31,13 @@ export interface TypesAnswer {
 }
 
 /**
- * All problems, once: the compiler may report a line that the rule about steps reports, too, or report it for two
- * columns.
+ * Each problem once: the compiler may report a line that the rule about steps reports, too, or
+ * report it for two columns.
  */
 function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
   const { program, own, wrong } = compiled;
   const torn = own.flatMap((file) => program.getSyntacticDiagnostics(file));
-  // A file with an error of syntax has no types worth telling of.
+  // After an error of syntax types tell nothing.
   const errors = torn.length > 0
     ? torn
     : own.flatMap((file) => program.getSemanticDiagnostics(file));
@@ -54,7 +56,7 @@ function answerTo({ programs, isListed, ...options }: TypesJob): TypesAnswer {
   return {
     own: [...own.map(({ fileName }) => fileName), ...typedElsewhere],
     configs,
-    // One that is no workspace may become one.
+    // A folder above may become a workspace.
     modules: [...modules, ...typedElsewhere, ...options.configs],
     isWhole,
     problems: isListed ? [] : problemsOf(compiled, options.configs[0]),
