@@ -1,6 +1,6 @@
 /**
- * The reason for which a rack has stopped, and the exact place: the replay looks for it in the rack's past, also
- * where another page or a command gave the order.
+ * Why a rack has stopped, and where: the replay looks for the place in the rack's past, also where
+ * another page or a command gave the order.
  */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -9,7 +9,7 @@ import { api } from "./api.ts";
 import { clock, isUp } from "./rack.ts";
 import { lookAt, run, select } from "../state.ts";
 
-/** The replay's answer: the step, or why there is none. */
+/** The step, or why there is none. */
 interface Found {
   readonly of: string;
   readonly row?: EventRow;
@@ -63,7 +63,6 @@ async function find(id: string, { key, what, from }: NonNullable<typeof hit.valu
   }
 }
 
-/** Asks the replay whenever a rack comes to a break. */
 export function followStop(): void {
   let asked = "";
   effect(() => {

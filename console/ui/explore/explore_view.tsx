@@ -1,4 +1,7 @@
-/** The crash explorer: of a scenario, of one instant of a run, or of every method on every kind of responder. */
+/**
+ * The crash explorer: of a scenario, of one instant of a run, or of every method on every kind of
+ * responder.
+ */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
@@ -28,7 +31,7 @@ import { details, followDetail, isRunning, jobNow, type Kind, showPart, startJob
 const KINDS: readonly Kind[] = ["explore", "cut", "matrix"];
 
 const shipped = signal<readonly Shipped[]>([]);
-/** The form's values. */
+/** In the form. */
 const scenario = signal("persist_pair"), typed: Typed = signal({});
 
 const OPTIONS = { ...CHOICES, ...EXPLORE_OPTIONS };
@@ -80,7 +83,7 @@ function Page() {
   );
 }
 
-/** The instant that the memory view came from. */
+/** The memory view has come from it. */
 function CutHere() {
   const { cut, atPs } = place.value.more, id = run.value, of = variant.value;
   if (cut === undefined || atPs === undefined || id === undefined) return null;
@@ -224,7 +227,7 @@ function Explored(
 
 function Kept({ explored }: { readonly explored: Explored }) {
   const { verdict, why, promises, writes } = explored;
-  // An instant that was asked for is judged as far as it goes.
+  // An asked instant is judged as far as it goes.
   const isKept = verdict === "safe" || verdict === "partial";
   return (
     <p class={`note ${isKept ? "is-safe" : "would-lose"}`}>
@@ -235,7 +238,7 @@ function Kept({ explored }: { readonly explored: Explored }) {
   );
 }
 
-/** Runs a counterexample as a run of its own, and goes to the instant of the power failure. */
+/** As a run of its own, at the instant of the power failure. */
 function openOf(
   shown: Explored,
   explored: ExploreResult,
@@ -275,7 +278,7 @@ function openOf(
 
 const WAIT_MS = 200, WAITS = 300;
 
-/** The run that a job has made, when the job has ended. */
+/** Waits for the job's end. */
 async function runOf(id: string): Promise<string | undefined> {
   for (let i = 0; i < WAITS; i++) {
     const { job } = await api.job(id);

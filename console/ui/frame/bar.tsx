@@ -66,7 +66,7 @@ function Which() {
   );
 }
 
-/** The process that time waits for is marked in the sentence, and selected by a click in the picture. */
+/** The process that time waits for is marked, and selected by a click. */
 function Why() {
   const now = connection.value;
   if (now.state === "interrupted") {
@@ -131,7 +131,7 @@ function WhyOfClock() {
   );
 }
 
-/** The rack stops, the replay finds the exact place: one click shows that instant. */
+/** One click shows the instant that the replay has found. */
 function Stopped({ stop }: { readonly stop: Stop }) {
   const { node, step, at, row, trouble } = stop;
   const what = row === undefined ? step : `${row.name}: ${row.text}`;

@@ -20,7 +20,6 @@ export function Empty(
   );
 }
 
-/** While something is fetched. */
 export function Loading({ what }: { readonly what: string }) {
   return <p class="quiet loading" aria-live="polite">Reading {what} …</p>;
 }

@@ -1,4 +1,4 @@
-/** One field for two uses: `/` finds a device, a cable, a run or a view, `:` takes a command. */
+/** `/` finds a device, a cable, a run or a view, `:` takes a command. */
 import { useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { runs, topology } from "../data/rack.ts";
@@ -38,7 +38,7 @@ function everything(): Hit[] {
 
 const HITS_MAX = 12;
 
-/** Names that begin with the text first, then those that contain it. */
+/** Names that begin with the text come first. */
 function find(text: string): Hit[] {
   const wanted = text.toLowerCase();
   const all = everything().filter(({ name }) => name.toLowerCase().includes(wanted));
@@ -140,7 +140,7 @@ function Search({ begin }: { readonly begin: string }) {
   );
 }
 
-/** Opens the field with its first characters: "" or ":". */
+/** @param begin the field's first characters. */
 export function openSearch(begin: "" | ":"): void {
   open(() => <Search begin={begin} />);
 }

@@ -1,4 +1,4 @@
-/** Dark or light: as the system has it, until one is chosen here. */
+/** As the system has it, until one is chosen here. */
 import { useEffect, useState } from "preact/hooks";
 
 const KEY = "rackmesh-theme";

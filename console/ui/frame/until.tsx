@@ -9,7 +9,7 @@ import { close, open } from "./dialogs.tsx";
 import { until } from "./time.ts";
 
 const WORDS = Object.keys(STEP_WORDS), NUMBERS = documentSteps();
-/** Buttons for what is asked for most. */
+/** For what is asked for most. */
 const BUTTONS = 4;
 
 function goalOr<T>(words: readonly string[], wrong: (error: Error) => T): Goal | T {
@@ -20,7 +20,7 @@ function goalOr<T>(words: readonly string[], wrong: (error: Error) => T): Goal |
   }
 }
 
-/** The goal that the form describes. @throws Refusal */
+/** @throws Refusal */
 function goalOf(form: FormData): Goal {
   const given = (name: string) => String(form.get(name) ?? "").trim();
   const latest = given("latest");

@@ -13,7 +13,7 @@ import {
 } from "./memory_map.ts";
 import { useTheme } from "../frame/theme.ts";
 
-/** Room for the address of a row. */
+/** For the address of a row. */
 const GUTTER_PX = 84;
 const LETTER_PX = 16;
 
@@ -162,7 +162,7 @@ function draw(element: HTMLCanvasElement, drawing: Drawing): void {
   context.strokeRect(at.x - 1, at.y - 1, cellPx, cellPx);
 }
 
-/** The page's present colours, dark or light. */
+/** Dark or light. */
 function coloursOf(element: HTMLElement) {
   const probe = document.createElement("i");
   element.parentElement!.append(probe);

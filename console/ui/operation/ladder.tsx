@@ -1,4 +1,7 @@
-/** Ladders side by side: devices as columns, steps as rows on one axis of time, frames as slanted arrows. */
+/**
+ * Ladders side by side: devices as columns, steps as rows on one axis of time, frames as slanted
+ * arrows.
+ */
 import type { ComponentChildren } from "preact";
 import type { LadderDocument, LadderRow } from "../../api/operations.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -20,9 +23,9 @@ export interface ShownLadder {
 export function Ladders(
   { shown, instant, title }: {
     readonly shown: readonly ShownLadder[];
-    /** The instant that all views show; undefined: none, or another run's. */
+    /** Shown by all views; undefined: none, or another run's. */
     readonly instant: Time | undefined;
-    /** Text above each ladder where there are several. */
+    /** Above each of several ladders. */
     readonly title?: (ladder: LadderDocument) => ComponentChildren;
   },
 ) {
@@ -54,7 +57,7 @@ export function Ladders(
   );
 }
 
-/** Heights closer to each other than this have one label on the axis. */
+/** Heights closer than this share a label on the axis. */
 const LABEL_PX = 14;
 
 function Axis({ layout, height }: { readonly layout: LadderLayout; readonly height: number }) {
@@ -84,7 +87,7 @@ export function sinceText(ps: Time): string {
   return ps === 0 ? "0" : `${ps < 0 ? "−" : "+"}${roughTime(Math.abs(ps))}`;
 }
 
-/** Two short waves, which mark a cut of the axis. */
+/** Two short waves: the axis is cut. */
 function breakPath(x: number, y: number): string {
   return [0, 5].map((down) => `M${x - 8} ${y + down}q4 -4 8 0t8 0`).join("");
 }
@@ -172,7 +175,10 @@ interface ArrowProps {
 
 const POINT_PX = 4;
 
-/** A step: a point, and an arrow to its message's destination; that of a frame ends when its last bit has arrived. */
+/**
+ * A point, and an arrow to the message's destination; that of a frame ends when its last bit has
+ * arrived.
+ */
 function Arrow({ row, ladder, layout, xOf, y, isSelected }: ArrowProps) {
   const from = { x: xOf(row.node), y: HEAD_PX + y };
   const state = `${row.place.replace(" ", "-")} ${isSelected ? "is-selected" : ""}`;
@@ -210,7 +216,7 @@ function Arrow({ row, ladder, layout, xOf, y, isSelected }: ArrowProps) {
   );
 }
 
-/** The ports that a step's own frame passes; nothing for a message of the bus. */
+/** Ports that the step's own frame passes; nothing for a message of the bus. */
 function wayOf(row: LadderRow, ladder: LadderDocument): { node: string; sincePs: Time }[] {
   const frame = row.frame === undefined ? undefined : ladder.frames[row.frame];
   if (frame === undefined || frame.passes[0]?.node !== row.node) return [];

@@ -1,22 +1,21 @@
 /**
- * Positions of ladders' steps. Pure. Time runs down in proportion; an instant with several steps takes a row for
- * each, and a long pause is cut short, with a mark: so no two labels overlap, and later steps stand lower. Several
- * ladders share one axis, on which each begins at 0.
+ * Positions of ladders' steps. Time runs down in proportion; an instant with several steps takes a
+ * row for each, and a long pause is cut short, with a mark: so no two labels overlap, and later
+ * steps stand lower. Several ladders share one axis, on which each begins at 0.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** Times since the begin of its operation, in ps, of each step, in their order. */
+/** By step, in their order: since the begin of the operation. */
 export type LadderTimes = readonly { readonly sincePs: Time }[];
 
 export interface LayoutOptions {
-  /** Height of a step's label. */
+  /** Height of a label. */
   readonly rowPx: number;
   readonly pxPerUs: number;
-  /** A pause is at most so high. */
   readonly pauseMaxPx: number;
 }
 
-/** An instant at which one of the ladders has steps. */
+/** Of steps of any ladder. */
 export interface LaidInstant {
   readonly sincePs: Time;
   /** The middle of its first row. */
@@ -30,7 +29,7 @@ export interface LadderLayout {
   readonly instants: readonly LaidInstant[];
   /** By ladder, then by step: the middle of its row. */
   readonly rows: readonly (readonly number[])[];
-  /** Of any time; before the first and after the last instant its place. */
+  /** Before the first and after the last instant: its place. */
   readonly yOf: (sincePs: Time) => number;
 }
 

@@ -11,9 +11,9 @@ interface Area {
   readonly scale: number;
 }
 
-/** Pixels for a unit of the drawing, at most: more only makes letters large. */
+/** Pixels for a unit of the drawing: more only makes letters large. */
 const FIT_MAX = 1.25, SCALE_MAX = 2;
-/** The buttons below it. */
+/** Below the drawing. */
 const BUTTONS_PX = 36;
 const STEP = 1.25;
 /** A click moves the pointer by less. */
@@ -26,7 +26,7 @@ export function Zoomed(
     readonly width: number;
     readonly height: number;
     readonly label: string;
-    /** The selection, which is scrolled into view. */
+    /** Scrolled into view. */
     readonly focus: Box | undefined;
     readonly children: ComponentChildren;
   },
@@ -72,7 +72,7 @@ export function Zoomed(
     };
   }, [focus?.x, focus?.y, w, h]);
 
-  /** Buttons go to the selection, or to the middle. */
+  /** Of buttons: the selection, or the middle. */
   function target(): { x: number; y: number } {
     if (focus === undefined) return { x: w / 2, y: h / 2 };
     return {

@@ -1,4 +1,7 @@
-/** The tables of queues (Q-11) and hints (H-30) of a report, with the columns that `rack run` prints. */
+/**
+ * The tables of queues (Q-11) and hints (H-30) of a report, with the columns that `rack run`
+ * prints.
+ */
 import type { Report } from "../../api/report.ts";
 import { bitRate, count, roughTime } from "../figures.ts";
 
@@ -11,13 +14,13 @@ export interface ReportColumn<Row> {
   readonly name: string;
   /** In base units: ps, bit/s. */
   readonly raw: (row: Row) => Value;
-  /** The value for people; "" where there is none. */
+  /** For people; "": none. */
   readonly text: (row: Row) => string;
   /** It holds numbers. */
   readonly isFigure: boolean;
 }
 
-/** A column of the table, unless it is empty in all rows. */
+/** Not shown if empty in all rows. */
 type Draft<Row> = ReportColumn<Row> & { readonly isShown: (rows: readonly Row[]) => boolean };
 
 function column<Row>(

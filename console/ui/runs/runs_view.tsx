@@ -9,7 +9,7 @@ import { Compared } from "./compared.tsx";
 import { OneRun } from "./one_run.tsx";
 import { Verdict } from "./verdict.tsx";
 
-/** The day and the minute, as the browser's language writes them. */
+/** In the browser's language. */
 function when(text: string): string {
   const date = new Date(text);
   return text === "" || isNaN(date.getTime())

@@ -12,12 +12,12 @@ import {
 
 export type Schema = { readonly [name: string]: unknown };
 
-/** A key, or a value, that may stand where one types. */
+/** A key, or a value. */
 export interface Word {
   readonly text: string;
   /** One sentence; empty where the schema has none. */
   readonly about: string;
-  /** The inserted text: a key has its colon. */
+  /** A key has its colon. */
   readonly insert: string;
 }
 
@@ -27,7 +27,6 @@ export interface Completions {
   readonly words: readonly Word[];
 }
 
-/** A place in the document. */
 interface Place {
   readonly isKey: boolean;
   /** Of the mapping for a key, of the value else; `*` is an item of a list. */
@@ -88,7 +87,7 @@ function scalarsOf({ items }: YAMLMap): Record<string, string> {
   return Object.fromEntries(items.map(({ key, value }) => [sourceOf(key), sourceOf(value)]));
 }
 
-/** A scalar as it is written; "" for anything else. */
+/** As written; "" for anything else than a scalar. */
 function sourceOf(node: unknown): string {
   return isScalar(node) ? node.source ?? "" : "";
 }
@@ -123,7 +122,7 @@ function alternatives(
   return [node, ...others.flatMap((each) => alternatives(each, root, siblings))];
 }
 
-/** A condition of the schema holds for the known part of a mapping. */
+/** For the known part of a mapping. */
 function holds(condition: Schema, siblings: Readonly<Record<string, string>>): boolean {
   const { required, properties, anyOf } = condition;
   if (Array.isArray(required) && !required.every((name) => name in siblings)) return false;

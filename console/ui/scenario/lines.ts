@@ -1,6 +1,7 @@
-/** Which lines of a text differ from a text before. */
-
-/** Numbers, from 1, of the lines of `now` that are not in `before`: by their longest common subsequence. */
+/**
+ * Numbers, from 1, of the lines of `now` that are not in `before`: by their longest common
+ * subsequence.
+ */
 export function changedLines(before: string, now: string): Set<number> {
   const old = before.split("\n"), lines = now.split("\n");
   let head = 0;

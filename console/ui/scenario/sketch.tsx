@@ -11,7 +11,7 @@ export interface Shape {
   readonly k?: number;
 }
 
-/** The shape that a scenario's text has; undefined where its cables are listed. */
+/** Undefined where the scenario lists its cables. */
 export function shapeOf(text: string): Shape | undefined {
   const { fabric, hosts } = Object(parse(text));
   const { topology, k: ports = 0, leaves = 1, spines = 0 } = Object(fabric);
