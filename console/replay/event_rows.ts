@@ -1,4 +1,4 @@
-/** Events around an instant: steps, frames, notes, reports, power, cables and orders in one list. */
+/** Steps, frames, notes, reports, power, cables and orders around an instant in one list. */
 import { EVENTS } from "../api/replay_terms.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { matcherOf } from "../../fabric/trace/predicate.ts";
@@ -45,7 +45,7 @@ export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQu
   return { rows, split: first.length };
 }
 
-/** Counts steps in the order in which they happened, and ends with the one that is looked for. */
+/** Counts steps in the order in which they happened, up to the one that is looked for. */
 export class StepFinder {
   readonly #isMeant: ReturnType<typeof matcherOf>;
   readonly #to: Time;
@@ -57,7 +57,7 @@ export class StepFinder {
     this.#left = predicate.count ?? 1;
   }
 
-  /** Searches a recording's steps from an instant on. @returns the wanted one. */
+  /** Searches a recording's steps from an instant on. */
   findIn({ steps }: Recording, from: Time): EventRow | null {
     const end = steps.countBefore(this.#to);
     for (let i = steps.countBefore(from); i < end; i++) {
@@ -219,7 +219,7 @@ function noteText(note: TimedRecord["note"]): string {
 
 const TEXT_MOST = 300;
 
-/** One line of plain data. */
+/** Plain data in one line. */
 export function textOfValue(value: unknown): string {
   const text = JSON.stringify(value, (_, each) => {
     return each instanceof Uint8Array ? `${each.length} B` : each;

@@ -4,7 +4,7 @@ import type { QueueState } from "../api/replay.ts";
 
 type Counted = { -readonly [K in keyof QueueState]: QueueState[K] };
 
-/** A note that says no more than the content of queues. */
+/** True for a note of no more than queues. */
 export function isOfQueue({ kind }: AuditRecord): boolean {
   return kind === "posted" || kind === "completed";
 }

@@ -1,7 +1,7 @@
 /**
- * perftest's output of a test, in its text and in its JSON: the fields of its header and the columns of a size's
- * line, each once (linux-rdma/perftest: `ctx_print_test_info`, `write_test_info_to_file`, `RESULT_FMT…`,
- * `REPORT_FMT…`).
+ * perftest's output of a test, in its text and in its JSON: each field of the header and each
+ * column of a size's line once (linux-rdma/perftest: `ctx_print_test_info`,
+ * `write_test_info_to_file`, `RESULT_FMT…`, `REPORT_FMT…`).
  */
 import type {
   PerftestResult,
@@ -11,24 +11,23 @@ import type {
 import { PERFTEST, type PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
 import { left } from "./printf.ts";
 
-/** The form in which a result is printed. */
 export interface PerftestForm {
   /** `--report_gbits` */
   readonly gbits?: boolean;
-  /** `--output`: of each size this figure alone. */
+  /** `--output`: this figure alone, of each size. */
   readonly output?: PerftestOutput;
   /** `-H` and `-U`: every latency before its line, in order of size or of the messages. */
   readonly samples?: readonly ("sorted" | "unsorted")[];
-  /** `-N`: there is no peak because none is wanted. */
+  /** `-N`: no peak is wanted. */
   readonly noPeak?: boolean;
-  /** `--report-both`: each end of a bidirectional test for itself, too. */
+  /** `--report-both`: each end of a bidirectional test, too. */
   readonly reportBoth?: boolean;
 }
 
 export const PERFTEST_OUTPUTS = ["bandwidth", "message_rate", "latency"] as const;
 export type PerftestOutput = typeof PERFTEST_OUTPUTS[number];
 
-/** A value of the header: in the text behind its label, in the JSON by its key; null: not there. */
+/** In the text behind its label, in the JSON by its key; null: not there. */
 export type Field = readonly [
   label: string | null,
   key: string | null,
@@ -37,7 +36,7 @@ export type Field = readonly [
   behind?: string,
 ];
 
-/** The name from `getDeviceList`. */
+/** From `getDeviceList`. */
 const DEVICE = "rackmesh0";
 /** Completions that `waitCompletion` takes at once. */
 const POLL_BATCH = 64;
@@ -56,7 +55,7 @@ export function perftestTitle(test: PerftestName, settings: PerftestSettings): s
   ].join(" ");
 }
 
-/** The fields in perftest's order. Features that this rack does not have (memory of GPUs) are OFF. */
+/** In perftest's order. Features that this rack does not have (memory of GPUs) are OFF. */
 export function fieldsOf(result: PerftestResult): readonly Field[] {
   const { test, device = DEVICE, settings, pathMtu } = result, { verb, measures } = PERFTEST[test];
   const { connection, qps, depth, rxDepth, postList, cqModeration, bidirectional } = settings;
@@ -105,7 +104,7 @@ export function fieldsOf(result: PerftestResult): readonly Field[] {
   ];
 }
 
-/** A figure of a size's line. */
+/** Of a size's line. */
 type Column<Row> = readonly [
   title: string,
   /** In the JSON. */
@@ -193,7 +192,7 @@ function messageRate({ messagesPerSecond }: RowOf<"bandwidth">): number {
   return messagesPerSecond / 1e6;
 }
 
-/** The titles of a test's columns. */
+/** Titles of a test's columns. */
 export function titlesOf({ test, settings }: PerftestResult, form: PerftestForm): string {
   const columns = PERFTEST[test].measures === "bandwidth"
     ? bandwidthColumns(form, false)
@@ -203,7 +202,7 @@ export function titlesOf({ test, settings }: PerftestResult, form: PerftestForm)
   return columns.map(([title]) => title).join("");
 }
 
-/** A column's figure of a row, to its digits. */
+/** `text` has the column's digits. */
 export interface Cell {
   readonly key: string;
   readonly text: string;
@@ -249,7 +248,7 @@ export function outputOf(
   return { key: "bw_avg", value: inUnit(row.averageBytesPerSecond, form) };
 }
 
-/** Bytes a second in the unit of the columns: MiB or 10⁹ bits. */
+/** MiB or 10⁹ bits a second. */
 export function inUnit(bytesPerSecond: number, { gbits = false }: PerftestForm): number {
   return gbits ? bytesPerSecond * 8 / 1e9 : bytesPerSecond / MIB;
 }

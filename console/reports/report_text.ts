@@ -45,8 +45,8 @@ export function figuresText(report: RunReport): string[] {
 }
 
 /**
- * A line for each check, and beside them one for each variant that did nothing, each warning, each kind of
- * message that was refused, and each reason why the run cannot be replayed.
+ * A line for each check, and one for each variant that did nothing, each warning, each kind of
+ * refused message, and each reason why the run cannot be replayed.
  */
 export function checksText(
   { checks, warnings = [], refused, inexact = [], unchecked = [] }: RunReport,
@@ -62,7 +62,10 @@ export function checksText(
   ];
 }
 
-/** All that `rack run` prints. @param how.paint given each line of the checks, which it may colour. */
+/**
+ * All that `rack run` prints.
+ * @param how.paint may colour a line of the checks.
+ */
 export function runText(
   report: RunReport,
   { paint = (text) => text, isTraced = false }: {
@@ -87,7 +90,7 @@ export function effortText({ virtualPs, wallMs, processes, events }: RunReport):
     `${countOf(processes, "process", "processes")}, ${countOf(events, "event")}`;
 }
 
-/** The amount that a check has examined: the first variant, and the number of others. */
+/** Of the first variant, and the number of others. */
 function lookedText([first, ...more]: readonly string[]): string {
   if (first === undefined) return "";
   return more.length === 0 ? ` (${first})` : ` (${first}; ${countOf(more.length, "more variant")})`;

@@ -15,7 +15,7 @@ interface Ended {
   readonly finals: readonly Pick<FinalReply, "reports" | "statistics" | "linkFaults">[];
 }
 
-/** Adds the counters of the run's devices to the counts of a `put` to host `to`. */
+/** Adds the counters of the run's devices to the counts of a `put`. */
 export function figuresOf(counts: VerifiedCounts, rnic: string, ended: Ended): VerifiedFigures {
   const puts = ended.finals.flatMap(({ reports }) => reports).filter(({ topic, value }) =>
     topic === "result" && isPutResult(value) && value.verified !== undefined

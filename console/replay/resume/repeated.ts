@@ -1,4 +1,7 @@
-/** A rack of processes that repeats a run up to an instant: the begin of its run file and of its record. */
+/**
+ * A rack of processes that repeats a run up to an instant: the begin of its run file and of its
+ * record.
+ */
 import type { RecordedLinkFault, RecordedOrder } from "../../../fabric/clock/record.ts";
 import { ordersBehind } from "../../../fabric/clock/timekeeper.ts";
 import { type PartitionPlan, partitionsOf } from "../../../fabric/rack/assembly/topology.ts";
@@ -8,22 +11,22 @@ import type { Time } from "../../../fabric/base/time.ts";
 import type { ReplayJob } from "../job.ts";
 
 export interface Repeated extends Pick<RunFile, "plan" | "partitions"> {
-  /** Those of before the instant, oldest first, each with the life of its host. */
+  /** Of before the instant, oldest first, each with the life of its host. */
   readonly orders: readonly RecordedOrder[];
   /** The least number for later orders. */
   readonly ordersFrom: number;
-  /** Faults of cables that were ordered. */
+  /** Of cables, by order. */
   readonly links: readonly RecordedLinkFault[];
 }
 
 export interface RepeatOptions {
   readonly at: Time;
   /**
-   * All of the record counts, as at a checkpoint, also faults that take effect at the instant or later; else only
+   * All of the record counts, as at a checkpoint, also faults that take effect later; else only
    * those before the instant.
    */
   readonly withPending?: boolean;
-  /** Power failures that orders had added to the plan. */
+  /** Added to the plan by orders. */
   readonly planned?: readonly FaultPlan[];
 }
 
@@ -59,8 +62,8 @@ export function repeatOf(
 }
 
 /**
- * The run's own processes; where devices that share one lose power, or all are in one, a process for each
- * device. The run's events are the same.
+ * The run's own; where devices that share a process lose power, or all are in one, a process for
+ * each device. The run's events are the same.
  */
 function partitionsFor(
   plan: RackPlan,
@@ -72,7 +75,7 @@ function partitionsFor(
   return isFit ? partitions : partitionsOf(plan, "node");
 }
 
-/** The rest of the plan for each device after the past events, as its timekeeper takes it. */
+/** By device, what the plan has behind the past events, as its timekeeper takes it. */
 function pendingOf(scripted: readonly FaultPlan[], happened: readonly FaultPlan[]): FaultPlan[] {
   const byNode = Map.groupBy(scripted, ({ node }) => node);
   for (const { node, action, at } of happened) {

@@ -9,7 +9,7 @@ import { checksOf, type JudgedVariant } from "../run_checks.ts";
 
 type Check = RunReport["checks"][number];
 
-/** A suite for each variant of a run, with a case for each check. */
+/** A suite for each variant, with a case for each check. */
 export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): JunitSuite[] {
   const { scenario: classname, seed, directory } = report;
   const suites = judged.map((variant): JunitSuite => {
@@ -22,7 +22,7 @@ export function runSuites(report: RunReport, judged: readonly JudgedVariant[]): 
       cases: [...checksOf([variant]).map(caseOfCheck), ...nothingDone(variant)],
     };
   });
-  // A scenario's expectations of its checks hold for all variants together.
+  // Expectations of checks hold for all variants together.
   const failed = new Set(
     suites.flatMap(({ cases }) => cases.flatMap(({ name, problem }) => problem ? [name] : [])),
   );
@@ -44,11 +44,11 @@ function caseOfCheck({ name, promise, looked, holds, detail }: Check): JunitCase
   return { name, problem: { kind: "failure", type: name, message: detail, text } };
 }
 
-/** The case of each variant that is explored. */
+/** The case of each variant. */
 const EXPLORED = "power-failure-at-every-instant";
 
 /**
- * A suite for each variant that was explored, with one case: the verdict.
+ * A suite for each variant, with one case: the verdict.
  * @param isWhole no variant is missing.
  */
 export function exploreSuites(
@@ -76,7 +76,7 @@ export function exploreSuites(
   return [...suites, { name: "other variants", classname, cases: [{ name: EXPLORED, problem }] }];
 }
 
-/** A promise that is neither kept nor broken has no verdict: an error, as a skipped case passes for good. */
+/** A promise that is neither kept nor broken is an error, as a skipped case passes for good. */
 function problemOfVerdict({ verdict: found }: Explored, text: string): JunitProblem | undefined {
   const { verdict, why = "", counterexample } = found;
   switch (verdict) {
@@ -97,8 +97,8 @@ function problemOfVerdict({ verdict: found }: Explored, text: string): JunitProb
 }
 
 /**
- * A suite for each method of the matrix, with a case for each of its cells: an unsafe one is a failure, as `rack
- * explore --claims` of it would be.
+ * A suite for each method, with a case for each cell: an unsafe one is a failure, as
+ * `rack explore --claims` of it would be.
  * @param missing cells that were not explored, as the command was stopped.
  */
 export function matrixSuites(cells: readonly MatrixCell[], missing: number): JunitSuite[] {
@@ -134,7 +134,7 @@ function caseOfCell(cell: MatrixCell): JunitCase {
   };
 }
 
-/** A suite for a campaign, with a case for each of its rounds. */
+/** A suite, with a case for each round. */
 export function chaosSuites(
   { scenario, seed }: { readonly scenario: string; readonly seed: number },
   rounds: readonly RoundReport[],
