@@ -16,7 +16,7 @@ const linkEvent = z.object({
   untilPs: time.optional(),
 }).meta({ id: "LinkEvent" });
 
-/** All data that a page needs besides the topology. */
+/** What a page needs besides the topology. */
 const stateMessage = z.object({
   type: z.literal("state"),
   run: z.string(),

@@ -14,7 +14,7 @@ import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS, SWEEP_OPTIONS, VERDICTS } from 
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
-/** A scenario by the name of a shipped one, or by its text. */
+/** A shipped one by name, or a text. */
 export const scenarioSource = z.union([
   z.strictObject({ shipped: name }),
   z.strictObject({
@@ -103,7 +103,7 @@ export const jobOrder = z.discriminatedUnion("kind", [
   }).describe("every combination of values, each in a process of its own"),
 ]).meta({ id: "JobOrder" });
 export type JobOrder = z.infer<typeof jobOrder>;
-/** As it is sent: defaults may be left out. */
+/** As sent: defaults may be left out. */
 export type JobOrderInput = z.input<typeof jobOrder>;
 
 export const JOB_KINDS = [
@@ -292,7 +292,7 @@ export const sweepResult = z.object({
 }).meta({ id: "SweepResult" });
 export type SweepResult = z.infer<typeof sweepResult>;
 
-/** The result of a job so far, or at its end. */
+/** So far, or at the job's end. */
 export const jobResult = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("run"), report }),
   z.object({ kind: z.literal("up"), run: z.string() }),

@@ -1,4 +1,7 @@
-/** Conditions at which a rack stops, or that are looked for in its past: `fabric/trace/predicate.ts` as a schema. */
+/**
+ * `fabric/trace/predicate.ts` as a schema: conditions at which a rack stops, or that are looked for
+ * in its past.
+ */
 import { z } from "zod";
 import {
   COUNT_MAX,
@@ -28,7 +31,7 @@ export const predicate: z.ZodType<Predicate> = z.strictObject({
   count: maybe(count),
 }).meta({ id: "Predicate" });
 
-/** A predicate as it is typed. */
+/** As typed. */
 export const predicateText = z.string().max(2 * STEP_LETTERS_MAX).superRefine((text, context) => {
   try {
     if (parseGoal([text]).breaks.length > 0) return;

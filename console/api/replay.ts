@@ -1,9 +1,9 @@
 /**
- * Queries on the replay of a run and their answers, in the API's form. Times are virtual, in ps since the start; an
+ * Queries on the replay of a run and their answers. Times are virtual, in ps since the start; an
  * absent end is null. Bytes are hexadecimal text.
  *
- * An instant `at` means: everything before `at` has happened, nothing at `at` or later. A power failure at `at` finds
- * that state. To see the effect of an event at `t`, ask for `t + 1`.
+ * An instant `at` means: everything before `at` has happened, nothing at `at` or later, as a power
+ * failure at `at` finds it. To see the effect of an event at `t`, ask for `t + 1`.
  */
 import { z } from "zod";
 import { IMPAIRMENTS } from "../../fabric/rack/plan/link_plan.ts";
@@ -156,7 +156,6 @@ const inFlight = z.object({
 });
 export type InFlight = Plain<typeof inFlight>;
 
-/** A direction of a cable. */
 const cableState = z.object({
   cable: number.describe("index in the plan"),
   kind: z.enum(["network", "bus"]),
@@ -196,7 +195,7 @@ const writeRef = z.object({
   standing,
   standingAt: time.describe("when that was learned"),
 }).meta({ id: "WriteRef" });
-/** A write that a program has declared. */
+/** Declared by a program. */
 export type WriteRef = Plain<typeof writeRef>;
 
 const memorySpan = z.object({
@@ -287,7 +286,7 @@ const operationRow = z.object({
   step: text,
   text,
 });
-/** How an operation ended, by the last that its program said of it. */
+/** By the last that the operation's program said of it. */
 export type OperationRow = Plain<typeof operationRow>;
 
 export const operations = z.object({
@@ -365,7 +364,7 @@ function atMost({ most, usual }: { readonly most: number; readonly usual: number
   return maybe(whole.min(least).max(most).describe(`default ${usual}`));
 }
 
-/** A query to the replay, of a variant that the route has found. */
+/** Of a variant that the route has found. */
 type Asked<Query extends z.ZodType> = Omit<Plain<Query>, "variant" | "at">;
 
 export const timelineQuery = query;

@@ -38,7 +38,7 @@ export const runs = z.object({
 }).meta({ id: "Runs" });
 export type Runs = z.infer<typeof runs>;
 
-/** A variant of a run: the scenario's runs one after the other share a directory. */
+/** The scenario's variants share a directory. */
 export const runDetail = run.extend({
   variants: z.array(z.string()).describe("names of its parts; empty where it has a single one"),
   hasReport: z.boolean(),
@@ -52,7 +52,7 @@ export const keepOrder = z.strictObject({
   name: z.string().max(80).optional(),
 }).meta({ id: "KeepOrder" });
 
-/** Where a rack stood: everything before the instant has happened, and nothing else. */
+/** Everything before the instant has happened, and nothing else. */
 export const checkpoint = z.object({
   name: z.string(),
   atPs: time,
@@ -99,5 +99,5 @@ export const down = z.object({
   problem: z.string().optional(),
 }).meta({ id: "Down" });
 
-/** `rack trace`: one operation as a ladder. */
+/** `rack trace` */
 export const trace = z.object({ text: z.string() }).meta({ id: "Trace" });

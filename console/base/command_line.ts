@@ -1,4 +1,3 @@
-/** Words of a command line, quoted for a shell. */
 
 /** Quotes a word that a shell would expand or split. */
 export function quoted(word: string): string {

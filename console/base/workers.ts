@@ -1,14 +1,15 @@
-/** How many processes work at the same time: as many as there are cores, and as memory has room for. */
+/** How many processes work at the same time. */
 import { textIfThere } from "./files.ts";
 
 /**
- * A choice, for a process that runs one rack after the other in memory: one that explores `persist_pair.yaml` has
- * taken 175 to 215 MiB (`console/explore/README.md`), and racks may be larger.
+ * A choice, for a process that runs one rack after the other in memory: one that explores
+ * `persist_pair.yaml` has taken 175 to 215 MiB (`console/explore/README.md`), and racks may be
+ * larger.
  */
 export const WORKER_BYTES = 512 * 2 ** 20;
 
 /**
- * Processes that work at a time: at least one, and no more than memory has room for beside this one.
+ * At least one, and no more than memory has room for beside this one.
  * @param options.jobs as many as this at most; default: the cores.
  */
 export function workersFor(
@@ -25,12 +26,12 @@ export function workersFor(
   return workers;
 }
 
-/** Memory that this process and others may still take: of the machine, and of the group that limits it. */
+/** Of the machine, and of the group that limits it. */
 function availableBytes(): number {
   return Math.min(Deno.systemMemoryInfo().available, groupBytes());
 }
 
-/** The free part of a container's limit, by control groups of either version. */
+/** A container's limit, by control groups of either version. */
 function groupBytes(): number {
   const root = "/sys/fs/cgroup";
   const groups = [

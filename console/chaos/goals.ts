@@ -1,6 +1,7 @@
 /**
- * Goals of a campaign: every kind of action on a live process, every way in which a message can be incomplete,
- * every path of recovery. A goal that no round reaches is a gap of chaos, and no failure of the rack.
+ * Goals of a campaign: every kind of action on a live process, every way in which a message can be
+ * incomplete, every path of recovery. A goal that no round reaches is a gap of chaos, and no
+ * failure of the rack.
  */
 import type { NodePlan } from "../../fabric/rack/plan/plan.ts";
 import { notedWrites } from "../checks/noted_writes.ts";
@@ -137,7 +138,7 @@ type Shape = "none" | "prefix" | "hole" | "all but its end" | "unpromised" | "pr
 /** Smaller writes have no shape. */
 const SHAPED_BYTES = 16;
 
-/** The shape of each message in SCM, unless other writes overlap it. */
+/** Of each message in SCM that no other write overlaps. */
 function shapes({ record }: RoundOutcome): Set<Shape> {
   const found = new Set<Shape>();
   for (
@@ -180,7 +181,7 @@ interface NotedPut {
   state: "begun" | "asked" | "stored";
 }
 
-/** How puts over objects have ended. */
+/** Of puts over objects. */
 function putEnds({ record }: RoundOutcome): Set<PutEnd> {
   const ends = new Set<PutEnd>();
   for (const [host, objects] of putsOf(record.notes)) {
@@ -231,7 +232,7 @@ function starts(events: RoundOutcome["events"], name: string): number {
   return events.filter((event) => event.kind === "started" && event.name === name).length;
 }
 
-/** The counter of some device that lived to the end is above 0. */
+/** Of some device that lived to the end. */
 function counts({ finals }: RoundOutcome, counter: string): boolean {
   return finals.some(({ statistics }) =>
     Object.values(statistics).some((counters) => (counters[counter] ?? 0) > 0)

@@ -1,6 +1,6 @@
 /**
- * One operation as a ladder with the bytes of its frames: `rack trace` for a page. The rows are those
- * of `fabric/trace`; frames and promises come from what was observed of the same run.
+ * One operation as a ladder with the bytes of its frames: `rack trace` for a page. The rows are
+ * those of `fabric/trace`; frames and promises come from observations of the same run.
  */
 import { machineOf } from "../../fabric/rack/plan/names.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
@@ -25,12 +25,11 @@ import type {
   PLACES,
 } from "../api/operations.ts";
 
-/** A run of which steps, frames and notes were observed. */
 export interface ObservedRun extends FramedSteps {
   readonly plan: RackPlan;
-  /** The variant, or the run. */
+  /** Of the variant, or the run. */
   readonly label: string;
-  /** Bytes of a frame, where only its first ones were kept. */
+  /** Of a frame of which only the first bytes were kept. */
   readonly lengthOf?: (bytes: Uint8Array<ArrayBuffer>) => number;
 }
 
@@ -69,7 +68,7 @@ export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocume
   };
 }
 
-/** Limit of the bytes of a frame that are shown. */
+/** Bytes of a frame. */
 const SHOWN_BYTES = 1024;
 
 function frameDocument(
@@ -91,7 +90,7 @@ function frameDocument(
   };
 }
 
-/** One line on a frame of which only the headers were kept. */
+/** Where only the headers were kept. */
 function textOf(fields: readonly FrameField[], length: number): string {
   const find = (header: string, name: string) =>
     fields.find((field) => field.header === header && field.name === name);
@@ -112,7 +111,7 @@ function namingOf(plan: RackPlan): Naming {
   return (address) => hosts.get(formatAddress(address)) ?? formatAddress(address);
 }
 
-/** Steps after which the bytes are durable, or in a cache that a power failure empties. */
+/** After these steps the bytes are durable, or in a cache that a power failure empties. */
 const STEP_PLACES: Readonly<Record<string, typeof PLACES[number]>> = {
   imc: "durable",
   flush: "durable",
@@ -129,7 +128,7 @@ function placeOf({ step, to }: TracedRow): typeof PLACES[number] {
   return STEP_PLACES[step] ?? (to === undefined ? "none" : "in flight");
 }
 
-/** The promise to the requester's program on the operation's bytes, in one sentence. */
+/** To the requester's program, in one sentence. */
 function promiseOf({ notes, lines, plan }: ObservedRun, operation: Operation): string {
   const { node, from, until, number, connection } = operation;
   const hosts = endsOf(connection, new Map()).map(({ host }) => machineOf(host));

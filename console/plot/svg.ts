@@ -23,18 +23,18 @@ const SVG = "http://www.w3.org/2000/svg";
 const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif";
 const INK = "#222222", QUIET = "#555555", GRID = "#dddddd";
 const TEXT_PX = 12, TITLE_PX = 15, CAPTION_PX = 10.5;
-/** Average width of a letter, relative to the text size; text measured with it has room to spare. */
+/** Of the text size, on average; text measured with it has room to spare. */
 const LETTER = 0.56;
 
 const WIDTH = 760, PANEL_HEIGHT = 330;
-/** Height of a word: series are apart in it, so that none hides another. */
+/** Of a word; series are apart in it, so that none hides another. */
 const ROW_PX = 20, APART_PX = 9;
 const PAD = 16, LINE_PX = 18, SWATCH_PX = 30;
 const LOG_RATIO = 15;
-/** With more values an axis has ticks at round numbers instead. */
+/** With more values an axis has ticks at round numbers. */
 const TICKS_MAX = 10;
 
-/** The part of the DOM that is used here: its types are those of a browser. */
+/** As far as used here: its types are those of a browser. */
 interface Node {
   textContent: string;
   readonly outerHTML: string;
@@ -53,8 +53,8 @@ interface Document {
 type Figure = Node & Pick<Plot.Plot, "scale">;
 
 /**
- * The document of a picture. Deterministic: the same chart has the same text. The library's own titles, captions and
- * legends are HTML beside the picture, and would not be in its file: they are marks of an outer picture.
+ * Deterministic. The library's own titles, captions and legends are HTML beside the picture, and
+ * would not be in its file: they are marks of an outer picture.
  */
 export function svgOf(chart: Chart): string {
   const document = new DOMParser().parseFromString(
@@ -249,7 +249,10 @@ function lines(
   return { node, height: PANEL_HEIGHT, yOf: (value) => scale.apply(value / size) as number };
 }
 
-/** Words from top to bottom, values from left to right: long words stay readable, no line joins them. */
+/**
+ * Words from top to bottom, values from left to right: long words stay readable, no line joins
+ * them.
+ */
 function dots(
   document: Document,
   chart: Chart,
@@ -406,7 +409,7 @@ function scaledX({ x, isCurve }: Chart, numbers: readonly number[]) {
   };
 }
 
-/** A name of the legend at its place: that of the left end of its line. */
+/** At the left end of the legend's line. */
 interface Placed extends Entry {
   readonly x: number;
   readonly y: number;

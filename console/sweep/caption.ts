@@ -1,6 +1,6 @@
 /** The text under a picture, from which a reader can make it again. */
 
-/** @param command by which it was made; "" where that is not known. */
+/** @param command by which the picture was made; "": not known. */
 export function captionOf(
   { scenarios, seeds, commit, command }: {
     readonly scenarios: readonly string[];

@@ -22,7 +22,8 @@ const TITLES: Readonly<Record<string, string>> = {
 };
 
 /**
- * A row for each value of everything but the seed: medians over the seeds, with the least and the greatest of `y`.
+ * A row for each value of everything but the seed: medians over the seeds, with the least and the
+ * greatest of `y`.
  * @param y the first of the figures.
  */
 export function sweepTable(measured: Measured, y: string | undefined): string {
@@ -79,7 +80,10 @@ function statusOf(points: readonly MeasuredPoint[], isOverSeeds: boolean): strin
   return notes.length === 0 ? "ok" : [...new Set(notes)].join("; ");
 }
 
-/** A line for each point, seeds apart; every figure under its name in the report, in that name's unit. */
+/**
+ * A line for each point, seeds apart; every figure under its name in the report, in that name's
+ * unit.
+ */
 export function sweepCsv({ dimensions, points, missing }: Measured): string {
   const figures = [...new Set(points.flatMap(({ figures }) => Object.keys(figures)))];
   const names = dimensions.map(({ name }) => name);

@@ -25,7 +25,6 @@ const STATUS = {
   "no-answer": 503,
 } as const satisfies Record<Kind, number>;
 
-/** A request that a door or a route of the server refuses. */
 export class ApiFailure extends Error {
   override readonly name = "ApiFailure";
   readonly kind: Kind;
@@ -68,7 +67,7 @@ function failureOf(error: unknown): {
     : error instanceof RackError
     ? "failed"
     : "internal";
-  // A stack is for the console's own log: `serve.ts` writes it there.
+  // `serve.ts` writes the stack into the console's own log.
   const said = kind === "internal" ? message.split("\n")[0]! : message;
   return { kind, message: said, problems: [], exitCode: code };
 }
@@ -78,7 +77,7 @@ interface Issue {
   readonly message: string;
 }
 
-/** A request that does not fit its schema, with each member that is wrong. */
+/** Names each member that does not fit the schema. */
 export function invalidResponse(
   result: { readonly error: { readonly issues: readonly Issue[] } },
   c: Context,

@@ -1,4 +1,4 @@
-/** The watchers of racks: one for each rack that is looked at, ended a while after its last reader. */
+/** One watcher for each rack that is looked at, ended a while after its last reader. */
 import { RackWatcher } from "./rack_watcher.ts";
 
 export interface WatchersOptions {
@@ -23,12 +23,15 @@ export class Watchers {
     this.#options = options;
   }
 
-  /** How many racks are being watched. */
+  /** Watched racks. */
   get size(): number {
     return this.#watched.size;
   }
 
-  /** @param wake called after each change. @returns the watcher, and a function to leave it. */
+  /**
+   * Returns the watcher, and a function to leave it.
+   * @param wake called after each change.
+   */
   join(
     run: string,
     wake: () => void,

@@ -1,11 +1,13 @@
-/** The jobs of this console: each a process of its own, limited in number, ended with the console. */
+/**
+ * The jobs of this console: each a process of its own, limited in number, ended with the console.
+ */
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
 import { commandFlags } from "../../base/v8_flags.ts";
 import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
 import { lines } from "./lines.ts";
 import type { JobLine, JobWork } from "./protocol.ts";
 
-/** Each may start a rack of processes; more than these are refused. */
+/** Each may start a rack of processes; more are refused. */
 export const RUNNING_MAX = 4;
 /** Jobs that have ended and can still be looked at. */
 const ENDED_MAX = 50;
@@ -76,7 +78,7 @@ export class Jobs {
     const id = `job-${++this.#count}`;
     const child = new Deno.Command(Deno.execPath(), {
       args: ["run", ...commandFlags(), fromFileUrl(projectFile("console/server/jobs/main.ts"))],
-      // Ctrl-C in the terminal is the console's: it ends its jobs in order.
+      // Ctrl-C in the terminal is the console's, which ends its jobs in order.
       detached: true,
       stdin: "piped",
       stdout: "piped",
@@ -104,7 +106,7 @@ export class Jobs {
     return job;
   }
 
-  /** Asks a job to end; it says so itself when it has. */
+  /** The job says when it has ended. */
   cancel(id: string): void {
     const entry = this.#entries.get(id);
     if (entry === undefined || !isRunning(entry.job)) return;
@@ -114,13 +116,13 @@ export class Jobs {
     void entry.ended.finally(() => clearTimeout(timer));
   }
 
-  /** Ends all jobs; resolves when their processes have ended. */
+  /** Resolves when all jobs' processes have ended. */
   async end(): Promise<void> {
     for (const id of this.#entries.keys()) this.cancel(id);
     await Promise.all([...this.#entries.values()].map(({ ended }) => ended));
   }
 
-  /** Follows a job to the end of its process. */
+  /** To the end of its process. */
   async #follow(id: string, child: Deno.ChildProcess): Promise<void> {
     // The entry is there after this turn.
     await Promise.resolve();

@@ -207,7 +207,7 @@ async function shutDown(
     return { nodes: [...nodes], atPs: offAt };
   } catch (error) {
     if (error !== held) throw error;
-    // It is ordered: a page that waited for its end would not let time go on.
+    // A page that waited for the end of this order would not let time go on.
     return { nodes: [], atPs: null };
   }
 }

@@ -1,4 +1,4 @@
-/** Any instant of a run that has been or is under way: asked of its replay, a process of its own. */
+/** Any instant of a run that has been or is under way, asked of its replay. */
 import { createRoute, type z } from "@hono/zod-openapi";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import type { Plain } from "../../api/common.ts";
@@ -83,7 +83,6 @@ const compare = ask("compare", {
 export function replayRoutes(console: Console) {
   const { replays } = console;
 
-  /** Checks the names of the run and of its variant, and asks its replay. */
   async function asked<T>(
     run: string,
     variant: string | undefined,

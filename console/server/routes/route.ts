@@ -6,7 +6,7 @@ import { listRuns, type RunRow } from "../../rack/run_directory.ts";
 import type { Env } from "../context.ts";
 import { ApiFailure, invalidResponse } from "../doors/errors.ts";
 
-/** An app for a topic, which answers a request that does not fit its schema in the shape of all errors. */
+/** For a topic; a request that does not fit its schema has an answer in the shape of all errors. */
 export function newRoutes() {
   return new OpenAPIHono<Env>({
     defaultHook: (result, c) => result.success ? undefined : invalidResponse(result, c),
@@ -34,7 +34,10 @@ export function takes<Schema extends z.ZodType>(schema: Schema) {
 
 export const runParams = z.object({ run: name.meta({ description: "the whole name of a run" }) });
 
-/** The run of exactly that name: no path is made of a name that is not in the list. @throws ApiFailure */
+/**
+ * No path is made of a name that is not in the list.
+ * @throws ApiFailure
+ */
 export async function runNamed(id: string): Promise<RunRow> {
   const row = (await listRuns()).find((each) => each.id === id);
   if (row === undefined) throw new ApiFailure("not-found", `There is no run ${id}`);
@@ -42,7 +45,10 @@ export async function runNamed(id: string): Promise<RunRow> {
   return row;
 }
 
-/** Gives orders to the rack of exactly that name. @throws ApiFailure where it is not up. */
+/**
+ * Gives orders to the rack of exactly that name.
+ * @throws ApiFailure where it is not up.
+ */
 export async function onRack<T>(
   run: string,
   action: (link: RackLink) => Promise<T>,
@@ -50,7 +56,10 @@ export async function onRack<T>(
   return await withRack(await upNamed(run), action);
 }
 
-/** Looks at a rack with a credential that can give no order. @throws ApiFailure where it is not up. */
+/**
+ * Looks at a rack with a credential that can give no order.
+ * @throws ApiFailure where it is not up.
+ */
 export async function lookAtRack<T>(
   run: string,
   action: (link: RackLink) => Promise<T>,

@@ -45,7 +45,7 @@ const getAudit = createRoute({
   responses: answers(audit, "The latest entries, newest first"),
 });
 
-/** The address that signs a browser in. */
+/** Signs a browser in. */
 export function linkTo(origin: string, token: string): string {
   return `${origin}/#token=${token}`;
 }
