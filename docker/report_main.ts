@@ -32,7 +32,6 @@ import { print, Progress, say } from "../scripts/commands/output.ts";
 const POLL_MS = 250;
 const STATUS_TIMEOUT_MS = 1_000;
 const STALLED_MS = 10_000;
-/** {@link linkState} puts the SCM files together here. */
 const DIRECTORY = "/tmp/run";
 
 async function main(runFile: RunFile, label: string): Promise<number> {
@@ -85,10 +84,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   return report.unchecked === undefined ? EXIT.done : EXIT.unclear;
 }
 
-/**
- * Polls, as the bus may lose the message of the run's end.
- * @throws RackError
- */
+/** Polls, as the bus may lose the message of the run's end. @throws RackError */
 async function waitForEnd(control: ControlClient, runFile: RunFile): Promise<ClockStatus> {
   const start = performance.now();
   let heardMs = start, movedMs = start, shownMs = start;
@@ -119,7 +115,6 @@ async function waitForEnd(control: ControlClient, runFile: RunFile): Promise<Clo
   }
 }
 
-/** @throws RackError where the partition does not answer. */
 async function askFinal(
   control: ControlClient,
   partition: string,
@@ -143,7 +138,6 @@ async function linkState({ plan, partitions }: RunFile): Promise<void> {
   }
 }
 
-/** With the power failures as they happened. */
 async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
   const { run, plan } = ran;
   const summary = summarise({
@@ -170,7 +164,6 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
   return { ...summary, powerFailures };
 }
 
-/** For people, on stderr. */
 function showReport(report: Awaited<ReturnType<typeof reportOn>>): void {
   for (const text of figuresText(report)) say(text);
   for (const { at, action, nodes, scripted } of report.powerFailures) {

@@ -2,12 +2,10 @@
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { countOf } from "../checks/finding.ts";
 
-/** As a verdict has them. */
 interface Tried {
   readonly runs: number;
   readonly orders: number;
   readonly preemptions: number;
-  /** Of the longest preemption; absent: any. */
   readonly stallPs?: Time | undefined;
   readonly untried: number;
 }

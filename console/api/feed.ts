@@ -16,7 +16,6 @@ const linkEvent = z.object({
   untilPs: time.optional(),
 }).meta({ id: "LinkEvent" });
 
-/** What a page needs besides the topology. */
 const stateMessage = z.object({
   type: z.literal("state"),
   run: z.string(),

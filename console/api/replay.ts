@@ -364,7 +364,6 @@ function atMost({ most, usual }: { readonly most: number; readonly usual: number
   return maybe(whole.min(least).max(most).describe(`default ${usual}`));
 }
 
-/** Of a variant that the route has found. */
 type Asked<Query extends z.ZodType> = Omit<Plain<Query>, "variant" | "at">;
 
 export const timelineQuery = query;

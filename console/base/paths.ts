@@ -42,10 +42,7 @@ export function runsDirectory(): string {
   return cacheFolder("runs");
 }
 
-/**
- * In the user's cache; it may not be there yet.
- * @throws Refusal
- */
+/** In the user's cache; it may not be there yet. @throws Refusal */
 export function cacheFolder(name: string): string {
   return `${canonical(cacheDirectory())}/${name}`;
 }

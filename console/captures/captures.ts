@@ -72,7 +72,6 @@ export async function writeCapturesOf(directory: string): Promise<string[]> {
   return await writeCaptures([{ label: plan.scenario, plan, directory }], captures);
 }
 
-/** Under a temporary name until the file is complete. */
 async function writeAll(
   path: string,
   parts: Iterable<Uint8Array>,

@@ -103,7 +103,6 @@ export interface CampaignReport {
   readonly unsaved: readonly { readonly round: number; readonly why: string }[];
 }
 
-/** Enough for a rack's end even on a busy machine. */
 const DEADLINE_MS = 300_000, PER_UNDISTURBED_MS = 60, DEADLINE_MOST_MS = 1_200_000;
 const UNDISTURBED_LIMIT_MS = 600_000;
 /** So many rounds in a row without a result end the campaign: the machine fails, not the rack. */
@@ -113,12 +112,10 @@ const KEPT_MOST = 20;
 interface Campaign extends CampaignOptions {
   readonly scenario: ScenarioSource;
   readonly directory: string;
-  /** On the bus, a subject token. */
   readonly run: string;
   readonly field: Field;
-  /** Of the rounds' puts. */
   readonly putFiles: readonly string[];
-  /** Undisturbed runs by the choices of the rack: they hardly depend on the seed. */
+  /** Undisturbed runs hardly depend on the seed: one for each choice of the rack. */
   readonly references: Map<string, {
     readonly reference: Reference;
     readonly deadlineMs: number;
@@ -127,10 +124,7 @@ interface Campaign extends CampaignOptions {
   }>;
 }
 
-/**
- * Runs rounds until time or number is over.
- * @throws Refusal before the first one.
- */
+/** Runs rounds until time or number is over. @throws Refusal before the first one. */
 export async function startCampaign(
   source: ScenarioSource,
   options: CampaignOptions,
@@ -214,7 +208,6 @@ function defaultInput(): Uint8Array {
   return Uint8Array.from({ length: INPUT_BYTES }, (_, i) => byteAt(i));
 }
 
-/** The command that replays a round needs it, too. */
 async function inputIn(
   directory: string,
   input: string | Uint8Array | undefined,
@@ -278,10 +271,6 @@ function nothingIn({ record, finals }: Outcome): string | undefined {
   return why === undefined ? undefined : `undisturbed, ${why}`;
 }
 
-/**
- * In a temporary folder.
- * @throws RackError where the rack does not end.
- */
 async function inUndisturbed<Ran extends object>(
   campaign: Pick<Campaign, "scenario" | "directory">,
   run: (directory: string) => Promise<Ran | { readonly endless: string }>,
@@ -300,7 +289,6 @@ interface Played extends PlayedRound {
   readonly directory: string;
   readonly prepared: Prepared;
   readonly what: string;
-  /** Why the round proves nothing. */
   readonly nothing: string | undefined;
 }
 
@@ -384,7 +372,6 @@ async function saveRound(
   return { saved: file, unsaved: null };
 }
 
-/** A round that held and is no longer one of the latest. */
 async function forgetHeld(rounds: RoundReport[], keepLatest: number): Promise<void> {
   const at = rounds.length - 1 - keepLatest, old = rounds[at];
   if (old?.outcome !== "held" || old.directory === null) return;

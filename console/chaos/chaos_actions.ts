@@ -51,7 +51,6 @@ export interface Target extends RunTimes {
 const ACTIONS_MAX = 6;
 /** Longest absence of a process: a round takes seconds, and processes wait 10 s for the bus. */
 const BACK_MS = 150, PAUSE_MS = 300;
-/** Longest fault of a cable. */
 const SHARE_OF_RUN = 0.5;
 
 export function pick<T>(rng: Rng, from: readonly T[]): T {

@@ -25,14 +25,12 @@ const LOOK_AGAIN_MS = 20;
 export class FaultInjector {
   readonly #rack: Supervisor;
   readonly #server: NatsServer;
-  /** 0: unlimited. */
   readonly #psPerSecond: number;
   readonly #taken: InjectedAction[] = [];
   readonly #broken = new Set<number>();
   /** By process id: the supervisor detects their end later. */
   readonly #killed = new Set<number | null>();
   readonly #began = performance.now();
-  /** Of actions, delayed. */
   #follows: Promise<void>[] = [];
   #isOver = false;
   #isBrokerUp = true;
@@ -166,7 +164,6 @@ export class FaultInjector {
     }
   }
 
-  /** Its process was not killed. */
   #isUp(process: string): boolean {
     const pid = this.#rack.processes().find(({ name }) => name === process)?.pid ?? null;
     return pid !== null && !this.#killed.has(pid);

@@ -135,10 +135,8 @@ function mostDead(faults: RoundOutcome["faults"]): number {
 
 type Shape = "none" | "prefix" | "hole" | "all but its end" | "unpromised" | "promised";
 
-/** Smaller writes have no shape. */
 const SHAPED_BYTES = 16;
 
-/** Of each message in SCM that no other write overlaps. */
 function shapes({ record }: RoundOutcome): Set<Shape> {
   const found = new Set<Shape>();
   for (
@@ -181,7 +179,6 @@ interface NotedPut {
   state: "begun" | "asked" | "stored";
 }
 
-/** Of puts over objects. */
 function putEnds({ record }: RoundOutcome): Set<PutEnd> {
   const ends = new Set<PutEnd>();
   for (const [host, objects] of putsOf(record.notes)) {
@@ -205,7 +202,6 @@ function putEnds({ record }: RoundOutcome): Set<PutEnd> {
   return ends;
 }
 
-/** Host → object → its puts, in the order in which they began. */
 function putsOf(notes: RunRecord["notes"]): Map<string, Map<string, NotedPut[]>> {
   const hosts = new Map<string, Map<string, NotedPut[]>>();
   for (const { by, note } of notes) {
@@ -232,7 +228,6 @@ function starts(events: RoundOutcome["events"], name: string): number {
   return events.filter((event) => event.kind === "started" && event.name === name).length;
 }
 
-/** Of some device that lived to the end. */
 function counts({ finals }: RoundOutcome, counter: string): boolean {
   return finals.some(({ statistics }) =>
     Object.values(statistics).some((counters) => (counters[counter] ?? 0) > 0)

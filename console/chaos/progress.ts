@@ -125,7 +125,6 @@ function cardsOf({ record }: RoundOutcome, host: string): (readonly Life[])[] {
   );
 }
 
-/** Of the host's process; its partition has its name. */
 function deathsOf({ events }: RoundOutcome, host: string): number {
   return events.filter((event) => event.kind === "died" && event.name === host).length;
 }

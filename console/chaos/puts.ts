@@ -14,7 +14,6 @@ import type { Reference } from "./progress.ts";
 
 export const PUT_OBJECT = "chaos.bin";
 
-/** Two of one length, then shorter and longer ones. */
 const LENGTHS = [3_000, 3_000, 4_100, 700, 20_000];
 const MESSAGE_BYTES = [256, 700, 4096], DEPTHS = [1, 3, 16];
 const MORE_MAX = 4;

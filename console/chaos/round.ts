@@ -42,7 +42,6 @@ export interface RoundOptions {
 
 interface Round {
   readonly draft: RoundDraft;
-  /** With the round's puts. */
   readonly prepared: Prepared;
   readonly actions: readonly ChaosAction[];
 }
@@ -74,7 +73,6 @@ export interface PlayedRound {
   readonly again: ReplayJob | undefined;
 }
 
-/** Of a round that holds so far. */
 const NOT_REPLAYED = "it was played, and not replayed before the campaign ended";
 
 /** Rejects only where the command itself fails. */
@@ -100,7 +98,6 @@ export async function playRound(
   return { result: { blows, ...judged, wallMs }, again };
 }
 
-/** For a replay, besides the scenario and the timekeeper's record. */
 function recordPrograms(directory: string, programs: readonly ProgramScenario[]): void {
   const lines = programs.map((program) => `${programLine(program)}\n`).join("");
   if (lines === "") return;
@@ -193,7 +190,6 @@ function failureOf(error: unknown, late: string | undefined): Failed["failure"] 
   return { findings: [], untold: text };
 }
 
-/** Longest delay of a round, booting included. */
 const HELD_BACK_MS = 3_000;
 
 function psPerSecond({ manner }: RoundDraft, { from, length }: Reference): number {

@@ -72,7 +72,6 @@ const OF_THE_RACK: ReadonlySet<string> = new Set([
   ...["recovered", "warning", "iommu-fault", "region-fenced", "region-lost", MOVED_TOPIC],
 ]);
 
-/** QP 1 is the connection manager's. */
 const CM_QPN = 1;
 
 /**

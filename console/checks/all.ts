@@ -44,7 +44,6 @@ export function checkAll(run: RunRecord): Verdict[] {
   }));
 }
 
-/** Wall time; Ctrl-C is handled between turns of the event loop. */
 const TURN_MS = 50;
 
 /** @throws the signal's reason within a step after it is aborted. */
@@ -67,7 +66,6 @@ export async function checkAllInTurns(run: RunRecord, signal?: AbortSignal): Pro
   return verdicts;
 }
 
-/** Steps between two readings of the clock. */
 const STEPS_MOST = 16;
 
 async function taken(steps: CheckSteps, turn: () => Promise<void>): Promise<Finding[]> {

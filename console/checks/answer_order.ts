@@ -33,17 +33,15 @@ interface Arrival {
 
 interface Psns {
   readonly start: number;
-  /** Has arrived, or is one that a READ takes. */
+  /** The latest PSN that has arrived, or that a READ takes. */
   newest: number;
 }
 
 interface Requests {
   readonly qpn: number;
-  /** In the order of detection. */
   number: number;
   path: number;
   arrivals: Arrival[];
-  /** Number of the first of `arrivals`. */
   first: number;
   /** Arrivals before this number are duplicates, whatever their opcode. */
   duplicatesTo: number;
@@ -63,7 +61,7 @@ interface Answers {
   confirmed: number | undefined;
   /** `confirmed` before a possible new connection; it holds if the connection is the old one. */
   forgotten: number | undefined;
-  /** PSN of the last frame of an incomplete READ answer. */
+  /** Of an incomplete READ answer: the PSN of its last frame. */
   reading: number | undefined;
   since: Time | undefined;
 }
@@ -91,13 +89,8 @@ type Step = Pick<Answers, "position" | "reading"> & { readonly confirmed: number
 
 /** No window is as wide: PSNs farther apart are of different connections. */
 const CONNECTION_PSNS = 2 ** 16;
-/** Unanswered packets that are remembered. */
 const ARRIVALS_MAX = 16_384;
 
-/**
- * For an operation with an answer of its own, its packets up to the last. Includes all messages
- * between coherent cards.
- */
 const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(
   OPCODE_ROWS.filter(({ operation, position, direction }) =>
     direction === "request" && (ANSWERS[operation] === "acknowledge" || position === "first")
@@ -198,7 +191,6 @@ function arrive(peer: Peer, seen: Seen): void {
   if (own.arrivals.length > ARRIVALS_MAX) forgetArrivals(own, ARRIVALS_MAX / 2);
 }
 
-/** A late packet is of the previous connection. */
 function changeConnection(peer: Peer, own: Requests, psn: number): void {
   const { psns, otherPsns } = own;
   own.otherPsns = psns;
@@ -212,7 +204,6 @@ function changeConnection(peer: Peer, own: Requests, psn: number): void {
   own.owner = undefined;
 }
 
-/** Equal for both directions of a connection. */
 function pathOf({ grh, udpSourcePort }: Seen): number {
   return grh === undefined ? udpSourcePort : grh.flowLabel;
 }
@@ -312,7 +303,6 @@ function rqPsnOf({ bth: { psn }, row, aeth }: Seen): number | undefined {
   return parseSyndrome(aeth!.syndrome).kind === "ack" ? psnAdd(psn, 1) : undefined;
 }
 
-/** Packets that arrived before `psn` are duplicates. */
 function expectFrom(requests: Requests, psn: number): Requests {
   const { first, arrivals } = requests;
   return { ...requests, duplicatesTo: first + arrivals.length, psns: psnsFrom(psn) };
@@ -493,7 +483,6 @@ function find(
   return undefined;
 }
 
-/** Behind the first arrival of this PSN, or of the last one before it. */
 function behindFirst(
   { arrivals, first, duplicatesTo }: Requests,
   at: { readonly position: number; readonly psn: number },

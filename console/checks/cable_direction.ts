@@ -208,7 +208,6 @@ function intervalOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Interv
   return { from: fault.at, to: Math.min(fault.until ?? Infinity, ...heals.map(({ at }) => at)) };
 }
 
-/** Default of a reordered frame's longest wait. */
 const HOLD_PS: Time = 100_000_000;
 
 function lateMaxOf({ action, delayPs = 0, jitterPs = 0, holdPs = HOLD_PS }: LinkFaultPlan): Time {
@@ -216,7 +215,7 @@ function lateMaxOf({ action, delayPs = 0, jitterPs = 0, holdPs = HOLD_PS }: Link
   return action === "reorder" ? holdPs : 0;
 }
 
-/** Also until the other end has detected the end of a failure. */
+/** A failure counts until the other end has detected its end. */
 function darkOf(
   { lives }: Lives,
   { near, noticePs }: { readonly near: Endpoint; readonly noticePs: Time },

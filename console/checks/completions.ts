@@ -81,15 +81,12 @@ interface Request {
   readonly signaled: boolean;
 }
 
-/** A host's name stands for its first card. */
 function rnicOf(host: string, { rnic = 0 }: QueueRecord): string {
   return rnic === 0 ? host : rnicName(host, rnic);
 }
 
 class Queues {
-  /** Oldest first. */
   readonly #outstanding = new Map<string, Request[]>();
-  /** Queue pairs in error, after a failed completion. */
   readonly #failed = new Set<string>();
 
   take(node: string, note: QueueRecord): string | undefined {

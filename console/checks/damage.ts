@@ -33,10 +33,8 @@ export function damageOf(plan: RackPlan, host: string): Damage | undefined {
 /** By number of damaged writes: the fewest flipped bits; Infinity: that number is not enough. */
 type Flips = Float64Array;
 
-/** How the free bytes can have got their content. */
 interface Way {
   readonly flips: Flips;
-  /** Next writes that were tried on it. */
   tried: number;
 }
 
@@ -138,7 +136,6 @@ function least(ways: Map<number, Way>, free: number, { flips, tried }: Way): voi
   known.tried = isBetter ? 0 : Math.min(known.tried, tried);
 }
 
-/** Free bytes and stuck cells do not count. */
 function flippedBits(
   { begin, end, bytes }: Pick<Part, "begin" | "end" | "bytes">,
   { found, free, cells }: {

@@ -44,11 +44,9 @@ export const persistence = checkerOf({
 interface Noted {
   /** The check adds promises that follow from their order. */
   readonly writes: readonly NotedWrite[];
-  /** By a confirmation. */
   readonly promised: number;
 }
 
-/** Made anew for a record that has grown. */
 const NOTED = new WeakMap<RunRecord, { readonly count: number; readonly noted: Noted }>();
 
 function* notedIn(run: RunRecord): Steps<Noted> {
@@ -151,7 +149,6 @@ function* rangesBetween(
   }
 }
 
-/** In one step; each byte may need all writes to it. */
 const STEP_BYTES = 64 * UNIT_BYTES;
 
 function* judge(scm: Scm, range: ByteRange): CheckSteps {
@@ -230,7 +227,7 @@ function breach(scm: Scm, unit: Unit): Finding {
 /** Latest promises that are tried as the broken one: each needs all writes. */
 const LOST_TRIED = 32;
 
-/** Of the last write that cannot be below the bytes that were found. */
+/** The last promised write that cannot be below the bytes that were found. */
 function lostPromise({ at, writes, found }: Unit): string {
   const promised = writes.filter((write) => write.promised !== undefined)
     .toSorted((x, y) => y.promised!.order - x.promised!.order);
@@ -251,7 +248,6 @@ function namesOf(writes: readonly NotedWrite[]): string {
   return names.join(", ") + (writes.length > 4 ? ` and ${writes.length - 4} others` : "");
 }
 
-/** Of adjacent units that are wrong in the same way. */
 function merged(findings: readonly Finding[]): Finding[] {
   const all: Finding[] = [];
   for (const finding of findings) {
@@ -268,7 +264,6 @@ function kindOf({ text }: Finding): string {
   return /is (lost|torn|from nowhere)/.exec(text)?.[1] ?? "";
 }
 
-/** A later write that needs the key. */
 const BEHIND = new WeakMap<NotedWrite, NotedWrite>();
 
 /** Writes before one that is promised or found are promised. */
@@ -307,10 +302,8 @@ interface FoundRange {
   readonly units: Map<number, FoundUnit>;
 }
 
-/** Finds bytes that only one write can have left. */
 class FoundWrites {
   readonly #scm: Scm;
-  /** Ascending, with all writes to them in the order of their posting. */
   readonly #ranges: readonly ByteRange[];
   readonly #found = new Map<ByteRange, FoundRange>();
 

@@ -10,7 +10,6 @@ import type { ImageView } from "./run_record.ts";
 import { entriesIn, type FoundEntry, objectsIn } from "./scm_objects.ts";
 
 const PENDING_TYPE = 0x5b;
-/** Of a pending message, whose last four bytes are its CRC; of an area, before its slots. */
 const HEADER_BYTES = 40, CRC_AT = 36, SLOTS_AT = 64;
 
 interface Write {

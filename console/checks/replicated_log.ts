@@ -111,7 +111,6 @@ function scanOf(
   return scanLog({ name, recordBytes, slots: bytes.length / size }, bytes);
 }
 
-/** Undefined: the replicas have fewer payloads. */
 function crcOfFirst(durable: number, scans: readonly LogScan[]): number | undefined {
   const payloads = new PayloadCount();
   for (const record of chooseLog(scans)) {

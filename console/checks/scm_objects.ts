@@ -13,7 +13,6 @@ const READ_BYTES = 4096;
 export const ENTRY_BYTES = 128;
 /** "RCKM", then the version. */
 export const MAGIC = 0x5243_4b4d, VERSION = 1;
-/** By the two highest bits of the generation's word. */
 const STATES = ["complete", "pending", "incomplete", "pending"] as const;
 const GENERATION_BITS = 30;
 

@@ -39,7 +39,7 @@ function plannedIn({ nodes }: RunRecord["plan"]): Planned[] {
   );
 }
 
-/** Their hosts had power from their begin until the plan turned it off. */
+/** The host had power until the plan turned it off. */
 function shutdownsOf(run: RunRecord): Planned[] {
   return plannedIn(run.plan).filter(({ host, at, offAt }) =>
     run.lives.get(host)?.[lifeAt(run, host, at)]?.to === offAt &&
@@ -67,7 +67,6 @@ function isOfShutdown({ topic }: ReportSeen): boolean {
   return topic === "shutdown" || topic === "shutdown-step";
 }
 
-/** @param seen the host's reports on its shutdowns. */
 function* lateTexts(
   { host, at, offAt }: Planned,
   seen: { readonly reports: readonly ReportSeen[]; readonly faultAt: Time },

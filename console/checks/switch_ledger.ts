@@ -33,7 +33,6 @@ export class SwitchLedger {
   /** By ICRC: few frames have the same one. */
   readonly #inside = new Map<number, Inside[]>();
   #count = 0;
-  /** The origin of a frame may be unknown then. */
   #hasForgotten = false;
 
   constructor(ports: number) {
@@ -82,7 +81,6 @@ function keyOf(bytes: Uint8Array): number {
   return viewOf(bytes).getUint32(bytes.length - ICRC_BYTES);
 }
 
-/** Except for a congestion mark. */
 function isForwarded(taken: Uint8Array, sent: Uint8Array): boolean {
   if (taken === sent) return true;
   if (taken.length !== sent.length) return false;

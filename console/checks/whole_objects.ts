@@ -61,9 +61,7 @@ interface Replaced {
   readonly name: string;
   readonly puts: Replacement[];
   readonly removals: Removal[];
-  /** By the host's service, to make room; the last time. */
   withdrawn: number;
-  /** By program: its next confirmation belongs to it. */
   readonly latest: Map<string, Replacement>;
   readonly latestRemoval: Map<string, Removal>;
 }
@@ -77,7 +75,6 @@ function storedIn(run: RunRecord): number {
   );
 }
 
-/** By host and name. */
 function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
   const replaced = new Map<string, Replaced>();
   yield* inSteps(notes, ({ by, node, note }, order) => {
@@ -126,11 +123,9 @@ function* replacedIn({ notes }: RunRecord): Steps<Map<string, Replaced>> {
 interface Written {
   readonly at: number;
   readonly bytes: Uint8Array;
-  /** Place among all notes. */
   readonly order: number;
 }
 
-/** By program, ascending by offset. */
 function* writesOf({ notes }: RunRecord): Steps<ReadonlyMap<string, readonly Written[]>> {
   const byProgram = new Map<string, Written[]>();
   yield* inSteps(notes, ({ by, note }, order) => {
@@ -156,7 +151,6 @@ class Known {
     this.#writes = writes;
   }
 
-  /** Undefined where the host or its SCM is unknown. */
   host(name: string): KnownHost | undefined {
     if (this.#hosts.has(name)) return this.#hosts.get(name);
     const node = this.run.plan.nodes.find((each) => each.name === name);
@@ -168,7 +162,6 @@ class Known {
     return host;
   }
 
-  /** As the put's program has declared it by then. */
   contentOf({ by, asked, note: { at, length } }: Replacement): Uint8Array {
     const writes = this.#writes.get(by) ?? [], own: Written[] = [];
     const first = firstPlace(writes.length, (i) => writes[i]!.at >= at);

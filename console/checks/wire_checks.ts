@@ -54,7 +54,6 @@ function lookedAt(textOf: (wire: WireLedger) => string): Checker["looked"] {
 function* checkAnswers({ wire, notes }: RunRecord): CheckSteps {
   if (wire === undefined) return [];
   const { doubts } = wire;
-  /** By queue pair, and by queue pair and PSN, in the order of time. */
   const set = new Map<string, Time[]>();
   const add = (key: string, time: Time) => {
     const known = set.get(key);

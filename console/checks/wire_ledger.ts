@@ -21,7 +21,6 @@ import { type Finding, FINDINGS_MAX } from "./finding.ts";
 import { lifeAt, type Lives, unscriptedDeaths } from "./lives.ts";
 import { SwitchLedger } from "./switch_ledger.ts";
 
-/** One life of a node, begun without state. */
 interface Device {
   readonly name: string;
   readonly life: number;
@@ -30,7 +29,6 @@ interface Device {
   readonly inside: SwitchLedger | undefined;
   /** For an RNIC with known times; anew with each life of its host. */
   order: AnswerOrder | undefined;
-  /** Of an RNIC. */
   readonly host: string | undefined;
   hostLife: number;
   /** Sent to itself and not received: none of them can be lost. */
@@ -68,7 +66,6 @@ export class WireLedger {
   readonly #lives: Lives;
   readonly #leaving = new Map<string, Direction>();
   readonly #arriving = new Map<string, Direction>();
-  /** By index of the node. */
   readonly #devices = new Map<number, Device>();
   /** By port, sent and received apart: end of the frames so far. */
   readonly #ends = new Map<string, Time>();

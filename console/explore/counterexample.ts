@@ -143,7 +143,6 @@ function disagreement(
 
 const WRITES_MAX = 8;
 
-/** Writes to the wrong bytes; where these are unknown, the last before the power failure. */
 function writesAbout(
   notes: readonly TimedRecord[],
   { violation, scm }: { readonly violation: Violation; readonly scm: Violation["scm"] },

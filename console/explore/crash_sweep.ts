@@ -73,7 +73,6 @@ export interface Violation {
   readonly pair?: UnorderedPair;
 }
 
-/** The search at one instant; it yields where it may be given up. */
 type Judging = Generator<undefined, Violation | undefined>;
 
 export interface CutHosts {
@@ -104,7 +103,6 @@ export class CrashSweep {
   readonly #sweep: SweepOptions;
   readonly #protocol: ProtocolJudge;
   readonly #crashed: readonly CrashedHost[];
-  /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
   readonly #hasLogs: boolean;
   /** Hosts whose SCM has objects: others have no directory, and the search for one would read all of their SCM. */
@@ -112,7 +110,6 @@ export class CrashSweep {
   readonly #compared: readonly CrashCursor<Pages>[];
   #done = 0;
   #counts = new StepCounts();
-  /** The instant of the hosts' memories and of the survivors' view. */
   #at: Time | undefined;
   #run: PostCrashRun | undefined;
   #unsound: Violation | undefined;
@@ -236,9 +233,6 @@ export class CrashSweep {
     return this.#unsound ?? (yield* this.#judge(at, undefined));
   }
 
-  /**
-   * Moves to right before the events at `at`, and to the survivors' view of a power failure then.
-   */
   #comeTo(at: Time): void {
     if (this.#at === at) return;
     this.#at = at;

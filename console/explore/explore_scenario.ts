@@ -134,7 +134,6 @@ type Rack =
  */
 export class Explorer {
   readonly #jobs: number;
-  /** Processes without own programs, for all racks. */
   readonly #shared = new WorkerPool({ ...WORKER, programs: NO_PROGRAMS });
 
   constructor(jobs: number) {
@@ -228,10 +227,8 @@ function checkHost(prepared: readonly Prepared[], cut: Cut | undefined): void {
   throw refusal("--cut", { found: `"${cut.host}"`, expected });
 }
 
-/** Size of the input where neither scenario nor options have one: four messages. */
 const MADE_UP_BYTES = 16 * 1024;
 
-/** As options of a command. */
 function choiceWords(
   { input, method, ddio, size, depth, seed }: PrepareOptions,
   { label, variant }: Prepared,

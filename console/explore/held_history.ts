@@ -16,7 +16,6 @@ export interface HeldWrite {
   readonly bytes: Uint8Array;
 }
 
-/** The journal's entry, whose arrival is the run's in the end. */
 interface Noted {
   readonly at: Time;
   readonly entry: JournalWrite;
@@ -35,7 +34,6 @@ export class HeldHistory implements HeldLog {
   readonly #journal: Noted[] = [];
   readonly #cached = new Map<number, Version[]>();
   readonly #now = new Set<number>();
-  /** Whole lines that were given to the bus, by offset. */
   readonly #given = new Map<number, Noted[]>();
 
   written(at: Time, entry: JournalWrite): void {

@@ -160,7 +160,6 @@ export class Pages implements Memory {
   }
 }
 
-/** `length` bytes from `at` on of page `index`, after `done` others. */
 function* partsOf(from: number, to: number) {
   for (let done = 0; done < to - from;) {
     const index = Math.floor((from + done) / PAGE_BYTES);

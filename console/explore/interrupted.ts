@@ -111,7 +111,6 @@ function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   return end < 0 ? entries : entries.slice(0, end);
 }
 
-/** None where these entries make nothing durable. */
 function openedBy(
   entries: readonly Entry[],
   cursor: CrashCursor,

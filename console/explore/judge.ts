@@ -63,7 +63,6 @@ export function openIn(
   return [...cells].filter((cell) => !settled.has(cell));
 }
 
-/** The first ones, with at most `most` ways to be settled together. */
 function jointly(cells: readonly Cell[], most: number): readonly Cell[] {
   let ways = 1;
   const end = cells.findIndex(({ alternatives }) => (ways *= alternatives.length) > most);
@@ -80,10 +79,7 @@ export function* combinations(
   }
 }
 
-/**
- * SCM as checkers see it.
- * @param isOpen some cell is not settled.
- */
+/** SCM as checkers see it. @param isOpen some cell is not settled. */
 export function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
   const found = (choice: Settled) => viewOf(state, (cell) => choice.get(cell) ?? 0);
   const { read } = found(settled);

@@ -12,18 +12,12 @@ import type { RackRun } from "./rerun.ts";
 /** Which instants a sweep judges: the first of each kind, then the rest; or all of them at once. */
 export type Turn = "first of each kind" | "rest" | "all";
 
-/**
- * True if the instant has its turn.
- * @param first the first of each kind.
- */
+/** True if the instant has its turn. @param first the first of each kind. */
 export function isTurnOf(turn: Turn, first: ReadonlySet<Time>, at: Time): boolean {
   return turn === "all" || first.has(at) === (turn === "first of each kind");
 }
 
-/**
- * The first instant of each kind.
- * @param instants ascending.
- */
+/** The first instant of each kind. @param instants ascending. */
 export function firstOfEachKind(
   instants: readonly Time[],
   { recording, victims }: { readonly recording: RackRun; readonly victims: readonly Victim[] },
@@ -69,7 +63,6 @@ export function firstOfEachKind(
   return first;
 }
 
-/** Its way to memory, and its size. */
 function kindOf(entry: Entry): string {
   switch (entry.kind) {
     case "durable":

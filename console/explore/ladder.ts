@@ -19,7 +19,6 @@ import type { StrictWrite } from "./robust/strict_history.ts";
 
 type HostRange = { readonly host: string } & Range;
 
-/** Operations before the failure among which one of a failed host is searched. */
 const LOOK_BACK = 256;
 
 /** "" and null where no operation was traced. */
@@ -69,7 +68,9 @@ export function ladderAt(
   return { text, document: ladderDocumentOf(observed, whole) };
 }
 
-/** Of the missing write; where a core has stored it, of the one that is found. */
+/**
+ * The work request of the missing write, or where a core has stored that, of the one that is found.
+ */
 function operationOf(
   lines: readonly TraceLine[],
   operations: readonly Operation[],

@@ -119,10 +119,7 @@ function rackOf(place: MatrixPlace): ExploredRack {
   return { plan: makePlan(variant!), inputs: {}, own };
 }
 
-/**
- * Explores one place: the power of its responder.
- * @throws Error where not all of it was seen.
- */
+/** Explores one place: the power of its responder. @throws Error where not all of it was seen. */
 export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
   const rack = rackOf(place);
   const { notes } = runRack(rack);

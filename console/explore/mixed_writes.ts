@@ -104,7 +104,6 @@ function placeOf({ va, rkey }: Region, id: number): { readonly va: number; reado
   return { va: va + id * PLACE_BYTES + AT, rkey };
 }
 
-/** The completion or answer of the last one counts. */
 function lastOf(
   method: MixedMethod,
   { cpu, region, slots }: { cpu: ProgramContext["cpu"]; region: Region; slots: Mr },
@@ -143,7 +142,6 @@ function lastOf(
   }
 }
 
-/** False where the responder has lost its power before. */
 function* isConfirmed(client: PersistClient, method: MixedMethod): Steps<boolean> {
   for (;;) {
     const completions = yield* nextCompletions(client);

@@ -8,7 +8,6 @@ import { type Cell, pickDurable, type Picker, pickLast, remembering, viewOf } fr
 import type { CrashState, Settled } from "./judge.ts";
 import { forEachPath } from "./covering/paths.ts";
 
-/** `settled` leads to these writes. */
 interface Stored {
   readonly writes: readonly { readonly at: number; readonly data: Uint8Array }[];
   readonly settled: Settled;

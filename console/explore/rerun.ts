@@ -75,7 +75,6 @@ export interface RackRun {
 
 /** A run has some thousand events; a program may look for a failed host endlessly. */
 const EVENTS_MORE = 400_000;
-/** How often their number is checked. */
 const SLICE_PS = 1_000 * PS_PER_US;
 
 /** Beyond so many events a run with a power failure is endless. */

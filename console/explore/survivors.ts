@@ -10,10 +10,7 @@ import type { RackRun } from "./rerun.ts";
 
 const OTHERS = new WeakMap<RackRun, ReadonlyMap<string, EndedHost>>();
 
-/**
- * The hosts that are not cut, at the end of a run.
- * @param run with the histories of memories.
- */
+/** The hosts that are not cut, at the end of a run. @param run with the histories of memories. */
 export function othersOf(
   run: RackRun,
   { but }: { readonly but: readonly string[] },

@@ -48,7 +48,6 @@ export interface Plan {
 
 const BLOCK: BlockSizes = { least: 4096, most: 4096 };
 const WINDOW_PS = 500_000 * PS_PER_US;
-/** librpma's default port. */
 const PORT = 7204;
 const BLOCK_MAX = 2 ** 30;
 

@@ -31,7 +31,6 @@ export interface Placed {
   readonly notes: readonly string[];
 }
 
-/** Engines that talk to each other. */
 const SERVERS: Readonly<Record<EngineName, EngineName>> = {
   librpma_apm_client: "librpma_apm_server",
   librpma_apm_server: "librpma_apm_server",
@@ -40,12 +39,8 @@ const SERVERS: Readonly<Record<EngineName, EngineName>> = {
   rdma: "rdma",
 };
 
-/**
- * Of an assumed server: librpma's workspace at most, as in fio's examples, and rdma's receive
- * depth.
- */
+/** librpma's workspace as in fio's examples, at most, and rdma's receive depth. */
 const WORKSPACE_BYTES = 100 * 2 ** 20, DEPTH = 16;
-/** librpma maps whole pages. */
 const PAGE = 4096;
 
 /** A socket listens on all addresses of a host. */
@@ -118,7 +113,6 @@ function noHost(hosts: readonly string[]): Problem {
   return { path: "", found, expected: "one beside the servers', or --from" };
 }
 
-/** Undefined where the job file names no host, or `--to` takes its place. */
 function hostOf(
   planned: PlannedJob,
   { options: { addresses, to }, notes, problems }: {
@@ -224,9 +218,7 @@ function alone(
   return { file, line, path: "", found, expected: `one client for each of: ${there.join(", ")}` };
 }
 
-/**
- * For a host's workspaces: its SCM behind the directory, or half of its DRAM, as it has other uses.
- */
+/** The rest of the SCM or of the DRAM has other uses. */
 function roomOf(host: string, { memories, memory }: PlaceOptions): number {
   const { dramBytes, scmBytes } = memories[host]!;
   return memory === "scm" ? scmBytes - DIRECTORY_BYTES : dramBytes / 2;

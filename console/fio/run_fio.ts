@@ -174,7 +174,6 @@ export function claimsOf(
   return [...new Set(notes)];
 }
 
-/** Virtual time, and blocks, above which a job is long. */
 const LONG_PS = PS_PER_S / 2, LONG_BLOCKS = 250_000;
 
 /** Their posts are too many to be kept for the checkers: a million of them takes some 2 GiB. */
@@ -191,7 +190,6 @@ export function longJobs(jobs: readonly Pick<PlacedJob, "job">[]): FioJob[] {
   });
 }
 
-/** Virtual time has its price, as each block is computed. */
 function longText(jobs: readonly FioJob[]): string[] {
   const notes = jobs.map(({ name, timeBased, rampPs, runtimePs = 0 }) => {
     const much = timeBased

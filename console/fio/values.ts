@@ -31,7 +31,6 @@ export function percentValue(text: string): number | undefined {
   return percent >= 1 && percent <= 100 ? percent : undefined;
 }
 
-/** In µs. */
 const TIME_UNITS: Readonly<Record<string, number>> = {
   us: 1,
   usec: 1,
@@ -43,10 +42,7 @@ const TIME_UNITS: Readonly<Record<string, number>> = {
   d: 86_400e6,
 };
 
-/**
- * At most {@link TIME_MAX_PS}.
- * @param bare the unit of a number without one.
- */
+/** At most {@link TIME_MAX_PS}. @param bare the unit of a number without one. */
 export function timeValue(text: string, bare: "s" | "ms" | "us"): Time | undefined {
   const match = /^(\d+)\s*([a-z]*)$/i.exec(text);
   if (match === null) return undefined;

@@ -68,7 +68,6 @@ export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocume
   };
 }
 
-/** Bytes of a frame. */
 const SHOWN_BYTES = 1024;
 
 function frameDocument(
@@ -90,7 +89,6 @@ function frameDocument(
   };
 }
 
-/** Where only the headers were kept. */
 function textOf(fields: readonly FrameField[], length: number): string {
   const find = (header: string, name: string) =>
     fields.find((field) => field.header === header && field.name === name);
@@ -128,7 +126,6 @@ function placeOf({ step, to }: TracedRow): typeof PLACES[number] {
   return STEP_PLACES[step] ?? (to === undefined ? "none" : "in flight");
 }
 
-/** To the requester's program, in one sentence. */
 function promiseOf({ notes, lines, plan }: ObservedRun, operation: Operation): string {
   const { node, from, until, number, connection } = operation;
   const hosts = endsOf(connection, new Map()).map(({ host }) => machineOf(host));

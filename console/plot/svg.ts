@@ -23,18 +23,16 @@ const SVG = "http://www.w3.org/2000/svg";
 const FONT = "Helvetica, Arial, 'Liberation Sans', sans-serif";
 const INK = "#222222", QUIET = "#555555", GRID = "#dddddd";
 const TEXT_PX = 12, TITLE_PX = 15, CAPTION_PX = 10.5;
-/** Of the text size, on average; text measured with it has room to spare. */
 const LETTER = 0.56;
 
 const WIDTH = 760, PANEL_HEIGHT = 330;
-/** Of a word; series are apart in it, so that none hides another. */
+/** Series are apart within a word's row, so that none hides another. */
 const ROW_PX = 20, APART_PX = 9;
 const PAD = 16, LINE_PX = 18, SWATCH_PX = 30;
 const LOG_RATIO = 15;
 /** With more values an axis has ticks at round numbers. */
 const TICKS_MAX = 10;
 
-/** As far as used here: its types are those of a browser. */
 interface Node {
   textContent: string;
   readonly outerHTML: string;
@@ -112,7 +110,6 @@ function withOwnIds(svg: string): string {
   });
 }
 
-/** A name of the legend, with the last point of its series in the last panel. */
 interface Entry extends Pick<Series, "name" | "colour" | "dash"> {
   readonly last: ChartPoint | undefined;
 }
@@ -128,7 +125,6 @@ function entriesOf({ series }: Chart): Entry[] {
 interface Drawn {
   readonly node: Node;
   readonly height: number;
-  /** The vertical place of a value. */
   readonly yOf: (value: number) => number;
 }
 
@@ -409,7 +405,6 @@ function scaledX({ x, isCurve }: Chart, numbers: readonly number[]) {
   };
 }
 
-/** At the left end of the legend's line. */
 interface Placed extends Entry {
   readonly x: number;
   readonly y: number;

@@ -39,10 +39,7 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
   readonly onLeftOut?: (hosts: readonly string[]) => void;
 }
 
-/**
- * The scenario and its choices stand for one rack.
- * @throws Refusal, RackError
- */
+/** The scenario and its choices stand for one rack. @throws Refusal, RackError */
 export async function bringUp(
   scenario: ScenarioSource,
   options: BringUpOptions,
@@ -68,10 +65,7 @@ export async function bringUp(
   return await startRack(runFile, options);
 }
 
-/**
- * A `put` without its input file is left out.
- * @throws Refusal
- */
+/** A `put` without its input file is left out. @throws Refusal */
 export async function prepareOne(
   scenario: ScenarioSource,
   options: Pick<BringUpOptions, "prepare" | "onLeftOut" | "signal">,
@@ -91,7 +85,6 @@ export async function prepareOne(
 }
 
 const LOOK_AGAIN_MS = 30;
-/** Wait for a supervisor's end after its processes. */
 const END_TOLD_MS = 300;
 
 export interface StartOptions extends Pick<RunManner, "nats" | "signal" | "onProgress"> {
@@ -185,7 +178,6 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
   }).spawn();
 }
 
-/** A rack that ends meanwhile does not answer. */
 const STATUS_MS = 500;
 
 async function untilJoined(

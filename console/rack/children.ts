@@ -27,7 +27,6 @@ const TRUSTED: readonly string[] = [
   "--allow-sys",
 ];
 
-/** For {@link Child.lastWords}. */
 const LAST_WORDS = 12, LAST_PIECES = 48;
 
 export interface Child {

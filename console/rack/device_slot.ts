@@ -25,7 +25,6 @@ export interface DeviceProcess {
 }
 
 const DEATH_AGAIN_MS = 100;
-/** Until one has joined. */
 const FIRST_STARTS_MAX = 5;
 
 export class DeviceSlot {
@@ -35,7 +34,6 @@ export class DeviceSlot {
   instance = "";
   readonly #options: SlotOptions;
   readonly #dead = new Set<string>();
-  /** By token: the process that an order has killed. */
   readonly #cuts = new Map<string, string>();
   #starts = 0;
   #isClosed = false;

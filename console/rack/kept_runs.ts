@@ -30,10 +30,7 @@ export async function keptRuns() {
   return { runs, limits: limitsHere() };
 }
 
-/**
- * Keeps a run for good, under a name or without.
- * @throws Refusal where there is no such run.
- */
+/** Keeps a run for good, under a name or without. @throws Refusal where there is no such run. */
 export async function keepRun(id: string, name = ""): Promise<RunRow> {
   const row = await findRun(id, "The run");
   const isFree = (await listRuns()).every((other) => other.id === row.id || other.mark !== name);
@@ -44,10 +41,7 @@ export async function keepRun(id: string, name = ""): Promise<RunRow> {
   return row;
 }
 
-/**
- * Removes the mark.
- * @throws Refusal where there is no such run.
- */
+/** Removes the mark. @throws Refusal where there is no such run. */
 export async function releaseRun(id: string): Promise<RunRow> {
   const row = await findRun(id, "The run");
   await markRun(row, undefined);
@@ -87,7 +81,6 @@ export async function removeRuns(
 }
 
 interface Log {
-  /** `b`, or `persist-opcode_ddio_off/b` where the run has several variants. */
   readonly name: string;
   readonly path: string;
   read: number;
@@ -109,10 +102,7 @@ export interface LogOptions {
 
 const LOOK_AGAIN_MS = 200;
 
-/**
- * The lines of a run's logs, log by log.
- * @throws Refusal where there are none.
- */
+/** The lines of a run's logs, log by log. @throws Refusal where there are none. */
 export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerator<LogLine> {
   const path = await runOf(run);
   const all = findLogs(path, "");

@@ -46,10 +46,7 @@ export interface Broker {
   readonly connectTimeoutMs?: number;
 }
 
-/**
- * A connection of the supervisor's user to a rack's broker.
- * @throws BusError
- */
+/** A connection of the supervisor's user to a rack's broker. @throws BusError */
 export function connectSupervisor(
   broker: Pick<Broker, "addressOf" | "connectTimeoutMs">,
   options: Pick<NatsOptions, "run" | "onError" | "patienceMs">,
@@ -83,10 +80,8 @@ sh -c '
 exec "$0" -c "$1" 3<&-
 `;
 
-/** Under `keepUp`, of a server that is killed before it is ready. */
 const FIRST_ATTEMPTS = 5;
 const KEEP_UP_ATTEMPTS = 10;
-/** A user can see the effect of a killed server. */
 const KEEP_UP_WAIT_MS = 300;
 /**
  * With a thread per core, the server wakes a second one for each message that finds it idle, which
@@ -149,7 +144,6 @@ export function useExisting(url: string): NatsAddress {
   return password === "" ? { url: address, token: user } : { url: address, user, password };
 }
 
-/** Unchanged if it has a percent sign without two digits. */
 function unescaped(part: string): string {
   try {
     return decodeURIComponent(part);
@@ -195,7 +189,6 @@ export class NatsServer implements Broker {
    */
   #asked = 0;
   #process: Deno.ChildProcess | undefined;
-  /** By SIGKILL, which is no defect of the server. */
   #wasKilled = false;
   #exited: Promise<void> = Promise.resolve();
 
@@ -252,7 +245,6 @@ export class NatsServer implements Broker {
     if (this.#options.keepUp) void this.#launchAgain(asked);
   }
 
-  /** Until the next start or stop request. */
   async #launchAgain(asked: number): Promise<void> {
     for (let attempt = 0; attempt < KEEP_UP_ATTEMPTS; attempt++) {
       await this.#exited;
@@ -372,7 +364,6 @@ ${authorization(quoted, this.#users)}`;
     await Deno.writeTextFile(this.#configFile, text, { createNew: true, mode: 0o600 });
   }
 
-  /** Also keeps the last lines, and finds the port. */
   async #keepLog(
     process: Deno.ChildProcess,
     options: {

@@ -115,7 +115,6 @@ function resultOf(outcome: Outcome): PerftestResult {
   throw refusal("", { found: `perftest gave no result: ${inFlags(why)}` });
 }
 
-/** By their names as options of the program. */
 const FLAGS: Readonly<Record<string, string>> = {
   cqModeration: "--cq-mod",
   depth: "--tx-depth",

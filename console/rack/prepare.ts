@@ -247,7 +247,6 @@ export function runFileOf(
   };
 }
 
-/** From the current directory, else from the scenario's. */
 async function findInputs(
   plan: RackPlan,
   from: { base: string; given: string | undefined },
@@ -282,7 +281,6 @@ async function findInputs(
   return inputs;
 }
 
-/** Before any process starts. */
 async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Promise<void> {
   const { size } = await Deno.stat(put.path);
   if (size === 0) {

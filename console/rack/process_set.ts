@@ -47,7 +47,6 @@ export class ProcessSet {
   readonly #options: ProcessSetOptions;
   readonly #control: ControlClient;
   readonly #processes = new Map<string, Child>();
-  /** Of racks that have not ended. */
   readonly #open: Set<string>;
   #isEnding = false;
 
@@ -95,10 +94,7 @@ export class ProcessSet {
     };
   }
 
-  /**
-   * Rights of a device's process, and the folder in which it runs.
-   * @param url of the bus.
-   */
+  /** Rights of a device's process, and the folder in which it runs. @param url of the bus. */
   rightsOn(url: string): Required<Pick<ChildOptions, "rights" | "cwd">> {
     const { directory, runFiles } = this.#options;
     const folders = runFiles.map((path) => path.slice(directory.length + 1, path.lastIndexOf("/")));

@@ -21,10 +21,7 @@ export function writeProcesses(directory: string, entries: readonly ProcessEntry
   writeWhole(`${directory}/${FILE}`, JSON.stringify(entries, null, 1));
 }
 
-/**
- * Empty where there is no table.
- * @throws DamagedFileError
- */
+/** Empty where there is no table. @throws DamagedFileError */
 export function readProcesses(directory: string): ProcessEntry[] {
   return jsonIfThere<ProcessEntry[]>(`${directory}/${FILE}`, Array.isArray) ?? [];
 }
@@ -62,7 +59,6 @@ export function findProcesses(folder: string): FoundProcess[] {
   return found;
 }
 
-/** Empty where the process has ended. */
 function wordsOf(pid: number): string[] {
   try {
     return Deno.readTextFileSync(`/proc/${pid}/cmdline`).split("\0");

@@ -15,7 +15,6 @@ export interface Refused extends RefusedMessages {
 
 const BROKER = "nats-server";
 
-/** Of the broker's log: a user acted beyond its rights. */
 function violationIn(line: string): Refused | undefined {
   const found = /(?:Publish|Subscription) Violation - User "([^"]*)".*, Subject "([^"]*)"/.exec(
     line,
@@ -108,7 +107,6 @@ function senderIn(name: RackSubject): string {
   }
 }
 
-/** A user that is no device has a mark. */
 function plainName(user: string): string {
   return user.replace(/^_/, "");
 }

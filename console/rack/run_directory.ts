@@ -61,10 +61,9 @@ export async function runDirectoryAt(path: string): Promise<NewRun> {
   return { id: path.replace(/.*\//, ""), path, removed: [] };
 }
 
-/** Of directories that are being created or removed. */
+/** Prefix of directories that are being created or removed. */
 const UNFINISHED = ".";
 
-/** Of renaming to a folder with content. */
 function isNotEmpty(error: unknown): boolean {
   return error instanceof Error && /os error 39/.test(error.message);
 }
@@ -166,10 +165,7 @@ export function writeClockEnd(directory: string, end: ClockEnd): void {
   writeWhole(`${directory}/${CLOCK_END}`, JSON.stringify(end));
 }
 
-/**
- * The last virtual time on record; undefined if there is none.
- * @throws DamagedFileError
- */
+/** The last virtual time on record; undefined if there is none. @throws DamagedFileError */
 export function readClockEnd(directory: string): ClockEnd | undefined {
   return jsonIfThere<ClockEnd>(
     `${directory}/${CLOCK_END}`,
@@ -178,10 +174,7 @@ export function readClockEnd(directory: string): ClockEnd | undefined {
   );
 }
 
-/**
- * Undefined where there is none.
- * @throws DamagedFileError
- */
+/** Undefined where there is none. @throws DamagedFileError */
 export function readRunFile(directory: string): RunFile | undefined {
   return jsonIfThere<RunFile>(
     `${directory}/run.json`,
@@ -291,7 +284,6 @@ export async function listRuns(): Promise<RunRow[]> {
   return rows.sort((x, y) => byAge(y, x));
 }
 
-/** Undefined where another command removes it meanwhile. */
 async function readRow(id: string, processes: number): Promise<RunRow | undefined> {
   const path = `${runsDirectory()}/${id}`;
   let row: RunRow = { id, path, started: "", up: false, running: false, processes };
@@ -330,10 +322,7 @@ export function readSupervisor(path: string): SupervisorFile | undefined {
   return isThere(`${path}/${RESUMING_FILE}`) ? undefined : readSupervisorOf(path);
 }
 
-/**
- * Also of a rack that is coming up.
- * @throws DamagedFileError
- */
+/** Also of a rack that is coming up. @throws DamagedFileError */
 export function readSupervisorOf(path: string): SupervisorFile | undefined {
   const isOne = ({ run, pid, url, viewer }: Partial<Record<keyof SupervisorFile, unknown>>) =>
     typeof run === "string" && (typeof pid === "number" || pid === null) &&
@@ -355,7 +344,7 @@ export function writeSupervisor(path: string, file: SupervisorFile): void {
   writeWhole(`${path}/supervisor.json`, JSON.stringify(file));
 }
 
-/** Of `ended.json`; letters of its longest message, each of up to six bytes in JSON. */
+/** A letter takes up to six bytes in JSON. */
 const END_BYTES = 16 * 1024, END_TEXT_MAX = 2_000;
 
 /** For {@link writeEnd}: the disk may be full, and the reason. */

@@ -50,10 +50,7 @@ function wholeNumber(text: string): number | undefined {
 
 const VARIABLES = { runs: "RACKMESH_RUNS_MAX", bytes: "RACKMESH_RUNS_BYTES_MAX" } as const;
 
-/**
- * Of the environment, else {@link DEFAULT}.
- * @throws Refusal
- */
+/** Of the environment, else {@link DEFAULT}. @throws Refusal */
 export function limitsHere(): RunLimits {
   const { runs, bytes } = VARIABLES;
   return readLimits({ runs: Deno.env.get(runs), bytes: Deno.env.get(bytes) }, VARIABLES);

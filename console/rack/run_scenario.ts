@@ -40,7 +40,6 @@ export interface RunManner {
 }
 
 interface VariantRunOptions extends RunManner {
-  /** Keeps every step of every operation in the run's directory. */
   readonly trace?: boolean;
   /** The process of own programs waits there for a debugger (`--pack all`). */
   readonly inspect?: number;
@@ -50,13 +49,10 @@ interface VariantRunOptions extends RunManner {
   readonly lanes?: number;
   /** Does not exist yet; default: a new one among the kept runs. */
   readonly directory?: string | undefined;
-  /** Called before any process starts. */
   readonly onStart?: (run: NewRun & { readonly seed: number }) => void;
   /** Called before captures are written and recordings removed. */
   readonly onRecorded?: (recorded: readonly RecordedRun[]) => void;
-  /** A rack of processes has started. */
   readonly onUp?: (place: number, rack: Supervisor) => void;
-  /** Time has not moved for a while. */
   readonly onStall?: (text: string) => void;
 }
 
@@ -101,10 +97,7 @@ export async function runScenario(
   return await runAll(scenario, { ...options, prepared });
 }
 
-/**
- * A debugger attaches to one process with own programs.
- * @throws Refusal
- */
+/** A debugger attaches to one process with own programs. @throws Refusal */
 function checkInspected(prepared: readonly Prepared[], scenario: string): void {
   const { programs } = onlyOne(prepared, scenario);
   if (Object.keys(programs).length > 0) return;
@@ -188,7 +181,6 @@ async function leaveReport(report: RunReport): Promise<RunReport> {
   return report;
 }
 
-/** Only on the variants that had ended. */
 function interruptedCheck(
   missing: readonly Prepared[],
   ended: readonly JudgedVariant[],
@@ -221,7 +213,6 @@ export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunO
 }
 
 interface Ended {
-  /** With the inputs that the run keeps. */
   readonly one: Prepared;
   readonly outcome: Outcome;
 }
@@ -298,7 +289,6 @@ export async function runVariants<Result>(
   return { id, path, results: await Promise.all(results), captures };
 }
 
-/** Each with a directory and a name on the bus of its own. */
 function racksOf(
   prepared: readonly Prepared[],
   { id, path, observe, logs, options }: {
@@ -364,7 +354,6 @@ function logsInOrder(
     hear: (place: number, report: readonly [node: string, topic: string, value: unknown]) =>
       logs[place]?.hear(...report),
     end,
-    /** Of a failed run: passes on the lines held back. */
     endAll: () => prepared.forEach((_, place) => end(place)),
   };
 }

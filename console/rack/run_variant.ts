@@ -101,10 +101,7 @@ export interface RunOptions {
   readonly onStart?: (supervisor: Supervisor) => void;
 }
 
-/**
- * Starts the rack as processes, waits for its end, takes it down.
- * @throws RackError, BusError
- */
+/** Starts the rack as processes, waits for its end, takes it down. @throws RackError, BusError */
 export async function runProcesses(
   prepared: Prepared,
   options: RunOptions & {

@@ -145,7 +145,6 @@ export function noEndText(limitMs: number): string {
 interface Manner {
   readonly signal: AbortSignal | undefined;
   readonly processes?: ProcessSet;
-  /** With all of their racks. */
   readonly fail?: (error: unknown) => void;
 }
 
@@ -161,7 +160,6 @@ function lanedAndAlone(
   return laned.length > 1 ? [laned, alone] : [[], places];
 }
 
-/** Copies of inputs stay. */
 async function forgetRun({ run: { directory } }: Rack): Promise<void> {
   for await (const { name } of Deno.readDir(directory)) {
     if (name !== "inputs") await Deno.remove(`${directory}/${name}`, { recursive: true });

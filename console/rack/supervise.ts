@@ -104,7 +104,6 @@ function eventText(event: SupervisorEvent, runFile: RunFile): string {
   }
 }
 
-/** With a timestamp: the process has no terminal. */
 function logTo(path: string): (message: unknown) => void {
   return (message) => {
     const text = message instanceof Error ? message.stack ?? message.message : String(message);

@@ -47,10 +47,8 @@ export function withHeld(scm: ImageView, held: readonly DurableWrite[]): ImageVi
   };
 }
 
-/** Read at a time. */
 const BLOCK_BYTES = 2 ** 20;
 
-/** True: bytes may be others than zeros. */
 function writtenIn(path: string): (from: number, to: number) => boolean {
   const sums = ifThere(() => Deno.readFileSync(`${path}.sums`));
   return sums === undefined ? () => true : (from, to) => isWritten(sums, { from, to });

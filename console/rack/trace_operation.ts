@@ -29,10 +29,7 @@ export interface Trace {
 /** Where neither the scenario nor the options name a file. */
 export const TRACED_BYTES = 64 * 1024;
 
-/**
- * Runs and traces the one rack of a scenario and its options.
- * @throws Refusal
- */
+/** Runs and traces the one rack of a scenario and its options. @throws Refusal */
 export async function traceScenario(
   scenario: ScenarioSource,
   { onLog, ...options }: PrepareOptions & {
@@ -74,10 +71,7 @@ export interface VariantChoice {
   readonly ddio?: string;
 }
 
-/**
- * The recorded steps of a run.
- * @throws Refusal where there are none.
- */
+/** The recorded steps of a run. @throws Refusal where there are none. */
 export async function traceOfRun(run: string, choice: VariantChoice): Promise<Trace> {
   const { id, path } = await findRun(run);
   const directory = variantOf({ id, path }, choice);
@@ -88,10 +82,7 @@ export async function traceOfRun(run: string, choice: VariantChoice): Promise<Tr
   return { lines, plan: file.plan, label: directory.slice(path.length + 1) || id };
 }
 
-/**
- * By time; none where the run or variant was not traced.
- * @throws DamagedFileError
- */
+/** By time; none where the run or variant was not traced. @throws DamagedFileError */
 export function tracedIn(directory: string): TraceLine[] {
   return linesIn(`${directory}/trace`);
 }

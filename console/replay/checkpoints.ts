@@ -41,10 +41,7 @@ export function checkName(name: string): string {
   throw refusal("The checkpoint's name", { found: `"${name}"`, expected: NAME_EXPECTED });
 }
 
-/**
- * Of a run, or of one of its variants, by their instants.
- * @throws DamagedFileError
- */
+/** Of a run, or of one of its variants, by their instants. @throws DamagedFileError */
 export function checkpointsIn(directory: string): Checkpoint[] {
   return namesIn(directory).flatMap((name) => readIfThere(directory, name) ?? []).sort((x, y) =>
     x.at - y.at || (x.name < y.name ? -1 : 1)

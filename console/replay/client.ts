@@ -61,7 +61,6 @@ export class Replay {
   #read = noneRead();
   /** Several pages ask for the present at once. */
   readonly #toPresent = inTurns(() => this.#goOn());
-  /** Why it answers no more. */
   #end: RackError | undefined;
   #isThere = true;
 

@@ -41,7 +41,6 @@ async function firstDifference(here: Replay, there: Replay): Promise<FirstDiffer
   return null;
 }
 
-/** They were equal at its begin. */
 function partingOf(ours: readonly Sample[], theirs: readonly Sample[]): [from: Time, to: Time] {
   const known = new Map(theirs.map(([at, , digest]) => [at, digest]));
   let from = 0;
@@ -60,7 +59,6 @@ function isEqual(x: Digests, y: Digests): boolean {
   return differing(x, y).length === 0;
 }
 
-/** All where one of the two is unknown. */
 function differing(x: Digests | undefined, y: Digests | undefined): string[] {
   const [ours, theirs] = [new Map(x), new Map(y)];
   const names = new Set([...ours.keys(), ...theirs.keys()]);
@@ -87,7 +85,6 @@ function figuresOf(ours: Counters, theirs: Counters): FigureDifference[] {
   return figures.sort((x, y) => weightOf(y) - weightOf(x));
 }
 
-/** A share of the larger figure. */
 function weightOf({ here, there }: FigureDifference): number {
   const x = here ?? 0, y = there ?? 0;
   return Math.abs(x - y) / Math.max(Math.abs(x), Math.abs(y));

@@ -44,7 +44,6 @@ const TURN_MS = 50;
 const PROMISES_MOST = 20_000;
 /** Of orders, and of reports, in a time line: it is read anew at each change. */
 const ROWS_MOST = 1_000;
-/** Replayed anew for an instant, in some tenths of a second. */
 const EXACT_EVENTS = 20_000;
 
 /** A second replay for the state of devices at an instant; it keeps nothing. */
@@ -184,7 +183,6 @@ export class ReplayEngine {
     };
   }
 
-  /** The instant after the last event. */
   get #endPs(): Time {
     return this.#recording.simulator.now + 1;
   }
@@ -461,7 +459,6 @@ function latestOf<T>(rows: readonly T[]): readonly T[] {
   return rows.slice(-ROWS_MOST);
 }
 
-/** Yields to other work during a pass. */
 class Turns {
   readonly #onProgress: (progress: ReplayProgress) => void;
   readonly #endPs: Time | null;

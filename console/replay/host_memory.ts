@@ -48,10 +48,8 @@ export class HostMemory {
   readonly #record: MemoryRecord;
   readonly #config: HostPlan;
   readonly #noticePs: Time;
-  /** Under way to memory. */
   readonly #passages: readonly Passage[];
   readonly #open: ReadonlySet<DeclaredWrite>;
-  /** By line: when the controller took it last, and until when it holds it. */
   readonly #queued = new Map<number, { readonly at: Time; readonly until: Time }>();
 
   constructor(record: MemoryRecord, { config, lives, noticePs, at }: HostAt) {
@@ -296,7 +294,6 @@ function touches(line: number, { offset, end }: Extent): boolean {
   return offset < line + LINE_BYTES && end > line;
 }
 
-/** On the bytes that a line and `part` share. @param bytes from `line` on. */
 function holds(
   bytes: Uint8Array,
   line: number,

@@ -29,12 +29,9 @@ export interface LineState {
 
 export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
   readonly #at = new Numbers();
-  /** Of each change: see {@link whatOf}. */
   readonly #what = new Numbers(Uint32Array);
-  /** Of the bytes among all that are kept. */
   readonly #place = new Numbers(Uint32Array);
   readonly #bytes = new ByteLog();
-  /** Oldest first; a change is of one page. */
   readonly #byPage = new Map<number, Numbers>();
   /** When lines were dirty; `#dirtyLine`: the line's number. */
   readonly #dirtyLine = new Numbers(Uint32Array);
@@ -121,7 +118,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return log;
   }
 
-  /** Replaces the first changes of a page by their effect. */
   #settle(page: number, count: number): void {
     let rest = this.#rest.get(page);
     if (rest === undefined) {
@@ -230,9 +226,7 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     };
   }
 
-  /**
-   * Returns the change's index. @param content bytes, at most a page, or the place of kept ones.
-   */
+  /** @param content bytes, at most a page, or the place of kept ones. */
   #add({ kind, at, offset, length }: Change, content: Uint8Array | number): number {
     const inPage = offset % PAGE_BYTES, page = offset - inPage;
     const index = this.#at.length;

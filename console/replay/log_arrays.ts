@@ -69,7 +69,6 @@ const CHUNK_BYTES = 1 << 20;
 /** In chunks that no collector looks into. */
 export class ByteLog {
   readonly #chunks: (Uint8Array<ArrayBuffer> | undefined)[] = [];
-  /** Values before it are forgotten. */
   #begin = 0;
   #free = CHUNK_BYTES;
 

@@ -19,7 +19,6 @@ export class Landing {
   /** All of it; Infinity: never. */
   doneAt: Time = Infinity;
   #bytes: Uint8Array | undefined;
-  /** Of the bytes in the spool, once they are not held here. */
   #place = 0;
   readonly #spool: Spool | undefined;
   #left: number;
@@ -125,7 +124,6 @@ export class MemoryRecord implements MemoryLog {
   #passedBytes = 0;
   #restQueued = 0;
   readonly #byPage = new Map<number, DeclaredWrite[]>();
-  /** Not all in memory. */
   #open: Landing[] = [];
 
   /** Roughly: those of passages are in the frames that brought them. */

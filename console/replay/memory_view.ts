@@ -100,7 +100,6 @@ export function memoryMap(
   return { at: memory.at, host, from, to, partBytes, parts: found };
 }
 
-/** Written in the run. */
 function touchedIn({ lines }: MemoryRecord): [from: number, to: number][] {
   const ranges: [number, number][] = [];
   for (const page of lines.pages()) {
@@ -116,7 +115,6 @@ interface Cut {
   readonly host: string;
 }
 
-/** Bytes at that place do not survive the cut. */
 function takes({ nodes, host }: Cut, { place, write, card }: Piece, cards: Cards): boolean {
   if (nodes.has(host)) return true;
   if (place === "card" && card !== undefined) return nodes.has(card);
@@ -237,9 +235,6 @@ const PLACE_TEXTS: Readonly<Record<Place, string>> = {
   medium: "on the medium",
 };
 
-/**
- * `A power cut of b at 12.3 us loses 8192 B: 4096 B in the cache, …. Nothing of it was promised.`
- */
 function textOf(loss: Omit<Loss, "text">): string {
   const { nodes, at, lostBytes, byPlace, byStanding, broken } = loss;
   const cut = `A power cut of ${nodes.join(", ")} at ${formatTime(at)}`;

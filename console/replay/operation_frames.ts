@@ -9,7 +9,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { Recording } from "./recording.ts";
 import type { Direction } from "./wire_record.ts";
 
-/** Of a stretch, and of one direction: enough for any one operation. */
+/** Enough for any one operation. */
 const STEPS_MOST = 20_000, FRAMES_MOST = 20_000;
 
 export interface SeenStretch {
@@ -53,12 +53,10 @@ export function seenIn(recording: Recording, from: Time, to: Time): SeenStretch 
 
 interface PassSeen {
   readonly node: string;
-  /** When the node acts on it. */
   readonly at: Time;
   readonly message: Omit<MessageSeen, "node">;
 }
 
-/** At both ends of the direction. */
 function* passesIn(
   { wire, job: { plan } }: Recording,
   direction: Direction,

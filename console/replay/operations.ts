@@ -67,7 +67,6 @@ export function ladderIn(recording: Recording, operation: FoundOperation): Ladde
   return ladderDocumentOf(observed, ladderOf(readTrace(lines, plan), moved));
 }
 
-/** Among all records: lines made of a step keep it. */
 function orderOf(line: object): number | undefined {
   return "order" in line && typeof line.order === "number" ? line.order : undefined;
 }

@@ -57,17 +57,15 @@ export interface RecordingOptions {
 /** `order`: among all records of the run. */
 export type Ordered<T> = T & { readonly order: number };
 
-/** Of a stretch of a run, as far as they are counted. */
 const DETAIL_BYTES = 512 << 20;
 /** A rack that is up needs the machine's memory itself, and is mostly asked for the recent past. */
 const LIVE_DETAIL_BYTES = 256 << 20;
 const ROW_BYTES = 200;
-/** Before the instant of the query; a stretch that is not from the run's start begins there. */
+/** A stretch that is not from the run's start begins so many steps before the instant. */
 const STEPS_BEFORE = 500;
 /** A stretch that is replayed anew leaves this share free: a slice of it is smaller. */
 const ROOM_LEFT = 0.1;
 const SAMPLES_MOST = 4_096;
-/** In all samples. */
 const COUNTERS_MOST = 6_000_000;
 /** More than a card processes at once. */
 const FRAMES_OF_CARD = 512;
@@ -98,7 +96,6 @@ export class Recording {
   #slicePs: Time = FIRST_SLICE_PS;
   readonly #writes = new Map<string, DeclaredWrite>();
   readonly #names = new Map<string, readonly string[]>();
-  /** By card: the latest received frames, or their payloads, oldest first. */
   readonly #received = new Map<string, { readonly at: Time; readonly frame: Uint8Array }[]>();
 
   readonly #detailBytes: number;
@@ -273,7 +270,6 @@ export class Recording {
     this.#eventsOfSample *= 2;
   }
 
-  /** One list for all samples with the same names. */
   #namesOf(node: string, statistics: Readonly<Record<string, number>>): readonly string[] {
     const names = Object.keys(statistics), known = this.#names.get(node);
     const isKnown = known?.length === names.length && names.every((name, i) => name === known[i]);
@@ -301,7 +297,6 @@ export class Recording {
     }
   }
 
-  /** With the bytes where the write has them. */
   #declared(
     { time, node, by, note }: { time: Time; node: string; by: string; note: WritesRecord },
   ): WritesRecord {

@@ -121,10 +121,7 @@ function sourceAt(
   return { head, count: recorded.length, orders: () => ordersOf(plan, recorded) };
 }
 
-/**
- * Of a run and of a variant.
- * @throws Refusal where there is none.
- */
+/** Of a run and of a variant. @throws Refusal where there is none. */
 export async function placeOf({ run, variant }: ReplayTarget) {
   const row = await findRun(run, "run");
   return { ...row, directory: variantFolder(row, variant) };
@@ -139,10 +136,7 @@ interface Whole {
   readonly directory: string;
 }
 
-/**
- * A run has copies of its inputs, except those beyond its limit.
- * @throws Refusal
- */
+/** A run has copies of its inputs, except those beyond its limit. @throws Refusal */
 function checkInputs({ inputs }: RunFile, id: string): void {
   for (const path of Object.values(inputs).flatMap((files) => Object.values(files))) {
     if (isThere(path)) continue;
@@ -155,7 +149,6 @@ function checkInputs({ inputs }: RunFile, id: string): void {
 const RECORDS = ["faults.jsonl", "orders.jsonl"];
 const END_TRIES = 20;
 
-/** Of a rack that is up, if nothing was put on record meanwhile. */
 async function endNow(rack: RackUp): Promise<ClockEnd> {
   const sizes = () =>
     RECORDS.map((name) => ifThere(() => Deno.statSync(`${rack.directory}/${name}`).size)).join();
@@ -168,12 +161,10 @@ async function endNow(rack: RackUp): Promise<ClockEnd> {
   });
 }
 
-/** Its devices were processes on the bus. */
 function hadTimekeeper(directory: string): boolean {
   return isThere(`${directory}/timekeeper.term`);
 }
 
-/** With power failures, returns and faults of cables as they happened. */
 function planOf(
   { runFile: { plan, partitions }, directory }: Whole,
   { faults, linkFaults }: ReplayedFaults,

@@ -5,7 +5,6 @@
 
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 
-/** In memory, for content that is used repeatedly. */
 const CACHE_BYTES = 64 << 20;
 
 export type SpoolFile = Pick<Deno.FsFile, "readSync" | "writeSync" | "seekSync">;
@@ -13,7 +12,6 @@ export type SpoolFile = Pick<Deno.FsFile, "readSync" | "writeSync" | "seekSync">
 export class Spool {
   readonly #file: SpoolFile;
   readonly #most: number;
-  /** By place; the most recently used is the last. */
   readonly #cache = new Map<number, Uint8Array>();
   #cached = 0;
   #length = 0;
@@ -29,10 +27,7 @@ export class Spool {
     return { kept: this.#length, cached: this.#cached };
   }
 
-  /**
-   * Returns their place.
-   * @throws Error where the disk is full.
-   */
+  /** Returns their place. @throws Error where the disk is full. */
   keep(bytes: Uint8Array): number {
     const place = this.#length;
     this.#file.seekSync(place, Deno.SeekMode.Start);

@@ -35,7 +35,6 @@ const ENCODER = new TextEncoder(), DECODER = new TextDecoder();
 export class StepLog {
   readonly #at = new Numbers();
   readonly #order = new Numbers();
-  /** Indexes in the list of names. */
   readonly #node = new Numbers(Uint32Array);
   readonly #step = new Numbers(Uint32Array);
   readonly #connection = new Numbers(Uint32Array);

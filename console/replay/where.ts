@@ -8,10 +8,7 @@ import type { EventRow, FindQuery } from "../api/replay.ts";
 
 export type Stop = Pick<ClockStatus, "breaks" | "hits" | "watchedFrom">;
 
-/**
- * The step of each hit.
- * @throws RackError where the replay has none there.
- */
+/** The step of each hit. @throws RackError where the replay has none there. */
 export async function whereStopped(
   replay: Pick<Replay, "find">,
   { breaks, hits, watchedFrom }: Stop,

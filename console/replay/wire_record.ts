@@ -11,10 +11,8 @@ import { formatAddress } from "../../fabric/trace/describe.ts";
 import { Numbers } from "./log_arrays.ts";
 import type { CableState, InFlight } from "../api/replay.ts";
 
-/** All headers of a frame. */
 const HEAD_BYTES = 128;
 const HEADS_OF_CHUNK = 8_192;
-/** A message is looked for among so many earlier ones. */
 const LOOK_BACK = 4_096;
 const LISTED = 64;
 
@@ -40,7 +38,6 @@ export interface Direction {
 }
 
 export class WireRecord {
-  /** By node and port. */
   readonly #byPort = new Map<string, Direction>();
   readonly directions: Direction[] = [];
   readonly #names: ReadonlyMap<string, string>;

@@ -9,7 +9,6 @@ export interface CongestionRow {
   readonly counters: Readonly<Record<string, number>>;
 }
 
-/** In the table's order, with its headings. */
 const COUNTERS = {
   ecnMarked: "marked",
   ecnMarkedIn: "marked in",

@@ -8,9 +8,7 @@ interface Counted {
   readonly hit: number | null;
 }
 
-/** The first of the equal rows, with the sums of all. */
 type Folded<Row> = Row & {
-  /** Runs with a hit, of the runs that have the row. */
   readonly runs: string;
 };
 

@@ -235,7 +235,6 @@ function asResponder(counters: Counters) {
   };
 }
 
-/** If only one program of a host reports them. */
 function onlyLatencies(values: readonly unknown[]): HintRow["latencyPs"] {
   const all = values.flatMap((value) =>
     isMapping(value) && isMapping(value["latencyPs"]) ? [value["latencyPs"]] : []

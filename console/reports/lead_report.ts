@@ -58,7 +58,6 @@ function leadText({ fromPs, toPs }: Pick<LeadRow, "fromPs" | "toPs">): string {
   return `${fromPs === 0 ? "0" : formatTime(fromPs)} to ${formatTime(toPs)}`;
 }
 
-/** Characters of the longest one. */
 const BAR = 24;
 
 /** A row for each class, with a bar for all of its operations. */

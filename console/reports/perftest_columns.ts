@@ -36,7 +36,6 @@ export type Field = readonly [
   behind?: string,
 ];
 
-/** From `getDeviceList`. */
 const DEVICE = "rackmesh0";
 /** Completions that `waitCompletion` takes at once. */
 const POLL_BATCH = 64;
@@ -104,21 +103,16 @@ export function fieldsOf(result: PerftestResult): readonly Field[] {
   ];
 }
 
-/** Of a size's line. */
 type Column<Row> = readonly [
   title: string,
-  /** In the JSON. */
   key: string,
-  /** In the line. */
   before: string,
   figure: Figure<Row>,
 ];
 
 interface Figure<Row> {
   readonly value: (row: Row) => number;
-  /** Behind the point. */
   readonly digits: number;
-  /** In the line, padded on the right. */
   readonly width: number;
 }
 

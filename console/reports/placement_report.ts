@@ -83,7 +83,6 @@ function lastBeginOf(node: string, lives: Lives["lives"]): Time {
   return lives.get(node)?.at(-1)?.from ?? 0;
 }
 
-/** As their homes have them. */
 function regionsIn({ nodes }: Prepared["plan"]): SharedRegion[] {
   return nodes.flatMap((node) =>
     node.kind !== "host"
@@ -92,7 +91,6 @@ function regionsIn({ nodes }: Prepared["plan"]): SharedRegion[] {
   ).toSorted((one, other) => one.id - other.id);
 }
 
-/** Moves of one region in the text; `--json` has all. */
 const SHOWN = 8;
 
 /**

@@ -16,7 +16,6 @@ interface BulkResult {
   readonly to: string;
   readonly messageBytes: number;
   readonly depth: number;
-  /** Absent: 1. */
   readonly weight?: number;
   readonly messages: number;
   readonly throughputBps: number;

@@ -179,10 +179,8 @@ export function judgeProtocols(
   });
 }
 
-/** After a host's last boot. */
 interface Booted {
   readonly answers: (program: string) => unknown;
-  /** By program. */
   readonly failures: ReadonlyMap<string, string>;
   readonly scm: CrashedHost["scm"];
 }
@@ -286,7 +284,6 @@ function textsOf(answer: unknown): readonly string[] {
   ];
 }
 
-/** Of the host's first program of a file. */
 function optionsOf(
   plan: RackPlan,
   { host, program }: { readonly host: string; readonly program: string },

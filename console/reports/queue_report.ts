@@ -104,7 +104,7 @@ export function queueRows(
   });
 }
 
-/** The scenario speaks of them, or the card's cache was too small for them. */
+/** The scenario speaks of queues, or the card's cache was too small for them. */
 function isOfInterest(
   { queuePlan, queueCache }: Card,
   { cacheEvictions = 0, stalePointers = 0 }: Readonly<Record<string, number>>,
@@ -181,7 +181,6 @@ function perDoorbell(reads: number, doorbells: number): number {
   return doorbells === 0 ? 0 : reads / doorbells;
 }
 
-/** The latency of the only program, the sum of throughputs. */
 function saidBy(
   values: readonly unknown[],
 ): Pick<QueueRow, "latencyPs" | "messagesPerSecond" | "throughputBps"> {

@@ -62,10 +62,7 @@ export function checksText(
   ];
 }
 
-/**
- * All that `rack run` prints.
- * @param how.paint may colour a line of the checks.
- */
+/** All that `rack run` prints. @param how.paint may colour a line of the checks. */
 export function runText(
   report: RunReport,
   { paint = (text) => text, isTraced = false }: {
@@ -90,7 +87,6 @@ export function effortText({ virtualPs, wallMs, processes, events }: RunReport):
     `${countOf(processes, "process", "processes")}, ${countOf(events, "event")}`;
 }
 
-/** Of the first variant, and the number of others. */
 function lookedText([first, ...more]: readonly string[]): string {
   if (first === undefined) return "";
   return more.length === 0 ? ` (${first})` : ` (${first}; ${countOf(more.length, "more variant")})`;

@@ -58,10 +58,7 @@ function read(path: string): RunSummary {
   }
 }
 
-/**
- * Of a run that has ended; undefined where it left none.
- * @throws DamagedFileError
- */
+/** Of a run that has ended; undefined where it left none. @throws DamagedFileError */
 export function readReport(path: string): RunReport | undefined {
   return jsonIfThere<RunReport>(
     `${path}/report.json`,

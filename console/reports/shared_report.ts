@@ -22,7 +22,6 @@ export interface SharedLatency {
 interface OfMemory {
   readonly variant: string;
   readonly card: string;
-  /** Of a region (C-04); `none` of PCIe cards. */
   readonly placement: string;
 }
 
@@ -113,7 +112,6 @@ export interface SharedReport {
   readonly crossovers: readonly Crossover[];
 }
 
-/** One computer's report on a workload. */
 interface Told {
   readonly program: "shared";
   readonly workload: "cost" | "access" | "queue" | "lock";
@@ -394,7 +392,7 @@ function costTable(rows: readonly CostRow[]): string {
   return tableText(columns, rows);
 }
 
-/** Medians; the mean is of all accesses. */
+/** Columns are medians; the mean is of all accesses. */
 function accessTable(rows: readonly AccessRow[]): string {
   const hasHits = rows.some(({ hitRate }) => hitRate !== null);
   const hits = ({ hitRate }: AccessRow) =>

@@ -36,7 +36,6 @@ function injectedIn({ plan, finals }: Ended): number {
   return [...onCables, ...inCards].reduce((sum, { hit }) => sum + (hit ?? 0), 0);
 }
 
-/** @param rnic of the responder. */
 function savedBy(skipped: number, rnic: string, { finals }: Ended): Time | null {
   if (skipped === 0) return 0;
   const card = countersOf(finals, rnic) ?? {};

@@ -2,7 +2,6 @@
 import { writeWhole } from "../base/files.ts";
 import { cacheFolder } from "../base/paths.ts";
 
-/** The least recently used texts go. */
 const KEPT_MAX = 200;
 
 /** Returns the path of the text's file: one for equal texts. */

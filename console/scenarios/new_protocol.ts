@@ -74,7 +74,6 @@ function alreadyThere(path: string) {
   return refusal("", { found: `${path} is there already`, expected });
 }
 
-/** The folder's name, as far as it is an identifier. */
 function stemOf(name: string, { isFile }: { readonly isFile: boolean }): string {
   if (STEM.test(name)) return name;
   const stem = name.replaceAll(/[^A-Za-z0-9]+/g, "_").replace(/^[^A-Za-z]+/, "").slice(0, 40)
@@ -84,7 +83,6 @@ function stemOf(name: string, { isFile }: { readonly isFile: boolean }): string 
   throw refusal("--protocol", { found: `"${name}.ts"`, expected });
 }
 
-/** False: the file existed. */
 async function writeNew(path: string, text: string): Promise<boolean> {
   try {
     await Deno.mkdir(dirname(path), { recursive: true });
@@ -156,7 +154,6 @@ async function editorConfig(): Promise<{ readonly imports: Readonly<Record<strin
   return { imports: Object.fromEntries(doors.map(([name, at]) => [name, projectFile(at).href])) };
 }
 
-/** In the author's own runner, by the module `rackmesh/testing`. */
 function testOf(stem: string): string {
   return `/** What holds of the protocol: deno test --allow-run=deno */
 import { rack } from "rackmesh/testing";

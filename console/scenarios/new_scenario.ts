@@ -5,10 +5,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ROOT } from "../base/paths.ts";
 import { SCHEMA_COMMENT, SCHEMA_FILE } from "./shipped.ts";
 
-/**
- * Returns the scenario's name.
- * @throws Refusal where the file exists.
- */
+/** Returns the scenario's name. @throws Refusal where the file exists. */
 export async function writeNewScenario(file: string): Promise<string> {
   const name = nameFor(file);
   try {
@@ -26,7 +23,6 @@ export async function writeNewScenario(file: string): Promise<string> {
   return name;
 }
 
-/** With the characters that a scenario's name may have. */
 function nameFor(file: string): string {
   const name = file.replace(/.*\//, "").replace(/\.ya?ml$/, "")
     .replaceAll(/[^A-Za-z0-9]+/g, "-").replace(/^-+/, "").slice(0, 40).replace(/-+$/, "");

@@ -68,7 +68,6 @@ export function dumped(data: Mapping): string {
   });
 }
 
-/** The item may be for several hosts. */
 function programOf({ on, run, program, at: _, ...options }: Mapping): ProgramScenario {
   return { on: String(on), run: String(run ?? program), at: 0, options: options as never };
 }
@@ -117,7 +116,6 @@ function withProgramPaths(item: Mapping, base: string): Mapping {
   };
 }
 
-/** Of a judge in an item of `shared`. */
 function withRulePath(item: Mapping, base: string): Mapping {
   const { judge } = item;
   if (typeof judge === "string") return { ...item, judge: absolute(judge, base) };
@@ -243,7 +241,6 @@ function cardsLeftOff(
   );
 }
 
-/** Undefined where the scenario cannot be run. */
 function powerIn(text: string): readonly FaultPlan[] | undefined {
   try {
     return makePlan(variants(parseScenario(text, ""))[0]!).faults;
@@ -309,8 +306,8 @@ function notesOn({ programs, shutdowns, writebacks, inexact }: ByHand): string[]
 }
 
 /**
- * In an order that a scenario takes: kills before starts of one instant. The power of a host is
- * that of its card where both return.
+ * Kills come before starts of one instant, as a scenario takes them. The power of a host is that of
+ * its card where both return.
  */
 function newPowerFaults(
   { faults: planned, nodes }: RackPlan,
@@ -339,7 +336,7 @@ function plannedShutdowns({ nodes }: RackPlan): HostShutdown[] {
   );
 }
 
-/** Of a power failure that ends a shutdown, or cuts it short; else undefined. */
+/** A power failure ends a shutdown, or cuts it short. */
 function shutdownItem(
   { at, action, node }: FaultPlan,
   begun: readonly HostShutdown[],
@@ -384,7 +381,6 @@ function programItem({ on, run, at, options }: ProgramScenario): Mapping {
   return { on, run, ...(at > 0 && { at: formatExact(at) }), ...options };
 }
 
-/** The schema reads it into this fault. */
 function linkItem(plan: RackPlan, fault: LinkFaultPlan): Mapping {
   const { action, at, until, share, nth, count, only, delayPs, jitterPs } = fault;
   const { overtakenBy, holdPs, sealed } = fault;

@@ -95,7 +95,7 @@ function programPaths(data: unknown): Path[] {
   });
 }
 
-/** Of judges (C-04). */
+/** C-04 */
 function rulePaths(data: unknown): Path[] {
   return listAt(data, "shared").map((item, i) => {
     const judge = valueAt(item, ["judge"]);

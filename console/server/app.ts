@@ -20,7 +20,6 @@ import { sessionRoutes } from "./routes/session.ts";
 
 const API = "/api/v1";
 
-/** Their type is the page's client. */
 function apiRoutes(console: Console, feeds: Set<() => void>) {
   return newRoutes()
     .route("/", sessionRoutes(console))

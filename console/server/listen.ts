@@ -87,7 +87,6 @@ export async function listen(
   };
 }
 
-/** For requests under way when the server ends. */
 const GRACE_MS = 2_000, LOOK_MS = 20;
 
 function serveAt(

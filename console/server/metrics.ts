@@ -194,7 +194,6 @@ async function collect(
   }
 }
 
-/** At the switches' output ports, by cable. */
 function queuesOf({ cables }: RackPlan, nodes: Counters) {
   return cables.flatMap(({ a, b }, cable) =>
     [a, b].flatMap(({ node, port }) => {

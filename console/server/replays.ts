@@ -17,7 +17,6 @@ const OPEN_MAX = 3, IDLE_MS = 120_000, LOOK_MS = 5_000;
 interface Open {
   readonly replay: Promise<Replay>;
   readonly ending: AbortController;
-  /** Questions under way, which keep it open. */
   asked: number;
   usedMs: number;
 }

@@ -17,7 +17,6 @@ export function captionOf(
   return [`${about.join(", ")}.`, ...(command === "" ? [] : [command])];
 }
 
-/** `1 to 10` where they follow each other. */
 function rangeOf(seeds: readonly string[]): string {
   const isRange = seeds.length > 2 &&
     seeds.every((seed, i) => Number(seed) === Number(seeds[0]) + i);

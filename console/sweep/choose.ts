@@ -19,15 +19,11 @@ export interface Choice {
   readonly by?: readonly string[] | undefined;
 }
 
-/** In one panel; with more, panels separate them. */
 const LINES_MAX = 8;
 const PANELS_MAX = 4;
 const SEED = "seed";
 
-/**
- * Undefined where nothing was measured.
- * @throws Refusal
- */
+/** Undefined where nothing was measured. @throws Refusal */
 export function figureOf({ points }: Measured, y: string | undefined): string | undefined {
   const own = points.map(({ at, figures, note }) => ({ keys: at, figures, note }));
   return y === undefined ? leadingOf(own)[0] : figureNamed(y, own);
@@ -89,7 +85,6 @@ export function chartOf(
   };
 }
 
-/** A number has its unit: `4 KiB`. */
 function shown({ name, values, numbers, unit }: Dimension, at: MeasuredPoint["at"]): string {
   const value = at[name] ?? "–", number = numbers?.[values.indexOf(value)];
   return number === undefined || unit === "" ? value : withUnit(unit, number);
@@ -105,7 +100,6 @@ function wordFor(name: string): string {
   return /(^|\.)(method|program|run|scenario)$/.test(name) ? "" : `${labelOf(name)} `;
 }
 
-/** Of `programs[0].depth`. */
 function labelOf(name: string): string {
   const word = name.replace(/^.*\./, "");
   return word === "ddio" ? "DDIO" : word;

@@ -8,7 +8,6 @@ import { findRun } from "../rack/live/racks.ts";
 import { readReport, variantsOf } from "../reports/run_summary.ts";
 
 const PAGE = 1_000;
-/** Of a curve, the first and the last operation among them. */
 const POINTS_MAX = 400;
 const PANELS_MAX = 3, COLOURS = 8;
 

@@ -50,7 +50,6 @@ export function pointsOf(report: RunReport): ReportPoint[] {
   return points.length > 0 ? points : [{ keys: {}, figures: all, note: "" }];
 }
 
-/** A point for each row. */
 function sharedPoints({ shared, scenario }: RunReport): ReportPoint[] {
   if (shared === undefined) return [];
   const { costs, accesses, queues, locks } = shared;
@@ -89,7 +88,6 @@ function keysOfQueues(
   return { scheme, placement, layout, store, cache };
 }
 
-/** Of the whole run; congestion only for a run without variants. */
 function runFigures({ virtualPs, events, congestion }: RunReport): Record<string, number> {
   const hasVariants = new Set(congestion.map(({ variant }) => variant)).size > 1;
   const counters = congestion.flatMap(({ node, counters }) =>
@@ -117,7 +115,6 @@ function textsIn(value: Readonly<Record<string, unknown>>): Record<string, strin
   );
 }
 
-/** By path; lists are left out. */
 function numbersIn(value: Readonly<Record<string, unknown>>, above = ""): [string, number][] {
   return Object.entries(value).flatMap(([key, inner]): [string, number][] => {
     const path = above === "" ? key : `${above}.${key}`;

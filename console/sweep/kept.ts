@@ -42,10 +42,6 @@ export async function measureKept(ids: readonly string[]): Promise<KeptMeasured>
   return measuredRuns(rows);
 }
 
-/**
- * Undefined where the directory is a run's.
- * @throws DamagedFileError
- */
 function readSweep(path: string): Sweep | undefined {
   return jsonIfThere<Sweep>(
     `${path}/${SWEEP_FILE}`,
@@ -137,7 +133,6 @@ export function toldApart(rows: readonly KeptRun[]): {
   return { names, values };
 }
 
-/** By path. */
 function wordsIn(value: unknown, path: Path = []): Map<string, string> {
   const parts = Array.isArray(value)
     ? [...value.keys()]

@@ -13,9 +13,7 @@ import { formatPath, type Path } from "../../fabric/rack/scenario/yaml_source.ts
 
 type Mapping = Record<string, unknown>;
 
-/** In a message. */
 const SHOWN_MAX = 8;
-/** See `programSchema`. */
 const EVERY_PROGRAM = ["at", "restart", "service"];
 
 /**
@@ -79,7 +77,6 @@ function allOf(paths: readonly Path[], data: Mapping): string | undefined {
   return starred.find((text) => starredPaths(text, data).map(formatPath).join() === texts);
 }
 
-/** @throws Refusal where `*` stands for none. */
 function wholePaths(name: string, data: Mapping): Path[] {
   if (!name.includes("*")) return walk(name, data);
   const found = starredPaths(name, data);
@@ -102,10 +99,7 @@ interface Reached {
   readonly value: unknown;
 }
 
-/**
- * The last words of a path may be absent.
- * @throws Refusal for an absent item.
- */
+/** The last words of a path may be absent. @throws Refusal for an absent item. */
 function walk(name: string, data: Mapping): Path[] {
   let reached: Reached[] = [{ path: [], value: data }], rest = name;
   while (rest !== "") {

@@ -70,7 +70,6 @@ export interface SweepOptions {
 
 /** In the directory of a sweep. */
 export const SWEEP_FILE = "sweep.json";
-/** A choice: far beyond what a shipped scenario takes. */
 const LIMIT_MS = 1_000 * SWEEP_OPTIONS.limit.normal;
 
 /** @throws Refusal before anything runs, for a scenario or a value that is wrong. */

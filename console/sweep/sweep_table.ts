@@ -9,7 +9,6 @@ interface Row {
 }
 
 const SEED = "seed";
-/** As `rack run` heads them. */
 const TITLES: Readonly<Record<string, string>> = {
   "latencyPs.median": "median",
   "latencyPs.p99": "p99",

@@ -57,10 +57,6 @@ function readOne(text: string): Vary {
   return { name, values };
 }
 
-/**
- * `1..10`; undefined for any other value.
- * @throws Refusal for an empty range.
- */
 function rangeOf(data: unknown, name: string): VaryValue[] | undefined {
   const [, from, to] = /^(\d+)\.\.(\d+)$/.exec(String(data)) ?? [];
   if (from === undefined || to === undefined) return undefined;

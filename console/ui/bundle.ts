@@ -17,10 +17,7 @@ export interface PageFile {
   readonly immutable: boolean;
 }
 
-/**
- * Takes some 0.2 s, without a network.
- * @throws Error of esbuild where a module has an error.
- */
+/** Takes some 0.2 s, without a network. @throws Error of esbuild where a module has an error. */
 export async function pageFiles(): Promise<PageFile[]> {
   const style = await Promise.all([read("style.css"), read("views.css")]);
   const [app, sheet, icon] = await Promise.all([

@@ -27,7 +27,6 @@ function reading(answer: (state: State, call: Call) => unknown): Step {
   return (state, call) => isResult(call, answer(state, call)) ? state : undefined;
 }
 
-/** Or the result is unknown. */
 function isResult({ result }: Call, answer: unknown): boolean {
   return result === undefined || keyOf(result) === keyOf(answer);
 }

@@ -27,13 +27,9 @@ export interface NotedObject {
   readonly operations: readonly NotedOperation[];
 }
 
-/** States after which a search is given up. */
 const STATES_MAX = 100_000;
 
-/**
- * The objects of a run.
- * @param at operations that begin later are left out.
- */
+/** The objects of a run. @param at operations that begin later are left out. */
 export function objectsIn(notes: readonly TimedRecord[], at = Infinity): NotedObject[] {
   const ends = new Map<string, Pick<NotedOperation, "endedAt" | "end" | "result">>();
   for (const [end, { time: endedAt, by, note }] of notes.entries()) {
@@ -147,7 +143,6 @@ function callText({ call, key, value }: OperationRecord): string {
   return shortText(`${call}(${given.join(", ")})`);
 }
 
-/** Ended at the instant at which its program began the other one. */
 function isJustBefore(earlier: NotedOperation, operation: NotedOperation): boolean {
   return earlier.endedAt === operation.beganAt && earlier.by === operation.by &&
     earlier.end < operation.begin;

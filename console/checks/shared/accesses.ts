@@ -47,7 +47,6 @@ export function usesRegions({ notes }: { readonly notes: readonly TimedRecord[] 
   return notes.some(({ note }) => note.kind === "region" || note.kind === "line-state");
 }
 
-/** Made anew for a record that has grown. */
 const KNOWN = new WeakMap<
   readonly TimedRecord[],
   { readonly count: number; readonly found: SharedAccesses }

@@ -55,7 +55,6 @@ class KnownOfRegion {
   readonly #region: Region;
   readonly #spans = new Map<string, readonly FaultSpan[]>();
   #done: ReadonlyMap<string, readonly Access[]> | undefined;
-  /** Ascending by offset, with the farthest end of all up to it. */
   #lost: { readonly offset: number; readonly end: number }[] | undefined;
 
   constructor(run: RunRecord, region: Region) {
@@ -63,7 +62,6 @@ class KnownOfRegion {
     this.#region = region;
   }
 
-  /** Faults that may part this host from home; all where it is home itself. */
   spansOf(node: string): readonly FaultSpan[] {
     const { home } = this.#region.record;
     let spans = this.#spans.get(node);
@@ -166,7 +164,7 @@ function fenceText(
 }
 
 /**
- * Home reports, or the host of the card that had the bytes: not one that fails before the report is
+ * Home reports, or the host of the card that had the bytes, unless it fails before the report is
  * due.
  */
 function mayBeUnreported(

@@ -78,7 +78,6 @@ class FlushPlaces {
   readonly #lines = new Map<number, Access[]>();
   readonly #words = new Map<number, Access[]>();
 
-  /** @param flush has ended behind those before. */
   add(flush: Access): void {
     const { offset: from, length } = flush.note, to = from + length;
     for (let line = down(from, LINE_BYTES); line < to; line += LINE_BYTES) {
@@ -112,7 +111,6 @@ function addTo(all: Map<number, Access[]>, place: number, flush: Access): void {
   else own.push(flush);
 }
 
-/** When flushes that began after `done` have covered bytes [from, to), each line by one of them. */
 function coveredAt(
   places: FlushPlaces,
   { from, to, done, lives }: {
@@ -152,7 +150,7 @@ function firstFlush(
   return undefined;
 }
 
-/** Or may have written; undefined where it wrote none, or they are unknown. */
+/** Undefined where the access wrote nothing, or bytes that are not known. */
 function writtenBy({ note, ended }: Access): Uint8Array | undefined {
   const { op, bytes, compare } = note;
   if (ended?.note.result === "refused") return undefined;

@@ -31,10 +31,8 @@ export interface LineOp {
   readonly isPossible?: boolean;
 }
 
-/** `PERSISTENT`: the persistent content at home's power failure. */
 const PERSISTENT = 0, KNOWN = 1, ANYTHING = 2;
 
-/** `known`: the state of each byte. */
 interface Bytes {
   readonly bytes: Uint8Array;
   readonly known: Uint8Array;

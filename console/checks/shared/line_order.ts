@@ -46,7 +46,6 @@ export interface LineVerdict {
 /** Accesses under way at a time; their ways; steps from one end to the next. */
 const LIMITS = { open: 256, ways: 4_096, steps: 50_000 } as const;
 
-/** A bit for each open access. */
 interface Way {
   readonly content: Content;
   readonly done: bigint;
@@ -81,7 +80,6 @@ export function* lineSteps(events: Iterable<LineEvent>): Steps<LineVerdict> {
 class Line {
   readonly #ended: ReadonlySet<LineOp>;
   readonly #open: (Open | undefined)[] = [];
-  /** Accesses under way at home's power failure, done before it or after it. */
   readonly #met = new Set<LineOp>();
   #ways: readonly Way[] = [{ content: ZEROS, done: 0n, free: 0n }];
   #mayHave: MayHave = () => true;
@@ -194,7 +192,6 @@ class Line {
     return false;
   }
 
-  /** Undefined where it cannot have returned its result. */
   #after({ content, done, free }: Way, { op, bit, from, to }: Open): Way | undefined {
     const after = contentAfter(content, op, this.#mayHave);
     if (after === undefined) return undefined;
@@ -223,7 +220,6 @@ class Ways {
   readonly #byContent = new Map<string, Way[]>();
   size = 0;
 
-  /** True if it allows something that those before do not. */
   add(way: Way): boolean {
     const key = keyOf(way.content);
     const alike = this.#byContent.get(key) ?? [];

@@ -59,7 +59,6 @@ interface Touch {
 
 class Word {
   readonly #unit: number;
-  /** In the order of their begins. */
   readonly #touches: Touch[] = [];
   /** By touch: when the last of those up to it had its answer; those without one are apart. */
   readonly #answeredBy: Time[] = [];
@@ -124,7 +123,6 @@ class Word {
   }
 }
 
-/** As at a power failure of home. */
 function asOf({ access, region: { record }, write }: Touch, at: Time): NotedWrite | undefined {
   if (access.ended !== undefined && access.ended.at.time >= at) {
     return writeOf(record, { ...access, ended: undefined });
@@ -135,7 +133,6 @@ function asOf({ access, region: { record }, write }: Touch, at: Time): NotedWrit
 
 type Homes = ReadonlyMap<string, ReadonlyMap<number, Word>>;
 
-/** By home: the words that accesses have touched. */
 const HOMES = new WeakMap<RunRecord["notes"], { readonly count: number; readonly homes: Homes }>();
 
 function homesOf({ notes, lives }: Pick<RunRecord, "notes" | "lives">): Homes {

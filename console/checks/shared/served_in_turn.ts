@@ -32,7 +32,6 @@ interface Waiting {
 
 function* checkTurns(run: RunRecord): CheckSteps {
   const findings: Finding[] = [];
-  /** By card, its life, region and line. */
   const queues = new Map<string, Waiting[]>();
   yield* inSteps(run.notes, ({ time, node, note }) => {
     if (note.kind !== "line-turn") return undefined;

@@ -85,11 +85,9 @@ function* uncheckedLines({ notes }: RunRecord): Steps<string[]> {
 }
 
 class Lines {
-  /** By line, then by cache: states other than I. */
   readonly #states = new Map<string, Map<string, "M" | "E" | "S">>();
   /** By node: its caches, with the lines that each has had since its last power failure. */
   readonly #ofNode = new Map<string, (readonly [line: string, cache: string])[]>();
-  /** Since the last look. */
   readonly #changed = new Set<string>();
 
   see({ node, note }: Change): void {

@@ -91,7 +91,6 @@ function folded(levels: readonly number[], strength: Strength, most: number) {
 interface Folding {
   readonly prime: number;
   readonly points: number;
-  /** Factors folded onto `prime` columns, and those with columns of their own behind these. */
   readonly narrow: readonly number[];
   readonly wide: readonly number[];
   readonly columns: readonly number[];
@@ -161,10 +160,8 @@ const NO_VALUE = -1;
 class Greedy {
   readonly #levels: readonly number[];
   readonly #sets: readonly (readonly number[])[];
-  /** By set: where its combinations begin in {@link #isMissing}. */
   readonly #begins: readonly number[];
   readonly #isMissing: Uint8Array;
-  /** By column: the sets that contain it. */
   readonly #setsOf: readonly (readonly number[])[];
   readonly #rng = rngFor(1, "covering array");
   #missing: number;

@@ -76,7 +76,6 @@ export function* stepsThroughPaths(
 
 class Paths {
   readonly #run: LongRun;
-  /** In the order of the first read. */
   readonly seen = new Map<Cell, number>();
   count = 0;
   ended: Trail | undefined;
@@ -85,7 +84,6 @@ class Paths {
     this.#run = run;
   }
 
-  /** @param choose `place`: the number of cells that the run has read before this one. */
   *go(choose: (cell: Cell, place: number) => number): Generator<undefined, Trail> {
     const trail = new Map<Cell, number>();
     const ends = yield* this.#run((cell) => {
@@ -133,7 +131,6 @@ function* cover(paths: Paths, most: number): Generator<undefined, Coverage> {
 }
 
 interface Placing {
-  /** By cell: its column in a row; by place in {@link Paths.seen}, the same. */
   readonly columns: ReadonlyMap<Cell, number>;
   readonly columnAt: readonly number[];
   readonly bits: number;
@@ -195,7 +192,6 @@ function waysOf(trail: Trail): number {
   return [...trail.keys()].reduce((ways, { alternatives }) => ways * alternatives.length, 1);
 }
 
-/** The first choices of the next way; all others are 0. */
 function nextPrefix(trail: Trail): number[] | undefined {
   const picks = [...trail.values()];
   const last = [...trail].findLastIndex(([{ alternatives }, i]) => i + 1 < alternatives.length);

@@ -105,7 +105,6 @@ export function turnRound(
   }
 }
 
-/** Later by the time that programs are stopped. */
 function withTimeFor(holds: readonly Held[], rack: ExploredRack): ExploredRack {
   const { until } = rack.plan;
   if (until === null) return rack;

@@ -93,7 +93,7 @@ export async function interleave(
 /** The share of the given time that is for interleavings. */
 const SHARE = 1 / 2;
 
-/** Its function returns why a search has to end. */
+/** The returned function says why a search has to end. */
 function stopper({ stopped, forMs = Infinity }: ExploreOptions) {
   const began = performance.now();
   return (runs: number): string | undefined => {
@@ -166,7 +166,6 @@ class Search {
     return { runs, orders: this.#orders.size, ...limits, untried };
   }
 
-  /** True if no run before ordered its accesses alike. */
   see({ key }: RunRaces): boolean {
     if (this.#orders.has(key)) return false;
     this.#orders.add(key);

@@ -45,7 +45,6 @@ export async function verdictOfAll(
   return withInterleavings(verdict, interleaved);
 }
 
-/** An interleaving breaks something, or nothing else is wanted. */
 function verdictWithout(
   { hosts, judgedBy, writes, promises, failure }: Opening,
   found: Interleaved | undefined,

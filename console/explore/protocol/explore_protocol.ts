@@ -77,7 +77,6 @@ const WORKER = "console/rack/own/protocol_main.ts";
 const STEP_MS = 60_000;
 const LOOK_MS = 250;
 
-/** @throws RackError */
 async function askWatched(
   worker: ConfinedWorker,
   job: StatesJob,

@@ -86,7 +86,6 @@ function counterexampleText(
   return `${stepsText(columns, rows)}\n${found}`;
 }
 
-/** `llc I → E`. */
 function changesOf(before: string | null, after: string): string[] {
   const lines = after.split("; "), was = before?.split("; ") ?? [];
   return lines.flatMap((line, number) => {

@@ -50,7 +50,6 @@ export function judgedByRobustness(
 export class Robustness {
   readonly #history: StrictHistory;
   readonly #judged: ReadonlySet<string>;
-  /** By host: words of SCM as recovery has found them, before it wrote to them. */
   readonly #reads = new Map<string, Map<number, bigint>>();
   readonly #written = new Map<string, Set<number>>();
   /** Words that were read and that the run had written: without any, nothing was judged. */

@@ -51,7 +51,6 @@ export function isOfWrites({ step, psn, wqe }: TraceStep): boolean {
   return step === "wqe" || psn !== undefined || wqe !== undefined;
 }
 
-/** Between two power failures of the scenario. */
 interface Era {
   readonly from: Time;
   readonly words: Map<number, Version[]>;
@@ -66,7 +65,6 @@ interface Effect {
 }
 
 export class StrictHistory {
-  /** By host, latest era last. */
   readonly #eras = new Map<string, Era[]>();
   /** By initiator: times at which writes become visible, each with the highest order so far. */
   readonly #visible = new Map<string, { readonly at: Time; readonly order: number }[]>();
@@ -191,7 +189,7 @@ function effectsOf(
   return writer.eras;
 }
 
-/** Since when a card of the host has had the bytes. */
+/** The time from which a card has had the bytes. */
 function keptSince(
   run: RackRun,
   rnics: readonly string[],
@@ -234,7 +232,6 @@ class EraWriter {
     }
   }
 
-  /** Returns those of the words that no effect explains. */
   becomesDurable(offset: number, bytes: Uint8Array): { offset: number; bytes: Uint8Array }[] {
     const found: { offset: number; bytes: Uint8Array }[] = [];
     for (const { word, value } of wordsOf(offset, bytes, (at) => this.#durableAt(at))) {
@@ -270,7 +267,7 @@ class EraWriter {
   }
 }
 
-/** With the new value of each word; `at` returns the old one. */
+/** `at` returns the old value of a word. */
 function* wordsOf(
   offset: number,
   bytes: Uint8Array,
@@ -315,7 +312,6 @@ interface Post {
   readonly qpn: number;
   readonly wqe: number;
   span: { readonly psn: number; readonly last: number } | undefined;
-  /** By the written host. */
   readonly writes: Map<string, StrictWrite>;
 }
 
@@ -357,7 +353,6 @@ class Posts {
     }
   }
 
-  /** A new one where no work request is known. */
   writeOf(
     bus: BusWrite,
     { host, rnic }: { readonly host: string; readonly rnic: string },

@@ -32,7 +32,6 @@ export interface Opened {
 
 /** Target duration of dealt steps: much longer than dealing them, and short enough for the wait at the end. */
 const RANGE_MS = 100;
-/** Their duration is unknown. */
 const FIRST_STEPS = 4;
 const TURN_MS = 50;
 
@@ -66,11 +65,8 @@ interface Hand extends StepRange {
 class Dealer {
   readonly #sweeps: readonly SweepSize[];
   readonly #workers: readonly StepWorker[];
-  /** In the order of their steps, until their results are handed out. */
   #hands: Hand[] = [];
-  /** Undefined after the last. */
   #next: { readonly sweep: number; readonly step: number } | undefined;
-  /** Of the steps that were handed out. */
   #spent = 0;
   readonly #isLimited: boolean;
   /**
@@ -126,7 +122,6 @@ class Dealer {
     }
   }
 
-  /** Undefined where time has passed without a result. */
   async *steps(): AsyncGenerator<Step | undefined> {
     try {
       for (;;) {

@@ -114,10 +114,8 @@ function racesOf({ notes }: RackRun): RunRaces {
   return { races, key };
 }
 
-/** Of all cuts together, for the second turn. */
 const KEPT_MAX = 48;
 
-/** @param cut.of how many such cuts there are. */
 function cutOf(
   rack: ExploredRack,
   cut: {
@@ -193,7 +191,6 @@ function record(rack: ExploredRack, options: ExploreOptions) {
   return { recording, robustness: new Robustness(new StrictHistory(recording, lines), judged) };
 }
 
-/** Which notes concern SCM: all but queues. */
 const OF_SCM: ReadonlySet<string> = new Set(["writes", "object", "log", "access"]);
 
 /**

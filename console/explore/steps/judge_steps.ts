@@ -107,13 +107,9 @@ export class StepJudge {
   }
 }
 
-/** A process receives a stop between them. */
 const TURN_MS = 50;
 
-/**
- * Judges steps, up to the last one that counts.
- * @param stopped true if the rest is not wanted.
- */
+/** Judges steps, up to the last one that counts. @param stopped true if the rest is not wanted. */
 export async function judgeRange(
   judge: StepJudge,
   { sweep, from, to, spent }: StepRange,

@@ -26,12 +26,11 @@ export interface Step {
 /** Undefined where time has passed without a step. */
 export type Steps = AsyncIterable<Step | undefined>;
 
-/** For signals and a progress bar. */
 const TURN_MS = 50;
 
 /**
- * Steps whose survivors have no end, after which the exploration stops: each takes seconds, and has
- * made the verdict partial.
+ * After so many steps whose survivors have no end the exploration stops: each takes seconds, and
+ * has made the verdict partial.
  */
 const ENDLESS_MOST = 16;
 
@@ -42,7 +41,6 @@ class Counts {
   bounded = 0;
   readonly covered = new CoverageCount();
   readonly again = { recoveries: 0, cut: 0, ways: 0 };
-  /** Of `hosts` and frames that survivors see. */
   readonly runs = new Set<string>();
   isCutOff: boolean;
   endless: string | undefined;
@@ -134,7 +132,6 @@ function documentOf(
   };
 }
 
-/** Up to the first violation, or until it is stopped. */
 async function takeSteps(
   exploring: Exploring,
   steps: Steps,
@@ -185,7 +182,6 @@ function conclude({ opening, options, counts }: Exploring): Conclusion {
   return isEmpty ? { verdict: "unchecked", why: NOTHING_READ } : { verdict: "safe" };
 }
 
-/** Undefined where robustness has judged all words that were read. */
 function whyUnexplained({ unexplained }: Counts): string | undefined {
   if (unexplained === 0) return undefined;
   const words = countOf(unexplained, "word");

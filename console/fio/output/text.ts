@@ -54,7 +54,6 @@ export function fioText(threads: readonly FioThread[], { version, now }: TextCon
   ].join("\n");
 }
 
-/** The first thread of each job, and `...` for the others. */
 function jobLines(threads: readonly FioThread[]) {
   return ({ job, groupId, section, shown, given }: FioThread, i: number): string[] => {
     const before = threads[i - 1], next = threads[i + 1];
@@ -73,7 +72,7 @@ function jobLines(threads: readonly FioThread[]) {
   };
 }
 
-/** Of an assumed server: fio's default. */
+/** An assumed server has fio's default. */
 function rwText(given: FioThread["given"]): string {
   const text = String(given.get("rw")?.value ?? "read");
   return text === "readwrite" ? "rw" : text;
@@ -155,7 +154,6 @@ function directionLines(
   return lines;
 }
 
-/** µs or ms (nsec_to_usec, nsec_to_msec). */
 function unitOf(
   { min, max, deviation = Infinity }: {
     readonly min: number;
@@ -199,7 +197,6 @@ function percentileLines(
   return lines;
 }
 
-/** Over the windows of `bwavgtime`. */
 function sampleLines(
   { bw, iops }: DirectionStats,
   { shown: { kbBase, unitBase }, group }: { readonly shown: Shown; readonly group: GroupDirection },
@@ -221,7 +218,6 @@ function sampleLines(
   ];
 }
 
-/** Completion latencies: a line of five for each unit, where it has any. */
 function classLines(row: Row): string[] {
   const lines: string[] = [];
   for (const [unit, shares] of Object.entries(classesOf(row))) {

@@ -54,7 +54,6 @@ export async function attachRack(rack: Attached): Promise<string> {
   return run;
 }
 
-/** The file may not be there yet. */
 function link(to: string, path: string): void {
   if (ifThere(() => Deno.lstatSync(path)) === undefined) Deno.symlinkSync(to, path);
 }

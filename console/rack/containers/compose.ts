@@ -36,10 +36,7 @@ const NAME_LENGTH = 24;
 const ID_BYTES = 3;
 const PASSWORD_BYTES = 16, KEY_BYTES = 32;
 
-/**
- * Writes the folder; returns the run's name, which is the compose project's.
- * @throws Refusal
- */
+/** Writes the folder; returns the run's name, which is the compose project's. @throws Refusal */
 export async function composeRack(
   scenario: ScenarioSource,
   options: ComposeOptions,
@@ -100,7 +97,6 @@ async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** Returns where inputs are in a container. */
 async function takeInputs(one: Prepared, out: string) {
   const inputs: Record<string, Record<string, string>> = {};
   for (const [host, files] of Object.entries(one.inputs)) {

@@ -54,7 +54,6 @@ const NATS_PORT = 4222;
 const PIDS_MAX = 256;
 /** The console's jobs and replays are racks and processes of its own container. */
 const CONSOLE_PIDS_MAX = 4_096;
-/** By Docker, of a failed timekeeper or NATS server. */
 const RETRIES = 5;
 
 const BUS_URL = `nats://nats:${NATS_PORT}`;
@@ -253,7 +252,6 @@ function consoleService(options: ComposeOptions): Service {
   };
 }
 
-/** Read-only volumes of other containers. */
 function lookingInto(
   runFile: RunFile,
 ): { readonly group_add: string[]; readonly volumes: Service[] } {
@@ -304,7 +302,6 @@ function text(value: string): string {
   return value.replaceAll("$", "$$$$");
 }
 
-/** The long form: a path may contain a colon. */
 function fileMount(from: string, to: string): Service {
   return { type: "bind", source: text(from), target: text(to), read_only: true };
 }

@@ -22,7 +22,6 @@ interface Place {
   readonly partition: string;
 }
 
-/** Of this container's partition; orders come over the bus. */
 function slotOn(
   bus: Bus,
   { runFilePath, runFile: { run, directory, partitions }, partition }: Place,

@@ -23,10 +23,7 @@ export interface LinkOrder {
   readonly forPs?: Time;
 }
 
-/**
- * Checks an order with the rules of a scenario.
- * @throws Refusal
- */
+/** Checks an order with the rules of a scenario. @throws Refusal */
 export function linkFaultRequest(plan: RackPlan, order: LinkOrder): LinkFaultRequest {
   const { target, action, terms, at, forPs } = order;
   const found = parseTarget(plan, target);

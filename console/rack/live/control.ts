@@ -33,11 +33,8 @@ export interface AskOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** For repeated requests. */
 const TIMEOUT_MS = 1_000, AGAIN_MS = 50;
-/** For a request that is sent once and whose answer is optional. */
 const ATTEMPT_MS = 500;
-/** After it a partition's power is checked again. */
 const FINAL_LOOK_MS = 500;
 
 export class ControlClient {
@@ -118,10 +115,7 @@ export class ControlClient {
     return answer !== undefined && "ok" in answer ? answer.ok : undefined;
   }
 
-  /**
-   * Polls the status.
-   * @throws BusError where the clock stops answering; the signal's reason.
-   */
+  /** Polls the status. @throws BusError where the clock stops answering; the signal's reason. */
   async waitFor(
     isSo: (status: ClockStatus) => boolean,
     { everyMs = 20, signal }: { readonly everyMs?: number; readonly signal?: AbortSignal } = {},

@@ -121,7 +121,6 @@ export async function* rackEvents(
 
 type Arrived = Extract<RackEvent, { event: "report" }> | ({ readonly event: "news" } & PowerNews);
 
-/** What the bus brings from now on, in the order of its arrival. */
 function listen(bus: Bus, run: string) {
   const arrived: Arrived[] = [];
   let wake = () => {};
@@ -144,7 +143,6 @@ function listen(bus: Bus, run: string) {
   ];
   return {
     arrived,
-    /** Settles when something arrives, at the latest after `ms`. */
     arrival: (ms: number) =>
       new Promise<void>((resolve) => {
         const cancel = after(Math.max(0, ms), resolve);

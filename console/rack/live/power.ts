@@ -22,10 +22,7 @@ export function isService(name: string): boolean {
   return SERVICES.has(name);
 }
 
-/**
- * Kills a service process.
- * @throws Refusal where it is not running.
- */
+/** Kills a service process. @throws Refusal where it is not running. */
 export function killService(rack: RackUp, name: string): void {
   if (isInContainers(rack)) {
     const expected = `docker-compose kill ${name}, then docker-compose start ${name}`;
@@ -71,10 +68,7 @@ export async function killDevice(link: RackLink, node: string) {
   return { nodes: entry.nodes, at };
 }
 
-/**
- * Adds a power failure at a virtual time to the plan.
- * @throws Refusal where that time is past.
- */
+/** Adds a power failure at a virtual time to the plan. @throws Refusal where that time is past. */
 export async function killDeviceAt(link: RackLink, node: string, at: Time): Promise<void> {
   if (isService(node)) {
     throw refusal("", { found: `--at is for devices: ${node} runs outside virtual time` });
@@ -163,7 +157,6 @@ function patience(rack: RackUp): { readonly forMs?: number } {
 
 const PARENT_MS = 3_000;
 
-/** Adds where a silent parent runs. */
 async function answered<T>(
   asked: Promise<T>,
   { rack }: RackLink,
@@ -176,7 +169,6 @@ async function answered<T>(
   });
 }
 
-/** By its parent. */
 async function hasProcess(
   { control }: RackLink,
   { name }: ProcessEntry,
@@ -191,7 +183,6 @@ async function hasProcess(
   return answer.ok.pid !== null && answer.ok.instance === instance;
 }
 
-/** @throws ScmFileError, Refusal where the device could not begin. */
 async function checkStart(
   rack: RackUp,
   entry: ProcessEntry,
@@ -227,7 +218,6 @@ async function whenReleased(look: () => void): Promise<void> {
   }
 }
 
-/** @throws ScmFileError */
 function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boolean): void {
   const node = file.plan.nodes.find((each) => each.name === name);
   const path = `${directory}/scm/${name}.scm`;
@@ -237,10 +227,7 @@ function checkScm({ directory, file }: RackUp, name: string, acceptDamage: boole
   ScmFile.open(path, { host: name, bytes: node.config.scmBytes }).close();
 }
 
-/**
- * A name is a process's, or a device's.
- * @throws Refusal
- */
+/** A name is a process's, or a device's. @throws Refusal */
 export function entryOf(rack: RackUp, node: string): ProcessEntry {
   const { directory, id, file } = rack;
   const entries: readonly ProcessEntry[] = isInContainers(rack)

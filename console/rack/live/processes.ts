@@ -61,7 +61,6 @@ export function entriesOf(rack: RackUp, clock: ClockStatus | undefined): SeenPro
   ];
 }
 
-/** Resident, as the partitions' processes report. */
 async function bytesThere({ file }: RackUp, control: ControlClient): Promise<Map<string, number>> {
   const rows = await Promise.all(file.partitions.map(async ({ name }) => {
     const body = { after: Number.MAX_SAFE_INTEGER };

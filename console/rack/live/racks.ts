@@ -45,10 +45,7 @@ export async function findRun(id: string, prefix = "--run"): Promise<RunRow> {
   throw refusal(prefix, { found: `"${id}": ${begun.length} runs have that name`, expected });
 }
 
-/**
- * The named rack, else the only one that is running.
- * @throws Refusal
- */
+/** The named rack, else the only one that is running. @throws Refusal */
 export async function findUp(run?: string): Promise<RackUp> {
   if (run !== undefined) {
     const row = await findRun(run);
@@ -68,7 +65,6 @@ export async function findUp(run?: string): Promise<RackUp> {
   throw refusal("", { found: `${rows.length} racks are up`, expected });
 }
 
-/** Why it has ended by itself. */
 function endOf({ id, path }: RunRow): string {
   const end = readEnd(path);
   return end === undefined ? "" : ` (${id} has gone down: ${end.message})`;

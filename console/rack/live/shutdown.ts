@@ -35,9 +35,8 @@ export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"
 const LOOK_AGAIN_MS = 20;
 /** The bus may lose a report, so every n-th look asks the host for those that it keeps. */
 const KEPT_EVERY = 10;
-/** After so many looks without it, an order is given again. */
+/** After so many looks without a report, an order is given again. */
 const MISSED_MOST = 2;
-/** For a report that comes behind the news of the power failure. */
 const LATE_LOOKS = 25;
 
 /**
@@ -102,13 +101,11 @@ function checkHost({ rack: { file: { plan } } }: RackLink, host: string): void {
 interface Said {
   readonly step?: ShutdownStep;
   readonly report?: ShutdownReport;
-  /** A report may have been lost with the bus. */
   readonly isUnsure: boolean;
 }
 
 type Take = (topic: unknown, value: unknown) => void;
 
-/** By the number of their order. */
 function listen({ rack, bus }: RackLink, host: string) {
   const steps = new Map<number, ShutdownStep>(), reports = new Map<number, ShutdownReport>();
   let isUnsure = false;
@@ -142,7 +139,6 @@ async function askKept(
   for (const { topic, value } of final?.reports ?? []) take(topic, value);
 }
 
-/** @throws RackError where the shutdown has not done all. */
 function outcomeOf(
   host: string,
   { step, report, isUnsure, offAt, nodes }: Said & Pick<ShutDownOutcome, "offAt" | "nodes">,

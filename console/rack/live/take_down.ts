@@ -37,7 +37,6 @@ export interface WhichRacks {
   readonly onForeign?: (ids: readonly string[]) => void;
 }
 
-/** With or without a supervisor or a directory. */
 async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
   if (run !== undefined) {
     const row = await findRun(run);

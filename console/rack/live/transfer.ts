@@ -51,10 +51,7 @@ export interface GetOutcome extends TransferResult {
   readonly incomplete?: true;
 }
 
-/**
- * Reads an object out of a host's SCM.
- * @throws Refusal, RackError
- */
+/** Reads an object out of a host's SCM. @throws Refusal, RackError */
 export async function readObject(
   link: RackLink,
   { from, object, partial, ...options }: GetOptions,
@@ -81,10 +78,7 @@ export async function readObject(
   return { outcome, content };
 }
 
-/**
- * Reads an object out of a host's SCM into a file.
- * @throws Refusal, RackError
- */
+/** Reads an object out of a host's SCM into a file. @throws Refusal, RackError */
 export async function getObject(
   link: RackLink,
   { file, ...options }: GetOptions & { readonly file: string },
@@ -106,10 +100,7 @@ export interface PutOutcome extends TransferResult {
   readonly withdrawn?: boolean;
 }
 
-/**
- * Makes bytes persistent in a host's SCM.
- * @throws Refusal, RackError
- */
+/** Makes bytes persistent in a host's SCM. @throws Refusal, RackError */
 export async function putObject(
   link: RackLink,
   { to, file, content, name, method, ...options }: TransferOptions & {
@@ -152,10 +143,7 @@ export async function listObjects(
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
 }
 
-/**
- * Removes an object from a host's SCM.
- * @throws Refusal, RackError
- */
+/** Removes an object from a host's SCM. @throws Refusal, RackError */
 export async function removeObject(
   link: RackLink,
   { from, object, ...options }: TransferOptions & {
@@ -181,7 +169,6 @@ function checkName(name: string): void {
   throw refusal("", { found, expected: OBJECT_NAME_EXPECTED });
 }
 
-/** @throws Refusal where one of the two is no host. */
 function hostFor(
   { rack }: RackLink,
   { peer, option, on }: {
@@ -283,10 +270,9 @@ export async function isForgotten(
     !final.reports.some(({ value }) => (value as Result | null)?.["order"] === number);
 }
 
-/** After so many polls without it, an order is given again. */
+/** After so many polls without a report, an order is given again. */
 const MISSED_MOST = 2;
 const RESULT_AGAIN_MS = 20;
-/** The bus may lose a report, so every n-th poll asks the host for its kept reports. */
 const KEPT_EVERY = 10;
 
 interface Reported {

@@ -4,7 +4,6 @@ import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { type Goal, goalText } from "../../../fabric/trace/predicate.ts";
 import type { ControlClient } from "./control.ts";
 
-/** The partition waits for a process, or for news of one. */
 const AWAITED: ReadonlySet<string> = new Set(["absent", "unknown", "joining", "dying"]);
 
 export interface Driven {

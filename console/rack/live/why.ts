@@ -63,7 +63,6 @@ export async function cardWarnings(
   ).sort((one, other) => one.atPs - other.atPs);
 }
 
-/** Of a kind, with processes that are neither busy nor gone. */
 async function inspectQuiet(
   link: RackLink,
   { why, kind }: Pick<ClockStatus, "why"> & { readonly kind: NodeKind },

@@ -6,7 +6,6 @@ import { SHADOWED } from "../../../nodes/host/own_programs.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import { fromFileUrl, projectFile, toFileUrl } from "../../base/paths.ts";
 
-/** Of esbuild, as far as used here. */
 interface BundleError {
   readonly text: string;
   readonly location: {
@@ -16,11 +15,11 @@ interface BundleError {
   } | null;
 }
 
-/** Stands for the program's own file, in whose path esbuild would turn `\\` into `/`. */
+/** esbuild would turn `\\` in the program's path into `/`. */
 const ENTRY = "own-program";
 const MAP_MARK = "//# sourceMappingURL=data:application/json;base64,";
 
-/** A variable: the first instance of a program stops a debugger. */
+/** The first instance of a program stops a debugger. */
 const IS_FIRST = "rackmeshIsFirst$";
 const STOP = `if (${IS_FIRST}) { ${IS_FIRST} = false; debugger; } `;
 
@@ -106,7 +105,6 @@ function absolute(file: string): string {
   return `/${file.replace(/^\/+/, "")}`;
 }
 
-/** On the first line, so that all others keep their numbers. */
 function stopping(contents: string): string {
   const at = contents.startsWith("#!") ? contents.indexOf("\n") + 1 : 0;
   return contents.slice(0, at) + STOP + contents.slice(at);

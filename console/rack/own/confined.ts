@@ -215,13 +215,11 @@ function withInspector(flags: readonly string[], port: number | undefined): read
 
 interface StopWatch {
   readonly timer: ReturnType<typeof setInterval>;
-  /** For messages: how long ended processes went on. */
   readonly lateBy: string | undefined;
 }
 
 function watchStop(stopped: () => boolean, workers: () => readonly ConfinedWorker[]): StopWatch {
   let askedAt: number | undefined, lateBy: string | undefined;
-  /** When it was asked. */
   const usedBefore = new Map<ConfinedWorker, number>();
   const hasTooMuch = () =>
     [...usedBefore].some(([worker, before]) => (worker.usedMs() ?? 0) - before > STOP_MS);

@@ -34,10 +34,7 @@ export function framed(value: unknown): Uint8Array<ArrayBuffer> {
   return frame;
 }
 
-/**
- * Up to the stream's end.
- * @throws RackError for invalid bytes.
- */
+/** Up to the stream's end. @throws RackError for invalid bytes. */
 export async function* framesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<unknown> {
   let parts: Uint8Array[] = [], length = 0, wanted = 4, isHead = true;
   for await (const part of stream) {

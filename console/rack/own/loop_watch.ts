@@ -23,10 +23,7 @@ export interface Watched {
 }
 
 export interface LoopWatch {
-  /**
-   * Does `work`, a hook of a protocol, watched.
-   * @param name for people.
-   */
+  /** Does `work`, a hook of a protocol, watched. @param name for people. */
   readonly around: Around;
   /** Watches the steps of hosts with own programs among nodes made with `create`. */
   steps(create: CreateNode, plan: RackPlan, own: Readonly<Record<string, unknown>>): CreateNode;

@@ -11,7 +11,6 @@ import { v8Flags } from "../../base/v8_flags.ts";
 import { killerOf } from "./confined.ts";
 import { PROBE_BEGINS } from "./frames.ts";
 
-/** Processor time for a program's top level. */
 const TOP_LEVEL_MS = 10_000;
 /**
  * Processor time of the process in s, after which the kernel ends it: for one that lost its parent
@@ -30,7 +29,6 @@ export interface Probed {
 }
 
 interface Limits {
-  /** For the program's top level. */
   readonly processorMs: number;
   readonly patienceMs: number;
 }
@@ -109,10 +107,9 @@ function startProbe() {
   }).spawn();
 }
 
-/** The program computes or waits without an end, or the machine does not let it go on. */
+/** `held up`: the machine does not let the process go on. */
 type Late = "busy" | "asleep" | "held up";
 
-/** Kills the process when it is late. */
 function watchProbe(pid: number, limits: Limits, kill: () => void) {
   let begunAtMs: number | undefined, late: Late | undefined;
   // Since its top level has begun; on a busy machine some looks find it waiting for a thread of its

@@ -65,10 +65,6 @@ async function run(
   return { ...simulated, durable: log?.durable ?? [], ...(protocols && { protocols }) };
 }
 
-/**
- * Recoveries and checks of the run that has just ended, as `checkProtocols` makes them in a process
- * of theirs.
- */
 function judgedHere(
   { plan, directory }: RunFile,
   watch: Watch,

@@ -3,7 +3,6 @@ import { type Confined, type ConfinedWorker, startConfined } from "./confined.ts
 
 export class WorkerPool {
   readonly #confined: Confined;
-  /** By lane: started for its first job, and again where it has ended. */
   readonly #workers = new Map<number, ConfinedWorker>();
 
   constructor(confined: Confined) {

@@ -50,14 +50,13 @@ export interface Resumed {
   readonly events: number;
 }
 
-/** Of the devices at the instant. */
 interface Expected {
   readonly run: string;
   readonly at: Time;
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
 }
 
-/** Of the work: a replay is faster than processes are. */
+/** A replay is faster than processes are. */
 const REPLAY_SHARE = 0.2;
 
 /**
@@ -109,7 +108,6 @@ export async function resumeRun(run: string, options: ResumeOptions): Promise<Re
   return { rack, from: target.run, at, digest, events };
 }
 
-/** What the rack was compared with before it was up. */
 const RESUMED_FILE = "resumed.json";
 
 async function readRun(
@@ -166,7 +164,6 @@ function writeRecord(directory: string, { orders, links }: Repeated): void {
 
 const LOOK_MS = 20, STATUS_MS = 500;
 
-/** Returns when the rack stands at the instant to which its clock lets it come. */
 async function untilInstant(
   { rack, control }: RackLink,
   at: Time,

@@ -40,10 +40,7 @@ export class JunitFile {
     }
   }
 
-  /**
-   * At the command's end.
-   * @throws Refusal
-   */
+  /** At the command's end. @throws Refusal */
   async write(suites: readonly JunitSuite[]): Promise<void> {
     if (this.#file !== undefined) await write(this.#file, junitXml(this.#command, suites));
   }

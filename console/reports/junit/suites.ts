@@ -44,13 +44,9 @@ function caseOfCheck({ name, promise, looked, holds, detail }: Check): JunitCase
   return { name, problem: { kind: "failure", type: name, message: detail, text } };
 }
 
-/** The case of each variant. */
 const EXPLORED = "power-failure-at-every-instant";
 
-/**
- * A suite for each variant, with one case: the verdict.
- * @param isWhole no variant is missing.
- */
+/** A suite for each variant, with one case: the verdict. @param isWhole no variant is missing. */
 export function exploreSuites(
   { scenario: classname, seed, explored, isWhole }: {
     readonly scenario: string;

@@ -175,7 +175,6 @@ export function auditGuard({ audit }: Pick<Console, "audit">): MiddlewareHandler
   });
 }
 
-/** Without names: `/api/v1/racks/…/power`. */
 function routeOf(path: string): string {
   return path.split("/").map((part, i) => i === 4 || i > 5 ? "…" : part).join("/").slice(0, 100);
 }

@@ -3,7 +3,7 @@ import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Batch, Message } from "../../api/feed.ts";
 import type { Console } from "../context.ts";
 
-/** Messages within this time are one line: the page draws no faster. */
+/** A page draws no faster. */
 const BATCH_MS = 25;
 /** A line without messages shows that the server is alive. */
 const ALIVE_MS = 5_000;
@@ -72,7 +72,6 @@ export async function feed(options: FeedOptions): Promise<void> {
   }
 }
 
-/** Until the given function is called, or a sign of life is due. */
 async function woken(give: (resolve: () => void) => void): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   give(resolve);

@@ -28,10 +28,7 @@ export class Watchers {
     return this.#watched.size;
   }
 
-  /**
-   * Returns the watcher, and a function to leave it.
-   * @param wake called after each change.
-   */
+  /** Returns the watcher, and a function to leave it. @param wake called after each change. */
   join(
     run: string,
     wake: () => void,

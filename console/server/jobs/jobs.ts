@@ -9,10 +9,9 @@ import type { JobLine, JobWork } from "./protocol.ts";
 
 /** Each may start a rack of processes; more are refused. */
 export const RUNNING_MAX = 4;
-/** Jobs that have ended and can still be looked at. */
 const ENDED_MAX = 50;
 const NOTES_MAX = 100;
-/** From SIGTERM on: a rack of many processes is being taken down. */
+/** A rack of many processes may be being taken down. */
 const END_MS = 20_000;
 
 interface Entry {
@@ -122,7 +121,6 @@ export class Jobs {
     await Promise.all([...this.#entries.values()].map(({ ended }) => ended));
   }
 
-  /** To the end of its process. */
   async #follow(id: string, child: Deno.ChildProcess): Promise<void> {
     // The entry is there after this turn.
     await Promise.resolve();

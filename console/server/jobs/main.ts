@@ -49,7 +49,6 @@ function say(line: JobLine): void {
   for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
 }
 
-/** A page shows no more of it. */
 const PROGRESS_MS = 100;
 let saidMs = 0;
 
@@ -60,12 +59,10 @@ function onProgress(title: string, share: number): void {
   say({ say: "progress", title, share: Math.min(1, Math.max(0, share)) });
 }
 
-/** As an order has them, or as many as there are cores. */
 function workersOf({ jobs }: { readonly jobs?: number | undefined }): number {
   return workersFor({ jobs, onFewer: (text) => say({ say: "note", text }) });
 }
 
-/** Where a scenario's `put` names no data. */
 const INPUT_BYTES = 256 * 1024;
 
 function withMadeUpInput(program: ProgramScenario): ProgramScenario {
@@ -176,7 +173,6 @@ async function cut({ order, signal }: Work<"cut">): Promise<void> {
   say({ say: "end", verdict: verdict.verdict, isGood });
 }
 
-/** How often finished cells are told. */
 const CELLS_MS = 2_000;
 
 /**
@@ -213,7 +209,6 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
   say({ say: "end", verdict: `${unsafe} of ${cells.length} unsafe`, isGood: true });
 }
 
-/** `chaos.json` has all rounds. */
 const ROUNDS_SHOWN = 200;
 /** Rounds that one may look at in every view, although they held. */
 const ROUNDS_KEPT = 8;

@@ -23,7 +23,6 @@ const get = createRoute({
   },
 });
 
-/** A page holds one open. */
 const FEEDS_MAX = 100;
 
 export function feedRoutes(console: Console, feeds: Set<() => void>) {
@@ -62,7 +61,6 @@ export function feedRoutes(console: Console, feeds: Set<() => void>) {
   });
 }
 
-/** @throws ApiFailure, RackError where the rack cannot be reached. */
 async function untilSeen({ watchers }: Console, run: string): Promise<void> {
   const { id, up } = await runNamed(run);
   if (!up) throw new ApiFailure("not-found", `${id} is not up`);

@@ -77,10 +77,6 @@ export function jobRoutes({ jobs }: Console) {
     });
 }
 
-/**
- * For a run that shows the counterexample.
- * @throws ApiFailure
- */
 function replayOf(
   jobs: Console["jobs"],
   { counterexample }: Extract<api.JobOrder, { kind: "run" }>,
@@ -96,10 +92,6 @@ function replayOf(
   return { faults: found.faults, input: explored.input };
 }
 
-/**
- * With the folder in which the scenario's paths begin.
- * @throws ApiFailure
- */
 async function fileOf(source: api.ScenarioSource): Promise<{
   readonly path: string;
   readonly base: string | undefined;

@@ -55,7 +55,7 @@ const remove = createRoute({
   responses: answers(api.removed, "It is gone"),
 });
 
-/** For example on a rack whose time is paused. */
+/** A rack's time may be paused. */
 const TIMEOUT_S = 120;
 
 export function objectRoutes() {

@@ -165,7 +165,6 @@ export function replayRoutes(console: Console) {
     });
 }
 
-/** The end of a run, or how far its rack has come by now. */
 async function present(replay: Replay): Promise<number> {
   return (await replay.advance()).endPs;
 }

@@ -34,10 +34,7 @@ export function takes<Schema extends z.ZodType>(schema: Schema) {
 
 export const runParams = z.object({ run: name.meta({ description: "the whole name of a run" }) });
 
-/**
- * No path is made of a name that is not in the list.
- * @throws ApiFailure
- */
+/** No path is made of a name that is not in the list. @throws ApiFailure */
 export async function runNamed(id: string): Promise<RunRow> {
   const row = (await listRuns()).find((each) => each.id === id);
   if (row === undefined) throw new ApiFailure("not-found", `There is no run ${id}`);
@@ -45,10 +42,7 @@ export async function runNamed(id: string): Promise<RunRow> {
   return row;
 }
 
-/**
- * Gives orders to the rack of exactly that name.
- * @throws ApiFailure where it is not up.
- */
+/** Gives orders to the rack of exactly that name. @throws ApiFailure where it is not up. */
 export async function onRack<T>(
   run: string,
   action: (link: RackLink) => Promise<T>,

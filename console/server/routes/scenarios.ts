@@ -21,7 +21,6 @@ const list = createRoute({
   responses: answers(api.scenarios, "By name, each with one sentence"),
 });
 
-/** For a scenario to begin with; no file has this name. */
 const NEW = "new";
 
 const one = createRoute({

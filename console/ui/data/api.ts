@@ -54,7 +54,6 @@ function part(name: string): string {
   return encodeURIComponent(name);
 }
 
-/** Undefined values are left out. */
 function withQuery(path: string, query: Readonly<Record<string, unknown>>): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();

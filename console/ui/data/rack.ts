@@ -188,13 +188,12 @@ function take(message: Message): void {
   }
 }
 
-/** A list that cannot be read stays: the feed reports that the server is away. */
+/** The feed reports that the server is away: the list stays. */
 async function readRuns(): Promise<void> {
   const read = await api.runs().catch(() => undefined);
   if (read !== undefined) runs.value = read;
 }
 
-/** Of this console, else the newest that is up. */
 function firstRun(): string | undefined {
   const own = session.value?.rack ?? undefined;
   return own ?? runs.value?.runs.find(({ state }) => state === "up")?.id;

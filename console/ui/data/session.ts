@@ -8,7 +8,7 @@ import type { ApiError } from "../../api/common.ts";
 import type { Session, SignedIn } from "../../api/session.ts";
 
 const KEY = "rackmesh-key";
-/** Of a tab, in its sessionStorage: a sign-in after the key's end goes back there. */
+/** In a tab's sessionStorage: a sign-in after the key's end goes back there. */
 const PLACE = "rackmesh-place";
 
 export type SignIn =
@@ -48,10 +48,7 @@ export interface Request {
   readonly signal?: AbortSignal;
 }
 
-/**
- * `path` is below `/api/v1`.
- * @throws RequestError; DOMException where it is aborted.
- */
+/** `path` is below `/api/v1`. @throws RequestError; DOMException where it is aborted. */
 export async function request(path: string, options: Request = {}): Promise<Response> {
   const { method = "GET", body, bytes, signal } = options;
   const key = localStorage.getItem(KEY);

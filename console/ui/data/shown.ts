@@ -81,7 +81,6 @@ export const shownFaults = computed(() => {
   return faultsAt(rack, known, shownAt.value + (replayedAt.value === undefined ? 1 : 0));
 });
 
-/** In the form of the feed. */
 function replayedFaults({ cables }: Pick<Topology, "cables">): StateMessage["links"] {
   return (timeline.value?.faults ?? []).flatMap(({ at, action, cable, until }, fault) => {
     const target = cable === undefined ? undefined : cables[cable]?.name;

@@ -9,7 +9,6 @@ import { api } from "./api.ts";
 import { clock, isUp } from "./rack.ts";
 import { lookAt, run, select } from "../state.ts";
 
-/** The step, or why there is none. */
 interface Found {
   readonly of: string;
   readonly row?: EventRow;
@@ -18,7 +17,6 @@ interface Found {
 
 const found = signal<Found | undefined>(undefined);
 
-/** The first break that was hit, while the rack stands there. */
 const hit = computed(() => {
   const now = clock.value, first = now?.hits?.[0];
   const what = first === undefined ? undefined : now?.breaks?.[first.break];

@@ -53,7 +53,6 @@ export const past = computed((): "read" | "unread" | "being read" => {
   return stand.value === undefined ? "unread" : "read";
 });
 
-/** By device. */
 const newsOf = computed(() => {
   const of = new Map<string, PowerNews[]>();
   for (const news of powerNews.value) {

@@ -180,9 +180,7 @@ const REPLAYS: Readonly<Record<Round["replay"], string>> = {
 function OneRound(
   { round, run, again }: {
     readonly round: Round;
-    /** Its parts are the rounds that the campaign has kept. */
     readonly run: string | null;
-    /** The same actions on a new rack; undefined: something is under way. */
     readonly again: (() => void) | undefined;
   },
 ) {
@@ -253,7 +251,6 @@ function seconds(ms: number): string {
   return `${(ms / 1_000).toFixed(2)}\u202fs`;
 }
 
-/** Wall time, from the first action of the round to its last. */
 function Blows({ round: { blows, wallMs: roundMs } }: { readonly round: Round }) {
   if (blows.length === 0) return <p class="quiet">Nothing was done to the rack in this round.</p>;
   const times = blows.map(({ wallMs }) => wallMs);

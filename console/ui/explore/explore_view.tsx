@@ -31,7 +31,6 @@ import { details, followDetail, isRunning, jobNow, type Kind, showPart, startJob
 const KINDS: readonly Kind[] = ["explore", "cut", "matrix"];
 
 const shipped = signal<readonly Shipped[]>([]);
-/** In the form. */
 const scenario = signal("persist_pair"), typed: Typed = signal({});
 
 const OPTIONS = { ...CHOICES, ...EXPLORE_OPTIONS };
@@ -83,7 +82,6 @@ function Page() {
   );
 }
 
-/** The memory view has come from it. */
 function CutHere() {
   const { cut, atPs } = place.value.more, id = run.value, of = variant.value;
   if (cut === undefined || atPs === undefined || id === undefined) return null;
@@ -238,7 +236,6 @@ function Kept({ explored }: { readonly explored: Explored }) {
   );
 }
 
-/** As a run of its own, at the instant of the power failure. */
 function openOf(
   shown: Explored,
   explored: ExploreResult,
@@ -278,7 +275,6 @@ function openOf(
 
 const WAIT_MS = 200, WAITS = 300;
 
-/** Waits for the job's end. */
 async function runOf(id: string): Promise<string | undefined> {
   for (let i = 0; i < WAITS; i++) {
     const { job } = await api.job(id);

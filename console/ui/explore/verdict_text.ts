@@ -4,7 +4,6 @@ import { plural } from "../figures.ts";
 
 type Explored = ExploreResult["runs"][number];
 
-/** By judge. */
 const KEPT: Readonly<Record<Explored["judgedBy"][number], string>> = {
   promises: "every promise is kept",
   check: "the protocol's check holds",

@@ -94,7 +94,6 @@ function Why() {
   return <WhyOfClock />;
 }
 
-/** Of a rack that is up. */
 function WhyOfClock() {
   const all = useComputed(() => clock.value?.why ?? "");
   const waits = useComputed(() =>
@@ -131,7 +130,6 @@ function WhyOfClock() {
   );
 }
 
-/** One click shows the instant that the replay has found. */
 function Stopped({ stop }: { readonly stop: Stop }) {
   const { node, step, at, row, trouble } = stop;
   const what = row === undefined ? step : `${row.name}: ${row.text}`;

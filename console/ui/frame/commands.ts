@@ -112,7 +112,6 @@ function pace(words: readonly string[]): void {
   void drive({ order: "pace", psPerSecond: text === "full" ? 0 : timeOf(text.replace("/s", "")) });
 }
 
-/** Time, or the shown run at an instant. */
 function resume(words: readonly string[]): void {
   if (words.length === 0) return void drive({ order: "resume" });
   if (words[0] !== "--at") throw new Error(`Found ${words[0]}: expected --at and an instant`);

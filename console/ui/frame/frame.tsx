@@ -76,7 +76,6 @@ const ofTime: readonly Key[] = [
   { key: "u", what: "run until a time or a step", act: openUntil },
 ];
 
-/** In the order in which `?` lists them. */
 function keysNow(): Key[] {
   const own = viewOf(view.value).keys ?? [];
   return [

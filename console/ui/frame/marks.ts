@@ -8,11 +8,8 @@ import { plural, time } from "../figures.ts";
 
 /** Width in px; so are the lengths below. */
 export const STROKE = 3;
-/** Marks as close as this share a label. */
 const NEAR = 6;
-/** At most so many of a label are named. */
 const NAMED = 8;
-/** Too little room for a label. */
 const ROOM_LEAST = 40;
 const LETTER = 6.5;
 

@@ -90,7 +90,6 @@ function Field({ name, row, value, onChange }: FieldProps) {
   );
 }
 
-/** For numbers, sizes, times, and names of hosts, with the words that may replace them. */
 function Text({ name, row, value, onChange }: FieldProps) {
   const words = row.type === "host" ? row.words : [], list = `${name}-words`;
   return (

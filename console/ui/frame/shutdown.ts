@@ -2,10 +2,7 @@ import { api } from "../data/api.ts";
 import { time } from "../figures.ts";
 import { order } from "./notice.tsx";
 
-/**
- * Shuts a host down, and says when its power went off.
- * @param id of the rack.
- */
+/** Shuts a host down, and says when its power went off. @param id of the rack. */
 export function orderShutdown(
   id: string,
   what: { readonly node: string; readonly withinPs?: number },

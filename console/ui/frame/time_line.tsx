@@ -29,7 +29,6 @@ interface Span {
 const LEFT = 96, RIGHT = 20, TOP = 6, ROW = 17, AXIS = 16;
 const DEVICE_ROWS = 4;
 
-/** In the last row: the past is not known. */
 const note = computed(() => {
   if (timelineTrouble.value !== undefined) {
     return `The time line shows only what the page has seen: ${timelineTrouble.value}`;
@@ -78,7 +77,6 @@ function strokes(times: readonly Time[], x: (at: Time) => number, y: number, h: 
   return [...pixels].map((pixel) => `M${pixel} ${y}v${h}`).join("");
 }
 
-/** `x` reads the shown span, and redraws its caller. */
 interface Moving {
   /** To half a pixel: a smaller change is not seen. */
   readonly x: (at: Time) => number;
@@ -107,7 +105,6 @@ function Axis({ shown, x, y }: Moving & { readonly y: number }) {
   );
 }
 
-/** Events of all devices: for racks with more hosts than rows. */
 function Density({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   const density = timeline.value?.density;
   if (density === undefined || density.counts.length === 0) return null;
@@ -119,7 +116,6 @@ function Density({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   return <path class="density" d={`M${x(from)} ${y}${d}L${x(to)} ${y}z`} />;
 }
 
-/** One shape, however often power failed. */
 function PowerRow(
   { name, x, y }: Pick<Moving, "x"> & { readonly name: string; readonly y: number },
 ) {
@@ -143,7 +139,6 @@ function Promises({ x, y }: Pick<Moving, "x"> & { readonly y: number }) {
   return <path class="promises" d={d} />;
 }
 
-/** A label has room up to the next mark. */
 function Marks(
   { x, y, right }: Pick<Moving, "x"> & { readonly y: number; readonly right: number },
 ) {

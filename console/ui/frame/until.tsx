@@ -9,7 +9,6 @@ import { close, open } from "./dialogs.tsx";
 import { until } from "./time.ts";
 
 const WORDS = Object.keys(STEP_WORDS), NUMBERS = documentSteps();
-/** For what is asked for most. */
 const BUTTONS = 4;
 
 function goalOr<T>(words: readonly string[], wrong: (error: Error) => T): Goal | T {
@@ -20,7 +19,6 @@ function goalOr<T>(words: readonly string[], wrong: (error: Error) => T): Goal |
   }
 }
 
-/** @throws Refusal */
 function goalOf(form: FormData): Goal {
   const given = (name: string) => String(form.get(name) ?? "").trim();
   const latest = given("latest");

@@ -13,7 +13,6 @@ import {
 } from "./memory_map.ts";
 import { useTheme } from "../frame/theme.ts";
 
-/** For the address of a row. */
 const GUTTER_PX = 84;
 const LETTER_PX = 16;
 
@@ -162,7 +161,6 @@ function draw(element: HTMLCanvasElement, drawing: Drawing): void {
   context.strokeRect(at.x - 1, at.y - 1, cellPx, cellPx);
 }
 
-/** Dark or light. */
 function coloursOf(element: HTMLElement) {
   const probe = document.createElement("i");
   element.parentElement!.append(probe);

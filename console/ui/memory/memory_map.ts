@@ -88,10 +88,7 @@ export function codeOf(
   return code | state;
 }
 
-/**
- * The worst line of the part.
- * @param part undefined: nothing of it was written.
- */
+/** The worst line of the part. @param part undefined: nothing of it was written. */
 export function stateOfPart(part: MemoryPart | undefined): LineState {
   if (part === undefined) return "never written";
   if (part.torn > 0) return "torn";
@@ -180,7 +177,7 @@ export type Palette = Readonly<Record<Tone, number>> & {
   readonly ground: number;
 };
 
-/** Of a medium's cell: durable lines are many, and stay unobtrusive. */
+/** Durable lines are many, and stay unobtrusive. */
 const QUIET = 0.5;
 
 function mixed(over: number, under: number, share: number): number {

@@ -34,7 +34,6 @@ const showsLeft = signal(false);
 const CELLS_PX = [2, 4, 8, 16, 24, 40] as const;
 const zoom = signal(3);
 
-/** Between reads of live memory, where time moves. */
 const LIVE_MS = 1_000;
 const livePs = signal<number | undefined>(undefined);
 
@@ -54,14 +53,13 @@ const host = computed(() => {
   ) ?? all[0];
 });
 
-/** By a program of the scenario. */
 const writtenTo = computed(() =>
   (topology.value?.programs ?? []).map(({ options }) => options["to"]).find((to) =>
     typeof to === "string"
   ) as string | undefined
 );
 
-/** Undefined: the longest that is written. */
+/** Undefined: the longest written stretch. */
 const stretch = computed(() => {
   const { from, to } = place.value.more;
   return from === undefined || to === undefined
@@ -69,7 +67,6 @@ const stretch = computed(() => {
     : { from: Number(from), to: Number(to) };
 });
 
-/** With a strip above the picture. */
 const mapped = computed((): { readonly whole?: Range; readonly part?: Range } => {
   const view = memory.value;
   if (view === undefined || view.touched.length === 0) return {};
@@ -79,7 +76,6 @@ const mapped = computed((): { readonly whole?: Range; readonly part?: Range } =>
   return { whole, ...(isPart && view.moreLines > 0 && { part: shown }) };
 });
 
-/** Of `GET /runs/{run}/memory`. */
 const LINES_MAX = 4_096;
 
 function readMaps(): void {
@@ -112,7 +108,6 @@ function readAll(): void {
   );
 }
 
-/** While the present is shown. */
 function useLive(): void {
   useEffect(() => {
     const follow = () => {
@@ -185,7 +180,6 @@ function Head({ view }: { readonly view: MemoryView }) {
   );
 }
 
-/** By a power cut now, with links to what the user can do about it. */
 function CutNote({ view }: { readonly view: MemoryView }) {
   const found = loss.value;
   if (!view.hasPower) {
@@ -321,7 +315,6 @@ function Map({ view }: { readonly view: MemoryView }) {
   );
 }
 
-/** More are a list. */
 const BUTTONS_MAX = 4;
 
 function Stretches({ view }: { readonly view: MemoryView }) {

@@ -96,7 +96,6 @@ function Header(
   );
 }
 
-/** [from, to), in groups of four. */
 function hexOf(bytes: string, from: number, to: number): string {
   return bytes.slice(2 * from, 2 * to).replace(/(..)(?=.)/g, "$1 ").replace(/((?:.. ){4})/g, "$1 ")
     .trimEnd();

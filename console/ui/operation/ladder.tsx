@@ -57,7 +57,6 @@ export function Ladders(
   );
 }
 
-/** Heights closer than this share a label on the axis. */
 const LABEL_PX = 14;
 
 function Axis({ layout, height }: { readonly layout: LadderLayout; readonly height: number }) {
@@ -87,7 +86,6 @@ export function sinceText(ps: Time): string {
   return ps === 0 ? "0" : `${ps < 0 ? "−" : "+"}${roughTime(Math.abs(ps))}`;
 }
 
-/** Two short waves: the axis is cut. */
 function breakPath(x: number, y: number): string {
   return [0, 5].map((down) => `M${x - 8} ${y + down}q4 -4 8 0t8 0`).join("");
 }

@@ -78,7 +78,6 @@ function countByTime(steps: LadderTimes): Map<Time, number> {
   return counts;
 }
 
-/** In proportion between the instants around it. */
 function between(instants: readonly LaidInstant[], sincePs: Time): number {
   const next = instants.findIndex((each) => each.sincePs >= sincePs);
   const after = next < 0 ? instants.at(-1) : instants[next];

@@ -16,16 +16,13 @@ import { StepDetail } from "./frame_detail.tsx";
 import { Ladders } from "./ladder.tsx";
 
 const list = new Reader<Operations>();
-/** `there`: the one beside it. */
 const here = new Reader<LadderDocument>(), there = new Reader<LadderDocument>();
 
-/** At once. */
 const LISTED = 200;
 
 interface More {
   /** Default: of the selection, else the first operation. */
   readonly number?: string;
-  /** A variant to compare with. */
   readonly with?: string;
   /** Indices of the selected row, and of that in the ladder beside it. */
   readonly step?: string;
@@ -212,7 +209,6 @@ function Choice(
     readonly label: string;
     readonly value: string;
     readonly all: readonly string[];
-    /** The empty choice, where there is one. */
     readonly none?: string;
     readonly onChoose: (value: string) => void;
   },
@@ -306,7 +302,6 @@ function PromiseNote(
   );
 }
 
-/** By rows of the ladder that contains the step. */
 function move(by: 1 | -1): void {
   const { step, other } = more();
   const ladder = other === undefined ? here.value : there.value;

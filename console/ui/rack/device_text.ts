@@ -51,19 +51,13 @@ export interface Gauge {
   readonly figure: string;
 }
 
-/**
- * 0 to 1: how long a host's cores have worked since power-on.
- * @param now in ps.
- */
+/** 0 to 1: how long a host's cores have worked since power-on. @param now in ps. */
 export function busyShare({ config }: Node, counters: Counters | undefined, now: Time): number {
   const cores = Number(config["cores"] ?? 1);
   return now === 0 ? 0 : Math.min(1, (counters?.["cpuPs"] ?? 0) / (now * cores));
 }
 
-/**
- * In a host's box.
- * @param now in ps.
- */
+/** In a host's box. @param now in ps. */
 export function gaugesOf(node: Node, counters: Counters | undefined, now: Time): Gauge[] {
   const of = counters ?? {};
   const cores = Number(node.config["cores"] ?? 1);

@@ -21,7 +21,6 @@ export interface HostBox {
   readonly cards: readonly { readonly name: string; readonly box: Box }[];
 }
 
-/** `cardBox`: of all its RNICs. */
 interface Placed extends Pick<HostBox, "host" | "box"> {
   readonly cardBox: Box;
 }
@@ -52,7 +51,6 @@ const UNIT = { w: 216, h: 34, gap: 6, gutter: 20, card: 64, columns: 28 };
 const SWITCH = { w: 216, h: 50, gap: 28 };
 const RISE = 76;
 const MARGIN = 8;
-/** Of a picture of many columns, width to height. */
 const ASPECT = 1.7;
 
 type Shape = Pick<Topology, "nodes" | "cables">;
@@ -96,7 +94,6 @@ export function byNumber(x: string, y: string): number {
   return BY_NUMBER.compare(x, y);
 }
 
-/** Side by side under their leaf, with their width. */
 function largeGroup(group: Group, at: { x: number; y: number }) {
   const hosts = group.hosts.map((host, i) => {
     const x = at.x + i * (LARGE.w + LARGE.gap);
@@ -228,7 +225,6 @@ function rowsOf({ nodes, cables }: Shape, leaves: readonly string[]): string[][]
   return rows;
 }
 
-/** Above the topmost row, for cables between its switches. */
 const LANES = RISE - 24;
 
 function hasLanes(cables: Shape["cables"], row: readonly string[]): boolean {

@@ -55,7 +55,6 @@ function choose(what: Parameters<typeof select>[0]) {
 function Device(
   { name, label, box, children }: {
     readonly name: string;
-    /** For texts that the box does not show. */
     readonly label?: string;
     readonly box: Box;
     readonly children?: preact.ComponentChildren;
@@ -247,7 +246,6 @@ function Unit(
   );
 }
 
-/** Of text. */
 const LINE = 14;
 
 function UnitCard(
@@ -263,7 +261,6 @@ function UnitCard(
   );
 }
 
-/** Of a host's cores, or why it does nothing. */
 function Load({ node, box }: { readonly node: Node; readonly box: Box }) {
   const state = useComputed(() => cut(stateText(node.name), 10));
   const filled = useComputed(() =>
@@ -350,13 +347,11 @@ function CableText(
   return isThere.value ? <text class="num" x={x} y={y}>{text}</text> : null;
 }
 
-/** At the card. */
 function lastPiece({ points, index }: CableLine, rack: Topology): CableLine["points"] {
   const isFirst = hostOfRnic(rack.cables[index]!.a.node) !== undefined;
   return isFirst ? points.slice(0, 2) : points.slice(-2);
 }
 
-/** At a share of the way along a cable. */
 function pointAt(points: CableLine["points"], share: number): readonly [number, number] {
   const lengths = points.slice(1).map(([x, y], i) =>
     Math.hypot(x - points[i]![0], y - points[i]![1])
@@ -385,7 +380,6 @@ function partOf(points: CableLine["points"], from: number, to: number): CableLin
   return [pointAt(points, from), ...bends, pointAt(points, to)];
 }
 
-/** At a past instant, from the first bit to the last. */
 function Frames({ lines, rack }: { readonly lines: Layout["cables"]; readonly rack: Topology }) {
   const all = inFlight.value;
   if (all.size === 0) return null;

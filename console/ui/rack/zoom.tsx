@@ -13,7 +13,6 @@ interface Area {
 
 /** Pixels for a unit of the drawing: more only makes letters large. */
 const FIT_MAX = 1.25, SCALE_MAX = 2;
-/** Below the drawing. */
 const BUTTONS_PX = 36;
 const STEP = 1.25;
 /** A click moves the pointer by less. */

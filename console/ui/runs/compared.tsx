@@ -37,7 +37,6 @@ function isAlike(
   return here.length > 0 && key(here) === key(there);
 }
 
-/** One of the two, and which of its variants; `member` keeps that in the address. */
 function Side({ id, member }: { readonly id: string; readonly member: "of" | "withOf" }) {
   const { more } = place.value, { value } = useFetched(id, () => api.run(id)).value;
   const variants = value?.variants ?? [];

@@ -16,7 +16,6 @@ function Chart(
   { rows, title, file, most, bars, figure }: {
     readonly rows: readonly MethodRow[];
     readonly title: string;
-    /** Name of the saved file. */
     readonly file: string;
     readonly most: number;
     /** Full to the first, paler to the second. */

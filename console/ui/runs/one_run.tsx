@@ -165,7 +165,6 @@ function Acts({ detail }: { readonly detail: RunDetail }) {
   );
 }
 
-/** Of a method: for the table and for the file. */
 const COLUMNS: readonly (readonly [
   name: string,
   figure: (row: Report["methods"][number]) => string,
@@ -253,7 +252,6 @@ function Methods({ report }: { readonly report: Report }) {
 
 const FINDINGS_SHOWN = 5;
 
-/** A sentence for each wrong byte. */
 function Findings({ detail }: { readonly detail: string }) {
   const all = detail.split("; "), more = all.length - FINDINGS_SHOWN;
   return (

@@ -20,7 +20,6 @@ export interface ReportColumn<Row> {
   readonly isFigure: boolean;
 }
 
-/** Not shown if empty in all rows. */
 type Draft<Row> = ReportColumn<Row> & { readonly isShown: (rows: readonly Row[]) => boolean };
 
 function column<Row>(

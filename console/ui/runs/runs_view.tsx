@@ -9,7 +9,6 @@ import { Compared } from "./compared.tsx";
 import { OneRun } from "./one_run.tsx";
 import { Verdict } from "./verdict.tsx";
 
-/** In the browser's language. */
 function when(text: string): string {
   const date = new Date(text);
   return text === "" || isNaN(date.getTime())

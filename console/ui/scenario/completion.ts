@@ -32,7 +32,6 @@ interface Place {
   /** Of the mapping for a key, of the value else; `*` is an item of a list. */
   readonly path: readonly string[];
   readonly typed: string;
-  /** Scalars of the mapping that stand before. */
   readonly siblings: Readonly<Record<string, string>>;
 }
 
@@ -58,7 +57,6 @@ export function completionsAt(schema: Schema, text: string, at: number): Complet
 /** Stands for the cursor: ends the word that is being typed, or is one where none is typed yet. */
 const CURSOR = "\ue000";
 
-/** @param before the text up to the cursor. */
 function placeAt(before: string): Place | undefined {
   let place: Place | undefined;
   visit(parseDocument(before + CURSOR, { logLevel: "silent" }), {
@@ -101,7 +99,6 @@ function isSchema(value: unknown): value is Schema {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The schema itself, its references, and all of its alternatives. */
 function alternatives(
   node: Schema,
   root: Schema,
@@ -122,7 +119,6 @@ function alternatives(
   return [node, ...others.flatMap((each) => alternatives(each, root, siblings))];
 }
 
-/** For the known part of a mapping. */
 function holds(condition: Schema, siblings: Readonly<Record<string, string>>): boolean {
   const { required, properties, anyOf } = condition;
   if (Array.isArray(required) && !required.every((name) => name in siblings)) return false;

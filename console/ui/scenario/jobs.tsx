@@ -6,7 +6,6 @@ import { order } from "../frame/notice.tsx";
 import { go, hrefOf } from "../state.ts";
 
 const SHOWN_MAX = 4;
-/** They leave a rack that is up. */
 const RACKS: ReadonlySet<string> = new Set(["up", "resume"]);
 
 /** Explorations and campaigns have views of their own. */

@@ -20,7 +20,6 @@ export function changedLines(before: string, now: string): Set<number> {
   return changed;
 }
 
-/** Indices in `right` of a longest common subsequence. */
 function commonOf(left: readonly string[], right: readonly string[]): Set<number> {
   const width = right.length + 1;
   const lengths = new Uint32Array((left.length + 1) * width);

@@ -45,7 +45,6 @@ function Gallery() {
   );
 }
 
-/** As a scenario. */
 function OfThisRun() {
   const id = run.value;
   if (id === undefined) return null;
@@ -78,7 +77,6 @@ function Card({ shipped: { name, about } }: { readonly shipped: Shipped }) {
 
 const PAUSE_MS = 250;
 
-/** Requested when typing rests. */
 function useValidation(text: string, like: string | undefined) {
   const valid = useSignal<Validation | undefined>(undefined), trouble = useSignal("");
   useEffect(() => {
@@ -136,7 +134,6 @@ function Problems(
   );
 }
 
-/** Of a shipped scenario, one to begin with, or that of a run. */
 interface Source {
   readonly text: string;
   /** A scenario with the same begin of paths. */

@@ -10,9 +10,7 @@ export const LINE_PX = 18;
 const PADDING_PX = 8;
 
 interface Open extends Completions {
-  /** Index of the chosen word. */
   readonly chosen: number;
-  /** Offset in the text. */
   readonly at: number;
   readonly line: number;
   readonly column: number;

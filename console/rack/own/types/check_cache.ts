@@ -12,12 +12,10 @@ export interface Checked {
 }
 
 interface KeptCheck extends Checked {
-  /** Of the module graph; `content`: the digest of the files. */
   readonly modules: readonly string[];
   readonly content: string;
 }
 
-/** The least recently used ones go. */
 const KEPT_MAX = 100;
 /** Their change changes the results. */
 const CHECKERS = [
@@ -34,10 +32,7 @@ async function digestOf(texts: readonly string[]): Promise<string> {
   return (await sha256(new TextEncoder().encode(JSON.stringify(texts)))).slice(0, 24);
 }
 
-/**
- * Names a check of these programs.
- * @param configs each `deno.json` above them.
- */
+/** Names a check of these programs. @param configs each `deno.json` above them. */
 export async function keyOf(
   programs: readonly string[],
   configs: readonly string[],
@@ -72,7 +67,7 @@ function pathOf(key: string): string {
   return `${cacheFolder("types")}/checked-${key}.json`;
 }
 
-/** Undefined for a damaged file. */
+/** A damaged file counts as none. */
 function keptIn(text: string): KeptCheck | undefined {
   try {
     const { own, problems, modules, content } = JSON.parse(text) as Partial<KeptCheck>;
@@ -84,7 +79,6 @@ function keptIn(text: string): KeptCheck | undefined {
   }
 }
 
-/** Of names and contents. */
 async function contentOf(files: readonly string[]): Promise<string> {
   return await digestOf(files.flatMap((file) => [file, textIfThere(file) ?? ""]));
 }

@@ -76,7 +76,6 @@ function byConfig(programs: readonly string[]): readonly Group[] {
   return [...groups].map(([configs, programs]) => ({ configs: JSON.parse(configs), programs }));
 }
 
-/** The nearest first. */
 function configsAbove(file: string): string[] {
   const configs: string[] = [];
   for (let folder = file; folder !== "";) {
@@ -89,7 +88,6 @@ function configsAbove(file: string): string[] {
   return configs;
 }
 
-/** As the user names the file. */
 function called(problem: Problem): Problem {
   const here = `${Deno.cwd()}/`;
   if (!problem.file?.startsWith(here)) return problem;

@@ -26,17 +26,14 @@ export interface Compiled {
 
 type Names = Readonly<Record<string, string>>;
 
-/** Names of modules and their URLs; those of a scope hold in files below it. */
 interface ImportMap {
   readonly imports: Names;
   readonly scopes: Readonly<Record<string, Names>>;
 }
 
 interface Config {
-  /** `deno.json`, its import map, and files of its `types`. */
   readonly files: readonly string[];
   readonly options: ts.CompilerOptions;
-  /** Each program has them. */
   readonly types: readonly string[];
   readonly map: ImportMap;
   readonly wrong: readonly ts.Diagnostic[];
@@ -49,7 +46,6 @@ const DEFAULTS: ts.CompilerOptions = {
   useUnknownInCatchVariables: true,
 };
 
-/** A `deno.json` cannot change them. */
 const FIXED: ts.CompilerOptions = {
   allowImportingTsExtensions: true,
   allowJs: true,
@@ -112,7 +108,6 @@ export function compile(
   };
 }
 
-/** A bundler's module for a file that is no code. */
 const AS_TEXT = "declare const text: string;\nexport default text;\n";
 
 /** Where a comment before the import, or one in JavaScript, names another file, as Deno has it. */
@@ -131,7 +126,6 @@ function typesOf(
   return itself === undefined ? undefined : { name: itself, from: file };
 }
 
-/** False for the clone's files, of which the user's compiler options may complain. */
 function isOwn(file: string): boolean {
   return !file.startsWith(`${ROOT}/`) ||
     !/^(fabric|nodes|console)\//.test(file.slice(ROOT.length + 1));
@@ -277,7 +271,7 @@ function isFile(path: string | undefined): path is string {
   return path !== undefined && path.startsWith("/") && ts.sys.fileExists(path);
 }
 
-/** The longer of two extensions with one end comes first. */
+/** `.d.ts` comes before `.ts`. */
 const EXTENSIONS: readonly string[] = [
   ...[".d.ts", ".d.mts", ".d.cts", ".ts", ".mts", ".cts", ".tsx"],
   ...[".js", ".mjs", ".cjs", ".jsx", ".json"],

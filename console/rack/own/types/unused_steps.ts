@@ -9,7 +9,6 @@ import type { Compiled } from "./compiler.ts";
 
 interface Call {
   readonly node: ts.Expression;
-  /** Has the call's answer. */
   readonly variable?: ts.Identifier;
 }
 
@@ -95,10 +94,8 @@ function makesSteps(
   return membersOf(signature.getReturnType()).every(isGenerator);
 }
 
-/** They return the function's result. */
 const CALLING = ["call", "apply"];
 
-/** A statement, or an expression whose value is dropped or not used. */
 function look(node: ts.Node, ask: Ask): void {
   if (ts.isExpressionStatement(node)) return dropped(node.expression, ask);
   if (ts.isVariableDeclaration(node)) {
@@ -140,7 +137,6 @@ function dropped(expression: ts.Expression, ask: Ask): void {
 /** They only test a function's result for its presence. */
 const TESTS = ["filter", "some", "every", "find", "findIndex"];
 
-/** `queues.forEach((qp) => destroyQp(qp))` */
 function isDroppedResult({ parent }: ts.ArrowFunction): boolean {
   if (!ts.isCallExpression(parent)) return false;
   const method = methodOf(parent);
@@ -194,7 +190,6 @@ function isCondition(node: ts.Node): boolean {
   return name !== undefined && ASKING.includes(name);
 }
 
-/** A variable gets its value here, or the word names none. */
 function isDeclared(node: ts.Identifier): boolean {
   const { parent } = node;
   if (ts.isVariableDeclaration(parent)) return parent.name === node;
@@ -218,7 +213,6 @@ function isWrapper(node: ts.Node): node is Wrapper {
     ts.isAsExpression(node) || ts.isSatisfiesExpression(node) || ts.isTypeAssertionExpression(node);
 }
 
-/** `(v as Verbs)!` */
 function unwrapped(node: ts.Expression): ts.Expression {
   return isWrapper(node) ? unwrapped(node.expression) : node;
 }

@@ -16,7 +16,6 @@ interface Words {
   readonly expected?: string;
 }
 
-/** `node`: the innermost one that is marked. */
 interface Place {
   readonly compiled: Pick<Compiled, "program" | "checker">;
   readonly node: ts.Node;
@@ -24,7 +23,6 @@ interface Place {
 
 type Say = (place: Place) => Words | undefined;
 
-/** By the compiler's number; the first text counts. */
 const SAY: Readonly<Record<number, readonly Say[]>> = {
   1308: [() => ({ found: "await, which waits in real time", expected: "yield* in its place" })],
   2304: [unknownName],
@@ -78,7 +76,6 @@ function wordsOf(code: number, place: Place): Words | undefined {
   return undefined;
 }
 
-/** With the last of its reasons. */
 function saidOf({ messageText }: ts.Diagnostic): string {
   const lines = ts.flattenDiagnosticMessageText(messageText, "\n").split("\n")
     .map((line) => line.trim().replace(/\.$/, ""));
@@ -99,7 +96,6 @@ function nodeAt(file: ts.SourceFile, from: number, to: number): ts.Node {
 /** A value that its place cannot have. */
 const OF_FIELD: ReadonlySet<number> = new Set([2322, 2375, 2412, 2820]);
 
-/** Marked by its name or its value. */
 function fieldAt({ parent }: ts.Node): string {
   const isField = ts.isPropertyAssignment(parent) || ts.isShorthandPropertyAssignment(parent);
   return isField ? parent.name.getText() : "";
@@ -132,7 +128,6 @@ function steps({ compiled: { checker }, node }: Place): Words | undefined {
   };
 }
 
-/** Before a call that returns its answer at once. */
 function needlessYield({ compiled: { checker }, node }: Place): Words | undefined {
   if (!ts.isYieldExpression(node.parent)) return undefined;
   const answer = checker.typeToString(checker.getTypeAtLocation(node));
@@ -142,7 +137,6 @@ function needlessYield({ compiled: { checker }, node }: Place): Words | undefine
   };
 }
 
-/** `status === "IBV_WC_SUCCESS"` */
 function neverEqual({ node }: Place): Words | undefined {
   const comparison = ts.isBinaryExpression(node) ? node : node.parent;
   if (!ts.isBinaryExpression(comparison)) return undefined;
@@ -163,7 +157,6 @@ function valueFor(constant: string): string | number | undefined {
 
 const quoted = (text: string | number) => JSON.stringify(text);
 
-/** Also where one or a list of objects may be given. */
 function unknownField({ compiled: { checker }, node }: Place): Words | undefined {
   const object = ts.findAncestor(node, ts.isObjectLiteralExpression);
   const wanted = object && checker.getContextualType(object);
@@ -223,7 +216,6 @@ function mayBeRefusal({ compiled: { checker }, node }: Place): Words | undefined
   return { found, expected: ASK_FIRST[kind]! };
 }
 
-/** The function is marked, or the first surplus argument. */
 function wrongCount({ compiled: { checker }, node }: Place): Words | undefined {
   const call = ts.findAncestor(node, ts.isCallExpression);
   const signature = call && checker.getResolvedSignature(call);
@@ -309,7 +301,6 @@ function valuesOf(types: readonly ts.Type[]): readonly ts.Type[] {
   return types.filter(({ flags }) => !(flags & ts.TypeFlags.Undefined));
 }
 
-/** The object has the field by another name, `max_send_wr`. */
 function missingField(place: Place): Words | undefined {
   const { found, wanted = [] } = mismatch(place) ?? {};
   const [type] = valuesOf(wanted);
@@ -327,7 +318,6 @@ function missingField(place: Place): Words | undefined {
     : { found: `an object that lacks ${field} and has ${meant}`, expected: field };
 }
 
-/** It is not imported, or is a text or a verb here. */
 function unknownName({ compiled: { checker, program }, node }: Place): Words | undefined {
   const word = node.getText(), value = valueFor(word);
   if (doorOf(program, checker).some(({ name }) => name === word)) {
