@@ -19,7 +19,6 @@ export const time = z.number().int().min(0).describe("picoseconds of virtual tim
 /** JSON has no infinity. */
 export const timeOrNever = time.nullable().describe("picoseconds of virtual time; null: never");
 
-/** The server looks the name up in the rack's own before it does anything. */
 export const name = z.string().min(1).max(NAME_LETTERS_MAX);
 
 /**
@@ -36,7 +35,6 @@ export function maybe<Schema extends z.ZodType>(schema: Schema) {
 }
 
 type Frozen<T> = T extends object ? { readonly [Key in keyof T]: Frozen<T[Key]> } : T;
-/** Immutable. */
 export type Plain<Schema extends z.ZodType> = Frozen<z.output<Schema>>;
 
 export const seed = z.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
@@ -120,5 +118,4 @@ export const apiError = z.object({
 }).meta({ id: "Error" });
 export type ApiError = z.infer<typeof apiError>;
 
-/** To a change that has nothing to tell. */
 export const done = z.object({ done: z.literal(true) }).meta({ id: "Done" });

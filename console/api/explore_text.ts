@@ -17,7 +17,6 @@ export function interleavingsText({ runs, orders, preemptions, stallPs }: Tried)
   return `${countOf(orders, "interleaving")} in ${countOf(runs, "run")} with ${bound}`;
 }
 
-/** Pairs that the bounds have left out. */
 export function leftText({ untried }: Pick<Tried, "untried">): string {
   if (untried === 0) return "all pairs of accesses tried both ways round";
   return `${countOf(untried, "pair")} of accesses not tried the other way round`;

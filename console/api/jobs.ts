@@ -14,7 +14,6 @@ import { CHAOS_OPTIONS, CLAIMS, EXPLORE_OPTIONS, SWEEP_OPTIONS, VERDICTS } from 
 import { ladderDocument } from "./operations.ts";
 import { report } from "./report.ts";
 
-/** A shipped one by name, or a text. */
 export const scenarioSource = z.union([
   z.strictObject({ shipped: name }),
   z.strictObject({
@@ -216,7 +215,6 @@ export const exploreResult = z.object({
 }).meta({ id: "ExploreResult" });
 export type ExploreResult = z.infer<typeof exploreResult>;
 
-/** One kind of responder, and one way to use a method. */
 export const matrixCell = z.object({
   method: z.string(),
   update: z.string(),
@@ -292,7 +290,6 @@ export const sweepResult = z.object({
 }).meta({ id: "SweepResult" });
 export type SweepResult = z.infer<typeof sweepResult>;
 
-/** So far, or at the job's end. */
 export const jobResult = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("run"), report }),
   z.object({ kind: z.literal("up"), run: z.string() }),

@@ -31,7 +31,6 @@ export const predicate: z.ZodType<Predicate> = z.strictObject({
   count: maybe(count),
 }).meta({ id: "Predicate" });
 
-/** As typed. */
 export const predicateText = z.string().max(2 * STEP_LETTERS_MAX).superRefine((text, context) => {
   try {
     if (parseGoal([text]).breaks.length > 0) return;

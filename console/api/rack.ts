@@ -81,7 +81,6 @@ export const clock = z.object({
 }).meta({ id: "Clock" });
 export type Clock = z.infer<typeof clock>;
 
-/** The clock in full, as `rack why` has it. */
 export const why = z.object({
   clock,
   refused: z.array(z.object({
@@ -117,7 +116,6 @@ export const countersOf = z.object({
   missing: z.array(name).describe("processes that did not answer: without power"),
 }).meta({ id: "Counters" });
 
-/** Since power-on, at ends with a counter. */
 export const traffic = z.object({
   cable: z.number().int().describe("its index in the topology"),
   from: name.describe("the end that sends"),
@@ -175,7 +173,6 @@ export const rnicState = z.object({
   ),
 });
 
-/** As the device itself reports it. */
 export const device = z.object({
   node: name,
   kind: nodeKind,

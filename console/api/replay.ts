@@ -195,7 +195,6 @@ const writeRef = z.object({
   standing,
   standingAt: time.describe("when that was learned"),
 }).meta({ id: "WriteRef" });
-/** Declared by a program. */
 export type WriteRef = Plain<typeof writeRef>;
 
 const memorySpan = z.object({
@@ -286,7 +285,6 @@ const operationRow = z.object({
   step: text,
   text,
 });
-/** By the last that the operation's program said of it. */
 export type OperationRow = Plain<typeof operationRow>;
 
 export const operations = z.object({
@@ -436,7 +434,6 @@ export const findQuery = query.extend({
     whole.min(1).max(COUNT_MAX).describe("which occurrence; default 1, the first"),
   ),
 });
-/** A condition at which a rack that is up would stop, looked for in the past. */
 export type FindQuery = Predicate & Pick<Asked<typeof findQuery>, "after" | "atPs">;
 
 export const compareQuery = query.extend({

@@ -38,7 +38,6 @@ export const runs = z.object({
 }).meta({ id: "Runs" });
 export type Runs = z.infer<typeof runs>;
 
-/** The scenario's variants share a directory. */
 export const runDetail = run.extend({
   variants: z.array(z.string()).describe("names of its parts; empty where it has a single one"),
   hasReport: z.boolean(),
@@ -99,5 +98,4 @@ export const down = z.object({
   problem: z.string().optional(),
 }).meta({ id: "Down" });
 
-/** `rack trace` */
 export const trace = z.object({ text: z.string() }).meta({ id: "Trace" });

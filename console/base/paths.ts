@@ -2,7 +2,6 @@
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ifThere } from "./files.ts";
 
-/** The repository, without a slash at its end. */
 export const ROOT = new URL("../..", import.meta.url).pathname.replace(/\/$/, "");
 
 /** By its path from the top. */

@@ -15,9 +15,7 @@ export const WORKER_BYTES = 512 * 2 ** 20;
 export function workersFor(
   { jobs = navigator.hardwareConcurrency, bytes = availableBytes(), onFewer }: {
     readonly jobs?: number | undefined;
-    /** Free memory. */
     readonly bytes?: number;
-    /** Told, for people, where memory has no room for all. */
     readonly onFewer?: (text: string) => void;
   },
 ): number {

@@ -5,7 +5,6 @@ import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
 import { ifThere, isThere } from "../base/files.ts";
 
-/** Of a run's processes. */
 export function recordingsIn(directory: string): string {
   return `${directory}/observed`;
 }
@@ -68,14 +67,12 @@ function isFolder(path: string): boolean {
   return ifThere(() => Deno.statSync(path))?.isDirectory === true;
 }
 
-/** If there are any. */
 export function removeRecordings(directory: string): void {
   if (isThere(recordingsIn(directory))) {
     Deno.removeSync(recordingsIn(directory), { recursive: true });
   }
 }
 
-/** In the folder of captures. */
 export function pcapOf(folder: string, label: string): string {
   return `${folder}/${fileName(label)}.pcapng`;
 }
@@ -88,7 +85,6 @@ export function unusedLabel(label: string, { pcap }: CaptureFiles): string {
   return unused;
 }
 
-/** A label as part of a path. */
 export function fileName(label: string): string {
   return label.replaceAll(/[^\w-]+/g, "_");
 }

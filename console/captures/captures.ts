@@ -17,7 +17,6 @@ import { isThere, readInto } from "../base/files.ts";
 import { pcapOf, recordingsIn, removeRecordings } from "./capture_files.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
-/** Its processes have recorded frames or events. */
 export interface RecordedRun {
   readonly label: string;
   readonly plan: RackPlan;

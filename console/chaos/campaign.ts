@@ -38,7 +38,6 @@ export interface CampaignOptions {
   /** After so long no round begins, except the first. */
   readonly forMs: number;
   readonly rounds?: number;
-  /** Of the first round, to repeat one. */
   readonly from: number;
   readonly fixed: VariantChoices;
   /** Latest rounds whose folders stay even if they held; default: none. */
@@ -49,7 +48,6 @@ export interface CampaignOptions {
    * before the next one is played. Default: the number of cores, limited by memory.
    */
   readonly jobs?: number;
-  /** For the scenario of each round, with its chaos as `faults:`, and the files that it reads. */
   readonly save?: string;
   readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
   readonly onRound: (round: RoundReport) => void;
@@ -64,11 +62,10 @@ export interface RoundReport extends RoundResult {
   readonly round: number;
   readonly what: string;
   readonly outcome: "held" | "broken" | "untold";
-  /** Replays it in one process. */
   readonly command: string;
-  /** Of a round that did not hold; null where it was removed. */
+  /** Null: the round held, and its folder was removed. */
   readonly directory: string | null;
-  /** Of its scenario; null where none was asked for, or no scenario repeats it. */
+  /** Null: none was asked for, or no scenario repeats the round. */
   readonly saved: string | null;
   /** Why no scenario repeats it; null where one does, or none was asked for. */
   readonly unsaved: string | null;
@@ -89,7 +86,6 @@ export interface CampaignReport {
    */
   readonly replayed: number;
   readonly inexact: number;
-  /** Rounds that reached the goal. */
   readonly goals: Readonly<Record<string, number>>;
   readonly failures: readonly RoundReport[];
   readonly directory: string;
@@ -99,7 +95,6 @@ export interface CampaignReport {
     readonly file: string;
     readonly digest: string;
   }[];
-  /** Rounds that replay, and that no scenario can express. */
   readonly unsaved: readonly { readonly round: number; readonly why: string }[];
 }
 

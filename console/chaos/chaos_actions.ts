@@ -15,18 +15,15 @@ export const TIMEKEEPER = "timekeeper", BROKER = "nats";
 
 export type ChaosAction =
   & {
-    /** From this virtual time on. */
     readonly at: Time;
   }
   & (
     /** `kill -9`; power returns after so long, or, with null, when the round is healed. */
     | { readonly kind: "kill"; readonly process: string; readonly backMs: number | null }
-    /** SIGSTOP, then SIGCONT. */
     | { readonly kind: "pause"; readonly process: string; readonly forMs: number }
     | { readonly kind: "link"; readonly request: LinkFaultRequest }
   );
 
-/** Of an undisturbed run. */
 export interface RunTimes {
   /** Programs are at work from here on, and the last is done at `length`. */
   readonly from: Time;

@@ -20,7 +20,6 @@ export interface RoundDraft {
   readonly packing: Exclude<Packing, "all">;
   readonly manner: Manner;
   readonly choices: VariantChoices;
-  /** Of the rack, not of the campaign. */
   readonly seed: number;
   /** Frames are many: only some rounds record them for checkers. */
   readonly observe: "notes" | "wire";
@@ -29,7 +28,6 @@ export interface RoundDraft {
 export interface DrawOptions {
   readonly scenario: ScenarioSource;
   readonly seed: number;
-  /** From the command line. */
   readonly fixed: VariantChoices;
   readonly packing?: RoundDraft["packing"];
   readonly field: Field;
@@ -76,9 +74,7 @@ function drawManner(rng: Rng): Manner {
   }
 }
 
-/** The rounds that a scenario allows. */
 export interface Field {
-  /** Choices that single out each of its runs. */
   readonly variants: readonly VariantChoices[];
   /**
    * It has power failures of its own. A process of several devices makes them itself, and misses

@@ -12,7 +12,6 @@ import { orderLinkFault } from "../rack/live/cables.ts";
 
 export interface InjectedAction {
   readonly action: ChaosAction;
-  /** Since the rack was started. */
   readonly wallMs: number;
   /** The process lived, or the cable could have the fault. */
   readonly hit: boolean;

@@ -14,7 +14,6 @@ export interface RoundsOf<Played, Result> {
   readonly isOver: (played: number) => boolean;
   /** @param lane of 0 to `jobs` - 2 (with one job: 0), which replays nothing else at that time. */
   readonly replay: (played: Played, lane: number) => Promise<Result>;
-  /** In the order of the rounds. */
   readonly report: (result: Result, played: Played) => Promise<void>;
 }
 

@@ -15,22 +15,18 @@ import type { SupervisorEvent } from "../rack/supervisor.ts";
 import type { Interval, RunTimes } from "./chaos_actions.ts";
 import type { InjectedAction } from "./fault_injector.ts";
 
-/** The run has come to its end. */
 export interface RoundOutcome {
   readonly finals: readonly FinalReply[];
   readonly record: RunRecord;
-  /** As they happened. */
   readonly faults: readonly FaultPlan[];
-  /** Actions on processes, their starts and ends, and the end of the run. */
   readonly injected: readonly InjectedAction[];
   readonly events: readonly SupervisorEvent[];
   readonly summary: Summary | undefined;
   readonly settled: readonly SettledRecord[];
 }
 
-/** The same rack, undisturbed. */
 export interface Reference extends RunTimes {
-  /** By host: results of its programs. */
+  /** By host. */
   readonly results: ReadonlyMap<string, number>;
 }
 

@@ -37,7 +37,6 @@ export async function writePutFiles(directory: string): Promise<string[]> {
 
 export interface PutTarget extends Pick<RunTimes, "from"> {
   readonly plan: RackPlan;
-  /** Of {@link writePutFiles}. */
   readonly files: readonly string[];
 }
 

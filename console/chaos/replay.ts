@@ -15,7 +15,6 @@ export interface ReplayJob {
 }
 
 export interface ReplayAnswer {
-  /** Or why the replay does not come to its end. */
   readonly came: { readonly digest: string } | { readonly endless: string };
   /** Checkers find something again; null where they were not asked. */
   readonly shows: boolean | null;

@@ -34,7 +34,6 @@ export class RoundReplays {
   constructor(
     { processes, directory, signal }: {
       readonly processes: number;
-      /** Of the campaign; it identifies the processes. */
       readonly directory: string;
       readonly signal?: AbortSignal | undefined;
     },

@@ -29,9 +29,7 @@ import { brokenPromises, type ReplayJob } from "./replay.ts";
 
 export interface RoundOptions {
   readonly scenario: ScenarioSource;
-  /** An existing folder of the round's own. */
   readonly directory: string;
-  /** On the bus, a subject token. */
   readonly run: string;
   readonly reference: Reference;
   /** A rack that has not come to its end by then fails. */
@@ -65,9 +63,7 @@ export interface RoundResult {
   readonly wallMs: number;
 }
 
-/** Its rack has come to its end, or has not in time. */
 export interface PlayedRound {
-  /** As long as nothing replays it. */
   readonly result: RoundResult;
   /** Undefined where its record would not come to the same digest. */
   readonly again: ReplayJob | undefined;

@@ -97,9 +97,6 @@ const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(
   ).map(({ operation }) => operation),
 );
 
-/**
- * Frames of one RNIC's network port are given in the order in which the RNIC takes and sends them.
- */
 export class AnswerOrder {
   answers = 0;
   readonly #peers = new Map<number, Peer>();

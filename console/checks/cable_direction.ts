@@ -33,7 +33,6 @@ export interface Direction {
   readonly lastInstants: readonly Time[];
   /** A fault takes frames that are being sent then. */
   readonly lossy: readonly Interval[];
-  /** By faults. */
   readonly lateMaxPs: Time;
   longestPs: Time;
   /** The cable is cut, or an end has no power: frames under way may be lost. */

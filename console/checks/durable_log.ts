@@ -6,7 +6,6 @@ import type { RunRecord } from "./run_record.ts";
 type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? At : never;
 
 export interface DurableLog {
-  /** Of hosts that lose their power; each instant once. */
   readonly durable: readonly DurableAt[];
   /** Undefined for a host that keeps its power. */
   readonly memoryLog: (host: string) => MemoryLog | undefined;

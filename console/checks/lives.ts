@@ -3,7 +3,6 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { firstPlace } from "./values.ts";
 
-/** [from, to). */
 export interface Life {
   readonly from: Time;
   readonly to: Time;

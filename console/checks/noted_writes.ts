@@ -15,7 +15,6 @@ export function notedWrites(
   return drained(notedWriteSteps(notes, options));
 }
 
-/** The same, in steps. */
 export function* notedWriteSteps(
   notes: readonly TimedRecord[],
   { claims, lives }: { readonly claims: boolean; readonly lives: Lives["lives"] },
@@ -59,7 +58,6 @@ export function* notedWriteSteps(
 export interface FreedRange {
   readonly from: number;
   readonly to: number;
-  /** Place among all notes. */
   readonly order: number;
 }
 
@@ -84,7 +82,6 @@ export class LastFreed {
   /** Units [from, next one's from), ascending; `order` −1: no range. */
   readonly #spans: readonly { readonly from: number; readonly order: number }[];
 
-  /** @param ranges by their order. */
   constructor(ranges: readonly FreedRange[]) {
     const down = (offset: number) => offset - offset % UNIT_BYTES;
     const units = ranges.map(({ from, to, order }) => {

@@ -13,9 +13,7 @@ export interface ReportSeen {
   readonly value: unknown;
 }
 
-/** After a power failure at the end of the run. */
 export interface ImageView {
-  /** Bytes [from, to). */
   read(from: number, to: number): Uint8Array;
   /** False: these bytes are as in empty memory, and need not be read. */
   touches?(from: number, to: number): boolean;
@@ -37,7 +35,6 @@ export interface RunRecord {
   readonly notes: readonly TimedRecord[];
   /** Undefined where it cannot be read. */
   readonly scm: (host: string) => ImageView | undefined;
-  /** Claims of methods count as promises. */
   readonly claims?: boolean;
   readonly wire?: WireLedger;
   readonly durable?: Iterable<{ readonly time: Time; readonly node: string }>;
@@ -62,7 +59,6 @@ export interface Checker {
    * at most, and an interrupt is handled between steps: see {@link inSteps}.
    */
   readonly steps: (run: RunRecord) => CheckSteps;
-  /** All steps at once. */
   readonly check: (run: RunRecord) => Finding[];
 }
 

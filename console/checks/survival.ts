@@ -45,7 +45,6 @@ export function isPutResult(value: unknown): value is PutResult {
     (value as Partial<PutResult>).object !== undefined;
 }
 
-/** `offset` in the file; the byte was reported persisted. */
 export interface Loss {
   readonly host: string;
   readonly object: string;
@@ -88,7 +87,6 @@ export function isIntact(file: Uint8Array, survived: Uint8Array): boolean {
 export interface VerifiedResult {
   /** V-04; `compare` where the program compares itself. */
   readonly level: string;
-  /** By kind of damage. */
   readonly caught: Readonly<Record<string, number>>;
   readonly rewrites: number;
   /** V-05 */

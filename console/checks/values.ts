@@ -8,9 +8,7 @@
 /** The SCM writes them whole or not at all (P-41). */
 export const UNIT_BYTES = 8;
 
-/** As its program declared it. Instants are places in the record's order of notes. */
 export interface NotedWrite {
-  /** Program and number. */
   readonly name: string;
   readonly on: string;
   readonly from: number;
@@ -37,7 +35,6 @@ export function isBefore(x: Instant, y: Instant): boolean {
   return x.node === y.node ? x.order < y.order : x.time < y.time;
 }
 
-/** Bytes [begin, end) of a unit. */
 export interface Part {
   readonly write: NotedWrite;
   readonly begin: number;
@@ -141,7 +138,6 @@ export function reaches(
   },
 ): ReadonlySet<NotedWrite> | undefined {
   const used = new Set<NotedWrite>();
-  /** Takes the parts that fit; returns those that may fit with more bytes free. */
   const take = (parts: readonly Part[]): Part[] =>
     parts.filter((part) => {
       if ((maskOf(part) & ~free) === 0) return false;

@@ -19,7 +19,6 @@ export const conservation = checkerOf({
   steps: checkConservation,
 });
 
-/** See `answer_order.ts`. */
 export const answersInOrder = checkerOf({
   name: "answers-in-order",
   promise:

@@ -20,7 +20,6 @@ export const WORD_BYTES = 8;
 
 export type Writeback = Omit<WritebackPlan, "node">;
 
-/** Bytes with one of several contents, independent of other bytes. */
 export interface Cell {
   /** When the first of its bytes arrived that are not durable. */
   readonly at: Time;
@@ -28,7 +27,6 @@ export interface Cell {
   readonly length: number;
   /** Distinct; the first is the durable one. */
   readonly alternatives: readonly Uint8Array[];
-  /** Write-backs by which a run leaves alternative `i`. */
   writebacks(i: number): readonly Writeback[];
 }
 
@@ -216,7 +214,6 @@ export class Cells {
     return this.#torn.has(cell) || this.#lines.get(cell.from) === cell;
   }
 
-  /** Cells that bytes [from, to) touch: lines by offset, then pieces. */
   in(from: number, to: number): Cell[] {
     const found: Cell[] = [];
     for (const line of this.#dirtyIn(from, to)) {

@@ -69,7 +69,6 @@ export interface Violation {
   readonly found: string;
   readonly scm?: { readonly host: string } & Range;
   readonly again?: number;
-  /** Robustness: the two writes. */
   readonly pair?: UnorderedPair;
 }
 
@@ -147,8 +146,8 @@ export class CrashSweep {
 
   /**
    * Judges step `i`: the middle of the instants before it, then that instant; the last step is the
-   * rest of the run. Steps are judged in ascending order; some may be left out. Yields where there
-   * are several ways to find memory.
+   * rest of the run. Steps may be left out; they ascend. Yields where there are several ways to
+   * find memory.
    */
   *judge(i: number, counts: StepCounts): Judging {
     const { inTurn, options: { until = Infinity } } = this.#sweep;

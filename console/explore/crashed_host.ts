@@ -17,7 +17,6 @@ export interface CrashedHost {
   state: CrashState;
   /** `wsp`: the data that its RNICs keep for it, in the order in which they go to memory. */
   held: readonly HeldWrite[];
-  /** For so many notes of the victims and a run of the survivors. */
   judge:
     | { readonly run: PostCrashRun | undefined; readonly count: number; readonly judge: Judge }
     | undefined;

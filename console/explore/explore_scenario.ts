@@ -33,7 +33,6 @@ export interface ExploreScenarioOptions {
   readonly prepare: PrepareOptions;
   /** `stopped` is called between variants, too. */
   readonly explore: ExploreOptions;
-  /** Default: one. */
   readonly jobs?: number;
   /** `share` in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;

@@ -5,7 +5,6 @@ import type { RackRun } from "./rerun.ts";
 import { recordOf, unsoundness } from "./survivors.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
-/** Stands for a checker's name. */
 export const OF_PROGRAMS = "programs";
 
 /** The first failure of a run. */

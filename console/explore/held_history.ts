@@ -29,7 +29,6 @@ interface Version {
   readonly bytes: Uint8Array | undefined;
 }
 
-/** In one life of the card. */
 export class HeldHistory implements HeldLog {
   readonly #journal: Noted[] = [];
   readonly #cached = new Map<number, Version[]>();
@@ -63,7 +62,6 @@ export class HeldHistory implements HeldLog {
     }
   }
 
-  /** The local cache's content before all events at `at`. */
   cachedAt(at: Time): HeldWrite[] {
     return [...this.#cached].flatMap(([offset, versions]) => {
       const later = firstPlace(versions.length, (i) => versions[i]!.at >= at);

@@ -119,7 +119,6 @@ export class Overlay implements Memory {
 const PAGE_BYTES = 4096;
 const NO_PAGE: Uint8Array = new Uint8Array(PAGE_BYTES);
 
-/** Memory by pages, zeros at first. */
 export class Pages implements Memory {
   readonly #pages = new Map<number, Uint8Array>();
 
@@ -170,9 +169,7 @@ function* partsOf(from: number, to: number) {
   }
 }
 
-/** SCM of a host after a power failure, at an instant that only moves forward. */
 export class CrashCursor<Image extends Memory = Memory> {
-  /** Durable. */
   readonly image: Image;
   readonly dirty = new Map<number, DirtyLine>();
   readonly #entries: readonly Entry[];
@@ -199,7 +196,6 @@ export class CrashCursor<Image extends Memory = Memory> {
     return this.#entries[this.#next];
   }
 
-  /** Entries of an instant that have not happened, in order. */
   upcoming(at: Time): readonly Entry[] {
     let end = this.#next;
     while (this.#entries[end]?.at === at) end++;

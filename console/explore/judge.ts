@@ -21,7 +21,6 @@ export interface Judge {
   readonly run: Pick<RunRecord, "plan" | "lives" | "claims">;
   readonly host: string;
   readonly groups: readonly WriteGroup[];
-  /** Ways to settle the cells of deciding writes that are tried. */
   readonly most: number;
 }
 

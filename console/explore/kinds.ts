@@ -49,7 +49,6 @@ export function firstOfEachKind(
   ].sort((x, y) => x.time - y.time);
   for (const { time, what } of said) add(time + 1, what);
   const known = new Set<string>(), first = new Set<Time>();
-  /** A program's messages show its progress. */
   const stage = new Set<string>();
   let before = "", next = 0;
   for (const at of instants) {

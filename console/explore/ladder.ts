@@ -35,7 +35,6 @@ export function ladderAt(
     readonly at: Time;
     readonly notes: readonly TimedRecord[];
     readonly scm: HostRange | undefined;
-    /** Robustness: one of the two was lost. */
     readonly pair?: UnorderedPair | undefined;
   },
 ): CutLadder {

@@ -5,7 +5,6 @@ import type { ValuesOf } from "../../fabric/rack/plan/option_rows.ts";
 import type { EXPLORE_OPTIONS } from "../api/options.ts";
 import { EXPLORE_DEFAULTS, type ExploreOptions } from "./types.ts";
 
-/** Fills in the defaults. */
 export function exploreOptions(
   { for: forMs, jobs: _, ...given }: ValuesOf<typeof EXPLORE_OPTIONS>,
 ): ExploreOptions {

@@ -125,7 +125,6 @@ function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
   return sent.arrivesAt < at ? "iio" : "bus";
 }
 
-/** Of a program, or else of an RNIC. */
 export interface AnnouncedWrite {
   readonly node: string;
   readonly by: string;

@@ -16,7 +16,6 @@ import { eventsMaxOf, type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
 
 export interface PostCrashRun {
-  /** Of the victim, as the survivors see them. */
   readonly frames: number;
   /** Of the survivors, before the failure and after it. */
   readonly reports: readonly Reported[];
@@ -85,12 +84,10 @@ export class PostCrashRuns {
     this.#options = options;
   }
 
-  /** The instants from which on the survivors see one more frame. */
   *edges(): Generator<Time> {
     for (const at of this.#frames) yield edgeOf(at, this.#victim.noticePs);
   }
 
-  /** Frames that survivors see where the power fails at `at`. */
   framesBy(at: Time): number {
     const end = at + this.#victim.noticePs;
     return lowerBound(this.#frames, (sentAt) => sentAt >= end);

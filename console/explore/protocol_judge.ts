@@ -85,7 +85,6 @@ export class ProtocolJudge {
   readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
   again = new AgainCount();
   #linesRead = 0;
-  /** The first question on noted operations without a verdict. */
   unknown: string | undefined;
   readonly hasQuestions: boolean;
 
@@ -101,7 +100,6 @@ export class ProtocolJudge {
     this.hasQuestions = Object.values(rack.own).some(hasHooks);
   }
 
-  /** Up to a breach. Yields after each way to find memory. */
   *judge(crash: CrashedRack, choosing: Choosing): Generator<undefined, ProtocolVerdict> {
     let breach: Omit<Breach, "trail"> | undefined;
     let inner: Trail = new Map();

@@ -18,7 +18,6 @@ import type { ExploredRack } from "./types.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
 
 export interface RunOptions {
-  /** Replaces the plan's. */
   readonly faults?: readonly FaultPlan[];
   readonly writebacks?: readonly WritebackPlan[];
   /** Of every host's memory; also keeps what RNICs send. */
@@ -29,7 +28,6 @@ export interface RunOptions {
 
 export interface BusWrite {
   readonly at: Time;
-  /** All of it. */
   readonly arrivesAt: Time;
   readonly offset: number;
   readonly bytes: Uint8Array;
@@ -41,11 +39,9 @@ export interface Placed extends PlacedPayload {
 }
 
 export interface Sendings {
-  /** Ascending times at which it hands frames to its port. */
   readonly frames: Time[];
   readonly frameBytes: number[];
   readonly busWrites: BusWrite[];
-  /** Of shared regions, given back to its host. */
   readonly lines: BusWrite[];
   /** Where the run is traced: in the order of time. */
   readonly placed: Placed[];
@@ -58,9 +54,7 @@ export interface RackRun {
   readonly unfinished: readonly UnfinishedReport[];
   /** By time; those of one node in the order in which it made them. */
   readonly notes: readonly TimedRecord[];
-  /** As a power failure at the end would leave it; by host. */
   readonly scm: ReadonlyMap<string, Pages>;
-  /** By host, where they were asked for. */
   readonly histories: ReadonlyMap<string, HistoryLog>;
   /** By RNIC, where histories were asked for: in each of its lives. */
   readonly held: ReadonlyMap<string, readonly HeldHistory[]>;
@@ -69,7 +63,6 @@ export interface RackRun {
   readonly events: number;
   /** By the plan's `until`, or `eventsMax`. */
   readonly isCutOff: boolean;
-  /** By `eventsMax`. */
   readonly isEndless: boolean;
 }
 

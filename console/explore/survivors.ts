@@ -31,7 +31,7 @@ export function othersOf(
   return others;
 }
 
-/** At the end of a run, with the writes that its RNICs keep for it (`wsp`). */
+/** SCM at the end of a run, with the writes that its RNICs keep (`wsp`). */
 export function leftOf(run: RackRun, host: string): Readable | undefined {
   const scm = run.scm.get(host);
   if (scm === undefined) return undefined;

@@ -20,7 +20,6 @@ export interface ExploredRack {
   readonly inputs: Readonly<Record<string, Readonly<Record<string, Uint8Array>>>>;
   /** By their path in the scenario. */
   readonly own: Readonly<Record<string, MakeProgram>>;
-  /** Ordered while the rack was up. */
   readonly orders?: readonly SimulatedOrder[];
   /** For tests: a defective card. */
   readonly replace?: (create: CreateNode) => CreateNode;
@@ -41,7 +40,6 @@ export interface ExploreOptions extends Omit<ValuesOf<typeof EXPLORE_OPTIONS>, "
   readonly tear: number;
   /** In time order instead of one of each kind first: for comparison. */
   readonly inOrder?: boolean;
-  /** Wall time after which the verdict is partial. */
   readonly forMs?: number;
   /** Called between instants and between ways to find memory: true ends with a partial verdict. */
   readonly stopped?: () => boolean;
@@ -56,7 +54,6 @@ export const EXPLORE_DEFAULTS = {
 } as const;
 
 export interface ExploreProgress {
-  /** In [0, 1]. */
   readonly share: number;
   readonly crashPoints: number;
   /** They come before crash points; absent if none are wanted. */
@@ -70,12 +67,9 @@ export interface Again {
   readonly ways: number;
 }
 
-/** Without power failures. */
 export interface Interleavings {
-  /** `orders`: of dependent accesses, that these runs had. */
   readonly runs: number;
   readonly orders: number;
-  /** Most in one run. */
   readonly preemptions: number;
   /** Longest; absent: unlimited. */
   readonly stallPs?: Time;
@@ -86,7 +80,6 @@ export interface Interleavings {
   readonly untried: number;
 }
 
-/** The rack declares nothing. */
 export const UNCHECKED = "nothing was promised or checked";
 
 export type Oracle = "promises" | "check" | "operations" | "robustness";
@@ -97,9 +90,7 @@ export interface Verdict {
    * power failure could break was promised or is checked.
    */
   readonly verdict: typeof VERDICTS[number];
-  /** It is neither safe nor unsafe. */
   readonly why?: string;
-  /** With power cut. */
   readonly hosts: readonly string[];
   /** Spans of time without a change; each was cut once. */
   readonly instants: number;
@@ -110,7 +101,6 @@ export interface Verdict {
   readonly crashPoints: number;
   /** Runs of the rack for the survivors' later reports. */
   readonly continuations: number;
-  /** Of recoveries and checks to find memory. */
   readonly paths: number;
   /** Instants with more choices than were tried; `covered`: at those of protocols. */
   readonly bounded: number;
@@ -126,7 +116,6 @@ export interface Verdict {
    * `robustness`.
    */
   readonly judgedBy: readonly Oracle[];
-  /** Declared in the run without a power failure. */
   readonly writes: number;
   readonly promises: number;
   /** Absent where no two programs share bytes of a region, or none was wanted. */
@@ -145,13 +134,10 @@ export interface Counterexample {
   readonly writebacks: readonly WritebackPlan[];
   /** Of an interleaving, without a power failure; `hosts` is empty then. */
   readonly holds?: readonly HoldPlan[];
-  /** All of the run that shows it. */
   readonly faults: readonly FaultPlan[];
   /** A run with these faults shows it; false if it takes a power failure of a recovery. */
   readonly isReplayable: boolean;
-  /** At the power failure, of the bytes of unkept promises. */
   readonly places: readonly PlacedBytes[];
-  /** The notes of programs about these bytes, in words. */
   readonly promised: readonly string[];
   /**
    * A checker, `check` (the protocol's own), or `robustness`; its finding, and the host whose SCM
@@ -161,7 +147,6 @@ export interface Counterexample {
   readonly found: string;
   /** Changes that recovery made to memory before a second power failure. */
   readonly again?: number;
-  /** The operation up to the failure, and the messages sent after it. */
   readonly ladder: string;
   /** Without frames; null where no operation was traced. */
   readonly operation: LadderDocument | null;
@@ -178,12 +163,10 @@ const BYTE_PLACES = [
 ] as const;
 export type BytePlace = typeof BYTE_PLACES[number];
 
-/** Bytes [from, to) of a host's SCM, of write `id` of program `by` on `node`. */
 export interface PlacedBytes {
   readonly host: string;
   readonly from: number;
   readonly to: number;
-  /** As written, at the power failure. */
   readonly place: BytePlace;
   /** Found after it: a part of what was not in memory may have arrived early. */
   readonly survived: boolean;

@@ -5,7 +5,6 @@
 import type { Problem } from "../../fabric/rack/plan/problem.ts";
 import { oneOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 
-/** `name=value`, or a name alone. */
 export interface Setting {
   readonly name: string;
   readonly value?: string;
@@ -18,18 +17,15 @@ export interface Setting {
 }
 
 export interface Section {
-  /** `global`, or the job's name. */
   readonly name: string;
   readonly file: string;
   readonly line: number;
   readonly settings: readonly Setting[];
 }
 
-/** A job file's inputs from outside. */
 export interface JobFileWorld {
   /** @throws Error where the file cannot be read */
   readonly read: (path: string) => Promise<string>;
-  /** Of the environment. */
   readonly variable: (name: string) => string | undefined;
 }
 

@@ -21,7 +21,6 @@ import { engineHas, type OptionName, USED } from "./options.ts";
 import { addSettings, COMMAND, nameOf, type Options, type Said } from "./settings.ts";
 import { type Shown, shownOf, type Take } from "./shown.ts";
 
-/** One thread. */
 export interface PlannedJob {
   readonly job: FioJob;
   readonly section: Pick<Section, "name" | "file" | "line">;
@@ -33,7 +32,6 @@ export interface PlannedJob {
    * otherwise.
    */
   readonly options: Readonly<Record<string, string>>;
-  /** With the line that each comes from. */
   readonly given: Readonly<Pick<Options, "get">>;
   /** The server's, in the file: librpma's `serverip`, rdma's `hostname`. */
   readonly address?: string;

@@ -5,7 +5,6 @@
  */
 import { type EngineName, ENGINES } from "../../nodes/host/programs/fio/job.ts";
 
-/** `values.ts` reads it. */
 export type Kind =
   | "bytes"
   | "extent"
@@ -22,7 +21,6 @@ export type Kind =
 
 export interface OptionRow {
   readonly kind: Kind;
-  /** Of a count or of bytes. */
   readonly least?: number;
   readonly most?: number;
   /** Absent: all engines have it. */
@@ -43,7 +41,6 @@ const RW = [
 const PERCENT = { kind: "count", least: 0, most: 100 } as const;
 const DEPTH = { kind: "count", least: 1 } as const;
 
-/** Options that a job of the rack has. */
 export const USED = {
   name: { kind: "text" },
   ioengine: { kind: ENGINES },
@@ -100,7 +97,6 @@ export const USED = {
 
 export type OptionName = keyof typeof USED;
 
-/** fio's other names. */
 export const ALIASES: Readonly<Record<string, string>> = {
   readwrite: "rw",
   blocksize: "bs",
@@ -192,7 +188,6 @@ export const ASKS_NOTHING: ReadonlySet<string> = words(
   "0 none random mean inline sequential linear",
 );
 
-/** All of fio's names, for a message about an unknown one. */
 export const KNOWN: readonly string[] = [
   ...Object.keys(USED),
   ...Object.keys(ALIASES),

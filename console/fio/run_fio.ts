@@ -16,7 +16,6 @@ import { placeOf, planJobs } from "./jobs.ts";
 import { type PlacedJob, placeJobs } from "./place.ts";
 
 export interface RunFioOptions extends RunManner {
-  /** Of servers and clients, in any order. */
   readonly files: readonly string[];
   /** In place of the files' settings: `runtime=10ms`. */
   readonly set?: readonly string[];
@@ -26,12 +25,10 @@ export interface RunFioOptions extends RunManner {
   readonly packing: Packing;
   readonly from?: string;
   readonly to?: string;
-  /** For the workspace of a server that no job file describes. */
   readonly memory: "dram" | "scm";
   /** Default: on, where the scenario has both. */
   readonly ddio?: "on" | "off";
   readonly seed?: number;
-  /** Called before anything runs. */
   readonly onNotes?: (notes: readonly string[]) => void;
 }
 

@@ -22,7 +22,6 @@ import {
   timeValue,
 } from "./values.ts";
 
-/** With the line that it comes from. */
 export interface Value {
   readonly value: unknown;
   readonly setting: Setting;
@@ -31,7 +30,6 @@ export interface Value {
 /** By their first names; `aliases` are resolved. */
 export type Options = Map<OptionName, Value>;
 
-/** On a job file, which they do not stop; each with its line. */
 export interface Said {
   readonly problems: Problem[];
   readonly notes: Set<string>;

@@ -2,7 +2,6 @@ import type { OptionName } from "./options.ts";
 import { kbBaseOf, type Options } from "./settings.ts";
 import type { Percentiles } from "./values.ts";
 
-/** How the figures of a job are shown. */
 export interface Shown {
   readonly groupReporting: boolean;
   readonly percentiles: Percentiles;
@@ -25,7 +24,6 @@ const PERCENTILES: Percentiles = {
   decimals: 2,
 };
 
-/** A job's value of an option, or another one where it is not given. */
 export type Take = <T>(option: OptionName, otherwise: T) => T;
 
 /** With fio's defaults. */

@@ -27,7 +27,6 @@ import type {
 
 export interface ObservedRun extends FramedSteps {
   readonly plan: RackPlan;
-  /** Of the variant, or the run. */
   readonly label: string;
   /** Of a frame of which only the first bytes were kept. */
   readonly lengthOf?: (bytes: Uint8Array<ArrayBuffer>) => number;

@@ -8,13 +8,11 @@ export interface Axis {
   readonly unit: Unit;
 }
 
-/** Words are listed from top to bottom. */
 export type XAxis =
   | (Axis & { readonly numbers: readonly number[] })
   | (Axis & { readonly words: readonly string[] });
 
 export interface ChartPoint {
-  /** A number or a word of the axis. */
   readonly x: number | string;
   readonly y: number;
   /** Of several values, with `y` as their median. */
@@ -26,12 +24,10 @@ export interface ChartPoint {
 export interface Series {
   /** The legend's text; "" where there is only one. Series of the same name look alike. */
   readonly name: string;
-  /** "" where there is only one. */
   readonly panel: string;
   /** Colour and symbol, and which kind of line, each from 0. */
   readonly colour: number;
   readonly dash: number;
-  /** By x. */
   readonly points: readonly ChartPoint[];
 }
 
@@ -39,16 +35,13 @@ export interface Chart {
   readonly title: string;
   readonly x: XAxis;
   readonly y: Axis;
-  /** The quantity in the names of panels. */
   readonly panelLabel: string;
   readonly series: readonly Series[];
   /** Points are many, and the line is the figure: a distribution. */
   readonly isCurve?: boolean;
-  /** Under the picture: scenario, seed, commit … */
   readonly caption: readonly string[];
 }
 
-/** Numbers are short in it. */
 export interface Measure {
   readonly size: number;
   /** "" for a number without a unit. */

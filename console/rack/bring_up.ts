@@ -35,7 +35,6 @@ import type { RunManner } from "./run_scenario.ts";
 export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
   readonly prepare: PrepareOptions;
   readonly trace?: boolean;
-  /** Hosts whose `put` is left out because it has no input file. */
   readonly onLeftOut?: (hosts: readonly string[]) => void;
 }
 

@@ -84,7 +84,6 @@ export function startChild(options: ChildOptions): Child {
   };
 }
 
-/** How a process has ended. */
 export function statusText({ code, signal }: Deno.CommandStatus): string {
   return signal === null ? `exit code ${code}` : signal;
 }

@@ -44,7 +44,6 @@ export class DeviceSlot {
     this.nodes = options.nodes;
   }
 
-  /** False: there is a process. */
   start(): boolean {
     // No function would end a new process any more.
     if (this.#isClosed || this.child !== undefined) return false;
@@ -87,7 +86,6 @@ export class DeviceSlot {
     else if (this.#dead.has(instance)) void this.#tell(instance);
   }
 
-  /** Ends starts and reports. */
   close(): void {
     this.#isClosed = true;
   }

@@ -13,7 +13,6 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 export interface NatsServerOptions {
   /** Default: the first found of {@link candidates}. */
   readonly binary?: string;
-  /** Existing; for the configuration and the log. */
   readonly dir: string;
   readonly port?: number;
   /** Of `access.ts`; default: one user, for all processes and subjects. */
@@ -21,9 +20,7 @@ export interface NatsServerOptions {
   readonly readyTimeoutMs?: number;
   /** Restarts the server when it ends unasked, a limited number of times in a row. Default: no. */
   readonly keepUp?: boolean;
-  /** For {@link keepUp}. */
   readonly onEvent?: (text: string) => void;
-  /** Cancels a start in progress only. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -36,7 +33,6 @@ export class NatsServerError extends Error {
 }
 
 export interface Broker {
-  /** @param user of `access.ts`. */
   addressOf(user: string): NatsAddress;
   /**
    * Refusals to this run, or to no known run, as far as they are known: see {@link violationIn}.
@@ -221,12 +217,10 @@ export class NatsServer implements Broker {
     return this.addressOf(USERS.supervisor);
   }
 
-  /** {@link restart} changes it. */
   get pid(): number {
     return this.#process!.pid;
   }
 
-  /** Of the current process, by {@link stop} or otherwise. */
   get exited(): Promise<void> {
     return this.#exited;
   }
@@ -308,7 +302,6 @@ export class NatsServer implements Broker {
     if (this.#process !== undefined) signal(this.#process, name);
   }
 
-  /** Same port, same credential. */
   async restart(): Promise<void> {
     await this.stop();
     await this.start();

@@ -11,7 +11,6 @@ import { type RunManner, runVariants } from "./run_scenario.ts";
 import type { Outcome } from "./run_variant.ts";
 
 export interface RunPerftestOptions extends RunManner {
-  /** Of the client; absent: perftest's defaults. */
   readonly options: Readonly<Record<string, unknown>>;
   readonly packing: Packing;
   /** Client and server; default: the first host of the scenario, and the next. */

@@ -38,7 +38,6 @@ export interface Prepared {
   readonly variant: ScenarioVariant;
   readonly plan: RackPlan;
   readonly partitions: readonly PartitionPlan[];
-  /** Of the scenario's file: its relative paths begin here. */
   readonly base: string;
   /** Host → name in the scenario → absolute path. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -58,16 +57,13 @@ export interface PrepareOptions extends VariantChoices {
   readonly seed?: number;
   /** For a replay, instead of the scenario's. */
   readonly faults?: readonly FaultPlan[];
-  /** See `WritebackPlan`. */
   readonly writebacks?: readonly WritebackPlan[];
-  /** See `HoldPlan`. */
   readonly holds?: readonly HoldPlan[];
   /** Besides the scenario's; `none`: no cable fault at all. */
   readonly linkFaults?: readonly LinkFaultPlan[] | "none";
   readonly programs?: readonly ProgramScenario[];
   /** Besides the scenario's; no choice changes them, and paths are absolute. */
   readonly morePrograms?: readonly ProgramScenario[];
-  /** Undefined leaves the program out. */
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
 }
 

@@ -14,13 +14,10 @@ import { laneRights } from "./device_rights.ts";
 import { ControlClient } from "./live/control.ts";
 
 export interface ProcessSetOptions {
-  /** On the bus. */
   readonly run: string;
-  /** Of the supervisor's user, under that name. */
   readonly bus: Bus;
   /** Above those of all racks, for `lanes.json` and the processes' output in `logs/`. */
   readonly directory: string;
-  /** Written before, for all racks. */
   readonly runFiles: readonly string[];
 }
 
@@ -42,7 +39,6 @@ const REFUSED: Deno.CommandStatus = { success: false, code: EXIT.internal, signa
 
 export class ProcessSet {
   readonly directory: string;
-  /** On each command line. */
   readonly mark: string;
   readonly #options: ProcessSetOptions;
   readonly #control: ControlClient;
@@ -106,7 +102,6 @@ export class ProcessSet {
     this.#open.delete(runFile);
   }
 
-  /** Returns when all processes have ended, whatever racks they have. */
   async end(): Promise<void> {
     this.#isEnding = true;
     await endChildren([...this.#processes.values()], GRACE_MS);

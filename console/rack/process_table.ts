@@ -9,7 +9,6 @@ import { jsonIfThere, writeWhole } from "../base/files.ts";
 export interface ProcessEntry {
   readonly name: string;
   readonly kind: "supervisor" | "nats" | "timekeeper" | "partition";
-  /** Null: no process now. */
   readonly pid: number | null;
   readonly nodes: readonly string[];
 }
@@ -26,11 +25,9 @@ export function readProcesses(directory: string): ProcessEntry[] {
   return jsonIfThere<ProcessEntry[]>(`${directory}/${FILE}`, Array.isArray) ?? [];
 }
 
-/** By its command line. */
 export interface FoundProcess {
   readonly pid: number;
   readonly kind: ProcessEntry["kind"];
-  /** Of its run or variant; it may have been deleted. */
   readonly directory: string;
 }
 

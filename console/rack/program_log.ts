@@ -11,7 +11,6 @@ interface HostLine {
 }
 
 export interface ProgramLog {
-  /** A report of a device. */
   hear(node: string, topic: string, value: unknown): void;
   /**
    * Passes on the lines held back.

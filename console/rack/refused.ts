@@ -8,7 +8,6 @@ import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { textIfThere } from "../base/files.ts";
 import { countOf } from "../checks/finding.ts";
 
-/** On `subject`, sent as `of`; `by` refused them. */
 export interface Refused extends RefusedMessages {
   readonly of: string;
 }

@@ -55,7 +55,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
   }
 }
 
-/** For a run that is a part of something else, which keeps it or removes it. */
+/** A directory of a run that is a part of something else, which keeps it or removes it. */
 export async function runDirectoryAt(path: string): Promise<NewRun> {
   await Deno.mkdir(path, { recursive: true, mode: 0o700 });
   return { id: path.replace(/.*\//, ""), path, removed: [] };
@@ -101,8 +101,8 @@ export async function beforeRun<T>(run: NewRun, prepare: () => Promise<T>): Prom
 }
 
 /**
- * First by renaming, so that no other command sees a part of a run; false: another command has
- * removed it.
+ * Renames the directory first, so that no other command sees a part of a run. False: another
+ * command has removed it.
  */
 export async function removeRun({ path }: Pick<RunRow, "path">): Promise<boolean> {
   const going = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
@@ -160,7 +160,7 @@ export async function writeRunFile(runFile: RunFile): Promise<string> {
 
 const CLOCK_END = "clock.json";
 
-/** A run on the bus has it from its timekeeper. */
+/** For a run without a timekeeper. */
 export function writeClockEnd(directory: string, end: ClockEnd): void {
   writeWhole(`${directory}/${CLOCK_END}`, JSON.stringify(end));
 }
@@ -208,10 +208,8 @@ export interface RunRow {
   readonly started: string;
   readonly up: boolean;
   readonly running: boolean;
-  /** Alive. */
   readonly processes: number;
   readonly isForeign?: true;
-  /** In a file of ours. */
   readonly damage?: string;
   /** The user's name for it; "": kept without a name. */
   readonly mark?: string;
@@ -226,7 +224,6 @@ export interface SupervisorFile extends NatsAddress {
   readonly viewer: Omit<NatsAddress, "url">;
 }
 
-/** Why a rack ended by itself, with its exit code. */
 export interface EndFile {
   readonly message: string;
   readonly code: number;

@@ -5,7 +5,6 @@
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 
-/** Bytes of all runs together. */
 export interface RunLimits {
   readonly runs: number;
   readonly bytes: number;
@@ -14,7 +13,6 @@ export interface RunLimits {
 /** A choice: weeks of work on one machine, and little of a disk. */
 const DEFAULT: RunLimits = { runs: 50, bytes: 2 * 2 ** 30 };
 
-/** Of options, or of the environment. */
 export type LimitTexts = { readonly [limit in keyof RunLimits]?: string | undefined };
 
 /**

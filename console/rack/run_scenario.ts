@@ -35,7 +35,6 @@ export interface RunManner {
   readonly onProgress?: (title: string, share: number) => void;
   /** In the order of virtual time. */
   readonly onLog?: (text: string) => void;
-  /** The rack is down and captures are about to be written. */
   readonly onCapturing?: () => void;
 }
 
@@ -60,7 +59,6 @@ export interface RunScenarioOptions extends VariantRunOptions {
   readonly prepare: PrepareOptions;
   /** A record of power and cables (`faults.jsonl`) to replay. */
   readonly faultsFile?: string;
-  /** Checks claims of methods as if they were promises. */
   readonly claims?: boolean;
   /**
    * Where one process has a whole rack: variants at a time, in processes; default: one, in this
@@ -197,9 +195,7 @@ function interruptedCheck(
 
 export interface RunVariantsOptions<Result> extends VariantRunOptions, Pick<RunOptions, "check"> {
   readonly packing: Packing;
-  /** Default: the variant's label. */
   readonly captureLabel?: (label: string, files: CaptureFiles) => string;
-  /** A variant has ended, while others run. */
   readonly onOutcome: (place: number, variant: Ended) => Promise<Result>;
   /** How others run variants where one process has a whole rack. */
   readonly elsewhere?: {

@@ -33,12 +33,9 @@ export interface Outcome {
   /** Of the operating system, without nats-server and this one. */
   readonly processes: number;
   readonly finals: readonly FinalReply[];
-  /** By processes or the broker. */
   readonly refused: readonly Refused[];
-  /** Why the run cannot be replayed exactly. */
   readonly inexact?: readonly string[];
   readonly directory: string;
-  /** Where it was requested. */
   readonly record?: RunRecord;
   /** Of recoveries and checks that the run itself has asked, under a debugger. */
   readonly protocols?: readonly ProtocolVerdict[];
@@ -74,9 +71,7 @@ export function countersOf(
 export interface RunOptions {
   readonly run: string;
   readonly directory: string;
-  /** Keeps every step of every operation in the directory. */
   readonly trace?: boolean;
-  /** For captures. */
   readonly observe?: ObservationScope | undefined;
   /** For checkers: audit records, with `wire` frames too. */
   readonly check?: "notes" | "wire" | undefined;
@@ -89,13 +84,11 @@ export interface RunOptions {
    * then stop at their first line.
    */
   readonly inspect?: number | undefined;
-  /** Takes the rack down; the run then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
   readonly onEvent?: (event: SupervisorEvent) => void;
   /** Before any process of the rack starts; the callee may take the rack down. */
   readonly beforeStart?: (supervisor: Supervisor) => void;
-  /** True: the partition's process was killed at the end. */
   readonly mayLackFinal?: (partition: string) => boolean;
   /** The rack has started; tests inject faults with it. */
   readonly onStart?: (supervisor: Supervisor) => void;
@@ -106,7 +99,6 @@ export async function runProcesses(
   prepared: Prepared,
   options: RunOptions & {
     readonly broker: Broker;
-    /** Shared with other racks; default: its own. */
     readonly processes?: ProcessSet | undefined;
   },
 ): Promise<Outcome> {

@@ -24,21 +24,17 @@ export interface Rack {
 
 /** At once in one set of processes; more take more memory and gain no speed. */
 export const LANES = 8;
-/** In all: the rights of a process name the folders of each. */
 export const SET_MAX = 64;
 
 export interface SideBySideOptions {
   /** Of the set of processes, a subject token; names of its racks on the bus begin with it. */
   readonly id: string;
-  /** Above those of all racks. */
   readonly path: string;
-  /** Address of a nats-server to use instead of starting one. */
   readonly nats?: string | undefined;
   /** At once in one set; default: {@link LANES}. */
   readonly lanes?: number | undefined;
   /** Wall time after which a rack has failed; default: none. */
   readonly limitMs?: number | undefined;
-  /** Takes all down; the call then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** Called in the order of the ends. */
   readonly onEnded: (place: number, outcome: Outcome) => void;

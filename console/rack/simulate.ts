@@ -21,17 +21,14 @@ import type { Watch } from "./run_record.ts";
 import { RackError } from "../base/rack_error.ts";
 
 export interface SimulateOptions {
-  /** For checkers. */
   readonly watch?:
     | Partial<Pick<Watch, "memoryLog" | "onAudit" | "onReport" | "observer">>
     | undefined;
-  /** Wall time. */
   readonly limitMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onProgress?: ((node: string, topic: string, value: unknown) => void) | undefined;
   /** Called when all files are open. */
   readonly load?: () => Promise<OwnPrograms>;
-  /** At the end: what a power failure would then leave of a host's SCM. */
   readonly onEnd?: ((scm: (host: string) => ImageView) => void) | undefined;
 }
 
@@ -45,7 +42,6 @@ export interface Simulated {
   readonly virtualPs: Time;
   readonly events: number;
   readonly final: FinalReply;
-  /** Name, digest and number of events of every node. */
   readonly nodes: ReturnType<Simulator["digests"]>;
 }
 

@@ -33,9 +33,7 @@ export interface SupervisorOptions {
   readonly runFilePath: string;
   readonly broker: Broker;
   readonly bus: Bus;
-  /** Shared with other racks; default: its own. */
   readonly processes?: ProcessSet | undefined;
-  /** A process starts or ends; for messages to the user. */
   readonly onEvent?: ((event: SupervisorEvent) => void) | undefined;
   readonly onReport?: ((node: string, topic: string, value: unknown) => void) | undefined;
 }
@@ -47,7 +45,6 @@ export type SupervisorEvent =
     readonly pid: number;
     readonly detail: string;
   }
-  /** Time has not moved for a while. */
   | { readonly kind: "stalled"; readonly why: readonly MemberStatus[] }
   | { readonly kind: "finished"; readonly summary: Summary };
 
@@ -58,7 +55,6 @@ const GRACE_MS = 3_000;
 const INTERRUPT_MS = 1_000;
 
 export class Supervisor {
-  /** To the timekeeper and partitions. */
   readonly control: ControlClient;
   readonly #options: SupervisorOptions;
   readonly #slots: readonly DeviceSlot[];
@@ -139,7 +135,6 @@ export class Supervisor {
     return child !== undefined;
   }
 
-  /** False: it has a process. */
   startPartition(name: string): boolean {
     return this.#slot(name)?.start() ?? false;
   }

@@ -36,7 +36,6 @@ export function heldFor(
   );
 }
 
-/** SCM with such writes over it. */
 export function withHeld(scm: ImageView, held: readonly DurableWrite[]): ImageView {
   return {
     read(from, to) {

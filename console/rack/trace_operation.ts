@@ -22,7 +22,6 @@ import { runSimulated } from "./run_variant.ts";
 export interface Trace {
   readonly lines: readonly TraceLine[];
   readonly plan: RunFile["plan"];
-  /** Of the variant, or the run. */
   readonly label: string;
 }
 
@@ -33,7 +32,6 @@ export const TRACED_BYTES = 64 * 1024;
 export async function traceScenario(
   scenario: ScenarioSource,
   { onLog, ...options }: PrepareOptions & {
-    /** In the order of virtual time. */
     readonly onLog?: (text: string) => void;
   },
 ): Promise<Trace> {
@@ -65,7 +63,6 @@ export async function traceScenario(
   }
 }
 
-/** One of a run's variants. */
 export interface VariantChoice {
   readonly method?: string;
   readonly ddio?: string;

@@ -18,14 +18,11 @@ export interface VariantJob {
     RunOptions,
     "run" | "directory" | "trace" | "observe" | "check" | "delayMsMax"
   >;
-  /** Checks claims of methods as if they were promises. */
   readonly claims: boolean;
 }
 
-/** Without files. */
 export interface VariantAnswer extends Omit<JudgedVariant, "one" | "outcome"> {
   readonly outcome: Omit<Outcome, "record">;
-  /** Of its record. */
   readonly seen: {
     readonly reports: readonly ReportSeen[];
     readonly lives: readonly (readonly [string, readonly Life[]])[];

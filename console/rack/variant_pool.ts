@@ -17,7 +17,6 @@ export class VariantPool {
     this.#directory = directory;
   }
 
-  /** @throws RackError, and the signal's reason. */
   async run(
     lane: number,
     { one, run, claims, signal }: {

@@ -13,21 +13,16 @@ export interface Checkpoint {
   readonly at: Time;
   /** Wall time, ISO 8601. */
   readonly taken: string;
-  /** Of all devices. */
   readonly events: number;
   /** Of the events of each device before {@link at}; without devices of which none is known. */
   readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
-  /**
-   * Of the rack; null where a device has lost its power at the instant itself: none is known before
-   * it.
-   */
+  /** Null where a device has lost its power at the instant itself: none is known before it. */
   readonly digest: string | null;
   /**
    * A failure that comes later may be dated before the instant at which the rack stood, and is not
    * part of it.
    */
   readonly faults: readonly Recorded[];
-  /** Added to the plan by orders. */
   readonly planned: readonly FaultPlan[];
 }
 

@@ -36,7 +36,6 @@ import type { ReplayTarget } from "./source.ts";
 
 export interface ReplayOptions {
   readonly onProgress?: ((progress: ReplayProgress) => void) | undefined;
-  /** Ends the process; {@link Replay.open} then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** A run as it has been read, with which a replay does not go on; default: it is read. */
   readonly source?: ReplaySource;
@@ -139,7 +138,6 @@ export class Replay {
     if (isLive && until !== null && at >= until) await this.#toPresent();
   }
 
-  /** Why it is not known where the run ended; "" where it is. */
   get unknownEnd(): string {
     return this.#head.unknownEnd;
   }
@@ -152,7 +150,6 @@ export class Replay {
     return this.ask("timeline");
   }
 
-  /** Events in spans of virtual time. */
   density(query: DensityQuery = {}): Promise<Density> {
     return this.ask("density", query);
   }
@@ -162,7 +159,6 @@ export class Replay {
     return await this.ask("snapshot", at, query);
   }
 
-  /** Lines of a host's SCM. */
   async memory(at: Time, query: MemoryQuery & { readonly host: string }): Promise<MemoryView> {
     await this.#reach(at);
     return await this.ask("memory", at, query);
@@ -173,7 +169,6 @@ export class Replay {
     return this.ask("memoryMap", at, query);
   }
 
-  /** By a power cut of these devices. */
   async loss(at: Time, nodes: readonly string[]): Promise<Loss> {
     await this.#reach(at);
     return await this.ask("loss", at, nodes);
@@ -183,7 +178,6 @@ export class Replay {
     return this.ask("operations", query);
   }
 
-  /** @param index {@link OperationRow.index} */
   ladder(index: number): Promise<LadderDocument> {
     return this.ask("ladder", index);
   }
@@ -208,7 +202,6 @@ export class Replay {
     return await answer.promise;
   }
 
-  /** Returns when the process is gone. */
   async close(): Promise<void> {
     this.#fail(new RackError("The replay was closed"));
     if (this.#isThere) this.#child.kill("SIGKILL");

@@ -414,7 +414,6 @@ export class ReplayEngine {
     return this.#recording.samples.map(({ at, events, digest }) => [at, events, digest]);
   }
 
-  /** Of the events before an instant. */
   digestsAt(
     at: Time,
   ): { readonly nodes: [node: string, digest: string][]; readonly events: number } {
@@ -427,7 +426,6 @@ export class ReplayEngine {
     return { nodes: simulator.nodes(), events: simulator.events };
   }
 
-  /** After each instant in [from, to) with an event. */
   digestsIn(from: Time, to: Time): [at: Time, digests: [node: string, digest: string][]][] {
     const { simulator } = this.#newFollower();
     simulator.run(from);

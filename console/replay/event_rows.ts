@@ -14,7 +14,6 @@ import type {
 } from "../api/replay.ts";
 import type { Time } from "../../fabric/base/time.ts";
 
-/** Rows that a run has few of, made once. */
 export interface Ticks {
   readonly faults: readonly FaultTick[];
   readonly orders: readonly OrderTick[];
@@ -57,7 +56,6 @@ export class StepFinder {
     this.#left = predicate.count ?? 1;
   }
 
-  /** Searches a recording's steps from an instant on. */
   findIn({ steps }: Recording, from: Time): EventRow | null {
     const end = steps.countBefore(this.#to);
     for (let i = steps.countBefore(from); i < end; i++) {

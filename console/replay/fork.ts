@@ -16,7 +16,6 @@ import {
 
 export interface ForkedCut {
   readonly host: string;
-  /** Before anything that happens here. */
   readonly at: Time;
 }
 
@@ -25,7 +24,6 @@ export interface ForkedVerdict {
   readonly seed: number;
   readonly run: string;
   readonly variant: string;
-  /** Of this instant. */
   readonly verdict: Verdict;
 }
 
@@ -47,7 +45,6 @@ export async function exploreRunAt(
   target: ReplayTarget,
   { host, at }: ForkedCut,
   { claims = false, stopped, onProgress = () => {} }: {
-    /** Judges what methods claim as though it were promised. */
     readonly claims?: boolean;
     readonly stopped?: () => boolean;
     readonly onProgress?: (progress: ExploreProgress) => void;

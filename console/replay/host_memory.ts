@@ -15,7 +15,6 @@ const PAGE_BYTES = 4_096;
 /** More lines than a write queue has. */
 const QUEUED_MOST = 4_096;
 
-/** Bytes [from, to) of a line. */
 export interface Piece {
   readonly from: number;
   readonly to: number;
@@ -23,7 +22,6 @@ export interface Piece {
   readonly survives: boolean;
   readonly since: Time;
   readonly write: DeclaredWrite | undefined;
-  /** The host's card that holds it. */
   readonly card?: string | undefined;
 }
 
@@ -43,7 +41,6 @@ export interface HostAt {
 
 export class HostMemory {
   readonly at: Time;
-  /** Undefined without power. */
   readonly life: Life | undefined;
   readonly #record: MemoryRecord;
   readonly #config: HostPlan;
@@ -79,7 +76,6 @@ export class HostMemory {
     }
   }
 
-  /** Lines whose newest copy a power failure may lose. */
   openLines(): number[] {
     if (this.life === undefined) return [];
     const lines = new Set(this.#record.lines.dirtyLines(this.at));
@@ -133,7 +129,6 @@ export class HostMemory {
     return this.#record.writesIn(from, to).filter(({ issuedAt }) => issuedAt < this.at);
   }
 
-  /** SCM as a power failure now leaves it. */
   left(): Readable {
     const { lines } = this.#record, { at } = this;
     const durable: Readable = {
@@ -236,7 +231,6 @@ export class HostMemory {
     return found.reverse();
   }
 
-  /** Without writes under way. @param since when the line became durable. */
   resting(line: number, since: Time): Omit<Cell, "write"> {
     const queued = this.#queued.get(line);
     // Bytes that survive in a cache are durable before the controller has them.

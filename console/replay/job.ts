@@ -4,7 +4,6 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { Time } from "../../fabric/base/time.ts";
 
-/** Of the first pass. */
 export interface ReplayProgress {
   readonly atPs: Time;
   /** Null: not known yet. */
@@ -21,13 +20,11 @@ export interface KnownDigest {
 
 export interface ReplayHead {
   readonly runFile: RunFile;
-  /** `variant`: its name. */
   readonly run: string;
   readonly variant: string;
   /** With the faults as they happened. */
   readonly plan: RackPlan;
   readonly known: readonly KnownDigest[];
-  /** Why the end of the run is not known; "" where it is. */
   readonly unknownEnd: string;
   /** Exclusive; null: to the end. */
   readonly until: Time | null;

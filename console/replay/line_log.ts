@@ -18,7 +18,6 @@ type Kind = "durable" | "dirty" | "clean";
 const KINDS: readonly Kind[] = ["durable", "dirty", "clean"];
 
 export interface LineState {
-  /** As a power failure leaves it. */
   readonly durable: Uint8Array<ArrayBuffer>;
   /** When bytes of it last became durable; 0: never. */
   readonly durableAt: Time;
@@ -82,7 +81,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     this.#openLines.delete(line);
   }
 
-  /** Dirty bytes are lost. */
   beginLife(at: Time): void {
     for (const line of [...this.#openLines.keys()]) this.clean(at, line);
   }
@@ -133,12 +131,10 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     }
   }
 
-  /** Of which anything was written, ascending. */
   pages(): number[] {
     return [...new Set([...this.#rest.keys(), ...this.#byPage.keys()])].sort((x, y) => x - y);
   }
 
-  /** With bytes that a power failure at `at` loses. */
   dirtyLines(at: Time): number[] {
     const lines: number[] = [];
     const count = this.#dirtyFrom.countBelow(at);
@@ -148,7 +144,6 @@ export class LineLog implements Pick<MemoryLog, "durable" | "dirty" | "clean"> {
     return lines;
   }
 
-  /** Written by `at`. */
   linesOf(page: number, at: Time): number[] {
     const times = this.writtenIn(page, at);
     return Array.from(times, (time, i) => time < 0 ? -1 : page + LINE_BYTES * i)

@@ -27,7 +27,6 @@ export class Numbers {
     return this.#values![index]!;
   }
 
-  /** The values ascend. */
   countBelow(limit: number): number {
     let low = 0, high = this.length;
     while (low < high) {
@@ -47,7 +46,6 @@ export class Numbers {
     this.length = left.length;
   }
 
-  /** Takes a number from each value. */
   subtract(number: number): void {
     for (let i = 0; i < this.length; i++) this.#values![i]! -= number;
   }
@@ -94,7 +92,6 @@ export class ByteLog {
     return at;
   }
 
-  /** @param place of {@link keep}. */
   read(place: number, length: number): Uint8Array<ArrayBuffer> {
     const at = place % CHUNK_BYTES;
     return this.#chunks[Math.floor(place / CHUNK_BYTES)]!.subarray(at, at + length);

@@ -12,11 +12,9 @@ import type { Spool } from "./spool.ts";
 
 const PAGE_BYTES = 4_096;
 
-/** Bytes for SCM, of which each line is in memory at some time. */
 export class Landing {
   readonly offset: number;
   readonly length: number;
-  /** All of it; Infinity: never. */
   doneAt: Time = Infinity;
   #bytes: Uint8Array | undefined;
   #place = 0;
@@ -85,17 +83,14 @@ export class Landing {
   }
 }
 
-/** A write of the card over the bus. */
 export interface Passage {
   readonly landing: Landing;
-  /** Which of the host's cards. */
   readonly card: string;
   /** When the card had the frame; -1: the bytes were in none. */
   readonly cardAt: Time;
   /** When the card has it in hand, and when its first bit is on the bus. */
   readonly sentAt: Time;
   readonly busAt: Time;
-  /** All of it, at the processor. */
   readonly arrivesAt: Time;
 }
 
@@ -126,7 +121,6 @@ export class MemoryRecord implements MemoryLog {
   readonly #byPage = new Map<number, DeclaredWrite[]>();
   #open: Landing[] = [];
 
-  /** Roughly: those of passages are in the frames that brought them. */
   get heldBytes(): number {
     return this.lines.heldBytes + 20 * (this.queuedAt.length - this.#restQueued) +
       this.#passedBytes;
@@ -143,7 +137,6 @@ export class MemoryRecord implements MemoryLog {
     this.#open.push(write.landing);
   }
 
-  /** Writes that touch [from, to), in the order of their declaration. */
   writesIn(from: number, to: number): DeclaredWrite[] {
     const found = new Set<DeclaredWrite>();
     for (let page = from - from % PAGE_BYTES; page < to; page += PAGE_BYTES) {

@@ -32,7 +32,6 @@ export function memoryView(
   memory: HostMemory,
   { host, from, to, bytes = false, touched }: MemoryQuery & {
     readonly host: string;
-    /** Of the whole run. */
     readonly touched: MemoryRecord | undefined;
   },
 ): MemoryView {

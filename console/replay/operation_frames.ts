@@ -14,7 +14,6 @@ const STEPS_MOST = 20_000, FRAMES_MOST = 20_000;
 
 export interface SeenStretch {
   readonly events: readonly SeenEvent[];
-  /** Bytes of a frame, of which the first ones are kept. */
   readonly lengthOf: (head: Uint8Array<ArrayBuffer>) => number;
 }
 

@@ -3,7 +3,6 @@ import type { ReplayEngine } from "./engine.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { ReplayHead, ReplayProgress } from "./job.ts";
 
-/** Of the engine; a client may call them. */
 export const METHODS = [
   "timeline",
   "density",

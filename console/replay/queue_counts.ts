@@ -12,7 +12,6 @@ export function isOfQueue({ kind }: AuditRecord): boolean {
 export class QueueCounts {
   readonly #queues = new Map<string, Counted>();
 
-  /** @param before the counts to continue. */
   constructor(before?: QueueCounts) {
     if (before === undefined) return;
     for (const [key, queue] of before.#queues) this.#queues.set(key, { ...queue });

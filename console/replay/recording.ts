@@ -29,14 +29,12 @@ import { WireRecord } from "./wire_record.ts";
 export interface Loaded {
   readonly own: Readonly<Record<string, MakeProgram>>;
   readonly inputs: ReadonlyMap<string, Readonly<Record<string, Uint8Array>>>;
-  /** Watches nodes that run own programs. */
   readonly replace: (create: CreateNode) => CreateNode;
   /** For the bytes of writes; absent: they are kept in memory. */
   readonly spool?: Spool;
 }
 
 export interface Sample {
-  /** Everything before this has happened. */
   readonly at: Time;
   readonly events: number;
   readonly digest: string;
@@ -76,7 +74,6 @@ export class Recording {
   job: ReplayJob;
   readonly simulator: Simulator;
   readonly lives: ReadonlyMap<string, readonly Life[]>;
-  /** As a trace has them. */
   readonly steps = new StepLog();
   readonly #finder: OperationFinder;
   /** Since {@link detailFrom}; before it all but posts and completions. */
@@ -84,12 +81,10 @@ export class Recording {
   readonly reports: Ordered<ReportSeen>[] = [];
   readonly wire: WireRecord;
   readonly memory = new Map<string, MemoryRecord>();
-  /** Times, by device. */
   readonly events = new Map<string, Numbers>();
   samples: Sample[] = [];
   /** Steps, messages and changes of memory before this are forgotten. */
   detailFrom: Time = 0;
-  /** Everything before this has happened. */
   reached: Time = 0;
   #order = 0;
   #eventsOfSample = FIRST_EVENTS_OF_SAMPLE;
@@ -193,7 +188,6 @@ export class Recording {
     return this.heldBytes > (1 - ROOM_LEFT) * this.#detailBytes;
   }
 
-  /** Forgets details until half of the limit is free. */
   makeRoom(): void {
     if (this.heldBytes > this.#detailBytes / 2) this.#forgetHalf();
   }
@@ -325,7 +319,6 @@ export class Recording {
     else write.claimedAt = Math.min(write.claimedAt, time);
   }
 
-  /** Of the run so far, by their begin. */
   operations(): readonly FoundOperation[] {
     return this.#finder.operations();
   }

@@ -27,7 +27,6 @@ import type { KnownDigest, ReplayHead, ReplayJob } from "./job.ts";
 /** Orders come one by one: their content is all that was ever put into the rack. */
 export interface ReplaySource {
   readonly head: ReplayHead;
-  /** New ones. */
   readonly count: number;
   /** @throws Error where an order's content is gone. */
   readonly orders: () => Iterable<SimulatedOrder>;
@@ -35,7 +34,6 @@ export interface ReplaySource {
 
 /** How much has been read: of a rack that is up for long, only new orders are. */
 export interface OrdersRead {
-  /** The record's bytes before this are final. */
   from: number;
   /** Numbers of the orders after them. */
   counters: ReadonlySet<number>;

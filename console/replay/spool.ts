@@ -22,7 +22,6 @@ export class Spool {
     this.#most = cacheBytes;
   }
 
-  /** In the file, and of those in memory. */
   get bytes(): { readonly kept: number; readonly cached: number } {
     return { kept: this.#length, cached: this.#cached };
   }

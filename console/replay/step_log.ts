@@ -48,7 +48,6 @@ export class StepLog {
   readonly #names: string[] = [""];
   readonly #indexes = new Map<string, number>([["", 0]]);
 
-  /** Steps that were forgotten. */
   dropped = 0;
 
   get length(): number {
@@ -145,12 +144,10 @@ export class StepLog {
     return this.#at.at(index);
   }
 
-  /** Steps before `at`. */
   countBefore(at: Time): number {
     return this.#at.countBelow(at);
   }
 
-  /** [from, to). */
   slice(from: number, to: number): StepRow[] {
     const end = Math.min(to, this.length);
     return Array.from({ length: Math.max(0, end - from) }, (_, i) => this.at(from + i));

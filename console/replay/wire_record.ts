@@ -24,13 +24,10 @@ export interface Direction {
   readonly startPs: Numbers;
   readonly endPs: Numbers;
   readonly bytes: Numbers;
-  /** Of bytes up to and with each message. */
   readonly total: Numbers;
   /** Of a frame its head's number, of a bus message one of its kind. */
   readonly what: Numbers;
-  /** Of each among all that the run records. */
   readonly order: Numbers;
-  /** Their rows are forgotten. */
   forgotten: number;
   forgottenBytes: number;
   /** By the message's number from the start of the run. */
@@ -156,7 +153,6 @@ export class WireRecord {
     });
   }
 
-  /** Of messages that have arrived before `at`; those behind one that has not stay. */
   forgetBefore(at: Time): void {
     let head = this.#headCount;
     for (const direction of this.directions) {
@@ -179,7 +175,6 @@ export class WireRecord {
     this.#headsForgotten = head;
   }
 
-  /** At `at`. */
   stateOf(direction: Direction, at: Time): CableState {
     const { cable, plan, from, to, total } = direction;
     const sent = direction.startPs.countBelow(at);

@@ -2,7 +2,6 @@
 import { type Column, columnsOf, tableText, timeColumn } from "./table.ts";
 import type { Reported } from "../rack/run_variant.ts";
 
-/** Without counters that are 0. */
 export interface CongestionRow {
   readonly variant: string;
   readonly node: string;

@@ -9,7 +9,6 @@ export interface DeviceFaultRow {
   readonly kind: "flip" | "stuck";
   /** `b-rnic`, or the host whose SCM it is. */
   readonly target: string;
-  /** Effect, place and time. */
   readonly terms: string;
   /**
    * Data segments that the fault could have damaged and did, since the card has power; null for a

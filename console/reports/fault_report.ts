@@ -13,7 +13,6 @@ export interface FaultRow {
   readonly action: LinkFaultPlan["action"];
   /** `a-rnic/tor`, or `a-rnic->tor` for one way. */
   readonly target: string;
-  /** Effect and time. */
   readonly terms: string;
   /** Frames that it could have affected and did, while the sender had power. */
   readonly seen: number;

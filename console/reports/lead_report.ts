@@ -11,7 +11,6 @@ import { columnsOf, tableText } from "./table.ts";
 /** A class: announced operations for which a card had something fetched. */
 export interface LeadRow {
   readonly variant: string;
-  /** The responder's card. */
   readonly node: string;
   /**
    * From the hint to its request, or, for wasted elements, to the time at which it was given up.
@@ -19,9 +18,7 @@ export interface LeadRow {
   readonly fromPs: Time;
   /** Null of the last class. */
   readonly toPs: Time | null;
-  /** All was there when its request needed it. */
   readonly useful: number;
-  /** Something was still on its way. */
   readonly late: number;
   /** No request has used any of it. */
   readonly wasted: number;

@@ -45,7 +45,6 @@ export interface RunReport {
   readonly hintLeads?: readonly LeadRow[];
   /** C-11; absent where no program shares memory. */
   readonly shared?: SharedReport;
-  /** Of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
@@ -53,9 +52,7 @@ export interface RunReport {
   readonly warnings?: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly text: string }
   >;
-  /** Forged, damaged or beyond their sender's rights: none changed the run. */
   readonly refused: ReadonlyArray<Refused & { readonly variant: string }>;
-  /** Why a variant cannot be replayed exactly. */
   readonly inexact?: ReadonlyArray<{ readonly variant: string; readonly why: string }>;
   /** Variants that did nothing, so that their checks say nothing, and why. */
   readonly unchecked?: ReadonlyArray<{ readonly variant: string; readonly why: string }>;
@@ -63,7 +60,6 @@ export interface RunReport {
     {
       readonly name: string;
       readonly promise: string;
-      /** By variant, how much the check examined. */
       readonly looked: readonly string[];
       readonly holds: boolean;
       /** The violation; "" where the check holds. */

@@ -14,7 +14,7 @@ export interface MethodRow extends Ends {
   readonly confirmed: number;
   readonly promises: boolean;
   readonly requestsPerMessage: number;
-  /** Both directions, from the first message's post to the last completion. */
+  /** In both directions, from the first message's post to the last completion. */
   readonly packetsPerMessage: number;
   readonly bytesPerMessage: number;
   readonly latencyPs: Latencies;

@@ -14,7 +14,6 @@ export interface ModuleRow {
   readonly region: string;
   /** `far load`, `home store` …; atomics are stores. */
   readonly access: string;
-  /** That have ended. */
   readonly accesses: number;
   readonly meanPs: Time;
   /** Means over all of them: 0 where none has passed there. */

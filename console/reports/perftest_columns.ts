@@ -12,7 +12,6 @@ import { PERFTEST, type PerftestName } from "../../nodes/host/programs/perftest/
 import { left } from "./printf.ts";
 
 export interface PerftestForm {
-  /** `--report_gbits` */
   readonly gbits?: boolean;
   /** `--output`: this figure alone, of each size. */
   readonly output?: PerftestOutput;
@@ -32,7 +31,6 @@ export type Field = readonly [
   label: string | null,
   key: string | null,
   value: string | number,
-  /** Text behind it. */
   behind?: string,
 ];
 
@@ -196,11 +194,9 @@ export function titlesOf({ test, settings }: PerftestResult, form: PerftestForm)
   return columns.map(([title]) => title).join("");
 }
 
-/** `text` has the column's digits. */
 export interface Cell {
   readonly key: string;
   readonly text: string;
-  /** With what stands around it in the line. */
   readonly padded: string;
 }
 

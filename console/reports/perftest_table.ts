@@ -23,7 +23,6 @@ const RULE = "-".repeat(87);
 const NO_PEAK = " WARNING: BW peak won't be measured in this run.";
 const US = 1e6;
 
-/** The whole output of a test. */
 export function perftestText(result: PerftestResult, form: PerftestForm = {}): string {
   const { rows, ends } = result;
   if (form.output !== undefined) {

@@ -22,7 +22,6 @@ export interface PlacementRow {
   readonly region: string;
   readonly home: string;
   readonly far: readonly string[];
-  /** As the scenario says it. */
   readonly placement: SharedRegion["placement"];
   /** For `auto`; null where the scenario says the place. */
   readonly judge: JudgePlan | null;
@@ -32,7 +31,6 @@ export interface PlacementRow {
   readonly farAccesses: number | null;
   /** By time, of all lives; a refusal of home's card has its reason. */
   readonly moves: readonly PlacementMove[];
-  /** At the end. */
   readonly place: "local" | "remote";
 }
 

@@ -34,20 +34,16 @@ import { askConfined } from "../rack/own/confined.ts";
 import type { Around } from "../rack/own/loop_watch.ts";
 import type { Prepared } from "../rack/prepare.ts";
 
-/** Of a protocol's recovery or check. */
 export interface ProtocolVerdict {
-  /** As the scenario names it. */
   readonly program: string;
   /** The protocol's own check, or the operations that it notes. */
   readonly by: "check" | "operations";
   readonly findings: readonly string[];
-  /** Questions without a verdict. */
   readonly unknown: readonly string[];
   /** A host had lost its power, for good or not, when the check looked. */
   readonly sawCut: boolean;
 }
 
-/** When the checks look at it. */
 export interface EndedRack {
   readonly plan: RackPlan;
   readonly own: Readonly<Record<string, MakeProgram>>;
@@ -62,15 +58,12 @@ export interface EndedRack {
 export interface EndedHost {
   /** Begin of its last life: 0 where it kept its power; undefined where it has none. */
   readonly since: Time | undefined;
-  /** SCM; without power, as the failure has left it. */
   readonly memory: Readable;
-  /** Observes its recovery. */
   readonly log?: MemoryLog;
 }
 
 /** For the process with a run's own programs, which reads SCM files by itself. */
 export interface CheckJob extends Pick<RunRecord, "plan" | "reports" | "notes" | "until"> {
-  /** Of own programs. */
   readonly programs: Readonly<Record<string, string>>;
   readonly lives: readonly (readonly [string, readonly Life[]])[];
 }

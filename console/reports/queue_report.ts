@@ -21,7 +21,6 @@ import { type Column, columnsOf, type Latencies, latencyColumns, tableText } fro
 
 export interface QueueRow {
   readonly variant: string;
-  /** The card. */
   readonly node: string;
   readonly scheme: QueuePlan["scheme"];
   readonly placement: string;

@@ -81,7 +81,6 @@ export function runText(
   ];
 }
 
-/** The duration, and the number of processes. */
 export function effortText({ virtualPs, wallMs, processes, events }: RunReport): string {
   return `${formatTime(virtualPs)} of virtual time in ${(wallMs / 1_000).toFixed(2)} s, ` +
     `${countOf(processes, "process", "processes")}, ${countOf(events, "event")}`;

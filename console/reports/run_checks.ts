@@ -17,15 +17,11 @@ export interface JudgedVariant {
   readonly protocols: readonly ProtocolVerdict[];
   /** In the order of {@link CHECKERS}; absent without a record. */
   readonly promises?: readonly PromiseVerdict[];
-  /** Why the checks say nothing, as nothing was done. */
   readonly nothing?: string;
 }
 
-/** Of a checker in a variant. */
 export interface PromiseVerdict extends Pick<Verdict, "looked" | "findings"> {
-  /** The promise applies to this run. */
   readonly isConcerned: boolean;
-  /** The run had something to examine. */
   readonly hasSubjects: boolean;
 }
 

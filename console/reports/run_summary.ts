@@ -93,7 +93,6 @@ export function variantFolder({ id, path }: { id: string; path: string }, wanted
 }
 
 export interface RunFileRow {
-  /** Below the run's directory. */
   readonly path: string;
   readonly bytes: number;
   readonly kind: RunFileKind;

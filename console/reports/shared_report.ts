@@ -35,7 +35,6 @@ export interface AccessRow extends OfMemory {
   readonly homeStorePs: SharedLatency | null;
   readonly farLoadPs: SharedLatency | null;
   readonly farStorePs: SharedLatency | null;
-  /** Of both computers. */
   readonly accesses: number;
   readonly meanPs: Time;
   readonly busMessagesPerAccess: number;
@@ -53,14 +52,12 @@ export interface SharedQueueRow extends OfMemory {
   /** From the store to the load that finds it. */
   readonly latencyPs: SharedLatency;
   readonly messagesPerSecond: number;
-  /** At memory, of both computers. */
   readonly looksPerMessage: number;
   readonly busMessagesPerMessage: number;
   readonly networkMessagesPerMessage: number;
 }
 
 export interface LockRow extends OfMemory {
-  /** One computer's sections. */
   readonly node: string;
   readonly side: string;
   readonly sections: number;
@@ -73,14 +70,11 @@ export interface LockRow extends OfMemory {
   readonly networkMessagesPerSection: number;
 }
 
-/** One access to a line, alone. */
 export interface CostRow extends OfMemory {
-  /** `far load`, `home store` …. */
   readonly access: string;
   /** The preceding access to the line: `nothing`, `its own load`, `home's store` … */
   readonly after: string;
   readonly tookPs: Time;
-  /** Of both computers. */
   readonly busMessages: number;
   readonly networkMessages: number;
 }

@@ -54,15 +54,12 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
   return nothing === undefined ? judged : { ...judged, nothing };
 }
 
-/** The report on a scenario's runs. */
 export function summarise(
   { id, path, wallMs, nats, outcomes, expect = [] }: {
     readonly id: string;
     readonly path: string;
     readonly wallMs: number;
-    /** The run's own broker counts among its processes. */
     readonly nats: boolean;
-    /** Checks that must examine something. */
     readonly expect?: readonly string[];
     readonly outcomes: readonly JudgedVariant[];
   },

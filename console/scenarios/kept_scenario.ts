@@ -51,7 +51,6 @@ export function scenarioOfRun(
     readonly directory: string;
     readonly plan: RackPlan;
     readonly partitions: readonly PartitionPlan[];
-    /** Of the text: paths in it are relative. */
     readonly folder?: string;
   },
 ): RunText {

@@ -26,11 +26,9 @@ import type { ReplayedFaults } from "../rack/fault_lines.ts";
 
 type Mapping = Record<string, unknown>;
 
-/** They identify a run among those of its scenario. */
 export type ChosenVariant = Pick<ScenarioVariant, "method" | "ddio" | "seed">;
 
 export interface RunTextOptions extends VariantChoices {
-  /** Paths of the scenario begin here. */
   readonly base: string;
   readonly variant: ChosenVariant;
   /** As in `PrepareOptions`: it is asked before the choices are made. */
@@ -157,17 +155,13 @@ interface HostShutdown extends ShutdownPlan {
 export interface ByHand extends ReplayedFaults {
   /** Failures and returns of power of these devices are all on record, up to `before`. */
   readonly onRecord: { readonly nodes: readonly string[]; readonly before: Time };
-  /** Started by order, which `faults:` cannot express. */
   readonly programs: readonly { readonly host: string; readonly run: string }[];
-  /** By order. */
   readonly shutdowns: readonly HostShutdown[];
-  /** Why the run cannot be replayed exactly. */
   readonly inexact: readonly string[];
 }
 
 export interface RunText {
   readonly text: string;
-  /** Items of `faults:` for faults made by hand. */
   readonly faults: number;
   /** Sentences on events that the text cannot express. */
   readonly notes: readonly string[];
@@ -180,7 +174,6 @@ export function withByHand(
     readonly run: string;
     readonly plan: RackPlan;
     readonly byHand: ByHand;
-    /** Of the text: paths in it are relative. */
     readonly folder?: string;
   },
 ): RunText {

@@ -9,10 +9,8 @@ import { readInto } from "../base/files.ts";
 export interface ScenarioSource {
   /** As its user wrote it: for messages, and for commands that read it again. */
   readonly path: string;
-  /** The scenario's relative paths begin here. */
   readonly base: string;
   readonly text: string;
-  /** With the places of values in the text. */
   readonly yaml: YamlSource;
   readonly scenario: Scenario;
 }

@@ -1,7 +1,6 @@
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 
 export interface ShippedScenario {
-  /** Its file's, without the ending. */
   readonly name: string;
   readonly file: string;
   /** The first sentence of its file. */

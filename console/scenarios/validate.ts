@@ -13,13 +13,10 @@ export interface ValidScenario {
   readonly name: string;
   readonly seed: number;
   readonly hosts: number;
-  /** Hosts, RNICs and switches. */
   readonly nodes: number;
-  /** Labels. */
   readonly runs: readonly string[];
   /** Those that run, each once: shipped ones by name, others by path. */
   readonly programs: readonly string[];
-  /** Of power, cables and machines. */
   readonly faults: number;
   /** Hosts whose `put` has no file yet: `--input` names one. */
   readonly needsInput: readonly string[];

@@ -39,12 +39,10 @@ export interface App {
     init?: RequestInit,
     env?: Env["Bindings"],
   ) => Response | Promise<Response>;
-  /** Pages see their stream end. */
   readonly endFeeds: () => void;
 }
 
 export interface AppOptions extends Console {
-  /** For errors that are bugs of ours. */
   readonly onError?: (error: unknown) => void;
 }
 

@@ -19,7 +19,6 @@ export interface Console {
   readonly replays: Replays;
   readonly page: Page;
   readonly version: string;
-  /** The console was started with it. */
   readonly rack: string | null;
   /** Monotonic. */
   readonly wallMs: () => number;
@@ -29,7 +28,6 @@ export interface Env {
   readonly Variables: {
     /** Undefined where the request has no known key. */
     caller: Caller | undefined;
-    /** For the audit log. */
     detail: unknown;
   };
   readonly Bindings: {

@@ -10,7 +10,6 @@ export interface ListenOptions {
   readonly address: string;
   /** 0: any free one. */
   readonly port: number;
-  /** Paths of PEM files. */
   readonly tls?: { readonly cert: string; readonly key: string };
   /** The user's explicit word for another address without TLS. */
   readonly isInsecure?: boolean;
@@ -20,7 +19,6 @@ export interface ListenOptions {
 
 export interface Place {
   readonly port: number;
-  /** As a browser writes them; the first one is for people. */
   readonly origins: readonly string[];
 }
 

@@ -7,7 +7,6 @@ import { Replay } from "../replay/client.ts";
 export interface ReplaysOptions {
   readonly wallMs: () => number;
   readonly openMax?: number;
-  /** Without a question. */
   readonly idleMs?: number;
 }
 
@@ -60,7 +59,6 @@ export class Replays {
     }
   }
 
-  /** Ends all, whatever their queries, and opens no more. */
   async end(): Promise<void> {
     this.#isOver = true;
     await Promise.all([...this.#open.keys()].map((key) => this.#end(key)));

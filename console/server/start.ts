@@ -17,16 +17,13 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 
 export interface StartOptions extends ListenOptions {
   readonly page: Page;
-  /** Brought up by this command. */
   readonly rack?: string;
   /** An operator's, besides the keys that the console gives out. */
   readonly fixedKey?: string;
-  /** For errors that are bugs of ours. */
   readonly onError?: (error: unknown) => void;
 }
 
 export interface Started extends Place {
-  /** Signs one browser in, once. */
   readonly link: (role: Role) => Promise<string>;
   readonly auditFile: string;
   /**

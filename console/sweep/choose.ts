@@ -34,7 +34,6 @@ export function chartOf(
   measured: Measured,
   { choice, title, caption }: {
     readonly choice: Choice;
-    /** A scenario. */
     readonly title: string;
     readonly caption: readonly string[];
   },

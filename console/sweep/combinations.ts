@@ -7,13 +7,11 @@ import type { ScenarioSource } from "../scenarios/scenario_source.ts";
 import { placesOf, withValues } from "./places.ts";
 import { parseVary, type Vary } from "./vary.ts";
 
-/** With every place at which the word is set. */
 export interface Varied extends Vary {
   readonly places: readonly Path[];
 }
 
 export interface Combination {
-  /** From 1. */
   readonly number: number;
   /** By the name of the word; as its user wrote it. */
   readonly values: Readonly<Record<string, string>>;
@@ -29,7 +27,6 @@ export function labelOf(values: Combination["values"]): string {
 type SweptSource = Pick<ScenarioSource, "scenario" | "yaml">;
 
 export interface Combinations {
-  /** Of the scenario as it is written. */
   readonly scenario: string;
   readonly seed: number;
   readonly varied: readonly Varied[];

@@ -27,7 +27,7 @@ export interface Latencies {
 }
 
 /**
- * Of the operations of each run and variant.
+ * Latencies of all operations, by run and variant.
  * @throws Refusal for an unknown run, and for one that cannot be replayed exactly or has no
  * operation.
  */
@@ -127,7 +127,6 @@ function wordsOf(variant: string): string {
   return variant.replace(/_+ddio_+/, ", DDIO ").replaceAll("_", " ");
 }
 
-/** By their reports. */
 export async function aboutRuns(ids: readonly string[]) {
   const rows = await Promise.all(ids.map((id) => findRun(id, "The run")));
   const reports = rows.flatMap(({ path }) => readReport(path) ?? []);

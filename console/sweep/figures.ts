@@ -14,7 +14,6 @@ import { isInSharedTable } from "../reports/shared_report.ts";
 
 export interface ReportPoint {
   readonly keys: Readonly<Record<string, string>>;
-  /** By their path in the report. */
   readonly figures: Readonly<Record<string, number>>;
   /** Why a transfer is not complete; else empty. */
   readonly note: string;

@@ -11,14 +11,11 @@ import { type Sweep, SWEEP_FILE } from "./run_sweep.ts";
 
 export interface KeptMeasured {
   readonly measured: Measured;
-  /** Without repetition. */
   readonly scenarios: readonly string[];
   readonly seeds: readonly string[];
   /** Of a sweep; a run does not say which commit made it. */
   readonly commit: string | null;
-  /** Repeats the figures, or the comparison. */
   readonly command: string;
-  /** Names of the runs, or of the sweep. */
   readonly runs: readonly string[];
 }
 

@@ -8,7 +8,6 @@ import type { Unit } from "../plot/chart.ts";
 import { pointsOf, type ReportPoint } from "./figures.ts";
 import type { RunReport } from "../reports/method_report.ts";
 
-/** Points differ in it. */
 export interface Dimension {
   readonly name: string;
   /** As text, in the order in which they were given, or came. */
@@ -23,7 +22,6 @@ export interface MeasuredPoint extends Omit<ReportPoint, "keys"> {
   readonly at: Readonly<Record<string, string>>;
 }
 
-/** Of a run or a combination. */
 export interface Measurement {
   readonly values: Readonly<Record<string, string>>;
   readonly report: RunReport | null;
@@ -34,7 +32,6 @@ export interface Measurement {
 export interface Measured {
   readonly dimensions: readonly Dimension[];
   readonly points: readonly MeasuredPoint[];
-  /** Without a point. */
   readonly missing: readonly MeasuredPoint[];
 }
 

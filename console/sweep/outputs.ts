@@ -30,7 +30,6 @@ export function checkOutputs({ plot, csv }: Outputs): void {
   }
 }
 
-/** In the form that the name's ending says. */
 export async function writePlot(path: string, chart: Chart): Promise<void> {
   // The library is large, and most commands draw nothing.
   const text = path.endsWith(".html")

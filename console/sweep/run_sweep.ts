@@ -25,13 +25,11 @@ import { folderOf, sweptBy, type SweptCombination, unswept } from "./swept.ts";
 
 /** As `rack sweep --json` prints it and its directory keeps it. Plain data. */
 export interface Sweep {
-  /** Its name among the kept runs. */
   readonly run: string;
   readonly scenario: string;
   /** The scenario's; it may be what varies. */
   readonly seed: number;
   readonly commit: string | null;
-  /** Repeats it. */
   readonly command: string;
   readonly varied: readonly {
     readonly name: string;
@@ -46,7 +44,6 @@ export interface Sweep {
 export interface SweepOptions {
   /** `depth=1,4,16`: see `vary.ts`. */
   readonly vary: readonly string[];
-  /** For `put`. */
   readonly input?: string;
   /** Default: each combination is one process. */
   readonly packing?: Packing;
@@ -61,14 +58,12 @@ export interface SweepOptions {
   readonly limitMs?: number;
   /** Ends all processes. The result covers the finished part. */
   readonly signal?: AbortSignal;
-  /** Before anything runs. */
   readonly onCount?: (about: { readonly count: number; readonly jobs: number }) => void;
   /** `id` among the kept runs, when the first combination is about to run. */
   readonly onStart?: (id: string) => void;
   readonly onProgress?: (title: string, share: number) => void;
 }
 
-/** In the directory of a sweep. */
 export const SWEEP_FILE = "sweep.json";
 const LIMIT_MS = 1_000 * SWEEP_OPTIONS.limit.normal;
 

@@ -19,7 +19,6 @@ export interface LanesOfSweep {
   /** The sweep's name among the kept runs, and its directory. */
   readonly id: string;
   readonly path: string;
-  /** Paths of the scenario begin here. */
   readonly base: string;
   readonly input?: string | undefined;
   readonly packing: Exclude<Packing, "all">;

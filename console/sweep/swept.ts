@@ -1,7 +1,6 @@
 import type { RunReport } from "../reports/method_report.ts";
 import type { Combination } from "./combinations.ts";
 
-/** The result of one combination. */
 export interface SweptCombination extends Pick<Combination, "number" | "values"> {
   /**
    * `done`: its checks hold, as those of a `rack run` with exit code 0. `unchecked`: its programs

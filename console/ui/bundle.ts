@@ -11,7 +11,6 @@ export interface PageFile {
   readonly path: string;
   readonly type: string;
   readonly body: Uint8Array<ArrayBuffer>;
-  /** For browsers that accept it. */
   readonly gzip: Uint8Array<ArrayBuffer>;
   /** The path holds a hash of the content: a browser need not ask again. */
   readonly immutable: boolean;

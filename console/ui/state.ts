@@ -23,7 +23,6 @@ export type Selection =
   /** `a-rnic/tor`, as `rack link ls` writes it. */
   | { readonly kind: "cable"; readonly name: string }
   | { readonly kind: "queue pair"; readonly device: string; readonly number: number }
-  /** In the history of its run. */
   | { readonly kind: "operation"; readonly number: number }
   /** A line of 64 B of a host's SCM, by the address of its first byte. */
   | { readonly kind: "line"; readonly host: string; readonly address: number };
@@ -105,7 +104,6 @@ export const place = signal<Place>({ view: "rack", more: {} });
 export const view = computed(() => place.value.view);
 export const run = computed(() => place.value.run);
 export const selection = computed(() => place.value.select);
-/** Shown by every view; undefined: now. */
 export const instant = computed(() => place.value.at);
 export const isPast = computed(() => instant.value !== undefined);
 

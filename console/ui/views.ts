@@ -19,7 +19,6 @@ const BY_NAME: Readonly<Record<ViewName, View>> = {
   scenario: SCENARIO,
 };
 
-/** In the order of the rail. */
 export const VIEWS = VIEW_NAMES.map((name) => ({ name, ...BY_NAME[name] }));
 
 export function viewOf(name: ViewName): View {

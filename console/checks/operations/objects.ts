@@ -94,7 +94,6 @@ export function refuseCall({ type, call }: OperationRecord): string | undefined 
   return `found call ${showFound(call)} of a ${type}, expected ${Object.keys(calls).join(", ")}`;
 }
 
-/** Before the first operation. */
 export function initialOf({ type, initial }: OperationRecord): State {
   return initial ?? TYPES[type].initial;
 }

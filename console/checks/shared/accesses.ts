@@ -26,7 +26,6 @@ export interface Lost {
   readonly note: RegionLostRecord;
 }
 
-/** `record`: the first of its use. */
 export interface Region {
   readonly record: RegionRecord;
   readonly accesses: Access[];

@@ -21,7 +21,6 @@ export function flushedWrites(
   return drained(flushedWriteSteps(notes, lives));
 }
 
-/** The same, in steps. */
 export function* flushedWriteSteps(
   notes: readonly TimedRecord[],
   lives: Lives["lives"],
@@ -35,7 +34,7 @@ export function* flushedWriteSteps(
   return all.sort((x, y) => x.issued.order - y.issued.order);
 }
 
-/** Of one region in SCM, by access. */
+/** The writes of one region in SCM, by access. */
 export function* writesOf(
   region: Region,
   lives: readonly Life[],
@@ -182,7 +181,7 @@ export function* unknownUnits(
   return byHome;
 }
 
-/** The change is a sum without its old value. */
+/** An `add` without its old value is a change without a record. */
 export function isUnknown({ note: { op }, ended }: Access): boolean {
   return op === "add" && ended?.note.bytes === undefined && ended?.note.result !== "refused";
 }

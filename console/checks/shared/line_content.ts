@@ -13,19 +13,15 @@ const WORD_BYTES = 8;
  */
 export type MayHave = (at: number, bytes: Uint8Array) => boolean;
 
-/** Only what is about this line. */
 export interface LineOp {
   readonly name: string;
   readonly op: "load" | "store" | "add" | "compare-swap" | "lose";
-  /** Bytes [from, from + length) of the line. */
   readonly from: number;
   readonly length: number;
-  /** See `AccessRecord`. */
   readonly bytes?: Uint8Array | undefined;
   readonly compare?: Uint8Array | undefined;
   /** A load's result, or an atomic's old value; undefined: its program does not know. */
   readonly seen?: Uint8Array | undefined;
-  /** The program was told so. */
   readonly isLost?: boolean;
   /** For `lose`: it may be wrong. */
   readonly isPossible?: boolean;
@@ -41,13 +37,11 @@ interface Bytes {
 /** Null: lost. Equal contents have one {@link keyOf}. */
 export type Content = Bytes | null;
 
-/** Of a region at first. */
 export const ZEROS: Content = {
   bytes: new Uint8Array(LINE_BYTES),
   known: new Uint8Array(LINE_BYTES).fill(KNOWN),
 };
 
-/** After a power failure of home. */
 export const UNSEEN: Bytes = {
   bytes: new Uint8Array(LINE_BYTES),
   known: new Uint8Array(LINE_BYTES).fill(PERSISTENT),

@@ -32,7 +32,6 @@ export class CoverageCount {
     }
   }
 
-  /** The weakest first. */
   all(): readonly Covered[] {
     return [...this.#covered.values()].sort(byStrength);
   }

@@ -35,7 +35,6 @@ export function forEachPath(options: { readonly most: number }, run: Run): Paths
   }));
 }
 
-/** Runs the steps to their end. */
 export function toItsEnd<T>(steps: Generator<undefined, T>): T {
   for (;;) {
     const { done, value } = steps.next();

@@ -27,7 +27,6 @@ type Extent = Omit<Coverage, "cells" | "unit">;
 
 export const NOTHING_COVERED: Extent = { strength: 0, inOrder: false, aside: 0 };
 
-/** Rows that belong together, and the coverage once all of them were tried. */
 export interface Phase {
   readonly covers: Partial<Extent>;
   /** @returns undefined where there are more than `most`. */

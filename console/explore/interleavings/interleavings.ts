@@ -44,7 +44,6 @@ export interface Turned {
   readonly holds: readonly Held[];
   /** The second step came first in it. */
   readonly isTurned: boolean;
-  /** Null: the run has no end. */
   readonly found: RunRaces | null;
   readonly counterexample: Counterexample | null;
 }

@@ -19,7 +19,6 @@ export interface StepPlace {
   readonly end: Time;
 }
 
-/** An access that others can see, or be seen by. */
 export interface Step extends StepPlace {
   readonly note: AccessRecord;
 }

@@ -14,7 +14,6 @@ import {
 } from "./racks.ts";
 
 export interface ExploreProtocolOptions {
-  /** At a time. */
   readonly jobs: number;
   /** Of each rack; beyond, its verdict is partial. */
   readonly statesMax?: number;

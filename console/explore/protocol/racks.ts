@@ -4,7 +4,6 @@
  */
 import type { Exploration, PathStep } from "../../../fabric/coherence/explore.ts";
 
-/** Everything that is not named is one entry long. */
 export interface ProtocolRack {
   readonly computers: number;
   readonly lines: number;

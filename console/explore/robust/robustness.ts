@@ -20,7 +20,6 @@ import { type StrictHistory, type StrictWrite, valueOf, type Version } from "./s
 
 export const ROBUSTNESS = "robustness";
 
-/** Two writes; recovery finds the later one without the earlier one. */
 export interface UnorderedPair {
   readonly missing: StrictWrite;
   /** Equal to `missing` where a write is torn. */
@@ -52,9 +51,7 @@ export class Robustness {
   readonly #judged: ReadonlySet<string>;
   readonly #reads = new Map<string, Map<number, bigint>>();
   readonly #written = new Map<string, Set<number>>();
-  /** Words that were read and that the run had written: without any, nothing was judged. */
   words = 0;
-  /** Words with a content that no write of the run explains. */
   unexplained = 0;
 
   constructor(history: StrictHistory, judged: ReadonlySet<string>) {
@@ -79,7 +76,6 @@ export class Robustness {
     this.#written.clear();
   }
 
-  /** Judges the reads after a power failure at `at`. */
   finding(at: Time): NotRobust | undefined {
     const words = this.#found(at);
     const happened = new Happened(this.#history);

@@ -27,11 +27,10 @@ export interface StrictWrite {
   readonly initiator: string;
   readonly beganAt: Time;
   order: number;
-  /** `from` and `to`: the bytes that have arrived so far. */
+  /** Bytes [`from`, `to`) have arrived so far. */
   readonly host: string;
   from: number;
   to: number;
-  /** To cores: the last of its bytes. */
   visibleAt: Time;
   /** `wqe`: position in the send queue. Undefined for a store of a core. */
   readonly request: { readonly qpn: number; readonly wqe: number } | undefined;
@@ -89,7 +88,6 @@ export class StrictHistory {
     return this.#eras.get(host)?.findLast(({ from }) => from <= at)?.words.get(word);
   }
 
-  /** Of each other initiator: its last order that is visible before `at`. */
   *visibleBefore(at: Time, initiator: string): Generator<[initiator: string, order: number]> {
     for (const [other, visible] of this.#visible) {
       if (other === initiator) continue;

@@ -19,7 +19,6 @@ import type { Step } from "./verdict.ts";
 export interface StepWorker {
   open(): Promise<Opening>;
   turn(planned: Planned): Promise<Turned>;
-  /** Up to the last one that counts, or until it is stopped. */
   judge(range: StepRange): Promise<readonly StepFound[]>;
   stop(): void;
 }

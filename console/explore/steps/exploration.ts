@@ -42,7 +42,6 @@ export interface Exploration {
   readonly sweeps: readonly Sweep[];
 }
 
-/** One turn of one cut; `inTurn` ascends. */
 export interface Sweep {
   readonly cut: CutHosts;
   readonly inTurn: readonly Time[];
@@ -63,7 +62,6 @@ export interface Opening extends Pick<Verdict, "hosts" | "judgedBy" | "writes" |
 }
 
 export interface SweepSize {
-  /** Sweeps with the same name share the runs of survivors. */
   readonly cut: string;
   readonly instants: number;
   /** By instant: frames that survivors see; empty where no host survives. */

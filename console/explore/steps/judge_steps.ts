@@ -13,7 +13,6 @@ import type { Exploration } from "./exploration.ts";
 
 /** Plain data. */
 export interface StepFound {
-  /** 1: judged to its end. */
   readonly instants: number;
   readonly crashPoints: number;
   readonly paths: number;
@@ -23,7 +22,6 @@ export interface StepFound {
   /** Numbers of frames that identify the runs of survivors. */
   readonly runs: readonly number[];
   readonly isCutOff: boolean;
-  /** Null: each ends. */
   readonly endless: string | null;
   /**
    * Robustness: words that were read and that the run had written, and those that no write
@@ -31,7 +29,6 @@ export interface StepFound {
    */
   readonly words: number;
   readonly unexplained: number;
-  /** Null: each question on noted operations has a verdict. */
   readonly unknown: string | null;
   readonly counterexample: Counterexample | null;
   /** The message and exit code with which the command ends; null: it could be judged. */
@@ -43,7 +40,6 @@ export interface StepRange {
   readonly sweep: number;
   readonly from: number;
   readonly to: number;
-  /** By earlier second power failures. */
   readonly spent: number;
 }
 

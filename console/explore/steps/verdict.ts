@@ -18,7 +18,6 @@ import type { StepFound } from "./judge_steps.ts";
 
 export interface Step {
   readonly sweep: number;
-  /** An instant; behind all of them: the rest of the run. */
   readonly step: number;
   readonly found: StepFound;
 }

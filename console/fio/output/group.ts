@@ -15,7 +15,6 @@ import {
 import type { Shown } from "../shown.ts";
 import type { FioThread } from "../run_fio.ts";
 
-/** One entry of `jobs`. */
 export interface Row {
   readonly name: string;
   readonly host: string;
@@ -23,7 +22,6 @@ export interface Row {
   readonly number: number;
   readonly groupId: number;
   readonly threads: number;
-  /** Of the first thread. */
   readonly iodepth: number;
   readonly shown: Shown;
   readonly options: Readonly<Record<string, string>>;
@@ -35,7 +33,6 @@ export interface Row {
   readonly stats: ThreadStats;
 }
 
-/** Of a group. */
 export interface GroupDirection {
   readonly bytes: number;
   /** Bytes/s of all together, and of the slowest and fastest row. */
@@ -230,7 +227,6 @@ export function percentilesOf({ samples, buckets }: Latency, list: readonly numb
   return values;
 }
 
-/** A bucket's share. */
 export type Share = readonly [name: string, percent: number];
 
 /** A share that is not 0 is shown as `least` or more. */

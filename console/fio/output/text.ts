@@ -27,7 +27,6 @@ import {
 import { ctime } from "./ctime.ts";
 import { num2str, rateText } from "./num2str.ts";
 
-/** fio's name and version, and its clock. */
 export interface TextContext {
   readonly version: string;
   readonly now: Date;

@@ -13,9 +13,7 @@ export interface Attached {
   readonly runFile: RunFile;
   readonly address: NatsAddress;
   readonly viewer: Omit<NatsAddress, "url">;
-  /** The timekeeper's state. */
   readonly record: string;
-  /** Of the partitions, by name. */
   readonly states: string;
   readonly brokerLog: string;
 }

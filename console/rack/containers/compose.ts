@@ -24,7 +24,6 @@ export interface ComposeOptions {
   /** Without a message for so long, a process is dead. */
   readonly livenessMs: number;
   readonly trace: boolean;
-  /** As with `rack up`: no end, no report. */
   readonly stayUp: boolean;
   /** On the loopback interface. */
   readonly consolePort: number;

@@ -20,7 +20,6 @@ export const IN_CONTAINER = {
   natsConfig: "/etc/rackmesh/nats.conf",
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
-  /** Of nats-server, and of those that read its log. */
   brokerLog: "/var/log/rackmesh",
   /** For the report and the console: of the timekeeper and, by partition, of the hosts. */
   record: "/mnt/record",
@@ -41,7 +40,6 @@ export const VIEWER_PASSWORD = "RACKMESH_VIEWER_PASSWORD";
 
 export interface ComposeOptions {
   readonly runFile: RunFile;
-  /** Tells the run from others of the scenario, for the report. */
   readonly label: string;
   readonly image: string;
   readonly natsImage: string;

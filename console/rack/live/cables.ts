@@ -53,7 +53,6 @@ function readTerms({ target, action, terms }: LinkOrder) {
   throw refusal("", { found: `Found ${fault.found}`, expected: fault.expected });
 }
 
-/** A request `control.<verb>`; undefined without an answer. */
 export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 
 const AGAIN_MS = 20;

@@ -14,7 +14,6 @@ export function clockDocument(clock: ClockStatus) {
     limitPs: finite(limit),
     paused,
     finished,
-    /** See `ClockStatus`; null as well while it moves. */
     standsAtPs: standsAt,
     hits: [...hits],
     psPerSecond: pace,

@@ -4,7 +4,6 @@ import type { FinalPage } from "../../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { RackLink } from "./racks.ts";
 
-/** By node, by name. */
 export type Counters = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 export interface LiveCounters {
@@ -32,9 +31,7 @@ export async function countersOf({ rack, control }: RackLink): Promise<LiveCount
   return { nodes, missing: missing.sort() };
 }
 
-/** Of one end of a cable since its power-on. */
 export interface CableTraffic {
-  /** Index in the plan. */
   readonly cable: number;
   readonly from: string;
   readonly frames: number;

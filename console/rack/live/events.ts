@@ -54,7 +54,6 @@ export interface StateEvent {
     readonly power: boolean;
   }[];
   readonly processes: readonly Omit<ProcessEvent, "event">[];
-  /** Planned or ordered. */
   readonly links: readonly Omit<LinkEvent, "event">[];
 }
 
@@ -62,7 +61,6 @@ export type RackEvent =
   | StateEvent
   | ProcessEvent
   | LinkEvent
-  /** Time stops or continues, or is held by something else. */
   | ({ readonly event: "clock" } & Clock)
   | {
     readonly event: "power";

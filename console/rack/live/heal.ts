@@ -11,7 +11,6 @@ import type { RackLink } from "./racks.ts";
 export interface Healed {
   readonly healed: readonly string[];
   readonly started: readonly string[];
-  /** Devices and cables that could not be healed, and why. */
   readonly problems: readonly string[];
 }
 

@@ -241,7 +241,6 @@ export function entryOf(rack: RackUp, node: string): ProcessEntry {
 
 type Fault = Pick<RecordedFault, "at" | "action" | "partition" | "nodes">;
 
-/** From a sequence number on. */
 export interface Faults {
   readonly faults: readonly Fault[];
   readonly count: number;

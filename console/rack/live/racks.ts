@@ -70,7 +70,6 @@ function endOf({ id, path }: RunRow): string {
   return end === undefined ? "" : ` (${id} has gone down: ${end.message})`;
 }
 
-/** Names, for a message. */
 export function listed(rows: readonly RunRow[]): string {
   return rows.map(({ id }) => id).join(", ");
 }
@@ -153,18 +152,16 @@ export async function linkedTo<T>(
   }
 }
 
-/** Then this machine sees only messages of its processes. */
+/** This machine then sees only messages of the rack's processes. */
 export function isInContainers({ supervisor }: RackUp): boolean {
   return supervisor.pid === null;
 }
 
-/** The folder with the outputs of a host. */
 export function stateOf(rack: RackUp, host: string): string {
   const { directory } = rack;
   return isInContainers(rack) ? `${directory}/${STATES}/${partitionOf(rack, host)}` : directory;
 }
 
-/** Of the partitions of a rack in containers. */
 export const STATES = "states";
 
 /** The partition that runs a device. */

@@ -18,15 +18,13 @@ import { partitionOf, type RackLink } from "./racks.ts";
 import { isForgotten } from "./transfer.ts";
 
 export interface ShutDownOptions {
-  /** When the power goes off, in ps from the shutdown's begin on; > 0. */
+  /** In ps from the shutdown's begin on; > 0. */
   readonly withinPs: Time;
-  /** Wall time. */
   readonly timeoutSeconds: number;
   /** Called once where time is held, so that the shutdown waits. */
   readonly onHeld?: (status: ClockStatus) => void;
 }
 
-/** The host's report, and when its power went off. */
 export interface ShutDownOutcome extends Omit<ShutdownReport, "order" | "failed"> {
   readonly nodes: readonly string[];
   readonly offAt: Time;

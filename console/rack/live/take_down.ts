@@ -33,7 +33,6 @@ export async function takeRacksDown(which: WhichRacks) {
 export interface WhichRacks {
   readonly run?: string;
   readonly all?: boolean;
-  /** Racks of other users, which stay up. */
   readonly onForeign?: (ids: readonly string[]) => void;
 }
 

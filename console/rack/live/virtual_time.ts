@@ -8,7 +8,6 @@ const AWAITED: ReadonlySet<string> = new Set(["absent", "unknown", "joining", "d
 
 export interface Driven {
   readonly status: ClockStatus;
-  /** Why the order did not reach its goal. */
   readonly missed?: string;
 }
 

@@ -19,9 +19,8 @@ export interface WarningOfCard extends CardWarning {
 
 export interface Why {
   readonly status: ClockStatus;
-  /** Forged, damaged, or beyond their sender's rights. */
   readonly refused: readonly Refused[];
-  /** Why the run cannot be replayed exactly; empty where it can. */
+  /** Empty where the run can be replayed exactly. */
   readonly inexact: readonly string[];
 }
 

@@ -6,7 +6,6 @@ import { framed, framesOf, type Said, STOP } from "./frames.ts";
 
 export interface Asker<Progress> {
   tell(progress: Progress): void;
-  /** The work shall end early. */
   stopped(): boolean;
 }
 

@@ -12,9 +12,7 @@ import { framed, framesOf, isSaid, STOP } from "./frames.ts";
 import { WATCH_MODULE } from "./loop_watch.ts";
 
 export interface Confined {
-  /** The entry point, a path in the project. */
   readonly module: string;
-  /** For messages. */
   readonly programs: readonly string[];
   /** Paths below `directory`; `"all"`: it may read any. */
   readonly reads?: readonly string[] | "all";
@@ -33,7 +31,6 @@ export interface Confined {
 export interface Asked<Progress> extends Confined {
   readonly job: unknown;
   readonly onProgress?: ((progress: Progress) => void) | undefined;
-  /** True: the work shall end early, with an answer. */
   readonly stopped?: (() => boolean) | undefined;
 }
 
@@ -47,7 +44,6 @@ export interface ConfinedWorker {
     job: unknown,
     onProgress?: (progress: Progress) => void,
   ): Promise<Answer>;
-  /** Processor time; undefined where it has ended. */
   usedMs(): number | undefined;
   /** It accepts no more: it has ended, or failed otherwise than in a job. */
   readonly isOver: boolean;

@@ -25,7 +25,6 @@ export interface ExploreJob {
   readonly plan: RackPlan;
   readonly inputs: ExploredRack["inputs"];
   readonly orders: NonNullable<ExploredRack["orders"]>;
-  /** Texts of own programs. */
   readonly programs: Readonly<Record<string, string>>;
   readonly options: Omit<ExploreOptions, "stopped">;
 }

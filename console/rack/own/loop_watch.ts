@@ -6,17 +6,14 @@ import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { judgeRulesOf } from "../../../fabric/rack/plan/shared_region.ts";
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
 
-/** A process reads it when it starts the watch. */
 export const WATCH_MODULE = "console/rack/own/loop_watch_main.ts";
 
-/** First message to the thread, which answers when it watches. */
 export interface LoopWatchStart {
   /** The number of what runs, from 1; 0: none. Then a count of changes, modulo 2³². */
   readonly running: Int32Array<SharedArrayBuffer>;
   readonly watched: readonly Watched[];
 }
 
-/** For people. */
 export interface Watched {
   readonly name: string;
   readonly expected: string;

@@ -20,9 +20,7 @@ const ORPHAN_S = 30;
 const LOOK_MS = 100;
 
 export interface Probed {
-  /** Why it cannot be loaded. */
   readonly why?: string;
-  /** It exports `recover` or `check`. */
   readonly isHooked: boolean;
   /** It is rows of the coherent cards' protocol, no program. */
   readonly isProtocol: boolean;

@@ -11,7 +11,6 @@ import { RackError } from "../../base/rack_error.ts";
 import { answerConfined, type Asker } from "./answer.ts";
 
 export interface StatesJob {
-  /** Of the protocol. */
   readonly text: string;
   readonly rack: ProtocolRack;
   readonly statesMax: number;

@@ -18,7 +18,6 @@ import { watchLoops } from "./loop_watch.ts";
 
 export interface RunJob {
   readonly runFilePath: string;
-  /** For checkers. */
   readonly isChecked: boolean;
   readonly limitMs?: number | undefined;
   /**
@@ -33,7 +32,6 @@ export type RunProgress = readonly [node: string, topic: string, value: unknown]
 
 export interface RunAnswer extends Simulated {
   readonly durable: DurableLog["durable"];
-  /** Only under a debugger. */
   readonly protocols?: readonly ProtocolVerdict[];
 }
 

@@ -13,9 +13,7 @@ import type { ReplayJob } from "../job.ts";
 export interface Repeated extends Pick<RunFile, "plan" | "partitions"> {
   /** Of before the instant, oldest first, each with the life of its host. */
   readonly orders: readonly RecordedOrder[];
-  /** The least number for later orders. */
   readonly ordersFrom: number;
-  /** Of cables, by order. */
   readonly links: readonly RecordedLinkFault[];
 }
 
@@ -26,7 +24,6 @@ export interface RepeatOptions {
    * those before the instant.
    */
   readonly withPending?: boolean;
-  /** Added to the plan by orders. */
   readonly planned?: readonly FaultPlan[];
 }
 

@@ -30,22 +30,18 @@ import { type Repeated, repeatOf } from "./repeated.ts";
 import { checkInstant } from "./take_checkpoint.ts";
 
 export interface ResumeOptions extends Omit<RunManner, "onCapturing"> {
-  /** Where the run has several. */
   readonly variant?: string;
   /** Before this instant all has happened; or the name of a checkpoint. */
   readonly at: Time | string;
   /** Time runs; else the rack is paused at the instant. */
   readonly go?: boolean;
-  /** Keeps every step of every operation in the run's directory. */
   readonly trace?: boolean;
 }
 
 export interface Resumed {
   readonly rack: RackUp;
-  /** The repeated run, and up to where. */
   readonly from: string;
   readonly at: Time;
-  /** Of all devices at that instant. */
   readonly digest: string;
   readonly events: number;
 }

@@ -23,7 +23,6 @@ export class AuditLog {
     this.#write(JSON.stringify(numbered));
   }
 
-  /** Newest first. */
   entries(): AuditEntry[] {
     return this.#entries.toReversed();
   }

@@ -35,7 +35,6 @@ export class ApiFailure extends Error {
   }
 }
 
-/** The answer to a request that has thrown. */
 export function failureResponse(error: unknown, c: Context): Response {
   const { kind, ...rest } = failureOf(error);
   const body: ApiError = { error: { kind, ...rest } };

@@ -16,7 +16,6 @@ import type { Console, Env } from "../context.ts";
 /** `1` on every request that is no GET. */
 export const OWN_HEADER = "X-Rackmesh";
 
-/** The request changes nothing. */
 export function isRead(method: string): boolean {
   return method === "GET" || method === "HEAD";
 }

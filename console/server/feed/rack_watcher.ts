@@ -33,7 +33,6 @@ export class RackWatcher {
   readonly #first = Promise.withResolvers<void>();
   #state: StateMessage | undefined;
   #traffic = "";
-  /** The watcher has ended, and the connection is closed. */
   readonly done: Promise<void>;
 
   constructor(run: string, options: WatcherOptions) {

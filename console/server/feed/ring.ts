@@ -36,7 +36,6 @@ export class Ring {
     this.#limits = { messages, letters };
   }
 
-  /** Of the latest message. */
   get seq(): number {
     return this.#first + this.#slots.length;
   }

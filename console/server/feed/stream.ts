@@ -14,7 +14,6 @@ export interface FeedOptions extends Pick<Console, "watchers" | "jobs"> {
   readonly isAborted: () => boolean;
   /** Resolves when the reader has taken the line, or there is room for it. */
   readonly write: (line: string) => Promise<unknown>;
-  /** Takes a function that ends the feed. */
   readonly onEnd: (end: () => void) => void;
 }
 

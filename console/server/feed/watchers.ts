@@ -3,7 +3,6 @@ import { RackWatcher } from "./rack_watcher.ts";
 
 export interface WatchersOptions {
   readonly wallMs: () => number;
-  /** A watcher without a reader ends after so long. */
   readonly idleMs?: number;
 }
 
@@ -23,7 +22,6 @@ export class Watchers {
     this.#options = options;
   }
 
-  /** Watched racks. */
   get size(): number {
     return this.#watched.size;
   }

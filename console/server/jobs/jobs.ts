@@ -36,7 +36,6 @@ export class Jobs {
     this.#wallMs = wallMs;
   }
 
-  /** Newest first. */
   list(): Job[] {
     return [...this.#entries.values()].map((entry) => this.#shown(entry)).toReversed();
   }
@@ -71,7 +70,6 @@ export class Jobs {
     return () => this.#readers.delete(reader);
   }
 
-  /** @param name of the scenario, for messages. */
   start(work: JobWork, name: string): Job {
     const { order } = work;
     const id = `job-${++this.#count}`;
@@ -115,7 +113,6 @@ export class Jobs {
     void entry.ended.finally(() => clearTimeout(timer));
   }
 
-  /** Resolves when all jobs' processes have ended. */
   async end(): Promise<void> {
     for (const id of this.#entries.keys()) this.cancel(id);
     await Promise.all([...this.#entries.values()].map(({ ended }) => ended));

@@ -17,7 +17,6 @@ export type JobLine =
   | { readonly say: "progress"; readonly title: string; readonly share: number }
   | { readonly say: "run"; readonly run: string }
   | { readonly say: "note"; readonly text: string }
-  /** So far. */
   | { readonly say: "result"; readonly result: JobResult }
   | { readonly say: "end"; readonly verdict: string; readonly isGood: boolean }
   | { readonly say: "error"; readonly message: string; readonly code: number };

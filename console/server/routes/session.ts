@@ -45,7 +45,6 @@ const getAudit = createRoute({
   responses: answers(audit, "The latest entries, newest first"),
 });
 
-/** Signs a browser in. */
 export function linkTo(origin: string, token: string): string {
   return `${origin}/#token=${token}`;
 }

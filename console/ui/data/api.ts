@@ -35,7 +35,6 @@ import type {
 } from "../../api/replay.ts";
 import { type Request, request } from "./session.ts";
 
-/** As sent: defaults may be left out. */
 export type LinkOrderInput = Pick<LinkOrder, "target" | "action"> & Partial<LinkOrder>;
 export type LinkFault = z.infer<typeof linkFault>;
 export type Files = z.infer<typeof files>;
@@ -75,7 +74,6 @@ export const api = {
     json<Timeline>(withQuery(`/runs/${part(run)}/timeline`, { variant })),
   snapshot: (run: string, query: { readonly at: Time; readonly variant?: string | undefined }) =>
     json<Snapshot>(withQuery(`/runs/${part(run)}/snapshot`, query)),
-  /** At an instant or now. */
   loss: (run: string, query: {
     readonly nodes: string;
     readonly at?: Time;
@@ -111,7 +109,6 @@ export const api = {
     json<{ lines: LogLine[] }>(withQuery(`/runs/${part(run)}/logs`, query)),
   scenarios: () => json<{ scenarios: Shipped[] }>("/scenarios"),
   scenario: (name: string) => json<z.infer<typeof scenarioText>>(`/scenarios/${part(name)}`),
-  /** With the faults made by hand. */
   scenarioOf: (run: string, variant?: string) =>
     json<RunScenario>(withQuery(`/runs/${part(run)}/scenario`, { variant })),
   scenarioSchema: () => json<Record<string, unknown>>("/scenario-schema"),

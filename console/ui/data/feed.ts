@@ -18,7 +18,6 @@ export const connection = signal<Connection>({ state: "connecting" });
 const SILENCE_MS = 12_000;
 const AGAIN_MS = [100, 250, 500, 1_000, 2_000];
 
-/** Of a run, or of jobs and runs alone, until aborted. */
 export async function followFeed(
   { run, signal, onMessages }: {
     readonly run: string | undefined;

@@ -30,7 +30,6 @@ export const speed = signal(0);
 export interface Flow {
   readonly frames: number;
   readonly bytes: number;
-  /** Over the virtual time since the counters before. */
   readonly bitsPerSecond: number;
 }
 
@@ -56,7 +55,6 @@ export const powerNews = signal<readonly PowerNews[]>([]);
 /** The run has ended, or was never a rack that stays up: the page shows its replay. */
 export const isKept = signal(false);
 export const variants = signal<readonly string[]>([]);
-/** Of a run that has several. */
 export const variant = computed(() =>
   variants.value.find((each) => each === place.value.variant) ?? variants.value[0]
 );

@@ -39,7 +39,6 @@ export class Reader<T> {
     this.#isBusy = false;
   }
 
-  /** The next {@link read} asks again. */
   expire(): void {
     this.#path = undefined;
   }

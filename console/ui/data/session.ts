@@ -23,7 +23,6 @@ export const session = computed(() =>
   signedIn.value.state === "in" ? signedIn.value.session : undefined
 );
 
-/** The page offers changes. */
 export const isOperator = computed(() => session.value?.role === "operator");
 
 /** Its message is the server's, or says that the server did not answer. */
@@ -41,9 +40,7 @@ const OWN_HEADER = { "X-Rackmesh": "1" };
 
 export interface Request {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
-  /** Goes as JSON. */
   readonly body?: unknown;
-  /** Replaces `body`. */
   readonly bytes?: Blob;
   readonly signal?: AbortSignal;
 }

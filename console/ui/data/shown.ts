@@ -34,7 +34,6 @@ export const replayedAt = computed(() =>
 
 const past = computed(() => replayedAt.value === undefined ? undefined : snapshot.value);
 
-/** In ps. */
 export const shownAt = computed(() => replayedAt.value ?? clock.value?.virtualPs ?? 0);
 
 export const shownPower = computed<ReadonlyMap<string, boolean>>(() =>

@@ -22,11 +22,9 @@ export const timelineTrouble = signal<string | undefined>(undefined);
 
 export interface PowerSpan {
   readonly from: Time;
-  /** Infinity: to the end. */
   readonly to: Time;
 }
 
-/** The known end of the run. */
 export const endPs = computed(() =>
   Math.max(timeline.value?.endPs ?? 0, clock.value?.virtualPs ?? 0, 1)
 );

@@ -4,7 +4,6 @@ export interface GridCell {
   readonly row: string;
   readonly column: string;
   readonly verdict: string;
-  /** Under the pointer. */
   readonly title: string;
   readonly key: string;
 }

@@ -12,7 +12,6 @@ export function isRunning({ state }: Pick<Job, "state">): boolean {
   return state === "running" || state === "ending";
 }
 
-/** Newest first. */
 export function jobsOf(kinds: readonly Kind[]): readonly Job[] {
   return jobs.value.filter(({ kind }) => kinds.includes(kind));
 }
@@ -28,7 +27,6 @@ export function chooseJob(id: string): void {
   go({ more: { ...rest, job: id } });
 }
 
-/** A cell, variant or round of the job. */
 export function showPart(part: Readonly<Record<string, string | undefined>>): void {
   const given = Object.entries({ ...place.value.more, ...part }).filter(
     (each): each is [string, string] => each[1] !== undefined,
@@ -36,7 +34,6 @@ export function showPart(part: Readonly<Record<string, string | undefined>>): vo
   go({ more: Object.fromEntries(given) });
 }
 
-/** Of the last order. */
 export const refused = signal<string | undefined>(undefined);
 
 /** Starts a job and looks at it; undefined where it is refused. */
@@ -53,7 +50,6 @@ export async function startJob(order: JobOrderInput): Promise<Job | undefined> {
   }
 }
 
-/** Results so far, by the job's id. */
 export const details = signal<ReadonlyMap<string, JobDetail>>(new Map());
 
 const READ_MS = 500;

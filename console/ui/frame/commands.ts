@@ -178,7 +178,6 @@ export const COMMANDS: readonly Command[] = [
   { usage: "view NAME", what: "goes to a view", act: goTo },
 ];
 
-/** By the first word. */
 export function commandIn(line: string): Command | undefined {
   const name = line.trim().split(/\s+/)[0];
   return COMMANDS.find(({ usage }) => usage.split(" ")[0] === name);
@@ -195,7 +194,6 @@ export function runCommand(line: string): void {
   command.act(words);
 }
 
-/** Commands, then names of devices. */
 export function completions(line: string): string[] {
   const words = line.split(/\s+/), last = words.at(-1)!;
   if (words.length === 1) {

@@ -2,7 +2,6 @@ import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-/** Draws the open dialog, at most one; undefined: none is open. */
 export const dialog = signal<(() => ComponentChildren) | undefined>(undefined);
 
 export function open(content: () => ComponentChildren): void {

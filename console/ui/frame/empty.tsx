@@ -5,7 +5,6 @@ export function Empty(
   { title, children, act, isPart }: {
     readonly title: string;
     readonly children: ComponentChildren;
-    /** A button or a link. */
     readonly act?: ComponentChildren;
     /** The view has a heading of its own. */
     readonly isPart?: true;

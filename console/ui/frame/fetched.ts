@@ -7,8 +7,8 @@ export interface Fetched<T> {
 }
 
 /**
- * Fetches a value again when its dependencies change. ⏎ @param key names the value; undefined:
- * nothing. An answer to an earlier key is dropped.
+ * Fetches a value again when its dependencies change.
+ * @param key names the value; undefined: nothing. An answer to an earlier key is dropped.
  * @param version of the same value: an earlier one is shown until the new one has come.
  */
 export function useFetched<T>(

@@ -3,7 +3,6 @@ import type { Key } from "../view.ts";
 import { COMMANDS } from "./commands.ts";
 import { close, open } from "./dialogs.tsx";
 
-/** Of the frame and of the view. */
 export const keys = signal<readonly Key[]>([]);
 
 const NAMES: Readonly<Record<string, string>> = {

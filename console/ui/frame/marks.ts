@@ -14,7 +14,6 @@ const ROOM_LEAST = 40;
 const LETTER = 6.5;
 
 export interface DrawnMark {
-  /** Of the first one. */
   readonly at: Time;
   readonly x: number;
   /** Where the last fault ends that ends by itself. */

@@ -10,12 +10,10 @@ export interface Notice {
 
 const notice = signal<Notice | undefined>(undefined);
 
-/** Says what was done. */
 export function say(text: string): void {
   notice.value = { text, isRefusal: false };
 }
 
-/** Says why something was not done. */
 export function refuse(error: unknown): void {
   notice.value = { text: error instanceof Error ? error.message : String(error), isRefusal: true };
 }

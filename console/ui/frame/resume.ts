@@ -22,7 +22,6 @@ export function bringUpAt(
   void order(started, () => "A rack comes up there: every device repeats the run up to it");
 }
 
-/** At the shown instant. */
 export function bringUpHere(): void {
   if (run.value === undefined || instant.value === undefined) return;
   bringUpAt(run.value, { at: instant.value, variant: variant.value });

@@ -140,7 +140,6 @@ function Search({ begin }: { readonly begin: string }) {
   );
 }
 
-/** @param begin the field's first characters. */
 export function openSearch(begin: "" | ":"): void {
   open(() => <Search begin={begin} />);
 }

@@ -47,7 +47,7 @@ export function runOrPause(): Promise<void> {
   return drive({ order: isHeld.value ? "resume" : "pause" });
 }
 
-/** A time or a break, whichever comes first. */
+/** Stops at a time or a break, whichever comes first. */
 export function until({ breaks, time: atPs }: Goal): Promise<void> {
   return drive({
     order: "until",

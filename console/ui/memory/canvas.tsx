@@ -19,7 +19,6 @@ const LETTER_PX = 16;
 export interface MapProps {
   readonly map: LineMap;
   readonly cellPx: number;
-  /** Index of the selected line. */
   readonly selected: number | undefined;
   readonly onSelect: (index: number) => void;
   readonly label: string;

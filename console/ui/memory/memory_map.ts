@@ -41,7 +41,6 @@ export function stateOf(code: LineCode): LineState {
   return STATES[code & STATE_BITS] ?? "never written";
 }
 
-/** Four colours, and one for empty cells. */
 export type Tone = "durable" | "volatile" | "flight" | "lost" | "empty";
 
 interface Look {
@@ -197,7 +196,6 @@ export function paint(
   { codes }: LineMap,
   { cellPx, columns }: Grid,
   { pixels, widthPx, fromRow, toRow, palette }: {
-    /** One number for each pixel. */
     readonly pixels: Uint32Array;
     readonly widthPx: number;
     readonly fromRow: number;

@@ -5,7 +5,6 @@ import { bytes, plural } from "../figures.ts";
 import { go } from "../state.ts";
 import { LOOKS, stateOfPart } from "./memory_map.ts";
 
-/** So many have room for a letter each. */
 export const PARTS = 64;
 
 /** [from, to) of SCM. */

@@ -15,7 +15,6 @@ const COMPARED = { rowPx: ROW_PX, pxPerUs: 36, pauseMaxPx: 44 };
 
 export interface ShownLadder {
   readonly ladder: LadderDocument;
-  /** Index of the selected row. */
   readonly selected: number | undefined;
   readonly onSelect: (row: number) => void;
 }
@@ -25,7 +24,6 @@ export function Ladders(
     readonly shown: readonly ShownLadder[];
     /** Shown by all views; undefined: none, or another run's. */
     readonly instant: Time | undefined;
-    /** Above each of several ladders. */
     readonly title?: (ladder: LadderDocument) => ComponentChildren;
   },
 ) {

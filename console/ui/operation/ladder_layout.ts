@@ -9,16 +9,13 @@ import type { Time } from "../../../fabric/base/time.ts";
 export type LadderTimes = readonly { readonly sincePs: Time }[];
 
 export interface LayoutOptions {
-  /** Height of a label. */
   readonly rowPx: number;
   readonly pxPerUs: number;
   readonly pauseMaxPx: number;
 }
 
-/** Of steps of any ladder. */
 export interface LaidInstant {
   readonly sincePs: Time;
-  /** The middle of its first row. */
   readonly y: number;
   /** The pause before it was cut short. */
   readonly isAfterBreak: boolean;
@@ -42,7 +39,6 @@ export function layoutLadders(
   const counts = ladders.map(countByTime);
   const times = [...new Set(counts.flatMap((each) => [...each.keys()]))].sort((x, y) => x - y);
   const instants: LaidInstant[] = [];
-  /** By ladder: the lowest free row. */
   const free = ladders.map(() => rowPx / 2);
   let top = rowPx / 2;
   for (const [i, sincePs] of times.entries()) {

@@ -13,7 +13,6 @@ export function isCoherent({ config }: Node): boolean {
   return config["attach"] === "coherent";
 }
 
-/** Between a host and its card. */
 export function busText(host: Node): string {
   return isCoherent(host) ? "coherent bus" : "PCIe";
 }
@@ -24,7 +23,6 @@ export function hostText({ config }: Node): string {
   return `${ddio} · ${String(config["domain"] ?? "").toUpperCase()}`;
 }
 
-/** One line under the name of a card or a switch. */
 export function deviceText(node: Node, counters: Counters | undefined): string {
   if (counters === undefined) return "";
   if (node.kind === "rnic") {
@@ -57,7 +55,7 @@ export function busyShare({ config }: Node, counters: Counters | undefined, now:
   return now === 0 ? 0 : Math.min(1, (counters?.["cpuPs"] ?? 0) / (now * cores));
 }
 
-/** In a host's box. @param now in ps. */
+/** @param now in ps. */
 export function gaugesOf(node: Node, counters: Counters | undefined, now: Time): Gauge[] {
   const of = counters ?? {};
   const cores = Number(node.config["cores"] ?? 1);

@@ -26,10 +26,8 @@ interface Placed extends Pick<HostBox, "host" | "box"> {
 }
 
 export interface CableLine {
-  /** In the topology. */
   readonly index: number;
   readonly name: string;
-  /** From end `a` to end `b`. */
   readonly points: readonly (readonly [x: number, y: number])[];
   readonly label: readonly [x: number, y: number];
 }

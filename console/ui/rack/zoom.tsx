@@ -32,7 +32,6 @@ export function Zoomed(
 ) {
   const svg = useRef<SVGSVGElement>(null);
   const size = useSignal({ w: 0, h: 0 });
-  /** Undefined: all of it. */
   const area = useSignal<Area | undefined>(undefined);
   useEffect(() => {
     const observer = new ResizeObserver(([entry]) => {

@@ -35,9 +35,7 @@ export interface HistogramProps {
   /** The first step begins at zero. */
   readonly values: readonly number[];
   readonly step: number;
-  /** Of the two in a file. */
   readonly columns: readonly [x: string, y: string];
-  /** At the axes. */
   readonly x: (value: number) => string;
   readonly y: (value: number) => string;
 }

@@ -16,7 +16,6 @@ export interface ReportColumn<Row> {
   readonly raw: (row: Row) => Value;
   /** For people; "": none. */
   readonly text: (row: Row) => string;
-  /** It holds numbers. */
   readonly isFigure: boolean;
 }
 

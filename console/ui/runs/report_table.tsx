@@ -4,7 +4,6 @@ import type { ReportColumn } from "./report_columns.ts";
 export function ReportTable<Row>(
   { title, file, columns, rows }: {
     readonly title: string;
-    /** Name of the saved file. */
     readonly file: string;
     readonly columns: readonly ReportColumn<Row>[];
     readonly rows: readonly Row[];

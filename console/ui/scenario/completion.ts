@@ -22,7 +22,6 @@ export interface Word {
 }
 
 export interface Completions {
-  /** The typed part of the word. */
   readonly typed: string;
   readonly words: readonly Word[];
 }

@@ -6,7 +6,6 @@ import { refuse, say } from "../frame/notice.tsx";
 import { saveAs } from "../frame/save.ts";
 import { run } from "../state.ts";
 
-/** Before the name of a run whose scenario the editor has. */
 export const OF_RUN = "of:";
 
 /** Hands the scenario of a run, or of one of its variants, to the user as a file. */

@@ -3,7 +3,6 @@ import { parse } from "yaml";
 import { namesInRange } from "../../../fabric/rack/plan/names.ts";
 
 export interface Shape {
-  /** Hosts below each leaf. */
   readonly leaves: readonly number[];
   /** Of a fat tree, aggregation switches. */
   readonly spines: number;

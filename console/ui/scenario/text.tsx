@@ -5,7 +5,6 @@ import { api } from "../data/api.ts";
 import { useFetched } from "../frame/fetched.ts";
 import { type Completions, completionsAt } from "./completion.ts";
 
-/** As the style sheet has it. */
 export const LINE_PX = 18;
 const PADDING_PX = 8;
 

@@ -14,12 +14,10 @@ import type { TypesAnswer, TypesJob } from "./compile_main.ts";
 
 export interface CheckOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Called before changed programs are checked. */
   readonly onBegin?: () => void;
 }
 
 export interface CheckedTypes {
-  /** The user's: the programs and what they import. */
   readonly files: readonly string[];
   /** Unchanged since they were checked. */
   readonly isKept: boolean;

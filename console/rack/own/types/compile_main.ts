@@ -9,11 +9,9 @@ import { unusedSteps } from "./unused_steps.ts";
 import { problemOf } from "./words.ts";
 
 export interface TypesJob {
-  /** Absolute paths. */
   readonly programs: readonly string[];
   /** Each `deno.json` above them, the nearest first. */
   readonly configs: readonly string[];
-  /** The types of Deno. */
   readonly library: string;
   /** Only their files are asked for. */
   readonly isListed: boolean;
@@ -21,11 +19,8 @@ export interface TypesJob {
 
 export interface TypesAnswer {
   readonly own: readonly string[];
-  /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
-  /** Of the user, and of the clone as far as reached. */
   readonly modules: readonly string[];
-  /** Each import exists. */
   readonly isWhole: boolean;
   readonly problems: readonly Problem[];
 }

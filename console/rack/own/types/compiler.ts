@@ -10,17 +10,12 @@ import { fromFileUrl, projectFile, ROOT, toFileUrl } from "../../../base/paths.t
 export interface Compiled {
   readonly program: ts.Program;
   readonly checker: ts.TypeChecker;
-  /** Of the user. */
   readonly own: readonly ts.SourceFile[];
   /** Imported JavaScript whose types another file has. */
   readonly typedElsewhere: readonly string[];
-  /** `deno.json`, and an import map and types that it names. */
   readonly configs: readonly string[];
-  /** Of the user, and of the clone as far as reached. */
   readonly modules: readonly string[];
-  /** Each import of the user's files exists. */
   readonly isWhole: boolean;
-  /** In the configuration itself. */
   readonly wrong: readonly ts.Diagnostic[];
 }
 
