@@ -59,7 +59,6 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     status.why.filter((member) => member.status !== "dead")
       .map(({ partition }) => askFinal(control, partition)),
   );
-  // The timekeeper has heard meanwhile what they refused.
   const { refusals } = await control.status();
   const refused = [...refusedByProcesses(refusals, finals), ...violationsOf(BROKER_LOG_FILE)];
   await bus.close();
@@ -156,7 +155,6 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
     at,
     action,
     nodes,
-    // The scenario has asked for it.
     scripted: plan.faults.some((fault) =>
       fault.at === at && fault.action === action && nodes.includes(fault.node)
     ),

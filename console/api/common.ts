@@ -1,7 +1,6 @@
 /**
- * Schemas that several topics of the API share. The schemas of this folder define all HTTP
- * messages: the server checks requests with them, OpenAPI is made from them, and the page takes
- * their types (`import type` only: zod itself is too large for a page).
+ * Schemas of all HTTP messages: the server checks requests with them, OpenAPI is made from them,
+ * and the page takes their types (`import type` only: zod itself is too large for a page).
  */
 import { z } from "zod";
 import {

@@ -1,4 +1,3 @@
-/** Words on explorations that the command and the page share. */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { countOf } from "../checks/finding.ts";
 

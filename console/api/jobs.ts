@@ -1,4 +1,3 @@
-/** Long work: runs, racks that come up, explorations, campaigns, perftests. */
 import { z } from "zod";
 import { PACKINGS, PROCESS_PACKINGS } from "../../fabric/rack/assembly/topology.ts";
 import { CHOICES } from "../../fabric/rack/plan/vocabulary.ts";

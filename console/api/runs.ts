@@ -1,4 +1,3 @@
-/** Racks that are up and kept runs, in one list. */
 import { z } from "zod";
 import { name, seed, time } from "./common.ts";
 

@@ -1,4 +1,3 @@
-/** Shipped scenarios, and the problems of a text. */
 import { z } from "zod";
 import { problem, seed } from "./common.ts";
 

@@ -64,7 +64,6 @@ export async function* resultsInOrder<Item, Result>(
   },
 ): AsyncGenerator<Result, void> {
   const results = items.map(() => Promise.withResolvers<Result>());
-  // A result that is not taken is no unhandled rejection.
   for (const { promise } of results) promise.catch(() => {});
   let isOver = false;
   const all = forEachAtOnce(items, async (item, place, lane) => {

@@ -1,4 +1,3 @@
-/** Files that may not exist. */
 
 /** Undefined where the file of `read`, or a folder of its path, does not exist. */
 export function ifThere<T>(read: () => T): T | undefined {

@@ -1,20 +1,18 @@
-/** Where the project's own files and a user's runs are. */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ifThere } from "./files.ts";
 
 export const ROOT = new URL("../..", import.meta.url).pathname.replace(/\/$/, "");
 
-/** By its path from the top. */
 export function projectFile(path: string): URL {
   return new URL(`../../${path}`, import.meta.url);
 }
 
-/** For programs that take no URL. */
+/** Percent-decoded. */
 export function fromFileUrl(url: URL): string {
   return decodeURIComponent(url.pathname);
 }
 
-/** Whatever characters are in the absolute path. */
+/** Any character may be in the absolute path. */
 export function toFileUrl(path: string): URL {
   return new URL(`file://${path.split("/").map(encodeURIComponent).join("/")}`);
 }

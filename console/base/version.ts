@@ -1,4 +1,3 @@
-/** `version` of deno.json, and of a clone the commit. */
 import { ifThere, isThere } from "./files.ts";
 import { projectFile, ROOT } from "./paths.ts";
 

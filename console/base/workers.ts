@@ -1,4 +1,3 @@
-/** How many processes work at the same time. */
 import { textIfThere } from "./files.ts";
 
 /**
@@ -37,7 +36,6 @@ function groupBytes(): number {
     { folder: `${root}/memory`, limit: "memory.limit_in_bytes", usage: "memory.usage_in_bytes" },
   ];
   for (const { folder, limit, usage } of groups) {
-    // "max" is no number: there is no limit.
     const most = Number(textIfThere(`${folder}/${limit}`) ?? NaN);
     const used = Number(textIfThere(`${folder}/${usage}`) ?? NaN);
     if (!(most > 0 && used >= 0)) continue;

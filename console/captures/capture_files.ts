@@ -1,4 +1,3 @@
-/** The places of a run's captures, and the recordings of its processes for them. */
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";

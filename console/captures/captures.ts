@@ -62,7 +62,7 @@ export async function writeCaptures(
   return written;
 }
 
-/** Of a rack that ran in the background; returns the captures' paths. */
+/** For a rack that ran in the background; returns the captures' paths. */
 export async function writeCapturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];
   const file = readRunFile(directory);

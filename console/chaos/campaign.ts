@@ -1,7 +1,6 @@
 /**
- * A campaign: rounds of chaos on one scenario, played one after the other until its time or number
- * of rounds is over, while earlier rounds are replayed. It leaves `chaos.json` and the folder of
- * each round that failed.
+ * Rounds of chaos on one scenario, until time or number is over. A campaign leaves `chaos.json` and
+ * the folder of each round that failed.
  */
 import { EXIT } from "../../fabric/base/exit.ts";
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";

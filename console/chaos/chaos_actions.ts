@@ -130,7 +130,6 @@ function drawFault(rng: Rng, { plan, from, length }: Target): LinkFaultRequest {
   const where = { action, cable, direction } as const;
   switch (action) {
     case "cut":
-      // Until the cable is healed.
       return where;
     case "delay":
       return { ...where, forPs, delayPs: (1 + rng.below(20)) * PS_PER_US, jitterPs: PS_PER_US };

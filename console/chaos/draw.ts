@@ -103,7 +103,6 @@ export async function fieldOf(
   return { variants, ...common };
 }
 
-/** The rack of a round. */
 export async function prepareRound(
   scenario: ScenarioSource,
   draft: RoundDraft,

@@ -177,7 +177,6 @@ export class FaultInjector {
 
   #follow(afterMs: number, act: () => Promise<void>): void {
     const follow = sleep(afterMs).then(act);
-    // `heal` awaits it.
     follow.catch(() => {});
     this.#follows.push(follow);
   }

@@ -1,8 +1,4 @@
-/**
- * Goals of a campaign: every kind of action on a live process, every way in which a message can be
- * incomplete, every path of recovery. A goal that no round reaches is a gap of chaos, and no
- * failure of the rack.
- */
+/** A goal that no round reaches is a gap of chaos, and no failure of the rack. */
 import type { NodePlan } from "../../fabric/rack/plan/plan.ts";
 import { notedWrites } from "../checks/noted_writes.ts";
 import type { RunRecord } from "../checks/run_record.ts";

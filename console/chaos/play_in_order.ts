@@ -1,6 +1,3 @@
-/**
- * The order of a campaign: one round is played at a time, and earlier ones are replayed meanwhile.
- */
 
 export interface RoundsOf<Played, Result> {
   /**
@@ -35,7 +32,6 @@ export async function playInOrder<Played, Result>(
       if (unreported.length >= lanes) await unreported.shift();
       const replaying = replay(played, place % lanes), before = last;
       last = before.then(async () => await report(await replaying, played));
-      // Both are awaited later.
       replaying.catch(() => {});
       last.catch(() => {});
       unreported.push(last);

@@ -1,6 +1,5 @@
 /**
- * Puts that a round adds to the programs of its scenario: one object of one host, written
- * repeatedly, by any method and from any other host, while devices lose their power.
+ * Puts over one object of one host, which a round adds to the programs of its scenario;
  * `objects-are-whole` judges the remaining object.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -83,7 +82,6 @@ export function withPuts(reference: Reference, puts: readonly ProgramScenario[])
   return { ...reference, results, busy, length: Math.max(reference.length, busy.to) };
 }
 
-/** For the line of a round. */
 export function putsText(puts: readonly ProgramScenario[]): string {
   const { to } = puts[0]?.options ?? {};
   return puts.length === 0 ? "" : `; ${puts.length} puts of ${PUT_OBJECT} to ${to}`;

@@ -48,7 +48,6 @@ export async function simulate(
   }
 }
 
-/** The findings of the rack's checkers, and of a user's own protocols. */
 export async function brokenPromises(
   prepared: Prepared,
   outcome: Outcome,

@@ -1,7 +1,6 @@
 /**
- * One round of chaos: takes actions on a rack of processes, heals the rack, waits for its end, and
- * judges it; `replays.ts` replays its record. It is bounded in wall time and leaves no process
- * running.
+ * One round of chaos. It is bounded in wall time and leaves no process running; `replays.ts`
+ * replays its record.
  */
 import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { type NatsServer, startNatsServer } from "../rack/nats_server.ts";
@@ -148,7 +147,6 @@ async function runUnderChaos(
       onStart: (rack) => {
         injector = new FaultInjector(rack, broker, psPerSecond(draft, reference));
         playing = injector.play(actions);
-        // Awaited when the rack has ended.
         playing.catch(() => {});
       },
       onEvent: (event) => events.push(event),

@@ -1,4 +1,3 @@
-/** When bytes became persistent on the hosts of a run in one process. */
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import type { Life } from "./lives.ts";
 import type { RunRecord } from "./run_record.ts";

@@ -1,4 +1,3 @@
-/** When each node of a run had power. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { firstPlace } from "./values.ts";
@@ -8,7 +7,6 @@ export interface Life {
   readonly to: Time;
 }
 
-/** By the power failures and returns that happened. */
 export function livesOf(plan: RackPlan, faults: readonly FaultPlan[]): Map<string, Life[]> {
   const lives = new Map<string, Life[]>();
   for (const { name } of plan.nodes) lives.set(name, [{ from: 0, to: Infinity }]);

@@ -22,7 +22,6 @@ function failureOf(topic: string, value: unknown): string | undefined {
   if (topic === "unfinished") return unfinishedText(value as UnfinishedProgram);
   const hasBegun = (program === "put" || program === "append") && object !== undefined;
   if (topic !== "result") return undefined;
-  // A program that reports what `connect` has answered.
   if (typeof refused === "string") return `its connection was refused: ${refused}: ${reason}`;
   const neverBegan = status === "failed" && !hasBegun;
   return neverBegan ? String(error ?? reason ?? "it says that it failed, and not why") : undefined;

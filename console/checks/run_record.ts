@@ -1,4 +1,3 @@
-/** The input of checkers, seen from outside of the models. */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -71,7 +70,6 @@ export type Steps<Result> = Generator<void, Result>;
 
 export type CheckSteps = Steps<Finding[]>;
 
-/** All steps at once. */
 export function drained<Result>(steps: Steps<Result>): Result {
   for (;;) {
     const { done, value } = steps.next();

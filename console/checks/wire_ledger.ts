@@ -1,4 +1,3 @@
-/** Judges the frames at all ports of a rack while it runs. */
 import {
   type FrameSeen,
   isFrameSeen,

@@ -48,7 +48,6 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
   if (shown === undefined) throw disagreement(unconfirmed, { faults, writebacks });
   const scm = shown.scm ?? violation.scm;
   const about = writesAbout(run.notes, { violation, scm });
-  // Some may have lost their power by the scenario before.
   const fallen = hosts.filter((host) => run.lives.get(host)?.some(({ to }) => to === at));
   const { plan, notes } = run;
   const ladder = ladderAt(lines, { plan, hosts: fallen, at, notes, scm, pair: shown.pair });

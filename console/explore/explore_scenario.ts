@@ -164,7 +164,6 @@ export class Explorer {
       const steps = () => dealSteps(workers, opened, options);
       return await verdictOfAll(opened.opening, { turning, steps, options, began, onProgress });
     } finally {
-      // Its remaining judgements are not needed.
       pool.stop();
       await own?.end();
     }

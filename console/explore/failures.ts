@@ -1,4 +1,3 @@
-/** Failures of a run by itself: of a program, a checker, or a protocol's own check. */
 import { failuresOf } from "../checks/programs.ts";
 import { endOf, judgeProtocols } from "../reports/protocol_checks.ts";
 import type { RackRun } from "./rerun.ts";
@@ -7,7 +6,6 @@ import type { ExploredRack, ExploreOptions } from "./types.ts";
 
 export const OF_PROGRAMS = "programs";
 
-/** The first failure of a run. */
 export function failureIn(
   rack: ExploredRack,
   run: RackRun,

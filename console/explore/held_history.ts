@@ -82,7 +82,6 @@ export class HeldHistory implements HeldLog {
     );
     let since = sent?.at;
     const versions = (this.#cached.get(line) ?? []).filter((version) => version.at <= at);
-    // It has left the cache by then.
     while (versions.length > 0 && versions.at(-1)!.bytes === undefined) versions.pop();
     for (const { at: cachedAt, bytes: content } of versions.reverse()) {
       if (content === undefined || !has(content)) break;

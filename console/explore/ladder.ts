@@ -1,4 +1,3 @@
-/** The operation that a counterexample is about, as a ladder with the power failure in it. */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import {

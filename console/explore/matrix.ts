@@ -153,7 +153,6 @@ export async function* exploreCells(
 ): AsyncGenerator<MatrixCell, void> {
   if (jobs === 1) {
     for (const place of places) {
-      // For signals.
       await sleep(0);
       yield await exploreCell(place);
     }

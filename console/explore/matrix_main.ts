@@ -1,4 +1,3 @@
-/** Entry point of a process that explores cells of `matrix.ts`. */
 import { answerConfined } from "../rack/own/answer.ts";
 import { exploreCell, type MatrixPlace } from "./matrix.ts";
 

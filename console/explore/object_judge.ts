@@ -1,5 +1,5 @@
 /**
- * Runs the checker of objects that a `put` replaces where the power of their host fails: whatever the
+ * The checker of objects that a `put` replaces, where the power of their host fails: whatever the
  * caches have written back, the object is the old one or the new one.
  */
 import { wholeObjects } from "../checks/whole_objects.ts";

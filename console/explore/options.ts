@@ -1,4 +1,3 @@
-/** Options of an exploration, for the command, a job or a test. */
 import { formatExact } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ValuesOf } from "../../fabric/rack/plan/option_rows.ts";

@@ -1,4 +1,3 @@
-/** Where the bytes of writes were at a power failure, and which of them survived. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { type RnicWrite, writesOf } from "./cards.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";

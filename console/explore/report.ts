@@ -1,4 +1,3 @@
-/** An exploration as text. */
 import type { HoldPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { interleavingsText, leftText } from "../api/explore_text.ts";

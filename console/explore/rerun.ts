@@ -75,7 +75,6 @@ export function eventsMaxOf({ events }: Pick<RackRun, "events">): number {
   return EVENTS_MORE + 10 * events;
 }
 
-/** Runs the rack to its end. */
 export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
   const plan = planOf(rack.plan, options);
   const lives = livesOf(plan, plan.faults);

@@ -1,4 +1,3 @@
-/** A run after a power failure: its surviving hosts, its record for checkers, its soundness. */
 import { CHECKERS } from "../checks/all.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";

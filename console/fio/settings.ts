@@ -61,7 +61,6 @@ function at({ file, line }: Setting): string {
   return file === COMMAND ? file : `${file}:${line}`;
 }
 
-/** The first of an option's names. */
 export function nameOf(name: string): string {
   return ALIASES[name] ?? name;
 }

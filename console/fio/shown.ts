@@ -26,7 +26,6 @@ const PERCENTILES: Percentiles = {
 
 export type Take = <T>(option: OptionName, otherwise: T) => T;
 
-/** With fio's defaults. */
 export function shownOf(options: Options, take: Take): Shown {
   const isReduced = take("gtod_reduce", false);
   const [noSlat, noClat, noLat] = (["disable_slat", "disable_clat", "disable_lat"] as const)

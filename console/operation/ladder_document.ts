@@ -32,7 +32,6 @@ export interface ObservedRun extends FramedSteps {
   readonly lengthOf?: (bytes: Uint8Array<ArrayBuffer>) => number;
 }
 
-/** The ladder as data. */
 export function ladderDocumentOf(run: ObservedRun, ladder: Ladder): LadderDocument {
   const { plan, label, frames, lengthOf = ({ length }) => length } = run;
   const { operation, columns, rows, conclusion, figure } = ladder;

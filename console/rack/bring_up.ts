@@ -1,4 +1,3 @@
-/** Starts a rack in the background. */
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { BusError } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
@@ -105,7 +104,6 @@ export async function startRack(runFile: RunFile, options: StartOptions): Promis
   const { signal } = options;
   signal?.throwIfAborted();
   const child = spawnDetached(runFilePath, options.nats);
-  // The run is registered before any process starts, so that `rack down` can always end it.
   const nodes: string[] = [];
   writeProcesses(directory, [{ name: "supervisor", kind: "supervisor", pid: child.pid, nodes }]);
   let status: Deno.CommandStatus | undefined;

@@ -1,7 +1,6 @@
 /**
- * The record of a run's faults, line by line (`faults.jsonl`), read for a replay: power, cables,
- * early write-backs and held programs of a counterexample of `rack explore`, and programs that a
- * round of `rack chaos` adds to its scenario.
+ * The record of a run's faults (`faults.jsonl`), read for a replay: power, cables, early
+ * write-backs and held programs of a counterexample, programs that a round of `rack chaos` adds.
  */
 import { z } from "zod";
 import { linesIfThere, textIfThere } from "../base/files.ts";

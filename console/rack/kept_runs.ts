@@ -1,4 +1,3 @@
-/** Kept runs: their directories and the logs of their processes. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { readInto } from "../base/files.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";

@@ -56,7 +56,7 @@ export function connectSupervisor(
   });
 }
 
-/** Of another owner: one credential for all, whose rights that owner sets. */
+/** A server of another owner has one credential for all, whose rights that owner sets. */
 export function brokerAt(address: NatsAddress): Broker {
   return { addressOf: () => address, refused: () => [] };
 }
@@ -251,7 +251,6 @@ export class NatsServer implements Broker {
         this.#options.onEvent?.(`nats-server is back, pid ${this.pid}`);
         attempt = -1;
       } catch {
-        // The log has its output; clients detect its end by themselves.
       }
     }
   }
@@ -270,7 +269,6 @@ export class NatsServer implements Broker {
     const listening = Promise.withResolvers<number>();
     const logged = this.#keepLog(process, { log, words, onPort: listening.resolve });
     const status = process.status;
-    // The server has ended, so its watching shell can end.
     status.then(() => process.stdin.close()).catch(() => {});
     status.then(({ signal }) => this.#wasKilled = signal === "SIGKILL");
     this.#process = process;

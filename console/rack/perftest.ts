@@ -59,7 +59,6 @@ export async function runPerftest(
     }),
     path,
   );
-  // The label names test and options, as each combination makes another capture.
   const named = { ...prepared, label: `${test}, ${prepared.label}` };
   const { results: [outcome], captures } = await runVariants([named], {
     ...options,

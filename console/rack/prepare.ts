@@ -1,4 +1,3 @@
-/** Builds runnable racks from a scenario and the options of the command line. */
 import {
   makePlan,
   type Packing,
@@ -218,7 +217,6 @@ function atCopies(inputs: Prepared["inputs"], kept: ReadonlyMap<string, string>)
   );
 }
 
-/** The run file for the processes of a run. */
 export function runFileOf(
   prepared: Prepared,
   { observe, ...options }:

@@ -1,6 +1,5 @@
 /**
- * The process table of a running rack, in its run directory: commands list processes by it, and end
- * them where the supervisor has ended. A process number is trusted only if its process was started
+ * The process table of a running rack. A process number is trusted only if its process was started
  * for that very directory.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";

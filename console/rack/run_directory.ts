@@ -1,7 +1,6 @@
 /**
- * The directory of a run, in the user's cache, with one directory per variant: run file, SCM files,
- * logs, outputs, traces and the record of faults. A run writes to no other place. Only its owner
- * can read it: SCM holds the user's data.
+ * The directory of a run, in the user's cache, with one directory per variant. A run writes to no
+ * other place. Only its owner can read it: SCM holds the user's data.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { ClockEnd } from "../../fabric/clock/record.ts";
@@ -138,7 +137,6 @@ export function bytesOf(path: string): number {
       else bytes += blocks === null ? size : blocks * BLOCK_BYTES;
     }
   } catch (error) {
-    // A running rack and other commands create and remove files.
     const isGone = error instanceof Deno.errors.NotFound;
     if (!isGone && !(error instanceof Deno.errors.PermissionDenied)) throw error;
   }

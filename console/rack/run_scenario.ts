@@ -1,4 +1,3 @@
-/** Runs each variant of a scenario to its end, and reports on it. */
 import { listOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/assembly/run_file.ts";
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";

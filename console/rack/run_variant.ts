@@ -60,7 +60,7 @@ export function reportsOf(
   return [...said, ...left.filter(({ topic }) => topic === "unfinished")];
 }
 
-/** At the run's end; undefined where the device's process is gone. */
+/** Undefined where the device's process is gone at the run's end. */
 export function countersOf(
   finals: readonly Pick<FinalReply, "statistics">[],
   node: string,
@@ -163,7 +163,6 @@ export async function runProcesses(
   }
 }
 
-/** Of a rack of processes. */
 export function runFileOfProcesses(
   prepared: Prepared,
   { run, directory, trace = false, delayMsMax = 0, observe, check }: RunOptions,

@@ -1,6 +1,5 @@
 /**
- * Runs racks of processes to their ends: those with the same devices and cables side by side in one
- * set of processes, on one broker.
+ * Racks with the same devices and cables run side by side in one set of processes, on one broker.
  */
 import { accessOfLanes } from "../../fabric/bus/access.ts";
 import { forEachAtOnce } from "../base/at_once.ts";

@@ -1,4 +1,3 @@
-/** A rack in this process, without a bus, to its end. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { teeOf } from "../../fabric/capture/tee.ts";
 import { OUTPUT_TOPIC } from "../../fabric/node.ts";

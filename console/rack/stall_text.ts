@@ -1,4 +1,3 @@
-/** Why time does not move, in one line. */
 import { formatTime } from "../../fabric/base/time.ts";
 import type { MemberStatus } from "../../fabric/clock/record.ts";
 import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";

@@ -1,7 +1,6 @@
 /**
- * Starts a rack as processes, watches them, and reports power failures to the timekeeper. Only the
- * process that holds the supervisor starts and ends the others; a process that was killed from
- * outside is treated like one killed by order.
+ * Only the process that holds the supervisor starts and ends the others of a rack; a process that
+ * was killed from outside is treated like one killed by order.
  */
 import { PATIENCE_MS } from "../../fabric/base/patience.ts";
 import { USERS } from "../../fabric/bus/access.ts";
@@ -182,7 +181,6 @@ export class Supervisor {
     const finals: FinalReply[] = [], missing: string[] = [];
     const { signal } = this.#down;
     const { why } = await this.control.status({ signal });
-    // Started too late to take part.
     const took = new Set(
       why.filter(({ status }) => !WITHOUT_POWER.has(status)).map((row) => row.partition),
     );

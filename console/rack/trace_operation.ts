@@ -1,4 +1,3 @@
-/** One operation as a ladder: from a scenario that runs in this process, or from a traced run. */
 import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { accessesOf, accessLadderOf } from "../../fabric/trace/access_ladder.ts";
@@ -141,7 +140,6 @@ export function operationIn(
     : refusal("--operation", { found: `${index}: there are ${all.length}${by}, from 0 on` });
 }
 
-/** The ladder as a JSON document. */
 export function ladderDocument({ plan, label }: Trace, ladder: Ladder) {
   const { operation, columns, rows, conclusion, figure, costs } = ladder;
   const { node, connection, number, startPs } = operation;

@@ -1,6 +1,6 @@
 /**
- * A process that runs and judges variants one after the other: its jobs come from
- * `variant_pool.ts`. Own programs run in a process of theirs.
+ * Runs and judges variants one after the other: its jobs come from `variant_pool.ts`. Own programs
+ * run in a process of theirs.
  */
 import { LOG_TOPIC } from "../../nodes/host/cpu/log_text.ts";
 import type { Life } from "../checks/lives.ts";

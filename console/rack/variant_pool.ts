@@ -1,4 +1,3 @@
-/** Processes that each run and judge variants, one whole rack after the other. */
 import { commandFlags, LARGE_HEAP } from "../base/v8_flags.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { WorkerPool } from "./own/worker_pool.ts";

@@ -1,6 +1,6 @@
 /**
- * A replay of a run, asked for any instant: this process's end of `main.ts`. The process that
- * replays loads the user's own programs, so it may read nothing once they are there.
+ * This process's end of `main.ts`. The process that replays loads the user's own programs, so it
+ * may read nothing once they are there.
  */
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { RackError } from "../base/rack_error.ts";
@@ -207,7 +207,6 @@ export class Replay {
     if (this.#isThere) this.#child.kill("SIGKILL");
     await this.#child.status;
     await this.#input.abort().catch(() => {});
-    // The process may not have taken it.
     await Deno.remove(this.#spool).catch(() => {});
   }
 

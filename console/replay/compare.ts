@@ -1,4 +1,3 @@
-/** Two runs: the first event at which they differ, and figures at their ends. */
 import type { Replay } from "./client.ts";
 import type { Comparison, EventRow, FigureDifference, FirstDifference } from "../api/replay.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -66,7 +65,6 @@ function differing(x: Digests | undefined, y: Digests | undefined): string[] {
 }
 
 async function rowsAt(replay: Replay, at: Time): Promise<readonly EventRow[]> {
-  // The run may have ended before.
   const events = await replay.events({ at, before: 0, after: EVENTS_MOST }).catch(() => undefined);
   return (events?.rows ?? []).filter(({ time }) => time === at);
 }

@@ -1,4 +1,3 @@
-/** Answers queries on a recorded run from a {@link Recording}. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { formatTime, NEVER, type Time } from "../../fabric/base/time.ts";

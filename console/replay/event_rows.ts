@@ -1,4 +1,3 @@
-/** Steps, frames, notes, reports, power, cables and orders around an instant in one list. */
 import { EVENTS } from "../api/replay_terms.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { matcherOf } from "../../fabric/trace/predicate.ts";
@@ -28,7 +27,6 @@ export function eventsAround(recording: Recording, ticks: Ticks, query: EventsQu
   const { at, node, kinds } = query, { detailFrom } = recording;
   const before = Math.min(EVENTS.most, query.before ?? EVENTS.usual),
     after = Math.min(EVENTS.most, query.after ?? EVENTS.usual);
-  // Only a part of the earlier rows is known.
   const isWanted = (row: EventRow) =>
     row.time >= detailFrom && (node === undefined || row.node === node) &&
     (kinds === undefined || kinds.includes(row.kind));
@@ -217,7 +215,6 @@ function noteText(note: TimedRecord["note"]): string {
 
 const TEXT_MOST = 300;
 
-/** Plain data in one line. */
 export function textOfValue(value: unknown): string {
   const text = JSON.stringify(value, (_, each) => {
     return each instanceof Uint8Array ? `${each.length} B` : each;

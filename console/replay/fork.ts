@@ -27,7 +27,6 @@ export interface ForkedVerdict {
   readonly verdict: Verdict;
 }
 
-/** An exploration of one instant. */
 export function cutOptions(
   { host, at }: ForkedCut,
   { claims }: { readonly claims: boolean },

@@ -1,4 +1,3 @@
-/** Input of a replay's process. */
 import type { RunFile } from "../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";

@@ -1,4 +1,3 @@
-/** Numbers, bytes and rows in the order of their times. */
 import type { Time } from "../../fabric/base/time.ts";
 
 const FIRST = 16, GROWTH = 1.5;

@@ -1,7 +1,4 @@
-/**
- * The process of a replay: it reads the run's input files, gives up its rights, and only then loads
- * the user's own programs. It ends with its parent, `client.ts`.
- */
+/** The process of a replay; it ends with its parent, `client.ts`. */
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import { EXIT } from "../../fabric/base/exit.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";

@@ -1,4 +1,3 @@
-/** The memory of a host as lines, and what a power cut would lose of it. */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { persistence } from "../checks/persistence.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
@@ -126,7 +125,7 @@ function takes({ nodes, host }: Cut, { place, write, card }: Piece, cards: Cards
 
 type Cards = ReadonlyMap<string, readonly string[]>;
 
-/** By a power cut of `nodes` at `at`. @param memoryOf a host's memory at that instant. */
+/** @param memoryOf a host's memory at the instant of the cut. */
 export function lossOf(
   recording: Recording,
   { at, nodes }: { readonly at: Time; readonly nodes: readonly string[] },

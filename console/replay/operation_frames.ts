@@ -1,6 +1,6 @@
 /**
- * Steps and frames of a stretch of a recorded run, as an observer would have seen them: so that
- * steps of an operation find their frames as those of a capture do.
+ * Steps and frames of a stretch of a recorded run, as an observer of a capture would have seen
+ * them.
  */
 import { nodeIndexes } from "../../fabric/rack/plan/cabling.ts";
 import type { SeenEvent } from "../../fabric/capture/instants.ts";
@@ -17,7 +17,6 @@ export interface SeenStretch {
   readonly lengthOf: (head: Uint8Array<ArrayBuffer>) => number;
 }
 
-/** In [from, to], in order. */
 export function seenIn(recording: Recording, from: Time, to: Time): SeenStretch {
   const { steps, job: { plan } } = recording;
   const places = nodeIndexes(plan.nodes);

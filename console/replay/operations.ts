@@ -1,4 +1,3 @@
-/** The operations of a run, and the ladder of one. */
 import { OPERATIONS } from "../api/replay_terms.ts";
 import { type FoundOperation, ladderOf, readTrace } from "../../fabric/trace/trace.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

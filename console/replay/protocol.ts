@@ -1,4 +1,3 @@
-/** Messages between a replay's process and its client. */
 import type { ReplayEngine } from "./engine.ts";
 import type { SimulatedOrder } from "../../fabric/partition/simulator.ts";
 import type { ReplayHead, ReplayProgress } from "./job.ts";

@@ -1,4 +1,3 @@
-/** Queues of a host as the notes of its programs show them. */
 import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import type { QueueState } from "../api/replay.ts";
 

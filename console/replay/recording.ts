@@ -1,6 +1,6 @@
 /**
- * One pass over a run in this process, which keeps what queries about any instant need: steps,
- * frames, notes, memory, and samples of counters. None of it affects the run.
+ * One pass over a run in this process, which keeps what queries about any instant need. None of it
+ * affects the run.
  */
 import type { TimedRecord, WriteRecord, WritesRecord } from "../../fabric/audit.ts";
 import type { Observation } from "../../fabric/capture/observation.ts";

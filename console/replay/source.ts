@@ -1,7 +1,3 @@
-/**
- * A run as its directory has it, for a replay: its faults and orders, and the digests that the
- * replay must equal.
- */
 import {
   type ClockEnd,
   orderFromLine,

@@ -1,4 +1,3 @@
-/** The exact step at a break: the rack stops, the replay of its past says where. */
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { formatExact } from "../../fabric/base/time.ts";
 import { predicateText } from "../../fabric/trace/predicate.ts";

@@ -1,4 +1,3 @@
-/** Queues, marks, notifications, pauses and drops of a run, by node. */
 import { type Column, columnsOf, tableText, timeColumn } from "./table.ts";
 import type { Reported } from "../rack/run_variant.ts";
 

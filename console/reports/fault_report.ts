@@ -1,4 +1,3 @@
-/** Cable faults of a run: how many frames each affected, by direction. */
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { framesText, type LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";

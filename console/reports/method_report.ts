@@ -1,4 +1,3 @@
-/** The comparison of methods in a run: one row per method and flow. */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FinalReply } from "../../fabric/rack/assembly/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
@@ -179,9 +178,7 @@ function amplificationOf(finals: readonly FinalReply[], host: string): number | 
 
 const round = (value: number) => Math.round(value * 1_000) / 1_000;
 
-/** The comparison as a table. */
 export function reportTable(rows: readonly MethodRow[]): string {
-  // One pair of hosts needs no columns.
   const hasHosts = new Set(rows.map((row) => `${nearEnd(row)} ${farEnd(row)}`)).size > 1;
   // Writes of whole blocks have no amplification to show.
   const hasAmplification = rows.some(({ scmAmplification }) => (scmAmplification ?? 1) >= 1.1);

@@ -184,7 +184,6 @@ function messageRate({ messagesPerSecond }: RowOf<"bandwidth">): number {
   return messagesPerSecond / 1e6;
 }
 
-/** Titles of a test's columns. */
 export function titlesOf({ test, settings }: PerftestResult, form: PerftestForm): string {
   const columns = PERFTEST[test].measures === "bandwidth"
     ? bandwidthColumns(form, false)
@@ -213,7 +212,6 @@ export function cellsOf(row: PerftestRow, form: PerftestForm): readonly Cell[] {
   }
 }
 
-/** A size's line. */
 export function lineOf(row: PerftestRow, form: PerftestForm): string {
   return cellsOf(row, form).map(({ padded }) => padded).join("");
 }

@@ -1,4 +1,3 @@
-/** Results and failures of programs other than `put`, as text. */
 import { plainly } from "./json.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import { isInLogTables, logTables } from "./log_report.ts";

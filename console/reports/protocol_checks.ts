@@ -101,7 +101,6 @@ export async function checkProtocols(
 
 type EndedRun = Pick<RunRecord, "plan" | "lives" | "reports" | "notes" | "until" | "scm">;
 
-/** The rack at the end of a run. */
 export function endOf(
   { plan, lives, reports, notes, until, scm }: EndedRun,
   own: EndedRack["own"],

@@ -61,7 +61,6 @@ type Card =
     readonly queuePlan?: QueuePlan;
   };
 
-/** None of a run without queues of interest. */
 export function queueRows(
   { label: variant, plan }: Pick<Prepared, "label" | "plan">,
   outcome: Reported,

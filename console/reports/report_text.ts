@@ -1,4 +1,3 @@
-/** The report on a run, as text. */
 import { formatTime } from "../../fabric/base/time.ts";
 import { countOf } from "../checks/finding.ts";
 import { congestionTable } from "./congestion_report.ts";

@@ -1,4 +1,3 @@
-/** Runs the checks at the end of every run, and formats their results. */
 import { checkAll, CHECKERS, type Verdict } from "../checks/all.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";

@@ -1,8 +1,7 @@
 /**
- * The cost of memory that computers share (C-11), by placement and by the far computer's share of
- * accesses, with the shares between which another placement begins to cost less; queues and locks.
- * The programs are those of `scripts/scenarios/coherent_*.yaml`: each computer reports its own
- * part; a row is for all computers of a memory.
+ * The cost of memory that computers share (C-11). The programs are those of
+ * `scripts/scenarios/coherent_*.yaml`: each computer reports its own part; a row is for all
+ * computers of a memory.
  */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";

@@ -1,4 +1,3 @@
-/** The report on a scenario from its variants that were run. */
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import { notRestarted } from "../../fabric/rack/plan/not_restarted.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";

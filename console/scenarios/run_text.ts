@@ -50,12 +50,10 @@ export function chosenText(text: string, options: RunTextOptions): string {
   const ddio = options.ddio ?? (variesDdio(data) ? variant.ddio : undefined);
   const chosen = withAbsolutePaths({ ...data, seed: variant.seed, programs }, base);
   if (ddio) Object.assign(chosen, withDdio(chosen, ddio));
-  // Expectations of all runs need not hold for one of them.
   if (method || ddio) delete chosen["expect"];
   return dumped(chosen);
 }
 
-/** The text of a scenario's data. */
 export function dumped(data: Mapping): string {
   return dump(data, {
     schema: CORE_SCHEMA,

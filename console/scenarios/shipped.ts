@@ -12,7 +12,6 @@ const FOLDER = "scripts/scenarios";
 /** `json_schema.ts` as a file, for editors. */
 export const SCHEMA_FILE = fromFileUrl(projectFile(`${FOLDER}/schema.json`));
 
-/** By name. */
 export async function shippedScenarios(): Promise<ShippedScenario[]> {
   const found: ShippedScenario[] = [];
   for await (const { name } of Deno.readDir(projectFile(FOLDER))) {

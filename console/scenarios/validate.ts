@@ -1,4 +1,3 @@
-/** Looks at a scenario as `run` does before it starts anything. */
 import { notRestarted, type PlanWarning } from "../../fabric/rack/plan/not_restarted.ts";
 import { isMapping, valueAt } from "../../fabric/rack/scenario/reading.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";

@@ -1,7 +1,4 @@
-/**
- * The console's server as a Hono app: routes call the functions that the command calls. A test
- * calls `app.request()`.
- */
+/** A test calls `app.request()`. */
 import { createMiddleware } from "hono/factory";
 import type { Console, Env } from "./context.ts";
 import { ApiFailure, failureResponse } from "./doors/errors.ts";

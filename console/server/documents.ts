@@ -1,4 +1,3 @@
-/** Values of `console/` in the shape of `console/api`. */
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { hostOfRnic } from "../../fabric/rack/plan/names.ts";

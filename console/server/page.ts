@@ -1,4 +1,3 @@
-/** The page's files, made once when the console starts. */
 import { type PageFile, pageFiles } from "../ui/bundle.ts";
 
 /** By path, `/` among them. */

@@ -1,7 +1,3 @@
-/**
- * Replays of runs, each a process: limited in number, shared by all pages, ended after a time
- * without a question.
- */
 import { Replay } from "../replay/client.ts";
 
 export interface ReplaysOptions {

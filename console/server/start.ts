@@ -1,4 +1,3 @@
-/** A console: its server, its processes, and its end. */
 import type { Role } from "../api/session.ts";
 import { cacheFolder } from "../base/paths.ts";
 import { versionText } from "../base/version.ts";

@@ -1,4 +1,3 @@
-/** The text under a picture, from which a reader can make it again. */
 
 /** @param command by which the picture was made; "": not known. */
 export function captionOf(

@@ -1,4 +1,3 @@
-/** Which figure of what was measured is drawn against what. */
 import { oneOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { type Chart, type ChartPoint, type Series, withUnit, type XAxis } from "../plot/chart.ts";
 import { figureNamed, labelOfFigure, leadingOf, unitOf } from "./figures.ts";
@@ -158,7 +157,6 @@ function stylesOf(
     );
   return (at) => {
     const colour = indexIn(sorted.slice(0, 1), at), dash = indexIn(sorted.slice(1), at);
-    // Beyond the colours, a line of another kind.
     return { colour: colour % LINES_MAX, dash: dash + Math.floor(colour / LINES_MAX) };
   };
 }

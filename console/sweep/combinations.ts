@@ -19,7 +19,6 @@ export interface Combination {
   readonly text: string;
 }
 
-/** `depth 4, ddio on`. */
 export function labelOf(values: Combination["values"]): string {
   return Object.entries(values).map(([name, value]) => `${name} ${value}`).join(", ");
 }
@@ -81,8 +80,6 @@ export function* combinationsOf(
 ): Generator<Combination> {
   // Several runs would write captures to one place.
   const { capture: _, expect, ...rest } = dataOf(yaml);
-  // Expectations for all runs of a scenario need not hold for one of them, as with
-  // `rack run --method`.
   const isChosen = varied.some(({ places }) =>
     places.some((place) => place.at(-1) === "method" || place.at(-1) === "ddio")
   );

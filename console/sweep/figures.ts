@@ -1,7 +1,6 @@
 /**
- * The figures of a report on a run, one point for each transfer: every number of the report under
- * its own name in it (`latencyPs.median`, `throughputBps`), and what tells the points of a run
- * apart (method, hosts …).
+ * The figures of a report, one point for each transfer: numbers under their own names in it
+ * (`latencyPs.median`), and what tells the points of a run apart.
  */
 import { isMapping } from "../../fabric/rack/scenario/reading.ts";
 import { machineOf } from "../../fabric/rack/plan/names.ts";
@@ -129,7 +128,6 @@ function measured(numbers: readonly [string, number][]): Record<string, number> 
   );
 }
 
-/** By the figure's name. */
 export function unitOf(figure: string): Unit {
   if (/Ps(\.|$)/.test(figure)) return "ps";
   if (/BytesPerSecond$/.test(figure)) return "B/s";
@@ -216,7 +214,6 @@ export function figureNamed(name: string, points: readonly ReportPoint[]): strin
   throw refusal("--y", { found: JSON.stringify(name), expected: oneOf(words, name) });
 }
 
-/** For people. */
 export function figureText(figure: string, value: number): string {
   switch (unitOf(figure)) {
     case "ps":

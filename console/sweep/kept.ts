@@ -111,7 +111,6 @@ export function toldApart(rows: readonly KeptRun[]): {
   const words = rows.map(({ path }) => {
     const variants = variantsOf(path), [first] = variants;
     const text = textIfThere(`${path}${first === undefined ? "" : `/${first}`}/scenario.yaml`);
-    // A run's points have the dimensions of which it has several.
     const said = variants.length > 1 ? /\.(ddio|method)$/ : /^$/;
     const all = wordsIn(text === undefined ? {} : readYaml(text, "").source.data);
     return new Map([...all].filter(([path]) => !said.test(path)));

@@ -1,8 +1,4 @@
-/**
- * Where in a scenario a name stands: `hosts.b.ddio` and `programs[0].depth` by their path, `*` for
- * every key or index in its place (`leaf-*`: for those that begin so), and the end of a path
- * (`depth`, `b.ddio`) where only one place has it.
- */
+/** Where in a scenario a name stands: README.md, Names. */
 import { listOf, nearest, refusal } from "../../fabric/rack/plan/problem.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { JsonShape } from "../../fabric/rack/scenario/values.ts";

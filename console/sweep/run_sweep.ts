@@ -1,7 +1,3 @@
-/**
- * Runs every combination of a sweep, several at a time, in processes that take up one after the
- * other.
- */
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { formatPath } from "../../fabric/rack/scenario/yaml_source.ts";
 import { SWEEP_OPTIONS } from "../api/options.ts";

@@ -1,6 +1,6 @@
 /**
- * Runs the combinations of a sweep as racks of processes: those with the same devices and cables
- * side by side in one set of processes, as the variants of a scenario are.
+ * Combinations run as racks of processes, those with the same devices and cables side by side in
+ * one set.
  */
 import type { Packing } from "../../fabric/rack/assembly/topology.ts";
 import { fileName } from "../captures/capture_files.ts";

@@ -1,4 +1,3 @@
-/** The measurements of a sweep or of several runs, as a table and as comma-separated values. */
 import { type Column, tableText } from "../reports/table.ts";
 import { figureText, leadingOf, shortName } from "./figures.ts";
 import { type Measured, type MeasuredPoint, medianOf } from "./measured.ts";

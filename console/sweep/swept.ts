@@ -21,7 +21,7 @@ export function folderOf({ scenario }: Pick<SweptCombination, "scenario">): stri
   return scenario.replace(/\.yaml$/, "");
 }
 
-/** Its run has come to its end. @param path of the sweep. */
+/** @param path of the sweep. */
 export async function sweptBy(
   row: SweptCombination,
   report: RunReport,
@@ -41,7 +41,7 @@ export async function sweptBy(
   return { ...row, state: "failed", error, report, directory };
 }
 
-/** Its run has come to no end. @param error absent where the sweep was interrupted. */
+/** @param error absent where the sweep was interrupted. */
 export function unswept(row: SweptCombination, error?: string): SweptCombination {
   const directory = folderOf(row);
   return error === undefined

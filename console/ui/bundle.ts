@@ -1,7 +1,4 @@
-/**
- * The page as the files that a server hands out. The only file here that runs in Deno, not in the
- * browser.
- */
+/** The only file here that runs in Deno, not in the browser. */
 import { createRequire } from "node:module";
 import type { Plugin } from "esbuild";
 import { fromFileUrl, projectFile, ROOT } from "../base/paths.ts";

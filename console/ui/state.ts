@@ -1,7 +1,4 @@
-/**
- * The page's place: view, run, selection and instant. All of it is in the address, so that a view,
- * a reload and a link keep it; a view reads the signals and calls the functions below.
- */
+/** All of the page's place is in the address, so that a view, a reload and a link keep it. */
 import { computed, signal } from "@preact/signals";
 import type { Time } from "../../fabric/base/time.ts";
 
@@ -117,7 +114,6 @@ export interface Change {
   readonly more?: Readonly<Record<string, string>>;
 }
 
-/** The place after a change. */
 export function changed(from: Place, change: Change): Place {
   const isOther = change.view !== undefined && change.view !== from.view;
   const isOtherRun = from.run !== undefined && "run" in change && change.run !== from.run;
@@ -150,7 +146,6 @@ export function go(change: Change): void {
   place.value = next;
 }
 
-/** For links. */
 export function hrefOf(change: Change): string {
   return placeText(changed(place.value, change));
 }
@@ -159,7 +154,6 @@ export function select(what: Selection | undefined): void {
   go({ select: what });
 }
 
-/** Undefined: now. */
 export function lookAt(at: Time | undefined): void {
   go({ at });
 }
@@ -169,7 +163,6 @@ export function isSelected(what: Selection): boolean {
   return now !== undefined && selectionText(now) === selectionText(what);
 }
 
-/** From now on. */
 export function followAddress(): void {
   const read = () => {
     // The printed address, pasted into a page that is open: its token is to be used, and cleared.

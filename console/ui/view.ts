@@ -1,4 +1,3 @@
-/** The interface of a view to the frame. */
 import type { ComponentChildren } from "preact";
 import type { Selection } from "./state.ts";
 

@@ -1,4 +1,3 @@
-/** A new view has its name in `VIEW_NAMES`, a folder with its `View`, and a line here. */
 import { CHAOS } from "./explore/chaos_view.tsx";
 import { EXPLORE } from "./explore/explore_view.tsx";
 import { MEMORY } from "./memory/memory_view.tsx";

@@ -56,7 +56,6 @@ export function sharedAccesses(notes: readonly TimedRecord[]): SharedAccesses {
   return drained(sharedAccessSteps(notes));
 }
 
-/** The same, in steps. */
 export function* sharedAccessSteps(notes: readonly TimedRecord[]): Steps<SharedAccesses> {
   const known = KNOWN.get(notes);
   if (known?.count === notes.length) return known.found;

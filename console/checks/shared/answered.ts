@@ -133,7 +133,6 @@ function lossText(
 ): string | undefined {
   const { name, ended, note: { offset } } = access;
   if (ended === undefined) return undefined;
-  // Its program asks for the region anew, and receives a refusal.
   if (ended.note.result === "done" || ended.note.result === "refused") return undefined;
   const { at: { time }, note: { result } } = ended;
   if (time < faultAt) return `${name} ended as ${result} at ${time} ps, before any fault`;

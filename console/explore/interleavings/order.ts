@@ -216,7 +216,6 @@ function momentsOf(notes: readonly TimedRecord[]): Moment[] {
           if (access.at.kind === "access") again.add(by);
           break;
         }
-        // A flush changes nothing that others see.
         if (access.note.op === "flush") break;
         const { at, begin, pushed } = access;
         const step: Step = { ...at, note: access.note, begin, end: time };

@@ -117,7 +117,6 @@ async function* inOrderOf(
   { ready, turn }: Turning,
 ): AsyncGenerator<Turned | undefined, void> {
   const results = planned.map(() => Promise.withResolvers<Turned>());
-  // One that is not taken is no unhandled rejection.
   for (const { promise } of results) promise.catch(() => {});
   let begun = 0, isOver = false;
   const work = async (lane: number) => {

@@ -1,4 +1,3 @@
-/** The results of `rack explore --protocol`, as text, and as suites of cases. */
 import type { Lane } from "../../../fabric/coherence/explore.ts";
 import { readStable, STABLE_BEGIN } from "../../../fabric/coherence/invariants.ts";
 import { stepsText } from "../../../fabric/trace/trace_text.ts";

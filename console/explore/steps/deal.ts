@@ -113,7 +113,6 @@ class Dealer {
       this.#pace.steps += hand.found.length;
       // The process is lost, even if its steps are dealt anew.
       if (hand.failure !== undefined && !this.#hands.includes(hand)) this.#hands.push(hand);
-      // Nothing behind it counts.
       const isEnd = hand.failure !== undefined || hand.found.some(isLast);
       if (isEnd && this.#hands.includes(hand)) this.#next = undefined;
       this.#change();

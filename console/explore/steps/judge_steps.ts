@@ -1,7 +1,6 @@
 /**
- * The steps of an exploration: each instant of each sweep, and the rest of the run behind all instants. The finding
- * of a step depends on other steps only by the cost of earlier second power failures: so steps can be judged in
- * several processes.
+ * The finding of a step depends on other steps only by the cost of earlier second power failures:
+ * so several processes can judge steps.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { explain } from "../../rack/failure.ts";

@@ -1,4 +1,3 @@
-/** From what the steps of an exploration find, in their order, to its verdict. */
 import { assert } from "../../../fabric/base/assert.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { formatTime } from "../../../fabric/base/time.ts";

@@ -275,7 +275,6 @@ export function busyOf({ threadsPs, corePs }: Row): number {
   return threadsPs === 0 ? 0 : 100 * corePs / threadsPs;
 }
 
-/** Of both directions. */
 export function iosOf(stats: ThreadStats): number {
   return totalOf(DIRECTIONS.map((direction) => stats[direction].ios));
 }

@@ -32,7 +32,6 @@ export interface TextContext {
   readonly now: Date;
 }
 
-/** The whole output of a run. */
 export function fioText(threads: readonly FioThread[], { version, now }: TextContext): string {
   const rows = rowsOf(threads);
   const groups = groupsOf(rows);

@@ -1,4 +1,3 @@
-/** Writes a folder from which Docker runs a rack, one container per device. */
 import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";
 import { Refusal, refusal } from "../../../fabric/rack/plan/problem.ts";
 import {

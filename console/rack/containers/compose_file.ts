@@ -103,7 +103,6 @@ export function composeFile(options: ComposeOptions): string {
       ...Object.fromEntries(
         partitions.map((partition) => [partition.name, partitionService(options, partition)]),
       ),
-      // A rack that stays up has no end to report on.
       ...(!runFile.stayUp && { report: reportService(options) }),
       console: consoleService(options),
     },

@@ -39,7 +39,6 @@ function slotOn(
         name: partition,
         module: "nodes/main.ts",
         args: [runFilePath, partition, instance],
-        // It inherits address and credential of the bus from the environment.
         env: {},
         rights: ["--frozen", ...deviceRights(url, directory)],
       }),
@@ -81,7 +80,6 @@ async function main(place: Place): Promise<void> {
   await runOnBus({ run, name: partition, title: `The parent of ${partition}` }, (bus) => {
     const slot = slotOn(bus, place);
     slot.start();
-    // The container ends with its process 1, and all in it at that instant.
     return () => slot.close();
   });
 }

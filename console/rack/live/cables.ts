@@ -1,4 +1,3 @@
-/** Cables of a running rack: orders faults and reports their effects. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { parseTarget } from "../../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan, LinkFaultRequest } from "../../../fabric/rack/plan/link_plan.ts";
@@ -89,7 +88,6 @@ export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRo
   const linkFaults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
   return faultRows(plan.scenario, {
     plan: { ...plan, linkFaults },
-    // A device without power has no counts.
     finals: finals.filter((final) => final !== undefined),
   });
 }

@@ -1,4 +1,3 @@
-/** Names that a shell completes. */
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
 import { DamagedFileError } from "../../base/files.ts";
 import { listRuns, readRunFile } from "../run_directory.ts";

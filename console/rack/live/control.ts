@@ -178,7 +178,6 @@ export const WITHOUT_POWER: ReadonlySet<MemberStatus["status"]> = new Set([
   "joining",
 ]);
 
-/** Message: these partitions gave no final report. */
 export function noFinal(partitions: readonly string[]): string {
   return `Found no final report of ${partitions.join(", ")}: nothing is known of their programs`;
 }

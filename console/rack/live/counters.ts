@@ -1,4 +1,3 @@
-/** The counters of a running rack's devices, and the traffic of their cables. */
 import { finalVerb } from "../../../fabric/bus/access.ts";
 import type { FinalPage } from "../../../fabric/rack/assembly/run_file.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";

@@ -223,7 +223,6 @@ function linkOf(plan: RackPlan, fault: LinkFaultPlan): Omit<LinkEvent, "event"> 
   return { fault: id, action, target, atPs: at, ...(until !== undefined && { untilPs: until }) };
 }
 
-/** Since the look before. */
 export function changes(
   plan: RackPlan,
   { before, now }: { readonly before: Seen; readonly now: Seen },

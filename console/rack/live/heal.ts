@@ -1,4 +1,3 @@
-/** Ends faults of a running rack's cables and gives its devices power again. */
 import { targetName } from "../../../fabric/rack/plan/cable_names.ts";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { ScmFileError } from "../../../nodes/host/store/scm_file.ts";

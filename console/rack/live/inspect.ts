@@ -31,7 +31,6 @@ export async function inspectDevice(
   }
   const { why } = await control.status();
   const row = why.find((each) => each.partition === partition);
-  // Its process is gone: nothing would answer.
   if (row?.status === "dead" || row?.status === "absent") {
     throw refusal("", { found: `${node} has no power`, expected: "a device that has" });
   }

@@ -1,4 +1,3 @@
-/** The power of the devices of a running rack, and its service processes. */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { bootVerb, killVerb, processVerb } from "../../../fabric/bus/access.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";

@@ -1,4 +1,3 @@
-/** Finds running racks and kept runs by name, and connects to them. */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { USERS } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
@@ -118,7 +117,6 @@ const LOOK_AGAIN_MS = 50;
 /** Without a supervisor a request would wait for its answer in vain. */
 function watchEnd({ id, directory, supervisor }: RackUp) {
   const { promise: gone, reject } = Promise.withResolvers<never>();
-  // Raced later; until then it is no unhandled rejection.
   gone.catch(() => {});
   const timer = setInterval(() => {
     if (isServed(directory, supervisor)) return;
@@ -164,7 +162,6 @@ export function stateOf(rack: RackUp, host: string): string {
 
 export const STATES = "states";
 
-/** The partition that runs a device. */
 export function partitionOf({ file }: RackUp, node: string): string | undefined {
   return file.partitions.find(({ nodes }) => nodes.includes(node))?.name;
 }

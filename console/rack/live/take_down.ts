@@ -81,7 +81,6 @@ export async function takeDown(directory: string): Promise<number> {
       await sleep(LOOK_AGAIN_MS);
     }
   }
-  // Processes that the supervisor has not ended.
   for (const each of new Set(living().map((found) => found.directory))) {
     const entries = living().filter((found) => found.directory === each);
     await endProcesses(each, { entries, graceMs: GRACE_MS });

@@ -16,7 +16,7 @@ export async function pause(control: ControlClient): Promise<Driven> {
   return await drive(control, { verb: "pause", body: {}, repeats: true, isDone: isLevel });
 }
 
-/** At full speed. */
+/** Lets time run at full speed. */
 export async function resume(control: ControlClient): Promise<Driven> {
   await control.demand("resume", {}, { repeats: true });
   return { status: await control.status() };

@@ -1,4 +1,3 @@
-/** Why time is not moving, and what else is wrong with a rack that is up. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { CardWarning } from "../../../fabric/inspection.ts";
 import type { NodeKind, UnfinishedProgram } from "../../../fabric/node.ts";

@@ -28,7 +28,6 @@ export async function answerConfined<Progress = never>(
       else jobs.push({ job: frame, isStopped: false });
       arrived.resolve();
     }
-    // The command has ended.
     Deno.exit(EXIT.unclear);
   })();
   for (;;) {

@@ -37,7 +37,6 @@ export async function bundleProgram(
   path: string,
   { stops = false }: BundleOptions = {},
 ): Promise<string> {
-  // Loaded for own programs only.
   const { buildSync } = await import("esbuild");
   const contents = await readProgram(path);
   try {

@@ -1,6 +1,5 @@
 /**
- * A process that runs the recoveries and checks of own programs on a run, in its directory. It may
- * read that run's SCM files and nothing else. Its job comes from `protocol_checks.ts`.
+ * Runs the recoveries and checks of own programs on a run. Its job comes from `protocol_checks.ts`.
  */
 import { loadOwnPrograms } from "../../../nodes/files.ts";
 import {

@@ -1,6 +1,6 @@
 /**
- * Work with own programs runs in a process with few rights; this is the command's end, `answer.ts`
- * the other. The programs' output goes to the command's stderr.
+ * The command's end of a process with own programs; `answer.ts` is the other. The programs' output
+ * goes to the command's stderr.
  */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
@@ -168,7 +168,6 @@ export function killerOf(child: Deno.ChildProcess): () => void {
     try {
       if (isThere) child.kill("SIGKILL");
     } catch (error) {
-      // It has ended; its status is about to resolve.
       if (!(error instanceof TypeError)) throw error;
     }
   };

@@ -1,6 +1,6 @@
 /**
- * A process that judges the steps of an exploration that it is dealt. It may read and write
- * nothing: its first job, from `explore_scenario.ts`, has all that it needs.
+ * Judges the steps of an exploration that it is dealt; its first job, from `explore_scenario.ts`,
+ * has all that it needs.
  */
 import { RackError } from "../../base/rack_error.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";

@@ -1,4 +1,3 @@
-/** The thread of `loop_watch.ts`. */
 import type { LoopWatchStart } from "./loop_watch.ts";
 
 const LOOK_MS = 1_000;

@@ -1,6 +1,6 @@
 /**
- * Tries a user's program: makes one instance of it in a process without any right
- * (`probe_main.ts`), which is ended where the program's top level does not end.
+ * Tries a user's program in a process (`probe_main.ts`), which is ended where the program's top
+ * level does not end.
  */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
@@ -100,7 +100,6 @@ function startProbe() {
     ],
     stdin: "piped",
     stdout: "piped",
-    // The top level's output is shown when the program runs.
     stderr: "piped",
   }).spawn();
 }

@@ -1,6 +1,6 @@
 /**
- * A process that explores the states of a rack with a user's protocol, whose text it gets: it may
- * read and write nothing. Started by `console/explore/protocol/explore_protocol.ts`.
+ * Explores the states of a rack with a user's protocol, for
+ * `console/explore/protocol/explore_protocol.ts`.
  */
 import { newCoverage } from "../../../fabric/coherence/coverage.ts";
 import { exploring, stepsOf } from "../../../fabric/coherence/explore.ts";
@@ -36,7 +36,6 @@ async function work(
   let step = search.next();
   while (!step.done) {
     asker.tell(step.value);
-    // For the word that the work shall end.
     await new Promise((resolve) => setTimeout(resolve));
     if (asker.stopped()) break;
     step = search.next();

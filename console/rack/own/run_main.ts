@@ -1,6 +1,6 @@
 /**
- * A process that runs a rack with own programs (`--pack all`): it opens the run's files, gives up
- * its rights, and only then loads the programs. Its job comes from `run_variant.ts`.
+ * Runs a rack with own programs (`--pack all`): opens the run's files, gives up its rights, and
+ * only then loads the programs. Its job comes from `run_variant.ts`.
  */
 import type { CreateNode } from "../../../fabric/partition/partition.ts";
 import type { RunFile } from "../../../fabric/rack/assembly/run_file.ts";

@@ -22,7 +22,6 @@ export class WorkerPool {
       readonly signal?: AbortSignal;
     } = {},
   ): Promise<Answer> {
-    // It may have ended, or failed, since its last job.
     if (this.#workers.get(lane)?.isOver) await this.#end(lane);
     signal?.throwIfAborted();
     const worker = this.#workers.get(lane) ?? startConfined(this.#confined);
@@ -32,7 +31,6 @@ export class WorkerPool {
     try {
       return await worker.ask<Answer, Progress>(job, onProgress);
     } catch (error) {
-      // The next job gets another one where this one has ended.
       if (worker.isOver) await this.#end(lane);
       signal?.throwIfAborted();
       throw error;

@@ -1,6 +1,5 @@
 /**
- * A rack of processes that repeats a run up to an instant: the begin of its run file and of its
- * record.
+ * The begin of a run's file and of its record, for a rack that repeats the run up to an instant.
  */
 import type { RecordedLinkFault, RecordedOrder } from "../../../fabric/clock/record.ts";
 import { ordersBehind } from "../../../fabric/clock/timekeeper.ts";
@@ -27,7 +26,6 @@ export interface RepeatOptions {
   readonly planned?: readonly FaultPlan[];
 }
 
-/** @param job the run with its faults as they happened. */
 export function repeatOf(
   { runFile, plan, orders }: Pick<ReplayJob, "runFile" | "plan" | "orders">,
   { at, withPending = false, planned = [] }: RepeatOptions,

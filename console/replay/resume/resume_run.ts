@@ -1,7 +1,4 @@
-/**
- * Brings a rack of processes up again as it stood at an instant of a run: each process repeats the
- * run up to there, and the rack is up when each device has the digest of the run's replay.
- */
+/** Brings a rack of processes up again as it stood at an instant of a run. */
 import { PATIENCE_MS } from "../../../fabric/base/patience.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";

@@ -1,4 +1,3 @@
-/** Takes a checkpoint: of a rack that is up as it stands, or of a run at an instant. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { ClockEnd, Recorded } from "../../../fabric/clock/record.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";

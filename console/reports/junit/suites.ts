@@ -1,4 +1,3 @@
-/** The verdicts of a run, an exploration and a campaign as suites of cases. */
 import { formatTime } from "../../../fabric/base/time.ts";
 import type { RoundReport } from "../../chaos/campaign.ts";
 import { type Explored, exploredText } from "../../explore/report.ts";

@@ -1,4 +1,3 @@
-/** The log of changes; in memory for the page, in a file for later. */
 import type { AuditEntry } from "../../api/session.ts";
 
 /** Visible to the page; the file has all. */

@@ -1,7 +1,6 @@
 /**
- * Watches one rack for all pages: one connection to its bus, one subscription, one look at its
- * clock and counters per interval. It keeps the rack's present state, and its latest changes in a
- * {@link Ring}.
+ * One connection to a rack's bus, one subscription, one look at its clock and counters per
+ * interval, for all pages.
  */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Change, StateMessage } from "../../api/feed.ts";

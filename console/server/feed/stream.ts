@@ -1,4 +1,3 @@
-/** One page's feed: batches of a rack's messages, of jobs and of the list of runs, a line each. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { Batch, Message } from "../../api/feed.ts";
 import type { Console } from "../context.ts";

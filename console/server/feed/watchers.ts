@@ -1,4 +1,3 @@
-/** One watcher for each rack that is looked at, ended a while after its last reader. */
 import { RackWatcher } from "./rack_watcher.ts";
 
 export interface WatchersOptions {

@@ -1,6 +1,3 @@
-/**
- * The jobs of this console: each a process of its own, limited in number, ended with the console.
- */
 import { fromFileUrl, projectFile } from "../../base/paths.ts";
 import { commandFlags } from "../../base/v8_flags.ts";
 import type { Job, JobDetail, JobOrder, JobResult } from "../../api/jobs.ts";
@@ -119,7 +116,6 @@ export class Jobs {
   }
 
   async #follow(id: string, child: Deno.ChildProcess): Promise<void> {
-    // The entry is there after this turn.
     await Promise.resolve();
     let isTold = false;
     for await (const line of lines(child.stdout)) {
@@ -192,7 +188,6 @@ async function give(child: Deno.ChildProcess, work: JobWork): Promise<void> {
     await writer.write(new TextEncoder().encode(JSON.stringify(work)));
     await writer.close();
   } catch {
-    // The process has ended, which is reported instead.
   }
 }
 

@@ -1,7 +1,6 @@
 /**
- * The process of one job: it reads a {@link JobWork} from its input, does it by the functions that
- * the command `rack` calls, and says on its output how far it is. An exploration computes for
- * minutes, and a job that fails takes nothing else with it.
+ * Does one {@link JobWork} by the functions that the command `rack` calls. An exploration computes
+ * for minutes, and a job that fails takes nothing else with it.
  */
 import { EXIT } from "../../../fabric/base/exit.ts";
 import type { ProgramScenario } from "../../../fabric/rack/scenario/scenario.ts";
@@ -200,7 +199,6 @@ async function matrix({ signal }: Work<"matrix">): Promise<void> {
       toldMs = performance.now();
       say({ say: "result", result: { kind: "matrix", matrix: { cells, count: places.length } } });
     }
-    // For signals.
     await sleep(0);
     if (signal.aborted) break;
   }

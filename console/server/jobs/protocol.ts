@@ -1,7 +1,3 @@
-/**
- * Messages of a job's process on its standard output, a JSON document a line. Its order is on its
- * input.
- */
 import type { JobOrder, JobResult } from "../../api/jobs.ts";
 
 export interface JobWork {

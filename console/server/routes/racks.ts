@@ -1,4 +1,3 @@
-/** Orders to a rack that is up, and what it says of itself. */
 import { createRoute, type z } from "@hono/zod-openapi";
 import { SHUTDOWN_PS } from "../../../fabric/rack/plan/power.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";

@@ -1,4 +1,3 @@
-/** Any instant of a run that has been or is under way, asked of its replay. */
 import { createRoute, type z } from "@hono/zod-openapi";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import type { Plain } from "../../api/common.ts";

@@ -1,4 +1,3 @@
-/** Parts that routes share: their errors, and the runs and racks that their paths name. */
 import { OpenAPIHono, z } from "@hono/zod-openapi";
 import { apiError, name } from "../../api/common.ts";
 import { type RackLink, withRack } from "../../rack/live/racks.ts";

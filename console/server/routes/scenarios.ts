@@ -1,4 +1,3 @@
-/** Shipped scenarios, and the problems of a text. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { name } from "../../api/common.ts";

@@ -1,4 +1,3 @@
-/** Signing in and out, further browsers, and the audit log. */
 import { createRoute } from "@hono/zod-openapi";
 import { done } from "../../api/common.ts";
 import { audit, link, newLink, session, signedIn, signIn } from "../../api/session.ts";

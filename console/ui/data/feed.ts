@@ -1,7 +1,6 @@
 /**
- * The live feed: batches of messages, one JSON document a line. It goes on where it was after an
- * interruption, and rests while the page is hidden: a browser has but six connections for all pages
- * of one server.
+ * One JSON document a line. The feed goes on where it was after an interruption, and rests while
+ * the page is hidden: a browser has but six connections for all pages of one server.
  */
 import { signal } from "@preact/signals";
 import type { Batch, Message } from "../../api/feed.ts";

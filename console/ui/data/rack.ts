@@ -1,7 +1,4 @@
-/**
- * The page's data on its rack: its topology, fetched once, and the news of the feed. Views read the
- * signals; only this file writes them.
- */
+/** Views read these signals; only this file writes them. */
 import { batch, computed, effect, signal, untracked } from "@preact/signals";
 import type { Message, StateMessage } from "../../api/feed.ts";
 import type { Job } from "../../api/jobs.ts";
@@ -133,7 +130,6 @@ function takeState(state: StateMessage): void {
   ended.value = state.ended?.message;
 }
 
-/** The newest first. */
 export function takeJob(job: Job): void {
   jobs.value = [job, ...jobs.value.filter(({ id }) => id !== job.id)]
     .sort((x, y) => x.startedAt < y.startedAt ? 1 : -1);

@@ -1,7 +1,4 @@
-/**
- * The rack at the shown instant: now from the feed, earlier from the replay. Views read these
- * signals, not those of `rack.ts`, wherever both exist.
- */
+/** Views read these signals, not those of `rack.ts`, wherever both exist. */
 import { computed, effect, signal } from "@preact/signals";
 import type { StateMessage } from "../../api/feed.ts";
 import type { Topology } from "../../api/rack.ts";
@@ -63,7 +60,6 @@ export const inFlight = computed<ReadonlyMap<string, readonly InFlight[]>>(() =>
   )
 );
 
-/** At a past instant. */
 export function queuesOf(host: string): readonly QueueState[] {
   return past.value?.devices.find(({ node }) => node === host)?.queues ?? [];
 }

@@ -1,4 +1,3 @@
-/** The whole run: the replay's, continued by the feed. */
 import { computed, effect, signal, untracked } from "@preact/signals";
 import type { Timeline } from "../../api/replay.ts";
 import type { Time } from "../../../fabric/base/time.ts";

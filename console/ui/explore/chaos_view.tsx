@@ -1,4 +1,3 @@
-/** Campaigns of chaos on a rack of processes. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { CHOICES } from "../../../fabric/rack/plan/vocabulary.ts";

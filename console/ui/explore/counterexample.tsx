@@ -1,4 +1,3 @@
-/** A power failure that breaks a promise: in a sentence, as a ladder, and as bytes. */
 import type { Counterexample } from "../../api/jobs.ts";
 import { bytes, sentence, time } from "../figures.ts";
 import { Ladders } from "../operation/ladder.tsx";

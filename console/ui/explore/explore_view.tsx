@@ -1,7 +1,3 @@
-/**
- * The crash explorer: of a scenario, of one instant of a run, or of every method on every kind of
- * responder.
- */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { valuesIn } from "../../../fabric/rack/plan/option_rows.ts";
@@ -201,15 +197,12 @@ function Explored(
       )}
       {shown !== undefined && (
         <>
-          {runs.length === 1
-            // The verdict stands above.
-            ? <h2>{countsText(shown)}</h2>
-            : (
-              <h2>
-                {shown.variant}: {shown.verdict}
-                <small>{countsText(shown)}</small>
-              </h2>
-            )}
+          {runs.length === 1 ? <h2>{countsText(shown)}</h2> : (
+            <h2>
+              {shown.variant}: {shown.verdict}
+              <small>{countsText(shown)}</small>
+            </h2>
+          )}
           {shown.counterexample === null ? <Kept explored={shown} /> : (
             <CounterexampleDetail
               found={shown.counterexample}

@@ -61,7 +61,6 @@ function JobState(
       </>
     );
   }
-  // A job that ended normally and found an error has a verdict.
   if (state === "failed" && error !== "") {
     return (
       <span>

@@ -1,4 +1,3 @@
-/** The job that a view looks at, read again as it goes on. */
 import { effect, signal } from "@preact/signals";
 import type { Job, JobDetail, JobOrderInput } from "../../api/jobs.ts";
 import { api } from "../data/api.ts";
@@ -62,12 +61,10 @@ export function followDetail(kinds: readonly Kind[]): () => void {
     const job = jobNow(kinds);
     if (job === undefined) return;
     const known = details.peek().get(job.id);
-    // Read at each change that the feed tells of, no more often than a person sees.
     if (known !== undefined && !isRunning(known.job) && !isRunning(job)) return;
     if (timer !== undefined) return;
     timer = setTimeout(() => {
       timer = undefined;
-      // Another job may be looked at by now.
       const now = jobNow(kinds);
       if (now !== undefined) void readDetail(now.id);
     }, known === undefined ? 0 : READ_MS);

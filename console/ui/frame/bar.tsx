@@ -1,4 +1,3 @@
-/** The bar: which rack, why time moves or not, the buttons of time, and virtual time itself. */
 import { useComputed } from "@preact/signals";
 import { api } from "../data/api.ts";
 import { connection } from "../data/feed.ts";
@@ -100,7 +99,6 @@ function WhyOfClock() {
     clock.value?.waiting.find(({ heldBy }) => heldBy !== "")?.heldBy ?? ""
   );
   const parts = useComputed(() => {
-    // The bar has the time itself.
     const why = sentence(all.value).replace(
       /^Virtual time is [^:]*: (.)/,
       (_, first) => instant.value === undefined ? first.toUpperCase() : first,

@@ -1,4 +1,3 @@
-/** The page's command line: the words of `rack` for a rack that is up. */
 import { parseTime, type Time } from "../../../fabric/base/time.ts";
 import { parseGoal } from "../../../fabric/trace/predicate.ts";
 import { api, type LinkOrderInput } from "../data/api.ts";

@@ -1,4 +1,3 @@
-/** An order's result, or why it was refused: one sentence over the foot of the view. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { view } from "../state.ts";

@@ -1,4 +1,3 @@
-/** `/` finds a device, a cable, a run or a view, `:` takes a command. */
 import { useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { runs, topology } from "../data/rack.ts";

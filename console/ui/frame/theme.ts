@@ -1,4 +1,3 @@
-/** As the system has it, until one is chosen here. */
 import { useEffect, useState } from "preact/hooks";
 
 const KEY = "rackmesh-theme";

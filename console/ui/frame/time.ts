@@ -1,4 +1,3 @@
-/** Orders for virtual time, from the bar, the keyboard and the command line. */
 import { computed } from "@preact/signals";
 import type { TimeOrder } from "../../api/orders.ts";
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";

@@ -1,7 +1,4 @@
-/**
- * The time line: the whole run from its begin to now. Its one yellow line is the instant that every
- * view shows. Drag to any instant, wheel to zoom, click a mark to go there.
- */
+/** The time line. Drag to any instant, wheel to zoom, click a mark to go there. */
 import { computed, type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useCallback, useEffect, useRef } from "preact/hooks";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -67,7 +64,6 @@ function rowsOf(): string[] {
     0,
     most,
   );
-  // In the order of the rack, so that a selection moves no row without need.
   return rows.sort((x, y) => hosts.indexOf(x) - hosts.indexOf(y));
 }
 

@@ -1,4 +1,3 @@
-/** Running until a time, or until something happens on a device. */
 import { useSignal } from "@preact/signals";
 import { type Goal, parseGoal, predicateText } from "../../../fabric/trace/predicate.ts";
 import { STEP_WORDS } from "../../../fabric/trace/step_words.ts";

@@ -1,4 +1,3 @@
-/** One line of memory, byte by byte: the side for a selected line. */
 import type { MemoryLine, MemorySpan, MemoryView, WriteRef } from "../../api/replay.ts";
 import { time } from "../figures.ts";
 import { lookAt } from "../state.ts";

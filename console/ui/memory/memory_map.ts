@@ -103,7 +103,6 @@ export function firstOpen({ codes }: LineMap): number | undefined {
   return found < 0 ? undefined : found;
 }
 
-/** What a power failure leaves of a line. */
 export function leftOf(code: LineCode): LineCode {
   const state = stateOf(code), kept = code & ~STATE_BITS;
   if (state === "never written" || state === "torn") return code;
@@ -128,7 +127,6 @@ export function mapOf(view: MemoryView, from: number = view.from, to: number = v
   return { from: first, codes };
 }
 
-/** By state, and of lines with promises. */
 export function countsOf(
   { codes }: LineMap,
 ): ReadonlyMap<LineState | "promised" | "broken", number> {
@@ -221,7 +219,6 @@ export function paint(
         const at = (top + y) * widthPx + left;
         if (y < body) pixels.fill(colour, at, at + inner);
         else if (y >= inner - bar) {
-          // A part of the line only: half of the bar.
           const length = (code & PARTLY) !== 0 ? Math.ceil(inner / 2) : inner;
           const said = (code & BROKEN) !== 0 ? palette.lost : palette.promised;
           pixels.fill(said, at, at + length);

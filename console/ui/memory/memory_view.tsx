@@ -1,7 +1,3 @@
-/**
- * A host's persistent memory at the shown instant: the place of each line, its promises, the loss
- * by a power cut.
- */
 import { computed, signal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Loss, MemoryMap, MemoryView } from "../../api/replay.ts";

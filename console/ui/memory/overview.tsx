@@ -1,4 +1,3 @@
-/** A strip of the parts of a large memory, each a button that shows the part. */
 import { useRef } from "preact/hooks";
 import type { MemoryMap, MemoryPart } from "../../api/replay.ts";
 import { bytes, plural } from "../figures.ts";

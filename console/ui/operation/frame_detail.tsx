@@ -1,4 +1,3 @@
-/** A step and the bytes of its frame, field by field: the side in the operation view. */
 import type { FrameField, LadderDocument, LadderFrame } from "../../api/operations.ts";
 import { bytes as byteText, time } from "../figures.ts";
 import { lookAt } from "../state.ts";

@@ -1,7 +1,3 @@
-/**
- * The ladder of any operation of a run, live or past, alone or beside the same one by another
- * method.
- */
 import { json, saveAs } from "../frame/save.ts";
 import { useSignalEffect } from "@preact/signals";
 import type { LadderDocument } from "../../api/operations.ts";

@@ -362,7 +362,6 @@ function line(
   },
 ): [number, number][] {
   if (top.y === bottom.y) {
-    // Two cards without a switch between them.
     const y = top.y + top.h / 2;
     const [left, right] = top.x < bottom.x ? [top, bottom] : [bottom, top];
     const ends: [number, number][] = [[left.x + left.w, y], [right.x, y]];

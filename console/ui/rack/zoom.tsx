@@ -1,4 +1,3 @@
-/** A drawing that is seen as a whole at first, and closer by wheel, drag and keys. */
 import { saveAs, svg as svgOf } from "../frame/save.ts";
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
@@ -70,7 +69,6 @@ export function Zoomed(
     };
   }, [focus?.x, focus?.y, w, h]);
 
-  /** Of buttons: the selection, or the middle. */
   function target(): { x: number; y: number } {
     if (focus === undefined) return { x: w / 2, y: h / 2 };
     return {

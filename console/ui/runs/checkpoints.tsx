@@ -8,7 +8,6 @@ import { order } from "../frame/notice.tsx";
 import { bringUpAt } from "../frame/resume.ts";
 
 export function Checkpoints({ id, isUp }: { readonly id: string; readonly isUp: boolean }) {
-  // Checkpoints come and go: the list of runs names them.
   const names = runs.value?.runs.find((each) => each.id === id)?.checkpoints ?? [];
   const { value, trouble } = useFetched(id, () => api.checkpoints(id), names.join(" ")).value;
   const all = value?.checkpoints ?? [];

@@ -1,4 +1,3 @@
-/** Two runs: the differences in figures, and the first event at which they part. */
 import type { EventRow } from "../../api/replay.ts";
 import { api } from "../data/api.ts";
 import { count, counter, time, wordsOfCounter, wordsOfVariant } from "../figures.ts";

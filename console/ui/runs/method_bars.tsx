@@ -1,4 +1,3 @@
-/** The cost of methods as bars: latency from median to p99, and bytes per message. */
 import type { MethodRow } from "../../api/report.ts";
 import { useRef } from "preact/hooks";
 import { cut, rough, roughTime } from "../figures.ts";

@@ -1,6 +1,3 @@
-/**
- * One run: verdict, checks, the cost of its methods, queues and hints, plots, and all of its files.
- */
 import type { Report } from "../../api/report.ts";
 import type { RunDetail } from "../../api/runs.ts";
 import { api } from "../data/api.ts";

@@ -1,4 +1,3 @@
-/** The frame of a picture, and bars over equal steps of a number. */
 import type { ComponentChildren } from "preact";
 import { ticks } from "../figures.ts";
 import { csv, saveAs } from "../frame/save.ts";

@@ -1,4 +1,3 @@
-/** Racks that are up and kept runs; one of them in full, or two of them compared. */
 import { useSignal } from "@preact/signals";
 import { runs } from "../data/rack.ts";
 import { bytes, plural } from "../figures.ts";

@@ -1,4 +1,3 @@
-/** Completions at a place of a scenario's text, by the JSON schema of scenarios. */
 import {
   isMap,
   isPair,

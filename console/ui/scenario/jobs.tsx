@@ -1,4 +1,3 @@
-/** Runs and racks that this console has started. */
 import { jobs } from "../data/rack.ts";
 import { api } from "../data/api.ts";
 import { isOperator } from "../data/session.ts";
@@ -25,7 +24,6 @@ export function Jobs() {
               {state === "running"
                 ? <progress value={share} max={1} aria-label={`${scenario}: ${title}`} />
                 : state === "failed"
-                // What ended as it should, and found something wrong, has a verdict.
                 ? <span class="is-lost">✗ {error || verdict}</span>
                 : verdict || state}
             </td>

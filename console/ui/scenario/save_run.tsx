@@ -1,4 +1,3 @@
-/** The faults made by hand on a rack, as a scenario that repeats them. */
 import { api } from "../data/api.ts";
 import { variant } from "../data/rack.ts";
 import { plural } from "../figures.ts";

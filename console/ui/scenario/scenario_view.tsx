@@ -1,7 +1,3 @@
-/**
- * Shipped scenarios as a gallery, one of them in an editor that reports errors as the user types,
- * and the run of it.
- */
 import { signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { readTyped, valuesIn } from "../../../fabric/rack/plan/option_rows.ts";

@@ -1,4 +1,3 @@
-/** The small picture of a shipped scenario, from its text: its hosts below its switches. */
 import { parse } from "yaml";
 import { namesInRange } from "../../../fabric/rack/plan/names.ts";
 

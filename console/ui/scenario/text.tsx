@@ -1,4 +1,3 @@
-/** The text of a scenario with the numbers of its lines, and what may follow where one types. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { api } from "../data/api.ts";

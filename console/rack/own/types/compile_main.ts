@@ -1,7 +1,4 @@
-/**
- * A process that checks the types of programs: the compiler has one thread, and Ctrl-C is to be
- * heard meanwhile.
- */
+/** The compiler has one thread: in a process of its own, Ctrl-C is heard meanwhile. */
 import { formatProblem, type Problem } from "../../../../fabric/rack/plan/problem.ts";
 import { answerConfined } from "../answer.ts";
 import { compile, type Compiled } from "./compiler.ts";
@@ -32,7 +29,6 @@ export interface TypesAnswer {
 function problemsOf(compiled: Compiled, config: string | undefined): Problem[] {
   const { program, own, wrong } = compiled;
   const torn = own.flatMap((file) => program.getSyntacticDiagnostics(file));
-  // After an error of syntax types tell nothing.
   const errors = torn.length > 0
     ? torn
     : own.flatMap((file) => program.getSemanticDiagnostics(file));
